@@ -1,0 +1,161 @@
+"""What can go wrong, who is to blame, and the exit code that says so.
+
+::
+
+    YarnamError
+    ├── UsageError        64  user    the command line makes no sense
+    ├── BadSpec           65  user    the job spec is wrong: file, line, key, suggestion
+    ├── Unavailable       69  infra   the RM, ZooKeeper or HDFS does not answer       (retryable)
+    ├── InternalError     70  platform  a fault of yarnam's own
+    ├── AttemptsExhausted 75  infra   every allowed attempt failed                    (retryable)
+    ├── WireMismatch      76  platform  two versions of yarnam that cannot talk
+    ├── NoPermission      77  platform  the cluster says no to this user
+    ├── BadConfig         78  user    a setting or the Hadoop configuration is wrong
+    ├── UserFailed        90  user    the job's own code failed
+    ├── NeverFits         91  user    no cluster state could ever hold this gang
+    ├── GangTimeout       92  infra   the gang could not be acquired in time          (retryable)
+    └── Cancelled         93  user    somebody cancelled the job
+
+64 to 78 keep the meaning that sysexits.h gives them. All codes stay below 126 (the shell's own),
+clear of 10 to 12 (Skein's) and of 143 (SIGTERM), so that none can be mistaken.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum
+from typing import ClassVar
+
+
+class Blame(Enum):
+    """Who has to do something about it."""
+
+    USER = "user"
+    PLATFORM = "platform"
+    INFRA = "infra"
+
+
+class ExitCode(IntEnum):
+    """The exit codes of ``yarnam`` (documented in docs/reference/exit-codes.md)."""
+
+    OK = 0
+    USAGE = 64
+    BAD_SPEC = 65
+    UNAVAILABLE = 69
+    INTERNAL = 70
+    ATTEMPTS_EXHAUSTED = 75
+    WIRE_MISMATCH = 76
+    NO_PERMISSION = 77
+    BAD_CONFIG = 78
+    USER_FAILED = 90
+    NEVER_FITS = 91
+    GANG_TIMEOUT = 92
+    CANCELLED = 93
+
+
+class YarnamError(Exception):
+    """Base of every error that yarnam raises on purpose.
+
+    ``message`` says what failed and where; ``hint`` what to do next. Adapters chain the cause
+    (``raise ... from error``); only the shell (CLI, AM loop, agent loop) catches.
+    """
+
+    exit_code: ClassVar[ExitCode] = ExitCode.INTERNAL
+    retryable: ClassVar[bool] = False
+    blame: ClassVar[Blame] = Blame.PLATFORM
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  {self.hint}" if self.hint else self.message
+
+
+class UsageError(YarnamError):
+    """The command line makes no sense."""
+
+    exit_code = ExitCode.USAGE
+    blame = Blame.USER
+
+
+class BadSpec(YarnamError):
+    """The job spec is wrong; the message names file, line and key."""
+
+    exit_code = ExitCode.BAD_SPEC
+    blame = Blame.USER
+
+
+class Unavailable(YarnamError):
+    """The ResourceManager, ZooKeeper or HDFS does not answer."""
+
+    exit_code = ExitCode.UNAVAILABLE
+    retryable = True
+    blame = Blame.INFRA
+
+
+class InternalError(YarnamError):
+    """A fault of yarnam's own; worth a bug report."""
+
+    exit_code = ExitCode.INTERNAL
+
+
+class AttemptsExhausted(YarnamError):
+    """Every allowed attempt failed for reasons outside the user's code."""
+
+    exit_code = ExitCode.ATTEMPTS_EXHAUSTED
+    retryable = True
+    blame = Blame.INFRA
+
+
+class WireMismatch(YarnamError):
+    """Two parts of yarnam of versions that cannot talk to each other."""
+
+    exit_code = ExitCode.WIRE_MISMATCH
+
+
+class NoPermission(YarnamError):
+    """The cluster refuses this user."""
+
+    exit_code = ExitCode.NO_PERMISSION
+
+
+class BadConfig(YarnamError):
+    """A setting, or the Hadoop configuration, is missing or wrong."""
+
+    exit_code = ExitCode.BAD_CONFIG
+    blame = Blame.USER
+
+
+class UserFailed(YarnamError):
+    """The job's own code failed: non-zero exit, signal, missing command."""
+
+    exit_code = ExitCode.USER_FAILED
+    blame = Blame.USER
+
+
+class NeverFits(YarnamError):
+    """No state of this cluster or queue could ever hold the gang."""
+
+    exit_code = ExitCode.NEVER_FITS
+    blame = Blame.USER
+
+
+class GangTimeout(YarnamError):
+    """The whole gang could not be acquired within the allowed attempts."""
+
+    exit_code = ExitCode.GANG_TIMEOUT
+    retryable = True
+    blame = Blame.INFRA
+
+
+class Cancelled(YarnamError):
+    """Somebody cancelled the job."""
+
+    exit_code = ExitCode.CANCELLED
+    blame = Blame.USER
+
+
+def error_classes() -> tuple[type[YarnamError], ...]:
+    """Every concrete error class, for the table test and the generated docs."""
+    return tuple(YarnamError.__subclasses__())

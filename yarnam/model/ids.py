@@ -1,0 +1,51 @@
+"""Identifiers. All of them come into the core from outside; the core makes none up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NewType
+
+ApplicationId = NewType("ApplicationId", str)
+"""YARN's, as in ``application_1700000000000_0001``."""
+
+ContainerId = NewType("ContainerId", str)
+"""YARN's, as in ``container_e01_1700000000000_0001_01_000002``."""
+
+NodeId = NewType("NodeId", str)
+"""Host name of a NodeManager as the ResourceManager reports it."""
+
+RackId = NewType("RackId", str)
+"""Rack path, as in ``/rack1``."""
+
+RoleName = NewType("RoleName", str)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class AskId:
+    """One container asked of YARN. Unique within a job: a released ask is never asked again."""
+
+    attempt: int
+    role: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"a{self.attempt}.{self.role}.{self.number}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TaskId:
+    """One member of the gang within an attempt, as in ``worker-0``."""
+
+    role: str
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.role}-{self.index}"
+
+
+def parse_ask_id(text: str) -> AskId:
+    """Inverse of ``str(ask_id)``. Raises ValueError on anything else."""
+    attempt, role, number = text.split(".")
+    if not attempt.startswith("a"):
+        raise ValueError(f"not an ask id: {text!r}")
+    return AskId(int(attempt[1:]), role, int(number))

@@ -1,0 +1,55 @@
+"""Amounts of what a node has and a task wants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """An amount of memory (MiB), virtual cores and GPUs. Never negative after ``minus``."""
+
+    memory_mib: int = 0
+    vcores: int = 0
+    gpus: int = 0
+
+    def plus(self, other: Resources) -> Resources:
+        return Resources(
+            self.memory_mib + other.memory_mib,
+            self.vcores + other.vcores,
+            self.gpus + other.gpus,
+        )
+
+    def minus(self, other: Resources) -> Resources:
+        """What is left, floored at zero: a snapshot may show a node overcommitted for a moment."""
+        return Resources(
+            max(0, self.memory_mib - other.memory_mib),
+            max(0, self.vcores - other.vcores),
+            max(0, self.gpus - other.gpus),
+        )
+
+    def times(self, count: int) -> Resources:
+        return Resources(self.memory_mib * count, self.vcores * count, self.gpus * count)
+
+    def fits_in(self, room: Resources) -> bool:
+        return (
+            self.memory_mib <= room.memory_mib
+            and self.vcores <= room.vcores
+            and self.gpus <= room.gpus
+        )
+
+    def count_in(self, room: Resources) -> int:
+        """How many of these fit into ``room``. An amount of nothing fits without limit: 2**31."""
+        counts = [
+            have // want
+            for want, have in (
+                (self.memory_mib, room.memory_mib),
+                (self.vcores, room.vcores),
+                (self.gpus, room.gpus),
+            )
+            if want > 0
+        ]
+        return min(counts, default=2**31)
+
+    def __str__(self) -> str:
+        return f"{self.memory_mib} MiB, {self.vcores} vcores, {self.gpus} GPUs"

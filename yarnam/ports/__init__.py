@@ -1,0 +1,117 @@
+"""One Protocol per thing of the outside world. Adapters implement them; fakes stand in for tests.
+
+All calls are synchronous and may block for at most the limit each one names; the AM's loop runs
+them in threads. Errors are ``yarnam.errors``: adapters chain what they caught.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from yarnam.model.actions import AskContainer, GangMember
+from yarnam.model.events import Event, TimerId
+from yarnam.model.ids import AskId
+from yarnam.model.outcomes import Verdict
+from yarnam.model.snapshot import ClusterSnapshot
+
+Inbox = Callable[[Event], None]
+"""Where adapters put events; thread-safe, never blocks."""
+
+
+class Clock(Protocol):
+    """Wall clock and timers. Timers come back as ``TimerFired`` in the inbox."""
+
+    def now_s(self) -> float:
+        """Seconds since the epoch."""
+
+    def start_timer(self, timer: TimerId, delay_s: float) -> None:
+        """Starting a timer again moves it."""
+
+    def cancel_timer(self, timer: TimerId) -> None:
+        """Cancelling one that is not there is harmless."""
+
+
+class ContainerBroker(Protocol):
+    """The way to YARN. Grants and ends arrive in the inbox as events."""
+
+    def start(self, inbox: Inbox) -> None:
+        """Begin to report events."""
+
+    def ask(self, asks: Sequence[AskContainer]) -> None:
+        """Ask for containers. Asking twice for one AskId asks once. At most 10 s."""
+
+    def release(self, asks: Sequence[AskId]) -> None:
+        """Withdraw or give back; unknown and ended ones are harmless. A grant that arrives later
+        for a released ask is given back at once and not reported. At most 10 s."""
+
+    def set_progress(self, fraction: float) -> None:
+        """Show the job's progress, in [0, 1], in YARN's own pages. Best effort."""
+
+    def shutdown(self, verdict: Verdict) -> None:
+        """End the application with this verdict; all containers go. At most 30 s."""
+
+
+class ClusterView(Protocol):
+    """What the ResourceManager knows."""
+
+    def snapshot(self, queue: str) -> ClusterSnapshot:
+        """Nodes and the queue, now. At most 10 s. Raises Unavailable."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentMetrics:
+    """What an agent last said about its task's training. ``rank`` is global."""
+
+    ask: AskId
+    rank: int
+    at_s: float
+    step: int | None
+    total_steps: int | None
+    values: tuple[tuple[str, float], ...]
+
+
+class TaskMailbox(Protocol):
+    """The AM's side of the conversation with the agents. Reports arrive in the inbox as events;
+    directives are desired states, so giving one twice is harmless."""
+
+    def start(self, inbox: Inbox) -> str:
+        """Listen; returns host:port at which agents reach this mailbox."""
+
+    def expect(self, asks: Iterable[AskId]) -> None:
+        """Accept agents of these asks; all others are told to leave."""
+
+    def launch(self, attempt: int, members: Sequence[GangMember]) -> None:
+        """Tell each member to start its processes with the ranks that follow from the order."""
+
+    def stop(self, ask: AskId, attempt: int, grace_s: float, reason: str) -> None:
+        """Tell the agent to stop its processes."""
+
+    def dismiss(self, asks: Iterable[AskId]) -> None:
+        """Tell these agents to stop and leave; later calls from them get the same answer."""
+
+    def metrics(self) -> Sequence[AgentMetrics]:
+        """The newest report of each rank."""
+
+    def close(self) -> None:
+        """Stop listening. At most 5 s."""
+
+
+class Journal(Protocol):
+    """The ordered, durable record of a job's events."""
+
+    def append(self, events: Sequence[Event]) -> None:
+        """Durable when it returns. Raises Unavailable after at most 30 s."""
+
+    def replay(self) -> Sequence[Event]:
+        """All events recorded by earlier AM attempts, in order."""
+
+
+class StateStore(Protocol):
+    """Small named records of one job that others read (verdict, AM address, status). Writes are
+    atomic, and fenced: a store opened with an older epoch than the newest is refused."""
+
+    def put(self, name: str, value: bytes) -> None: ...
+
+    def get(self, name: str) -> bytes | None: ...

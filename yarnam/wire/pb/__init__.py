@@ -1,0 +1,1 @@
+"""Generated gRPC stubs of yarnam.proto; see tools/generate_protobuf.py."""

@@ -1,0 +1,247 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class TaskState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TASK_STATE_UNSPECIFIED: _ClassVar[TaskState]
+    READY: _ClassVar[TaskState]
+    STARTED: _ClassVar[TaskState]
+    EXITED: _ClassVar[TaskState]
+    UNABLE: _ClassVar[TaskState]
+TASK_STATE_UNSPECIFIED: TaskState
+READY: TaskState
+STARTED: TaskState
+EXITED: TaskState
+UNABLE: TaskState
+
+class AgentReport(_message.Message):
+    __slots__ = ("protocol", "ask", "container", "node", "address", "log_address", "gpu_ids", "ports", "state", "attempt", "processes", "message", "user_fault", "nm_http_address")
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    ASK_FIELD_NUMBER: _ClassVar[int]
+    CONTAINER_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    LOG_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    GPU_IDS_FIELD_NUMBER: _ClassVar[int]
+    PORTS_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    PROCESSES_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    USER_FAULT_FIELD_NUMBER: _ClassVar[int]
+    NM_HTTP_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    protocol: int
+    ask: str
+    container: str
+    node: str
+    address: str
+    log_address: str
+    gpu_ids: _containers.RepeatedScalarFieldContainer[str]
+    ports: _containers.RepeatedCompositeFieldContainer[NamedPort]
+    state: TaskState
+    attempt: int
+    processes: _containers.RepeatedCompositeFieldContainer[ProcessReport]
+    message: str
+    user_fault: bool
+    nm_http_address: str
+    def __init__(self, protocol: _Optional[int] = ..., ask: _Optional[str] = ..., container: _Optional[str] = ..., node: _Optional[str] = ..., address: _Optional[str] = ..., log_address: _Optional[str] = ..., gpu_ids: _Optional[_Iterable[str]] = ..., ports: _Optional[_Iterable[_Union[NamedPort, _Mapping]]] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., processes: _Optional[_Iterable[_Union[ProcessReport, _Mapping]]] = ..., message: _Optional[str] = ..., user_fault: bool = ..., nm_http_address: _Optional[str] = ...) -> None: ...
+
+class NamedPort(_message.Message):
+    __slots__ = ("name", "port")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    port: int
+    def __init__(self, name: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
+
+class ProcessReport(_message.Message):
+    __slots__ = ("local_rank", "rank", "pid", "ended", "kind", "code", "signal", "ended_at_s", "last_lines", "metrics")
+    LOCAL_RANK_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    ENDED_AT_S_FIELD_NUMBER: _ClassVar[int]
+    LAST_LINES_FIELD_NUMBER: _ClassVar[int]
+    METRICS_FIELD_NUMBER: _ClassVar[int]
+    local_rank: int
+    rank: int
+    pid: int
+    ended: bool
+    kind: str
+    code: int
+    signal: int
+    ended_at_s: float
+    last_lines: _containers.RepeatedScalarFieldContainer[str]
+    metrics: Metrics
+    def __init__(self, local_rank: _Optional[int] = ..., rank: _Optional[int] = ..., pid: _Optional[int] = ..., ended: bool = ..., kind: _Optional[str] = ..., code: _Optional[int] = ..., signal: _Optional[int] = ..., ended_at_s: _Optional[float] = ..., last_lines: _Optional[_Iterable[str]] = ..., metrics: _Optional[_Union[Metrics, _Mapping]] = ...) -> None: ...
+
+class Metrics(_message.Message):
+    __slots__ = ("at_s", "step", "total_steps", "values")
+    class ValuesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
+    AT_S_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_STEPS_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    at_s: float
+    step: int
+    total_steps: int
+    values: _containers.ScalarMap[str, float]
+    def __init__(self, at_s: _Optional[float] = ..., step: _Optional[int] = ..., total_steps: _Optional[int] = ..., values: _Optional[_Mapping[str, float]] = ...) -> None: ...
+
+class ReportAck(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DirectiveRequest(_message.Message):
+    __slots__ = ("protocol", "ask", "container", "seen", "hold_ms")
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    ASK_FIELD_NUMBER: _ClassVar[int]
+    CONTAINER_FIELD_NUMBER: _ClassVar[int]
+    SEEN_FIELD_NUMBER: _ClassVar[int]
+    HOLD_MS_FIELD_NUMBER: _ClassVar[int]
+    protocol: int
+    ask: str
+    container: str
+    seen: int
+    hold_ms: int
+    def __init__(self, protocol: _Optional[int] = ..., ask: _Optional[str] = ..., container: _Optional[str] = ..., seen: _Optional[int] = ..., hold_ms: _Optional[int] = ...) -> None: ...
+
+class Directive(_message.Message):
+    __slots__ = ("number", "park", "launch", "stop", "leave")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    PARK_FIELD_NUMBER: _ClassVar[int]
+    LAUNCH_FIELD_NUMBER: _ClassVar[int]
+    STOP_FIELD_NUMBER: _ClassVar[int]
+    LEAVE_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    park: Park
+    launch: Launch
+    stop: Stop
+    leave: Leave
+    def __init__(self, number: _Optional[int] = ..., park: _Optional[_Union[Park, _Mapping]] = ..., launch: _Optional[_Union[Launch, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., leave: _Optional[_Union[Leave, _Mapping]] = ...) -> None: ...
+
+class Park(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Launch(_message.Message):
+    __slots__ = ("attempt", "role", "index", "processes")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    PROCESSES_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    role: str
+    index: int
+    processes: _containers.RepeatedCompositeFieldContainer[ProcessLaunch]
+    def __init__(self, attempt: _Optional[int] = ..., role: _Optional[str] = ..., index: _Optional[int] = ..., processes: _Optional[_Iterable[_Union[ProcessLaunch, _Mapping]]] = ...) -> None: ...
+
+class ProcessLaunch(_message.Message):
+    __slots__ = ("rank", "local_rank", "env", "gpu_ids")
+    class EnvEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_RANK_FIELD_NUMBER: _ClassVar[int]
+    ENV_FIELD_NUMBER: _ClassVar[int]
+    GPU_IDS_FIELD_NUMBER: _ClassVar[int]
+    rank: int
+    local_rank: int
+    env: _containers.ScalarMap[str, str]
+    gpu_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, rank: _Optional[int] = ..., local_rank: _Optional[int] = ..., env: _Optional[_Mapping[str, str]] = ..., gpu_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Stop(_message.Message):
+    __slots__ = ("attempt", "grace_s", "reason")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    GRACE_S_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    grace_s: float
+    reason: str
+    def __init__(self, attempt: _Optional[int] = ..., grace_s: _Optional[float] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class Leave(_message.Message):
+    __slots__ = ("reason",)
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    def __init__(self, reason: _Optional[str] = ...) -> None: ...
+
+class StatusRequest(_message.Message):
+    __slots__ = ("seen", "hold_ms")
+    SEEN_FIELD_NUMBER: _ClassVar[int]
+    HOLD_MS_FIELD_NUMBER: _ClassVar[int]
+    seen: int
+    hold_ms: int
+    def __init__(self, seen: _Optional[int] = ..., hold_ms: _Optional[int] = ...) -> None: ...
+
+class StatusReply(_message.Message):
+    __slots__ = ("version", "status_json")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    STATUS_JSON_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    status_json: bytes
+    def __init__(self, version: _Optional[int] = ..., status_json: _Optional[bytes] = ...) -> None: ...
+
+class CancelRequest(_message.Message):
+    __slots__ = ("by", "reason")
+    BY_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    by: str
+    reason: str
+    def __init__(self, by: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class CancelReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class EventsRequest(_message.Message):
+    __slots__ = ()
+    FROM_FIELD_NUMBER: _ClassVar[int]
+    def __init__(self, **kwargs) -> None: ...
+
+class EventsReply(_message.Message):
+    __slots__ = ("events_json",)
+    EVENTS_JSON_FIELD_NUMBER: _ClassVar[int]
+    events_json: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, events_json: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class TailRequest(_message.Message):
+    __slots__ = ("local_rank", "agent_log", "offset", "last_lines", "follow")
+    LOCAL_RANK_FIELD_NUMBER: _ClassVar[int]
+    AGENT_LOG_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LAST_LINES_FIELD_NUMBER: _ClassVar[int]
+    FOLLOW_FIELD_NUMBER: _ClassVar[int]
+    local_rank: int
+    agent_log: bool
+    offset: int
+    last_lines: int
+    follow: bool
+    def __init__(self, local_rank: _Optional[int] = ..., agent_log: bool = ..., offset: _Optional[int] = ..., last_lines: _Optional[int] = ..., follow: bool = ...) -> None: ...
+
+class LogChunk(_message.Message):
+    __slots__ = ("data", "offset")
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    data: bytes
+    offset: int
+    def __init__(self, data: _Optional[bytes] = ..., offset: _Optional[int] = ...) -> None: ...

@@ -1,0 +1,39 @@
+"""Versions of what crosses a process border."""
+
+from __future__ import annotations
+
+PROTOCOL = 1
+"""Of the gRPC conversations. A peer with another number is refused (WIRE_MISMATCH)."""
+
+RECORD_VERSION = 1
+"""Of the JSON records: job.json, am.json, verdict.json, status.json, journal lines."""
+
+TLS_NAME = "yarnam-job"
+"""Name in the job's certificate; peers check it instead of a host name, which containers lack."""
+
+# Files in a job's directory on HDFS.
+JOB_FILE = "job.json"
+AM_FILE = "am.json"
+VERDICT_FILE = "verdict.json"
+STATUS_FILE = "status.json"
+CREDENTIALS_FILE = "credentials.pem"
+JOURNAL_DIRECTORY = "journal"
+
+# Names in a container's working directory (localized by YARN).
+LOCAL_JOB_FILE = "yarnam-job.json"
+LOCAL_CREDENTIALS_FILE = "yarnam-credentials.pem"
+LOCAL_RUNTIME = "yarnam-runtime"
+"""The unpacked runtime archive: ``lib`` (packages of AM and agent), ``sdk`` (yarnam.train)."""
+LOCAL_ENVIRONMENT = "environment"
+LOCAL_HADOOP_CONF = "hconf"
+
+# Environment variables that yarnam's own processes read.
+ENV_JOB_DIR = "YARNAM_JOB_DIR"
+ENV_ASK = "YARNAM_ASK"
+ENV_AM_ADDRESS = "YARNAM_AM_ADDRESS"
+ENV_NODE_GPUS = "YARNAM_NODE_GPUS"
+"""Device ids of the node, comma separated; ``sim:0,1`` for simulated ones."""
+
+APPLICATION_TAG = "yarnam"
+JOB_KEY_TAG_PREFIX = "yarnam-job-"
+"""The application tag from which a client finds the job's directory."""
