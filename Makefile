@@ -1,0 +1,70 @@
+# make demo   a real Hadoop cluster on this machine, and a training job on it
+# make test   everything that is checked before a change lands
+#
+# Both set up all they need in .venv; a second run does not set up again.
+# PYTHON=/path/to/python3.11 chooses the Python, pip's own settings choose the package index.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+
+# Not in `make test`: what needs hardware or services that a plain machine lacks, and the second
+# tier that .ci/run adds (see CONTRIBUTING.md).
+ELSEWHERE := chaos or setup or benchmark or gpu or secure or browser
+CLUSTER := yarn or hdfs or zookeeper
+
+.PHONY: help demo demo-down test check unit integration chaos setup-guard bench docs format clean
+
+help:
+	@sed -n 's/^# make/make/p' Makefile
+	@echo "also:       make check unit integration chaos setup-guard bench docs format demo-down clean"
+
+demo: .set-up-demo
+	@$(BIN)/python tools/demo.py
+
+demo-down: .set-up-demo
+	@$(BIN)/python tools/demo.py --down
+
+test: check unit integration
+
+check: .set-up-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/basedpyright
+	$(BIN)/lint-imports
+
+unit: .set-up-test
+	$(PYTEST) -m "not ($(CLUSTER) or $(ELSEWHERE))" $(ARGS)
+
+integration: .set-up-test
+	$(PYTEST) -m "($(CLUSTER)) and not ($(ELSEWHERE))" $(ARGS)
+
+chaos: .set-up-test
+	$(PYTEST) -m "chaos" $(ARGS)
+
+setup-guard: .set-up-test
+	$(PYTEST) -m "setup" $(ARGS)
+
+bench: .set-up-test
+	$(PYTEST) -m "benchmark" -s $(ARGS)
+
+docs: .set-up-test
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+format: .set-up-test
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+		.import_linter_cache .set-up.lock
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: .set-up-demo .set-up-test
+.set-up-demo:
+	@$(PYTHON) tools/set_up.py demo
+.set-up-test:
+	@$(PYTHON) tools/set_up.py test

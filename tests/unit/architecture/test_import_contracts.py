@@ -1,0 +1,95 @@
+"""The import contracts of pyproject.toml hold, and each of them catches what it is there for."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PACKAGES = ("yarnam", "hdfs_utils", "skein_specs")
+
+LAYERS = "layers: a room imports only downwards"
+HDFS_UTILS = "hdfs_utils stands alone"
+TRAIN = "the training SDK stands alone"
+PURE = "the core is pure"
+LIGHT = "containers stay light"
+
+
+def lint_imports(tree: Path) -> subprocess.CompletedProcess[str]:
+    """Run import-linter on a tree: it reads the packages that lie in its working directory."""
+    return subprocess.run(
+        [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"],
+        cwd=tree,
+        env={**os.environ, "PYTHONPATH": str(tree), "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def broken_contracts(output: str) -> list[str]:
+    return [line.removesuffix("BROKEN").strip() for line in output.splitlines() if "BROKEN" in line]
+
+
+@pytest.fixture(scope="module")
+def clean_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    tree = tmp_path_factory.mktemp("clean") / "tree"
+    tree.mkdir()
+    for package in PACKAGES:
+        shutil.copytree(
+            ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__")
+        )
+        # An empty package is no package: git keeps no empty directory, import-linter wants one.
+    shutil.copy(ROOT / "pyproject.toml", tree)
+    return tree
+
+
+def test_the_tree_keeps_every_contract(clean_tree: Path) -> None:
+    done = lint_imports(clean_tree)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "5 kept, 0 broken" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "contract"),
+    [
+        ("yarnam/model/seeded.py", "from yarnam.gang import machine", LAYERS),
+        ("yarnam/errors/seeded.py", "import yarnam.model.ids", LAYERS),
+        ("yarnam/ports/seeded.py", "import yarnam.adapters", LAYERS),
+        ("yarnam/agent/seeded.py", "import yarnam.am", LAYERS),
+        ("yarnam/gang/seeded.py", "import yarnam.placement", LAYERS),
+        ("yarnam/adapters/seeded.py", "import yarnam.client", LAYERS),
+        ("yarnam/client/seeded.py", "import yarnam.cli", LAYERS),
+        ("yarnam/wire/seeded.py", "import yarnam.spec", LAYERS),
+        # A room that nobody gave a place in the layers.
+        ("yarnam/helpers/__init__.py", "", LAYERS),
+        ("hdfs_utils/seeded.py", "import yarnam.errors", HDFS_UTILS),
+        ("yarnam/train/seeded.py", "import grpc", TRAIN),
+        ("yarnam/train/seeded.py", "import yarnam.model.ids", TRAIN),
+        ("yarnam/gang/seeded.py", "import time", PURE),
+        ("yarnam/placement/seeded.py", "from random import random", PURE),
+        ("yarnam/model/seeded.py", "import logging", PURE),
+        ("yarnam/gang/seeded.py", "import yaml", PURE),
+        ("yarnam/am/seeded.py", "import click", LIGHT),
+        ("yarnam/agent/seeded.py", "import yarnam.spec", LIGHT),
+    ],
+)
+def test_a_seeded_violation_is_caught(
+    clean_tree: Path, tmp_path: Path, module: str, line: str, contract: str
+) -> None:
+    tree = tmp_path / "tree"
+    shutil.copytree(clean_tree, tree)
+    seeded = tree / module
+    seeded.parent.mkdir(exist_ok=True)
+    seeded.write_text(f"{line}\n")
+    done = lint_imports(tree)
+    assert done.returncode != 0, f"{line!r} in {module} went unnoticed"
+    assert any(name.startswith(contract) for name in broken_contracts(done.stdout)) or (
+        contract in done.stdout
+    ), done.stdout
