@@ -1,0 +1,250 @@
+"""Which environment each training process gets, from the placement of the gang. Pure.
+
+One order decides everything: the members as ``LaunchGang`` lists them (rack, node, GPU). Global
+rank = processes of the members before + local rank. *Local* means within the task, because each
+task is a container with its own CUDA_VISIBLE_DEVICES: two tasks on one node both have a local rank
+0, and it is right for both. See docs/reference/rendezvous.md for every variable.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from yarnam.errors import InternalError
+from yarnam.model.actions import GangMember
+from yarnam.model.job import Framework, JobSpec, RoleSpec
+
+COORDINATOR_PORT = "coordinator"
+"""Every agent holds one, as ranks are unknown until launch; rank 0's task keeps its own."""
+
+TASK_PORT = "task"
+"""One per process: its address in TF_CONFIG."""
+
+# Roles of TensorFlow's that are not members of the training cluster.
+_OUTSIDE_TF_CLUSTER = frozenset({"evaluator"})
+
+
+def port_key(name: str, local_rank: int) -> str:
+    """Name under which an agent reports the port ``name`` of one process."""
+    return f"{name}.{local_rank}"
+
+
+def port_names(job: JobSpec, role: RoleSpec) -> tuple[str, ...]:
+    """Names of all ports that an agent of this role holds."""
+    wanted = list(role.ports)
+    if job.framework is Framework.TENSORFLOW:
+        wanted.insert(0, TASK_PORT)
+    ranks = range(role.processes_per_task)
+    return (COORDINATOR_PORT, *(port_key(name, rank) for rank in ranks for name in wanted))
+
+
+def variable_name(prefix: str, name: str) -> str:
+    """``YARNAM_INPUT_`` and ``train-set`` make ``YARNAM_INPUT_TRAIN_SET``."""
+    return prefix + re.sub(r"[^A-Z0-9]", "_", name.upper())
+
+
+def first_ranks(members: Sequence[GangMember]) -> tuple[int, ...]:
+    """The global rank of each member's first process."""
+    ranks, total = [], 0
+    for member in members:
+        ranks.append(total)
+        total += member.placed.processes
+    return tuple(ranks)
+
+
+def environments(
+    job: JobSpec, members: Sequence[GangMember], attempt: int, application: str = ""
+) -> tuple[tuple[dict[str, str], ...], ...]:
+    """The rendezvous environment of each member's processes, in local rank order.
+
+    The variables win over the job's own, but for the few defaults that the job or role sets
+    itself. Raises InternalError when a member lacks a port that its framework needs.
+    """
+    if not members:
+        return ()
+    table = _Table(job, tuple(members), attempt, application)
+    return tuple(
+        tuple(table.environment(number, local) for local in range(member.placed.processes))
+        for number, member in enumerate(table.members)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    job: JobSpec
+    members: tuple[GangMember, ...]
+    attempt: int
+    application: str
+
+    def environment(self, number: int, local: int) -> dict[str, str]:
+        env = self._generic(number, local)
+        framework = self.job.framework
+        if framework is Framework.JAX:
+            env |= self._jax(number, local)
+        elif framework is Framework.PYTORCH:
+            env |= self._torch(number, local)
+        elif framework is Framework.TENSORFLOW:
+            env["TF_CONFIG"] = self._tf_config(number, local)
+        return env
+
+    @property
+    def world_size(self) -> int:
+        return sum(member.placed.processes for member in self.members)
+
+    def rank(self, number: int, local: int) -> int:
+        return first_ranks(self.members)[number] + local
+
+    @property
+    def coordinator(self) -> tuple[str, int]:
+        first = self.members[0]
+        return first.placed.address, _port(first, COORDINATOR_PORT)
+
+    def _role(self, number: int) -> RoleSpec:
+        name = self.members[number].task.role
+        for role in self.job.roles:
+            if role.name == name:
+                return role
+        raise InternalError(f"the gang has a task of role {name!r}, which the job does not have")
+
+    def _of_role(self, name: str) -> tuple[GangMember, ...]:
+        """A role's members by task index, so that worker-0 is 0 in every framework."""
+        mine = (member for member in self.members if member.task.role == name)
+        return tuple(sorted(mine, key=lambda member: member.task.index))
+
+    def _role_rank(self, number: int, local: int) -> int:
+        member = self.members[number]
+        before = (
+            other.placed.processes
+            for other in self._of_role(member.task.role)
+            if other.task.index < member.task.index
+        )
+        return sum(before) + local
+
+    def _role_world_size(self, number: int) -> int:
+        name = self.members[number].task.role
+        return sum(member.placed.processes for member in self._of_role(name))
+
+    def _generic(self, number: int, local: int) -> dict[str, str]:
+        member = self.members[number]
+        nodes = list(dict.fromkeys(other.placed.node for other in self.members))
+        host, port = self.coordinator
+        env = {
+            "YARNAM_JOB_NAME": self.job.name,
+            "YARNAM_APPLICATION_ID": self.application,
+            "YARNAM_ATTEMPT": str(self.attempt),
+            "YARNAM_RANK": str(self.rank(number, local)),
+            "YARNAM_WORLD_SIZE": str(self.world_size),
+            "YARNAM_LOCAL_RANK": str(local),
+            "YARNAM_LOCAL_WORLD_SIZE": str(member.placed.processes),
+            "YARNAM_GROUP_RANK": str(number),
+            "YARNAM_GROUP_WORLD_SIZE": str(len(self.members)),
+            "YARNAM_NODE_RANK": str(nodes.index(member.placed.node)),
+            "YARNAM_NUM_NODES": str(len(nodes)),
+            "YARNAM_ROLE": member.task.role,
+            "YARNAM_TASK_INDEX": str(member.task.index),
+            "YARNAM_ROLE_RANK": str(self._role_rank(number, local)),
+            "YARNAM_ROLE_WORLD_SIZE": str(self._role_world_size(number)),
+            "YARNAM_COORDINATOR_ADDRESS": _join(host, port),
+            "YARNAM_COORDINATOR_HOST": host,
+            "YARNAM_COORDINATOR_PORT": str(port),
+            "YARNAM_HOSTS": ",".join(other.placed.address for other in self.members),
+            "YARNAM_ADDRESS": member.placed.address,
+        }
+        env |= self._places()
+        for name in self._role(number).ports:
+            env[variable_name("YARNAM_PORT_", name)] = str(_port(member, port_key(name, local)))
+            addresses = ",".join(self._addresses(name, self._of_role(member.task.role)))
+            env[variable_name("YARNAM_ADDRESSES_", name)] = addresses
+        return env
+
+    def _places(self) -> dict[str, str]:
+        env = {variable_name("YARNAM_INPUT_", given.name): given.uri for given in self.job.inputs}
+        if self.job.output:
+            env["YARNAM_OUTPUT"] = self.job.output
+        if self.job.checkpoint.directory:
+            env["YARNAM_CHECKPOINT_DIR"] = self.job.checkpoint.directory
+            env["YARNAM_CHECKPOINT_KEEP"] = str(self.job.checkpoint.keep)
+        return env
+
+    def _addresses(self, name: str, members: Sequence[GangMember]) -> list[str]:
+        return [
+            _join(member.placed.address, _port(member, port_key(name, local)))
+            for member in members
+            for local in range(member.placed.processes)
+        ]
+
+    def _jax(self, number: int, local: int) -> dict[str, str]:
+        host, port = self.coordinator
+        rank = self.rank(number, local)
+        env = {
+            # The only one of these that jax.distributed.initialize() reads by itself.
+            "JAX_COORDINATOR_ADDRESS": _join(host, port),
+            "JAX_NUM_PROCESSES": str(self.world_size),
+            "JAX_PROCESS_ID": str(rank),
+            # Kubeflow's JAXJob contract.
+            "COORDINATOR_ADDRESS": host,
+            "COORDINATOR_PORT": str(port),
+            "NUM_PROCESSES": str(self.world_size),
+            "PROCESS_ID": str(rank),
+        }
+        if rank == 0:
+            # Its default is all interfaces, where nodes that share a machine would meet.
+            env["JAX_COORDINATOR_BIND_ADDRESS"] = _join(host, port)
+        return env
+
+    def _torch(self, number: int, local: int) -> dict[str, str]:
+        host, port = self.coordinator
+        member = self.members[number]
+        role = self._role(number)
+        env = {
+            "MASTER_ADDR": host,
+            "MASTER_PORT": str(port),
+            "RANK": str(self.rank(number, local)),
+            "WORLD_SIZE": str(self.world_size),
+            "LOCAL_RANK": str(local),
+            "LOCAL_WORLD_SIZE": str(member.placed.processes),
+            "GROUP_RANK": str(number),
+            "GROUP_WORLD_SIZE": str(len(self.members)),
+            "ROLE_NAME": member.task.role,
+            "ROLE_RANK": str(self._role_rank(number, local)),
+            "ROLE_WORLD_SIZE": str(self._role_world_size(number)),
+            "TORCHELASTIC_RESTART_COUNT": str(max(0, self.attempt - 1)),
+            "TORCHELASTIC_MAX_RESTARTS": str(self.job.retry.max_restarts),
+            "TORCHELASTIC_RUN_ID": self.application or self.job.name,
+            # Rank 0 itself serves the store at MASTER_PORT.
+            "TORCHELASTIC_USE_AGENT_STORE": "False",
+        }
+        # torchrun gives each of several processes one thread; a share of the vcores is kinder.
+        threads = max(1, role.resources.vcores // max(1, member.placed.processes))
+        defaults = {"OMP_NUM_THREADS": str(threads), "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1"}
+        given = {name for name, _ in (*self.job.env, *role.env)}
+        return env | {name: value for name, value in defaults.items() if name not in given}
+
+    def _tf_config(self, number: int, local: int) -> str:
+        roles = [role.name for role in self.job.roles if role.name not in _OUTSIDE_TF_CLUSTER]
+        cluster: Mapping[str, list[str]] = {
+            name: self._addresses(TASK_PORT, self._of_role(name)) for name in roles
+        }
+        task = {
+            "type": self.members[number].task.role,
+            "index": self._role_rank(number, local),
+        }
+        present = {name: addresses for name, addresses in cluster.items() if addresses}
+        return json.dumps({"cluster": present, "task": task}, separators=(",", ":"))
+
+
+def _port(member: GangMember, name: str) -> int:
+    for known, port in member.placed.ports:
+        if known == name:
+            return port
+    raise InternalError(
+        f"task {member.task.role}-{member.task.index} holds no port {name!r}",
+        hint="Its agent did not report it: agent and AM are probably of two versions.",
+    )
+
+
+def _join(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
