@@ -1,0 +1,20 @@
+"""The Skein application that carries a yarnam job, and the Hadoop configuration shipped with it.
+
+``application_spec`` turns a JobRecord into a ``skein.ApplicationSpec``; ``hadoop_conf`` makes the
+content of the ``hconf`` directory that both the AM's JVM and the agents read. Both only compute:
+uploading and submitting is the client's work.
+"""
+
+from __future__ import annotations
+
+from skein_specs.application import LocalizedFile, application_spec, launch_script
+from skein_specs.hconf import hadoop_conf, host_addresses, read_site_conf
+
+__all__ = [
+    "LocalizedFile",
+    "application_spec",
+    "hadoop_conf",
+    "host_addresses",
+    "launch_script",
+    "read_site_conf",
+]

@@ -1,0 +1,141 @@
+"""From a JobRecord to the Skein application that runs it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any, Literal
+
+import skein
+import yaml
+
+from yarnam.model.placement import LocalityLevel, Target
+from yarnam.model.resources import Resources
+from yarnam.wire.protocol import APPLICATION_TAG, ENV_JOB_DIR
+from yarnam.wire.records import JobRecord
+
+AM_MODULE = "yarnam.cli.am_process"
+AGENT_MODULE = "yarnam.cli.agent_process"
+
+
+@dataclass(frozen=True, slots=True)
+class LocalizedFile:
+    """A file or archive that YARN puts into a container under the name it is given.
+
+    ``source`` is an URI on the cluster's default file system (used in place) or a local path
+    (Skein uploads it into the application's own directory: slow, one file at a time).
+    ``visibility`` is APPLICATION, PRIVATE (kept on the node for this user's later jobs) or PUBLIC
+    (for everybody's; the file must be world-readable on HDFS). ``size_bytes`` and
+    ``modified_ms`` may be left 0: Skein then asks the file system.
+    """
+
+    source: str
+    kind: Literal["file", "archive"] = "file"
+    visibility: Literal["APPLICATION", "PRIVATE", "PUBLIC"] = "APPLICATION"
+    size_bytes: int = 0
+    modified_ms: int = 0
+
+
+def application_spec(
+    record: JobRecord,
+    *,
+    am_files: Mapping[str, LocalizedFile],
+    task_files: Mapping[str, LocalizedFile],
+    security: skein.Security,
+    tags: Iterable[str] = (),
+    am_python: str = "",
+    python_version: str = "",
+    am_env: Mapping[str, str] | None = None,
+    task_env: Mapping[str, str] | None = None,
+    file_systems: Iterable[str] = (),
+    user: str = "",
+) -> skein.ApplicationSpec:
+    """The Skein application of this job: the AM, and one service per target with no instance.
+
+    ``am_files`` and ``task_files`` are by name in the container's working directory; both need at
+    least the names of ``yarnam.wire.protocol`` (LOCAL_JOB_FILE, LOCAL_CREDENTIALS_FILE,
+    LOCAL_RUNTIME as an archive, LOCAL_HADOOP_CONF as an archive). Every task file costs one
+    question to the NameNode per service at submit.
+
+    ``python_version`` (as in "3.11") is the one the runtime archive was built for; by default
+    that of this process. ``am_python`` is the first interpreter tried on the nodes, for the AM and
+    for the agents. ``security`` must be the job's own (``skein.Security.new_credentials()``).
+    ``user`` impersonates (proxy user); empty: the submitting user.
+
+    Raises ValueError when Skein finds the specification impossible (a bad file name, no memory).
+    """
+    template = yaml.safe_load(_text("application.yaml"))
+    version = python_version or f"{sys.version_info[0]}.{sys.version_info[1]}"
+    job = record.job
+    shared_env = {ENV_JOB_DIR: record.job_dir}
+    if am_python:
+        shared_env["YARNAM_PYTHON"] = am_python
+
+    master = dict(template["master"])
+    master["env"] = {**master["env"], **shared_env, **(am_env or {})}
+    service = dict(template["service"])
+    service["env"] = {**service["env"], **shared_env, **(task_env or {})}
+    service["script"] = launch_script(AGENT_MODULE, version)
+
+    return skein.ApplicationSpec(
+        name=job.name,
+        queue=job.queue,
+        user=user,
+        tags={APPLICATION_TAG, *tags},
+        file_systems=list(file_systems),
+        max_attempts=job.am.attempts,
+        master=skein.Master(
+            resources=_resources(job.am.resources),
+            script=launch_script(AM_MODULE, version),
+            files=_files(am_files),
+            security=security,
+            **master,
+        ),
+        services={
+            target.service: _service(target, service, task_files) for target in record.targets
+        },
+    )
+
+
+def launch_script(module: str, python_version: str) -> str:
+    """The bash script that becomes ``python -m module`` under a Python of that version."""
+    text = _text("launch.sh")
+    return text.replace("@MODULE@", module).replace("@PYTHON_VERSION@", python_version)
+
+
+def _service(
+    target: Target, pattern: Mapping[str, Any], files: Mapping[str, LocalizedFile]
+) -> skein.Service:
+    nodes = [str(node) for node in target.nodes] if target.level is LocalityLevel.NODE else []
+    racks = [str(rack) for rack in target.racks] if target.level is LocalityLevel.RACK else []
+    # Skein keeps and changes what it is given: each service gets containers of its own.
+    return skein.Service(
+        resources=_resources(target.resources),
+        nodes=nodes,
+        racks=racks,
+        files=_files(files),
+        **{**pattern, "env": dict(pattern["env"])},
+    )
+
+
+def _resources(amount: Resources) -> skein.Resources:
+    return skein.Resources(memory=amount.memory_mib, vcores=amount.vcores, gpus=amount.gpus)
+
+
+def _files(files: Mapping[str, LocalizedFile]) -> dict[str, skein.File]:
+    return {
+        name: skein.File(
+            source=file.source,
+            type=file.kind.upper(),
+            visibility=file.visibility,
+            size=file.size_bytes,
+            timestamp=file.modified_ms,
+        )
+        for name, file in files.items()
+    }
+
+
+def _text(name: str) -> str:
+    return resources.files("skein_specs").joinpath(name).read_text(encoding="utf-8")

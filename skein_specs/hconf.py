@@ -1,0 +1,192 @@
+"""The Hadoop configuration that travels with a job as its ``hconf`` directory.
+
+It is the site's own client configuration with a few changes for the AM's JVM (Skein's Java half),
+which reads it because the container's class path begins with ``$HADOOP_CONF_DIR``.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+from xml.etree import ElementTree as ET
+from xml.sax.saxutils import escape
+
+from yarnam.errors import BadConfig
+from yarnam.model.snapshot import Node
+from yarnam.wire.protocol import LOCAL_HADOOP_CONF
+
+SITE_FILES = ("core-site.xml", "hdfs-site.xml", "yarn-site.xml", "resource-types.xml")
+"""What the AM's JVM and the HDFS clients in containers read; the first three must exist."""
+
+TOPOLOGY_FILE = "topology.table"
+
+HEARTBEAT_EXPIRY_MS = 1000
+"""Skein's AM heartbeats at half this value, idle or not (at most 5 s when idle). 500 ms makes an
+ask reach the RM ten times sooner than the default's 5 s."""
+
+NM_CONNECT_MAX_WAIT_MS = 2000
+NM_CONNECT_RETRY_MS = 1000
+IPC_TIMEOUT_MS = 10_000
+"""Skein starts containers one after another: a NodeManager that hangs or is gone holds back the
+rest of the gang for this long (times the retries), not for Hadoop's 3 minutes."""
+
+_XINCLUDE = "{http://www.w3.org/2001/XInclude}include"
+_GPU = "yarn.io/gpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    name: str
+    value: str
+    is_final: bool = False
+
+
+def hadoop_conf(
+    site_conf_dir: str | Path,
+    nodes: Sequence[Node],
+    *,
+    addresses: Mapping[str, Sequence[str]] | None = None,
+    heartbeat_expiry_ms: int = HEARTBEAT_EXPIRY_MS,
+    overrides: Mapping[str, str] | None = None,
+) -> dict[str, bytes]:
+    """File name to content of the job's ``hconf``.
+
+    ``nodes`` (of the snapshot) give the topology table: without it the AM cannot name a node's
+    rack, and the Fair Scheduler starves every strict node ask in silence. Hadoop looks racks up by
+    IP, so pass ``addresses`` (host to IPs, see ``host_addresses``) for every host that a target
+    names. ``overrides`` are yarn-site properties that win over everything.
+
+    Raises BadConfig when the site's configuration is missing or not XML.
+    """
+    site = read_site_conf(site_conf_dir)
+    files: dict[str, bytes] = {}
+    for name, properties in site.items():
+        changes = dict(_changes(name, heartbeat_expiry_ms))
+        if name == "yarn-site.xml":
+            changes.update(overrides or {})
+        files[name] = _render(properties, changes)
+    if any(node.total.gpus for node in nodes):
+        known = site.get("resource-types.xml", ()) + site["yarn-site.xml"]
+        types = [
+            name.strip()
+            for prop in known
+            if prop.name == "yarn.resource-types"
+            for name in prop.value.split(",")
+            if name.strip()
+        ]
+        if _GPU not in types:
+            files["resource-types.xml"] = _render(
+                site.get("resource-types.xml", ()),
+                {"yarn.resource-types": ",".join([*types, _GPU])},
+            )
+    files[TOPOLOGY_FILE] = _topology_table(nodes, addresses or {})
+    return files
+
+
+def read_site_conf(site_conf_dir: str | Path) -> dict[str, tuple[Property, ...]]:
+    """The site's configuration files as properties, XIncludes resolved. Raises BadConfig."""
+    directory = Path(site_conf_dir)
+    found: dict[str, tuple[Property, ...]] = {}
+    for name in SITE_FILES:
+        path = directory / name
+        if path.is_file():
+            found[name] = tuple(_read_properties(path, depth=0))
+        elif name != "resource-types.xml":
+            raise BadConfig(
+                f"the Hadoop configuration directory {directory} has no {name}",
+                hint="Point HADOOP_CONF_DIR to the cluster's client configuration.",
+            )
+    return found
+
+
+def host_addresses(hosts: Iterable[str], *, timeout_s: float = 2.0) -> dict[str, tuple[str, ...]]:
+    """Host name to its IP addresses, looked up side by side within ``timeout_s`` seconds in all.
+
+    Hosts that do not resolve in time are left out: for them the topology table has names only.
+    """
+    wanted = sorted(set(hosts))
+    if not wanted:
+        return {}
+    pool = ThreadPoolExecutor(max_workers=min(16, len(wanted)), thread_name_prefix="resolve")
+    futures = {pool.submit(_resolve, host): host for host in wanted}
+    done, _ = wait(futures, timeout=timeout_s)
+    pool.shutdown(wait=False, cancel_futures=True)
+    return {futures[future]: future.result() for future in done if future.result()}
+
+
+def _resolve(host: str) -> tuple[str, ...]:
+    try:
+        rows = socket.getaddrinfo(host, None, proto=socket.IPPROTO_TCP)
+    except OSError:
+        return ()
+    return tuple(sorted({str(row[4][0]) for row in rows}))
+
+
+def _changes(name: str, heartbeat_expiry_ms: int) -> Mapping[str, str]:
+    if name == "yarn-site.xml":
+        return {
+            "yarn.am.liveness-monitor.expiry-interval-ms": str(heartbeat_expiry_ms),
+            "yarn.client.nodemanager-connect.max-wait-ms": str(NM_CONNECT_MAX_WAIT_MS),
+            "yarn.client.nodemanager-connect.retry-interval-ms": str(NM_CONNECT_RETRY_MS),
+        }
+    if name == "core-site.xml":
+        return {
+            "net.topology.node.switch.mapping.impl": "org.apache.hadoop.net.TableMapping",
+            "net.topology.table.file.name": f"{LOCAL_HADOOP_CONF}/{TOPOLOGY_FILE}",
+            "ipc.client.rpc-timeout.ms": str(IPC_TIMEOUT_MS),
+        }
+    return {}
+
+
+def _read_properties(path: Path, depth: int) -> Iterable[Property]:
+    if depth > 8:
+        raise BadConfig(f"{path}: XIncludes nested more than 8 deep")
+    try:
+        root = ET.parse(path).getroot()  # noqa: S314 - the site's own files
+    except (ET.ParseError, OSError) as error:
+        raise BadConfig(
+            f"cannot read {path}: {error}", hint="It must be a Hadoop configuration file."
+        ) from error
+    for element in root:
+        if element.tag == "property":
+            name = (element.findtext("name") or "").strip()
+            if name:
+                yield Property(
+                    name=name,
+                    value=(element.findtext("value") or "").strip(),
+                    is_final=(element.findtext("final") or "").strip() == "true",
+                )
+        elif element.tag == _XINCLUDE:
+            target = unquote(urlparse(element.get("href", "")).path)
+            included = path.parent / target
+            if included.is_file():
+                yield from _read_properties(included, depth + 1)
+            elif not list(element):
+                raise BadConfig(f"{path} includes {included}, which does not exist")
+
+
+def _render(properties: Sequence[Property], changes: Mapping[str, str]) -> bytes:
+    kept = [prop for prop in properties if prop.name not in changes]
+    rows = [*kept, *(Property(name, value) for name, value in changes.items())]
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', "<configuration>"]
+    for prop in rows:
+        final = "<final>true</final>" if prop.is_final else ""
+        lines.append(
+            f"  <property><name>{escape(prop.name)}</name>"
+            f"<value>{escape(prop.value)}</value>{final}</property>"
+        )
+    lines.append("</configuration>\n")
+    return "\n".join(lines).encode()
+
+
+def _topology_table(nodes: Sequence[Node], addresses: Mapping[str, Sequence[str]]) -> bytes:
+    rows = {
+        name: node.rack
+        for node in nodes
+        for name in (node.node_id, *addresses.get(node.node_id, ()))
+    }
+    return "".join(f"{name} {rack}\n" for name, rack in sorted(rows.items())).encode()

@@ -1,0 +1,27 @@
+# Starts one of yarnam's processes in a container: finds the interpreter that the shipped runtime
+# was built for and becomes it. The packages in yarnam-runtime/lib hold compiled parts, so the
+# version must match.
+unset JDK_JAVA_OPTIONS
+export HADOOP_CONF_DIR="$PWD/hconf"
+export PYTHONPATH="$PWD/yarnam-runtime/lib"
+export PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+unset PYTHONHOME PYTHONSTARTUP
+
+has_version() {
+  "$1" -I -S -c 'import sys; sys.exit("%d.%d" % sys.version_info[:2] != "@PYTHON_VERSION@")' \
+    >/dev/null 2>&1
+}
+
+for python in "${YARNAM_PYTHON:-}" python@PYTHON_VERSION@ python3 python; do
+  if [ -n "$python" ] && has_version "$python"; then
+    exec "$python" -s -m @MODULE@
+    # Only a failed exec comes here.
+    exit 78
+  fi
+done
+
+echo "yarnam: no Python @PYTHON_VERSION@ on $(hostname): tried YARNAM_PYTHON='${YARNAM_PYTHON:-}'," \
+  "python@PYTHON_VERSION@, python3, python on PATH=$PATH" >&2
+echo "  Install it on the nodes, or submit with a Python that the nodes have" \
+  "(or set am.python / YARNAM_PYTHON to its path)." >&2
+exit 78
