@@ -1,0 +1,279 @@
+"""From the barrier to the end of the processes: starts, exits, losses, stops, first causes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from signal import Signals
+
+from yarnam.errors import ExitCode
+from yarnam.gang.ending import back_off, fail_attempt, finish
+from yarnam.gang.state import (
+    PS_ROLE,
+    Gang,
+    Loss,
+    LossKind,
+    Member,
+    MemberState,
+    StopKind,
+    Stopping,
+)
+from yarnam.gang.turn import Turn
+from yarnam.model.actions import StopTask
+from yarnam.model.events import TaskExited, TaskStarted, TimerKind
+from yarnam.model.outcomes import ContainerEnd, ExitKind, ProcessExit, VerdictKind
+from yarnam.model.status import Phase
+
+LAUNCHED = frozenset({Phase.LAUNCHING, Phase.RUNNING})
+
+MAY_RUN = frozenset({MemberState.READY, MemberState.STARTED})
+"""States of a launched member whose processes may run: the agent's word is awaited."""
+
+HARMLESS = frozenset({ExitKind.OK, ExitKind.STOPPED})
+
+LOSS_OF_END = {
+    ContainerEnd.LOST: LossKind.NODE,
+    ContainerEnd.PREEMPTED: LossKind.PREEMPTED,
+    ContainerEnd.FAILED: LossKind.ENDED,
+    ContainerEnd.EXITED: LossKind.ENDED,
+    ContainerEnd.RELEASED: LossKind.ENDED,
+}
+
+CAUSE_SLACK_S = 5.0
+"""A loss noticed up to this much after a process failed may have caused it: peers of a lost task
+fail at once, YARN's word comes a NodeManager heartbeat (1 s), an AM heartbeat (1 s) and a poll
+later, and the nodes' clocks differ."""
+
+LAST_LINES = 20
+"""Lines of output in a verdict; the rest is in the logs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """The process that failed first."""
+
+    member: Member
+    process: ProcessExit
+
+
+def task_started(turn: Turn, event: TaskStarted) -> None:
+    """Its processes run; with the last one the job runs."""
+    member = turn.gang.find(event.ask)
+    if member is None or event.attempt != turn.gang.attempt:
+        return
+    if member.state is not MemberState.READY or turn.gang.phase is Phase.ACQUIRING:
+        return
+    turn.put(member, replace(member, state=MemberState.STARTED))
+    _run_when_all_started(turn)
+
+
+def task_exited(turn: Turn, event: TaskExited) -> None:
+    """The agent's word on how its processes ended: it wins over what YARN says of the container."""
+    member = turn.gang.find(event.ask)
+    if member is None or event.attempt != turn.gang.attempt:
+        return
+    phase = turn.gang.phase
+    if phase not in LAUNCHED and phase is not Phase.STOPPING:
+        return
+    if member.state is MemberState.EXITED:
+        return
+    if member.loss is not None and member.loss.kind not in {LossKind.ENDED, LossKind.SILENT}:
+        return
+    exited = replace(member, state=MemberState.EXITED, exits=event.exits, loss=None)
+    turn.put(member, exited)
+    if phase is Phase.STOPPING:
+        settle(turn)
+    elif not exited.is_ok:
+        stop_gang(turn, StopKind.FAILED, f"{member.name} {_exits_text(event.exits)}")
+    elif _is_done(turn.gang):
+        stop_gang(turn, StopKind.SUCCEEDED, "every other task has succeeded")
+    else:
+        _run_when_all_started(turn)
+
+
+def lose_launched(turn: Turn, member: Member, kind: LossKind, at_s: float, text: str) -> None:
+    """A launched member is gone: the gang is whole or it is stopped."""
+    if member.state in {MemberState.EXITED, MemberState.LOST}:
+        return
+    loss = Loss(kind, at_s, turn.at_s, text)
+    turn.put(member, replace(member, state=MemberState.LOST, loss=loss))
+    if turn.gang.phase is Phase.STOPPING:
+        settle(turn)
+    else:
+        stop_gang(turn, StopKind.FAILED, f"{member.name} {kind.value}: {text}")
+
+
+def stop_gang(turn: Turn, kind: StopKind, text: str) -> None:
+    """Stop every process that may run, and wait for the agents to say how they ended."""
+    was_running = turn.gang.phase is Phase.RUNNING
+    turn.disarm(TimerKind.LAUNCH)
+    turn.enter(Phase.STOPPING, text)
+    turn.gang = replace(turn.gang, stopping=Stopping(kind, text, was_running))
+    awaited = [m for m in turn.gang.members if m.state in MAY_RUN]
+    for member in awaited:
+        turn.do(StopTask(member.ask, turn.gang.attempt, turn.policy.stop_grace_s, text))
+    if awaited:
+        turn.arm(TimerKind.STOP, turn.policy.stop_grace_s + turn.policy.stop_margin_s)
+    settle(turn)
+
+
+def settle(turn: Turn) -> None:
+    """Conclude as soon as every member's end is known and explained."""
+    members = turn.gang.members
+    if any(m.state in MAY_RUN for m in members):
+        return
+    wait_s = 0.0
+    if turn.gang.stopping is not None and turn.gang.stopping.kind is StopKind.FAILED:
+        unexplained = [m.loss for m in members if m.loss and m.loss.kind is LossKind.ENDED]
+        explained_by_s = max((loss.noticed_at_s for loss in unexplained), default=turn.at_s)
+        if unexplained:
+            wait_s = explained_by_s + turn.policy.explain_grace_s - turn.at_s
+    if wait_s <= 0:
+        conclude(turn)
+        return
+    deadline_s = turn.gang.deadline_s(TimerKind.STOP)
+    if deadline_s is None or turn.at_s + wait_s < deadline_s:
+        turn.arm(TimerKind.STOP, wait_s)
+
+
+def conclude(turn: Turn) -> None:
+    """Everything has stopped (or will not): what was it, and does the gang try again?"""
+    stopping = turn.gang.stopping
+    if stopping is None:
+        return
+    if stopping.kind is StopKind.CANCELLED:
+        finish(turn, VerdictKind.CANCELLED, ExitCode.CANCELLED, stopping.text)
+        return
+    if stopping.kind is StopKind.SUCCEEDED:
+        _succeed(turn)
+        return
+    culprit = first_failure(turn.gang)
+    loss = first_loss(turn.gang)
+    if loss is not None and culprit is not None:
+        is_cause = loss[1].at_s <= culprit.process.ended_at_s + CAUSE_SLACK_S
+        loss = loss if is_cause else None
+    if loss is not None:
+        _lost(turn, *loss, was_running=stopping.was_running)
+    elif culprit is not None and culprit.process.kind is not ExitKind.NOT_STARTED:
+        _user_failed(turn, culprit)
+    else:
+        text = culprit_text(culprit) if culprit else stopping.text
+        _platform_failed(turn, text, was_running=stopping.was_running)
+
+
+def first_failure(gang: Gang) -> Culprit | None:
+    """The failing process that ended first: the others mostly failed because of it."""
+    culprits = [
+        Culprit(member, process)
+        for member in gang.members
+        for process in member.exits
+        if process.kind not in HARMLESS
+    ]
+    return min(culprits, key=lambda c: (c.process.ended_at_s, c.member.first_rank), default=None)
+
+
+def first_loss(gang: Gang) -> tuple[Member, Loss] | None:
+    """The loss that came first; a preemption before all others, because YARN said so itself."""
+    losses = [(member, member.loss) for member in gang.members if member.loss is not None]
+    return min(
+        losses,
+        key=lambda pair: (pair[1].kind is not LossKind.PREEMPTED, pair[1].at_s),
+        default=None,
+    )
+
+
+def culprit_text(culprit: Culprit) -> str:
+    """``worker-1 (rank 3) on node2 exited with code 1``."""
+    member, process = culprit.member, culprit.process
+    rank = member.first_rank + process.local_rank
+    node = f" on {member.grant.node}" if member.grant else ""
+    return f"{member.name} (rank {rank}){node} {exit_text(process)}"
+
+
+def exit_text(process: ProcessExit) -> str:
+    """How a process ended, in words."""
+    if process.kind is ExitKind.NON_ZERO:
+        return f"exited with code {process.code}"
+    if process.kind is ExitKind.SIGNAL:
+        return f"was killed by {signal_name(process.signal)}"
+    return {
+        ExitKind.OK: "ended well",
+        ExitKind.COMMAND_NOT_FOUND: "could not start: command not found",
+        ExitKind.NOT_STARTED: "could not be started",
+        ExitKind.STOPPED: "was stopped",
+    }[process.kind]
+
+
+def signal_name(number: int) -> str:
+    try:
+        return Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _exits_text(exits: tuple[ProcessExit, ...]) -> str:
+    failing = [process for process in exits if process.kind not in HARMLESS]
+    first = min(failing, key=lambda process: process.ended_at_s, default=None)
+    return exit_text(first) if first else "stopped without having been told to"
+
+
+def _run_when_all_started(turn: Turn) -> None:
+    if turn.gang.phase is not Phase.LAUNCHING:
+        return
+    up = {MemberState.STARTED, MemberState.EXITED}
+    if all(member.state in up for member in turn.gang.members):
+        turn.disarm(TimerKind.LAUNCH, TimerKind.WAIT)
+        turn.enter(Phase.RUNNING)
+        turn.gang = replace(turn.gang, failures=0, looks=0, user_faults=0)
+
+
+def _is_done(gang: Gang) -> bool:
+    """All have succeeded; parameter servers need not end."""
+    needed = [m for m in gang.members if m.target.role != PS_ROLE] or list(gang.members)
+    return all(member.is_ok for member in needed)
+
+
+def _succeed(turn: Turn) -> None:
+    gang = turn.gang
+    processes = sum(member.target.processes_per_task for member in gang.members)
+    message = f"all {processes} processes of {len(gang.members)} tasks ended well"
+    finish(turn, VerdictKind.SUCCEEDED, ExitCode.OK, message)
+
+
+def _user_failed(turn: Turn, culprit: Culprit) -> None:
+    text = culprit_text(culprit)
+    is_retriable = culprit.process.kind is not ExitKind.COMMAND_NOT_FOUND
+    if is_retriable and turn.gang.user_retries < turn.policy.user_retries:
+        turn.gang = replace(turn.gang, user_retries=turn.gang.user_retries + 1)
+        back_off(turn, f"{text}; retry {turn.gang.user_retries} of {turn.policy.user_retries}")
+        return
+    lines = culprit.process.last_lines[-LAST_LINES:]
+    quoted = "".join(f"\n  | {line}" for line in lines)
+    message = f"{text}; its last lines:{quoted}" if lines else f"{text}; it printed nothing"
+    hint = f"Read all of its output with: yarnam logs JOB --task {culprit.member.name}"
+    finish(turn, VerdictKind.FAILED, ExitCode.USER_FAILED, message, hint)
+
+
+def _lost(turn: Turn, member: Member, loss: Loss, *, was_running: bool) -> None:
+    node = f" on {member.grant.node}" if member.grant else ""
+    text = f"{member.name}{node}: {loss.kind.value}: {loss.text}"
+    if loss.kind is LossKind.PREEMPTED:
+        turn.gang = replace(turn.gang, preemptions=turn.gang.preemptions + 1)
+        back_off(turn, f"{text}; a preempted gang starts again for free")
+    elif loss.kind is LossKind.UNABLE_USER:
+        finish(turn, VerdictKind.FAILED, ExitCode.USER_FAILED, text)
+    else:
+        _platform_failed(turn, text, was_running=was_running)
+
+
+def _platform_failed(turn: Turn, text: str, *, was_running: bool) -> None:
+    """Start again: a gang that ran uses up a restart, one that never ran uses up an attempt."""
+    if not was_running:
+        fail_attempt(turn, text, ExitCode.ATTEMPTS_EXHAUSTED)
+        return
+    if turn.gang.restarts < turn.policy.max_restarts:
+        turn.gang = replace(turn.gang, restarts=turn.gang.restarts + 1)
+        back_off(turn, f"{text}; restart {turn.gang.restarts} of {turn.policy.max_restarts}")
+        return
+    message = f"{text}; all {turn.policy.max_restarts} restarts are used up"
+    hint = "Submit it again, or allow more retry.max_restarts."
+    finish(turn, VerdictKind.FAILED, ExitCode.ATTEMPTS_EXHAUSTED, message, hint)

@@ -1,0 +1,71 @@
+"""One application of ``step``, while it is being worked out.
+
+``Turn`` collects the actions and the next state. It lives only inside one call of ``step``, which
+is therefore still a function of its arguments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from yarnam.gang.state import Gang, GangPolicy, Member, Timer
+from yarnam.model.actions import Action, CancelTimer, ReleaseContainer, StartTimer
+from yarnam.model.events import TimerId, TimerKind
+from yarnam.model.status import Phase
+
+
+class Turn:
+    """The gang as it is by now, what to do so far, and the time of the event."""
+
+    __slots__ = ("actions", "at_s", "gang", "policy")
+
+    def __init__(self, gang: Gang, policy: GangPolicy, at_s: float) -> None:
+        self.gang = gang
+        self.policy = policy
+        self.at_s = at_s
+        self.actions: list[Action] = []
+
+    def do(self, action: Action) -> None:
+        self.actions.append(action)
+
+    def enter(self, phase: Phase, reason: str = "") -> None:
+        self.gang = replace(self.gang, phase=phase, since_s=self.at_s, reason=reason)
+
+    def arm(self, kind: TimerKind, delay_s: float) -> None:
+        """Start the timer of this kind, or move it; it is bound to the current attempt."""
+        others = tuple(t for t in self.gang.timers if t.timer.kind is not kind)
+        timer = Timer(TimerId(kind, self.gang.attempt), self.at_s + delay_s)
+        self.gang = replace(self.gang, timers=(*others, timer))
+        self.do(StartTimer(timer.timer, delay_s))
+
+    def disarm(self, *kinds: TimerKind) -> None:
+        for timer in self.gang.timers:
+            if timer.timer.kind in kinds:
+                self.do(CancelTimer(timer.timer))
+        self.forget(*kinds)
+
+    def forget(self, *kinds: TimerKind) -> None:
+        """Drop a timer that has fired or died with the last AM."""
+        self.gang = replace(
+            self.gang, timers=tuple(t for t in self.gang.timers if t.timer.kind not in kinds)
+        )
+
+    def rearm(self) -> None:
+        """Start all timers again with the time they have left: the last AM's died with it."""
+        for timer in self.gang.timers:
+            self.do(StartTimer(timer.timer, max(0.0, timer.deadline_s - self.at_s)))
+
+    def put(self, old: Member, new: Member) -> None:
+        """Replace one member, in place."""
+        self.gang = replace(
+            self.gang, members=tuple(new if m is old else m for m in self.gang.members)
+        )
+
+    def release(self, member: Member, reason: str) -> None:
+        self.do(ReleaseContainer(member.ask, reason))
+
+    def release_all(self, reason: str) -> None:
+        """Give back everything granted and withdraw everything asked for."""
+        for member in self.gang.members:
+            if member.loss is None or member.is_holding:
+                self.release(member, reason)
