@@ -9,12 +9,10 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlparse
-from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
 
+from yarnam.adapters.hadoop_site import Property, read_properties
 from yarnam.errors import BadConfig
 from yarnam.model.snapshot import Node
 from yarnam.wire.protocol import LOCAL_HADOOP_CONF
@@ -34,15 +32,7 @@ IPC_TIMEOUT_MS = 10_000
 """Skein starts containers one after another: a NodeManager that hangs or is gone holds back the
 rest of the gang for this long (times the retries), not for Hadoop's 3 minutes."""
 
-_XINCLUDE = "{http://www.w3.org/2001/XInclude}include"
 _GPU = "yarn.io/gpu"
-
-
-@dataclass(frozen=True, slots=True)
-class Property:
-    name: str
-    value: str
-    is_final: bool = False
 
 
 def hadoop_conf(
@@ -94,7 +84,7 @@ def read_site_conf(site_conf_dir: str | Path) -> dict[str, tuple[Property, ...]]
     for name in SITE_FILES:
         path = directory / name
         if path.is_file():
-            found[name] = tuple(_read_properties(path, depth=0))
+            found[name] = read_properties(path)
         elif name != "resource-types.xml":
             raise BadConfig(
                 f"the Hadoop configuration directory {directory} has no {name}",
@@ -140,33 +130,6 @@ def _changes(name: str, heartbeat_expiry_ms: int) -> Mapping[str, str]:
             "ipc.client.rpc-timeout.ms": str(IPC_TIMEOUT_MS),
         }
     return {}
-
-
-def _read_properties(path: Path, depth: int) -> Iterable[Property]:
-    if depth > 8:
-        raise BadConfig(f"{path}: XIncludes nested more than 8 deep")
-    try:
-        root = ET.parse(path).getroot()  # noqa: S314 - the site's own files
-    except (ET.ParseError, OSError) as error:
-        raise BadConfig(
-            f"cannot read {path}: {error}", hint="It must be a Hadoop configuration file."
-        ) from error
-    for element in root:
-        if element.tag == "property":
-            name = (element.findtext("name") or "").strip()
-            if name:
-                yield Property(
-                    name=name,
-                    value=(element.findtext("value") or "").strip(),
-                    is_final=(element.findtext("final") or "").strip() == "true",
-                )
-        elif element.tag == _XINCLUDE:
-            target = unquote(urlparse(element.get("href", "")).path)
-            included = path.parent / target
-            if included.is_file():
-                yield from _read_properties(included, depth + 1)
-            elif not list(element):
-                raise BadConfig(f"{path} includes {included}, which does not exist")
 
 
 def _render(properties: Sequence[Property], changes: Mapping[str, str]) -> bytes:
