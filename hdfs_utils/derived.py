@@ -1,0 +1,135 @@
+"""Operations that follow from the primitive ones, written once for every file system."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+from hdfs_utils import uri as uris
+from hdfs_utils.errors import HdfsError, InvalidPath, NotADirectory, NotFound, Unavailable
+from hdfs_utils.filesystem import Content, Data, FileStatus, Reader, Writer
+
+# Names that begin with a dot are hidden from Hadoop's input formats and most listings.
+TEMPORARY_PREFIX = "."
+TEMPORARY_SUFFIX = ".tmp"
+
+
+def temporary_name(path: str) -> str:
+    """A unique name beside ``path``: a rename from it stays inside one directory.
+
+    Beside the target and not in a shared temporary directory, because a rename across mounts,
+    encryption zones or snapshots is refused.
+    """
+    unique = uuid.uuid4().hex
+    name = f"{TEMPORARY_PREFIX}{uris.name(path)}.{unique}{TEMPORARY_SUFFIX}"
+    return uris.join(uris.parent(path), name)
+
+
+def is_temporary(path: str) -> bool:
+    """Whether a name was made by :func:`temporary_name`."""
+    name = uris.name(path)
+    return name.startswith(TEMPORARY_PREFIX) and name.endswith(TEMPORARY_SUFFIX)
+
+
+class DerivedOperations(ABC):
+    """exists, walk, read_bytes, write_bytes and write_atomic in terms of the rest."""
+
+    uri: str
+
+    @abstractmethod
+    def stat(self, path: str) -> FileStatus: ...
+
+    @abstractmethod
+    def list(self, path: str) -> list[FileStatus]: ...
+
+    @abstractmethod
+    def open_reader(self, path: str) -> Reader: ...
+
+    @abstractmethod
+    def open_writer(
+        self,
+        path: str,
+        overwrite: bool = False,
+        replication: int | None = None,
+        block_size: int | None = None,
+    ) -> Writer: ...
+
+    @abstractmethod
+    def rename(self, src: str, dst: str, overwrite: bool = False) -> None: ...
+
+    @abstractmethod
+    def delete(self, path: str, recursive: bool = False) -> bool: ...
+
+    def own_path(self, path: str) -> str:
+        """The plain path of ``path``, which may be a URI of this file system.
+
+        Raises:
+            InvalidPath: not a path, or of another file system.
+        """
+        parsed = uris.parse(path)
+        if parsed.scheme:
+            own = uris.parse(self.uri)
+            if parsed.scheme != own.scheme or parsed.authority not in ("", own.authority):
+                raise InvalidPath(f"belongs to another file system than {self.uri}", path=path)
+        return parsed.path
+
+    def exists(self, path: str) -> bool:
+        """Whether the path is there."""
+        try:
+            self.stat(path)
+        except (NotFound, NotADirectory):
+            return False
+        return True
+
+    def walk(self, path: str) -> Iterator[FileStatus]:
+        """Everything below a directory, each directory before its entries, by name."""
+        for status in self.list(path):
+            yield status
+            if status.is_dir:
+                # Gone in the meantime is no error: a listing of a living tree is never exact.
+                with contextlib.suppress(NotFound):
+                    yield from self.walk(status.path)
+
+    def read_bytes(self, path: str) -> bytes:
+        """The whole file."""
+        with self.open_reader(path) as reader:
+            return reader.read()
+
+    def write_bytes(self, path: str, data: Data, overwrite: bool = False) -> None:
+        """Write a file in place: a reader may see it half-written."""
+        with self.open_writer(path, overwrite=overwrite) as writer:
+            writer.write(data)
+
+    def write_atomic(self, path: str, content: Content, overwrite: bool = True) -> None:
+        """Write a file that is there whole or not at all."""
+        target = self.own_path(path)
+        temporary = temporary_name(target)
+        try:
+            with self.open_writer(temporary) as writer:
+                if callable(content):
+                    content(writer)
+                else:
+                    writer.write(content)
+            # After the block: a callback may have gone on writing until here.
+            length = writer.tell()
+            self._publish(temporary, target, length, overwrite)
+        except BaseException:
+            # The first error is the one to report; what is left behind is hidden and unique.
+            with contextlib.suppress(HdfsError):
+                self.delete(temporary)
+            raise
+
+    def _publish(self, temporary: str, target: str, length: int, overwrite: bool) -> None:
+        try:
+            self.rename(temporary, target, overwrite)
+        except Unavailable:
+            if not self._was_renamed(temporary, target, length):
+                raise
+
+    def _was_renamed(self, temporary: str, target: str, length: int) -> bool:
+        """After a rename without an answer: whether it happened all the same."""
+        with contextlib.suppress(HdfsError):
+            return not self.exists(temporary) and self.stat(target).length == length
+        return False

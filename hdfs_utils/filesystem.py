@@ -1,0 +1,229 @@
+"""What every file system here can do: the protocol, its values and its time limits.
+
+Paths are absolute paths or URIs of the same file system. Every operation ends within its time
+limit (:class:`TimeLimits`); the errors are those of :mod:`hdfs_utils.errors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Union
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Data = Union[bytes, bytearray, memoryview]
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimits:
+    """How long an operation may take, in seconds.
+
+    Attributes:
+        metadata_s: one question or change to the NameNode (stat, list, rename, open...).
+        data_s: one piece of data (at most 8 MiB) read, written or synced.
+        close_s: completing a file; the NameNode waits for the DataNodes' reports.
+        lease_s: taking a file over from a writer that died.
+    """
+
+    metadata_s: float = 30.0
+    data_s: float = 60.0
+    close_s: float = 60.0
+    lease_s: float = 60.0
+
+    @classmethod
+    def all(cls, timeout_s: float) -> TimeLimits:
+        """The same limit for everything."""
+        return cls(timeout_s, timeout_s, timeout_s, timeout_s)
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatus:
+    """One file or directory. ``length`` and ``block_size`` in bytes; both 0 for a directory."""
+
+    path: str
+    length: int
+    is_dir: bool
+    mtime_ms: int
+    owner: str
+    group: str
+    permission: int
+    replication: int
+    block_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlockLocation:
+    """One block of a file: where it lies in the file (bytes) and on which hosts."""
+
+    offset: int
+    length: int
+    hosts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FileChecksum:
+    """A checksum by the storage itself: comparable where ``algorithm`` is the same."""
+
+    algorithm: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class FreeSpace:
+    """Bytes of the whole file system, replicas counted separately."""
+
+    capacity: int
+    used: int
+    remaining: int
+
+
+class Reader(Protocol):
+    """A binary file open for reading; an ``io.RawIOBase``, so ``io.BufferedReader`` takes it."""
+
+    @property
+    def size(self) -> int:
+        """Length in bytes when it was opened."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Up to ``size`` bytes (all that is left if negative); fewer only at the end."""
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        """Go to a position; at most to the end."""
+
+    def tell(self) -> int:
+        """The position in bytes."""
+
+    def close(self) -> None:
+        """Let it go."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None: ...
+
+
+class Writer(Protocol):
+    """A binary file open for writing. Leaving its block by an error aborts it."""
+
+    def write(self, data: Data, /) -> int:
+        """Take all of ``data``; it is durable only after ``sync`` or ``close``."""
+
+    def sync(self) -> None:
+        """Return when all that was written is durable on every replica.
+
+        Raises:
+            LeaseLost: the file was recovered by somebody else: nothing more can be written.
+        """
+
+    def tell(self) -> int:
+        """Length of the file in bytes with all that was written."""
+
+    def close(self) -> None:
+        """Complete the file. An error is raised only where the file is not whole."""
+
+    def abort(self) -> None:
+        """Give up: a new file is deleted, an appended one keeps what was synced."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None: ...
+
+
+Content = Union[Data, Callable[[Writer], object]]
+
+
+class FileSystem(Protocol):
+    """One file system, synchronous; safe to share between threads."""
+
+    @property
+    def uri(self) -> str:
+        """``hdfs://host:port`` or ``file://``; a path appended to it names the file anywhere."""
+
+    @property
+    def limits(self) -> TimeLimits:
+        """The time limits of the operations."""
+
+    def stat(self, path: str) -> FileStatus:
+        """Status of a path. Raises NotFound."""
+
+    def exists(self, path: str) -> bool:
+        """Whether the path is there."""
+
+    def list(self, path: str) -> list[FileStatus]:
+        """Entries of a directory by name. Raises NotFound, NotADirectory."""
+
+    def walk(self, path: str) -> Iterator[FileStatus]:
+        """Everything below a directory, each directory before its entries, by name."""
+
+    def open_reader(self, path: str) -> Reader:
+        """Open for reading. Raises NotFound, IsADirectory."""
+
+    def open_writer(
+        self,
+        path: str,
+        overwrite: bool = False,
+        replication: int | None = None,
+        block_size: int | None = None,
+    ) -> Writer:
+        """Create a file, its directories too. Raises AlreadyExists, IsADirectory."""
+
+    def open_appender(self, path: str) -> Writer:
+        """Open an existing file to add to it. Raises NotFound, LeaseConflict."""
+
+    def recover_lease(self, path: str) -> None:
+        """Take a file over from its writer, dead or alive: it is closed and cannot be written on.
+
+        Returns when it is closed. Raises Unavailable after ``limits.lease_s``.
+        """
+
+    def read_bytes(self, path: str) -> bytes:
+        """The whole file."""
+
+    def write_bytes(self, path: str, data: Data, overwrite: bool = False) -> None:
+        """Write a file in place: a reader may see it half-written. See write_atomic."""
+
+    def write_atomic(self, path: str, content: Content, overwrite: bool = True) -> None:
+        """Write a file that is there whole or not at all.
+
+        It is written under a unique name beside the target, completed, then renamed.
+
+        Args:
+            path: the target.
+            content: the bytes, or a function that writes them to the writer it is given.
+            overwrite: replace an existing file.
+        """
+
+    def rename(self, src: str, dst: str, overwrite: bool = False) -> None:
+        """Rename atomically. Raises NotFound, AlreadyExists, IsADirectory, DirectoryNotEmpty."""
+
+    def delete(self, path: str, recursive: bool = False) -> bool:
+        """Delete; False if it was not there. Raises DirectoryNotEmpty."""
+
+    def mkdirs(self, path: str, permission: int = 0o755) -> None:
+        """Make a directory and those above it; one that is there already is left as it is."""
+
+    def chmod(self, path: str, permission: int) -> None:
+        """Set the permission bits."""
+
+    def checksum(self, path: str) -> FileChecksum:
+        """The storage's own checksum. Raises NotSupported."""
+
+    def block_locations(self, path: str) -> tuple[BlockLocation, ...]:
+        """Which hosts hold which part. Raises NotSupported."""
+
+    def free_space(self) -> FreeSpace:
+        """Space of the whole file system. Raises NotSupported."""

@@ -1,0 +1,355 @@
+"""The local file system (``file://``) with the same behaviour, for tests, laptops and scratch."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import io
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from hdfs_utils import uri as uris
+from hdfs_utils.derived import DerivedOperations
+from hdfs_utils.errors import (
+    AlreadyExists,
+    DirectoryNotEmpty,
+    HdfsError,
+    InvalidPath,
+    IsADirectory,
+    LeaseLost,
+    NotADirectory,
+    NotFound,
+    PermissionDenied,
+    QuotaExceeded,
+)
+from hdfs_utils.filesystem import (
+    BlockLocation,
+    Data,
+    FileChecksum,
+    FileStatus,
+    FreeSpace,
+    Reader,
+    TimeLimits,
+    Writer,
+)
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_BY_ERRNO: dict[int, type[HdfsError]] = {
+    errno.ENOENT: NotFound,
+    errno.EEXIST: AlreadyExists,
+    errno.EACCES: PermissionDenied,
+    errno.EPERM: PermissionDenied,
+    errno.EROFS: PermissionDenied,
+    errno.ENOTDIR: NotADirectory,
+    errno.EISDIR: IsADirectory,
+    errno.ENOTEMPTY: DirectoryNotEmpty,
+    errno.ENOSPC: QuotaExceeded,
+    errno.EDQUOT: QuotaExceeded,
+    errno.ENAMETOOLONG: InvalidPath,
+}
+
+
+@contextlib.contextmanager
+def _translated(operation: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        kind = _BY_ERRNO.get(error.errno or 0, HdfsError)
+        message = error.strerror or str(error)
+        raise kind(message, path=path, operation=operation) from error
+
+
+class LocalFileSystem(DerivedOperations):
+    """``file://``: no time limits are enforced, since a local call cannot be abandoned safely."""
+
+    uri = "file://"
+
+    def __init__(self, limits: TimeLimits | None = None) -> None:
+        self.limits = limits or TimeLimits()
+
+    def stat(self, path: str) -> FileStatus:
+        """Status of a path."""
+        plain = self.own_path(path)
+        with _translated("stat", plain):
+            return _status(plain, Path(plain).stat())
+
+    def list(self, path: str) -> list[FileStatus]:
+        """Entries of a directory by name."""
+        plain = self.own_path(path)
+        found: list[FileStatus] = []
+        with _translated("list", plain):
+            for name in sorted(os.listdir(plain)):  # noqa: PTH208 - names, not Path objects
+                entry = uris.join(plain, name)
+                # Deleted between the listing and the question, or a link to nowhere.
+                with contextlib.suppress(FileNotFoundError):
+                    found.append(_status(entry, Path(entry).stat()))
+        return found
+
+    def open_reader(self, path: str) -> Reader:
+        """Open for reading."""
+        plain = self.own_path(path)
+        with _translated("open", plain):
+            return _LocalReader(plain)
+
+    def open_writer(
+        self,
+        path: str,
+        overwrite: bool = False,
+        replication: int | None = None,
+        block_size: int | None = None,
+    ) -> Writer:
+        """Create a file, its directories too; replication and block size mean nothing here."""
+        plain = self.own_path(path)
+        with _translated("create", plain):
+            if Path(plain).is_dir():
+                raise IsADirectory("is a directory", path=plain, operation="create")
+            Path(plain).parent.mkdir(parents=True, exist_ok=True)
+            if overwrite:
+                # A new file and not the old one emptied: its readers and writers keep theirs.
+                Path(plain).unlink(missing_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+            return _LocalWriter(plain, os.open(plain, flags, 0o644), is_new=True)
+
+    def open_appender(self, path: str) -> Writer:
+        """Open an existing file to add to it."""
+        plain = self.own_path(path)
+        with _translated("append", plain):
+            descriptor = os.open(plain, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            return _LocalWriter(plain, descriptor, is_new=False)
+
+    def recover_lease(self, path: str) -> None:
+        """Take a file over: a copy takes its name, so a writer of the old one is cut off.
+
+        A writer's ``sync`` holds the same lock and looks whether its file still has a name.
+        """
+        plain = self.own_path(path)
+        with _translated("recover lease", plain), Path(plain).open("rb") as old:
+            fcntl.flock(old, fcntl.LOCK_EX)
+            if os.fstat(old.fileno()).st_nlink == 0:
+                return
+            copy = f"{uris.parent(plain)}/.{uris.name(plain)}.{uuid.uuid4().hex}.tmp"
+            with Path(copy).open("xb") as new:
+                shutil.copyfileobj(old, new)
+                os.fsync(new.fileno())
+            shutil.copymode(plain, copy)
+            Path(copy).replace(plain)
+
+    def rename(self, src: str, dst: str, overwrite: bool = False) -> None:
+        """Rename atomically."""
+        source, target = self.own_path(src), self.own_path(dst)
+        with _translated("rename", source):
+            is_dir = Path(source).is_dir()
+            if Path(target).exists():
+                if not overwrite:
+                    raise AlreadyExists("already exists", path=target, operation="rename")
+                if Path(target).is_dir() and not is_dir:
+                    raise IsADirectory("is a directory", path=target, operation="rename")
+            if overwrite or is_dir:
+                Path(source).rename(target)
+            else:
+                # A link never replaces, even where somebody made the target just now.
+                os.link(source, target)
+                Path(source).unlink()
+
+    def delete(self, path: str, recursive: bool = False) -> bool:
+        """Delete; False if it was not there."""
+        plain = self.own_path(path)
+        if plain == "/":
+            raise InvalidPath("the root is not deleted", path=plain, operation="delete")
+        with _translated("delete", plain):
+            try:
+                if not Path(plain).is_dir() or Path(plain).is_symlink():
+                    Path(plain).unlink()
+                elif recursive:
+                    shutil.rmtree(plain)
+                else:
+                    Path(plain).rmdir()
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+        return True
+
+    def mkdirs(self, path: str, permission: int = 0o755) -> None:
+        """Make a directory and those above it."""
+        plain = self.own_path(path)
+        with _translated("mkdirs", plain):
+            if Path(plain).is_dir():
+                return
+            try:
+                Path(plain).mkdir(parents=True, exist_ok=True)
+            except FileExistsError as error:
+                raise NotADirectory("is a file", path=plain, operation="mkdirs") from error
+            Path(plain).chmod(permission)
+
+    def chmod(self, path: str, permission: int) -> None:
+        """Set the permission bits."""
+        plain = self.own_path(path)
+        with _translated("chmod", plain):
+            Path(plain).chmod(permission)
+
+    def checksum(self, path: str) -> FileChecksum:
+        """MD5 of the content; it says nothing against an adversary, only against damage."""
+        digest = hashlib.md5(usedforsecurity=False)
+        with self.open_reader(path) as reader:
+            while data := reader.read(1 << 20):
+                digest.update(data)
+        return FileChecksum("MD5", digest.hexdigest())
+
+    def block_locations(self, path: str) -> tuple[BlockLocation, ...]:
+        """One block, here."""
+        status = self.stat(path)
+        if status.is_dir:
+            raise IsADirectory("is a directory", path=status.path, operation="block locations")
+        return (BlockLocation(0, status.length, ("localhost",)),) if status.length else ()
+
+    def free_space(self) -> FreeSpace:
+        """Space of the disk with the root directory."""
+        usage = shutil.disk_usage("/")
+        return FreeSpace(usage.total, usage.used, usage.free)
+
+
+def _status(path: str, found: os.stat_result) -> FileStatus:
+    is_dir = (found.st_mode & 0o170000) == 0o040000
+    return FileStatus(
+        path=path,
+        length=0 if is_dir else found.st_size,
+        is_dir=is_dir,
+        mtime_ms=found.st_mtime_ns // 1_000_000,
+        owner=_owner(found.st_uid),
+        group=_group(found.st_gid),
+        permission=found.st_mode & 0o7777,
+        replication=0 if is_dir else 1,
+        block_size=0 if is_dir else max(found.st_size, 1),
+    )
+
+
+def _owner(uid: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _group(gid: int) -> str:
+    import grp
+
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)
+
+
+class _LocalReader(io.FileIO):
+    """A local file with the size it had when it was opened."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "rb")
+        self._path = path
+        self.size = os.fstat(self.fileno()).st_size
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Up to ``size`` bytes; all that is left if negative."""
+        left = max(self.size - self.tell(), 0)
+        wanted = left if size is None or size < 0 else min(size, left)
+        pieces = []
+        with _translated("read", self._path):
+            while wanted > 0 and (piece := super().read(wanted)):
+                pieces.append(piece)
+                wanted -= len(piece)
+        return b"".join(pieces)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Go to a position, at most to the end."""
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self.tell(), os.SEEK_END: self.size}[whence]
+        if base + offset < 0:
+            raise ValueError("negative position")
+        return super().seek(min(base + offset, self.size))
+
+
+class _LocalWriter:
+    """A local file open for writing, without a buffer of its own."""
+
+    def __init__(self, path: str, descriptor: int, is_new: bool) -> None:
+        self._path = path
+        self._descriptor = descriptor
+        self._is_new = is_new
+        self._length = os.fstat(descriptor).st_size
+
+    def write(self, data: Data, /) -> int:
+        """Take all of ``data``."""
+        self._check_open()
+        view = memoryview(data).cast("B")
+        self._length += len(view)
+        with _translated("write", self._path):
+            while view:
+                view = view[os.write(self._descriptor, view) :]
+        return len(memoryview(data).cast("B"))
+
+    def tell(self) -> int:
+        """Length of the file with all that was written."""
+        return self._length
+
+    def sync(self) -> None:
+        """Return when all is on the disk."""
+        self._check_open()
+        with _translated("sync", self._path):
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+            try:
+                if os.fstat(self._descriptor).st_nlink == 0:
+                    message = "the file was taken over, deleted or replaced"
+                    raise LeaseLost(message, path=self._path, operation="sync")
+                os.fsync(self._descriptor)
+            finally:
+                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Complete the file."""
+        if self._descriptor < 0:
+            return
+        try:
+            self.sync()
+        finally:
+            self._release()
+
+    def abort(self) -> None:
+        """Give up: a new file is deleted."""
+        if self._descriptor < 0:
+            return
+        is_named = os.fstat(self._descriptor).st_nlink > 0
+        self._release()
+        if self._is_new and is_named:
+            with contextlib.suppress(OSError):
+                Path(self._path).unlink()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+    def _release(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        os.close(descriptor)
+
+    def _check_open(self) -> None:
+        if self._descriptor < 0:
+            raise ValueError(f"write to a closed file: {self._path}")

@@ -1,0 +1,231 @@
+"""Readers and writers over the native client's own."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from hdfs_utils.errors import HdfsError, Unavailable
+from hdfs_utils.filesystem import Data, TimeLimits
+
+if TYPE_CHECKING:
+    from hdfs_native._internal import RawFileReader, RawFileWriter
+    from typing_extensions import Self
+
+T = TypeVar("T")
+
+# The client's rate falls with very large calls, and a limit is for one call: so calls are cut.
+PIECE = 8 << 20
+# Small writes are gathered: each call of the client costs a change of threads and a copy.
+GATHER = 1 << 20
+
+
+class Calls(Protocol):
+    """What runs a call with a limit."""
+
+    limits: TimeLimits
+
+    def run(self, operation: str, path: str, call: Callable[[], T], limit_s: float) -> T:
+        """Run it."""
+
+
+class Owner(Protocol):
+    """What a writer needs of its file system when it ends badly."""
+
+    def settle(self, path: str, expected_length: int) -> bool:
+        """Close the file, and say whether all is there."""
+
+    def delete(self, path: str, recursive: bool = False) -> bool:
+        """Delete it."""
+
+    def recover_lease(self, path: str) -> None:
+        """Close it."""
+
+
+class NativeReader(io.RawIOBase):
+    """A file of HDFS open for reading.
+
+    A file that is still being written is seen up to its last complete block only.
+    """
+
+    def __init__(self, inner: RawFileReader, path: str, calls: Calls) -> None:
+        super().__init__()
+        self._inner = inner
+        self._path = path
+        self._calls = calls
+        self._position = 0
+        self.size = inner.file_length()
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def seekable(self) -> bool:
+        """Yes."""
+        return True
+
+    def tell(self) -> int:
+        """The position in bytes."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Go to a position, at most to the end."""
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self.size}[whence]
+        if base + offset < 0:
+            raise ValueError("negative position")
+        self._position = min(base + offset, self.size)
+        return self._position
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Up to ``size`` bytes; all that is left if negative."""
+        if self.closed:
+            raise ValueError("read of a closed file")
+        left = self.size - self._position
+        wanted = left if size is None or size < 0 else min(size, left)
+        if wanted <= PIECE:
+            return self._piece(wanted)
+        pieces = []
+        while wanted:
+            pieces.append(self._piece(min(wanted, PIECE)))
+            wanted -= len(pieces[-1])
+        return b"".join(pieces)
+
+    def readall(self) -> bytes:
+        """All that is left."""
+        return self.read()
+
+    def readinto(self, buffer: object, /) -> int:
+        """Fill ``buffer``; 0 at the end."""
+        view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
+        data = self.read(min(len(view), PIECE))
+        view[: len(data)] = data
+        return len(data)
+
+    def _piece(self, size: int) -> bytes:
+        if size == 0:
+            return b""
+        offset = self._position
+        data = self._calls.run(
+            "read",
+            self._path,
+            lambda: self._inner.read_range(offset, size),
+            self._calls.limits.data_s,
+        )
+        if len(data) != size:
+            message = f"{len(data)} of {size} bytes at {offset}"
+            raise Unavailable(message, path=self._path, operation="read")
+        self._position += size
+        return data
+
+
+class NativeWriter:
+    """A file of HDFS open for writing; see :class:`hdfs_utils.filesystem.Writer`."""
+
+    def __init__(
+        self,
+        inner: RawFileWriter,
+        path: str,
+        calls: Calls,
+        owner: Owner,
+        start: int,
+        is_new: bool,
+    ) -> None:
+        self._inner = inner
+        self._path = path
+        self._calls = calls
+        self._owner = owner
+        self._length = start
+        self._is_new = is_new
+        self._gathered = bytearray()
+        self._closed = False
+
+    def write(self, data: Data, /) -> int:
+        """Take all of ``data``."""
+        self._check_open()
+        view = memoryview(data).cast("B")
+        size = len(view)
+        self._length += size
+        if len(self._gathered) + size < GATHER:
+            self._gathered += view
+            return size
+        self._flush()
+        for start in range(0, size, PIECE):
+            self._send(bytes(view[start : start + PIECE]))
+        return size
+
+    def tell(self) -> int:
+        """Length of the file with all that was written."""
+        return self._length
+
+    def sync(self) -> None:
+        """Return when all is durable on every replica."""
+        self._check_open()
+        self._flush()
+        self._calls.run("sync", self._path, self._inner.hsync, self._calls.limits.data_s)
+
+    def close(self) -> None:
+        """Complete the file; an error means that it is not whole, or not known to be."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._flush()
+            self._calls.run("close", self._path, self._inner.close, self._calls.limits.close_s)
+        except Unavailable as error:
+            # An error here is an unknown outcome: everything may be in place. Look, then decide.
+            if not self._settled():
+                message = f"not known to be whole: {error.message}"
+                raise Unavailable(
+                    message, path=self._path, operation="close", outcome_unknown=True
+                ) from error
+
+    def abort(self) -> None:
+        """Give up: a new file is deleted, an appended one keeps what was synced."""
+        if self._closed:
+            return
+        self._closed = True
+        # The client has no way to drop a writer; taking its lease away does that.
+        with contextlib.suppress(HdfsError):
+            if self._is_new:
+                self._owner.delete(self._path)
+            else:
+                self._owner.recover_lease(self._path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+    def _settled(self) -> bool:
+        try:
+            return self._owner.settle(self._path, self._length)
+        except HdfsError:
+            return False
+
+    def _flush(self) -> None:
+        if self._gathered:
+            data, self._gathered = bytes(self._gathered), bytearray()
+            self._send(data)
+
+    def _send(self, data: bytes) -> None:
+        self._calls.run(
+            "write", self._path, lambda: self._inner.write(data), self._calls.limits.data_s
+        )
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ValueError(f"write to a closed file: {self._path}")
