@@ -17,7 +17,7 @@ from records import MANIFEST, Manifest, Shard, pack, read_manifest
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-import hdfs_utils
+from hdfs_utils import connect
 
 SEED = 0
 HELD_OUT = 357  # a fifth; leaves 1,440, which eight shards divide
@@ -57,16 +57,17 @@ def main() -> None:
     parser.add_argument("target", help="URI of the directory to write")
     target = parser.parse_args().target.rstrip("/")
     manifest, files = build()
-    if hdfs_utils.exists(target):
+    storage = connect(target)
+    if storage.exists(target):
         if read_manifest(target) == manifest:
             print(f"{target} is there already")
             return
         raise SystemExit(f"{target} holds something else: choose another place, or remove it")
     draft = f"{target}.writing-{os.getpid()}"
     for path, data in files.items():
-        hdfs_utils.write_bytes(f"{draft}/{path}", data)
-    hdfs_utils.write_bytes(f"{draft}/{MANIFEST}", manifest.to_json())
-    hdfs_utils.rename(draft, target)
+        storage.write_bytes(f"{draft}/{path}", data)
+    storage.write_bytes(f"{draft}/{MANIFEST}", manifest.to_json())
+    storage.rename(draft, target)
     records = sum(shard.records for shard in (*manifest.train, *manifest.test))
     print(f"{target}: {records} digits in {len(files)} shards")
 

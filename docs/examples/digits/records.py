@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-import hdfs_utils
+from hdfs_utils import FileSystem, connect
 
 PIXELS = 64
 RECORD_BYTES = PIXELS + 1
@@ -45,8 +45,8 @@ class Manifest:
 
 
 def read_manifest(directory: str) -> Manifest:
-    """Raises hdfs_utils' errors when there is none, BadDataSet when it is of another kind."""
-    plain = json.loads(hdfs_utils.read_bytes(f"{directory}/{MANIFEST}"))
+    """Raises NotFound when there is none, BadDataSet when it is of another kind."""
+    plain = json.loads(connect(directory).read_bytes(f"{directory}/{MANIFEST}"))
     if plain["record_bytes"] != RECORD_BYTES:
         raise BadDataSet(f"{directory}: records of {plain['record_bytes']} bytes, not 65")
     return Manifest(
@@ -66,9 +66,9 @@ def unpack(data: bytes) -> tuple[np.ndarray, np.ndarray]:
     return table[:, :PIXELS].astype(np.float32) / BRIGHTEST, table[:, PIXELS].astype(np.int32)
 
 
-def read_shard(directory: str, shard: Shard) -> tuple[np.ndarray, np.ndarray]:
+def read_shard(files: FileSystem, directory: str, shard: Shard) -> tuple[np.ndarray, np.ndarray]:
     """The pixels and labels of one shard, verified. Raises BadDataSet."""
-    data = hdfs_utils.read_bytes(f"{directory}/{shard.path}")
+    data = files.read_bytes(f"{directory}/{shard.path}")
     found = hashlib.sha256(data).hexdigest()
     if found != shard.sha256:
         raise BadDataSet(

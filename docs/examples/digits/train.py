@@ -27,8 +27,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from records import PIXELS, Manifest, Shard, read_manifest, read_shard
 
-import hdfs_utils
-from hdfs_utils import checkpoints
+from hdfs_utils import checkpoints, connect
 from yarnam import train
 
 SEED = 20
@@ -62,7 +61,8 @@ class OwnShards:
         if processes > len(shards):
             raise SystemExit(f"{processes} processes, but only {len(shards)} shards: use fewer")
         self.numbers = range(rank, len(shards), processes)
-        self.data = [read_shard(directory, shards[number]) for number in self.numbers]
+        files = connect(directory)
+        self.data = [read_shard(files, directory, shards[number]) for number in self.numbers]
         self.slots = -(-len(shards) // processes)
         self.records = max(shard.records for shard in shards)
 
@@ -192,9 +192,7 @@ class Run:
                 values.append(value)
             self.losses.append(float(np.mean([float(value) for value in values])))
             done = epoch + 1
-            train.report(
-                step=done * batches, total_steps=epochs * batches, loss=self.losses[-1]
-            )
+            train.report(step=done * batches, total_steps=epochs * batches, loss=self.losses[-1])
             stop = self.anyone_has_to_stop()
             if stop or done == epochs or done % self.options.checkpoint_every == 0:
                 self.say(f"epoch {done:3} of {epochs}  loss {self.losses[-1]:.4f}")
@@ -219,16 +217,17 @@ class Run:
             "losses": self.losses,
         }
         if self.rank == 0:
-            hdfs_utils.write_bytes(
-                f"{self.options.output}/result.json", json.dumps(result, indent=1).encode()
-            )
+            path = f"{self.options.output}/result.json"
+            connect(path).write_atomic(path, json.dumps(result, indent=1).encode())
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", required=True, help="URI of what prepare.py wrote")
     parser.add_argument("--output", required=True, help="URI of the directory for the result")
-    parser.add_argument("--checkpoints", default="", help="default: where the job says, else OUTPUT")
+    parser.add_argument(
+        "--checkpoints", default="", help="default: where the job says, else OUTPUT"
+    )
     parser.add_argument("--checkpoint-every", type=int, default=5, metavar="EPOCHS")
     parser.add_argument("--epochs", type=int, default=40)
     options = parser.parse_args()
