@@ -13,7 +13,7 @@ import yaml
 
 from yarnam.model.placement import LocalityLevel, Target
 from yarnam.model.resources import Resources
-from yarnam.wire.protocol import APPLICATION_TAG, ENV_JOB_DIR
+from yarnam.wire.protocol import APPLICATION_TAG, ENV_JOB_DIR, ENV_SERVICE
 from yarnam.wire.records import JobRecord
 
 AM_MODULE = "yarnam.cli.am_process"
@@ -116,7 +116,7 @@ def _service(
         nodes=nodes,
         racks=racks,
         files=_files(files),
-        **{**pattern, "env": dict(pattern["env"])},
+        **{**pattern, "env": {**pattern["env"], ENV_SERVICE: target.service}},
     )
 
 

@@ -91,11 +91,25 @@ class TaskMailbox(Protocol):
     def dismiss(self, asks: Iterable[AskId]) -> None:
         """Tell these agents to stop and leave; later calls from them get the same answer."""
 
+    def drain(self, limit_s: float) -> int:
+        """Wait until every dismissed agent that ever called has fetched its order to leave, at
+        most ``limit_s``; returns how many have not."""
+
     def metrics(self) -> Sequence[AgentMetrics]:
         """The newest report of each rank."""
 
     def close(self) -> None:
         """Stop listening. At most 5 s."""
+
+
+class StatusDesk(Protocol):
+    """Where the AM shows the job to clients. Both calls return at once."""
+
+    def publish(self, status_json: bytes) -> None:
+        """Show this status from now on; clients that wait for a change are told."""
+
+    def record(self, events_json: Sequence[bytes]) -> None:
+        """Add to the events that clients can read."""
 
 
 class Journal(Protocol):

@@ -1,0 +1,86 @@
+"""The JobControl service: what clients see of a job, and how they cancel it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from yarnam.adapters.event_spool import EventSpool
+from yarnam.model.events import CancelRequested
+from yarnam.ports import Inbox
+from yarnam.wire.pb import yarnam_pb2 as pb
+from yarnam.wire.pb import yarnam_pb2_grpc as pb_grpc
+
+MAX_HOLD_MS = 60_000
+"""Longest long poll granted; a client asks again."""
+
+
+class ControlDesk(pb_grpc.JobControlServicer):
+    """Keeps the newest status and the events; a ``ports.StatusDesk``.
+
+    The AM publishes from its thread; calls are served on the server's event loop.
+    """
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        self._now_s = now_s
+        self._spool = EventSpool()
+        self._status = b"{}"
+        self._version = 0
+        self._inbox: Inbox | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._changed: asyncio.Event | None = None
+
+    def open(self, inbox: Inbox) -> None:
+        """To be called on the event loop that serves."""
+        self._inbox = inbox
+        self._loop = asyncio.get_running_loop()
+        self._changed = asyncio.Event()
+
+    def publish(self, status_json: bytes) -> None:
+        """Show this status from now on. Thread-safe; returns at once."""
+        self._status = status_json
+        self._version += 1
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._wake)
+
+    def record(self, events_json: Sequence[bytes]) -> None:
+        """Add to the events that clients can read. Thread-safe."""
+        self._spool.append(events_json)
+
+    def close(self) -> None:
+        self._spool.close()
+
+    def _wake(self) -> None:
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = asyncio.Event()
+
+    def _reply(self) -> pb.StatusReply:
+        # The version first: a status published in between then comes again, which is harmless.
+        version = self._version
+        return pb.StatusReply(version=version, status_json=self._status)
+
+    async def GetStatus(self, request: pb.StatusRequest, context: Any) -> pb.StatusReply:  # noqa: N802
+        return self._reply()
+
+    async def AwaitStatus(self, request: pb.StatusRequest, context: Any) -> pb.StatusReply:  # noqa: N802
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + min(request.hold_ms, MAX_HOLD_MS) / 1000.0
+        while self._version == request.seen and self._changed is not None:
+            left_s = deadline - loop.time()
+            if left_s <= 0:
+                break
+            try:
+                await asyncio.wait_for(self._changed.wait(), left_s)
+            except asyncio.TimeoutError:
+                break
+        return self._reply()
+
+    async def Cancel(self, request: pb.CancelRequest, context: Any) -> pb.CancelReply:  # noqa: N802
+        if self._inbox is not None:
+            self._inbox(CancelRequested(self._now_s(), request.by or "a client", request.reason))
+        return pb.CancelReply()
+
+    async def GetEvents(self, request: pb.EventsRequest, context: Any) -> pb.EventsReply:  # noqa: N802
+        return pb.EventsReply(events_json=self._spool.read(getattr(request, "from")))
