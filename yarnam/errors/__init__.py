@@ -22,6 +22,7 @@ clear of 10 to 12 (Skein's) and of 143 (SIGTERM), so that none can be mistaken.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import ClassVar
 
@@ -79,11 +80,33 @@ class UsageError(YarnamError):
     blame = Blame.USER
 
 
+@dataclass(frozen=True, slots=True)
+class SpecProblem:
+    """One thing wrong in a spec. ``line`` and ``column`` count from 1; 0: the source has none."""
+
+    source: str
+    line: int
+    column: int
+    path: str
+    """Where in the document, as in ``roles.worker.gpus``; empty: the document as a whole."""
+    message: str
+
+    def __str__(self) -> str:
+        place = f"{self.source}:{self.line}:{self.column}" if self.line else self.source
+        return ": ".join(part for part in (place, self.path, self.message) if part)
+
+
 class BadSpec(YarnamError):
     """The job spec is wrong; the message names file, line and key."""
 
     exit_code = ExitCode.BAD_SPEC
     blame = Blame.USER
+
+    def __init__(
+        self, message: str, *, hint: str = "", problems: tuple[SpecProblem, ...] = ()
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.problems = problems
 
 
 class Unavailable(YarnamError):

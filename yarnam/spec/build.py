@@ -1,0 +1,189 @@
+"""From a checked document to the core's JobSpec: defaults, proportions, resolved paths."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+
+from yarnam.model.job import (
+    AmSpec,
+    CheckpointSpec,
+    DataInput,
+    Framework,
+    GangSpec,
+    JobSpec,
+    PackOrSpread,
+    PlacementWish,
+    RetrySpec,
+    RoleSpec,
+    TopologyWish,
+)
+from yarnam.model.resources import Resources
+from yarnam.spec.checks import Reporter, default_input_name
+from yarnam.spec.document import ClientValue, Document, Role
+from yarnam.spec.shipping import Shipping
+from yarnam.spec.tree import Path, Tree
+
+# What a GPU brings along. Training containers of the published traces are cut by GPU (Philly: CPU
+# and memory in proportion to GPUs); 8-GPU servers have 32 to 96 cores and 256 to 768 GiB, of which
+# HDFS and YARN keep a part, so that 8 of these leave no GPU stranded on the smallest of them.
+VCORES_PER_GPU = 4
+MEMORY_PER_GPU_MIB = 16 * 1024
+# Parameter servers, evaluators and preparation: one core and what a Python with NumPy needs.
+VCORES_WITHOUT_GPU = 1
+MEMORY_WITHOUT_GPU_MIB = 2 * 1024
+
+FLEXIBLE_ROLE = "worker"
+"""The single role of a job that says only ``gpus: N``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a spec is read against."""
+
+    base_dir: FilePath
+    user: str
+    environ: Mapping[str, str]
+    check_paths: bool
+
+
+def build(document: Document, tree: Tree, surroundings: Surroundings) -> JobSpec:
+    """The job. Adds to the tree's problems; meaningful only when there are none."""
+    say = Reporter(tree)
+    shipping = Shipping(surroundings.base_dir, say, check_paths=surroundings.check_paths)
+    variables = _Variables(surroundings.environ, say)
+    env = variables.resolve(("env",), document.env)
+    roles = _roles(document, variables)
+    return JobSpec(
+        name=document.name,
+        queue=document.queue,
+        user=surroundings.user,
+        framework=Framework(document.framework),
+        roles=roles,
+        environment=shipping.environment(document),
+        env=env,
+        files=shipping.files(document),
+        inputs=tuple(
+            DataInput(source.name or default_input_name(source.path), source.path)
+            for source in document.data.inputs
+        ),
+        output=document.data.outputs or "",
+        checkpoint=_checkpoint(document),
+        placement=_placement(document),
+        gang=_gang(document),
+        retry=RetrySpec(document.retry.max_restarts, document.retry.on_user_failure),
+        am=_am(document),
+        flexible_shape=document.gpus is not None,
+        tags=tuple(document.tags),
+        secret_env=tuple(sorted({*document.secret_env, *variables.secret})),
+    )
+
+
+class _Variables:
+    """Resolves ``{from: client}``. What comes from there is never shown."""
+
+    def __init__(self, environ: Mapping[str, str], say: Reporter) -> None:
+        self._environ = environ
+        self._say = say
+        self.secret: set[str] = set()
+
+    def resolve(
+        self, path: Path, env: Mapping[str, str | ClientValue]
+    ) -> tuple[tuple[str, str], ...]:
+        return tuple((name, self._value((*path, name), value)) for name, value in env.items())
+
+    def _value(self, path: Path, value: str | ClientValue) -> str:
+        if isinstance(value, str):
+            return value
+        name = str(path[-1])
+        self.secret.add(name)
+        if name not in self._environ:
+            self._say.say(path, f"{name} is not set in the submitting environment")
+        return self._environ.get(name, "")
+
+
+def _roles(document: Document, variables: _Variables) -> tuple[RoleSpec, ...]:
+    if document.gpus is not None:
+        # One task with all GPUs: the ratio of processes to GPUs says how to cut it otherwise.
+        whole = Role(gpus=document.gpus)
+        return (_role(FLEXIBLE_ROLE, whole, document, variables),)
+    roles = document.roles or {}
+    return tuple(_role(name, role, document, variables) for name, role in roles.items())
+
+
+def _role(name: str, role: Role, document: Document, variables: _Variables) -> RoleSpec:
+    return RoleSpec(
+        name=name,
+        tasks=role.tasks,
+        resources=_resources(role, document),
+        command=tuple(role.command or document.command or ()),
+        processes_per_task=_processes(role, document),
+        env=variables.resolve(("roles", name, "env"), role.env),
+        ports=(*document.ports, *role.ports),
+    )
+
+
+def _resources(role: Role, document: Document) -> Resources:
+    if role.gpus:
+        memory = role.gpus * (document.memory_per_gpu or MEMORY_PER_GPU_MIB)
+        vcores = role.gpus * (document.vcores_per_gpu or VCORES_PER_GPU)
+    else:
+        memory, vcores = MEMORY_WITHOUT_GPU_MIB, VCORES_WITHOUT_GPU
+    return Resources(role.memory or memory, role.vcores or vcores, role.gpus)
+
+
+def _processes(role: Role, document: Document) -> int:
+    if role.processes_per_task is not None:
+        return role.processes_per_task
+    # One TensorFlow process drives all GPUs of its task; TF_CONFIG names one address per process.
+    usual = "per-task" if document.framework == "tensorflow" else "per-gpu"
+    wanted = role.processes or document.processes or usual
+    return role.gpus if wanted == "per-gpu" and role.gpus else 1
+
+
+def _checkpoint(document: Document) -> CheckpointSpec:
+    if document.checkpoint is None:
+        return CheckpointSpec()
+    return CheckpointSpec(document.checkpoint.directory, document.checkpoint.keep)
+
+
+def _placement(document: Document) -> PlacementWish:
+    wish = document.placement
+    return PlacementWish(
+        node=TopologyWish(wish.locality.node),
+        rack=TopologyWish(wish.locality.rack),
+        strategy=PackOrSpread(wish.strategy),
+        exclude_nodes=tuple(dict.fromkeys(wish.exclude_nodes)),
+        max_nodes=wish.max_nodes,
+    )
+
+
+def _gang(document: Document) -> GangSpec:
+    gang = document.gang
+    base, cap = gang.backoff.base, gang.backoff.cap
+    if "cap" not in gang.backoff.model_fields_set:
+        cap = max(base, cap)
+    return GangSpec(
+        # Where the whole wait is shorter than a default, the default gives way.
+        hold_timeout_s=min(gang.hold_timeout, gang.wait_timeout),
+        ask_timeout_s=min(gang.ask_timeout, gang.wait_timeout),
+        launch_timeout_s=gang.launch_timeout,
+        attempts=gang.attempts,
+        backoff_base_s=min(base, cap),
+        backoff_cap_s=cap,
+        relax_after_attempts=gang.relax_after_attempts,
+        look_before_ask=gang.look_before_ask,
+        wait_timeout_s=gang.wait_timeout,
+    )
+
+
+def _am(document: Document) -> AmSpec:
+    am = document.am
+    return AmSpec(
+        resources=Resources(am.memory, am.vcores, 0),
+        attempts=am.attempts,
+        agent_silence_s=am.agent_silence,
+        orphan_timeout_s=am.orphan_timeout,
+        stop_grace_s=am.stop_grace,
+    )

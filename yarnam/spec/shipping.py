@@ -1,0 +1,160 @@
+"""The files that travel with the job: files, code, a packed environment."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path as FilePath
+from pathlib import PurePosixPath
+from urllib.parse import unquote, urlsplit
+
+from yarnam.model.job import EnvironmentSpec, ShippedFile
+from yarnam.spec.checks import Reporter
+from yarnam.spec.document import Document, ShippedPath
+from yarnam.spec.tree import Path
+
+ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
+"""What YARN's localizer unpacks (FileUtil.unTar and unZip, by extension)."""
+
+CODE_NAME = "code"
+ENVIRONMENT_NAME = "environment"
+RESERVED_NAMES = frozenset({CODE_NAME, ENVIRONMENT_NAME, "hconf", "tmp"})
+"""Names in a container's working directory that yarnam and YARN use themselves."""
+
+_FILE_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._+=@-]{1,100}", re.ASCII)
+_REMOTE_SCHEMES = ("hdfs", "viewfs")
+
+
+class Shipping:
+    """Resolves sources against the spec's directory and looks whether they are there."""
+
+    def __init__(self, base_dir: FilePath, say: Reporter, *, check_paths: bool) -> None:
+        self._base = base_dir
+        self._say = say
+        self._check_paths = check_paths
+
+    def files(self, document: Document) -> tuple[ShippedFile, ...]:
+        shipped: list[ShippedFile] = []
+        if document.code is not None:
+            source = self._source(("code",), document.code, wants_directory=True)
+            shipped.append(ShippedFile(CODE_NAME, source))
+        names: set[str] = set()
+        for index, entry in enumerate(document.files):
+            path = ("files", index)
+            file = self._file(path, entry)
+            if file.name in names:
+                self._say.say(path, f"two files are named {file.name}; give one another name")
+            names.add(file.name)
+            shipped.append(file)
+        return tuple(shipped)
+
+    def _file(self, path: Path, entry: ShippedPath) -> ShippedFile:
+        place = (*path, "source") if self._say.has((*path, "source")) else path
+        source = self._source(place, entry.source)
+        self._check_name(path, entry)
+        if entry.archive:
+            self._check_archive(place, source)
+            if entry.executable:
+                message = "an archive is unpacked, it cannot be executable"
+                self._say.say((*path, "executable"), message)
+        executable = entry.executable
+        if executable is None and not entry.archive and "://" not in source:
+            executable = _is_executable(source)
+        return ShippedFile(_name_of(entry), source, entry.archive, executable=bool(executable))
+
+    def _check_name(self, path: Path, entry: ShippedPath) -> None:
+        name = _name_of(entry)
+        place = (*path, "name") if entry.name is not None else path
+        if name in RESERVED_NAMES or name.startswith((".skein", "yarnam-")):
+            self._say.say(
+                place, f"the name {name!r} is taken by yarnam; give the file another name"
+            )
+        elif not _FILE_NAME.fullmatch(name):
+            message = (
+                "lands in the working directory under a simple name; add name: (letters, digits"
+            )
+            self._say.say(place, f"{message}, `.`, `_`, `+`, `=`, `@`, `-`)")
+
+    def environment(self, document: Document) -> EnvironmentSpec:
+        section = document.environment
+        if section.archive is None:
+            python = section.python or EnvironmentSpec().python
+            if "/" in python and not python.startswith("/"):
+                message = "must be an absolute path or a name on the nodes' PATH"
+                self._say.say(("environment", "python"), message)
+            return EnvironmentSpec(python)
+        source = self._source(("environment", "archive"), section.archive)
+        self._check_archive(("environment", "archive"), source)
+        python = section.python or "bin/python"
+        if python.startswith("/") or ".." in PurePosixPath(python).parts:
+            message = "must be a path within the archive, such as bin/python"
+            self._say.say(("environment", "python"), message)
+        return EnvironmentSpec(python, source)
+
+    def _source(self, path: Path, text: str, *, wants_directory: bool = False) -> str:
+        """An absolute local path, or the URI as it is."""
+        if "://" not in text and not text.startswith("file:"):
+            return self._local(path, self._base / text, wants_directory=wants_directory)
+        try:
+            parts = urlsplit(text)
+        except ValueError:
+            self._say.say(path, "is not a valid URI")
+            return text
+        if parts.scheme == "file":
+            return self._local(path, FilePath(unquote(parts.path)), wants_directory=wants_directory)
+        if parts.scheme not in _REMOTE_SCHEMES:
+            message = f"{parts.scheme}:// cannot be shipped; use a local path or hdfs://"
+            self._say.say(path, message)
+        elif wants_directory:
+            self._say.say(path, "must be a local directory")
+        elif not parts.path.strip("/"):
+            self._say.say(path, "has no path")
+        return text
+
+    def _local(self, path: Path, file: FilePath, *, wants_directory: bool) -> str:
+        source = os.path.normpath(file)
+        if not self._check_paths:
+            return source
+        try:
+            mode = FilePath(source).stat().st_mode
+        except OSError as error:
+            missing = isinstance(error, (FileNotFoundError, NotADirectoryError))
+            reason = "no such file" if missing else f"cannot be read: {error.strerror}"
+            hint = " (`~` is not expanded)" if "~" in file.parts else ""
+            self._say.say(path, f"{reason}: {source}{hint}")
+            return source
+        if not os.access(source, os.R_OK):
+            self._say.say(path, f"no permission to read {source}")
+        elif wants_directory and not stat.S_ISDIR(mode):
+            self._say.say(path, f"must be a directory: {source} is a file")
+        elif not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+            self._say.say(path, f"neither a file nor a directory: {source}")
+        return source
+
+    def _check_archive(self, path: Path, source: str) -> None:
+        if not source.lower().endswith(ARCHIVES):
+            known = ", ".join(ARCHIVES)
+            self._say.say(path, f"not an archive that YARN unpacks ({known}): {source}")
+        elif self._check_paths and "://" not in source and FilePath(source).is_dir():
+            self._say.say(path, f"is a directory, not an archive: {source}")
+
+
+def _name_of(entry: ShippedPath) -> str:
+    if entry.name is not None:
+        return entry.name
+    # `.` and `dir/` name the directory itself, known only once the path is absolute: the caller's
+    # check of the name refuses what is left empty.
+    name = PurePosixPath(entry.source.rstrip("/")).name
+    if entry.archive:
+        for extension in ARCHIVES:
+            name = name.removesuffix(extension)
+    return name
+
+
+def _is_executable(source: str) -> bool:
+    try:
+        mode = FilePath(source).stat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISREG(mode) and bool(mode & stat.S_IXUSR)
