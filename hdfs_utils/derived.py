@@ -97,6 +97,10 @@ class DerivedOperations(ABC):
         with self.open_reader(path) as reader:
             return reader.read()
 
+    def read_synced(self, path: str) -> bytes:
+        """The whole file with all that a writer which still has it open has synced."""
+        return self.read_bytes(path)
+
     def write_bytes(self, path: str, data: Data, overwrite: bool = False) -> None:
         """Write a file in place: a reader may see it half-written."""
         with self.open_writer(path, overwrite=overwrite) as writer:

@@ -193,6 +193,9 @@ class FileSystem(Protocol):
     def read_bytes(self, path: str) -> bytes:
         """The whole file."""
 
+    def read_synced(self, path: str) -> bytes:
+        """The whole file with all that a writer which still has it open has synced."""
+
     def write_bytes(self, path: str, data: Data, overwrite: bool = False) -> None:
         """Write a file in place: a reader may see it half-written. See write_atomic."""
 

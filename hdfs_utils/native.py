@@ -122,6 +122,18 @@ class NativeFileSystem(DerivedOperations):
         inner = self._metadata("open", plain, lambda: self._client.inner.read(plain))
         return NativeReader(inner, plain, self._calls)
 
+    def read_synced(self, path: str) -> bytes:
+        """The whole file with all that a writer which still has it open has synced.
+
+        The native client reads complete blocks only; what is synced beyond them is asked of the
+        DataNode over HTTP.
+        """
+        plain = self.own_path(path)
+        data = self.read_bytes(plain)
+        if len(data) < self.stat(plain).length:
+            data += self._http("read synced").read(plain, len(data))
+        return data
+
     def open_writer(
         self,
         path: str,

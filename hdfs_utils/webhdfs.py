@@ -58,8 +58,17 @@ class WebHdfs:
         answer = self._ask("GETSTATUS", "/")["FsStatus"]
         return FreeSpace(int(answer["capacity"]), int(answer["used"]), int(answer["remaining"]))
 
+    def read(self, path: str, offset: int) -> bytes:
+        """The bytes of a file from ``offset`` on, those of its open block included."""
+        return self._fetch("OPEN", path, offset=str(offset))
+
     def _ask(self, operation: str, path: str) -> dict[str, Any]:
-        query = urlencode({"op": operation, "user.name": self._user})
+        answer = json.loads(self._fetch(operation, path))
+        assert isinstance(answer, dict)
+        return answer
+
+    def _fetch(self, operation: str, path: str, **arguments: str) -> bytes:
+        query = urlencode({"op": operation, "user.name": self._user, **arguments})
         failure: HdfsError = NotSupported("no HTTP address to ask", path=path, operation=operation)
         for address in self._addresses:
             try:
@@ -70,7 +79,7 @@ class WebHdfs:
                 failure = error
         raise failure
 
-    def _get(self, url: str, operation: str, path: str) -> dict[str, Any]:
+    def _get(self, url: str, operation: str, path: str) -> bytes:
         for _ in range(_MAX_REDIRECTS + 1):
             parts = urlsplit(url)
             connection = http.client.HTTPConnection(parts.netloc, timeout=self._timeout_s)
@@ -83,21 +92,20 @@ class WebHdfs:
                 raise Unavailable(message, path=path, operation=operation) from error
             finally:
                 connection.close()
+            if response.status == 200:
+                return body
             if response.status not in (301, 302, 307):
-                return _parse(response.status, body, operation, path)
+                raise _remote_error(response.status, body, operation, path)
             url = response.headers["Location"]
         raise Unavailable("redirected in a loop", path=path, operation=operation)
 
 
-def _parse(status: int, body: bytes, operation: str, path: str) -> dict[str, Any]:
+def _remote_error(status: int, body: bytes, operation: str, path: str) -> HdfsError:
     try:
-        answer = json.loads(body)
-    except ValueError as error:
-        message = f"HTTP {status} without JSON; is WebHDFS on, without Kerberos?"
-        raise NotSupported(message, path=path, operation=operation) from error
-    if status == 200 and isinstance(answer, dict):
-        return answer
-    remote = answer.get("RemoteException", {}) if isinstance(answer, dict) else {}
-    kind = _BY_JAVA_CLASS.get(str(remote.get("exception")), HdfsError)
-    message = str(remote.get("message", f"HTTP {status}")).split("\n", 1)[0]
-    raise kind(message, path=path, operation=operation)
+        remote = json.loads(body)["RemoteException"]
+        name, message = str(remote["exception"]), str(remote["message"])
+    except (ValueError, KeyError, TypeError):
+        text = f"HTTP {status} without a reason; is WebHDFS on, without Kerberos?"
+        return NotSupported(text, path=path, operation=operation)
+    kind = _BY_JAVA_CLASS.get(name, HdfsError)
+    return kind(message.split("\n", 1)[0], path=path, operation=operation)
