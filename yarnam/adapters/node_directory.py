@@ -1,0 +1,48 @@
+"""Which node and rack a NodeManager's HTTP address belongs to: the join that Skein leaves to us."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from yarnam.errors import YarnamError
+from yarnam.model.ids import NodeId, RackId
+from yarnam.model.snapshot import ClusterSnapshot
+from yarnam.ports import ClusterView
+
+REFRESH_S = 2.0
+"""An address that is not known (a node that has just joined) asks the RM this often at most."""
+
+
+class NodeDirectory:
+    """A ``ports.ClusterView`` that remembers the nodes of the snapshots taken through it."""
+
+    def __init__(self, view: ClusterView, queue: str) -> None:
+        self._view = view
+        self._queue = queue
+        self._lock = threading.Lock()
+        self._nodes: dict[str, tuple[NodeId, RackId]] = {}
+        self._asked_at = -REFRESH_S
+
+    def snapshot(self, queue: str) -> ClusterSnapshot:
+        """Raises Unavailable, as the view behind it."""
+        taken = self._view.snapshot(queue)
+        with self._lock:
+            for node in taken.nodes:
+                self._nodes[node.http_address] = (node.node_id, node.rack)
+        return taken
+
+    def find(self, http_address: str) -> tuple[NodeId, RackId] | None:
+        """None: not known now; worth asking again."""
+        with self._lock:
+            found = self._nodes.get(http_address)
+            now = time.monotonic()
+            if found is not None or now - self._asked_at < REFRESH_S:
+                return found
+            self._asked_at = now
+        try:
+            self.snapshot(self._queue)
+        except YarnamError:
+            return None
+        with self._lock:
+            return self._nodes.get(http_address)
