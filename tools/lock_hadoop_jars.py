@@ -1,0 +1,91 @@
+"""Regenerate the lock file of the jars that make up the embedded cluster.
+
+Usage: ``python tools/lock_hadoop_jars.py [--version 3.4.1] [--output FILE]``
+
+Needs Maven, which is the only tool that resolves a Maven dependency tree correctly. The embedded
+cluster itself needs no Maven: it downloads what this file lists and checks every byte of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+
+ARTIFACTS = (
+    "hadoop-common",
+    "hadoop-hdfs",
+    "hadoop-hdfs-client",
+    "hadoop-yarn-server-resourcemanager",
+    "hadoop-yarn-server-nodemanager",
+    "hadoop-yarn-client",
+    # The ResourceManager does not start without this one, although timeline services stay off.
+    "hadoop-yarn-server-timelineservice",
+)
+
+
+def pom(version: str) -> str:
+    dependencies = "".join(
+        f"<dependency><groupId>org.apache.hadoop</groupId><artifactId>{artifact}</artifactId>"
+        f"<version>{version}</version></dependency>"
+        for artifact in ARTIFACTS
+    )
+    return (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        "<groupId>lock</groupId><artifactId>lock</artifactId><version>1</version>"
+        f"<packaging>pom</packaging><dependencies>{dependencies}</dependencies></project>"
+    )
+
+
+def resolve(version: str, work: Path) -> list[dict[str, object]]:
+    (work / "pom.xml").write_text(pom(version), encoding="utf-8")
+    # The repository layout makes the relative path of each copied jar its path on any mirror.
+    jars = work / "jars"
+    subprocess.run(
+        [
+            "mvn", "-B", "-q", "dependency:copy-dependencies", "-DincludeScope=runtime",
+            "-Dmdep.useRepositoryLayout=true", f"-DoutputDirectory={jars}",
+        ],
+        cwd=work,
+        check=True,
+    )  # fmt: skip
+    entries: list[dict[str, object]] = []
+    for jar in sorted(jars.rglob("*.jar")):
+        *group, artifact, release, _ = jar.relative_to(jars).parts
+        classifier = jar.stem.removeprefix(f"{artifact}-{release}").removeprefix("-")
+        coordinates = ":".join([".".join(group), artifact, release, classifier]).rstrip(":")
+        content = jar.read_bytes()
+        entries.append(
+            {
+                "coordinates": coordinates,
+                "size": len(content),
+                "sha256": hashlib.sha256(content).hexdigest(),
+            }
+        )
+    return entries
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--version", default="3.4.1")
+    parser.add_argument("--output", type=Path)
+    arguments = parser.parse_args()
+    home = Path(__file__).parent.parent / "yarnam" / "cluster"
+    output = arguments.output or home / f"hadoop-{arguments.version}.lock.json"
+    with tempfile.TemporaryDirectory() as work:
+        entries = resolve(arguments.version, Path(work))
+    # One jar per line: a changed dependency is then a one-line diff.
+    lines = ",\n".join(f"    {json.dumps(entry)}" for entry in entries)
+    output.write_text(
+        f'{{\n  "format": 1,\n  "hadoop": "{arguments.version}",\n  "jars": [\n{lines}\n  ]\n}}\n',
+        encoding="utf-8",
+    )
+    total = sum(int(str(entry["size"])) for entry in entries)
+    print(f"{output}: {len(entries)} jars, {total / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    main()

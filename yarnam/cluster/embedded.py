@@ -1,0 +1,214 @@
+"""A real Hadoop cluster on this machine, as an object: up, down, status, and each daemon."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from yarnam.cluster import lifecycle, record, shims
+from yarnam.cluster.boot import Boot
+from yarnam.cluster.locks import exclusive
+from yarnam.cluster.places import DEFAULT_NAME, ClusterPlaces, cache_dir, check_name, clusters_dir
+from yarnam.cluster.plan import ClusterPlan
+from yarnam.cluster.processes import ProcessId, end, read_record
+from yarnam.cluster.progress import Reporter, Silent
+from yarnam.cluster.record import ClusterRecord
+from yarnam.cluster.shape import ClusterShape, Node
+from yarnam.cluster.status import ClusterStatus, cluster_status
+from yarnam.errors import Unavailable, UsageError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+# A daemon asked to stop closes its files and leaves; one that does not is killed.
+STOP_GRACE_S = 10.0
+STOP_LIMIT_S = 10.0
+
+
+class EmbeddedCluster:
+    """One named cluster of this user. Usable as a context manager::
+
+        with EmbeddedCluster(ClusterShape(nodes=2), name="test") as cluster:
+            subprocess.run(["hdfs", "dfs", "-ls", "/"], env=cluster.environ())
+            cluster.daemon("nm1").kill()
+
+    The object holds no state of its own: what is up is written down under ``state_root``, so any
+    number of objects and commands may look at the same cluster.
+    """
+
+    def __init__(
+        self,
+        shape: ClusterShape | None = None,
+        *,
+        name: str = DEFAULT_NAME,
+        state_root: Path | None = None,
+        cache: Path | None = None,
+        reporter: Reporter | None = None,
+    ) -> None:
+        self.shape = shape
+        self.places = ClusterPlaces(state_root or clusters_dir(), check_name(name))
+        self._cache = cache or cache_dir()
+        self._reporter = reporter or Silent()
+
+    @property
+    def name(self) -> str:
+        return self.places.name
+
+    def up(self) -> lifecycle.UpResult:
+        """Start it, or find that it is up already. Returns when it can take a job."""
+        shape = self.shape or ClusterShape()
+        return lifecycle.up(shape, self.places, self._cache, self._reporter)
+
+    def down(self, *, keep_data: bool = False) -> bool:
+        """End every process, containers included, and remove its folder."""
+        return lifecycle.down(self.places, self._reporter, keep_data=keep_data)
+
+    def __enter__(self) -> Self:
+        self.up()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.down()
+
+    def record(self) -> ClusterRecord:
+        """What is written down about it; an error when it was never brought up."""
+        found = record.read(self.places)
+        if found is None or found.phase == "kept":
+            raise Unavailable(
+                f"cluster '{self.name}' is not up",
+                hint=f"Bring it up: yarnam cluster up{self._name_option()}",
+            )
+        return found
+
+    def ready_plan(self) -> ClusterPlan:
+        """The plan of a cluster whose `up` has succeeded."""
+        found = self.record()
+        if found.phase != "ready":
+            state = "still starting" if found.phase == "starting" else "down: its start failed"
+            raise Unavailable(
+                f"cluster '{self.name}' is {state}",
+                hint=f"Logs: {self.places.logs}. Bring it up: yarnam cluster up"
+                f"{self._name_option()}",
+            )
+        return found.plan
+
+    def _name_option(self) -> str:
+        return "" if self.name == DEFAULT_NAME else f" --name {self.name}"
+
+    @property
+    def plan(self) -> ClusterPlan:
+        return self.ready_plan()
+
+    @property
+    def conf_dir(self) -> Path:
+        return self.places.conf
+
+    @property
+    def rm_url(self) -> str:
+        return self.plan.rm_url
+
+    @property
+    def namenode_uri(self) -> str:
+        return self.plan.namenode_uri
+
+    @property
+    def namenode_url(self) -> str:
+        """The NameNode's web address: pages, JMX and WebHDFS."""
+        return self.plan.namenode_web
+
+    @property
+    def zookeeper(self) -> str | None:
+        return self.plan.zookeeper
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        return self.plan.nodes
+
+    def env(self) -> dict[str, str]:
+        """Variables to set; PATH is only what goes in front of the user's own."""
+        return shims.environment(self.plan)
+
+    def environ(self) -> dict[str, str]:
+        """This process's environment with the cluster's variables, ready for a subprocess."""
+        own = self.env()
+        path = os.environ.get("PATH") or os.defpath
+        return {**os.environ, **own, "PATH": f"{own['PATH']}:{path}"}
+
+    def status(self) -> ClusterStatus:
+        return cluster_status(self.record())
+
+    def daemon(self, name: str) -> Daemon:
+        plan = self.record().plan
+        if name not in plan.daemons:
+            raise UsageError(
+                f"cluster '{self.name}' has no daemon '{name}'",
+                hint=f"Its daemons: {', '.join(plan.daemons)}.",
+            )
+        return Daemon(self, name)
+
+    def processes(self) -> list[ProcessId]:
+        """Every living process that belongs to it: daemons, containers and what they started."""
+        return lifecycle.living_processes(self.record().plan)
+
+    def start_daemons(self, names: list[str]) -> None:
+        found = self.record()
+        boot = Boot(found.plan, self._reporter, found.archive)
+        with exclusive(self.places.lock, lifecycle.COMMAND_LOCK_LIMIT_S, f"cluster '{self.name}'"):
+            for name in names:
+                boot.start(name)
+            boot.wait(names)
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """One daemon of a cluster, for restarts and for faults made on purpose."""
+
+    cluster: EmbeddedCluster
+    name: str
+
+    @property
+    def identity(self) -> ProcessId | None:
+        """Its process, when it lives."""
+        found = read_record(self.cluster.places.process_record(self.name))
+        return found if found is not None and found.is_alive() else None
+
+    @property
+    def pid(self) -> int | None:
+        identity = self.identity
+        return None if identity is None else identity.pid
+
+    @property
+    def log(self) -> Path:
+        return self.cluster.places.log(self.name)
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        """Send a signal (SIGKILL, SIGSTOP, SIGCONT ...); after a deadly one, wait for the end."""
+        identity = self.identity
+        if identity is None or not identity.send(number):
+            raise Unavailable(f"{self.name} of cluster '{self.cluster.name}' is not running")
+        if number == signal.SIGKILL:
+            end([identity], 0, STOP_LIMIT_S)
+
+    def stop(self) -> None:
+        """End it in good order; nothing to do when it is not running. Containers stay."""
+        identity = self.identity
+        if identity is not None and end([identity], STOP_GRACE_S, STOP_LIMIT_S):
+            raise Unavailable(f"{self.name} (process {identity.pid}) does not end")
+
+    def start(self) -> None:
+        """Start it and wait until it does its work again; nothing to do when it runs."""
+        if self.identity is None:
+            self.cluster.start_daemons([self.name])
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()

@@ -1,0 +1,189 @@
+"""Ask daemons how they are, over the protocols their users speak."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import urllib.error
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass
+from typing import Any
+
+from yarnam.cluster.plan import ClusterPlan
+from yarnam.cluster.site_files import GPU
+
+# A daemon that is up answers in milliseconds; a busy machine may take a little longer.
+ANSWER_LIMIT_S = 5.0
+
+# No proxy stands between us and loopback, whatever the proxy variables say.
+_direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+class NotReady(Exception):
+    """Not yet; the text says what is missing."""
+
+
+def get_json(url: str) -> Any:
+    return _call(url, "GET")
+
+
+def _call(url: str, method: str) -> Any:
+    request = urllib.request.Request(  # noqa: S310 - always the cluster's own http address
+        url, method=method, headers={"Accept": "application/json"}
+    )
+    try:
+        with _direct.open(request, timeout=ANSWER_LIMIT_S) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as error:
+        raise NotReady(f"{url} answers {error.code}") from error
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise NotReady(f"{url}: {getattr(error, 'reason', None) or error}") from error
+
+
+def _bean(plan: ClusterPlan, name: str) -> dict[str, Any]:
+    query = urllib.parse.quote(f"Hadoop:service=NameNode,name={name}")
+    beans = get_json(f"{plan.namenode_web}/jmx?qry={query}").get("beans") or []
+    if not beans:
+        raise NotReady("the NameNode has no figures yet")
+    return dict(beans[0])
+
+
+@dataclass(frozen=True, slots=True)
+class HdfsState:
+    live_datanodes: int
+    safe_mode: str
+    capacity: int
+    used: int
+
+
+def hdfs_state(plan: ClusterPlan) -> HdfsState:
+    state = _bean(plan, "FSNamesystemState")
+    return HdfsState(
+        live_datanodes=int(state["NumLiveDataNodes"]),
+        safe_mode=str(_bean(plan, "NameNodeInfo")["Safemode"]),
+        capacity=int(state["CapacityTotal"]),
+        used=int(state["CapacityUsed"]),
+    )
+
+
+def namenode_answers(plan: ClusterPlan) -> None:
+    _bean(plan, "NameNodeInfo")
+
+
+def datanode_is_live(plan: ClusterPlan, name: str) -> None:
+    live = json.loads(_bean(plan, "NameNodeInfo")["LiveNodes"])
+    address = f"{plan.datanodes[name].address}:{plan.ports['datanode']}"
+    mine = [each for each in live.values() if each.get("xferaddr") == address]
+    if not mine or mine[0].get("adminState") != "In Service":
+        raise NotReady(f"{name} has not registered with the NameNode")
+
+
+def hdfs_is_writable(plan: ClusterPlan) -> None:
+    state = hdfs_state(plan)
+    if state.live_datanodes < plan.shape.datanodes:
+        raise NotReady(f"{state.live_datanodes} of {plan.shape.datanodes} DataNodes are live")
+    if state.safe_mode:
+        raise NotReady(f"HDFS is in safe mode: {state.safe_mode}")
+
+
+def make_directory(plan: ClusterPlan, path: str, mode: str, owner: str | None = None) -> None:
+    base = f"{plan.namenode_web}/webhdfs/v1{urllib.parse.quote(path)}"
+    user = urllib.parse.quote(plan.user)
+    answer = _call(f"{base}?op=MKDIRS&permission={mode}&user.name={user}", "PUT")
+    if not answer.get("boolean"):
+        raise NotReady(f"HDFS did not make {path}: {answer}")
+    # MKDIRS leaves the mode of a folder that was there alone, and cannot set the sticky bit on
+    # every version.
+    _put(f"{base}?op=SETPERMISSION&permission={mode}&user.name={user}")
+    if owner is not None:
+        _put(f"{base}?op=SETOWNER&owner={urllib.parse.quote(owner)}&user.name={user}")
+
+
+def _put(url: str) -> None:
+    request = urllib.request.Request(url, method="PUT")  # noqa: S310 - see _call
+    try:
+        with _direct.open(request, timeout=ANSWER_LIMIT_S):
+            pass
+    except (OSError, http.client.HTTPException) as error:
+        raise NotReady(f"{url}: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    address: str
+    state: str
+    rack: str
+    gpus: int
+    gpus_used: int
+    memory_mib: int
+    vcores: int
+    containers: int
+
+
+def rm_answers(plan: ClusterPlan) -> None:
+    info = get_json(f"{plan.rm_url}/ws/v1/cluster/info")["clusterInfo"]
+    if info.get("state") != "STARTED":
+        raise NotReady(f"the ResourceManager is {info.get('state')}")
+
+
+def node_states(plan: ClusterPlan) -> list[NodeState]:
+    answer = get_json(f"{plan.rm_url}/ws/v1/cluster/nodes")
+    return parse_nodes(answer)
+
+
+def parse_nodes(answer: dict[str, Any]) -> list[NodeState]:
+    rows = (answer.get("nodes") or {}).get("node") or []
+    return [
+        NodeState(
+            address=row["nodeHostName"],
+            state=row["state"],
+            rack=row["rack"],
+            gpus=_gpus(row.get("totalResource")),
+            gpus_used=_gpus(row.get("usedResource")),
+            memory_mib=int((row.get("totalResource") or {}).get("memory", 0)),
+            vcores=int((row.get("totalResource") or {}).get("vCores", 0)),
+            containers=int(row.get("numContainers", 0)),
+        )
+        for row in rows
+    ]
+
+
+def _gpus(resource: dict[str, Any] | None) -> int:
+    details = (resource or {}).get("resourceInformations", {}).get("resourceInformation", [])
+    return next((int(each["value"]) for each in details if each["name"] == GPU), 0)
+
+
+def node_is_running(plan: ClusterPlan, name: str, states: list[NodeState]) -> None:
+    node = plan.node(name)
+    # A restarted node's former life may stand beside it in the list.
+    mine = [state for state in states if state.address == node.address]
+    running = [state for state in mine if state.state == "RUNNING"]
+    if not running:
+        raise NotReady(f"{name} is {mine[-1].state if mine else 'not registered'}")
+    if running[0].gpus != node.gpus:
+        raise NotReady(f"{name} registered {running[0].gpus} GPUs instead of {node.gpus}")
+    if running[0].rack != node.rack:
+        raise NotReady(f"{name} registered on {running[0].rack} instead of {node.rack}")
+
+
+def relay_listens(plan: ClusterPlan) -> None:
+    for node in plan.datanodes.values():
+        try:
+            socket.create_connection((node.address, plan.ports["relay"]), ANSWER_LIMIT_S).close()
+        except OSError as error:
+            raise NotReady(f"the relay: {error}") from error
+
+
+def zookeeper_answers(plan: ClusterPlan) -> None:
+    try:
+        with socket.create_connection(
+            (plan.master, plan.ports["zookeeper"]), timeout=ANSWER_LIMIT_S
+        ) as connection:
+            connection.sendall(b"ruok")
+            answer = connection.recv(16)
+    except OSError as error:
+        raise NotReady(f"ZooKeeper: {error}") from error
+    if answer != b"imok":
+        raise NotReady(f"ZooKeeper answers {answer!r}")
