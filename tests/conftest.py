@@ -1,0 +1,134 @@
+"""Fixtures for all tests: above all the one real Hadoop cluster that they share.
+
+The cluster is brought up when the first test asks for it, and taken down at the end, when nothing
+of any job may be left on it. ``YARNAM_TEST_CLUSTER`` names a cluster that is up already and stays
+up: ``YARNAM_TEST_CLUSTER=dev`` (see ``yarnam cluster up --name dev``), or ``env`` for the one that
+``eval $(yarnam cluster env)`` put into the environment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from yarnam.cluster import EmbeddedCluster
+
+BIN = Path(sys.executable).parent
+
+NEEDS_CLUSTER = {"yarn", "hdfs", "zookeeper"}
+CLUSTER_FIXTURES = {"cluster", "cluster_env", "no_leftovers"}
+
+SETTLE_S = 30.0
+"""Containers that were given back are gone from the RM's records after the NodeManager's next
+heartbeats (1 s each) and its own grace for processes (250 ms, then SIGKILL); with a margin for two
+busy cores."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """`make unit` leaves out what is marked: a test of the cluster without a mark would boot it."""
+    for item in items:
+        uses_cluster = CLUSTER_FIXTURES & set(getattr(item, "fixturenames", ()))
+        marks = {mark.name for mark in item.iter_markers()}
+        if uses_cluster and not NEEDS_CLUSTER & marks:
+            wanted = ", ".join(sorted(NEEDS_CLUSTER))
+            raise pytest.UsageError(f"{item.nodeid} uses the cluster: mark it with one of {wanted}")
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    """Four nodes on two racks with eight simulated GPUs each."""
+    from yarnam.cluster import EmbeddedCluster
+    from yarnam.cluster.places import clusters_dir
+
+    chosen = os.environ.get("YARNAM_TEST_CLUSTER", "")
+    if chosen:
+        name = os.environ["YARNAM_CLUSTER"] if chosen == "env" else chosen
+        running = EmbeddedCluster(name=name)
+        running.ready_plan()  # or an error that says how to bring it up
+        yield running
+        return
+    environ = {
+        **os.environ,
+        # The nodes' python3 has to be the one that runs the tests: jobs import the same packages.
+        "PATH": os.pathsep.join([str(BIN), os.environ.get("PATH", os.defpath)]),
+        # Its state goes with the other temporary files of the tests; downloads stay shared.
+        "XDG_STATE_HOME": str(tmp_path_factory.mktemp("state")),
+    }
+    name = f"test-{os.getpid()}"
+    shape = ["--nodes", "4", "--racks", "2", "--gpus", "simulated", "--gpus-per-node", "8"]
+    # By the command, not in this process: it would be the daemons' parent, and a daemon that a
+    # test kills would stay as its zombie.
+    yarnam = [str(BIN / "yarnam"), "cluster"]
+    try:
+        subprocess.run([*yarnam, "up", "--name", name, *shape], env=environ, check=True)
+        started = EmbeddedCluster(name=name, state_root=clusters_dir(environ))
+        yield started
+        left = wait_until_idle(started)
+    finally:
+        subprocess.run([*yarnam, "down", "--name", name], env=environ, check=True)
+    assert not left, f"left on the cluster after all tests: {left}"
+
+
+@pytest.fixture(scope="session")
+def cluster_env(cluster: EmbeddedCluster) -> dict[str, str]:
+    """The environment in which ``yarnam``, ``hdfs``, ``yarn`` and Skein find the cluster."""
+    return cluster.environ()
+
+
+@pytest.fixture
+def no_leftovers(cluster: EmbeddedCluster) -> Iterator[None]:
+    """Fails a test after which a container, a GPU or a job is still held."""
+    yield
+    if not os.environ.get("YARNAM_TEST_CLUSTER"):  # others may be at work on a shared one
+        left = wait_until_idle(cluster)
+        assert not left, f"left on the cluster: {left}"
+
+
+@pytest.fixture
+def unique_name() -> Callable[[str], str]:
+    """Names of jobs, directories and the like that no other test uses."""
+    return lambda stem: f"{stem}-{uuid.uuid4().hex[:8]}"
+
+
+def wait_until_idle(cluster: EmbeddedCluster, limit_s: float = SETTLE_S) -> list[str]:
+    """What is still held after at most so long; empty when nothing is."""
+    deadline = time.monotonic() + limit_s
+    while (left := leftovers(cluster)) and time.monotonic() < deadline:
+        time.sleep(0.5)
+    return left
+
+
+def leftovers(cluster: EmbeddedCluster) -> list[str]:
+    """Living jobs and held resources by the ResourceManager's records, and processes on this
+    machine that a container started."""
+    daemons = {cluster.daemon(name).pid for name in cluster.plan.daemons}
+    strays = [process.pid for process in cluster.processes() if process.pid not in daemons]
+    left = [f"process {pid}: {_command_line(pid)}" for pid in strays]
+    with urllib.request.urlopen(f"{cluster.rm_url}/ws/v1/cluster/apps", timeout=10) as answer:
+        apps = (json.load(answer).get("apps") or {}).get("app") or []
+    ended = {"FINISHED", "FAILED", "KILLED"}
+    left += [f"{app['id']} is {app['state']}" for app in apps if app["state"] not in ended]
+    left += [
+        f"{node.name} holds {node.containers} containers, {node.gpus_used} GPUs"
+        for node in cluster.status().nodes
+        if node.containers or node.gpus_used
+    ]
+    return left
+
+
+def _command_line(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()[:200]
+    except OSError:
+        return "(gone)"
