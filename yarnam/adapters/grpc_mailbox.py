@@ -110,7 +110,15 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
         return self._await(self._drain(limit_s), limit_s + CALL_TIMEOUT_S)
 
     def metrics(self) -> Sequence[AgentMetrics]:
-        return self._do(self._all_metrics)
+        """Read without asking the loop: copies of dicts that only the loop's thread writes. Of
+        the newest attempt that has told any; dismissed agents' last words count too."""
+        told = [(seat, dict(seat.metrics)) for seat in list(self._seats.values()) if seat.metrics]
+        newest = max((seat.ask.attempt for seat, _ in told), default=0)
+        found: dict[int, AgentMetrics] = {}
+        for seat, metrics in told:
+            if seat.ask.attempt == newest:
+                found.update(metrics)
+        return [found[rank] for rank in sorted(found)]
 
     def close(self) -> None:
         if self._is_closed or not self._thread.is_alive():
@@ -215,16 +223,6 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
             if not waiting or self._loop.time() >= deadline:
                 return waiting
             await asyncio.sleep(0.02)
-
-    def _all_metrics(self) -> list[AgentMetrics]:
-        """Of the newest attempt that has told any; dismissed agents' last words count too."""
-        told = [seat for seat in self._seats.values() if seat.metrics]
-        newest = max((seat.ask.attempt for seat in told), default=0)
-        found: dict[int, AgentMetrics] = {}
-        for seat in told:
-            if seat.ask.attempt == newest:
-                found.update(seat.metrics)
-        return [found[rank] for rank in sorted(found)]
 
     async def _watch_silence(self) -> None:
         limit_s = self._job.am.agent_silence_s

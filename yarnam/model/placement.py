@@ -106,6 +106,8 @@ class Reason(Enum):
     FRAGMENTED = "fragmented"
     QUEUE_FULL = "queue-full"
     NO_RACK_HAS_ROOM = "no-rack-has-room"
+    RM_UNREACHABLE = "rm-unreachable"
+    """The ResourceManager does not answer, so nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from yarnam.errors import InternalError
 from yarnam.model.actions import AskContainer, GangMember
 from yarnam.model.events import Event, TimerId
 from yarnam.model.ids import AskId
@@ -18,6 +19,10 @@ from yarnam.model.snapshot import ClusterSnapshot
 
 Inbox = Callable[[Event], None]
 """Where adapters put events; thread-safe, never blocks."""
+
+
+class Superseded(InternalError):
+    """A newer AM attempt has taken over the job's journal and records: stop, touch nothing."""
 
 
 class Clock(Protocol):
@@ -115,17 +120,25 @@ class StatusDesk(Protocol):
 class Journal(Protocol):
     """The ordered, durable record of a job's events."""
 
-    def append(self, events: Sequence[Event]) -> None:
-        """Durable when it returns. Raises Unavailable after at most 30 s."""
-
     def replay(self) -> Sequence[Event]:
-        """All events recorded by earlier AM attempts, in order."""
+        """Open the journal for this AM attempt, which cuts off every older one's, and return all
+        events recorded before, in order. To be called once, first. Raises Unavailable,
+        Superseded."""
+
+    def append(self, events: Sequence[Event]) -> None:
+        """Durable when it returns. Raises Unavailable after at most 30 s; calling again with the
+        same events is then right: none is recorded twice. Raises Superseded."""
+
+    def close(self) -> None:
+        """Idempotent; nothing that was appended is lost without it."""
 
 
 class StateStore(Protocol):
     """Small named records of one job that others read (verdict, AM address, status). Writes are
     atomic, and fenced: a store opened with an older epoch than the newest is refused."""
 
-    def put(self, name: str, value: bytes) -> None: ...
+    def put(self, name: str, value: bytes) -> None:
+        """Whole or not at all; on disk when it returns. Raises Unavailable, Superseded."""
 
-    def get(self, name: str) -> bytes | None: ...
+    def get(self, name: str) -> bytes | None:
+        """None: there is no such record. Raises Unavailable."""

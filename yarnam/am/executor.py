@@ -1,0 +1,145 @@
+"""From actions to port calls: one exhaustive ``match``, in the order the machine gave them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from yarnam.am.lanes import Lane
+from yarnam.am.planning import Planning
+from yarnam.errors import YarnamError
+from yarnam.model.actions import (
+    Action,
+    AskContainer,
+    CancelTimer,
+    DrawJitter,
+    Finish,
+    LaunchGang,
+    ReleaseContainer,
+    RequestPlan,
+    StartTimer,
+    StopTask,
+)
+from yarnam.model.events import BrokerFailed, JitterDrawn
+from yarnam.model.exhaustive import assert_never
+from yarnam.model.outcomes import Verdict
+from yarnam.ports import Clock, ContainerBroker, Inbox, TaskMailbox
+
+log = logging.getLogger("yarnam.am")
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """Performs actions. ``draw`` gives uniform numbers in [0, 1)."""
+
+    broker: ContainerBroker
+    mailbox: TaskMailbox
+    clock: Clock
+    planning: Planning
+    inbox: Inbox
+    draw: Callable[[], float]
+    broker_lane: Lane
+    mailbox_lane: Lane
+
+    async def perform(self, actions: Iterable[Action]) -> Verdict | None:
+        """The verdict when the gang has finished: what is left to do then is the loop's."""
+        verdict = None
+        for _, group in groupby(actions, key=type):
+            batch = list(group)
+            for action in batch:
+                log.info("%s", words(action))
+            verdict = await self._perform(batch) or verdict
+        return verdict
+
+    async def _perform(self, batch: Sequence[Action]) -> Verdict | None:
+        """``batch``: actions of one kind in a row. Asks and releases go out together."""
+        first = batch[0]
+        match first:
+            case AskContainer():
+                await self._ask([action for action in batch if isinstance(action, AskContainer)])
+            case ReleaseContainer():
+                await self._release([a for a in batch if isinstance(a, ReleaseContainer)])
+            case _:
+                for action in batch:
+                    verdict = await self._perform_one(action)
+                    if verdict is not None:
+                        return verdict
+        return None
+
+    async def _perform_one(self, action: Action) -> Verdict | None:
+        match action:
+            case AskContainer():
+                await self._ask([action])
+            case ReleaseContainer():
+                await self._release([action])
+            case RequestPlan():
+                self.planning.request(action)
+            case DrawJitter():
+                self.inbox(JitterDrawn(self.clock.now_s(), action.attempt, self.draw()))
+            case StartTimer():
+                self.clock.start_timer(action.timer, action.delay_s)
+            case CancelTimer():
+                self.clock.cancel_timer(action.timer)
+            case LaunchGang():
+                await self.mailbox_lane.call(
+                    lambda: self.mailbox.launch(action.attempt, action.members)
+                )
+            case StopTask():
+                await self.mailbox_lane.call(
+                    lambda: self.mailbox.stop(
+                        action.ask, action.attempt, action.grace_s, action.reason
+                    )
+                )
+            case Finish():
+                return action.verdict
+            case _:
+                assert_never(action)
+        return None
+
+    async def _ask(self, asks: Sequence[AskContainer]) -> None:
+        await self.mailbox_lane.call(lambda: self.mailbox.expect([ask.ask for ask in asks]))
+        await self._on_broker("asking for containers", lambda: self.broker.ask(asks))
+
+    async def _release(self, releases: Sequence[ReleaseContainer]) -> None:
+        """The agent hears it first: it leaves within milliseconds, YARN's way takes a second."""
+        asks = [release.ask for release in releases]
+        await self.mailbox_lane.call(lambda: self.mailbox.dismiss(asks))
+        await self._on_broker("releasing containers", lambda: self.broker.release(asks))
+
+    async def _on_broker(self, doing: str, call: Callable[[], None]) -> None:
+        try:
+            await self.broker_lane.call(call)
+        except YarnamError as error:
+            log.error("%s: %s", doing, error.message)
+            self.inbox(BrokerFailed(self.clock.now_s(), f"{doing}: {error.message}"))
+
+
+def words(action: Action) -> str:
+    """One line for the log."""
+    match action:
+        case RequestPlan():
+            text = f"plan attempt {action.attempt} from rung {action.first_rung} on"
+        case DrawJitter():
+            text = f"draw the back-off of attempt {action.attempt}"
+        case AskContainer():
+            target = action.target
+            text = f"ask {action.ask}: {target.service} ({target.level.name}, {target.resources})"
+        case ReleaseContainer():
+            text = f"release {action.ask}: {action.reason}"
+        case StartTimer():
+            text = f"timer {action.timer}: {action.delay_s:.1f} s"
+        case CancelTimer():
+            text = f"timer {action.timer}: cancelled"
+        case LaunchGang():
+            places = ", ".join(f"{m.task} on {m.placed.node}" for m in action.members)
+            text = f"launch attempt {action.attempt}: {places}"
+        case StopTask():
+            text = f"stop {action.ask} within {action.grace_s:.0f} s: {action.reason}"
+        case Finish():
+            verdict = action.verdict
+            text = f"finish {verdict.kind.value} ({verdict.exit_code}): {verdict.message}"
+        case _:
+            assert_never(action)
+    return text

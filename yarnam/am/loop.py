@@ -1,0 +1,315 @@
+"""The ApplicationMaster's loop: events in, one step each, journal, act.
+
+::
+
+    inbox ──drain──► step, step, … ──one append──► journal ──► executor ──► ports
+      ▲                                                                      │
+      └────────────── answers, grants, reports, timers ◄─────────────────────┘
+
+Everything that happens comes through one inbox, so the journal's order is the order of steps.
+Nothing is done before the events that led to it are durable: a later AM attempt that folds the
+journal knows at least as much as this one ever acted upon.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeVar
+
+from yarnam.am.executor import Executor
+from yarnam.am.lanes import Lane, ThreadLane
+from yarnam.am.planning import Planning, Sleep
+from yarnam.am.recovery import first_event, replayed
+from yarnam.am.settings import AmSettings
+from yarnam.am.status import AmFacts, job_status, progress
+from yarnam.errors import Unavailable
+from yarnam.gang import Gang, initial, policy_for, step
+from yarnam.model.actions import Action
+from yarnam.model.events import Event
+from yarnam.model.outcomes import Verdict
+from yarnam.model.status import JobStatus
+from yarnam.ports import (
+    Clock,
+    ClusterView,
+    ContainerBroker,
+    Inbox,
+    Journal,
+    StateStore,
+    StatusDesk,
+    Superseded,
+    TaskMailbox,
+)
+from yarnam.wire.codec import encode, encode_event
+from yarnam.wire.protocol import AM_FILE, STATUS_FILE, VERDICT_FILE
+from yarnam.wire.records import AmRecord, JobRecord
+
+log = logging.getLogger("yarnam.am")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class AmPorts:
+    """The outside world of one AM attempt."""
+
+    clock: Callable[[Inbox], Clock]
+    broker: ContainerBroker
+    view: ClusterView
+    mailbox: TaskMailbox
+    journal: Journal
+    store: StateStore
+    desk: StatusDesk
+    draw: Callable[[], float]
+    sleep: Sleep = asyncio.sleep
+    lane: Callable[[str], Lane] = ThreadLane
+
+
+@dataclass(slots=True)
+class _Lanes:
+    """One per port; the progress has its own, so that it never delays an ask."""
+
+    make: Callable[[str], Lane]
+    broker: Lane = field(init=False)
+    mailbox: Lane = field(init=False)
+    view: Lane = field(init=False)
+    files: Lane = field(init=False)
+    courtesy: Lane = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.broker = self.make("broker")
+        self.mailbox = self.make("mailbox-calls")
+        self.view = self.make("view")
+        self.files = self.make("files")
+        self.courtesy = self.make("courtesy")
+
+    def close(self) -> None:
+        for lane in (self.broker, self.mailbox, self.view, self.files, self.courtesy):
+            lane.close()
+
+
+class ApplicationMaster:
+    """One attempt of a job's ApplicationMaster, from its start to the job's verdict."""
+
+    def __init__(
+        self,
+        record: JobRecord,
+        facts: AmFacts,
+        ports: AmPorts,
+        settings: AmSettings | None = None,
+    ) -> None:
+        self._record = record
+        self._facts = facts
+        self._ports = ports
+        self._settings = settings or AmSettings()
+        self._policy = policy_for(record.job)
+        self._gang: Gang = initial(record.job)
+        self._queue: asyncio.Queue[Event] = asyncio.Queue()
+        self._lanes = _Lanes(ports.lane)
+        self._trouble = ""
+        self._published: JobStatus | None = None
+        self._progress_told: tuple[float, float] = (0.0, 0.0)
+        self._clock: Clock
+        self._planning: Planning
+        self._executor: Executor
+
+    @property
+    def gang(self) -> Gang:
+        return self._gang
+
+    async def run(self) -> Verdict:
+        """The job's verdict, carried out: persisted, agents sent off, the application ended.
+
+        Raises Superseded when a newer AM attempt has the journal, Unavailable when HDFS stays
+        away longer than ``AmSettings.journal_patience_s``; the application has not been ended then.
+        """
+        ports = self._ports
+        inbox = self._thread_safe_inbox(asyncio.get_running_loop())
+        self._clock = ports.clock(inbox)
+        self._planning = Planning(
+            self._record, ports.view, self._lanes.view, self._clock, inbox,
+            self._settings, ports.sleep,
+        )  # fmt: skip
+        self._executor = Executor(
+            ports.broker, ports.mailbox, self._clock, self._planning, inbox, ports.draw,
+            self._lanes.broker, self._lanes.mailbox,
+        )  # fmt: skip
+        aside: list[asyncio.Task[None]] = []
+        try:
+            where = await self._open(inbox)
+            loop = asyncio.get_running_loop()
+            # Clients only read it: the agents have the address in their environment.
+            aside.append(loop.create_task(self._announce(where)))
+            aside.append(loop.create_task(self._watch()))
+            verdict = await self._serve()
+            await self._farewell(verdict)
+        finally:
+            self._planning.close()
+            for task in aside:
+                task.cancel()
+            await asyncio.gather(*aside, return_exceptions=True)
+            self._lanes.close()
+        return verdict
+
+    # ---- life ----------------------------------------------------------------------------
+
+    async def _open(self, inbox: Inbox) -> AmRecord:
+        """Listen, read the journal, say where we are, begin."""
+        ports = self._ports
+        address, events = await asyncio.gather(
+            self._lanes.mailbox.call(lambda: ports.mailbox.start(inbox)),
+            self._patiently("read the journal", ports.journal.replay),
+        )
+        self._gang = replayed(self._record.job, events)
+        if events:
+            log.info("read %d events of the journal: %s", len(events), self._gang.phase.value)
+            ports.desk.record([encode_event(event) for event in events])
+        log.info("agents and clients reach this ApplicationMaster at %s", address)
+        await self._lanes.broker.call(lambda: ports.broker.start(inbox))
+        inbox(first_event(self._facts.am_attempt, self._clock.now_s()))
+        host, _, port = address.rpartition(":")
+        return AmRecord(
+            application=self._facts.application,
+            am_attempt=self._facts.am_attempt,
+            host=host.strip("[]"),
+            port=int(port),
+        )
+
+    async def _announce(self, where: AmRecord) -> None:
+        try:
+            await self._put(AM_FILE, encode(where))
+        except Superseded as error:
+            log.warning("%s", error)  # The journal will say so too, and end this attempt.
+
+    async def _serve(self) -> Verdict:
+        """Events until the verdict."""
+        while True:
+            batch = [await self._queue.get()]
+            while not self._queue.empty():
+                batch.append(self._queue.get_nowait())
+            verdict = await self._turn(batch)
+            if verdict is not None:
+                return verdict
+
+    async def _turn(self, batch: Sequence[Event]) -> Verdict | None:
+        actions = self._step(batch)
+        await self._patiently("write the journal", lambda: self._ports.journal.append(batch))
+        self._ports.desk.record([encode_event(event) for event in batch])
+        self._publish()
+        return await self._executor.perform(actions)
+
+    def _step(self, batch: Sequence[Event]) -> list[Action]:
+        actions: list[Action] = []
+        for event in batch:
+            before = self._gang
+            self._gang, more = step(before, event, self._policy)
+            actions += more
+            log.debug("event %s", event)
+            if self._gang.phase is not before.phase:
+                log.info(
+                    "%s -> %s on %s%s", before.phase.value, self._gang.phase.value,
+                    type(event).__name__, f": {self._gang.reason}" if self._gang.reason else "",
+                )  # fmt: skip
+        return actions
+
+    async def _farewell(self, verdict: Verdict) -> None:
+        """Persist, let the agents go, end the application, in this order: from the first line on
+        a later AM attempt obeys the verdict."""
+        self._planning.close()
+        status = self._status()
+        await self._put(VERDICT_FILE, encode(verdict))
+        await self._put(STATUS_FILE, encode(status))
+        self._publish()
+        waiting = await self._lanes.mailbox.call(
+            lambda: self._ports.mailbox.drain(self._settings.farewell_s)
+        )
+        if waiting:
+            log.warning("%d agents did not come for their order to leave", waiting)
+        elif self._gang.members:
+            await self._ports.sleep(self._settings.leave_pause_s)
+        await self._lanes.broker.call(lambda: self._ports.broker.shutdown(verdict))
+        log.info("the application ends: %s", verdict.kind.value)
+
+    # ---- what others see -----------------------------------------------------------------
+
+    def _status(self) -> JobStatus:
+        return job_status(
+            self._gang,
+            self._record,
+            self._facts,
+            self._ports.mailbox.metrics(),
+            self._clock.now_s(),
+            self._trouble or self._planning.trouble,
+        )
+
+    def _publish(self) -> JobStatus:
+        """Show the status, if anything but its time has changed."""
+        status = self._status()
+        shown = self._published
+        if shown is None or replace(status, at_s=shown.at_s) != shown:
+            self._published = status
+            self._ports.desk.publish(encode(status))
+        return status
+
+    async def _watch(self) -> None:
+        """Metrics and troubles come without events: look at them now and then."""
+        while True:
+            await self._ports.sleep(self._settings.status_period_s)
+            try:
+                status = self._publish()
+                fraction = progress(status)
+                now_s = self._clock.now_s()
+                told, told_at_s = self._progress_told
+                is_due = now_s - told_at_s >= self._settings.progress_period_s
+                if fraction is not None and fraction != told and is_due:
+                    self._progress_told = (fraction, now_s)
+                    await self._lanes.courtesy.call(
+                        partial(self._ports.broker.set_progress, fraction)
+                    )
+            except Exception:  # The job does not depend on its being watched.
+                log.exception("cannot publish the status")
+
+    # ---- HDFS with patience --------------------------------------------------------------
+
+    async def _patiently(self, doing: str, call: Callable[[], T]) -> T:
+        """Again and again while HDFS does not answer, up to the named limit."""
+        deadline_s = self._clock.now_s() + self._settings.journal_patience_s
+        while True:
+            try:
+                result = await self._lanes.files.call(call)
+            except Unavailable as error:
+                left_s = deadline_s - self._clock.now_s()
+                if left_s <= 0:
+                    raise
+                self._trouble = f"cannot {doing}: HDFS does not answer"
+                log.warning("%s (%.0f s of patience left): %s", self._trouble, left_s, error)
+                await self._ports.sleep(min(self._settings.retry_pause_s, left_s))
+            else:
+                self._trouble = ""
+                return result
+
+    async def _put(self, name: str, value: bytes) -> None:
+        """A record for others; given up after a while, for the journal holds what matters."""
+        deadline_s = self._clock.now_s() + self._settings.store_patience_s
+        while True:
+            try:
+                await self._lanes.files.call(lambda: self._ports.store.put(name, value))
+            except Unavailable as error:
+                if self._clock.now_s() >= deadline_s:
+                    log.error("%s could not be written: %s", name, error)
+                    return
+                log.warning("%s is not written yet: %s", name, error)
+                await self._ports.sleep(self._settings.retry_pause_s)
+            else:
+                return
+
+    def _thread_safe_inbox(self, loop: asyncio.AbstractEventLoop) -> Inbox:
+        def put(event: Event) -> None:
+            # After the end nobody reads any more: a late report is dropped.
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(self._queue.put_nowait, event)
+
+        return put

@@ -1,0 +1,31 @@
+"""The named limits of the ApplicationMaster itself (those of the job are in its spec)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class AmSettings:
+    """Times in seconds."""
+
+    plan_patience_s: float = 120.0
+    """How long one question to the planner waits for a ResourceManager that does not answer (a
+    fail-over takes half a minute to a minute); then it counts as "no room now", and the gang
+    backs off and asks again."""
+    plan_retry_first_s: float = 0.5
+    plan_retry_cap_s: float = 10.0
+    journal_patience_s: float = 300.0
+    """How long a journal that cannot be written (HDFS restarts, fails over) holds the AM back.
+    Running tasks go on meanwhile. Then this AM attempt ends with UNAVAILABLE."""
+    store_patience_s: float = 60.0
+    """The same for the verdict, which the journal can replace."""
+    retry_pause_s: float = 2.0
+    status_period_s: float = 1.0
+    """How often metrics are looked at for the published status."""
+    progress_period_s: float = 5.0
+    """How often YARN is told the progress; its own pages refresh no faster."""
+    farewell_s: float = 3.0
+    """For the agents to fetch their order to leave before the application ends."""
+    leave_pause_s: float = 0.2
+    """After that, for them to end by themselves: an agent that leaves takes about 50 ms."""
