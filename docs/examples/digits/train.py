@@ -182,7 +182,7 @@ class Run:
         [votes] = self.spread((np.array([train.should_stop()]),))
         return bool(jnp.any(votes))
 
-    def train(self, data: OwnShards) -> tuple[dict[str, Params], int]:
+    def train(self, data: OwnShards) -> dict[str, Params]:
         state, first = self.restore()
         epochs, batches = self.options.epochs, -(-data.records // BATCH_PER_SHARD)
         for epoch in range(first, epochs):
@@ -200,7 +200,7 @@ class Run:
             if stop:
                 self.say(f"asked to stop: left after epoch {done}, the checkpoint is written")
                 raise SystemExit(0)
-        return state, epochs
+        return state
 
     def finish(self, state: dict[str, Params], test: OwnShards, digits: int) -> None:
         """Measure on the held-out part, print and keep the result."""
@@ -222,22 +222,20 @@ class Run:
 
 
 def main() -> None:
+    inside = os.environ.get
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", required=True, help="URI of what prepare.py wrote")
-    parser.add_argument("--output", required=True, help="URI of the directory for the result")
-    parser.add_argument(
-        "--checkpoints", default="", help="default: where the job says, else OUTPUT"
-    )
+    parser.add_argument("--data", default=inside("YARNAM_INPUT_DIGITS"), metavar="URI")
+    parser.add_argument("--output", default=inside("YARNAM_OUTPUT"), metavar="URI")
     parser.add_argument("--checkpoint-every", type=int, default=5, metavar="EPOCHS")
     parser.add_argument("--epochs", type=int, default=40)
     options = parser.parse_args()
-    options.checkpoints = (
-        options.checkpoints or train.checkpoint_directory() or f"{options.output}/checkpoints"
-    )
+    if not options.data or not options.output:
+        parser.error("--data and --output are needed outside a job")
+    options.checkpoints = train.checkpoint_directory() or f"{options.output}/checkpoints"
     run = Run(options)
     manifest: Manifest = read_manifest(options.data)
     place = (run.rank, run.processes)
-    state, _ = run.train(OwnShards(options.data, manifest.train, *place))
+    state = run.train(OwnShards(options.data, manifest.train, *place))
     held_out = sum(shard.records for shard in manifest.test)
     run.finish(state, OwnShards(options.data, manifest.test, *place), held_out)
 

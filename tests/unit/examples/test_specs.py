@@ -1,0 +1,44 @@
+"""The specs in docs/examples are valid, and say what their comments and pages say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from yarnam.model.job import Framework
+from yarnam.spec import parse_spec_file
+
+EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
+SPECS = sorted(EXAMPLES.glob("*/*.yaml"))
+
+
+@pytest.mark.parametrize("path", SPECS, ids=lambda path: path.parent.name)
+def test_an_example_is_valid(path: Path) -> None:
+    job = parse_spec_file(path)
+    assert job.gpus > 0
+    for file in job.files:
+        assert Path(file.source).exists()
+
+
+def test_every_example_has_a_spec() -> None:
+    folders = {path for path in EXAMPLES.iterdir() if path.is_dir()}
+    assert folders == {path.parent for path in SPECS}
+
+
+def test_the_digits_run_as_two_tasks_of_two_processes() -> None:
+    job = parse_spec_file(EXAMPLES / "digits" / "spec.yaml")
+    (role,) = job.roles
+    assert job.framework is Framework.JAX
+    assert (role.tasks, role.processes_per_task, role.resources.gpus) == (2, 2, 2)
+    assert [given.name for given in job.inputs] == ["digits"]
+    assert job.checkpoint.directory
+    assert job.output
+
+
+def test_the_demo_looks_where_the_spec_writes() -> None:
+    demo = (EXAMPLES.parents[1] / "tools" / "demo.py").read_text()
+    job = parse_spec_file(EXAMPLES / "digits" / "spec.yaml")
+    assert f'OUTPUT = "{job.output}"' in demo
+    assert f'CHECKPOINTS = "{job.checkpoint.directory}"' in demo
+    assert f'DATA = "hdfs://{job.inputs[0].uri}"' in demo
