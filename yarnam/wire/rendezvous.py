@@ -16,29 +16,10 @@ from dataclasses import dataclass
 from yarnam.errors import InternalError
 from yarnam.model.actions import GangMember
 from yarnam.model.job import Framework, JobSpec, RoleSpec
-
-COORDINATOR_PORT = "coordinator"
-"""Every agent holds one, as ranks are unknown until launch; rank 0's task keeps its own."""
-
-TASK_PORT = "task"
-"""One per process: its address in TF_CONFIG."""
+from yarnam.wire.port_names import COORDINATOR_PORT, TASK_PORT, port_key
 
 # Roles of TensorFlow's that are not members of the training cluster.
 _OUTSIDE_TF_CLUSTER = frozenset({"evaluator"})
-
-
-def port_key(name: str, local_rank: int) -> str:
-    """Name under which an agent reports the port ``name`` of one process."""
-    return f"{name}.{local_rank}"
-
-
-def port_names(job: JobSpec, role: RoleSpec) -> tuple[str, ...]:
-    """Names of all ports that an agent of this role holds."""
-    wanted = list(role.ports)
-    if job.framework is Framework.TENSORFLOW:
-        wanted.insert(0, TASK_PORT)
-    ranks = range(role.processes_per_task)
-    return (COORDINATOR_PORT, *(port_key(name, rank) for rank in ranks for name in wanted))
 
 
 def variable_name(prefix: str, name: str) -> str:
@@ -218,7 +199,7 @@ class _Table:
             "TORCHELASTIC_USE_AGENT_STORE": "False",
         }
         # torchrun gives each of several processes one thread; a share of the vcores is kinder.
-        threads = max(1, role.resources.vcores // max(1, member.placed.processes))
+        threads = max(1, role.resources.vcores // max(1, role.processes_per_task))
         defaults = {"OMP_NUM_THREADS": str(threads), "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1"}
         given = {name for name, _ in (*self.job.env, *role.env)}
         return env | {name: value for name, value in defaults.items() if name not in given}

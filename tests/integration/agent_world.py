@@ -1,0 +1,323 @@
+"""A small ApplicationMaster and containers made by hand, around the real agent process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from yarnam.agent import procfs
+from yarnam.agent.keeper import MARK
+from yarnam.model.actions import GangMember
+from yarnam.model.ids import NodeId, RackId, TaskId, parse_ask_id
+from yarnam.model.job import AmSpec, Framework, JobSpec, RoleSpec, ShippedFile
+from yarnam.model.placement import Placed
+from yarnam.model.resources import Resources
+from yarnam.wire.codec import encode
+from yarnam.wire.credentials import new_credentials
+from yarnam.wire.pb import yarnam_pb2 as pb
+from yarnam.wire.pb import yarnam_pb2_grpc
+from yarnam.wire.records import JobRecord
+from yarnam.wire.rendezvous import environments
+from yarnam.wire.tls import CHANNEL_OPTIONS, SERVER_OPTIONS, channel_credentials, server_credentials
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT_S = 20.0
+
+
+def small_job(
+    command: Sequence[str],
+    *,
+    tasks: int = 1,
+    gpus: int = 0,
+    processes: int = 1,
+    framework: Framework = Framework.COMMAND,
+    orphan_timeout_s: float = 3.0,
+    **changes: Any,
+) -> JobSpec:
+    role = RoleSpec(
+        "worker",
+        tasks,
+        Resources(memory_mib=512, vcores=1, gpus=gpus),
+        tuple(command),
+        processes_per_task=processes,
+        ports=changes.pop("ports", ()),
+        env=changes.pop("role_env", ()),
+    )
+    am = AmSpec(orphan_timeout_s=orphan_timeout_s, stop_grace_s=changes.pop("grace_s", 2.0))
+    job = JobSpec("test-job", "root.users.test", "tester", framework, (role,), am=am)
+    return replace(job, **changes)
+
+
+class SmallMailbox(yarnam_pb2_grpc.TaskMailboxServicer):
+    """Keeps every report; each ask's directive is what the test last gave."""
+
+    def __init__(self) -> None:
+        self.reports: dict[str, list[Any]] = {}
+        self.polled_at: dict[str, list[float]] = {}
+        self._directives: dict[str, Any] = {}
+        self._changed = asyncio.Condition()
+
+    async def Report(self, request: Any, context: Any) -> Any:  # noqa: N802
+        async with self._changed:
+            self.reports.setdefault(request.ask, []).append(request)
+            self._changed.notify_all()
+        return pb.ReportAck()
+
+    async def AwaitDirective(self, request: Any, context: Any) -> Any:  # noqa: N802
+        self.polled_at.setdefault(request.ask, []).append(time.monotonic())
+        end = time.monotonic() + request.hold_ms / 1000
+        async with self._changed:
+            while True:
+                directive = self._directives.get(request.ask)
+                if directive is None:
+                    directive = pb.Directive(number=1, park=pb.Park())
+                left = end - time.monotonic()
+                if directive.number != request.seen or left <= 0:
+                    return directive
+                try:
+                    await asyncio.wait_for(self._changed.wait(), left)
+                except asyncio.TimeoutError:
+                    continue
+
+    async def order(self, ask: str, **order: Any) -> None:
+        async with self._changed:
+            old = self._directives.get(ask)
+            number = (old.number if old is not None else 1) + 1
+            self._directives[ask] = pb.Directive(number=number, **order)
+            self._changed.notify_all()
+
+    def last(self, ask: str) -> Any:
+        return self.reports[ask][-1]
+
+    async def until(self, ask: str, accept: Callable[[Any], bool], limit_s: float = LIMIT_S) -> Any:
+        """The first report that is accepted."""
+
+        async def look() -> Any:
+            async with self._changed:
+                while True:
+                    for report in self.reports.get(ask, ()):
+                        if accept(report):
+                            return report
+                    await self._changed.wait()
+
+        try:
+            return await asyncio.wait_for(look(), limit_s)
+        except asyncio.TimeoutError:
+            states = [report.state for report in self.reports.get(ask, ())]
+            raise AssertionError(f"{ask}: not reported within {limit_s} s; seen {states}") from None
+
+
+@dataclass
+class SmallAm:
+    mailbox: SmallMailbox
+    server: Any
+    address: str
+    pem: bytes
+
+    async def vanish(self) -> None:
+        await self.server.stop(grace=None)
+
+    async def until(self, ask: str, state: int, limit_s: float = LIMIT_S) -> Any:
+        return await self.mailbox.until(ask, lambda report: report.state == state, limit_s)
+
+    async def launch(self, job: JobSpec, asks: Sequence[str], attempt: int = 1) -> None:
+        """Every ask must have reported; ranks follow the order of ``asks``."""
+        members = []
+        for number, ask in enumerate(asks):
+            report = self.mailbox.reports[ask][0]
+            placed = Placed(
+                "worker",
+                NodeId(report.node),
+                RackId("/rack1"),
+                tuple(report.gpu_ids),
+                job.roles[0].processes_per_task,
+                report.address,
+                tuple((port.name, port.port) for port in report.ports),
+            )
+            members.append(GangMember(parse_ask_id(ask), TaskId("worker", number), placed))
+        envs = environments(job, members, attempt, "application_1_1")
+        rank = 0
+        for ask, member, of_member in zip(asks, members, envs, strict=True):
+            processes = []
+            for local, env in enumerate(of_member):
+                processes.append(pb.ProcessLaunch(rank=rank, local_rank=local, env=env))
+                rank += 1
+            launch = pb.Launch(
+                attempt=attempt, role="worker", index=member.task.index, processes=processes
+            )
+            await self.mailbox.order(ask, launch=launch)
+
+    async def leave(self, ask: str) -> None:
+        await self.mailbox.order(ask, leave=pb.Leave(reason="the test is over"))
+
+
+@asynccontextmanager
+async def small_am(pem: bytes | None = None, address: str = "127.0.0.1") -> AsyncIterator[SmallAm]:
+    pem = pem or new_credentials()
+    mailbox = SmallMailbox()
+    server = grpc.aio.server(options=SERVER_OPTIONS)
+    yarnam_pb2_grpc.add_TaskMailboxServicer_to_server(mailbox, server)
+    port = server.add_secure_port(f"{address}:0", server_credentials(pem))
+    await server.start()
+    try:
+        yield SmallAm(mailbox, server, f"{address}:{port}", pem)
+    finally:
+        await server.stop(grace=None)
+
+
+@dataclass
+class Container:
+    """One container's directory and the agent in it."""
+
+    root: Path
+    am_address: str
+    pem: bytes
+    job: JobSpec
+    ask: str = "a1.worker.0"
+    number: int = 2
+    node: str = "127.0.0.1"
+    env: Mapping[str, str] = field(default_factory=dict)
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def container_id(self) -> str:
+        return f"container_e01_{os.getpid()}_0001_01_{self.number:06d}"
+
+    @property
+    def directory(self) -> Path:
+        return self.root / self.container_id
+
+    @property
+    def logs(self) -> Path:
+        return self.root / f"{self.container_id}-logs"
+
+    def prepare(self) -> Container:
+        self.directory.mkdir()
+        self.logs.mkdir()
+        record = JobRecord(self.job, (), "hdfs://nowhere/job", time.time(), "0")
+        (self.directory / "yarnam-job.json").write_bytes(encode(record))
+        (self.directory / "yarnam-credentials.pem").write_bytes(self.pem)
+        return self
+
+    def start(self) -> Container:
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.root),
+            "PYTHONPATH": str(ROOT),
+            "YARNAM_ASK": self.ask,
+            "YARNAM_AM_ADDRESS": self.am_address,
+            "CONTAINER_ID": self.container_id,
+            "NM_HOST": self.node,
+            "NM_PORT": "8041",
+            "NM_HTTP_PORT": "8042",
+            "LOG_DIRS": str(self.logs),
+            "LOCAL_DIRS": str(self.root),
+            "YARNAM_LEASE_DIR": str(self.root / "leases"),
+            "SKEIN_APPLICATION_ID": "application_1_1",
+            **self.env,
+        }
+        with (self.logs / "stderr").open("ab") as stderr:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "yarnam.cli.agent_process"],
+                cwd=self.directory,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=stderr,
+                stderr=stderr,
+                start_new_session=True,
+            )
+        return self
+
+    def log(self, local_rank: int = 0, index: int = 0) -> bytes:
+        return (self.logs / f"worker-{index}.{local_rank}.log").read_bytes()
+
+    def agent_log(self) -> str:
+        return (self.logs / "agent.log").read_text() + (self.logs / "stderr").read_text()
+
+    async def exit_code(self, limit_s: float = LIMIT_S) -> int:
+        assert self.process is not None
+        end = time.monotonic() + limit_s
+        while time.monotonic() < end:
+            code = self.process.poll()
+            if code is not None:
+                return code
+            await asyncio.sleep(0.02)
+        raise AssertionError(f"the agent did not end within {limit_s} s:\n{self.agent_log()}")
+
+    def user_processes(self) -> set[int]:
+        """Living processes of the user's in this container."""
+        return procfs.marked(f"{MARK}={self.container_id}".encode())
+
+    def all_processes(self) -> set[int]:
+        """These, and the keeper and the agent."""
+        return procfs.marked(f"CONTAINER_ID={self.container_id}".encode())
+
+    async def until_empty(self, limit_s: float = 5.0) -> float:
+        """Seconds until no process of this container was left."""
+        start = time.monotonic()
+        while self.all_processes():
+            if time.monotonic() - start > limit_s:
+                raise AssertionError(f"left after {limit_s} s: {self.all_processes()}")
+            await asyncio.sleep(0.01)
+        return time.monotonic() - start
+
+    def clear(self) -> None:
+        """Whatever the test did, nothing of this container stays."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        end = time.monotonic() + 5
+        while (left := self.all_processes()) and time.monotonic() < end:
+            time.sleep(0.02)
+        assert not left, f"{self.container_id} left {left} behind"
+
+
+@dataclass
+class World:
+    """One AM with its containers on a machine; ``container`` starts a real agent."""
+
+    am: SmallAm
+    root: Path
+    containers: list[Container] = field(default_factory=list)
+
+    def container(self, job: JobSpec, **changes: Any) -> Container:
+        number = len(self.containers) + 2
+        ask = changes.pop("ask", f"a1.worker.{len(self.containers)}")
+        pem = changes.pop("pem", self.am.pem)
+        made = Container(self.root, self.am.address, pem, job, ask, number, **changes).prepare()
+        self.containers.append(made)
+        return made
+
+    def channel(self, address: str, pem: bytes | None = None) -> Any:
+        credentials = channel_credentials(pem or self.am.pem)
+        return grpc.aio.secure_channel(address, credentials, options=CHANNEL_OPTIONS)
+
+
+@asynccontextmanager
+async def world(root: Path) -> AsyncIterator[World]:
+    async with small_am() as am:
+        here = World(am, root)
+        try:
+            yield here
+        finally:
+            for container in here.containers:
+                container.clear()
+
+
+def shipped(container: Container, name: str, text: str, *, executable: bool = False) -> ShippedFile:
+    """Put a file where YARN would put it."""
+    path = container.directory / name
+    path.write_text(text)
+    if executable:
+        path.chmod(0o755)
+    return ShippedFile(name, f"hdfs://nowhere/{name}", executable=executable)

@@ -1,0 +1,373 @@
+"""The agent's life: prepare, park, launch, watch, report, leave."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections import deque
+from collections.abc import Coroutine
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from yarnam.agent.gpus import find_devices
+from yarnam.agent.held_ports import HeldPorts
+from yarnam.agent.keeper_link import KeeperLink
+from yarnam.agent.launch import plan_processes, stop_file
+from yarnam.agent.leases import REFRESH_S, Holder, Lease, lease
+from yarnam.agent.log_service import LogFile, LogService
+from yarnam.agent.mailbox_client import AmVanished, MailboxClient
+from yarnam.agent.metrics_inbox import MetricsInbox, Sample
+from yarnam.agent.node_address import node_address
+from yarnam.agent.reports import Identity, build_report
+from yarnam.agent.settings import Settings, environment_of_container
+from yarnam.agent.task_job import TaskJob
+from yarnam.agent.task_run import RunState, TaskRun
+from yarnam.errors import Blame, InternalError, Unavailable, YarnamError
+from yarnam.wire.pb import yarnam_pb2 as pb
+from yarnam.wire.pb import yarnam_pb2_grpc
+from yarnam.wire.port_names import COORDINATOR_PORT, port_names
+from yarnam.wire.tls import SERVER_OPTIONS, server_credentials
+
+_LOG = logging.getLogger("yarnam.agent")
+
+METRICS_PERIOD_S = 1.0
+"""Reports that bring nothing but newer metrics are at least this far apart."""
+
+DRAIN_LIMIT_S = 3.0
+"""How long the agent stays for readers of its logs once it may leave."""
+
+PAUSE_S = 0.05
+"""Between two long polls that bring nothing new."""
+
+STOP_MARGIN_S = 3.0
+"""Beyond the grace time, for the kill and the look at what is left."""
+
+PORT_LOOK_FIRST_S, PORT_LOOK_CAP_S = 0.25, 5.0
+"""How often it is looked whether the user's processes listen on their ports by now."""
+
+
+class AgentExit(IntEnum):
+    """Exit codes of the agent's process; seen in YARN's logs only."""
+
+    DONE = 0
+    FAULT = 70
+    REFUSED = 76
+    ORPHANED = 80
+    TERMINATED = 81
+
+
+class Agent:
+    """One container. ``run`` returns the exit code; whatever happens, nothing is left running."""
+
+    def __init__(
+        self, settings: Settings, job: TaskJob, keeper: KeeperLink, pem: bytes, agent_log: Path
+    ) -> None:
+        self._settings = settings
+        self._job = job
+        self._keeper = keeper
+        self._pem = pem
+        self._logs = LogService(agent_log, job.processes)
+        self._metrics = MetricsInbox(self._take_sample)
+        self._server: grpc.aio.Server | None = None
+        self._identity = Identity(settings)
+        self._ports: HeldPorts | None = None
+        self._leases: tuple[Lease, ...] = ()
+        self._run: TaskRun | None = None
+        self._pending: deque[Any] = deque()
+        self._wake = asyncio.Event()
+        self._is_metrics_due = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._cut_short: asyncio.Future[AgentExit] | None = None
+
+    async def run(self) -> AgentExit:
+        loop = asyncio.get_running_loop()
+        terminated: asyncio.Future[AgentExit] = loop.create_future()
+        self._cut_short = terminated
+
+        def terminate() -> None:
+            # YARN gives a container 250 ms between SIGTERM and SIGKILL: no time for manners.
+            self._keeper.kill_now()
+            if not terminated.done():
+                terminated.set_result(AgentExit.TERMINATED)
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, terminate)
+        self._keeper.open()
+        self._metrics.open()
+        life = asyncio.create_task(self._live(), name="life")
+        try:
+            await asyncio.wait({life, terminated}, return_when=asyncio.FIRST_COMPLETED)
+            if terminated.done():
+                _LOG.warning("cut short: all processes are killed")
+                return terminated.result()
+            return life.result()
+        finally:
+            life.cancel()
+            await self._close(is_hurried=terminated.done())
+
+    # ---- the whole story -----------------------------------------------------------------
+
+    async def _live(self) -> AgentExit:
+        mailbox = MailboxClient(
+            self._settings.am_address,
+            self._pem,
+            str(self._settings.ask),
+            self._settings.container,
+            self._job.orphan_timeout_s,
+        )
+        try:
+            try:
+                await self._prepare()
+            except YarnamError as error:
+                self._say_unable(error)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the AM has to know
+                _LOG.error("a fault of the agent", exc_info=error)
+                self._say_unable(InternalError(f"the agent cannot prepare: {error!r}"))
+            else:
+                self._say(pb.READY)
+            return await self._converse(mailbox)
+        finally:
+            await mailbox.close()
+
+    async def _prepare(self) -> None:
+        settings, job = self._settings, self._job
+        address = node_address(settings.node, settings.am_address)
+        self._identity.address = address
+        self._identity.log_address = await self._serve_logs(address)
+        ports = HeldPorts(address)
+        self._ports = ports
+        ports.hold(port_names(job.framework, job.port_labels, job.processes))
+        self._identity.ports = ports.numbers
+        if job.gpus:
+            await self._lease_gpus()
+        _LOG.info(
+            "ready: GPUs %s, ports %s",
+            ",".join(self._identity.gpu_ids) or "none",
+            ports.numbers,
+        )
+
+    async def _serve_logs(self, address: str) -> str:
+        server = grpc.aio.server(options=SERVER_OPTIONS)
+        yarnam_pb2_grpc.add_AgentLogsServicer_to_server(  # type: ignore[no-untyped-call]
+            self._logs, server
+        )
+        host = f"[{address}]" if ":" in address else address
+        try:
+            port = server.add_secure_port(f"{host}:0", server_credentials(self._pem))
+        except RuntimeError as error:
+            raise Unavailable(f"cannot listen on {address}: {error}") from error
+        await server.start()
+        self._server = server
+        return f"{host}:{port}"
+
+    async def _lease_gpus(self) -> None:
+        settings = self._settings
+        devices = await asyncio.to_thread(find_devices, settings.node_gpus, settings.node_key)
+        holder = Holder(
+            settings.application, settings.container, self._job.name, self._job.user, os.getpid()
+        )
+        self._leases = await lease(settings.lease_directory, devices, self._job.gpus, holder)
+        # The keeper holds the locks as well: they end with the processes, not with the agent.
+        await self._keeper.hold([each.fd for each in self._leases])
+        self._identity.gpu_ids = tuple(each.device.ident for each in self._leases)
+        self._spawn(self._refresh_leases())
+
+    async def _converse(self, mailbox: MailboxClient) -> AgentExit:
+        """Report and obey until told to leave, or until the AM is given up."""
+        reporting = asyncio.create_task(self._report_for_ever(mailbox), name="reports")
+        obeying = asyncio.create_task(self._obey_until_leave(mailbox), name="directives")
+        try:
+            await asyncio.wait({reporting, obeying}, return_when=asyncio.FIRST_COMPLETED)
+            done = obeying if obeying.done() else reporting
+            done.result()
+        except AmVanished as error:
+            _LOG.error("%s: the processes are stopped and the agent leaves", error)
+            await self._stop_run("the ApplicationMaster is gone", self._job.stop_grace_s)
+            return AgentExit.ORPHANED
+        finally:
+            for task in (reporting, obeying):
+                task.cancel()
+        await self._stop_run("told to leave", self._job.stop_grace_s)
+        return AgentExit.DONE
+
+    # ---- directives ----------------------------------------------------------------------
+
+    async def _obey_until_leave(self, mailbox: MailboxClient) -> None:
+        # The AM knows an agent by its first report.
+        await self._first_report(mailbox)
+        seen = 0
+        while True:
+            directive = await mailbox.await_directive(seen)
+            if directive.number == seen:
+                # Nothing new. An AM that does not hold the poll must not make us spin.
+                await asyncio.sleep(PAUSE_S)
+                continue
+            seen = directive.number
+            order = directive.WhichOneof("order")
+            if order == "launch":
+                self._launch(directive.launch)
+            elif order == "stop":
+                stop = directive.stop
+                if self._run is not None and stop.attempt >= self._run.attempt:
+                    await self._run.stop(stop.grace_s, stop.reason or "told to stop")
+            elif order == "leave":
+                _LOG.info("told to leave: %s", directive.leave.reason)
+                return
+
+    def _launch(self, launch: Any) -> None:
+        running = self._run
+        if running is not None and (
+            launch.attempt <= running.attempt or running.state is not RunState.EXITED
+        ):
+            return
+        self._run = TaskRun(
+            self._keeper,
+            launch.attempt,
+            stop_file(self._settings.directory),
+            self._job.stop_grace_s,
+            self._on_change,
+        )
+        self._spawn(self._carry_out(self._run, launch))
+
+    async def _carry_out(self, run: TaskRun, launch: Any) -> None:
+        assert self._ports is not None
+        if all(process.rank for process in launch.processes):
+            self._ports.release([COORDINATOR_PORT])
+        plans, work = await asyncio.to_thread(
+            plan_processes,
+            self._settings,
+            self._job,
+            launch,
+            environment_of_container(),
+            tuple(each.device.ident for each in self._leases),
+            self._metrics.address,
+        )
+        self._logs.files = {plan.local_rank: LogFile(plan.log) for plan in plans}
+        watching = asyncio.create_task(self._hand_over_ports(), name="ports")
+        try:
+            await run.run(plans, work)
+        finally:
+            watching.cancel()
+
+    async def _hand_over_ports(self) -> None:
+        wait_s = PORT_LOOK_FIRST_S
+        while self._ports is not None and self._ports.held:
+            await asyncio.sleep(wait_s)
+            served = self._ports.release_listening()
+            if served:
+                _LOG.info("served by the processes by now: %s", ", ".join(served))
+            wait_s = min(PORT_LOOK_CAP_S, wait_s * 1.5)
+
+    async def _stop_run(self, reason: str, grace_s: float) -> None:
+        run = self._run
+        if run is None or run.state is RunState.EXITED:
+            return
+        await run.stop(grace_s, reason)
+        await run.wait(grace_s + STOP_MARGIN_S)
+
+    # ---- reports -------------------------------------------------------------------------
+
+    def _say(self, state: Any) -> None:
+        self._pending.append(build_report(self._identity, state, self._run))
+        self._wake.set()
+
+    def _say_unable(self, error: YarnamError) -> None:
+        _LOG.error("cannot make the task ready: %s", error)
+        report = build_report(self._identity, pb.UNABLE, None)
+        report.message = str(error)
+        report.user_fault = error.blame is Blame.USER
+        self._pending.append(report)
+        self._wake.set()
+
+    def _on_change(self) -> None:
+        assert self._run is not None
+        if self._run.state is RunState.EXITED:
+            for log in self._logs.files.values():
+                log.ended = True
+        self._say(pb.EXITED if self._run.state is RunState.EXITED else pb.STARTED)
+
+    async def _first_report(self, mailbox: MailboxClient) -> None:
+        await mailbox.report(self._pending[0])
+        self._pending.popleft()
+        self._wake.set()
+
+    async def _report_for_ever(self, mailbox: MailboxClient) -> None:
+        """In order, each until acknowledged: no state is skipped, not even a short one."""
+        loop = asyncio.get_running_loop()
+        metrics_at = 0.0
+        # The first one is sent by whoever waits for directives.
+        first = self._pending[0]
+        while self._pending and self._pending[0] is first:
+            self._wake.clear()
+            await self._wake.wait()
+        while True:
+            self._wake.clear()
+            while self._pending:
+                await mailbox.report(self._pending[0])
+                self._pending.popleft()
+            run = self._run
+            if self._is_metrics_due and run is not None and run.state is RunState.STARTED:
+                late_s = metrics_at + METRICS_PERIOD_S - loop.time()
+                if late_s > 0:
+                    await self._wake_within(late_s)
+                    continue
+                self._is_metrics_due = False
+                metrics_at = loop.time()
+                await mailbox.report(build_report(self._identity, pb.STARTED, run))
+            else:
+                await self._wake.wait()
+
+    async def _wake_within(self, wait_s: float) -> None:
+        try:
+            await asyncio.wait_for(self._wake.wait(), wait_s)
+        except asyncio.TimeoutError:
+            pass
+
+    def _take_sample(self, local_rank: int, sample: Sample) -> None:
+        if self._run is not None:
+            self._run.take_sample(local_rank, sample)
+            if not self._is_metrics_due:
+                self._is_metrics_due = True
+                self._wake.set()
+
+    # ---- the end -------------------------------------------------------------------------
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._note_end)
+
+    def _note_end(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _LOG.error("a fault of the agent", exc_info=task.exception())
+            self._keeper.kill_now()
+            if self._cut_short is not None and not self._cut_short.done():
+                # YARN tells the AM of the container's end; nobody waits for us in vain.
+                self._cut_short.set_result(AgentExit.FAULT)
+
+    async def _refresh_leases(self) -> None:
+        while True:
+            await asyncio.sleep(REFRESH_S)
+            for each in self._leases:
+                each.refresh()
+
+    async def _close(self, *, is_hurried: bool) -> None:
+        for task in tuple(self._tasks):
+            task.cancel()
+        if not is_hurried:
+            await self._logs.close(DRAIN_LIMIT_S)
+        if not await self._keeper.close():
+            _LOG.error("the keeper did not end in time")
+        if self._ports is not None:
+            self._ports.release_all()
+        for each in self._leases:
+            each.release()
+        self._metrics.close()
+        if self._server is not None and not is_hurried:
+            await self._server.stop(grace=0.5)

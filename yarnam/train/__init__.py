@@ -1,0 +1,48 @@
+"""The training SDK: what the user's code may ask of, and tell, the job it runs in.
+
+Optional: a job that never imports it works as well. It runs in the user's own Python (3.8 or
+newer) and imports the standard library only. Outside a job everything is neutral: rank 0 of 1,
+reports go nowhere, nothing asks to stop. Nothing here raises into the training loop because the
+agent is away::
+
+    from yarnam import train
+
+    for step in range(start, total):
+        loss = ...
+        train.report(step=step, total_steps=total, loss=loss)
+        if train.should_stop():
+            save(train.checkpoint_directory())
+            break
+"""
+
+from __future__ import annotations
+
+from yarnam.train._jax import initialize_jax
+from yarnam.train._place import (
+    attempt,
+    checkpoint_directory,
+    input,  # noqa: A004 - train.input("digits") is the word
+    is_chief,
+    is_in_job,
+    local_rank,
+    output_directory,
+    rank,
+    world_size,
+)
+from yarnam.train._report import report
+from yarnam.train._stop import should_stop
+
+__all__ = [
+    "attempt",
+    "checkpoint_directory",
+    "initialize_jax",
+    "input",
+    "is_chief",
+    "is_in_job",
+    "local_rank",
+    "output_directory",
+    "rank",
+    "report",
+    "should_stop",
+    "world_size",
+]

@@ -1,0 +1,66 @@
+"""Where in the job this process is: read from the environment at each call."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Optional
+
+
+def _number(name: str, otherwise: int) -> int:
+    try:
+        return int(os.environ[name])
+    except (KeyError, ValueError):
+        return otherwise
+
+
+def is_in_job() -> bool:
+    """Whether this process was started by yarnam."""
+    return "YARNAM_RANK" in os.environ
+
+
+def rank() -> int:
+    """Global rank; 0 outside a job. Never stable across attempts."""
+    return _number("YARNAM_RANK", 0)
+
+
+def world_size() -> int:
+    """Number of processes of the whole gang; 1 outside a job."""
+    return _number("YARNAM_WORLD_SIZE", 1)
+
+
+def local_rank() -> int:
+    """Rank within this task (container); 0 outside a job."""
+    return _number("YARNAM_LOCAL_RANK", 0)
+
+
+def is_chief() -> bool:
+    """Whether this is the process of rank 0, which saves and prints for all."""
+    return rank() == 0
+
+
+def attempt() -> int:
+    """Which try of the gang this is, from 1; 1 outside a job."""
+    return _number("YARNAM_ATTEMPT", 1)
+
+
+def checkpoint_directory(default: Optional[str] = None) -> Optional[str]:
+    """URI of the job's checkpoints, the same in every attempt; ``default`` when there is none."""
+    return os.environ.get("YARNAM_CHECKPOINT_DIR") or default
+
+
+def output_directory(default: Optional[str] = None) -> Optional[str]:
+    """URI where the job's output belongs; ``default`` when the spec names none."""
+    return os.environ.get("YARNAM_OUTPUT") or default
+
+
+def input(name: str, default: Optional[str] = None) -> str:  # noqa: A001 - train.input("digits")
+    """URI of a data input of the spec. Raises KeyError when there is none of this name and no
+    ``default``: a spelling mistake must not train on nothing."""
+    variable = "YARNAM_INPUT_" + re.sub(r"[^A-Z0-9]", "_", name.upper())
+    found = os.environ.get(variable) or default
+    if found is None:
+        known = sorted(key[13:].lower() for key in os.environ if key.startswith("YARNAM_INPUT_"))
+        shown = ", ".join(known) or "none"
+        raise KeyError(f"the job has no data input {name!r}; it has: {shown}")
+    return found
