@@ -4,7 +4,6 @@
 unset JDK_JAVA_OPTIONS
 export HADOOP_CONF_DIR="$PWD/hconf"
 export PYTHONPATH="$PWD/yarnam-runtime/lib"
-export PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 unset PYTHONHOME PYTHONSTARTUP
 
 has_version() {
@@ -14,7 +13,8 @@ has_version() {
 
 for python in "${YARNAM_PYTHON:-}" python@PYTHON_VERSION@ python3 python; do
   if [ -n "$python" ] && has_version "$python"; then
-    exec "$python" -s -m @MODULE@
+    # Flags instead of variables: the user's processes inherit the environment.
+    exec "$python" -s -B -u -m @MODULE@
     # Only a failed exec comes here.
     exit 78
   fi

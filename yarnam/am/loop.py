@@ -76,18 +76,21 @@ class _Lanes:
     broker: Lane = field(init=False)
     mailbox: Lane = field(init=False)
     view: Lane = field(init=False)
-    files: Lane = field(init=False)
+    journal: Lane = field(init=False)
+    store: Lane = field(init=False)
     courtesy: Lane = field(init=False)
 
     def __post_init__(self) -> None:
         self.broker = self.make("broker")
         self.mailbox = self.make("mailbox-calls")
         self.view = self.make("view")
-        self.files = self.make("files")
+        self.journal = self.make("journal")
+        self.store = self.make("store")
         self.courtesy = self.make("courtesy")
 
     def close(self) -> None:
-        for lane in (self.broker, self.mailbox, self.view, self.files, self.courtesy):
+        mine = (self.broker, self.mailbox, self.view, self.journal, self.store, self.courtesy)
+        for lane in mine:
             lane.close()
 
 
@@ -279,7 +282,7 @@ class ApplicationMaster:
         deadline_s = self._clock.now_s() + self._settings.journal_patience_s
         while True:
             try:
-                result = await self._lanes.files.call(call)
+                result = await self._lanes.journal.call(call)
             except Unavailable as error:
                 left_s = deadline_s - self._clock.now_s()
                 if left_s <= 0:
@@ -296,7 +299,7 @@ class ApplicationMaster:
         deadline_s = self._clock.now_s() + self._settings.store_patience_s
         while True:
             try:
-                await self._lanes.files.call(lambda: self._ports.store.put(name, value))
+                await self._lanes.store.call(lambda: self._ports.store.put(name, value))
             except Unavailable as error:
                 if self._clock.now_s() >= deadline_s:
                     log.error("%s could not be written: %s", name, error)
