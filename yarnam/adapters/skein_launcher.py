@@ -1,0 +1,259 @@
+"""Skein's driver: the Java process through which an application is submitted.
+
+``skein.Client`` would start it too, but from the environment of this process, without a limit and
+without a way to stop in between. The start here keeps to Skein's own protocol (core.py,
+``_start_driver``): certificate, key and a callback port in the environment, the driver's port as
+four bytes on that callback. The driver ends by itself when its standard input closes, so not even
+a killed client leaves it behind.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import socket
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from yarnam.errors import BadConfig, BadSpec, NoPermission, Unavailable, YarnamError
+from yarnam.model.ids import ApplicationId
+
+if TYPE_CHECKING:
+    import skein
+
+START_LIMIT_S = 60.0
+"""A JVM on a loaded machine takes ten; ``yarn classpath`` of a large site some more."""
+
+SUBMIT_LIMIT_S = 120.0
+"""Skein uploads its jar and writes one file per service, serially, to HDFS."""
+
+STOP_LIMIT_S = 4.0
+
+JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx256m")
+"""The driver lives for seconds: start fast, stay small."""
+
+_DRIVER_CLASS = "com.anaconda.skein.Driver"
+_LOG_TAIL_LINES = 12
+
+
+class SkeinLauncher:
+    """Starts the driver on ``start`` (or at the first need) and keeps it until ``close``."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        """``environ`` must name the cluster: HADOOP_CONF_DIR, PATH with ``yarn``, JAVA_HOME."""
+        self._environ = dict(environ)
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._closed = threading.Event()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._client: skein.Client | None = None
+        self._failure: BaseException | None = None
+
+    def start(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                # A daemon: a refused submit must not wait for the JVM it no longer needs.
+                self._thread = threading.Thread(target=self._run, name="skein-driver", daemon=True)
+                self._thread.start()
+
+    def new_security(self) -> Any:
+        import skein
+
+        return skein.Security.new_credentials()
+
+    def submit(self, application_spec: Any) -> ApplicationId:
+        client = self._wait()
+        request = application_spec.to_protobuf()
+        try:
+            answer = client._call("submit", request, timeout=SUBMIT_LIMIT_S)  # noqa: SLF001
+        except Exception as error:
+            raise _submit_error(error) from error
+        return ApplicationId(answer.id)
+
+    def close(self) -> None:
+        self._closed.set()
+        with self._lock:
+            client, self._client = self._client, None
+            process, self._process = self._process, None
+        if client is not None:
+            client.close()
+        if process is not None:
+            _stop(process)
+
+    def _wait(self) -> skein.Client:
+        self.start()
+        assert self._thread is not None
+        self._thread.join(START_LIMIT_S + STOP_LIMIT_S)
+        if self._failure is not None:
+            raise self._failure
+        if self._client is None:
+            raise Unavailable(f"Skein's driver did not start within {START_LIMIT_S:.0f} s")
+        return self._client
+
+    def _run(self) -> None:
+        try:
+            self._start_driver()
+        except YarnamError as error:
+            self._failure = error
+        except Exception as error:  # noqa: BLE001 - carried to the caller's thread
+            self._failure = Unavailable(f"Skein's driver did not start: {error}")
+            self._failure.__cause__ = error
+        if self._closed.is_set():
+            self.close()
+
+    def _start_driver(self) -> None:
+        # Popen before the heavy import: the JVM starts while Python reads grpc and Skein.
+        import importlib.util
+
+        found = importlib.util.find_spec("skein")
+        if found is None or found.origin is None:
+            raise BadConfig("the package skein is not installed", hint="Reinstall yarnam with pip.")
+        jar = Path(found.origin).parent / "java" / "skein.jar"
+        class_path = _yarn_class_path(self._environ)
+        security = self.new_security()
+        certificate, key = security._get_bytes("cert"), security._get_bytes("key")  # noqa: SLF001
+        with (
+            socket.socket(socket.AF_INET, socket.SOCK_STREAM) as callback,
+            tempfile.TemporaryFile() as log,
+        ):
+            callback.bind(("127.0.0.1", 0))
+            callback.listen(1)
+            environ = {
+                **self._environ,
+                "SKEIN_CERTIFICATE": certificate.decode(),
+                "SKEIN_KEY": key.decode(),
+                "SKEIN_CALLBACK_PORT": str(callback.getsockname()[1]),
+                "CLASSPATH": f"{jar}:{class_path}",
+            }
+            process = subprocess.Popen(
+                _command(self._environ, jar),
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                env=environ,
+                start_new_session=True,  # Ctrl-C on the terminal is for us to handle
+            )
+            with self._lock:
+                self._process = process
+            try:
+                port = self._await_port(process, callback)
+            except Unavailable as error:
+                log.seek(0)
+                raise Unavailable(error.message, hint=_log_tail(log.read())) from None
+        import skein
+
+        if not self._closed.is_set():
+            self._client = skein.Client(address=f"127.0.0.1:{port}", security=security)
+
+    def _await_port(self, process: subprocess.Popen[bytes], callback: socket.socket) -> int:
+        deadline = time.monotonic() + START_LIMIT_S
+        while not self._closed.is_set():
+            if process.poll() is not None:
+                raise Unavailable(f"Skein's driver ended with code {process.returncode}")
+            if time.monotonic() > deadline:
+                raise Unavailable(f"Skein's driver did not start within {START_LIMIT_S:.0f} s")
+            if select.select([callback], [], [], 0.2)[0]:
+                connection = callback.accept()[0]
+                with connection, connection.makefile("rb") as stream:
+                    data = stream.read(4)
+                if len(data) == 4:
+                    return int(struct.unpack("!i", data)[0])
+        raise Unavailable("Skein's driver was stopped while it started")
+
+
+def _command(environ: Mapping[str, str], jar: Path) -> Sequence[str]:
+    java = f"{environ['JAVA_HOME']}/bin/java" if environ.get("JAVA_HOME") else "java"
+    found = shutil.which(java, path=environ.get("PATH"))
+    if found is None:
+        raise BadConfig(
+            f"there is no Java at '{java}'",
+            hint="Skein's driver needs Java 8 or newer: set JAVA_HOME or put java on the PATH.",
+        )
+    command = [found, "-Dskein.log.level=WARN", *JAVA_OPTIONS]
+    if home := environ.get("HADOOP_HOME"):
+        native = Path(home) / "lib" / "native"
+        if native.is_dir():
+            command.append(f"-Djava.library.path={native}")
+    command += environ.get("SKEIN_DRIVER_JAVA_OPTIONS", "").split()
+    return [*command, _DRIVER_CLASS, "--jar", str(jar)]
+
+
+def _yarn_class_path(environ: Mapping[str, str]) -> str:
+    yarn = shutil.which("yarn", path=environ.get("PATH"))
+    if yarn is None:
+        raise BadConfig(
+            "the command 'yarn' is not on the PATH",
+            hint="Put Hadoop's bin directory on the PATH (Skein asks it for the class path).",
+        )
+    try:
+        done = subprocess.run(
+            [yarn, "classpath", "--glob"],
+            env=dict(environ),
+            capture_output=True,
+            text=True,
+            timeout=START_LIMIT_S,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        detail = (getattr(error, "stderr", "") or str(error)).strip()
+        raise BadConfig(
+            f"'{yarn} classpath --glob' failed: {detail}",
+            hint="Check JAVA_HOME, HADOOP_HOME and HADOOP_CONF_DIR.",
+        ) from error
+    return done.stdout.strip()
+
+
+def _submit_error(error: Exception) -> YarnamError:
+    """What YARN or Skein said, as one of ours. The Java exception's text is all there is."""
+    text = str(error).strip() or type(error).__name__
+    lowered = text.lower()
+    if "accesscontrolexception" in lowered or "permission denied" in lowered:
+        return NoPermission(f"YARN refused the application: {text}")
+    if "cannot submit" in lowered or "submission denied" in lowered or "acl" in lowered.split():
+        return NoPermission(f"YARN refused the application: {text}")
+    if "unknown queue" in lowered or "not a leaf queue" in lowered:
+        return BadSpec(f"YARN refused the queue: {text}")
+    if type(error).__name__ in {"ConnectionError", "TimeoutError"}:
+        return Unavailable(f"Skein's driver did not answer: {text}")
+    return Unavailable(
+        f"YARN did not take the application: {text}",
+        hint="'yarnam doctor' checks the parts one by one.",
+    )
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Closing standard input is the driver's order to leave; the rest is for a hung one."""
+    if process.stdin is not None:
+        try:
+            process.stdin.close()
+        except OSError:
+            pass
+    process.terminate()
+    try:
+        process.wait(STOP_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _log_tail(log: bytes) -> str:
+    lines = log.decode(errors="replace").splitlines()
+    return "\n".join(lines[-_LOG_TAIL_LINES:])
+
+
+def driver_environment(
+    conf_dir: str | Path, user: str = "", environ: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """An environment (default: this process's) pointed at one cluster. ``user`` is who to be
+    under simple authentication, where that is not who we are anyway."""
+    pointed = {**(os.environ if environ is None else environ), "HADOOP_CONF_DIR": str(conf_dir)}
+    if user:
+        pointed["HADOOP_USER_NAME"] = user
+    return pointed

@@ -1,0 +1,16 @@
+"""The command line. One file per command; a thin skin over ``yarnam.client``.
+
+The entries of the ApplicationMaster and of the agent live in this package too, so this module
+imports nothing but the standard library: click is loaded by ``main``.
+"""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> int:
+    """Entry point of ``yarnam``; returns the exit code (docs/reference/exit-codes.md)."""
+    from yarnam.cli.shell import run
+
+    return run(sys.argv[1:])

@@ -1,0 +1,44 @@
+"""The commands, with their one-line help, so that ``yarnam --help`` imports none of them.
+
+Each module named here holds its click command as ``command``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class CommandEntry(NamedTuple):
+    """One command: where it lives and what ``--help`` says of it."""
+
+    name: str
+    module: str
+    summary: str
+
+
+SECTIONS: tuple[tuple[str, tuple[CommandEntry, ...]], ...] = (
+    (
+        "Jobs",
+        (
+            CommandEntry("submit", "yarnam.cli.submit", "Check a spec, stage its files, start it."),
+            CommandEntry("status", "yarnam.cli.status", "Show one job as it stands."),
+            CommandEntry("watch", "yarnam.cli.watch", "Follow one job until it ends."),
+            CommandEntry("ps", "yarnam.cli.ps", "List jobs."),
+            CommandEntry("logs", "yarnam.cli.logs", "Show what the job's processes printed."),
+            CommandEntry("events", "yarnam.cli.events", "Tell the job's story from its journal."),
+            CommandEntry("kill", "yarnam.cli.kill", "Cancel jobs and wait until they are gone."),
+        ),
+    ),
+    (
+        "Setting up",
+        (
+            CommandEntry("spec", "yarnam.cli.spec", "Write, check and document job specs."),
+            CommandEntry("cluster", "yarnam.cli.cluster", "Run a real Hadoop on this machine."),
+            CommandEntry("doctor", "yarnam.cli.doctor", "Check this machine and the cluster."),
+        ),
+    ),
+)
+
+ENTRIES: dict[str, CommandEntry] = {
+    entry.name: entry for _, entries in SECTIONS for entry in entries
+}

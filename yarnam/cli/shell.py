@@ -1,0 +1,168 @@
+"""Runs one command and turns whatever happens into an exit code and a readable message.
+
+The only place, besides the loops of the AM and of the agent, that catches errors at large.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from yarnam._version import __version__
+from yarnam.cli.catalog import ENTRIES, SECTIONS
+from yarnam.errors import ExitCode, UsageError, YarnamError
+
+if TYPE_CHECKING:
+    from yarnam.client import Client
+
+INTERRUPTED = 128 + signal.SIGINT
+"""Exit code after Ctrl-C, as shells have it."""
+PIPE_CLOSED = 128 + signal.SIGPIPE
+"""Exit code when the reader of our output went away, as shells have it."""
+
+
+@dataclass(frozen=True)
+class Shell:
+    """What commands get as ``click.Context.obj``; tests put a client on fakes here."""
+
+    open_client: Callable[..., Client]
+
+
+def _open_client(**settings: Any) -> Client:
+    from yarnam.client import Client
+
+    return Client(**settings)
+
+
+class Catalog(click.Group):
+    """A group whose commands are imported when they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(ENTRIES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = ENTRIES.get(cmd_name)
+        if entry is None:
+            return None
+        found: click.Command = importlib.import_module(entry.module).command
+        return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in ENTRIES:
+            close = difflib.get_close_matches(args[0], ENTRIES, n=1)
+            hint = f" Did you mean '{close[0]}'?" if close else ""
+            raise click.UsageError(f"There is no command '{args[0]}'.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, entries in SECTIONS:
+            with formatter.section(title):
+                formatter.write_dl([(entry.name, entry.summary) for entry in entries])
+
+
+@click.group(cls=Catalog, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, "-V", "--version", prog_name="yarnam")
+@click.option("-v", "--verbose", count=True, help="Log to stderr; twice: everything.")
+def root(verbose: int) -> None:
+    """All-or-none distributed deep-learning jobs on the GPUs of a Hadoop YARN cluster.
+
+    A job takes all of its containers or none of them, as close together as they can be had.
+    The exit code of a command tells who has to act: see docs/reference/exit-codes.md.
+    """
+    if verbose:
+        import logging
+
+        logging.basicConfig(
+            level=logging.DEBUG if verbose > 1 else logging.INFO,
+            format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+            stream=sys.stderr,
+        )
+
+
+def run(arguments: Sequence[str], shell: Shell | None = None) -> int:
+    """Run ``yarnam <arguments>``; returns the exit code and raises nothing."""
+    as_json = _wants_json(arguments)
+    try:
+        code = root.main(
+            args=list(arguments),
+            prog_name="yarnam",
+            standalone_mode=False,
+            obj=shell or Shell(_open_client),
+        )
+        sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help(), err=True)
+        return int(ExitCode.USAGE)
+    except click.ClickException as error:
+        return _report(_usage_error(error), as_json)
+    except YarnamError as error:
+        return _report(error, as_json)
+    except (KeyboardInterrupt, click.exceptions.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        _forget_stdout()
+        return PIPE_CLOSED
+    except Exception as error:  # noqa: BLE001 - the outermost frame: nothing may escape it
+        from yarnam.cli.fault_report import internal_error
+
+        return _report(internal_error(error, arguments), as_json)
+    return int(code or 0)
+
+
+def _wants_json(arguments: Sequence[str]) -> bool:
+    """Asked before parsing, so that a usage error is JSON as well."""
+    before_dashes = arguments[: list(arguments).index("--")] if "--" in arguments else arguments
+    return "--json" in before_dashes
+
+
+def _usage_error(error: click.ClickException) -> YarnamError:
+    context = getattr(error, "ctx", None)
+    hint = f"See '{context.command_path} --help'." if context is not None else ""
+    return UsageError(error.format_message(), hint=hint)
+
+
+def _report(error: YarnamError, as_json: bool) -> int:
+    if as_json:
+        sys.stdout.write(json.dumps({"error": error_as_plain(error)}, indent=2) + "\n")
+    _write_error(error, sys.stderr)
+    return int(error.exit_code)
+
+
+def error_as_plain(error: YarnamError) -> dict[str, Any]:
+    """What ``--json`` shows of an error."""
+    return {
+        "name": error.exit_code.name,
+        "exit_code": int(error.exit_code),
+        "blame": error.blame.value,
+        "retryable": error.retryable,
+        "message": error.message,
+        "hint": error.hint,
+    }
+
+
+def _write_error(error: YarnamError, stream: TextIO) -> None:
+    label = "error:"
+    if stream.isatty() and not os.environ.get("NO_COLOR"):
+        label = click.style(label, fg="red", bold=True)
+    lines = [f"{label} {error.message}"]
+    lines += [f"  {line}" for line in error.hint.splitlines()]
+    stream.write("\n".join(lines) + "\n")
+
+
+def _forget_stdout() -> None:
+    """Keep the interpreter's own flush at exit from complaining about the closed pipe."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        pass

@@ -1,0 +1,167 @@
+"""Logs that YARN keeps: aggregated ones by ``yarn logs``, the AM's live ones from its NodeManager.
+
+Both come in the same format: a head of lines, ``LogContents:``, then as many bytes as ``LogLength``
+says. Skein's own reader does not know the paths of Hadoop 3.3 and later.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from yarnam.adapters.rm_parse import YarnApplication
+from yarnam.errors import BadConfig, Unavailable
+
+if TYPE_CHECKING:
+    from yarnam.client.sources import JobSources
+
+AM_FILES = ("application.driver.log", "application.master.log")
+"""What Skein names the logs of the AM's script (ours) and of its Java half."""
+
+AGENT_FILE = "agent.log"
+
+AGGREGATION_LIMIT_S = 30.0
+"""NodeManagers write the logs of an ended application within seconds; none when it is off."""
+
+TOOL_LIMIT_S = 300.0
+"""For ``yarn logs`` to hand over everything."""
+
+NM_LIMIT_S = 5.0
+
+_PROCESS_FILE = re.compile(r"(.+-\d+)\.(\d+)\.log")
+_CONTAINER = re.compile(rb"Container: (\S+) on ")
+_NOT_YET = ("can not find", "cannot find", "has not completed", "not enabled", "does not have any")
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """One whole log file of one container."""
+
+    container: str
+    name: str
+    data: bytes
+
+    @property
+    def process(self) -> tuple[str, int] | None:
+        """Task and local rank whose output it is; None: another kind of file."""
+        match = _PROCESS_FILE.fullmatch(self.name)
+        return (match[1], int(match[2])) if match else None
+
+    @property
+    def is_agents(self) -> bool:
+        return self.name == AGENT_FILE
+
+    def last_lines(self, count: int) -> bytes:
+        """The last ``count`` lines; a last line without an end counts."""
+        if count <= 0:
+            return b""
+        lines = self.data.splitlines(keepends=True)
+        return b"".join(lines[-count:])
+
+
+def aggregated_logs(sources: JobSources) -> Iterator[LogFile]:
+    """All log files of an application that is over. Raises Unavailable when YARN has none."""
+    deadline = time.monotonic() + AGGREGATION_LIMIT_S
+    while True:
+        files, complaint = _yarn_logs(sources)
+        if files:
+            yield from files
+            return
+        if time.monotonic() >= deadline or not any(mark in complaint.lower() for mark in _NOT_YET):
+            raise Unavailable(
+                f"YARN has no logs of {sources.application}: {complaint}",
+                hint=(
+                    "If log aggregation is off (yarn.log-aggregation-enable), they are only on the "
+                    "nodes that ran the containers."
+                ),
+            )
+        time.sleep(1.0)
+
+
+def _yarn_logs(sources: JobSources) -> tuple[list[LogFile], str]:
+    environ = sources.site.environ
+    yarn = shutil.which("yarn", path=environ.get("PATH"))
+    if yarn is None:
+        raise BadConfig(
+            "the command 'yarn' is not on the PATH", hint="It reads YARN's aggregated logs."
+        )
+    command = [yarn, "logs", "-applicationId", sources.application, "-appOwner", sources.user]
+    with subprocess.Popen(
+        command,
+        env=dict(environ),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        try:
+            out, err = process.communicate(timeout=TOOL_LIMIT_S)
+        except BaseException:
+            process.kill()
+            raise
+    files = list(parse_log_dump(out))
+    said = (err.decode(errors="replace") + out[:2000].decode(errors="replace")).strip()
+    return files, _last_words(said)
+
+
+def parse_log_dump(dump: bytes) -> Iterator[LogFile]:
+    """The files in the output of ``yarn logs``. Contents are taken by their length, so that
+    nothing printed by a job can be mistaken for a head."""
+    container, name, length = "", "", -1
+    position = 0
+    while position < len(dump):
+        end = dump.find(b"\n", position)
+        end = len(dump) if end < 0 else end
+        line = dump[position:end]
+        position = end + 1
+        if match := _CONTAINER.match(line):
+            container = match[1].decode(errors="replace")
+        elif line.startswith(b"LogType:"):
+            name, length = line[8:].strip().decode(errors="replace"), -1
+        elif line.startswith(b"LogLength:") and line[10:].strip().isdigit():
+            length = int(line[10:])
+        elif line.startswith(b"LogContents:") and length >= 0:
+            yield LogFile(container, name, dump[position : position + length])
+            position += length
+            length = -1
+
+
+def live_am_logs(sources: JobSources, application: YarnApplication) -> Iterator[LogFile]:
+    """The AM's logs so far, from its NodeManager. Raises Unavailable."""
+    parts = urlsplit(application.am_log_url)
+    # http://host:port/node/containerlogs/<container>/<user>
+    pieces = parts.path.strip("/").split("/")
+    if not parts.netloc or len(pieces) < 3:
+        return
+    container = pieces[2]
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    for name in AM_FILES:
+        url = f"{parts.scheme}://{parts.netloc}/ws/v1/node/containers/{container}/logs/{name}"
+        try:
+            with opener.open(f"{url}?user.name={sources.site.user}", timeout=NM_LIMIT_S) as reply:
+                dump = _all_of(reply)
+        except urllib.error.HTTPError as error:
+            error.close()
+            continue  # not written yet
+        except OSError as error:
+            raise Unavailable(f"no answer from the AM's NodeManager {parts.netloc}: {error}") from (
+                error
+            )
+        for file in parse_log_dump(dump):
+            yield LogFile(container, file.name, file.data)
+
+
+def _all_of(reply: IO[bytes]) -> bytes:
+    return reply.read()
+
+
+def _last_words(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1].strip() if lines else "it says nothing"

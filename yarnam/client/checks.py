@@ -1,0 +1,163 @@
+"""Everything that can refuse a job before anything is asked of YARN or written to HDFS."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from yarnam.client.hdfs_errors import hdfs_errors
+from yarnam.client.site import Site
+from yarnam.errors import BadSpec, NeverFits, NoPermission, YarnamError
+from yarnam.model.job import JobSpec
+from yarnam.model.placement import NoFit, PlacementPlan, Target
+from yarnam.model.snapshot import ClusterSnapshot
+from yarnam.placement import declared_targets, ladder_for_submit
+
+_MAX_QUEUES_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedJob:
+    """A job that this cluster could run, with the ladder to declare at submit."""
+
+    job: JobSpec
+    snapshot: ClusterSnapshot
+    plan: PlacementPlan
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        return declared_targets(self.plan)
+
+
+def check_job(site: Site, job: JobSpec) -> CheckedJob:
+    """Run all checks side by side; at most 10 s, normally well below one.
+
+    Raises the first refusal in a fixed order (the others are named in its hint): BadSpec (no such
+    queue, file or input), NoPermission, NeverFits, Unavailable.
+    """
+    queue = full_queue_name(job.queue)
+    checks: list[Callable[[], object]] = [
+        lambda: _check_queue(site, queue),
+        lambda: _check_shipped(site, job),
+        lambda: _check_inputs(site, job),
+        lambda: _check_home(site),
+    ]
+    with ThreadPoolExecutor(len(checks) + 1, thread_name_prefix="check") as pool:
+        fit = pool.submit(_check_fit, site, replace(job, queue=queue))
+        others = [pool.submit(check) for check in checks]
+    errors = [error for future in others if (error := future.exception()) is not None]
+    if (unfit := fit.exception()) is not None:
+        errors.append(unfit)
+    refusals = []
+    for error in errors:
+        if not isinstance(error, YarnamError):
+            raise error
+        refusals.append(error)
+    if refusals:
+        raise _with_others(refusals)
+    return fit.result()
+
+
+def full_queue_name(queue: str) -> str:
+    """``default`` alone counts as "no queue" for the Fair Scheduler's placement rules."""
+    return queue if queue == "root" or queue.startswith("root.") else f"root.{queue}"
+
+
+def _with_others(refusals: list[YarnamError]) -> YarnamError:
+    first = refusals[0]
+    others = list(dict.fromkeys(f"also: {error.message}" for error in refusals[1:]))
+    if others:
+        first.hint = "\n".join(part for part in (first.hint, *others) if part)
+    return first
+
+
+def _check_queue(site: Site, queue: str) -> None:
+    names = sorted(view.name for view in site.rm.queues())
+    if queue not in names:
+        close = difflib.get_close_matches(queue, names, n=1)
+        unshown = len(names) - _MAX_QUEUES_SHOWN
+        shown = ", ".join(names[:_MAX_QUEUES_SHOWN])
+        if unshown > 0:
+            shown += f" and {unshown} more"
+        is_parent = any(name.startswith(f"{queue}.") for name in names)
+        raise BadSpec(
+            f"{queue} is not a queue that takes jobs; it has queues below it"
+            if is_parent
+            else f"there is no queue {queue} on this cluster",
+            hint=(f"Did you mean {close[0]}? " if close else "") + f"There are: {shown}",
+        )
+    if site.rm.queue_access(queue, site.user) is False:
+        raise NoPermission(
+            f"{site.user} may not submit to queue {queue}",
+            hint="Ask for SUBMIT access to it, or name another queue.",
+        )
+
+
+def _check_fit(site: Site, job: JobSpec) -> CheckedJob:
+    snapshot = site.rm.snapshot(job.queue)
+    plan = ladder_for_submit(snapshot, job)
+    if isinstance(plan, NoFit):
+        raise NeverFits(f"{plan.message} ({plan.reason.value})", hint=plan.hint)
+    return CheckedJob(job, snapshot, plan)
+
+
+def _check_shipped(site: Site, job: JobSpec) -> None:
+    sources = [(f"file '{file.name}'", file.source) for file in job.files]
+    if job.environment.archive:
+        sources.append(("environment archive", job.environment.archive))
+    missing = []
+    for what, source in sources:
+        if "://" not in source:
+            if not Path(source).exists():
+                missing.append(f"{what}: there is no {source} on this machine")
+        elif not _exists(site, source):
+            missing.append(f"{what}: there is no {source}")
+    if missing:
+        raise BadSpec("\n".join(missing), hint="Check the paths under files, code, environment.")
+
+
+def _check_inputs(site: Site, job: JobSpec) -> None:
+    missing = [item for item in job.inputs if not _exists(site, item.uri)]
+    if missing:
+        raise BadSpec(
+            "\n".join(f"input '{item.name}': there is no {item.uri}" for item in missing),
+            hint="Check data.inputs; the job would only fail on its GPUs.",
+        )
+
+
+def _exists(site: Site, uri: str) -> bool:
+    """On the cluster's own file system, or on the one that the URI names."""
+    parts = urlsplit(uri)
+    files = site.files
+    if parts.scheme and parts.netloc and not site.files.uri.endswith(f"//{parts.netloc}"):
+        from hdfs_utils import connect
+        from yarnam.client.site import HDFS_LIMITS
+
+        with hdfs_errors(f"reaching {uri}"):
+            files = connect(uri, conf_dir=str(site.conf_dir), limits=HDFS_LIMITS)
+        with hdfs_errors(f"looking for {uri}"):
+            return files.exists(uri)
+    with hdfs_errors(f"looking for {uri}"):
+        return files.exists(parts.path if parts.scheme else uri)
+
+
+def _check_home(site: Site) -> None:
+    """Staging needs the user's home directory; making it may need an administrator."""
+    home = site.places.home
+    with hdfs_errors(f"looking for {home}"):
+        if site.files.exists(home):
+            return
+    with hdfs_errors("looking at HDFS"):
+        parent = home.rpartition("/")[0]
+        if not site.files.exists(parent):
+            return  # mkdirs will tell; an empty HDFS of one's own has no /user yet
+        status = site.files.stat(parent)
+    if status.owner != site.user and not status.permission & 0o002:
+        raise NoPermission(
+            f"{home} does not exist, and {site.user} may not make it",
+            hint="Ask an administrator of HDFS for a home directory.",
+        )

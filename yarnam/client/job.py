@@ -1,0 +1,213 @@
+"""A handle on one submitted job: its status, its logs, its story and its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+
+from hdfs_utils import HdfsError
+from hdfs_utils.journal import read_journal
+from yarnam.client.hdfs_errors import hdfs_errors
+from yarnam.client.logs import LogPiece, LogRequest, LogSource, read_logs
+from yarnam.client.site import Site
+from yarnam.client.sources import JobSources
+from yarnam.errors import ExitCode, Unavailable, YarnamError, error_classes
+from yarnam.model.events import Event
+from yarnam.model.outcomes import Verdict, VerdictKind
+from yarnam.model.status import JobStatus
+from yarnam.wire.codec import decode_event, encode
+from yarnam.wire.protocol import JOURNAL_DIRECTORY, VERDICT_FILE
+from yarnam.wire.records import JobRecord
+
+HOLD_S = 10.0
+"""Longest that the AM keeps a question open that waits for news."""
+
+POLL_S = 0.5
+"""Between looks at the ResourceManager and HDFS while no AM answers."""
+
+CANCEL_PATIENCE_S = 30.0
+"""From the AM's promise to cancel until YARN is asked to kill it anyway; plus the job's grace."""
+
+RETIRE_LIMIT_S = 30.0
+"""From the verdict, or from YARN's kill, until YARN has taken everything back."""
+
+KILL_LIMIT_S = 90.0
+"""For a whole kill: the AM's patience, YARN's kill, its end."""
+
+
+class Job:
+    """One job. Obtained from ``Client.submit`` or ``Client.job``.
+
+    All calls raise YarnamError: Unavailable when neither the AM nor HDFS nor YARN answers.
+    """
+
+    def __init__(self, site: Site, application: str, *, key: str = "", user: str = "") -> None:
+        self._sources = JobSources(site, application, key, user)
+
+    def __repr__(self) -> str:
+        return f"Job({self.id!r})"
+
+    @property
+    def id(self) -> str:
+        """YARN's application id."""
+        return self._sources.application
+
+    @property
+    def directory(self) -> str:
+        """URI of the job's directory on HDFS."""
+        return self._sources.directory
+
+    def record(self) -> JobRecord:
+        """What was submitted, without the values of secrets."""
+        return self._sources.record()
+
+    def status(self) -> JobStatus:
+        """The job as it stands: from its AM while that lives, else from what it left on HDFS,
+        else from YARN."""
+        return self._sources.look().status
+
+    def watch(self) -> Iterator[JobStatus]:
+        """Each new status until the job is over; the last one has the verdict.
+
+        Ends when YARN has taken everything back too, or ``RETIRE_LIMIT_S`` after the verdict.
+        """
+        seen, last = 0, None
+        while True:
+            found = self._sources.look(seen=seen, hold_s=HOLD_S)
+            if found.status.verdict is not None:
+                self._sources.await_yarn(RETIRE_LIMIT_S)
+                yield found.status
+                return
+            if found.status != last:
+                last = found.status
+                yield last
+            if not found.number:
+                time.sleep(POLL_S)
+            seen = found.number
+
+    def wait(self, timeout_s: float | None = None, *, raise_on_failure: bool = False) -> Verdict:
+        """Block until the job is over.
+
+        Raises Unavailable when ``timeout_s`` is over first; with ``raise_on_failure`` the error of
+        the verdict (UserFailed, GangTimeout, Cancelled, ...) unless the job succeeded.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        seen = 0
+        while True:
+            left_s = HOLD_S if deadline is None else deadline - time.monotonic()
+            found = self._sources.look(seen=seen, hold_s=max(0.0, min(HOLD_S, left_s)))
+            if (verdict := found.status.verdict) is not None:
+                self._sources.await_yarn(RETIRE_LIMIT_S)
+                if raise_on_failure and (error := error_of(verdict)) is not None:
+                    raise error
+                return verdict
+            if deadline is not None and time.monotonic() >= deadline:
+                told = f"{found.status.state.value} {found.status.reason}".rstrip()
+                raise Unavailable(f"{self.id} is not over after {timeout_s:g} s: {told}")
+            if not found.number:
+                time.sleep(POLL_S)
+            seen = found.number
+
+    def logs(
+        self,
+        task: str | None = None,
+        *,
+        rank: int | None = None,
+        follow: bool = False,
+        tail: int | None = None,
+        source: LogSource | str = LogSource.PROCESSES,
+    ) -> Iterator[LogPiece]:
+        """What the job's processes printed, in pieces as they come.
+
+        From the agents while they live, afterwards from YARN's aggregated logs. ``task`` and
+        ``rank`` choose, ``tail`` starts so many lines before the end, ``source`` is ``processes``,
+        ``agent`` (the agents' own logs) or ``am``. Raises UsageError for a task that is not there.
+        """
+        request = LogRequest(task, rank, follow, tail, LogSource(source))
+        return read_logs(self._sources, request)
+
+    def events(self) -> list[Event]:
+        """The journal so far: every event of the gang machine, in order."""
+        if not self._sources.look_up().is_over:
+            line = self._sources.line()
+            if line is not None:
+                with suppress(Unavailable):
+                    return list(line.events())
+        return self._journal()
+
+    def kill(self, reason: str = "", *, timeout_s: float = KILL_LIMIT_S) -> JobStatus:
+        """Cancel the job and return when YARN says that it is over, with the final status.
+
+        The AM stops the processes in order and writes the verdict. Where it does not answer, YARN
+        is asked to kill it and the verdict CANCELLED is written here. Killing a job that is over
+        changes nothing. Raises Unavailable when the job is not gone within ``timeout_s``.
+        """
+        sources = self._sources
+        if sources.look_up().is_over:
+            return self.status()
+        deadline = time.monotonic() + timeout_s
+        patience_s = self._cancel(reason)
+        is_gone = patience_s > 0 and sources.await_yarn(min(patience_s, timeout_s / 2))
+        if not is_gone:
+            sources.site.rm.kill(self.id)
+            is_gone = sources.await_yarn(max(1.0, deadline - time.monotonic()))
+            self._write_cancelled(reason)
+        if not is_gone:
+            raise Unavailable(
+                f"{self.id} was killed, but by YARN's word it is not gone after {timeout_s:g} s",
+                hint=f"Look again: yarnam status {self.id}",
+            )
+        return self.status()
+
+    def close(self) -> None:
+        """Let go of the connections. Idempotent; the job goes on."""
+        self._sources.close()
+
+    def _cancel(self, reason: str) -> float:
+        """Ask the AM; the seconds that it may take to end, 0 when it does not answer."""
+        try:
+            line = self._sources.line()
+            if line is None:
+                return 0.0
+            line.cancel(by=self._sources.site.user, reason=reason)
+        except Unavailable:
+            return 0.0
+        with suppress(YarnamError):
+            return CANCEL_PATIENCE_S + self.record().job.am.stop_grace_s
+        return CANCEL_PATIENCE_S
+
+    def _write_cancelled(self, reason: str) -> None:
+        """Nobody else can: the AM is gone, or was never there."""
+        site = self._sources.site
+        said = f": {reason}" if reason else ""
+        verdict = Verdict(
+            VerdictKind.CANCELLED,
+            int(ExitCode.CANCELLED),
+            f"killed by {site.user}{said}",
+            decided_at_s=time.time(),
+        )
+        with suppress(HdfsError):
+            # Never over the AM's own: it may have ended the job in the meantime.
+            path = f"{self.directory}/{VERDICT_FILE}"
+            site.files.write_atomic(path, encode(verdict), overwrite=False)
+        with suppress(HdfsError):
+            # Skein clears its staging directory itself, unless its AM is killed.
+            places = site.places_of(self._sources.user)
+            site.files.delete(places.skein_staging(self.id), recursive=True)
+
+    def _journal(self) -> list[Event]:
+        folder = f"{self.directory}/{JOURNAL_DIRECTORY}"
+        with hdfs_errors(f"reading {folder}"):
+            content = read_journal(self._sources.site.files, folder)
+        return [decode_event(line) for line in content.records]
+
+
+def error_of(verdict: Verdict) -> YarnamError | None:
+    """The error that a verdict stands for; None when the job succeeded."""
+    if verdict.kind is VerdictKind.SUCCEEDED:
+        return None
+    for kind in error_classes():
+        if int(kind.exit_code) == verdict.exit_code:
+            return kind(verdict.message, hint=verdict.hint)
+    return YarnamError(verdict.message, hint=verdict.hint)

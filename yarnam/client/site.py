@@ -1,0 +1,162 @@
+"""One cluster as a client sees it: its configuration and the adapters that reach it."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from hdfs_utils import FileSystem, TimeLimits
+from yarnam.adapters.rm_parse import YarnApplication
+from yarnam.client.places import UserPlaces
+from yarnam.errors import BadConfig
+from yarnam.model.snapshot import ClusterSnapshot, QueueView
+from yarnam.ports.submission import JobLine, Launcher
+
+HDFS_LIMITS = TimeLimits(metadata_s=8.0, data_s=60.0, close_s=30.0, lease_s=30.0)
+"""A healthy NameNode answers in milliseconds; a user at a prompt should not wait longer."""
+
+NODE_PYTHON_VARIABLE = "YARNAM_NODE_PYTHON"
+"""First interpreter that the AM and the agents try on the nodes."""
+
+
+class ResourceManager(Protocol):
+    """What the client asks the ResourceManager; ``yarnam.adapters.rm_rest`` is the real one.
+
+    Each call takes at most 10 s and raises Unavailable when nobody answers.
+    """
+
+    @property
+    def url(self) -> str: ...
+
+    def application(self, app_id: str) -> YarnApplication | None: ...
+
+    def applications(
+        self, *, user: str = "", tags: Iterable[str] = (), states: Iterable[str] = ()
+    ) -> Sequence[YarnApplication]: ...
+
+    def kill(self, app_id: str, user: str = "") -> None: ...
+
+    def queues(self) -> Sequence[QueueView]: ...
+
+    def queue_access(self, queue: str, user: str) -> bool | None: ...
+
+    def snapshot(self, queue: str) -> ClusterSnapshot: ...
+
+
+@dataclass
+class Site:
+    """Everything that a client needs of the outside. Tests build one from fakes."""
+
+    conf_dir: Path
+    user: str
+    rm: ResourceManager
+    files: FileSystem
+    open_launcher: Callable[[], Launcher]
+    open_line: Callable[[str, bytes], JobLine]
+    """From the AM's host:port and the job's credentials."""
+    cache: Path
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """For child processes: names the cluster, has ``yarn`` on the PATH."""
+    home_prefix: str = "/user"
+
+    def places_of(self, user: str) -> UserPlaces:
+        """Where this user's yarnam keeps things on this cluster's file system."""
+        return UserPlaces(f"{self.files.uri}{self.home_prefix.rstrip('/')}/{user}")
+
+    @property
+    def places(self) -> UserPlaces:
+        return self.places_of(self.user)
+
+
+def find_conf_dir(environ: Mapping[str, str] | None = None) -> Path:
+    """HADOOP_CONF_DIR, else HADOOP_HOME/etc/hadoop. Raises BadConfig with what to do."""
+    environ = os.environ if environ is None else environ
+    if given := environ.get("HADOOP_CONF_DIR"):
+        return check_conf_dir(Path(given), "HADOOP_CONF_DIR")
+    if home := environ.get("HADOOP_HOME"):
+        return check_conf_dir(Path(home) / "etc" / "hadoop", "HADOOP_HOME")
+    raise BadConfig(
+        "there is no cluster: HADOOP_CONF_DIR is not set",
+        hint=(
+            "On a machine of a cluster: export HADOOP_CONF_DIR=/etc/hadoop/conf\n"
+            'With the embedded cluster running: eval "$(yarnam cluster env)"\n'
+            "To start a real Hadoop on this machine: yarnam cluster up (or submit --local)"
+        ),
+    )
+
+
+def check_conf_dir(path: Path, origin: str) -> Path:
+    """The directory, if it looks like a Hadoop client configuration. Raises BadConfig."""
+    for name in ("core-site.xml", "yarn-site.xml"):
+        if not (path / name).is_file():
+            raise BadConfig(
+                f"{origin} points to {path}, where there is no {name}",
+                hint="It must name the cluster's client configuration (often /etc/hadoop/conf).",
+            )
+    return path
+
+
+def user_name(environ: Mapping[str, str] | None = None) -> str:
+    """Who we are to a cluster with simple authentication."""
+    environ = os.environ if environ is None else environ
+    return environ.get("HADOOP_USER_NAME") or getpass.getuser()
+
+
+def open_site(
+    conf_dir: str | Path | None = None,
+    user: str | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+) -> Site:
+    """The cluster of this Hadoop configuration, by default the environment's. Sends nothing yet.
+
+    ``environ`` replaces this process's environment for child processes (the embedded cluster's
+    tools are not on the PATH). Raises BadConfig.
+    """
+    from hdfs_utils import connect
+    from yarnam.adapters.hadoop_site import expanded, read_settings
+    from yarnam.adapters.rm_rest import ResourceManager as RestResourceManager
+    from yarnam.adapters.skein_launcher import SkeinLauncher, driver_environment
+    from yarnam.client.hdfs_errors import hdfs_errors
+
+    surroundings = dict(os.environ if environ is None else environ)
+    where = check_conf_dir(Path(conf_dir), "conf_dir") if conf_dir else find_conf_dir(surroundings)
+    name = user or user_name(surroundings)
+    settings = read_settings(where, "core-site.xml", "hdfs-site.xml")
+    with hdfs_errors("reading the Hadoop configuration"):
+        files = connect(conf_dir=str(where), user=user, limits=HDFS_LIMITS)
+    if files.uri.startswith("file:"):
+        raise BadConfig(
+            f"fs.defaultFS in {where}/core-site.xml is the local file system",
+            hint="Skein can submit only with a distributed one, such as hdfs://namenode:8020.",
+        )
+    child_environ = driver_environment(where, name if user else "", surroundings)
+
+    def open_line(address: str, credentials: bytes) -> JobLine:
+        from yarnam.adapters.job_line import GrpcJobLine
+
+        return GrpcJobLine(address, credentials)
+
+    return Site(
+        conf_dir=where,
+        user=name,
+        rm=RestResourceManager.from_conf(str(where), user=name),
+        files=files,
+        open_launcher=lambda: SkeinLauncher(child_environ),
+        open_line=open_line,
+        cache=cache_dir(surroundings),
+        environ=child_environ,
+        home_prefix=expanded(settings, "dfs.user.home.dir.prefix", "/user"),
+    )
+
+
+def cache_dir(environ: Mapping[str, str]) -> Path:
+    """Where this user's yarnam keeps what it can make again."""
+    if home := environ.get("YARNAM_HOME"):
+        return Path(home).expanduser().absolute() / "cache"
+    base = environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser().absolute() / "yarnam"

@@ -1,0 +1,187 @@
+"""Where the truth about one job lies: its AM while that lives, its directory on HDFS, YARN."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from hdfs_utils import HdfsError
+from hdfs_utils.errors import NotFound
+from yarnam.adapters.rm_parse import YarnApplication
+from yarnam.client.hdfs_errors import as_yarnam
+from yarnam.client.places import key_in
+from yarnam.client.site import Site
+from yarnam.client.verdicts import (
+    final_state,
+    final_status,
+    queued_status,
+    starting_status,
+    verdict_from_yarn,
+)
+from yarnam.errors import Unavailable, UsageError
+from yarnam.model.outcomes import Verdict
+from yarnam.model.status import JobStatus
+from yarnam.ports.submission import JobLine, StatusVersion
+from yarnam.wire.codec import decode
+from yarnam.wire.protocol import AM_FILE, CREDENTIALS_FILE, JOB_FILE, STATUS_FILE, VERDICT_FILE
+from yarnam.wire.records import AmRecord, JobRecord
+
+YARN_POLL_S = 0.25
+"""Between looks at the ResourceManager while something is about to happen."""
+
+
+class JobSources:
+    """Reads one job from wherever it can be read. Not thread-safe, except for what ``line``
+    returns."""
+
+    def __init__(self, site: Site, application: str, key: str, user: str) -> None:
+        self.site = site
+        self.application = application
+        self.key = key
+        self.user = user or site.user
+        self._line: JobLine | None = None
+        self._line_of: AmRecord | None = None
+        self._record: JobRecord | None = None
+
+    @property
+    def directory(self) -> str:
+        """URI of the job's directory on HDFS."""
+        if not self.key:
+            self.look_up()
+        return self.site.places_of(self.user).job(self.key)
+
+    def look_up(self) -> YarnApplication:
+        """YARN's record; also learns the job's key from it.
+
+        Raises UsageError: not on this cluster, or not one of yarnam's.
+        """
+        application = self.site.rm.application(self.application)
+        if application is not None:
+            self.user = application.user or self.user
+            self.key = self.key or key_in(application.tags) or ""
+        self.key = self.key or self._recorded_key()
+        if self.key:
+            return application or _forgotten(self.application, self.user)
+        if application is None:
+            raise UsageError(
+                f"there is no application {self.application} on this cluster",
+                hint="'yarnam ps --all' lists the jobs that YARN still knows.",
+            )
+        raise UsageError(f"{self.application} is not a job of yarnam's")
+
+    def look(self, *, seen: int = 0, hold_s: float = 0.0) -> StatusVersion:
+        """The status now, from the nearest source. Its number is 0 when it is not the AM's own:
+        the caller then polls instead of being told."""
+        application = self.look_up()
+        if application.is_over:
+            return StatusVersion(0, self._after_the_end(application))
+        if application.state != "RUNNING":
+            return StatusVersion(0, queued_status(application, time.time()))
+        failure = "the ApplicationMaster is starting"
+        line = self.line()
+        if line is not None:
+            try:
+                return line.status(seen=seen, hold_s=hold_s)
+            except Unavailable as error:
+                self.close()
+                failure = f"the ApplicationMaster does not answer: {error.message}"
+        left = self._left_status()
+        if left is None:
+            return StatusVersion(0, starting_status(application, failure, time.time()))
+        if left.state.is_final:
+            return StatusVersion(0, left)
+        return StatusVersion(0, replace(left, reason=failure, at_s=time.time()))
+
+    def await_yarn(self, limit_s: float) -> bool:
+        """Whether YARN says within the limit (seconds) that the application is over."""
+        deadline = time.monotonic() + limit_s
+        while True:
+            application = self.site.rm.application(self.application)
+            if application is None or application.is_over:
+                return True
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(YARN_POLL_S)
+
+    def line(self) -> JobLine | None:
+        """To the AM that has announced itself last; None when none has."""
+        content = self.read(AM_FILE)
+        if content is None:
+            return None
+        record = decode(content, AmRecord)
+        if self._line is not None and record == self._line_of:
+            return self._line
+        self.close()
+        credentials = self.read(CREDENTIALS_FILE)
+        if credentials is None:
+            raise Unavailable(f"{self.directory}/{CREDENTIALS_FILE} is gone")
+        self._line = self.site.open_line(f"{record.host}:{record.port}", credentials)
+        self._line_of = record
+        return self._line
+
+    def record(self) -> JobRecord:
+        """What was submitted, without the values of secrets."""
+        if self._record is None:
+            content = self.read(JOB_FILE)
+            if content is None:
+                raise Unavailable(f"{self.directory}/{JOB_FILE} is gone")
+            self._record = decode(content, JobRecord)
+        return self._record
+
+    def read(self, name: str) -> bytes | None:
+        """A file of the job's directory; None: not there."""
+        path = f"{self.directory}/{name}"
+        try:
+            return self.site.files.read_bytes(path)
+        except NotFound:
+            return None
+        except HdfsError as error:
+            raise as_yarnam(error, f"reading {path}") from error
+
+    def close(self) -> None:
+        """Let go of the line to the AM. Idempotent."""
+        line, self._line, self._line_of = self._line, None, None
+        if line is not None:
+            line.close()
+
+    def _recorded_key(self) -> str:
+        path = self.site.places_of(self.user).application(self.application)
+        try:
+            return self.site.files.read_bytes(path).decode().strip()
+        except NotFound:
+            return ""
+        except HdfsError as error:
+            raise as_yarnam(error, f"reading {path}") from error
+
+    def _after_the_end(self, application: YarnApplication) -> JobStatus:
+        """The verdict decides; the last status has the details."""
+        content = self.read(VERDICT_FILE)
+        verdict = decode(content, Verdict) if content else verdict_from_yarn(application)
+        left = self._left_status()
+        if left is None:
+            return final_status(application, verdict, time.time())
+        return replace(
+            left,
+            state=final_state(verdict),
+            phase=verdict.kind.value,
+            reason=verdict.message,
+            deadline_s=None,
+            verdict=verdict,
+        )
+
+    def _left_status(self) -> JobStatus | None:
+        content = self.read(STATUS_FILE)
+        return decode(content, JobStatus) if content else None
+
+
+def _forgotten(application: str, user: str) -> YarnApplication:
+    """YARN keeps a bounded number of ended applications; the job's directory remains."""
+    return YarnApplication(
+        application=application,
+        name="",
+        user=user,
+        queue="",
+        state="FINISHED",
+        final_status="UNDEFINED",
+        diagnostics="YARN does not know it any more",
+    )
