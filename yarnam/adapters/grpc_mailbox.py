@@ -67,6 +67,8 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
         self._now_s = now_s
         self._monotonic_s = monotonic_s
         self.desk = ControlDesk(now_s)
+        self.address = ""
+        """host:port once it listens."""
         self._seats: dict[str, AgentSeat] = {}
         self._changed: dict[str, asyncio.Event] = {}
         self._inbox: Inbox = lambda event: None
@@ -82,7 +84,8 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
         self._inbox = inbox
         self._thread.start()
         port = self._await(self._open())
-        return f"[{self._host}]:{port}" if ":" in self._host else f"{self._host}:{port}"
+        self.address = f"[{self._host}]:{port}" if ":" in self._host else f"{self._host}:{port}"
+        return self.address
 
     def expect(self, asks: Iterable[AskId]) -> None:
         wanted = tuple(asks)
