@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from records import PIXELS, Manifest, Shard, read_manifest, read_shard
+from records import PIXELS, Shard, read_manifest, read_shard
 
 from hdfs_utils import checkpoints, connect
 from yarnam import train
@@ -222,18 +222,18 @@ class Run:
 
 
 def main() -> None:
-    inside = os.environ.get
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", default=inside("YARNAM_INPUT_DIGITS"), metavar="URI")
-    parser.add_argument("--output", default=inside("YARNAM_OUTPUT"), metavar="URI")
+    parser.add_argument("--data", metavar="URI", help="what prepare.py wrote")
+    parser.add_argument("--output", metavar="URI", help="directory for the result")
     parser.add_argument("--checkpoint-every", type=int, default=5, metavar="EPOCHS")
     parser.add_argument("--epochs", type=int, default=40)
     options = parser.parse_args()
-    if not options.data or not options.output:
-        parser.error("--data and --output are needed outside a job")
-    options.checkpoints = train.checkpoint_directory() or f"{options.output}/checkpoints"
+    # In a job the spec says where things are; outside of one, the command line does.
+    options.data = options.data or train.input("digits")
+    options.output = options.output or train.output_directory()
+    options.checkpoints = train.checkpoint_directory(f"{options.output}/checkpoints")
     run = Run(options)
-    manifest: Manifest = read_manifest(options.data)
+    manifest = read_manifest(options.data)
     place = (run.rank, run.processes)
     state = run.train(OwnShards(options.data, manifest.train, *place))
     held_out = sum(shard.records for shard in manifest.test)
