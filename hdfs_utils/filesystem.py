@@ -130,7 +130,11 @@ class Writer(Protocol):
         """Complete the file. An error is raised only where the file is not whole."""
 
     def abort(self) -> None:
-        """Give up: a new file is deleted, an appended one keeps what was synced."""
+        """Give up: a new file is deleted, an appended one keeps what was synced.
+
+        After a failed write or sync nothing is touched: the lease may be lost, and the file be
+        another writer's.
+        """
 
     def __enter__(self) -> Self: ...
 

@@ -112,7 +112,7 @@ class LocalFileSystem(DerivedOperations):
         with _translated("create", plain):
             if Path(plain).is_dir():
                 raise IsADirectory("is a directory", path=plain, operation="create")
-            Path(plain).parent.mkdir(parents=True, exist_ok=True)
+            _make(uris.parent(plain), "create")
             if overwrite:
                 # A new file and not the old one emptied: its readers and writers keep theirs.
                 Path(plain).unlink(missing_ok=True)
@@ -183,10 +183,7 @@ class LocalFileSystem(DerivedOperations):
         with _translated("mkdirs", plain):
             if Path(plain).is_dir():
                 return
-            try:
-                Path(plain).mkdir(parents=True, exist_ok=True)
-            except FileExistsError as error:
-                raise NotADirectory("is a file", path=plain, operation="mkdirs") from error
+            _make(plain, "mkdirs")
             Path(plain).chmod(permission)
 
     def chmod(self, path: str, permission: int) -> None:
@@ -214,6 +211,13 @@ class LocalFileSystem(DerivedOperations):
         """Space of the disk with the root directory."""
         usage = shutil.disk_usage("/")
         return FreeSpace(usage.total, usage.used, usage.free)
+
+
+def _make(path: str, operation: str) -> None:
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise NotADirectory("is a file", path=path, operation=operation) from error
 
 
 def _status(path: str, found: os.stat_result) -> FileStatus:

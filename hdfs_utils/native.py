@@ -187,7 +187,10 @@ class NativeFileSystem(DerivedOperations):
         plain = self.own_path(path)
         if plain == "/":
             raise InvalidPath("the root is not deleted", path=plain, operation="delete")
-        return self._metadata("delete", plain, lambda: self._client.delete(plain, recursive))
+        try:
+            return self._metadata("delete", plain, lambda: self._client.delete(plain, recursive))
+        except NotADirectory:
+            return False  # below a file there is nothing
 
     def mkdirs(self, path: str, permission: int = 0o755) -> None:
         """Make a directory and those above it."""

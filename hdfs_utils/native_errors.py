@@ -44,6 +44,7 @@ _BY_MESSAGE: tuple[tuple[str, type[HdfsError]], ...] = (
     ("Path is not a file", errors.IsADirectory),
     ("already exists as a directory", errors.IsADirectory),
     ("Path is not a directory", errors.NotADirectory),
+    ("(is not a directory)", errors.NotADirectory),
     ("lease is currently owned by", errors.LeaseConflict),
     ("is already the current lease holder", errors.LeaseConflict),
     ("is being recovered", errors.LeaseConflict),

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from hdfs_utils.deadline import DeadlineExceeded
 from hdfs_utils.errors import HdfsError, Unavailable
 from hdfs_utils.filesystem import Data, TimeLimits
 
@@ -142,6 +143,7 @@ class NativeWriter:
         self._is_new = is_new
         self._gathered = bytearray()
         self._closed = False
+        self._is_sound = True
 
     def write(self, data: Data, /) -> int:
         """Take all of ``data``."""
@@ -165,7 +167,7 @@ class NativeWriter:
         """Return when all is durable on every replica."""
         self._check_open()
         self._flush()
-        self._calls.run("sync", self._path, self._inner.hsync, self._calls.limits.data_s)
+        self._call("sync", self._inner.hsync)
 
     def close(self) -> None:
         """Complete the file; an error means that it is not whole, or not known to be."""
@@ -176,8 +178,10 @@ class NativeWriter:
             self._flush()
             self._calls.run("close", self._path, self._inner.close, self._calls.limits.close_s)
         except Unavailable as error:
-            # An error here is an unknown outcome: everything may be in place. Look, then decide.
-            if not self._settled():
+            # An error here is an unknown outcome: everything may be in place. Look, then decide;
+            # but who did not answer the close in time would not answer these questions either.
+            is_silent = isinstance(error.cause, DeadlineExceeded)
+            if is_silent or not self._settled():
                 message = f"not known to be whole: {error.message}"
                 raise Unavailable(
                     message, path=self._path, operation="close", outcome_unknown=True
@@ -188,6 +192,8 @@ class NativeWriter:
         if self._closed:
             return
         self._closed = True
+        if not self._is_sound:
+            return  # the file may be somebody else's by now: see the protocol
         # The client has no way to drop a writer; taking its lease away does that.
         with contextlib.suppress(HdfsError):
             if self._is_new:
@@ -222,9 +228,14 @@ class NativeWriter:
             self._send(data)
 
     def _send(self, data: bytes) -> None:
-        self._calls.run(
-            "write", self._path, lambda: self._inner.write(data), self._calls.limits.data_s
-        )
+        self._call("write", lambda: self._inner.write(data))
+
+    def _call(self, operation: str, call: Callable[[], object]) -> None:
+        try:
+            self._calls.run(operation, self._path, call, self._calls.limits.data_s)
+        except HdfsError:
+            self._is_sound = False
+            raise
 
     def _check_open(self) -> None:
         if self._closed:
