@@ -540,7 +540,7 @@ class World:
             elif truth.is_launched and member.state is MemberState.READY:
                 self.inflight.append(TaskStarted(self.now_s, ask, ask.attempt))
                 return True
-            elif truth.is_launched and not truth.is_exited:
+            elif self.gang.phase is Phase.RUNNING and not truth.is_exited:
                 truth.is_exited = True
                 exits = (ProcessExit(0, ExitKind.OK, ended_at_s=self.now_s),)
                 self.inflight.append(TaskExited(self.now_s, ask, ask.attempt, exits))
