@@ -11,6 +11,7 @@ import logging
 import os
 import sys
 from typing import TYPE_CHECKING
+from urllib.parse import urlparse
 
 from yarnam.adapters.process_life import end_with_parent, leave_at_once_on_sigterm
 from yarnam.errors import ExitCode, InternalError, YarnamError
@@ -70,11 +71,12 @@ def _run() -> int:
     container = os.environ.get("CONTAINER_ID", "")
     am_attempt = am_attempt_of(container)
     application = application_of(container)
-    job_dir = os.environ.get(ENV_JOB_DIR, "").rstrip("/")
-    if not job_dir:
+    job_uri = os.environ.get(ENV_JOB_DIR, "")
+    if not job_uri:
         raise InternalError(f"{ENV_JOB_DIR} is not set")
-    log.info("attempt %d of the ApplicationMaster of %s, %s", am_attempt, application, job_dir)
-    fs = _connect(job_dir)
+    log.info("attempt %d of the ApplicationMaster of %s, %s", am_attempt, application, job_uri)
+    fs = _connect(job_uri)
+    job_dir = urlparse(job_uri).path.rstrip("/")
     if am_attempt > 1:
         verdict = _persisted_verdict(fs, job_dir)
         if verdict is not None:
@@ -84,7 +86,7 @@ def _run() -> int:
     return serve(fs, job_dir, application, am_attempt)
 
 
-def _connect(job_dir: str) -> FileSystem:
+def _connect(job_uri: str) -> FileSystem:
     import hdfs_utils
 
     limits = hdfs_utils.TimeLimits(
@@ -93,7 +95,7 @@ def _connect(job_dir: str) -> FileSystem:
         close_s=HDFS_TIMEOUT_S,
         lease_s=LEASE_TIMEOUT_S,
     )
-    return hdfs_utils.connect(job_dir, limits=limits)
+    return hdfs_utils.connect(job_uri, limits=limits)
 
 
 def _persisted_verdict(fs: FileSystem, job_dir: str) -> Verdict | None:
