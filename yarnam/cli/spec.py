@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 
-@click.group()
-def spec() -> None:
+@click.group("spec")
+def command() -> None:
     """Check and begin job specs; print their JSON Schema."""
 
 
-@spec.command()
+@command.command()
 def schema() -> None:
     """Print the JSON Schema of a spec, for editors."""
     import json
@@ -20,7 +20,7 @@ def schema() -> None:
     click.echo(json.dumps(json_schema(), indent=2))
 
 
-@spec.command()
+@command.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(), metavar="FILE...")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 @click.pass_context
@@ -66,7 +66,7 @@ def validate(context: click.Context, files: tuple[str, ...], as_json: bool) -> N
         raise BadSpec("\n".join(error.message for error in failures.values()), problems=problems)
 
 
-@spec.command()
+@command.command()
 @click.option(
     "--framework",
     default="command",

@@ -105,8 +105,9 @@ class _Variables:
 
 def _roles(document: Document, variables: _Variables) -> tuple[RoleSpec, ...]:
     if document.gpus is not None:
-        # One task with all GPUs: the ratio of processes to GPUs says how to cut it otherwise.
-        whole = Role(gpus=document.gpus)
+        # One task with all GPUs. The planner cuts it without changing the number of processes, so
+        # only one process per GPU leaves it free.
+        whole = Role.model_construct(gpus=document.gpus, processes="per-gpu")
         return (_role(FLEXIBLE_ROLE, whole, document, variables),)
     roles = document.roles or {}
     return tuple(_role(name, role, document, variables) for name, role in roles.items())

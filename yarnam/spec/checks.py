@@ -25,14 +25,22 @@ QUEUE = re.compile(r"root(\.[^.\s]+)+")
 MAX_TAGS = 8
 """YARN allows 10 (APPLICATION_MAX_TAGS); yarnam adds two of its own."""
 
-SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs", "file")
+SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs")
+OWN_PORTS = frozenset({"coordinator", "task"})
+"""Ports that the agents hold for the rendezvous itself."""
 TENSORFLOW_ROLES = ("chief", "worker", "ps", "evaluator")
 
 OWN_VARIABLES = {
-    "jax": ("COORDINATOR_ADDRESS", "COORDINATOR_PORT", "NUM_PROCESSES", "PROCESS_ID"),
+    "jax": (
+        *("COORDINATOR_ADDRESS", "COORDINATOR_PORT", "NUM_PROCESSES", "PROCESS_ID"),
+        *("JAX_COORDINATOR_ADDRESS", "JAX_COORDINATOR_BIND_ADDRESS"),
+        *("JAX_NUM_PROCESSES", "JAX_PROCESS_ID"),
+    ),
     "pytorch": (
         *("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
         *("GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE", "ROLE_NAME"),
+        *("TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS", "TORCHELASTIC_RUN_ID"),
+        "TORCHELASTIC_USE_AGENT_STORE",
     ),
     "tensorflow": ("TF_CONFIG",),
     "command": (),
@@ -115,6 +123,13 @@ def _check_shape(document: Document, say: Reporter) -> None:
         say.say(("roles",), "gpus and roles exclude each other: remove one", involves=())
     elif document.roles is not None and not document.roles:
         say.say(("roles",), "has no role; write for example worker: {tasks: 2, gpus: 4}")
+    if document.gpus is not None and document.processes == "per-task":
+        say.say(
+            ("processes",),
+            "with `gpus` the planner chooses the tasks, so each GPU has its process; write roles"
+            " to have one process per task",
+            (*both, ("processes",)),
+        )
     if document.roles is None and document.command is None:
         say.say(
             ("command",),
@@ -243,6 +258,7 @@ def _check_environment_variables(document: Document, say: Reporter) -> None:
         everywhere |= {("roles", role_name, "env", name) for name in role.env}
     for path in everywhere:
         _check_variable(path, document.framework, say)
+    _check_secret_values(document, say)
     known = {str(path[-1]) for path in everywhere}
     for index, name in enumerate(document.secret_env):
         if name not in known:
@@ -252,6 +268,18 @@ def _check_environment_variables(document: Document, say: Reporter) -> None:
                 " take it from the submitting environment)",
                 (("secret_env", index), ("env",), ("roles",)),
             )
+
+
+def _check_secret_values(document: Document, say: Reporter) -> None:
+    """Secrets travel by name, apart from the roles, so each has one value."""
+    first = dict(document.env)
+    for role_name, role in (document.roles or {}).items():
+        for name, value in role.env.items():
+            is_secret = name in document.secret_env or not isinstance(value, str)
+            is_secret = is_secret or not isinstance(first.get(name, ""), str)
+            if is_secret and first.setdefault(name, value) != value:
+                path: Path = ("roles", role_name, "env", name)
+                say.say(path, "a secret variable has one value in the whole job", (path, ("env",)))
 
 
 def _check_variable(path: Path, framework: str, say: Reporter) -> None:
@@ -279,6 +307,8 @@ def _check_port_list(path: Path, names: list[str], inherited: Iterable[str], say
             say.say(
                 (*path, index), "a port's name is a-z, then a-z, 0-9 and `_`, at most 40 of them"
             )
+        elif name in OWN_PORTS:
+            say.say((*path, index), f"the port {name} is yarnam's own; choose another name")
         elif name in seen:
             say.say((*path, index), "this port's name is given twice")
         seen.add(name)
@@ -339,6 +369,8 @@ def _check_uri(path: Path, uri: str, say: Reporter) -> None:
             say.say(path, "nodes cannot see relative paths; write hdfs:///... or an absolute path")
         elif uri.startswith("//"):
             say.say(path, "begins with `//`; write hdfs://... or one slash")
+    elif parts.scheme == "file":
+        say.say(path, "not supported yet: file:// (nodes would see different files); use hdfs://")
     elif parts.scheme not in SCHEMES:
         hint = closest(parts.scheme, SCHEMES) or f"; one of {', '.join(SCHEMES)}"
         say.say(path, f"{parts.scheme}:// is not a filesystem of this cluster{hint}")

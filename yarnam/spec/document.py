@@ -34,6 +34,8 @@ from yarnam.spec.fields import (
     wrong,
 )
 
+VERSION = 1
+"""Of the format; a change that gives an old document another meaning raises it."""
 MAX_TASKS = 10_000
 """Of one job. Skein holds one tracker entry and one thread hop per container; nobody has more."""
 MAX_GPUS = 100_000
@@ -105,7 +107,7 @@ class ShippedPath(TextOrMapping):
 class ClientValue(Section):
     """A variable taken from the environment that `yarnam submit` runs in. Never shown."""
 
-    from_: Annotated[Literal["client"], Field(alias="from")]
+    from_: Annotated[Literal["client"], Field(alias="from", examples=["client"])]
     """`client`: from the submitting process; the job is refused when it is not set there."""
 
 
@@ -267,8 +269,8 @@ class Input(TextOrMapping):
     }
 
     path: Text
-    """File or directory: a URI (`hdfs://`, `viewfs://`, `webhdfs://`, `swebhdfs://`, `file://`) or
-    an absolute path on the cluster's default filesystem."""
+    """File or directory: a URI (`hdfs://`, `viewfs://`, `webhdfs://`, `swebhdfs://`) or an
+    absolute path on the cluster's default filesystem."""
     name: Text | None = None
     """Its name, as in `[a-z][a-z0-9_]*`. Default: the last part of `path` without its extension."""
     mode: Literal["stream"] = "stream"
@@ -285,8 +287,10 @@ class Data(Section):
     """What the job reads and writes."""
 
     inputs: list[Input] = []
+    """What the job reads; each is the variable `YARNAM_INPUT_<NAME>` in its processes."""
     outputs: Annotated[Text | None, BeforeValidator(_outputs)] = None
-    """Directory that the job's results go to (same forms as an input's `path`)."""
+    """Directory that the job's results go to (same forms as an input's `path`); the variable
+    `YARNAM_OUTPUT` in its processes."""
 
 
 class Checkpoint(Section):
@@ -302,7 +306,7 @@ class Checkpoint(Section):
     }
 
     directory: Text
-    """A directory on HDFS (same forms as an input's `path`); made when it is missing."""
+    """A directory (same forms as an input's `path`); the variable `YARNAM_CHECKPOINT_DIR`."""
     keep: Whole = _CHECKPOINT.keep
     """How many checkpoints to keep."""
 
@@ -319,7 +323,7 @@ class Retry(Section):
     max_restarts: Annotated[int, Field(ge=0, le=1000)] = _RETRY.max_restarts
     """After faults of the infrastructure: a lost node, a silent agent, preemption. 0: never."""
     on_user_failure: Annotated[int, Field(ge=0, le=1000)] = _RETRY.on_user_failure
-    """After failures of the job's own code."""
+    """After failures of the job's own code; counted apart."""
 
 
 class ApplicationMaster(Section):
@@ -339,6 +343,14 @@ class ApplicationMaster(Section):
     """A container that cannot reach its ApplicationMaster for so long stops and leaves."""
     stop_grace: Annotated[float, DurationBetween(0.0, 3600.0)] = _AM.stop_grace_s
     """Between SIGTERM and SIGKILL of the job's processes."""
+
+
+def _version(value: Any) -> Any:
+    """Python takes ``True`` and ``1.0`` for 1."""
+    if isinstance(value, (bool, float)) or value != VERSION:
+        shown = describe(value) if isinstance(value, (list, dict)) else ascii(value)[:80]
+        raise wrong(f"this yarnam reads version {VERSION} of the format, not {shown}")
+    return value
 
 
 class Document(Section):
@@ -368,7 +380,7 @@ class Document(Section):
         }
     }
 
-    version: Annotated[Literal[1], Field(examples=[1])]
+    version: Annotated[Literal[1], Field(examples=[1]), BeforeValidator(_version)]
     """Of this format."""
     name: Annotated[Text, Field(examples=["digits"])]
     """The job's name: letters, digits, `.`, `_`, `-`; at most 100."""
@@ -380,13 +392,15 @@ class Document(Section):
     """What each process runs: a list of arguments, which arrive byte for byte, or one line for
     `/bin/bash -c`. Nothing in it is replaced: `${...}` is up to the shell."""
     files: list[ShippedPath] = []
+    """What every container gets in its working directory."""
     code: Text | None = None
-    """A local directory (relative to the spec file) shipped as the directory `code`."""
+    """A local directory, shipped as the directory `code`."""
     environment: Environment = Environment()
     env: dict[str, Variable] = {}
     """Variables of all processes."""
     secret_env: list[Text] = []
-    """Names in `env` whose values are never shown or logged."""
+    """Names in `env` whose values are never shown or logged. Every process of the job gets them,
+    also when only one role names them."""
     gpus: Annotated[int, Field(ge=1, le=MAX_GPUS), BeforeValidator(_gpus)] | None = None
     """How many GPUs in all; the planner chooses tasks and GPUs per task. Instead of `roles`."""
     roles: dict[str, Role] | None = None
@@ -396,7 +410,7 @@ class Document(Section):
     vcores_per_gpu: Vcores | None = None
     """Virtual cores a task gets for each of its GPUs. Default: 4."""
     processes: Processes | None = None
-    """Processes of a task: `per-gpu` or `per-task`; see `roles`."""
+    """Processes of a task, for the roles that do not say. With `gpus` always `per-gpu`."""
     placement: Placement = Placement()
     gang: Gang = Gang()
     data: Data = Data()

@@ -14,7 +14,7 @@ from yarnam.model.job import JobSpec
 from yarnam.spec.build import Surroundings, build
 from yarnam.spec.checks import check
 from yarnam.spec.document import Document
-from yarnam.spec.problems import report, section_at
+from yarnam.spec.problems import examples_at, report
 from yarnam.spec.tree import MAX_BYTES, STAND_IN, Path, Tree, tree_from_mapping, tree_from_text
 
 MAX_SHOWN = 50
@@ -111,12 +111,12 @@ def _validate(tree: Tree) -> Document | None:
     """The document; with problems, one in which stand-ins replace what is wrong, so that the
     other checks can run. None when even that cannot be had."""
     value = _copied(tree.value)
-    for _ in range(_MENDING_ROUNDS):
+    for round_number in range(_MENDING_ROUNDS):
         try:
             return Document.model_validate(value)
         except ValidationError as error:
             # The error quotes values, which may be secrets: it is neither chained nor shown.
-            broken = report(tree, error.errors(include_url=False))
+            broken = report(tree, error.errors(include_url=False), is_first=round_number == 0)
         for path in broken:
             _mend(value, path)
     return None
@@ -147,9 +147,7 @@ def _mend(value: Any, path: Path) -> None:
 
 
 def _put_example(value: dict[str, Any], path: Path) -> None:
-    section = section_at(path[:-1])
-    field = section.model_fields.get(str(path[-1])) if section else None
-    value[str(path[-1])] = (field.examples or [STAND_IN])[0] if field else STAND_IN
+    value[str(path[-1])] = (examples_at(path) or [STAND_IN])[0]
 
 
 def _unreadable(source: str, message: str, hint: str = "") -> BadSpec:

@@ -29,6 +29,8 @@ _OTHER_NAMES = {
     "cores": "vcores",
     "mem": "memory",
     "memory_mb": "memory",
+    "memory": "memory_per_gpu",
+    "vcores": "vcores_per_gpu",
     "accelerators": "gpus",
     "num_gpus": "gpus",
     "variables": "env",
@@ -49,15 +51,19 @@ _OTHER_NAMES = {
 """What other launchers call the same thing."""
 
 
-def report(tree: Tree, errors: Iterable[ErrorDetails]) -> list[Path]:
-    """Add a problem for each error; returns the paths to mend before another look."""
+def report(tree: Tree, errors: Iterable[ErrorDetails], *, is_first: bool) -> list[Path]:
+    """Add a problem for each error; returns the paths to mend before another look. Later looks
+    say nothing about what the mending itself put in."""
     paths = []
+    mended = () if is_first else tuple(tree.broken)
     found = [(_path(tree, error), error) for error in errors]
     unknown = [path for path, error in found if error["type"] == "extra_forbidden"]
     renamed = {path for path in _intended_keys(unknown) if path not in tree.places}
     tree.broken |= renamed
     for path, error in found:
         paths.append(path)
+        if any(path[: len(known)] == known for known in mended):
+            continue
         if error["type"] == "missing":
             # A key that was given, but is broken or misspelt, is not reported a second time.
             if path not in tree.broken:
@@ -98,6 +104,13 @@ def section_at(path: Path) -> type[Section] | None:
     current = _section_of(current)
     is_section = isinstance(current, type) and issubclass(current, Section)
     return current if is_section else None
+
+
+def examples_at(path: Path) -> list[Any]:
+    """Good values of a key, where its section gives some."""
+    section = section_at(path[:-1])
+    name = _fields(section).get(str(path[-1])) if section else None
+    return (section.model_fields[name].examples or []) if section and name else []
 
 
 def keys_of(section: type[Section]) -> tuple[str, ...]:
@@ -149,8 +162,7 @@ def _intended(key: str, section: type[Section]) -> str:
 
 
 def _missing_message(path: Path) -> str:
-    section, key = section_at(path[:-1]), str(path[-1])
-    examples = section.model_fields[key].examples if section and key in section.model_fields else []
+    key, examples = str(path[-1]), examples_at(path)
     return f"missing; write for example {key}: {examples[0]}" if examples else "missing"
 
 
@@ -224,8 +236,8 @@ def _choice_message(path: Path, value: object) -> str:
         later = parent.later_values.get(key, {})
         if isinstance(value, str) and value in later:
             return f"not supported yet: {later[value]}; one of {_listed(choices)}"
-    if path == ("version",):
-        return f"this version of yarnam reads version 1 only, not {_shown(value)}"
+    if "env" in path[:-1]:
+        return f"must be {_listed(choices)}"  # the value may be a secret
     words = [choice for choice in choices if isinstance(choice, str)]
     hint = closest(value, words) if isinstance(value, str) else ""
     return f"{_shown(value)} is not one of {_listed(choices)}{hint}"

@@ -76,13 +76,14 @@ _AFTER: dict[Path, str] = {
 Exactly one of `gpus` and `roles` is given.
 
 With `gpus: N` the job has one role, `worker`; the planner cuts N into tasks (containers), as few as
-there is room for. `memory_per_gpu`, `vcores_per_gpu` and `processes` go with it.
+there is room for, with one process per GPU, whatever the framework.
 
 A task gets CPU and memory in proportion to its GPUs; a task without GPUs gets 1 vcore and 2GiB.
 
 `code` arrives as the directory `code` in each container's working directory, so a command names
 `code/train.py`. Python finds the neighbours of the script it runs; for `python -m` set
-`PYTHONPATH: code` in `env`.
+`PYTHONPATH: code` in `env`. Left out of it: `.git`, `.hg`, `.svn`, `.venv`, `__pycache__`,
+`.mypy_cache`, `.pytest_cache`, `.ruff_cache` and `*.pyc`.
 """,
     ("roles", "NAME"): """\
 Framework `jax` takes one role; `tensorflow` takes the roles `chief`, `worker`, `ps` and `evaluator`
@@ -210,4 +211,4 @@ def _own_variables() -> str:
 
 
 def _starter() -> str:
-    return "\n".join(["## A starter", "", "```yaml", template("jax"), "```", ""])
+    return "\n".join(["## A starter", "", "```yaml", template("jax").rstrip(), "```", ""])

@@ -23,8 +23,8 @@ framework: command
 command: [/bin/sh, -c, 'echo "rank $YARNAM_RANK of $YARNAM_WORLD_SIZE on $(hostname)"']
 """,
     "jax": """\
-# One process per GPU; jax.distributed.initialize() finds COORDINATOR_ADDRESS, NUM_PROCESSES and
-# PROCESS_ID in its environment.
+# One process per GPU, with COORDINATOR_ADDRESS, COORDINATOR_PORT, NUM_PROCESSES and PROCESS_ID
+# in its environment for jax.distributed.initialize().
 framework: jax
 
 # A list of arguments, each passed on byte for byte; a single text would be a line for bash.
@@ -56,7 +56,6 @@ gpus: 2
 # Or say it yourself:
 # roles:
 #   worker: {tasks: 2, gpus: 4, memory: 64GiB, vcores: 16}
-#   evaluator: {tasks: 1, command: [python3, code/evaluate.py]}
 """
 
 _SIZE_BY_ROLES = """\
@@ -64,7 +63,7 @@ _SIZE_BY_ROLES = """\
 roles:
   chief: {tasks: 1, gpus: 1}
   worker: {tasks: 1, gpus: 1}
-# ps: {tasks: 2, memory: 8GiB, vcores: 2}
+  # ps: {tasks: 2, memory: 8GiB, vcores: 2}
 """
 
 _TAIL = """\

@@ -352,6 +352,6 @@ def _from_python(value: Any, path: Path, tree: Tree) -> Any:
         tree.add(path, "no value; write one, or leave the key out")
         return None
     if not isinstance(value, (str, int, float, bool)):
-        tree.add(path, f"a {type(value).__name__} is not a value of a spec")
+        tree.add(path, f"a spec has no values of the type {type(value).__name__}")
         return None
     return value

@@ -31,6 +31,14 @@ _BYTES: dict[str, int] = {
     **{letter: 1024**power for power, letter in enumerate("KMGT", start=1)},
 }
 
+_SPELLED_OUT = {
+    **dict.fromkeys(("sec", "secs", "second", "seconds"), "s"),
+    **dict.fromkeys(("mins", "minute", "minutes"), "min"),
+    **dict.fromkeys(("hr", "hrs", "hour", "hours"), "h"),
+    **dict.fromkeys(("day", "days"), "d"),
+    "msec": "ms",
+}
+
 NUMBER_PATTERN = r"[0-9]{1,12}(\.[0-9]{1,6})?"
 DURATION_PATTERN = (
     "^(?=[0-9])"
@@ -112,6 +120,8 @@ def format_size(mib: int) -> str:
 
 def _unknown_unit(kind: str, unit: str, units: tuple[str, ...], number: str) -> str:
     near = [known for known in units if known.lower() == unit.lower()]
+    if kind == "duration" and unit.lower() in _SPELLED_OUT:
+        near = [_SPELLED_OUT[unit.lower()]]
     near = near or difflib.get_close_matches(unit, units, n=1)
     shown = "d, h, min, s, ms" if kind == "duration" else "KiB, MiB, GiB, TiB, KB, MB, GB, TB"
     hint = f"did you mean {number}{near[0]}?" if near else f"units: {shown}"

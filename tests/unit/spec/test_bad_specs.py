@@ -1,0 +1,620 @@
+"""Wrong specs and exactly what is said about them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from yarnam.errors import BadSpec, ExitCode
+from yarnam.spec import parse_spec_dict, parse_spec_file, parse_spec_text
+
+HEAD = """\
+version: 1
+name: digits
+queue: root.research
+command: [python3, train.py]
+"""
+"""Four good lines; the cases begin in line 5."""
+
+
+def complaints(text: str) -> list[str]:
+    with pytest.raises(BadSpec) as caught:
+        parse_spec_text(text, "job.yaml", base_dir="/nowhere", environ={})
+    assert caught.value.exit_code is ExitCode.BAD_SPEC
+    assert caught.value.message.splitlines() == [str(p) for p in caught.value.problems]
+    return [line.removeprefix("job.yaml:") for line in caught.value.message.splitlines()]
+
+
+CASES = [
+    # Unknown keys.
+    ("gpu: 4", "5:1: gpu: unknown key; did you mean gpus?"),
+    ("gpus: 4\nqueu: x", "6:1: queu: unknown key; did you mean queue?"),
+    (
+        "gpus: 4\nhold_timeout: 1s",
+        ("6:1: hold_timeout: unknown key here; did you mean gang.hold_timeout?"),
+    ),
+    ("gpus: 4\nvcores: 4", "6:1: vcores: unknown key; did you mean vcores_per_gpu?"),
+    (
+        "gpus: 4\nretry: {qqq: 1}",
+        ("6:9: retry.qqq: unknown key; allowed here: max_restarts, on_user_failure"),
+    ),
+    ("roles:\n  worker:\n    gpu: 4", "7:5: roles.worker.gpu: unknown key; did you mean gpus?"),
+    (
+        "roles: {worker: {replicas: 4}}",
+        ("5:18: roles.worker.replicas: unknown key; did you mean tasks?"),
+    ),
+    ("roles: {worker: {cpus: 4}}", "5:18: roles.worker.cpus: unknown key; did you mean vcores?"),
+    ("gpus: 1\nenv: {A: {form: client}}", "6:11: env.A.form: unknown key; did you mean from?"),
+    (
+        "gpus: 1\ngang: {backoff: {bse: 1s}}",
+        ("6:18: gang.backoff.bse: unknown key; did you mean base?"),
+    ),
+    # Wrong types and units.
+    ("gpus: four", "5:7: gpus: must be a whole number, not text"),
+    ("gpus: '4'", "5:7: gpus: must be a whole number, not text; write 4 without quotes"),
+    ("gpus: 4.5", "5:7: gpus: must be a whole number, not a fraction"),
+    ("gpus: true", "5:7: gpus: must be a whole number, not true or false"),
+    ("gpus: [4]", "5:7: gpus: must be a whole number, not a list"),
+    (
+        "gpus: 010",
+        (
+            "5:7: gpus: `010` is an octal number in YAML 1.1 and a decimal in 1.2; write a"
+            " plain decimal number"
+        ),
+    ),
+    ("gpus: 0", "5:7: gpus: must be at least 1, not 0"),
+    ("gpus: -3", "5:7: gpus: must be at least 1, not -3"),
+    ("gpus: 100001", "5:7: gpus: must be at most 100000, not 100001"),
+    ("gpus:", "5:1: gpus: no value; write one, or leave the key out"),
+    ("gpus: 4\nmemory_per_gpu: 8", "6:17: memory_per_gpu: a size needs a unit: 8GiB or 8MiB"),
+    (
+        "gpus: 4\nmemory_per_gpu: 8gib",
+        ("6:17: memory_per_gpu: 'gib' is not a unit of a size; did you mean 8GiB?"),
+    ),
+    (
+        "gpus: 4\nmemory_per_gpu: 1MiB",
+        ("6:17: memory_per_gpu: must be from 256MiB to 64TiB, not 1MiB"),
+    ),
+    (
+        "gpus: 4\nmemory_per_gpu: [8GiB]",
+        ("6:17: memory_per_gpu: must be a size such as 512MiB or 8GiB, not a list"),
+    ),
+    (
+        "gpus: 4\ngang: {hold_timeout: 90}",
+        ("6:22: gang.hold_timeout: a duration needs a unit: 90s, 90min or 90h"),
+    ),
+    (
+        "gpus: 4\ngang: {hold_timeout: 1:30}",
+        (
+            "6:22: gang.hold_timeout: `1:30` is a number in base 60"
+            " in YAML 1.1 and text in 1.2; write a duration such as 90s or 1h30m"
+        ),
+    ),
+    ("gpus: 4\ngang: {hold_timeout: 2d}", "6:22: gang.hold_timeout: must be from 1s to 1d, not 2d"),
+    (
+        "gpus: 4\ngang: {look_before_ask: yes}",
+        (
+            "6:25: gang.look_before_ask: `yes` without quotes is"
+            " true in YAML 1.1 and text in 1.2; write 'yes' if you mean the text"
+        ),
+    ),
+    (
+        "gpus: 4\ngang: {look_before_ask: 1}",
+        ("6:25: gang.look_before_ask: must be true or false, not a number"),
+    ),
+    ("gpus: 4\ngang: 3", "6:7: gang: must be a mapping of keys to values, not a number"),
+    ("gpus: 4\ntags: a", "6:7: tags: must be a list, not text"),
+    ("gpus: 4\ntags: [8]", "6:8: tags[0]: must be text, not a number; quote it: '8'"),
+    ("gpus: 4\nenv: [A]", "6:6: env: must be a mapping of names to values, not a list"),
+    ("gpus: 4\nenv: {A: [1]}", "6:10: env.A: must be text, not a list"),
+    (
+        "gpus: 4\nenv: {A: on}",
+        ("6:10: env.A: true, false, yes, no, on and off mean something to YAML; quote the word"),
+    ),
+    ("gpus: 4\nfiles: [3]", "6:9: files[0]: must be text, not a number; quote it: '3'"),
+    ("gpus: 4\nfiles: [[a]]", "6:9: files[0]: must be text or a mapping with `source`, not a list"),
+    ("gpus: 4\nfiles: [{name: a}]", "6:9: files[0].source: missing"),
+    ("gpus: 4\nframework: 7", "6:12: framework: 7 is not one of command, jax, pytorch, tensorflow"),
+    (
+        "gpus: 4\nframework: pytroch",
+        (
+            "6:12: framework: 'pytroch' is not one of command, jax, pytorch,"
+            " tensorflow; did you mean pytorch?"
+        ),
+    ),
+    (
+        "gpus: 4\nplacement: {locality: {node: require}}",
+        (
+            "6:30: placement.locality.node: 'require' is"
+            " not one of required, preferred, unconstrained; did you mean required?"
+        ),
+    ),
+    (
+        "gpus: 4\nplacement: {strategy: packed}",
+        ("6:23: placement.strategy: 'packed' is not one of pack, spread; did you mean pack?"),
+    ),
+    ("gpus: 4\ncheckpoint: {keep: 3}", "6:1: checkpoint.directory: missing"),
+    # Not yet.
+    (
+        "gpus: {min: 2, max: 8}",
+        ("5:7: gpus: not supported yet: elastic gangs ({min, max}); write a number, as in gpus: 8"),
+    ),
+    (
+        "gpus: 4\npre_run: true",
+        ("6:1: pre_run: not supported yet: running the first iterations on one GPU"),
+    ),
+    (
+        "gpus: 4\nframework: horovod",
+        ("6:12: framework: not supported yet: Horovod; one of command, jax, pytorch, tensorflow"),
+    ),
+    (
+        "gpus: 4\nframework: torchrun",
+        ("6:12: framework: not supported yet: torchrun; one of command, jax, pytorch, tensorflow"),
+    ),
+    (
+        "gpus: 4\nplacement: {gpu_model: A100}",
+        ("6:13: placement.gpu_model: not supported yet: choosing the model of GPU"),
+    ),
+    (
+        "gpus: 4\nplacement: {node_label: gpu}",
+        ("6:13: placement.node_label: not supported yet: YARN node labels"),
+    ),
+    (
+        "gpus: 4\nretry: {rules: []}",
+        "6:9: retry.rules: not supported yet: rules by cause of failure",
+    ),
+    (
+        "gpus: 4\nenvironment: {docker: x}",
+        ("6:15: environment.docker: not supported yet: container images"),
+    ),
+    (
+        "gpus: 4\ncheckpoint: {directory: /c, async: true}",
+        ("6:29: checkpoint.async: not supported yet: checkpoints written in the background"),
+    ),
+    (
+        "gpus: 4\ndata: {inputs: [{path: /d, mode: cache}]}",
+        (
+            "6:34: data.inputs[0].mode: not supported"
+            " yet: caching inputs on the nodes; one of stream"
+        ),
+    ),
+    (
+        "gpus: 4\ndata: {inputs: [{path: /d, on_corrupt: skip}]}",
+        ("6:28: data.inputs[0].on_corrupt: not supported yet: what to do about corrupt records"),
+    ),
+    (
+        "gpus: 4\ndata: {inputs: [{path: /d, max_skipped: 1%}]}",
+        ("6:28: data.inputs[0].max_skipped: not supported yet: skipping corrupt records"),
+    ),
+    (
+        "gpus: 4\ndata: {inputs: ['/d/*.rec']}",
+        ("6:17: data.inputs[0]: not supported yet: patterns; write a file or a directory"),
+    ),
+    (
+        "gpus: 4\ndata: {outputs: [/a, /b]}",
+        ("6:17: data.outputs: not supported yet: several outputs; write one directory"),
+    ),
+    # Combinations.
+    ("", "1:1: says neither gpus nor roles; write for example gpus: 4"),
+    (
+        "gpus: 4\nroles: {worker: {gpus: 4}}",
+        ("6:1: roles: gpus and roles exclude each other: remove one"),
+    ),
+    ("roles: {}", "5:8: roles: has no role; write for example worker: {tasks: 2, gpus: 4}"),
+    ("roles: {a: {}, a: {}}", "5:16: roles.a: duplicate key; it stands in line 5 too"),
+    (
+        "roles: {Worker_1: {}}",
+        ("5:9: roles.Worker_1: a role's name is a-z, then a-z, 0-9 and `-`, at most 40 of them"),
+    ),
+    ("roles: {worker: {tasks: 0}}", "5:25: roles.worker.tasks: must be at least 1, not 0"),
+    (
+        "roles: {worker: {tasks: 10001}}",
+        "5:25: roles.worker.tasks: must be at most 10000, not 10001",
+    ),
+    (
+        "roles: {a: {tasks: 9000}, b: {tasks: 9000}}",
+        "5:8: roles: 18000 tasks in all; at most 10000",
+    ),
+    ("roles: {a: {tasks: 10000, gpus: 11}}", "5:8: roles: 110000 GPUs in all; at most 100000"),
+    (
+        "roles: {worker: {gpus: 4, processes_per_task: 0}}",
+        ("5:47: roles.worker.processes_per_task: must be at least 1, not 0"),
+    ),
+    (
+        "roles: {worker: {gpus: 4, processes_per_task: 8}}",
+        ("5:27: roles.worker.processes_per_task: 8 processes cannot share 4 GPUs evenly"),
+    ),
+    (
+        "roles: {worker: {gpus: 4, processes: per-gpu, processes_per_task: 4}}",
+        (
+            "5:47:"
+            " roles.worker.processes_per_task: processes and processes_per_task"
+            " exclude each other: remove"
+            " one"
+        ),
+    ),
+    ("roles: {worker: {processes: per-gpu}}", "5:18: roles.worker.processes: the role has no GPUs"),
+    (
+        "roles: {worker: {}}\nmemory_per_gpu: 8GiB",
+        ("6:1: memory_per_gpu: no role has GPUs, so this has no effect"),
+    ),
+    (
+        "gpus: 4\nprocesses: per-task",
+        (
+            "6:1: processes: with `gpus` the planner chooses the tasks, so"
+            " each GPU has its process; write roles to have one process per task"
+        ),
+    ),
+    (
+        "roles: {a: {gpus: 1}, b: {gpus: 1}}\nframework: jax",
+        ("5:23: roles.b: framework jax runs one program in all processes: one role only"),
+    ),
+    (
+        "roles: {ps: {}}\nframework: tensorflow",
+        ("5:1: roles: framework tensorflow needs a role chief or worker"),
+    ),
+    (
+        "roles: {worker: {}, evalutor: {}}\nframework: tensorflow",
+        (
+            "5:21: roles.evalutor: TF_CONFIG"
+            " knows chief, worker, ps, evaluator; did you mean evaluator?"
+        ),
+    ),
+    (
+        "roles: {chief: {tasks: 2}}\nframework: tensorflow",
+        ("5:17: roles.chief.tasks: TF_CONFIG has one chief, not 2"),
+    ),
+    (
+        "roles: {worker: {tasks: 8}}\nplacement: {strategy: spread, max_nodes: 4}",
+        ("6:31: placement.max_nodes: 8 tasks spread over nodes of their own need max_nodes: 8"),
+    ),
+    (
+        "gpus: 4\nplacement: {strategy: spread, locality: {node: required}}",
+        (
+            "6:42:"
+            " placement.locality.node: required means as few nodes as possible,"
+            " strategy spread a node for"
+            " every task: remove one"
+        ),
+    ),
+    (
+        "gpus: 4\nplacement: {exclude_nodes: ['n1:8041']}",
+        ("6:29: placement.exclude_nodes[0]: must be a host name as YARN shows it, without a port"),
+    ),
+    (
+        "gpus: 4\ngang: {hold_timeout: 10min, wait_timeout: 5min}",
+        ("6:8: gang.hold_timeout: hold_timeout is longer than wait_timeout, the whole wait"),
+    ),
+    (
+        "gpus: 4\ngang: {backoff: {base: 10s, cap: 5s}}",
+        ("6:18: gang.backoff.base: base is longer than cap"),
+    ),
+    (
+        "gpus: 4\nenv: {YARNAM_RANK: 0}",
+        ("6:7: env.YARNAM_RANK: yarnam sets this variable itself: remove it"),
+    ),
+    (
+        "gpus: 4\nframework: pytorch\nenv: {RANK: 0}",
+        ("7:7: env.RANK: framework pytorch sets this variable itself: remove it"),
+    ),
+    (
+        "gpus: 4\nenv: {A-B: 0}",
+        ("6:7: env.A-B: a variable's name is letters, digits and `_`, not first a digit"),
+    ),
+    (
+        "gpus: 4\nenv: {TOKEN: {from: client}}",
+        ("6:14: env.TOKEN: TOKEN is not set in the submitting environment"),
+    ),
+    (
+        "gpus: 4\nenv: {TOKEN: x}\nsecret_env: [TOKN]",
+        (
+            "7:14: secret_env[0]: is not in env; did you"
+            " mean TOKEN? (write TOKN: {from: client} in env to take it from"
+            " the submitting environment)"
+        ),
+    ),
+    (
+        "roles: {a: {env: {T: x}}, b: {env: {T: z}}}\nsecret_env: [T]",
+        ("5:37: roles.b.env.T: a secret variable has one value in the whole job"),
+    ),
+    (
+        "gpus: 4\nports: [ui, UI]",
+        ("6:13: ports[1]: a port's name is a-z, then a-z, 0-9 and `_`, at most 40 of them"),
+    ),
+    ("gpus: 4\nports: [ui, ui]", "6:13: ports[1]: this port's name is given twice"),
+    ("gpus: 4\nports: [task]", "6:9: ports[0]: the port task is yarnam's own; choose another name"),
+    ("gpus: 4\ntags: [yarnam-x]", "6:8: tags[0]: tags that begin with yarnam are yarnam's own"),
+    ("gpus: 4\ntags: [a, b, c, d, e, f, g, h, i]", "6:7: tags: at most 8 tags, not 9"),
+    # Data.
+    (
+        "gpus: 4\ndata: {inputs: [digits]}",
+        (
+            "6:17: data.inputs[0]: nodes cannot see relative paths;"
+            " write hdfs:///... or an absolute path"
+        ),
+    ),
+    (
+        "gpus: 4\ndata: {inputs: ['hfds:///d']}",
+        ("6:17: data.inputs[0]: hfds:// is not a filesystem of this cluster; did you mean hdfs?"),
+    ),
+    (
+        "gpus: 4\ndata: {inputs: ['s3://b/d']}",
+        (
+            "6:17: data.inputs[0]: s3:// is not a filesystem of"
+            " this cluster; one of hdfs, viewfs, webhdfs, swebhdfs"
+        ),
+    ),
+    (
+        "gpus: 4\ndata: {inputs: ['file:///d']}",
+        (
+            "6:17: data.inputs[0]: not supported yet: file://"
+            " (nodes would see different files); use hdfs://"
+        ),
+    ),
+    (
+        "gpus: 4\ndata: {inputs: ['hdfs://nn:8020']}",
+        ("6:17: data.inputs[0]: has no absolute path; write for example hdfs:///data/digits"),
+    ),
+    (
+        "gpus: 4\ndata: {inputs: [/a/d, /b/d]}",
+        ("6:23: data.inputs[1]: two inputs are named d; give one of them another name"),
+    ),
+    (
+        "gpus: 4\ndata: {inputs: [/d], outputs: 'hdfs:///d/out'}",
+        ("6:22: data.outputs: overlaps /d: what is written there could be read as the other"),
+    ),
+    (
+        "gpus: 4\ndata: {outputs: /o}\ncheckpoint: {directory: /o/}",
+        (
+            "7:14: checkpoint.directory:"
+            " overlaps /o: what is written there could be read as the other"
+        ),
+    ),
+    (
+        "gpus: 4\ncheckpoint: {directory: /}",
+        ("6:25: checkpoint.directory: must be a directory below the root"),
+    ),
+    # What travels.
+    ("gpus: 4\nfiles: [a.txt]", "6:9: files[0]: no such file: /nowhere/a.txt"),
+    (
+        "gpus: 4\nfiles: [{source: ~/a.txt}]",
+        ("6:18: files[0].source: no such file: /nowhere/~/a.txt (`~` is not expanded)"),
+    ),
+    ("gpus: 4\ncode: src", "6:7: code: no such file: /nowhere/src"),
+    ("gpus: 4\ncode: 'hdfs:///src'", "6:7: code: must be a local directory"),
+    (
+        "gpus: 4\nfiles: ['https://x/a']",
+        ("6:9: files[0]: https:// cannot be shipped; use a local path or hdfs://"),
+    ),
+    (
+        "gpus: 4\nfiles: [{source: 'hdfs:///a', archive: true}]",
+        (
+            "6:18: files[0].source: not an archive"
+            " that YARN unpacks (.tar.gz, .tgz, .tar, .zip): hdfs:///a"
+        ),
+    ),
+    (
+        "gpus: 4\nfiles: [{source: 'hdfs:///a.zip', archive: true, executable: true}]",
+        ("6:62: files[0].executable: an archive is unpacked, it cannot be executable"),
+    ),
+    (
+        "gpus: 4\nfiles: ['hdfs:///x/a', 'hdfs:///y/a']",
+        ("6:24: files[1]: two files are named a; give one another name"),
+    ),
+    (
+        "gpus: 4\nfiles: [{source: 'hdfs:///a', name: b/c}]",
+        (
+            "6:37: files[0].name: lands in the working"
+            " directory under a simple name; add name: (letters, digits, `.`,"
+            " `_`, `+`, `=`, `@`, `-`)"
+        ),
+    ),
+    (
+        "gpus: 4\nfiles: [{source: 'hdfs:///a', name: environment}]",
+        (
+            "6:37: files[0].name: the name"
+            " 'environment' is taken by yarnam; give the file another name"
+        ),
+    ),
+    (
+        "gpus: 4\nenvironment: {python: venv/bin/python}",
+        ("6:23: environment.python: must be an absolute path or a name on the nodes' PATH"),
+    ),
+    (
+        "gpus: 4\nenvironment: {archive: 'hdfs:///e.tgz', python: /usr/bin/python3}",
+        ("6:49: environment.python: must be a path within the archive, such as bin/python"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("rest", "expected"), CASES, ids=[case[0][:60] for case in CASES])
+def test_one_problem_one_exact_line(rest: str, expected: str) -> None:
+    assert complaints(HEAD + rest + "\n") == [expected]
+
+
+HEADS = [
+    (
+        "default",
+        (
+            "3:8: queue: `default` does not name a queue: the Fair Scheduler takes it for `no"
+            " queue given` and picks one by its rules; write the full name, such as root.default"
+        ),
+    ),
+    ("root", "3:8: queue: `root` is not a leaf queue; write a full name such as root.research"),
+    ("research", "3:8: queue: must be the queue's full name; did you mean root.research?"),
+    ("root..x", "3:8: queue: must be a full queue name such as root.research"),
+    ("'root.a b'", "3:8: queue: must be a full queue name such as root.research"),
+]
+
+
+@pytest.mark.parametrize(("queue", "expected"), HEADS)
+def test_queues_that_are_no_full_names(queue: str, expected: str) -> None:
+    assert complaints(HEAD.replace("root.research", queue) + "gpus: 1\n") == [expected]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("version: 2", "1:10: version: this yarnam reads version 1 of the format, not 2"),
+        ("version: '1'", "1:10: version: this yarnam reads version 1 of the format, not '1'"),
+        ("version: true", "1:10: version: this yarnam reads version 1 of the format, not True"),
+        ("# none", "2:1: version: missing; write for example version: 1"),
+    ],
+)
+def test_versions(line: str, expected: str) -> None:
+    assert complaints(HEAD.replace("version: 1", line) + "gpus: 1\n") == [expected]
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("[]", "4:10: command: is empty; write for example [python3, train.py]"),
+        ("['']", "4:10: command: the first argument is the program; it is empty"),
+        ("' '", "4:10: command: is empty"),
+        (
+            "yes",
+            (
+                "4:10: command: `yes` without quotes is true in YAML 1.1 and text in 1.2; write"
+                " 'yes' if you mean the text"
+            ),
+        ),
+        (
+            "[sh, true]",
+            (
+                "4:15: command[1]: true, false, yes, no, on and off mean something to YAML;"
+                " quote the word"
+            ),
+        ),
+        ("[sh, [a]]", "4:15: command[1]: must be text, not a list"),
+        (
+            "{a: b}",
+            (
+                "4:10: command: must be a list of arguments or a shell line, as in [python3,"
+                ' train.py] or "python3 train.py", not a mapping'
+            ),
+        ),
+        (
+            f"[sh, {'x' * 131072}]",
+            "4:15: command[1]: 131072 bytes long; Linux passes at most 131071",
+        ),
+    ],
+)
+def test_commands(command: str, expected: str) -> None:
+    text = HEAD.replace("[python3, train.py]", command)
+    assert complaints(text + "gpus: 1\n") == [expected]
+
+
+def test_no_command_at_all() -> None:
+    text = HEAD.replace("command: [python3, train.py]", "gpus: 1")
+    assert complaints(text) == [
+        "1:1: command: missing; write for example command: [python3, train.py]"
+    ]
+    text = HEAD.replace("command: [python3, train.py]", "roles: {a: {command: [x]}, b: {}}")
+    assert complaints(text) == ["4:28: roles.b.command: missing, and the job has no command either"]
+
+
+def test_all_problems_at_once_in_file_order() -> None:
+    text = """\
+version: 2
+nmae: x
+queue: default
+roles:
+  worker: {gpu: 4, tasks: 0, memory: 8, env: {DEBUG: yes}}
+  Bad_: {gpus: 1}
+framework: jxa
+gang: {hold_timeout: 90, attempts: 3, attempts: 4}
+hold_timeout: 3s
+files: [a, {source: b, exec: true}, 8]
+data: {inputs: [{path: x, mode: cache}, hdfs:///a], outputs: hdfs:///a/b}
+environment: ~
+"""
+    paths = [line.split(": ")[:2] for line in complaints(text)]
+    assert paths == [
+        ["1:10", "version"],
+        ["2:1", "nmae"],
+        ["3:8", "queue"],
+        ["5:3", "roles.worker.command"],
+        ["5:12", "roles.worker.gpu"],
+        ["5:27", "roles.worker.tasks"],
+        ["5:38", "roles.worker.memory"],
+        ["5:54", "roles.worker.env.DEBUG"],
+        ["6:3", "roles.Bad_"],
+        ["6:3", "roles.Bad_.command"],
+        ["7:12", "framework"],
+        ["8:22", "gang.hold_timeout"],
+        ["8:39", "gang.attempts"],
+        ["9:1", "hold_timeout"],
+        ["10:9", "files[0]"],
+        ["10:21", "files[1].source"],
+        ["10:24", "files[1].exec"],
+        ["10:37", "files[2]"],
+        ["11:24", "data.inputs[0].path"],
+        ["11:33", "data.inputs[0].mode"],
+        ["11:53", "data.outputs"],
+        ["12:1", "environment"],
+    ]
+
+
+def test_problems_are_structured_too() -> None:
+    with pytest.raises(BadSpec) as caught:
+        parse_spec_text(HEAD + "gpu: 4\n", "job.yaml")
+    (problem,) = caught.value.problems
+    assert (problem.source, problem.line, problem.column) == ("job.yaml", 5, 1)
+    assert (problem.path, problem.message) == ("gpu", "unknown key; did you mean gpus?")
+
+
+def test_a_long_list_of_problems_is_cut_in_the_message_only() -> None:
+    text = HEAD + "gpus: 1\n" + "".join(f"zz{n}q: 1\n" for n in range(80))
+    with pytest.raises(BadSpec) as caught:
+        parse_spec_text(text, "job.yaml")
+    assert len(caught.value.problems) == 80
+    assert caught.value.message.splitlines()[-1] == "job.yaml: and 30 more problems"
+
+
+def test_values_of_variables_are_never_quoted() -> None:
+    secret = "hunter2"
+    bad = (
+        f"gpus: 1\nenv:\n  A: [{secret}]\n  B: {{from: {secret}}}\n  C-: {secret}\n"
+        f"  D: {{{secret}: x}}\nsecret_env: [E]\n"
+    )
+    text = "\n".join(complaints(HEAD + bad))
+    assert text.count("env.") >= 3
+    # The key of a mapping is shown, as any unknown key is; values are not.
+    assert text.replace(f"env.D.{secret}: unknown key", "").count(secret) == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"\xff\xfeh\x00", ":1:1: not UTF-8 (UTF-16); save it as UTF-8"),
+        (b"name: x\nqueue: \xe4\n", ":2:8: not UTF-8 (byte 0xe4); save it as UTF-8"),
+        (b"", ":1:1: the file is empty; `yarnam spec init` prints a starter"),
+        (b"a" * (2**20 + 1), ": larger than 1 MiB: this is not a job spec"),
+    ],
+)
+def test_files_that_are_no_specs(tmp_path: Path, content: bytes, expected: str) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_bytes(content)
+    with pytest.raises(BadSpec) as caught:
+        parse_spec_file(file)
+    assert caught.value.message == f"{file}{expected}"
+    assert [str(problem) for problem in caught.value.problems] == [caught.value.message]
+
+
+def test_no_file_and_a_directory(tmp_path: Path) -> None:
+    with pytest.raises(BadSpec, match=r"none\.yaml: no such file"):
+        parse_spec_file(tmp_path / "none.yaml")
+    with pytest.raises(BadSpec, match="is a directory; give the spec file in it"):
+        parse_spec_file(tmp_path)
+    with pytest.raises(BadSpec, match="cannot be read"):
+        parse_spec_file("a\0b")
+
+
+def test_mappings_from_python_name_keys_without_lines() -> None:
+    with pytest.raises(BadSpec) as caught:
+        parse_spec_dict({"version": 1, "name": "x", "queue": "default", "gpu": 4, "command": "ls"})
+    assert [str(problem).split(": ")[:2] for problem in caught.value.problems] == [
+        ["spec", "queue"],
+        ["spec", "gpu"],
+    ]

@@ -1,0 +1,344 @@
+"""Good specs and the jobs they make."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from yarnam.errors import BadSpec
+from yarnam.model.job import (
+    AmSpec,
+    CheckpointSpec,
+    DataInput,
+    EnvironmentSpec,
+    Framework,
+    GangSpec,
+    JobSpec,
+    PackOrSpread,
+    PlacementWish,
+    RetrySpec,
+    RoleSpec,
+    ShippedFile,
+    TopologyWish,
+)
+from yarnam.model.resources import Resources
+from yarnam.spec import parse_spec_dict, parse_spec_file, parse_spec_text
+
+BASE: dict[str, Any] = {
+    "version": 1,
+    "name": "digits",
+    "queue": "root.research",
+    "command": ["python3", "train.py"],
+}
+
+
+def job(**more: Any) -> JobSpec:
+    environ = more.pop("environ", {})
+    base_dir = more.pop("base_dir", "/nowhere")
+    return parse_spec_dict({**BASE, **more}, environ=environ, base_dir=base_dir, user="ada")
+
+
+def test_the_smallest_job_gets_every_default_of_the_model() -> None:
+    assert job(gpus=4) == JobSpec(
+        name="digits",
+        queue="root.research",
+        user="ada",
+        framework=Framework.COMMAND,
+        roles=(RoleSpec("worker", 1, Resources(65536, 16, 4), ("python3", "train.py"), 4),),
+        flexible_shape=True,
+    )
+
+
+FULL = """\
+version: 1
+name: full
+queue: root.a.b
+framework: tensorflow
+command: [python3, code/train.py]
+code: src
+files:
+  - settings.json
+  - {source: tool, executable: true, name: t}
+  - {source: hdfs:///models/base.tar.gz, archive: true}
+environment: {archive: hdfs:///envs/e.tar.gz, python: bin/python3}
+env: {A: 1, B: x, C: {from: client}, S: s3cret}
+secret_env: [S]
+vcores_per_gpu: 2
+memory_per_gpu: 4GiB
+processes: per-task
+roles:
+  chief: {tasks: 1, gpus: 2, processes: per-gpu}
+  worker: {tasks: 3, gpus: 4, processes_per_task: 2, memory: 8g, vcores: 3, ports: [ui]}
+  ps: {tasks: 2, command: "exec ps $A", env: {P: q}}
+placement:
+  locality: {node: unconstrained, rack: required}
+  strategy: spread
+  exclude_nodes: [n1, n2, n1]
+  max_nodes: 6
+gang:
+  hold_timeout: 1min
+  ask_timeout: 2min
+  launch_timeout: 3min
+  attempts: 7
+  backoff: {base: 1s, cap: 1min}
+  relax_after_attempts: 2
+  look_before_ask: false
+  wait_timeout: 1h
+data:
+  inputs: [hdfs:///data/Train-Set.npz, {path: /data/b, name: validation, mode: stream}]
+  outputs: hdfs:///out
+checkpoint: {directory: hdfs:///ckpt, keep: 5}
+retry: {max_restarts: 1, on_user_failure: 4}
+ports: [debug]
+am: {memory: 2GiB, vcores: 2, attempts: 3, agent_silence: 5s, orphan_timeout: 9s, stop_grace: 0s}
+tags: [team-a, "x=1"]
+"""
+
+
+def test_every_key(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "settings.json").write_text("{}")
+    (tmp_path / "tool").write_text("#!/bin/sh\n")
+    spec = tmp_path / "job.yaml"
+    spec.write_text(FULL)
+    line = ("/bin/bash", "-c", "exec ps $A")
+    train = ("python3", "code/train.py")
+    assert parse_spec_file(spec, user="ada", environ={"C": "mine"}) == JobSpec(
+        name="full",
+        queue="root.a.b",
+        user="ada",
+        framework=Framework.TENSORFLOW,
+        roles=(
+            RoleSpec("chief", 1, Resources(8192, 4, 2), train, 2, (), ("debug",)),
+            RoleSpec("worker", 3, Resources(8192, 3, 4), train, 2, (), ("debug", "ui")),
+            RoleSpec("ps", 2, Resources(2048, 1, 0), line, 1, (("P", "q"),), ("debug",)),
+        ),
+        environment=EnvironmentSpec("bin/python3", "hdfs:///envs/e.tar.gz"),
+        env=(("A", "1"), ("B", "x"), ("C", "mine"), ("S", "s3cret")),
+        files=(
+            ShippedFile("code", str(tmp_path / "src")),
+            ShippedFile("settings.json", str(tmp_path / "settings.json")),
+            ShippedFile("t", str(tmp_path / "tool"), executable=True),
+            ShippedFile("base", "hdfs:///models/base.tar.gz", is_archive=True),
+        ),
+        inputs=(
+            DataInput("train_set", "hdfs:///data/Train-Set.npz"),
+            DataInput("validation", "/data/b"),
+        ),
+        output="hdfs:///out",
+        checkpoint=CheckpointSpec("hdfs:///ckpt", 5),
+        placement=PlacementWish(
+            TopologyWish.UNCONSTRAINED,
+            TopologyWish.REQUIRED,
+            PackOrSpread.SPREAD,
+            ("n1", "n2"),
+            6,
+        ),
+        gang=GangSpec(60, 120, 180, 7, 1, 60, 2, False, 3600),
+        retry=RetrySpec(1, 4),
+        am=AmSpec(Resources(2048, 2, 0), 3, 5, 9, 0),
+        flexible_shape=False,
+        tags=("team-a", "x=1"),
+        secret_env=("C", "S"),
+    )
+
+
+def test_every_byte_of_an_argument_arrives() -> None:
+    """Through the YAML and through the kernel, compared with what was written."""
+    arguments = ["a b", "$HOME", "${x}", "`id`", "'\"\\", "\n\t ", "ü€𝄞", "*", "-", "#", "\x7f", ""]
+    written = ", ".join(
+        "'" + text.replace("'", "''") + "'" for text in arguments if "\n" not in text
+    )
+    text = f"""\
+version: 1
+name: x
+queue: root.q
+gpus: 1
+command: [printf, '%s\\0', {written}, "\\n\\t ", 0.10, 1e3, 010, 1:30]
+"""
+    if "\x7f" in text:  # the one that YAML wants escaped
+        text = text.replace("'\x7f'", '"\\x7f"')
+    command = parse_spec_text(text).roles[0].command
+    wanted = [text for text in arguments if "\n" not in text] + [
+        "\n\t ",
+        "0.10",
+        "1e3",
+        "010",
+        "1:30",
+    ]
+    assert list(command[2:]) == wanted
+    seen = subprocess.run(command, check=True, capture_output=True).stdout
+    assert seen == b"".join(text.encode() + b"\0" for text in wanted)
+
+
+def test_a_shell_line_is_passed_on_unchanged() -> None:
+    text = """\
+version: 1
+name: x
+queue: root.q
+gpus: 1
+command: |
+  echo "$YARNAM_RANK" | tr 0-9 a-j
+  echo '${not} replaced'
+"""
+    command = parse_spec_text(text).roles[0].command
+    assert command == (
+        "/bin/bash",
+        "-c",
+        "echo \"$YARNAM_RANK\" | tr 0-9 a-j\necho '${not} replaced'\n",
+    )
+    seen = subprocess.run(
+        command, check=True, capture_output=True, env={"YARNAM_RANK": "3", **os.environ}
+    )
+    assert seen.stdout == b"d\n${not} replaced\n"
+
+
+@pytest.mark.parametrize(
+    ("framework", "role", "processes"),
+    [
+        ("command", {"gpus": 4}, 4),
+        ("jax", {"gpus": 4}, 4),
+        ("pytorch", {"gpus": 4}, 4),
+        ("tensorflow", {"gpus": 4}, 1),
+        ("tensorflow", {"gpus": 4, "processes": "per-gpu"}, 4),
+        ("jax", {"gpus": 4, "processes": "per-task"}, 1),
+        ("jax", {"gpus": 4, "processes_per_task": 2}, 2),
+        ("jax", {"gpus": 0}, 1),
+        ("jax", {"gpus": 0, "processes_per_task": 3}, 3),
+        ("jax", {"gpus": 0, "processes": "per-task"}, 1),
+    ],
+)
+def test_processes_of_a_task(framework: str, role: dict[str, Any], processes: int) -> None:
+    made = job(framework=framework, roles={"worker": role})
+    assert made.roles[0].processes_per_task == processes
+    assert not made.flexible_shape
+
+
+@pytest.mark.parametrize("framework", ["command", "jax", "pytorch", "tensorflow"])
+def test_gpus_alone_leave_the_planner_every_shape(framework: str) -> None:
+    from yarnam.placement.shapes import shapes_of
+
+    made = job(framework=framework, gpus=8)
+    shapes = [(shape[0].count, shape[0].resources.gpus) for shape in shapes_of(made)]
+    assert shapes == [(1, 8), (2, 4), (4, 2), (8, 1)]
+    assert all(group.processes == group.resources.gpus for (group,) in shapes_of(made))
+    assert {group.resources.memory_mib // group.resources.gpus for (group,) in shapes_of(made)} == {
+        16384
+    }
+
+
+def test_many_gpus_without_roles_are_no_task_of_their_own() -> None:
+    assert job(gpus=4096).gpus == 4096
+
+
+def test_defaults_give_way_to_a_short_wait_and_one_sided_backoffs() -> None:
+    gang = job(gpus=1, gang={"wait_timeout": "1min"}).gang
+    assert (gang.hold_timeout_s, gang.ask_timeout_s, gang.wait_timeout_s) == (60, 60, 60)
+    low = job(gpus=1, gang={"backoff": {"cap": "1s"}}).gang
+    assert (low.backoff_base_s, low.backoff_cap_s) == (1, 1)
+    high = job(gpus=1, gang={"backoff": {"base": "10min"}}).gang
+    assert (high.backoff_base_s, high.backoff_cap_s) == (600, 600)
+
+
+def test_variables_from_the_submitting_environment_are_secret() -> None:
+    made = job(
+        roles={"a": {"env": {"TOKEN": {"from": "client"}}}, "b": {}}, environ={"TOKEN": "t0p"}
+    )
+    assert made.roles[0].env == (("TOKEN", "t0p"),)
+    assert made.secret_env == ("TOKEN",)
+
+
+def test_an_executable_file_stays_executable(tmp_path: Path) -> None:
+    tool = tmp_path / "tool"
+    tool.write_text("#!/bin/sh\n")
+    tool.chmod(0o755)
+    (tmp_path / "data").write_text("x")
+    plain = {"source": "tool", "name": "t2", "executable": False}
+    made = job(gpus=1, files=["tool", "data", plain], base_dir=tmp_path)
+    assert [file.executable for file in made.files] == [True, False, False]
+
+
+def test_paths_start_at_the_spec_files_directory(tmp_path: Path, monkeypatch: Any) -> None:
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "data.txt").write_text("x")
+    spec = tmp_path / "specs" / "job.yaml"
+    spec.write_text(
+        "version: 1\nname: x\nqueue: root.q\ncommand: ls\ngpus: 1\nfiles: [../data.txt]\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    for path in (spec, Path("specs/job.yaml"), "specs/job.yaml"):
+        (file,) = parse_spec_file(path).files
+        assert (file.name, file.source) == ("data.txt", str(tmp_path / "data.txt"))
+
+
+def test_paths_can_be_left_unchecked() -> None:
+    made = parse_spec_dict({**BASE, "gpus": 1, "files": ["a"]}, base_dir="/x", check_paths=False)
+    assert made.files == (ShippedFile("a", "/x/a"),)
+
+
+def test_unreadable_and_special_files(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(BadSpec, match="neither a file nor a directory"):
+        job(gpus=1, files=["pipe"], base_dir=tmp_path)
+    (tmp_path / "e.tar.gz").mkdir()
+    with pytest.raises(BadSpec, match="is a directory, not an archive"):
+        job(gpus=1, environment={"archive": "e.tar.gz"}, base_dir=tmp_path)
+    (tmp_path / "code.py").write_text("")
+    with pytest.raises(BadSpec, match="must be a directory"):
+        job(gpus=1, code="code.py", base_dir=tmp_path)
+
+
+def test_anchors_serve_roles_of_one_kind() -> None:
+    text = """\
+version: 1
+name: x
+queue: root.q
+command: ls
+roles:
+  a: &same {tasks: 2, gpus: 1}
+  b: {<<: *same, tasks: 3}
+"""
+    made = parse_spec_text(text)
+    assert [(role.name, role.tasks, role.resources.gpus) for role in made.roles] == [
+        ("a", 2, 1),
+        ("b", 3, 1),
+    ]
+
+
+def test_a_job_crosses_the_wire() -> None:
+    from yarnam.wire.codec import decode, encode
+
+    made = job(gpus=4, env={"A": "ü"}, gang={"hold_timeout": "1min"})
+    assert decode(encode(made), JobSpec) == made
+
+
+def test_variables_that_the_rendezvous_sets_are_refused() -> None:
+    """The list here against what the rendezvous really sets."""
+    from yarnam.model.actions import GangMember
+    from yarnam.model.ids import AskId, NodeId, RackId, TaskId
+    from yarnam.model.placement import Placed
+    from yarnam.spec.checks import OWN_VARIABLES
+    from yarnam.wire.port_names import port_names
+    from yarnam.wire.rendezvous import environments
+
+    defaults = {"OMP_NUM_THREADS", "TORCH_NCCL_ASYNC_ERROR_HANDLING"}  # a job's own value wins
+    for framework, own in OWN_VARIABLES.items():
+        made = job(framework=framework, gpus=2)
+        names = port_names(framework, (), 2)
+        placed = Placed(
+            "worker",
+            NodeId("n"),
+            RackId("/r"),
+            (),
+            2,
+            "n",
+            tuple((name, 1000 + i) for i, name in enumerate(names)),
+        )
+        member = GangMember(AskId(1, "worker", 0), TaskId("worker", 0), placed)
+        (envs,) = environments(made, (member,), 1)
+        set_there = {name for env in envs for name in env if not name.startswith("YARNAM_")}
+        assert set_there - defaults == set(own)
