@@ -93,6 +93,9 @@ def root(verbose: int) -> None:
 def run(arguments: Sequence[str], shell: Shell | None = None) -> int:
     """Run ``yarnam <arguments>``; returns the exit code and raises nothing."""
     as_json = _wants_json(arguments)
+    if not arguments:
+        sys.stderr.write(root.get_help(click.Context(root, info_name="yarnam")) + "\n")
+        return int(ExitCode.USAGE)
     try:
         code = root.main(
             args=list(arguments),
@@ -101,9 +104,6 @@ def run(arguments: Sequence[str], shell: Shell | None = None) -> int:
             obj=shell or Shell(_open_client),
         )
         sys.stdout.flush()
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.ctx.get_help(), err=True)
-        return int(ExitCode.USAGE)
     except click.ClickException as error:
         return _report(_usage_error(error), as_json)
     except YarnamError as error:

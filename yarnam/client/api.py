@@ -136,7 +136,7 @@ class Client:
         user: str | None = None,
         state: JobState | None = None,
     ) -> list[JobStatus]:
-        """Jobs, newest first: the living ones, with ``include_ended`` every one that YARN still knows.
+        """Jobs, newest first: the living ones; with ``include_ended`` all that YARN still knows.
 
         ``user``: whose; None: one's own; empty: everybody's. Of other people's jobs only what YARN
         tells is known.

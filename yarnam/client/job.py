@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 
 from hdfs_utils import HdfsError
+from hdfs_utils import uri as uris
 from hdfs_utils.journal import read_journal
 from yarnam.client.hdfs_errors import hdfs_errors
 from yarnam.client.logs import LogPiece, LogRequest, LogSource, read_logs
@@ -79,9 +81,11 @@ class Job:
                 self._sources.await_yarn(RETIRE_LIMIT_S)
                 yield found.status
                 return
-            if found.status != last:
-                last = found.status
-                yield last
+            # The time of the look alone is no news.
+            shown = replace(found.status, at_s=0.0)
+            if shown != last:
+                last = shown
+                yield found.status
             if not found.number:
                 time.sleep(POLL_S)
             seen = found.number
@@ -199,7 +203,7 @@ class Job:
     def _journal(self) -> list[Event]:
         folder = f"{self.directory}/{JOURNAL_DIRECTORY}"
         with hdfs_errors(f"reading {folder}"):
-            content = read_journal(self._sources.site.files, folder)
+            content = read_journal(self._sources.site.files, uris.parse(folder).path)
         return [decode_event(line) for line in content.records]
 
 
