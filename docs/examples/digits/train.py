@@ -159,12 +159,12 @@ class Run:
         state = jax.device_get(jax.jit(initial_state)())
         epoch = 0
         if self.rank == 0:
-            found = checkpoints.restore(self.options.checkpoints)
+            found = checkpoints.load_arrays(self.options.checkpoints)
             if found is not None:
-                leaves, shape = jax.tree.flatten(state)
-                saved = [found.arrays[str(number)] for number in range(len(leaves))]
-                state, epoch = jax.tree.unflatten(shape, saved), found.step
-                self.losses = list(found.metadata["losses"])
+                checkpoint, arrays = found
+                saved = [arrays[str(number)] for number in range(len(arrays))]
+                state = jax.tree.unflatten(jax.tree.structure(state), saved)
+                epoch, self.losses = checkpoint.step, list(checkpoint.metadata["losses"])
                 self.say(f"going on from the checkpoint after epoch {epoch}")
         state, epoch = multihost_utils.broadcast_one_to_all((state, np.int32(epoch)))
         return jax.device_put(state, self.everywhere), int(epoch)
@@ -173,7 +173,7 @@ class Run:
         if self.rank == 0:
             leaves = jax.tree.leaves(jax.device_get(state))
             arrays = {str(number): leaf for number, leaf in enumerate(leaves)}
-            checkpoints.save(
+            checkpoints.save_arrays(
                 self.options.checkpoints, epoch, arrays, metadata={"losses": self.losses}
             )
 
