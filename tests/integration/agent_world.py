@@ -66,6 +66,7 @@ class SmallMailbox(yarnam_pb2_grpc.TaskMailboxServicer):
         self.polled_at: dict[str, list[float]] = {}
         self._directives: dict[str, Any] = {}
         self._changed = asyncio.Condition()
+        self._is_closing = False
 
     async def Report(self, request: Any, context: Any) -> Any:  # noqa: N802
         async with self._changed:
@@ -82,7 +83,7 @@ class SmallMailbox(yarnam_pb2_grpc.TaskMailboxServicer):
                 if directive is None:
                     directive = pb.Directive(number=1, park=pb.Park())
                 left = end - time.monotonic()
-                if directive.number != request.seen or left <= 0:
+                if directive.number != request.seen or left <= 0 or self._is_closing:
                     return directive
                 try:
                     await asyncio.wait_for(self._changed.wait(), left)
@@ -96,8 +97,10 @@ class SmallMailbox(yarnam_pb2_grpc.TaskMailboxServicer):
             self._directives[ask] = pb.Directive(number=number, **order)
             self._changed.notify_all()
 
-    def last(self, ask: str) -> Any:
-        return self.reports[ask][-1]
+    async def close(self) -> None:
+        async with self._changed:
+            self._is_closing = True
+            self._changed.notify_all()
 
     async def until(self, ask: str, accept: Callable[[Any], bool], limit_s: float = LIMIT_S) -> Any:
         """The first report that is accepted."""
@@ -162,17 +165,20 @@ class SmallAm:
 
 
 @asynccontextmanager
-async def small_am(pem: bytes | None = None, address: str = "127.0.0.1") -> AsyncIterator[SmallAm]:
+async def small_am(
+    pem: bytes | None = None, address: str = "127.0.0.1", port: int = 0
+) -> AsyncIterator[SmallAm]:
     pem = pem or new_credentials()
     mailbox = SmallMailbox()
     server = grpc.aio.server(options=SERVER_OPTIONS)
     yarnam_pb2_grpc.add_TaskMailboxServicer_to_server(mailbox, server)
-    port = server.add_secure_port(f"{address}:0", server_credentials(pem))
+    port = server.add_secure_port(f"{address}:{port}", server_credentials(pem))
     await server.start()
     try:
         yield SmallAm(mailbox, server, f"{address}:{port}", pem)
     finally:
-        await server.stop(grace=None)
+        await mailbox.close()
+        await server.stop(grace=0.5)
 
 
 @dataclass
@@ -187,6 +193,8 @@ class Container:
     number: int = 2
     node: str = "127.0.0.1"
     env: Mapping[str, str] = field(default_factory=dict)
+    sdk: bool = False
+    """Ship the training SDK."""
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -204,16 +212,27 @@ class Container:
     def prepare(self) -> Container:
         self.directory.mkdir()
         self.logs.mkdir()
+        self.write_job()
+        (self.directory / "yarnam-credentials.pem").write_bytes(self.pem)
+        (self.directory / "yarnam-runtime").mkdir()
+        (self.directory / "yarnam-runtime" / "lib").symlink_to(ROOT)
+        if self.sdk:
+            package = self.directory / "yarnam-runtime" / "sdk" / "yarnam"
+            package.mkdir(parents=True)
+            (package / "__init__.py").touch()
+            (package / "train").symlink_to(ROOT / "yarnam" / "train")
+        return self
+
+    def write_job(self) -> None:
         record = JobRecord(self.job, (), "hdfs://nowhere/job", time.time(), "0")
         (self.directory / "yarnam-job.json").write_bytes(encode(record))
-        (self.directory / "yarnam-credentials.pem").write_bytes(self.pem)
-        return self
 
     def start(self) -> Container:
         environment = {
             "PATH": os.environ["PATH"],
             "HOME": str(self.root),
-            "PYTHONPATH": str(ROOT),
+            # As in a real container: the agent's libraries are in its runtime.
+            "PYTHONPATH": str(self.directory / "yarnam-runtime" / "lib"),
             "YARNAM_ASK": self.ask,
             "YARNAM_AM_ADDRESS": self.am_address,
             "CONTAINER_ID": self.container_id,

@@ -67,6 +67,9 @@ class HeldPorts:
         if not self._sockets:
             return ()
         mine = {hex_address(self.address), *_ANY_ADDRESS}
+        if ":" not in self.address:
+            # What a server on a dual-stack socket (gRPC's, say) is listed as.
+            mine.add(hex_address(f"::ffff:{self.address}"))
         listening = {port for address, port in procfs.listening_ports() if address in mine}
         served = tuple(name for name in self._sockets if self._numbers[name] in listening)
         self.release(served)

@@ -19,7 +19,7 @@ def initialize_jax(**options: Any) -> bool:
         return False
     import jax
 
-    arguments = {
+    arguments: dict[str, Any] = {
         "coordinator_address": os.environ["YARNAM_COORDINATOR_ADDRESS"],
         "num_processes": world_size(),
         "process_id": rank(),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Optional
 
 
 def _number(name: str, otherwise: int) -> int:
@@ -44,17 +43,17 @@ def attempt() -> int:
     return _number("YARNAM_ATTEMPT", 1)
 
 
-def checkpoint_directory(default: Optional[str] = None) -> Optional[str]:
+def checkpoint_directory(default: str | None = None) -> str | None:
     """URI of the job's checkpoints, the same in every attempt; ``default`` when there is none."""
     return os.environ.get("YARNAM_CHECKPOINT_DIR") or default
 
 
-def output_directory(default: Optional[str] = None) -> Optional[str]:
+def output_directory(default: str | None = None) -> str | None:
     """URI where the job's output belongs; ``default`` when the spec names none."""
     return os.environ.get("YARNAM_OUTPUT") or default
 
 
-def input(name: str, default: Optional[str] = None) -> str:  # noqa: A001 - train.input("digits")
+def input(name: str, default: str | None = None) -> str:  # noqa: A001 - train.input("digits")
     """URI of a data input of the spec. Raises KeyError when there is none of this name and no
     ``default``: a spelling mistake must not train on nothing."""
     variable = "YARNAM_INPUT_" + re.sub(r"[^A-Z0-9]", "_", name.upper())

@@ -6,19 +6,19 @@ import json
 import os
 import socket
 import time
-from typing import Any, Dict, Optional
+from typing import Any
 
 _MAX_VALUES = 64
 _MAX_NAME = 100
 
 # One socket per process: a forked child (a data loader) must not share its parent's.
-_open: Dict[int, "Optional[socket.socket]"] = {}
+_open: dict[int, socket.socket | None] = {}
 
 
 def report(
-    step: Optional[int] = None,
-    total_steps: Optional[int] = None,
-    loss: Optional[float] = None,
+    step: int | None = None,
+    total_steps: int | None = None,
+    loss: float | None = None,
     **metrics: Any,
 ) -> None:
     """Tell where the training stands. Numbers only; what is no number is left out.
@@ -43,7 +43,7 @@ def report(
         pass
 
 
-def _numbers(values: Dict[str, Any]) -> Dict[str, float]:
+def _numbers(values: dict[str, Any]) -> dict[str, float]:
     numbers = {}
     for name, value in list(values.items())[:_MAX_VALUES]:
         try:
@@ -62,7 +62,7 @@ def _send(address: str, data: bytes) -> None:
             pass  # full, or the agent is away
 
 
-def _socket(address: str) -> "Optional[socket.socket]":
+def _socket(address: str) -> socket.socket | None:
     pid = os.getpid()
     if pid not in _open:
         _open.clear()

@@ -11,11 +11,6 @@ from typing import Any
 _LOOK_S = 0.2
 """The stop file is looked for at most this often: the call belongs into every step."""
 
-_was_signalled = False
-_is_installed = False
-_looked_at = 0.0
-_file_was_there = False
-
 
 def should_stop() -> bool:
     """True once the process is asked to end (SIGTERM, or the stop file): save and leave the loop.
@@ -24,32 +19,37 @@ def should_stop() -> bool:
     dying of it, and passes it on to a handler that was there. Call it once before the loop, so
     that a stop during the first step is not missed. Outside a job it works with SIGTERM alone.
     """
-    global _looked_at, _file_was_there
-    _install()
-    if _was_signalled or _file_was_there:
-        return True
-    path = os.environ.get("YARNAM_STOP_FILE")
-    now = time.monotonic()
-    if path and now - _looked_at >= _LOOK_S:
-        _looked_at = now
-        _file_was_there = os.path.exists(path)  # noqa: PTH110 - light
-    return _file_was_there
+    return _watch.look()
 
 
-def _install() -> None:
-    global _is_installed
-    if _is_installed or threading.current_thread() is not threading.main_thread():
-        return
-    _is_installed = True
-    previous = signal.getsignal(signal.SIGTERM)
+class _Watch:
+    def __init__(self) -> None:
+        self._is_asked = False
+        self._is_installed = False
+        self._looked_at_s = 0.0
 
-    def remember(number: int, frame: Any) -> None:
-        global _was_signalled
-        _was_signalled = True
-        if callable(previous):
-            previous(number, frame)
+    def look(self) -> bool:
+        self._install()
+        path = os.environ.get("YARNAM_STOP_FILE")
+        now_s = time.monotonic()
+        if path and not self._is_asked and now_s - self._looked_at_s >= _LOOK_S:
+            self._looked_at_s = now_s
+            self._is_asked = os.path.exists(path)  # noqa: PTH110 - pathlib is slow to load
+        return self._is_asked
 
-    try:
+    def _install(self) -> None:
+        # Python lets the main thread alone install handlers.
+        if self._is_installed or threading.current_thread() is not threading.main_thread():
+            return
+        self._is_installed = True
+        previous = signal.getsignal(signal.SIGTERM)
+
+        def remember(number: int, frame: Any) -> None:
+            self._is_asked = True
+            if callable(previous):
+                previous(number, frame)
+
         signal.signal(signal.SIGTERM, remember)
-    except (ValueError, OSError):
-        _is_installed = False
+
+
+_watch = _Watch()
