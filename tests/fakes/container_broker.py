@@ -1,0 +1,84 @@
+"""A YARN of the test's making: it grants, loses and refuses when it is told to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from yarnam.errors import YarnamError
+from yarnam.model.actions import AskContainer
+from yarnam.model.events import BrokerFailed, ContainerEnded, ContainerGranted
+from yarnam.model.ids import AskId, ContainerId, NodeId, RackId
+from yarnam.model.outcomes import ContainerEnd, Verdict
+from yarnam.model.placement import Target
+from yarnam.ports import Inbox
+
+
+class FakeBroker:
+    """``pending`` and ``granted`` are what YARN would show."""
+
+    def __init__(self, now_s: Callable[[], float] = lambda: 0.0) -> None:
+        self._now_s = now_s
+        self._inbox: Inbox = lambda event: None
+        self._known: set[AskId] = set()
+        self.pending: dict[AskId, Target] = {}
+        self.granted: dict[AskId, ContainerGranted] = {}
+        self.released: list[AskId] = []
+        self.given_back: list[AskId] = []
+        self.progress: list[float] = []
+        self.verdict: Verdict | None = None
+        self.refusal: YarnamError | None = None
+
+    # ---- the port ------------------------------------------------------------------------
+
+    def start(self, inbox: Inbox) -> None:
+        self._inbox = inbox
+
+    def ask(self, asks: Sequence[AskContainer]) -> None:
+        for ask in asks:
+            if ask.ask in self._known:
+                continue
+            if self.refusal is not None:
+                self._inbox(BrokerFailed(self._now_s(), self.refusal.message))
+                return
+            self._known.add(ask.ask)
+            self.pending[ask.ask] = ask.target
+
+    def release(self, asks: Sequence[AskId]) -> None:
+        for ask in asks:
+            if self.pending.pop(ask, None) or self.granted.pop(ask, None):
+                self.released.append(ask)
+
+    def set_progress(self, fraction: float) -> None:
+        self.progress.append(fraction)
+
+    def shutdown(self, verdict: Verdict) -> None:
+        self.verdict = verdict
+        self.pending.clear()
+        self.granted.clear()
+
+    # ---- what a test does ----------------------------------------------------------------
+
+    def grant(self, ask: AskId, node: str, rack: str = "/rack1") -> None:
+        """YARN grants. For a released ask the container goes back at once, in silence."""
+        if self.pending.pop(ask, None) is None:
+            self.given_back.append(ask)
+            return
+        container = ContainerId(f"container_{ask}")
+        event = ContainerGranted(self._now_s(), ask, container, NodeId(node), RackId(rack))
+        self.granted[ask] = event
+        self._inbox(event)
+
+    def grant_all(self) -> list[AskId]:
+        """Each ask where its target says: the first node, or a node of the first rack."""
+        asks = list(self.pending)
+        for ask in asks:
+            target = self.pending[ask]
+            node = target.nodes[0] if target.nodes else "n1"
+            self.grant(ask, node, target.racks[0] if target.racks else "/rack1")
+        return asks
+
+    def end(self, ask: AskId, end: ContainerEnd, text: str = "") -> None:
+        """YARN says that the container is gone. Nothing is reported of a released one."""
+        known = self.granted.pop(ask, None) or self.pending.pop(ask, None)
+        if known is not None:
+            self._inbox(ContainerEnded(self._now_s(), ask, end, text))

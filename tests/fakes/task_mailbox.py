@@ -1,0 +1,93 @@
+"""Agents of the test's making."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from yarnam.model.actions import GangMember
+from yarnam.model.events import (
+    AgentRegistered,
+    AgentSilent,
+    AgentUnable,
+    TaskExited,
+    TaskStarted,
+)
+from yarnam.model.ids import AskId, ContainerId, NodeId
+from yarnam.model.outcomes import ExitKind, ProcessExit
+from yarnam.ports import AgentMetrics, Inbox
+
+
+class FakeMailbox:
+    """``orders`` is what each agent would be told now: park, launch, stop or leave."""
+
+    def __init__(self, now_s: Callable[[], float] = lambda: 0.0) -> None:
+        self._now_s = now_s
+        self._inbox: Inbox = lambda event: None
+        self.orders: dict[AskId, str] = {}
+        self.launches: list[tuple[int, tuple[GangMember, ...]]] = []
+        self.measured: list[AgentMetrics] = []
+        self.is_closed = False
+
+    # ---- the port ------------------------------------------------------------------------
+
+    def start(self, inbox: Inbox) -> str:
+        self._inbox = inbox
+        return "127.0.0.1:1"
+
+    def expect(self, asks: Iterable[AskId]) -> None:
+        for ask in asks:
+            self.orders.setdefault(ask, "park")
+
+    def launch(self, attempt: int, members: Sequence[GangMember]) -> None:
+        self.launches.append((attempt, tuple(members)))
+        for member in members:
+            self._order(member.ask, "launch")
+
+    def stop(self, ask: AskId, attempt: int, grace_s: float, reason: str) -> None:
+        self._order(ask, "stop")
+
+    def dismiss(self, asks: Iterable[AskId]) -> None:
+        for ask in asks:
+            self.orders[ask] = "leave"
+
+    def drain(self, limit_s: float) -> int:
+        return 0
+
+    def metrics(self) -> Sequence[AgentMetrics]:
+        return list(self.measured)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def _order(self, ask: AskId, order: str) -> None:
+        if self.orders.get(ask) != "leave":
+            self.orders[ask] = order
+
+    # ---- what a test does ----------------------------------------------------------------
+
+    def is_expected(self, ask: AskId) -> bool:
+        return self.orders.get(ask, "leave") != "leave"
+
+    def register(self, ask: AskId, node: str, container: str = "") -> None:
+        if self.is_expected(ask):
+            name = ContainerId(container or f"container_{ask}")
+            ports = (("coordinator", 4000 + ask.number),)
+            self._inbox(
+                AgentRegistered(
+                    self._now_s(), ask, name, NodeId(node), f"addr-{node}", ("0",), ports
+                )
+            )
+
+    def started(self, ask: AskId, attempt: int) -> None:
+        self._inbox(TaskStarted(self._now_s(), ask, attempt))
+
+    def exited(self, ask: AskId, attempt: int, code: int = 0) -> None:
+        kind = ExitKind.NON_ZERO if code else ExitKind.OK
+        exits = (ProcessExit(0, kind, code=code, ended_at_s=self._now_s()),)
+        self._inbox(TaskExited(self._now_s(), ask, attempt, exits))
+
+    def unable(self, ask: AskId, message: str, *, is_user_fault: bool = False) -> None:
+        self._inbox(AgentUnable(self._now_s(), ask, message, is_user_fault))
+
+    def silent(self, ask: AskId, silent_s: float = 10.0) -> None:
+        self._inbox(AgentSilent(self._now_s(), ask, silent_s))

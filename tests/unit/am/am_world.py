@@ -1,0 +1,174 @@
+"""An ApplicationMaster in a world of fakes, with time moved by hand; step and planner are real."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+from tests.fakes.clock import FakeClock
+from tests.fakes.cluster_view import FakeView, cluster
+from tests.fakes.container_broker import FakeBroker
+from tests.fakes.journal import FakeJournal, JournalDisk
+from tests.fakes.state_store import FakeStore, StoreDisk
+from tests.fakes.status_desk import FakeDesk
+from tests.fakes.task_mailbox import FakeMailbox
+from yarnam.am.lanes import InlineLane
+from yarnam.am.loop import AmPorts, ApplicationMaster
+from yarnam.am.settings import AmSettings
+from yarnam.am.status import AmFacts
+from yarnam.model.ids import AskId
+from yarnam.model.job import Framework, GangSpec, JobSpec, RetrySpec, RoleSpec
+from yarnam.model.outcomes import Verdict
+from yarnam.model.placement import NoFit
+from yarnam.model.resources import Resources
+from yarnam.model.status import JobStatus
+from yarnam.placement import declared_targets, ladder_for_submit
+from yarnam.wire.codec import decode
+from yarnam.wire.protocol import VERDICT_FILE
+from yarnam.wire.records import JobRecord
+
+
+def job(tasks: int = 2, gpus: int = 4, **changes: object) -> JobSpec:
+    """Workers of one process each; limits short enough to be lived through."""
+    spec = JobSpec(
+        name="train",
+        queue="root.dl",
+        user="u",
+        framework=Framework.COMMAND,
+        roles=(RoleSpec("worker", tasks, Resources(1024, 1, gpus), ("train",)),),
+        gang=GangSpec(hold_timeout_s=30.0, ask_timeout_s=60.0, attempts=3, backoff_base_s=4.0),
+        retry=RetrySpec(max_restarts=1),
+    )
+    return replace(spec, **changes)  # type: ignore[arg-type]
+
+
+def record_of(spec: JobSpec) -> JobRecord:
+    ladder = ladder_for_submit(cluster(), spec)
+    assert not isinstance(ladder, NoFit)
+    return JobRecord(
+        job=spec,
+        targets=declared_targets(ladder),
+        job_dir="hdfs://nn:8020/user/u/.yarnam/jobs/1",
+        submitted_at_s=1.0,
+        yarnam_version="0",
+        rm_url="http://rm:8088",
+    )
+
+
+@dataclass
+class Disk:
+    """What outlives an AM attempt."""
+
+    journal: JournalDisk = field(default_factory=JournalDisk)
+    store: StoreDisk = field(default_factory=StoreDisk)
+
+    @property
+    def verdict(self) -> Verdict | None:
+        data = self.store.records.get(VERDICT_FILE)
+        return None if data is None else decode(data, Verdict)
+
+
+class AmWorld:
+    def __init__(self, spec: JobSpec, disk: Disk, am_attempt: int, settings: AmSettings) -> None:
+        self.clock = FakeClock()
+        self.broker = FakeBroker(self.clock.now_s)
+        self.mailbox = FakeMailbox(self.clock.now_s)
+        self.view = FakeView(cluster())
+        self.desk = FakeDesk()
+        self.disk = disk
+        self.record = record_of(spec)
+        self._sleepers: list[tuple[float, asyncio.Future[None]]] = []
+        ports = AmPorts(
+            clock=self.clock.bound_to,
+            broker=self.broker,
+            view=self.view,
+            mailbox=self.mailbox,
+            journal=FakeJournal(disk.journal, am_attempt),
+            store=FakeStore(disk.store, am_attempt),
+            desk=self.desk,
+            draw=lambda: 0.5,
+            sleep=self._sleep,
+            lane=lambda name: InlineLane(),
+        )
+        facts = AmFacts("application_1_0001", am_attempt, "http://rm:8088/proxy/x/")
+        self.am = ApplicationMaster(self.record, facts, ports, settings)
+        self.run: asyncio.Task[Verdict]
+
+    @property
+    def status(self) -> JobStatus:
+        return self.desk.statuses[-1]
+
+    @property
+    def phase(self) -> str:
+        return self.am.gang.phase.value
+
+    async def settle(self) -> None:
+        """Until nothing happens any more without time going on."""
+        for _ in range(100):
+            await asyncio.sleep(0)
+
+    async def advance(self, seconds: float) -> None:
+        """Timers and sleepers in the order of their time, the loop keeping up in between."""
+        end_s = self.clock.now_s() + seconds
+        while True:
+            await self.settle()
+            due = [*self.clock.timers.values(), *(at for at, _ in self._sleepers)]
+            next_s = min([at for at in due if at <= end_s], default=None)
+            if next_s is None:
+                break
+            self.clock.advance(max(0.0, next_s - self.clock.now_s()))
+            for sleeper in [one for one in self._sleepers if one[0] <= self.clock.now_s()]:
+                self._sleepers.remove(sleeper)
+                if not sleeper[1].done():
+                    sleeper[1].set_result(None)
+        self.clock.advance(end_s - self.clock.now_s())
+        await self.settle()
+
+    async def _sleep(self, seconds: float) -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._sleepers.append((self.clock.now_s() + seconds, future))
+        await future
+
+    # ---- short cuts ----------------------------------------------------------------------
+
+    async def grant_all(self) -> list[AskId]:
+        asks = self.broker.grant_all()
+        await self.settle()
+        return asks
+
+    async def register_all(self) -> list[AskId]:
+        asks = list(self.broker.granted)
+        for ask in asks:
+            self.mailbox.register(ask, self.broker.granted[ask].node)
+        await self.settle()
+        return asks
+
+    async def run_gang(self) -> list[AskId]:
+        """Up to every process running."""
+        await self.settle()
+        await self.grant_all()
+        asks = await self.register_all()
+        for ask in asks:
+            self.mailbox.started(ask, ask.attempt)
+        await self.settle()
+        return asks
+
+
+@asynccontextmanager
+async def am_world(
+    spec: JobSpec | None = None,
+    disk: Disk | None = None,
+    am_attempt: int = 1,
+    settings: AmSettings | None = None,
+) -> AsyncIterator[AmWorld]:
+    world = AmWorld(spec or job(), disk or Disk(), am_attempt, settings or AmSettings())
+    world.run = asyncio.get_running_loop().create_task(world.am.run())
+    await world.settle()
+    try:
+        yield world
+    finally:
+        if not world.run.done():
+            world.run.cancel()
+        await asyncio.gather(world.run, return_exceptions=True)
