@@ -248,7 +248,7 @@ def _user_failed(turn: Turn, culprit: Culprit) -> None:
         return
     lines = culprit.process.last_lines[-LAST_LINES:]
     quoted = "".join(f"\n  | {line}" for line in lines)
-    message = f"{text}; its last lines:{quoted}" if lines else f"{text}; it printed nothing"
+    message = f"{text}\nits last lines:{quoted}" if lines else f"{text}; it printed nothing"
     hint = f"Read all of its output with: yarnam logs JOB --task {culprit.member.name}"
     finish(turn, VerdictKind.FAILED, ExitCode.USER_FAILED, message, hint)
 

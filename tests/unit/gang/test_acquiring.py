@@ -1,0 +1,290 @@
+"""Asking, holding, verifying, replacing: until the whole gang stands, or not."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.gang.play import T0, Play, job, of, only, timer_s
+from yarnam.errors import ExitCode
+from yarnam.gang import MemberState
+from yarnam.model.actions import (
+    AskContainer,
+    CancelTimer,
+    DrawJitter,
+    Finish,
+    LaunchGang,
+    ReleaseContainer,
+    RequestPlan,
+)
+from yarnam.model.events import PlanReady, TimerFired, TimerId, TimerKind
+from yarnam.model.ids import AskId
+from yarnam.model.job import GangSpec
+from yarnam.model.outcomes import ContainerEnd
+from yarnam.model.placement import LocalityLevel, PlacementPlan
+from yarnam.model.status import Phase
+
+
+def test_a_started_job_asks_the_planner_and_limits_its_whole_wait() -> None:
+    play = Play(job(exclude=("n9",)))
+    actions = play.start()
+    assert only(actions, RequestPlan) == RequestPlan(attempt=1, first_rung=0, excluded=("n9",))
+    assert timer_s(actions, TimerKind.WAIT) == 7 * 86400
+    assert play.gang.phase is Phase.PENDING
+    assert play.start() == ()
+
+
+def test_every_task_is_asked_for_at_once_and_nothing_is_held_yet() -> None:
+    play = Play(job(workers=3, ps=1))
+    play.start()
+    actions = play.plan()
+    asks = of(actions, AskContainer)
+    assert [str(ask.ask) for ask in asks] == [
+        "a1.ps.0",
+        "a1.worker.1",
+        "a1.worker.2",
+        "a1.worker.3",
+    ]
+    assert timer_s(actions, TimerKind.ASK) == 300
+    assert play.gang.timer(TimerKind.HOLD) is None
+
+
+def test_the_hold_counts_from_the_first_grant() -> None:
+    play = Play(job(workers=3)).to_acquiring()
+    first, second, _ = play.asks()
+    play.after(100)
+    actions = play.grant(first)
+    assert CancelTimer(TimerId(TimerKind.ASK, 1)) in actions
+    assert timer_s(actions, TimerKind.HOLD) == 120
+    assert play.after(50).grant(second, "n2") == ()
+    assert play.gang.deadline_s(TimerKind.HOLD) == T0 + 220
+
+
+def test_nothing_is_launched_before_the_last_member_is_ready() -> None:
+    play = Play(job(workers=3)).to_acquiring()
+    play.grant_all()
+    one, two, three = play.asks()
+    assert of(play.register(one, "n1"), LaunchGang) == []
+    assert of(play.register(two, "n2"), LaunchGang) == []
+    assert play.gang.phase is Phase.ACQUIRING
+    launch = only(play.register(three, "n3"), LaunchGang)
+    assert [m.ask for m in launch.members] == [one, two, three]
+    assert play.gang.phase is Phase.LAUNCHING
+    assert play.gang.timer(TimerKind.HOLD) is None
+    assert play.gang.timer(TimerKind.LAUNCH) is not None
+
+
+def test_an_agent_may_be_quicker_than_the_report_of_its_grant() -> None:
+    play = Play(job(workers=1)).to_acquiring()
+    (ask,) = play.asks()
+    assert play.register(ask, "n1") == ()
+    assert play.gang.members[0].state is MemberState.ASKED
+    only(play.grant(ask, "n1"), LaunchGang)
+
+
+@pytest.mark.parametrize(
+    ("level", "flags", "grants"),
+    [
+        (LocalityLevel.NODE, {}, [("n3", "/r1")]),
+        (LocalityLevel.RACK, {}, [("n3", "/r2")]),
+        (LocalityLevel.ANY, {"node_limit": 1}, [("n1", "/r1"), ("n2", "/r1")]),
+        (LocalityLevel.ANY, {"one_task_per_node": True}, [("n1", "/r1"), ("n1", "/r1")]),
+        (LocalityLevel.ANY, {"same_rack": True}, [("n1", "/r1"), ("n3", "/r2")]),
+        (LocalityLevel.ANY, {}, [("bad", "/r1")]),
+    ],
+    ids=["node", "rack", "node-limit", "one-per-node", "same-rack", "excluded"],
+)
+def test_a_misfit_is_given_back_and_asked_for_again(
+    level: LocalityLevel, flags: dict[str, object], grants: list[tuple[str, str]]
+) -> None:
+    play = Play(job(workers=2, exclude=("bad",))).to_acquiring(level, **flags)
+    asks = play.asks()
+    for ask, (node, rack) in zip(asks, grants, strict=False):
+        actions = play.grant(ask, node, rack)
+    misfit = asks[len(grants) - 1]
+    assert only(actions, ReleaseContainer).ask == misfit
+    again = only(actions, AskContainer)
+    assert again.ask == AskId(1, "worker", 2)
+    assert play.gang.misfits == 1
+    assert play.gang.find(misfit) is None
+    assert again.ask in play.waiting()
+
+
+def test_a_misfit_alone_starts_no_hold() -> None:
+    play = Play(job(workers=1)).to_acquiring(LocalityLevel.RACK)
+    play.grant(play.asks()[0], "n3", "/r2")
+    assert play.gang.timer(TimerKind.HOLD) is None
+    assert play.gang.timer(TimerKind.ASK) is not None
+
+
+@pytest.mark.parametrize("agent", [{"node": "n2"}, {"node": "n1", "container": "c-other"}])
+def test_an_agent_that_is_not_where_the_grant_was_is_a_misfit(agent: dict[str, str]) -> None:
+    play = Play(job(workers=1)).to_acquiring()
+    (ask,) = play.asks()
+    play.grant(ask, "n1")
+    actions = play.register(ask, **agent)  # type: ignore[arg-type]
+    assert only(actions, ReleaseContainer).ask == ask
+    assert play.gang.misfits == 1
+    assert of(actions, LaunchGang) == []
+
+
+def test_the_hold_timeout_releases_granted_and_outstanding_alike() -> None:
+    play = Play(job(workers=3)).to_acquiring()
+    one, two, three = play.asks()
+    play.grant(one)
+    play.grant(two, "n2")
+    play.register(one, "n1")
+    actions = play.fire(TimerKind.HOLD)
+    assert {a.ask for a in of(actions, ReleaseContainer)} == {one, two, three}
+    assert only(actions, DrawJitter).attempt == 1
+    assert play.gang.phase is Phase.BACKING_OFF
+    assert play.gang.members == ()
+    (record,) = play.gang.history
+    assert (record.asked, record.granted) == (3, 2)
+    assert record.outcome == "the hold of 120 s ended with 2 of 3 granted, 1 ready"
+
+
+def test_a_late_grant_is_given_back_every_time_and_never_counted() -> None:
+    play = Play(job(workers=2)).to_acquiring()
+    one, two = play.asks()
+    play.grant(one)
+    play.fire(TimerKind.HOLD)
+    for _ in range(2):
+        before = play.gang
+        assert only(play.grant(two, "n2"), ReleaseContainer).ask == two
+        assert play.gang == before
+    assert only(play.register(one), ReleaseContainer).ask == one
+    play.to_next_attempt()
+    assert only(play.grant(two, "n2"), ReleaseContainer).ask == two
+    assert all(m.state is MemberState.ASKED for m in play.gang.members)
+
+
+def test_doubled_events_change_nothing() -> None:
+    play = Play(job(workers=2)).to_acquiring()
+    one, two = play.asks()
+    for word in (
+        lambda: play.plan(),
+        lambda: play.grant(one),
+        lambda: play.register(one),
+        lambda: play.grant(two, "n2"),
+        lambda: play.register(two, "n2"),
+        lambda: play.started(one),
+        lambda: play.started(two),
+        lambda: play.ok(one),
+    ):
+        word()
+        before = play.gang
+        assert word() == ()
+        assert play.gang == before
+
+
+@pytest.mark.parametrize("state", ["asked", "granted", "ready"])
+def test_a_container_lost_while_acquiring_is_replaced(state: str) -> None:
+    play = Play(job(workers=2)).to_acquiring()
+    one, two = play.asks()
+    if state != "asked":
+        play.grant(one)
+    if state == "ready":
+        play.register(one)
+    actions = play.end(one, ContainerEnd.LOST, "node lost")
+    assert of(actions, ReleaseContainer) == []
+    assert only(actions, AskContainer).ask == AskId(1, "worker", 2)
+    assert play.asks() == [AskId(1, "worker", 2), two]
+
+
+def test_a_silent_or_unable_agent_is_released_and_replaced() -> None:
+    play = Play(job(workers=2)).to_acquiring()
+    play.grant_all()
+    one, two = play.asks()
+    assert only(play.silent(one), ReleaseContainer).ask == one
+    actions = play.unable(two, "no lease")
+    assert only(actions, ReleaseContainer).ask == two
+    assert only(actions, AskContainer).ask == AskId(1, "worker", 3)
+
+
+def test_one_agent_that_blames_the_user_may_be_a_sick_node_two_are_not() -> None:
+    play = Play(job(workers=2)).to_acquiring()
+    play.grant_all()
+    one, two = play.asks()
+    assert of(play.unable(one, "no such file: train.py", is_user=True), Finish) == []
+    verdict = only(play.unable(two, "no such file: train.py", is_user=True), Finish).verdict
+    assert verdict.exit_code == ExitCode.USER_FAILED
+    assert verdict.message == "a1.worker.1 on n2 cannot be made ready: no such file: train.py"
+
+
+def test_replacing_is_bounded() -> None:
+    play = Play(job(workers=1)).to_acquiring()
+    for _ in range(8):
+        (ask,) = play.asks()
+        play.grant(ask)
+        play.end(ask, ContainerEnd.FAILED, "exit 127")
+    assert play.gang.phase is Phase.ACQUIRING
+    (ask,) = play.asks()
+    play.grant(ask)
+    play.end(ask, ContainerEnd.FAILED, "exit 127")
+    assert play.gang.phase is Phase.BACKING_OFF
+    assert "gave up after 8 replaced containers" in play.gang.history[0].outcome
+    assert "exit 127" in play.gang.history[0].outcome
+
+
+def test_no_grant_at_all_ends_the_attempt_too() -> None:
+    play = Play(job(workers=2)).to_acquiring()
+    actions = play.fire(TimerKind.ASK)
+    assert len(of(actions, ReleaseContainer)) == 2
+    assert play.gang.history[0].outcome == "no container was granted within 300 s"
+
+
+def test_the_ladder_is_left_rung_by_rung() -> None:
+    spec = job(gang=GangSpec(attempts=9, relax_after_attempts=2))
+    play = Play(spec).to_acquiring()
+    rungs = []
+    for _ in range(6):
+        play.fire(TimerKind.ASK)
+        play.jitter(0.5)
+        rungs.append(only(play.fire(TimerKind.BACKOFF), RequestPlan).first_rung)
+        play.plan()
+    assert rungs == [0, 1, 1, 2, 2, 3]
+
+
+def test_the_last_attempt_ends_the_job_with_its_history() -> None:
+    play = Play(job(workers=2, gang=GangSpec(attempts=2))).to_acquiring()
+    play.grant(play.asks()[0])
+    play.fire(TimerKind.HOLD)
+    play.to_next_attempt()
+    verdict = only(play.fire(TimerKind.ASK), Finish).verdict
+    assert verdict.exit_code == ExitCode.GANG_TIMEOUT
+    assert verdict.message.splitlines() == [
+        "the gang could not be started in 2 attempts:",
+        "  attempt 1 at ANY: 1 of 2 granted, 1 missing: the hold of 120 s ended with 1 of 2 "
+        "granted, 0 ready",
+        "  attempt 2 at ANY: 0 of 2 granted, 2 missing: no container was granted within 300 s",
+    ]
+    assert play.gang.timers == ()
+
+
+def test_a_plan_for_less_than_the_gang_is_never_asked_for() -> None:
+    play = Play(job(workers=3))
+    play.start()
+    short = Play(job(workers=2)).to_acquiring().gang.rung
+    assert short is not None
+    actions = play.send(PlanReady(0, 1, PlacementPlan((short,))))
+    assert of(actions, AskContainer) == []
+    assert only(actions, Finish).verdict.exit_code == ExitCode.INTERNAL
+
+
+def test_stale_timers_change_nothing_and_early_ones_are_started_again() -> None:
+    play = Play(job(workers=2)).to_acquiring()
+    before = play.gang
+    assert play.send(TimerFired(0, TimerId(TimerKind.ASK, 7))) == ()
+    assert play.send(TimerFired(0, TimerId(TimerKind.HOLD, 1))) == ()
+    early = play.after(100).send(TimerFired(0, TimerId(TimerKind.ASK, 1)))
+    assert timer_s(early, TimerKind.ASK) == 200
+    assert play.gang == before
+
+
+def test_never_fits_ends_the_job_with_the_planners_reason() -> None:
+    play = Play()
+    play.start()
+    verdict = only(play.refuse("needs 9 GPUs", is_never=True), Finish).verdict
+    assert verdict.exit_code == ExitCode.NEVER_FITS
+    assert verdict.message == "needs 9 GPUs [fragmented]"
+    assert verdict.hint == "needs 1 more node"
