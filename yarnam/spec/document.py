@@ -122,7 +122,8 @@ Variable = Annotated[
 
 
 class Environment(Section):
-    """The Python that runs the job on the nodes."""
+    """The Python that runs the job on the nodes: what `python` and `python3` mean in commands,
+    and its directory is on their PATH."""
 
     later_keys = {
         "docker": "container images",

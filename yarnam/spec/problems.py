@@ -51,6 +51,10 @@ _OTHER_NAMES = {
 """What other launchers call the same thing."""
 
 
+MAX_GUESSES = 200
+"""Each costs a quarter of a millisecond; a file with more wrong keys is not a spec at all."""
+
+
 def report(tree: Tree, errors: Iterable[ErrorDetails], *, is_first: bool) -> list[Path]:
     """Add a problem for each error; returns the paths to mend before another look. Later looks
     say nothing about what the mending itself put in."""
@@ -58,7 +62,8 @@ def report(tree: Tree, errors: Iterable[ErrorDetails], *, is_first: bool) -> lis
     mended = () if is_first else tuple(tree.broken)
     found = [(_path(tree, error), error) for error in errors]
     unknown = [path for path, error in found if error["type"] == "extra_forbidden"]
-    renamed = {path for path in _intended_keys(unknown) if path not in tree.places}
+    intended = _intended_keys(unknown[:MAX_GUESSES])
+    renamed = {path for path in intended if path not in tree.places}
     tree.broken |= renamed
     for path, error in found:
         paths.append(path)
@@ -69,7 +74,10 @@ def report(tree: Tree, errors: Iterable[ErrorDetails], *, is_first: bool) -> lis
             if path not in tree.broken:
                 tree.add(path, _missing_message(path))
         elif path not in tree.broken:
-            tree.add(path, _message(path, error), at_value=error["type"] != "extra_forbidden")
+            if error["type"] == "extra_forbidden":
+                tree.add(path, _unknown_message(path, guess=len(tree.problems) < MAX_GUESSES))
+            else:
+                tree.add(path, _message(path, error), at_value=True)
     return paths
 
 
@@ -166,12 +174,14 @@ def _missing_message(path: Path) -> str:
     return f"missing; write for example {key}: {examples[0]}" if examples else "missing"
 
 
-def _unknown_message(path: Path) -> str:
+def _unknown_message(path: Path, *, guess: bool) -> str:
     section, key = section_at(path[:-1]), str(path[-1])
     if section is None:
         return "unknown key"
     if key in section.later_keys:
         return f"not supported yet: {section.later_keys[key]}"
+    if not guess:
+        return "unknown key"
     near = _intended(key, section)
     if near:
         return f"unknown key; did you mean {near}?"
@@ -197,8 +207,6 @@ def _message(path: Path, error: ErrorDetails) -> str:
     kind, value, context = error["type"], error["input"], error.get("ctx", {})
     if kind == "spec":
         return str(context["message"])
-    if kind == "extra_forbidden":
-        return _unknown_message(path)
     if isinstance(value, Ambiguous) and kind == "int_type":
         return f"`{value}` is {value.why}; write a plain decimal number"
     if isinstance(value, Ambiguous) and kind != "literal_error":
