@@ -100,8 +100,9 @@ def translate(error: BaseException, operation: str, path: str, where: str) -> Hd
         message = f"{where} did not do it: {message}; is HDFS up and reachable from here?"
     elif kind is errors.SafeMode:
         message = f"{message}; it leaves safe mode by itself once its blocks are reported"
-    elif kind in (errors.NotFound, errors.AlreadyExists) and message == path:
-        message = "not found" if kind is errors.NotFound else "already exists"
+    elif message in ("", path):
+        # The client said which path and nothing else; the class says what.
+        message = (kind.__doc__ or kind.__name__).partition(".")[0].lower()
     unknown = issubclass(kind, _UNKNOWN_OUTCOME) and not issubclass(kind, errors.SafeMode)
     return kind(message, path=path, operation=operation, outcome_unknown=unknown)
 
