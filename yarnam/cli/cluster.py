@@ -108,7 +108,11 @@ def _summary(target: EmbeddedCluster) -> str:
     gpus = sum(node.gpus for node in nodes)
     kind = "simulated GPUs" if any(node.simulated for node in nodes) else "GPUs"
     racks = len({node.rack for node in nodes})
-    return f"{len(nodes)} nodes on {racks} racks, {gpus} {kind}"
+    return f"{_count(len(nodes), 'node')} on {_count(racks, 'rack')}, {gpus} {kind}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 @contextlib.contextmanager

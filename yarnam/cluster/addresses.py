@@ -89,6 +89,10 @@ def claim_slot(
             if error.errno == errno.EADDRINUSE:
                 continue
             raise
+        # Looked at again: whoever held the claim a moment ago may be listening by now.
+        if slot in listening_slots(read_tables()):
+            claim.close()
+            continue
         try:
             yield slot
         finally:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 from yarnam.cluster import probes
 from yarnam.cluster.commands import daemon_command, kind
 from yarnam.cluster.plan import ClusterPlan
-from yarnam.cluster.processes import ProcessId, identify, start, tail
+from yarnam.cluster.processes import start, tail
 from yarnam.cluster.progress import Reporter
 from yarnam.errors import Unavailable
 
@@ -19,6 +19,7 @@ from yarnam.errors import Unavailable
 READY_LIMIT_S = 120.0
 LOG_LINES = 15
 _POLL_S = 0.15
+_IDLE_TALK = re.compile(r"\s+(at |\.\.\. \d+ more)|SHUTDOWN_MSG|/?\*{20,}/?")
 _TAKEN = ("Address already in use", "BindException", "Problem binding to")
 
 _NAMES = {
@@ -46,9 +47,10 @@ def full_name(daemon: str) -> str:
 
 @dataclass(slots=True)
 class _Starting:
-    process: subprocess.Popen[bytes] | None
-    identity: ProcessId | None
+    process: subprocess.Popen[bytes]
     since: float
+    # By the wall clock, which is the one daemons write into their reports.
+    born: float
     missing: str = "no answer yet"
 
 
@@ -59,23 +61,21 @@ class Boot:
         self,
         plan: ClusterPlan,
         reporter: Reporter,
-        archive: Path | None,
         check: Callable[[], None] = lambda: None,
     ) -> None:
         """``check`` is called at every look and may raise to give up."""
         self._check = check
         self._plan = plan
         self._reporter = reporter
-        self._archive = archive
         self._starting: dict[str, _Starting] = {}
 
     def start(self, daemon: str) -> None:
         places = self._plan.places
         # The report of a failure must not quote an earlier life's last words.
         places.log(daemon).unlink(missing_ok=True)
-        command = daemon_command(self._plan, daemon, self._archive)
-        process = start(command, places.out(daemon), places.process_record(daemon), places.data)
-        self._starting[daemon] = _Starting(process, identify(process.pid), time.monotonic())
+        command = daemon_command(self._plan, daemon)
+        process = start(command, places.out(daemon), places.process_record(daemon))
+        self._starting[daemon] = _Starting(process, time.monotonic(), time.time())
         self._reporter.waiting(daemon, "starting")
 
     def wait(self, daemons: Iterable[str]) -> None:
@@ -93,7 +93,7 @@ class Boot:
         for daemon, starting in list(self._starting.items()):
             self._check_alive(daemon, starting)
             try:
-                _probe(self._plan, daemon, nodes)
+                _probe(self._plan, daemon, nodes, starting.born)
             except probes.NotReady as missing:
                 self._not_yet(daemon, starting, str(missing))
             else:
@@ -126,9 +126,8 @@ class Boot:
             return missing
 
     def _check_alive(self, daemon: str, starting: _Starting) -> None:
-        process = starting.process
-        if process is not None and process.poll() is not None:
-            code = process.returncode
+        code = starting.process.poll()
+        if code is not None:
             how = f"was killed by signal {-code}" if code < 0 else f"exited with code {code}"
             raise self._failure(daemon, how)
 
@@ -147,7 +146,7 @@ class Boot:
 def daemon_failure(plan: ClusterPlan, daemon: str, how: str) -> DaemonFailed:
     """What went wrong, with the last lines of the daemon's log and output."""
     log, out = plan.places.log(daemon), plan.places.out(daemon)
-    words = [*tail(log, LOG_LINES), *tail(out, LOG_LINES)]
+    words = [*_telling(tail(log, 4 * LOG_LINES)), *_telling(tail(out, 4 * LOG_LINES))]
     quoted = "\n".join(f"    {line[:400]}" for line in words) or "    (it said nothing)"
     return DaemonFailed(
         f"{full_name(daemon)} ({daemon}) {how}; its last words:\n{quoted}",
@@ -156,19 +155,30 @@ def daemon_failure(plan: ClusterPlan, daemon: str, how: str) -> DaemonFailed:
     )
 
 
-def _probe(plan: ClusterPlan, daemon: str, nodes: list[probes.NodeState] | probes.NotReady) -> None:
+def _telling(lines: list[str]) -> list[str]:
+    """The last lines that tell something: no stack frames, no farewell banner."""
+    kept = [line for line in lines if line.strip() and not _IDLE_TALK.match(line)]
+    return kept[-LOG_LINES:]
+
+
+def _probe(
+    plan: ClusterPlan,
+    daemon: str,
+    nodes: list[probes.NodeState] | probes.NotReady,
+    born: float,
+) -> None:
     match kind(daemon):
+        case "relay":
+            probes.relay_listens(plan)
+        case "zk":
+            probes.zookeeper_answers(plan)
         case "nn":
             probes.namenode_answers(plan)
         case "dn":
             probes.datanode_is_live(plan, daemon)
         case "rm":
             probes.rm_answers(plan)
-        case "relay":
-            probes.relay_listens(plan)
-        case "zk":
-            probes.zookeeper_answers(plan)
         case "nm":
             if isinstance(nodes, probes.NotReady):
                 raise nodes
-            probes.node_is_running(plan, daemon, nodes)
+            probes.node_is_running(plan, daemon, nodes, born)

@@ -51,10 +51,10 @@ def kind(daemon: str) -> str:
 
 
 def class_path(plan: ClusterPlan, daemon: str) -> str:
-    """Jars first: a class archive is valid only while the class path begins with its own jars."""
+    """The daemon's own configuration hides the client's file of the same name."""
     places = plan.places
     folders = [places.daemon_conf(daemon), places.conf, places.web_base]
-    return ":".join([*(str(jar) for jar in jar_files(plan)), *(str(each) for each in folders)])
+    return ":".join([*(str(each) for each in folders), *(str(jar) for jar in jar_files(plan))])
 
 
 def jar_files(plan: ClusterPlan) -> list[Path]:
@@ -71,7 +71,6 @@ def relay_command(plan: ClusterPlan, environ: Mapping[str, str]) -> Command:
 def daemon_command(
     plan: ClusterPlan,
     daemon: str,
-    archive: Path | None,
     environ: Mapping[str, str] = os.environ,
 ) -> Command:
     places = plan.places
@@ -79,7 +78,6 @@ def daemon_command(
     if what == "relay":
         return relay_command(plan, environ)
     conf = places.daemon_conf(daemon)
-    sharing = (f"-XX:SharedArchiveFile={archive}", "-Xshare:auto") if archive else ()
     argv = (
         str(plan.java_home / "bin" / "java"),
         f"-Dyarnam.daemon={plan.name}/{daemon}",
@@ -87,7 +85,6 @@ def daemon_command(
         f"-Xmx{_HEAP_MB[what]}m",
         *LEAN,
         *OPENS,
-        *sharing,
         f"-Djdk.net.hosts.file={conf / 'hosts'}",
         f"-Dlog4j.configuration=file:{conf / 'daemon-log4j.properties'}",
         f"-Dyarnam.log={places.log(daemon)}",
@@ -100,9 +97,9 @@ def daemon_command(
     return Command(argv, daemon_environment(plan, daemon, environ))
 
 
-def format_command(plan: ClusterPlan, archive: Path | None) -> Command:
+def format_command(plan: ClusterPlan) -> Command:
     """Make an empty HDFS; refuses where there is one already."""
-    command = daemon_command(plan, "nn", archive)
+    command = daemon_command(plan, "nn")
     return Command((*command.argv, "-format", "-nonInteractive"), command.environment)
 
 

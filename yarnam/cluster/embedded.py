@@ -10,8 +10,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from yarnam.cluster import lifecycle, record, shims
-from yarnam.cluster.boot import Boot
-from yarnam.cluster.locks import exclusive
 from yarnam.cluster.places import DEFAULT_NAME, ClusterPlaces, cache_dir, check_name, clusters_dir
 from yarnam.cluster.plan import ClusterPlan
 from yarnam.cluster.processes import ProcessId, end, read_record
@@ -157,15 +155,11 @@ class EmbeddedCluster:
 
     def processes(self) -> list[ProcessId]:
         """Every living process that belongs to it: daemons, containers and what they started."""
-        return lifecycle.living_processes(self.record().plan)
+        return lifecycle.living_processes(self.places)
 
     def start_daemons(self, names: list[str]) -> None:
-        found = self.record()
-        boot = Boot(found.plan, self._reporter, found.archive)
-        with exclusive(self.places.lock, lifecycle.COMMAND_LOCK_LIMIT_S, f"cluster '{self.name}'"):
-            for name in names:
-                boot.start(name)
-            boot.wait(names)
+        """Start daemons that are dead; return when they, and who depends on them, work again."""
+        lifecycle.start_again(self.record().plan, names, self._reporter)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,6 @@ _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 class Java:
     home: Path
     major: int
-    # What java itself says, all of it: a class archive fits only the build that wrote it.
-    build: str
 
     @property
     def executable(self) -> Path:
@@ -66,7 +64,7 @@ def probe(home: Path) -> Java | None:
         return None
     build = answer.stderr + answer.stdout
     major = parse_major(build)
-    return None if major is None else Java(home, major, build)
+    return None if major is None else Java(home, major)
 
 
 def candidates(environ: Mapping[str, str]) -> list[tuple[str, Path]]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -13,14 +13,16 @@ from yarnam.cluster import prepare, probes, record
 from yarnam.cluster.addresses import claim_slot
 from yarnam.cluster.boot import Boot, DaemonFailed, daemon_failure
 from yarnam.cluster.commands import format_command
+from yarnam.cluster.jars import JarCache
+from yarnam.cluster.java import Java
 from yarnam.cluster.locks import exclusive, holder
 from yarnam.cluster.places import ClusterPlaces
 from yarnam.cluster.plan import ClusterPlan
-from yarnam.cluster.processes import ProcessId, end, processes_of, read_record
+from yarnam.cluster.processes import PROC, ProcessId, end, processes_of, read_record, start
 from yarnam.cluster.progress import Reporter
 from yarnam.cluster.record import ClusterRecord
 from yarnam.cluster.shape import ClusterShape
-from yarnam.errors import BadConfig, Cancelled, InternalError, Unavailable
+from yarnam.errors import BadConfig, Cancelled, Unavailable
 
 UpResult = Literal["started", "already up", "repaired"]
 
@@ -28,8 +30,10 @@ UpResult = Literal["started", "already up", "repaired"]
 COMMAND_LOCK_LIMIT_S = 2.0
 # `down` asks a running `up` to stop, which then ends its own daemons first.
 CANCEL_LIMIT_S = 60.0
-FORMAT_LIMIT_S = 120
+FORMAT_LIMIT_S = 120.0
 HDFS_LIMIT_S = 90.0
+# NodeManagers ask for a lost ResourceManager every half second.
+REJOIN_LIMIT_S = 60.0
 KILL_LIMIT_S = 15.0
 # A DataNode that is to be used again gets the time to close its files.
 KEEP_GRACE_S = 5.0
@@ -39,32 +43,41 @@ START_TRIES = 3
 
 def up(shape: ClusterShape, places: ClusterPlaces, cache: Path, reporter: Reporter) -> UpResult:
     """Return when the cluster can take a job; on any failure nothing is left running."""
+    if not PROC.is_dir():
+        raise BadConfig("the embedded cluster needs Linux (127.0.0.0/8 and /proc)")
     java, jars = prepare.software(cache, reporter)
     with exclusive(places.lock, COMMAND_LOCK_LIMIT_S, f"cluster '{places.name}'"):
+        places.cancel.unlink(missing_ok=True)
         found = record.read(places)
         if found is not None and found.phase == "ready":
             result = _reuse(found, shape, reporter)
             if result is not None:
                 return result
-        _clear(found, places, reporter)
-        cancel = places.cancel
-        cancel.unlink(missing_ok=True)
-        for attempt in range(1, START_TRIES + 1):
-            with claim_slot(record.recorded_slots(places.base) - _own_slot(found)) as slot:
-                plan = prepare.make_plan(shape, places, slot, java, jars)
-                try:
-                    _start_all(plan, reporter)
-                except DaemonFailed as error:
-                    if not error.port_taken or attempt == START_TRIES:
-                        raise
-                    reporter.say("a port was taken meanwhile; starting anew on others")
-                else:
-                    return "started"
-    raise InternalError("the last try to start the cluster neither failed nor succeeded")
+        _check_kept(shape, places)
+        others = record.recorded_slots(places.base) - ({found.plan.slot} if found else set())
+        for _ in range(START_TRIES - 1):
+            try:
+                _start_anew(shape, places, (java, jars), others, reporter)
+            except DaemonFailed as error:
+                if not error.port_taken:
+                    raise
+                reporter.say("a port was taken meanwhile; starting anew on others")
+            else:
+                return "started"
+        _start_anew(shape, places, (java, jars), others, reporter)
+    return "started"
 
 
-def _own_slot(found: ClusterRecord | None) -> set[int]:
-    return {found.plan.slot} if found else set()
+def _start_anew(
+    shape: ClusterShape,
+    places: ClusterPlaces,
+    software: tuple[Java, JarCache],
+    others: set[int],
+    reporter: Reporter,
+) -> None:
+    _clear(places, reporter)
+    with claim_slot(others) as slot:
+        _start_all(prepare.make_plan(shape, places, slot, *software), reporter)
 
 
 def _reuse(found: ClusterRecord, shape: ClusterShape, reporter: Reporter) -> UpResult | None:
@@ -83,11 +96,38 @@ def _reuse(found: ClusterRecord, shape: ClusterShape, reporter: Reporter) -> UpR
     if not dead:
         return "already up"
     reporter.say(f"starting what is dead: {', '.join(dead)}")
-    boot = Boot(found.plan, reporter, found.archive)
-    for daemon in dead:
-        boot.start(daemon)
-    boot.wait(dead)
+    _start_some(found.plan, dead, reporter)
     return "repaired"
+
+
+def start_again(plan: ClusterPlan, daemons: list[str], reporter: Reporter) -> None:
+    with exclusive(plan.places.lock, COMMAND_LOCK_LIMIT_S, f"cluster '{plan.name}'"):
+        _start_some(plan, daemons, reporter)
+
+
+def _start_some(plan: ClusterPlan, daemons: list[str], reporter: Reporter) -> None:
+    boot = Boot(plan, reporter)
+    began = time.time()
+    for daemon in daemons:
+        boot.start(daemon)
+    boot.wait(daemons)
+    # Whoever lives has to find the new NameNode or ResourceManager; whoever is dead may be so on
+    # purpose.
+    living = [daemon for daemon in plan.daemons if is_alive(plan, daemon)]
+    if "nn" in daemons and set(plan.datanodes) <= set(living):
+        boot.wait_for("HDFS", partial(probes.hdfs_is_writable, plan), "nn", HDFS_LIMIT_S)
+    if "rm" in daemons:
+        nodes = [node.name for node in plan.nodes if node.name in living]
+        boot.wait_for(
+            "the return of the nodes", partial(_are_back, plan, nodes), "rm", REJOIN_LIMIT_S
+        )
+    reporter.say(f"{', '.join(daemons)} up again after {time.time() - began:.1f} s")
+
+
+def _are_back(plan: ClusterPlan, nodes: list[str]) -> None:
+    states = probes.node_states(plan)
+    for name in nodes:
+        probes.node_is_running(plan, name, states)
 
 
 def differences(old: ClusterShape, new: ClusterShape) -> str:
@@ -104,22 +144,28 @@ def is_alive(plan: ClusterPlan, daemon: str) -> bool:
     return identity is not None and identity.is_alive()
 
 
-def _clear(found: ClusterRecord | None, places: ClusterPlaces, reporter: Reporter) -> None:
-    """End and remove what an earlier life left, but for HDFS data that was meant to stay."""
-    if found is None:
+def _clear(places: ClusterPlaces, reporter: Reporter) -> None:
+    """End and remove what an earlier life left, but for HDFS data that was once whole."""
+    end_all(places, grace_s=0)
+    if not places.hdfs_is_whole.exists():
         prepare.remove_tree(places.root)
         return
-    end_all(found.plan, grace_s=0)
-    keep_hdfs = found.phase in ("ready", "kept")
-    for child in places.root.iterdir():
-        if child == places.data and keep_hdfs:
-            for each in child.iterdir():
-                if each != places.hdfs:
-                    prepare.remove_tree(each)
-        elif child.is_dir():
+    for child in (*places.root.iterdir(), *places.data.iterdir()):
+        if child not in (places.data, places.hdfs, places.record):
             prepare.remove_tree(child)
-    if keep_hdfs:
-        reporter.say("HDFS keeps the data it had")
+    reporter.say("HDFS keeps the data it had")
+
+
+def _check_kept(shape: ClusterShape, places: ClusterPlaces) -> None:
+    """Fewer DataNodes than the kept data is on would leave HDFS in safe mode for ever."""
+    kept = len(list(places.hdfs.glob("dn*")))
+    if places.hdfs_is_whole.exists() and kept > shape.datanodes:
+        raise BadConfig(
+            f"the HDFS data that '{places.name}' has kept is on {kept} DataNodes,"
+            f" the new shape has {shape.datanodes}",
+            hint=f"Ask for --datanodes {kept}, or delete the data:"
+            f" yarnam cluster down --name {places.name}",
+        )
 
 
 def _start_all(plan: ClusterPlan, reporter: Reporter) -> None:
@@ -130,41 +176,46 @@ def _start_all(plan: ClusterPlan, reporter: Reporter) -> None:
         _boot(plan, reporter)
     except BaseException:
         # Ctrl-C included. The logs stay: the message names them.
-        end_all(plan, grace_s=0)
+        end_all(plan.places, grace_s=0)
         record.write(replace(current, phase="failed"))
         raise
     record.write(replace(current, phase="ready"))
 
 
 def _boot(plan: ClusterPlan, reporter: Reporter) -> None:
-    boot = Boot(plan, reporter, None, _cancelled(plan))
-    fresh = not (plan.places.hdfs / "nn" / "current" / "VERSION").exists()
+    boot = Boot(plan, reporter, _cancelled(plan))
     for daemon in plan.daemons:
-        if daemon == "nn" and fresh:
-            _format(plan)
+        if daemon == "nn" and not plan.places.hdfs_is_whole.exists():
+            _format(plan, boot)
         boot.start(daemon)
     boot.wait(daemon for daemon in plan.daemons if daemon in ("nn", *plan.datanodes))
-    boot.wait_for("HDFS", lambda: probes.hdfs_is_writable(plan), "nn", HDFS_LIMIT_S)
-    for path, mode, owner in hdfs_folders(plan.user):
+    boot.wait_for("HDFS", partial(probes.hdfs_is_writable, plan), "nn", HDFS_LIMIT_S)
+    for folder in hdfs_folders(plan.user):
         boot.wait_for(
-            f"making {path} on HDFS",
-            lambda path=path, mode=mode, owner=owner: probes.make_directory(  # type: ignore[misc]
-                plan, path, mode, owner
-            ),
+            f"making {folder.path} on HDFS",
+            partial(probes.make_directory, plan, folder.path, folder.mode, folder.owner),
             "nn",
             HDFS_LIMIT_S,
         )
+    plan.places.hdfs_is_whole.touch()
     boot.wait(plan.daemons)
 
 
-def hdfs_folders(user: str) -> list[tuple[str, str, str | None]]:
-    """What every site's HDFS has: path, mode, owner."""
-    return [
-        ("/tmp", "1777", None),  # noqa: S108 - a folder of HDFS
-        ("/app-logs", "1777", None),
-        ("/user", "755", None),
-        (f"/user/{user}", "755", user),
-    ]
+@dataclass(frozen=True, slots=True)
+class HdfsFolder:
+    path: str
+    mode: str
+    owner: str | None = None
+
+
+def hdfs_folders(user: str) -> tuple[HdfsFolder, ...]:
+    """What every site's HDFS has."""
+    return (
+        HdfsFolder("/tmp", "1777"),  # noqa: S108 - a folder of HDFS
+        HdfsFolder("/app-logs", "1777"),
+        HdfsFolder("/user", "755"),
+        HdfsFolder(f"/user/{user}", "755", user),
+    )
 
 
 def _cancelled(plan: ClusterPlan) -> Callable[[], None]:
@@ -175,25 +226,19 @@ def _cancelled(plan: ClusterPlan) -> Callable[[], None]:
     return check
 
 
-def _format(plan: ClusterPlan) -> None:
-    command = format_command(plan, None)
-    with plan.places.out("nn").open("wb") as out:
-        try:
-            code = subprocess.run(
-                command.argv,
-                env=dict(command.environment),
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                timeout=FORMAT_LIMIT_S,
-                check=False,
-            ).returncode
-        except subprocess.TimeoutExpired as error:
-            raise daemon_failure(
-                plan, "nn", f"was not formatted within {FORMAT_LIMIT_S} s"
-            ) from error
-    if code:
-        raise daemon_failure(plan, "nn", f"could not be formatted (exit code {code})")
+def _format(plan: ClusterPlan, boot: Boot) -> None:
+    """Make the empty HDFS, while the daemons that do not need it go on starting."""
+    places = plan.places
+    process = start(format_command(plan), places.out("nn"), places.process_record("format"))
+
+    def has_ended() -> None:
+        if process.poll() is None:
+            raise probes.NotReady("it is still being formatted")
+
+    boot.wait_for("formatting HDFS", has_ended, "nn", FORMAT_LIMIT_S)
+    places.process_record("format").unlink(missing_ok=True)
+    if process.returncode:
+        raise daemon_failure(plan, "nn", f"was not formatted (exit code {process.returncode})")
 
 
 def down(places: ClusterPlaces, reporter: Reporter, *, keep_data: bool = False) -> bool:
@@ -205,32 +250,30 @@ def down(places: ClusterPlaces, reporter: Reporter, *, keep_data: bool = False) 
         places.cancel.touch()
     with exclusive(places.lock, CANCEL_LIMIT_S, f"cluster '{places.name}'"):
         places.cancel.unlink(missing_ok=True)
-        found = _read_for_down(places)
-        if found is not None:
-            gone = end_all(found.plan, grace_s=KEEP_GRACE_S if keep_data else 0)
-            reporter.say(f"ended {gone} processes")
-        if keep_data and found is not None and found.phase in ("ready", "kept"):
-            _clear(replace(found, phase="kept"), places, reporter)
-            record.write(replace(found, phase="kept"))
+        ended = end_all(places, grace_s=KEEP_GRACE_S if keep_data else 0)
+        reporter.say(f"ended {ended} processes")
+        if keep_data and places.hdfs_is_whole.exists():
+            # A record that cannot be read is an error here, before anything is deleted.
+            found = record.read(places)
+            _clear(places, reporter)
+            if found is not None:
+                record.write(replace(found, phase="kept"))
         else:
             prepare.remove_tree(places.root)
     return True
 
 
-def _read_for_down(places: ClusterPlaces) -> ClusterRecord | None:
-    return record.read(places)
+def living_processes(places: ClusterPlaces) -> list[ProcessId]:
+    """Every living process of the cluster, found even where its record is damaged."""
+    roots = [read_record(path) for path in places.processes.glob("*.json")]
+    return processes_of(
+        record.read_cluster_id(places),
+        [root for root in roots if root is not None],
+        [path / "local" for path in places.data.glob("nm*")],
+    )
 
 
-def recorded_processes(plan: ClusterPlan) -> list[ProcessId]:
-    found = (read_record(path) for path in plan.places.processes.glob("*.json"))
-    return [identity for identity in found if identity is not None]
-
-
-def living_processes(plan: ClusterPlan) -> list[ProcessId]:
-    return processes_of(plan.cluster_id, recorded_processes(plan), plan.places.root)
-
-
-def end_all(plan: ClusterPlan, *, grace_s: float) -> int:
+def end_all(places: ClusterPlaces, *, grace_s: float) -> int:
     """End daemons and containers; returns how many processes that were.
 
     Looked for again after each round: a NodeManager may have started a container, and a container
@@ -238,18 +281,15 @@ def end_all(plan: ClusterPlan, *, grace_s: float) -> int:
     """
     deadline = time.monotonic() + KILL_LIMIT_S + grace_s
     ended = 0
-    while True:
-        living = living_processes(plan)
-        if not living:
-            break
+    while living := living_processes(places):
         left = end(living, grace_s, KILL_LIMIT_S)
         ended += len(living) - len(left)
         if time.monotonic() > deadline:
             pids = ", ".join(str(process.pid) for process in left or living)
             raise Unavailable(
-                f"processes of cluster '{plan.name}' do not end: {pids}",
+                f"processes of cluster '{places.name}' do not end: {pids}",
                 hint="A process in the middle of a disk access ends later; try again.",
             )
-    for path in plan.places.processes.glob("*.json"):
+    for path in places.processes.glob("*.json"):
         path.unlink()
     return ended

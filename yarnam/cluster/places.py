@@ -57,12 +57,12 @@ class ClusterPlaces:
     @property
     def lock(self) -> Path:
         # Beside the folder, not in it: `down` deletes the folder while it holds the lock.
-        return self.base / f"{self.name}.lock"
+        return self.base / ".locks" / f"{self.name}.lock"
 
     @property
     def cancel(self) -> Path:
         """While this file exists, an `up` at work gives up."""
-        return self.base / f"{self.name}.cancel"
+        return self.base / ".locks" / f"{self.name}.cancel"
 
     @property
     def record(self) -> Path:
@@ -96,6 +96,11 @@ class ClusterPlaces:
     @property
     def hdfs(self) -> Path:
         return self.data / "hdfs"
+
+    @property
+    def hdfs_is_whole(self) -> Path:
+        """This file stands where HDFS has been up once: its data is worth keeping."""
+        return self.hdfs / "whole"
 
     @property
     def container_home(self) -> Path:

@@ -66,7 +66,8 @@ class ClusterPlan:
     def daemons(self) -> tuple[str, ...]:
         """Names of all daemons, in the order in which they are started."""
         zookeeper = ("zk",) if self.shape.zookeeper else ()
-        masters = ("relay", "nn", *zookeeper, "rm")
+        # The ResourceManager takes longest. It starts while HDFS is being formatted.
+        masters = ("relay", *zookeeper, "rm", "nn")
         return (*masters, *self.datanodes, *(node.name for node in self.nodes))
 
     def to_json(self) -> dict[str, Any]:

@@ -57,14 +57,22 @@ def write_cluster(plan: ClusterPlan, queues: str) -> None:
     """Lay down configuration, commands and empty folders."""
     places = plan.places
     write_files(places.conf, client_files(plan, queues))
+    machine, hosts = os.uname().nodename, _system_hosts()
     for daemon in plan.daemons:
-        write_files(places.daemon_conf(daemon), daemon_files(plan, daemon, os.uname().nodename))
+        write_files(places.daemon_conf(daemon), daemon_files(plan, daemon, machine, hosts))
     write_shims(plan)
     folders = [places.logs, places.data / "tmp", places.container_home, places.hdfs]
     # The jars lack these two folders; without them NameNode and DataNode refuse to start.
     folders += [places.web_base / "webapps" / each for each in ("hdfs", "datanode")]
     for folder in folders:
         folder.mkdir(parents=True, exist_ok=True)
+
+
+def _system_hosts() -> str:
+    try:
+        return Path("/etc/hosts").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def remove_tree(path: Path) -> None:

@@ -42,12 +42,18 @@ def _call(url: str, method: str) -> Any:
         raise NotReady(f"{url}: {getattr(error, 'reason', None) or error}") from error
 
 
-def _bean(plan: ClusterPlan, name: str) -> dict[str, Any]:
-    query = urllib.parse.quote(f"Hadoop:service=NameNode,name={name}")
-    beans = get_json(f"{plan.namenode_web}/jmx?qry={query}").get("beans") or []
-    if not beans:
-        raise NotReady("the NameNode has no figures yet")
+def _bean(base: str, service: str, name: str) -> dict[str, Any]:
+    query = urllib.parse.quote(f"Hadoop:service={service},name={name}")
+    beans = get_json(f"{base}/jmx?qry={query}").get("beans") or [{}]
     return dict(beans[0])
+
+
+def _namenode(plan: ClusterPlan, bean: str, *names: str) -> list[Any]:
+    """Attributes of the NameNode; a daemon that is still starting leaves some out."""
+    found = _bean(plan.namenode_web, "NameNode", bean)
+    if missing := [name for name in names if name not in found]:
+        raise NotReady(f"the NameNode does not tell {', '.join(missing)} yet")
+    return [found[name] for name in names]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,23 +65,27 @@ class HdfsState:
 
 
 def hdfs_state(plan: ClusterPlan) -> HdfsState:
-    state = _bean(plan, "FSNamesystemState")
-    return HdfsState(
-        live_datanodes=int(state["NumLiveDataNodes"]),
-        safe_mode=str(_bean(plan, "NameNodeInfo")["Safemode"]),
-        capacity=int(state["CapacityTotal"]),
-        used=int(state["CapacityUsed"]),
+    live, capacity, used = _namenode(
+        plan, "FSNamesystemState", "NumLiveDataNodes", "CapacityTotal", "CapacityUsed"
     )
+    (safe_mode,) = _namenode(plan, "NameNodeInfo", "Safemode")
+    return HdfsState(int(live), str(safe_mode), int(capacity), int(used))
 
 
 def namenode_answers(plan: ClusterPlan) -> None:
-    _bean(plan, "NameNodeInfo")
+    _namenode(plan, "NameNodeInfo", "Safemode")
 
 
 def datanode_is_live(plan: ClusterPlan, name: str) -> None:
-    live = json.loads(_bean(plan, "NameNodeInfo")["LiveNodes"])
-    address = f"{plan.datanodes[name].address}:{plan.ports['datanode']}"
-    mine = [each for each in live.values() if each.get("xferaddr") == address]
+    # The NameNode believes in a killed DataNode for a while; the new one knows about itself.
+    node = plan.datanodes[name]
+    base = f"http://{node.address}:{plan.ports['datanode_web']}"
+    actors = json.loads(_bean(base, "DataNode", "DataNodeInfo").get("BPServiceActorInfo", "[]"))
+    if not actors or any(actor.get("ActorState") != "RUNNING" for actor in actors):
+        raise NotReady(f"{name} is not connected to the NameNode")
+    (live,) = _namenode(plan, "NameNodeInfo", "LiveNodes")
+    address = f"{node.address}:{plan.ports['datanode']}"
+    mine = [each for each in json.loads(live).values() if each.get("xferaddr") == address]
     if not mine or mine[0].get("adminState") != "In Service":
         raise NotReady(f"{name} has not registered with the NameNode")
 
@@ -120,12 +130,15 @@ class NodeState:
     memory_mib: int
     vcores: int
     containers: int
+    health: str
+    health_at: float
 
 
 def rm_answers(plan: ClusterPlan) -> None:
     info = get_json(f"{plan.rm_url}/ws/v1/cluster/info")["clusterInfo"]
-    if info.get("state") != "STARTED":
-        raise NotReady(f"the ResourceManager is {info.get('state')}")
+    # The pages are there before the applications of a former life have been recovered.
+    if info.get("haState") != "ACTIVE":
+        raise NotReady(f"the ResourceManager is {info.get('haState')}")
 
 
 def node_states(plan: ClusterPlan) -> list[NodeState]:
@@ -145,6 +158,8 @@ def parse_nodes(answer: dict[str, Any]) -> list[NodeState]:
             memory_mib=int((row.get("totalResource") or {}).get("memory", 0)),
             vcores=int((row.get("totalResource") or {}).get("vCores", 0)),
             containers=int(row.get("numContainers", 0)),
+            health=row.get("healthReport") or "",
+            health_at=int(row.get("lastHealthUpdate", 0)) / 1000,
         )
         for row in rows
     ]
@@ -155,13 +170,22 @@ def _gpus(resource: dict[str, Any] | None) -> int:
     return next((int(each["value"]) for each in details if each["name"] == GPU), 0)
 
 
-def node_is_running(plan: ClusterPlan, name: str, states: list[NodeState]) -> None:
+def node_is_running(plan: ClusterPlan, name: str, states: list[NodeState], born: float) -> None:
+    """The node is registered as planned, and it is the life that began at ``born``.
+
+    The RM believes in a killed node until it expires, and a former life may stand beside the new
+    one in its list.
+    """
     node = plan.node(name)
-    # A restarted node's former life may stand beside it in the list.
     mine = [state for state in states if state.address == node.address]
+    mine = [state for state in mine if state.health_at >= born]
     running = [state for state in mine if state.state == "RUNNING"]
     if not running:
-        raise NotReady(f"{name} is {mine[-1].state if mine else 'not registered'}")
+        raise NotReady(
+            f"{name} is {mine[-1].state} {mine[-1].health}".rstrip()
+            if mine
+            else f"{name} is not registered"
+        )
     if running[0].gpus != node.gpus:
         raise NotReady(f"{name} registered {running[0].gpus} GPUs instead of {node.gpus}")
     if running[0].rack != node.rack:

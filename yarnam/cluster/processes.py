@@ -53,7 +53,7 @@ class ProcessId:
 class _Stat:
     state: str
     parent: int
-    session: int
+    terminal: int
     start_ticks: int
 
 
@@ -68,7 +68,7 @@ def _stat(pid: int) -> _Stat | None:
         return None
     # The command's name may itself hold blanks and brackets: what counts follows the last one.
     fields = text.rpartition(")")[2].split()
-    return _Stat(fields[0], int(fields[1]), int(fields[3]), int(fields[19]))
+    return _Stat(fields[0], int(fields[1]), int(fields[4]), int(fields[19]))
 
 
 def identify(pid: int) -> ProcessId | None:
@@ -76,7 +76,7 @@ def identify(pid: int) -> ProcessId | None:
     return None if found is None else ProcessId(pid, found.start_ticks, boot_id())
 
 
-def start(command: Command, out: Path, record: Path, cwd: Path) -> subprocess.Popen[bytes]:
+def start(command: Command, out: Path, record: Path) -> subprocess.Popen[bytes]:
     """Start a daemon in a session of its own and write down who it is before anything else.
 
     The session keeps a terminal's Ctrl-C away from it: ending daemons is the launcher's work.
@@ -89,7 +89,8 @@ def start(command: Command, out: Path, record: Path, cwd: Path) -> subprocess.Po
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=subprocess.STDOUT,
-            cwd=cwd,
+            # No daemon stands in a folder that somebody may want to unmount or delete.
+            cwd="/",
             start_new_session=True,
         )
     identity = identify(process.pid)
@@ -118,39 +119,45 @@ def _pids() -> Iterator[int]:
             yield int(entry.name)
 
 
-def processes_of(cluster_id: str, roots: Iterable[ProcessId], folder: Path) -> list[ProcessId]:
+def processes_of(
+    cluster_id: str | None, roots: Iterable[ProcessId], work: Iterable[Path]
+) -> list[ProcessId]:
     """Every living process of a cluster: daemons, containers, and what containers started.
 
     Three signs, since each can be missing: the marker in the environment (a process may clear
-    it), descent from a recorded daemon (lost when a parent dies), and a working directory inside
-    the cluster's folder (every container starts in one). Only processes of this user count.
+    it), descent from a recorded daemon (lost when a parent dies), and a working directory below
+    ``work``, where every container starts. Only processes of this user count, and with the last
+    sign only those without a terminal: a person may have gone there to look around.
     """
     found: dict[int, _Stat] = {}
     for pid in _pids():
         stat = _stat(pid)
         if stat is not None and stat.state not in "ZX":
             found[pid] = stat
+    marker = f"{MARKER}={cluster_id}".encode() if cluster_id else None
+    folders = tuple(work)
     ours = {root.pid for root in roots if root.is_alive()}
-    marker = f"{MARKER}={cluster_id}".encode()
-    ours |= {pid for pid in found if _is_marked(pid, marker, folder)}
+    ours |= {pid for pid, stat in found.items() if _is_ours(pid, stat, marker, folders)}
     ours |= _descendants(ours, found)
-    # Whoever asks may itself run inside the cluster's environment.
+    # Whoever asks may itself run inside the cluster.
     ours -= _ancestry(os.getpid(), found)
     boot = boot_id()
     return [ProcessId(pid, found[pid].start_ticks, boot) for pid in sorted(ours) if pid in found]
 
 
-def _is_marked(pid: int, marker: bytes, folder: Path) -> bool:
+def _is_ours(pid: int, stat: _Stat, marker: bytes | None, folders: tuple[Path, ...]) -> bool:
     here = PROC / str(pid)
     try:
         if here.stat().st_uid != os.getuid():
             return False
-        if marker in (here / "environ").read_bytes().split(b"\0"):
+        if marker is not None and marker in (here / "environ").read_bytes().split(b"\0"):
             return True
+        if stat.terminal:
+            return False
         cwd = (here / "cwd").readlink()
     except OSError:
         return False
-    return cwd.is_relative_to(folder)
+    return any(cwd.is_relative_to(folder) for folder in folders)
 
 
 def _descendants(ours: set[int], found: dict[int, _Stat]) -> set[int]:

@@ -22,7 +22,6 @@ FORMAT = 1
 class ClusterRecord:
     plan: ClusterPlan
     phase: Phase
-    archive: Path | None = None
 
 
 def write(record: ClusterRecord) -> None:
@@ -31,7 +30,6 @@ def write(record: ClusterRecord) -> None:
     document = {
         "format": FORMAT,
         "phase": record.phase,
-        "archive": str(record.archive) if record.archive else None,
         **record.plan.to_json(),
     }
     scratch = path.with_suffix(".part")
@@ -77,8 +75,15 @@ def _record(document: dict[str, Any], places: ClusterPlaces) -> ClusterRecord:
         jar_folder=Path(document["jar_folder"]),
         hadoop_version=str(document["hadoop_version"]),
     )
-    archive = document.get("archive")
-    return ClusterRecord(plan, document["phase"], Path(archive) if archive else None)
+    return ClusterRecord(plan, document["phase"])
+
+
+def read_cluster_id(places: ClusterPlaces) -> str | None:
+    """The mark of the cluster's processes, also from a record that is otherwise unreadable."""
+    try:
+        return str(json.loads(places.record.read_text(encoding="utf-8"))["cluster_id"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def recorded_slots(base: Path) -> set[int]:

@@ -15,7 +15,11 @@ import contextlib
 import signal
 import sys
 
+HOLD_LIMIT_S = 30.0
+_RETRY_S = 0.1
 _BLOCK = 1 << 16
+
+_Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -30,12 +34,26 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         writer.close()
 
 
+async def _connect(target: tuple[str, int], source: str) -> _Streams | None:
+    """Reach the NameNode, waiting a while for it.
+
+    A DataNode whose connection is closed sleeps for five seconds before it asks again; one that is
+    kept waiting goes on as soon as the NameNode is there.
+    """
+    deadline = asyncio.get_running_loop().time() + HOLD_LIMIT_S
+    while True:
+        try:
+            return await asyncio.open_connection(*target, local_addr=(source, 0))
+        except OSError:
+            if asyncio.get_running_loop().time() > deadline:
+                return None
+            await asyncio.sleep(_RETRY_S)
+
+
 async def _serve(listen: str, port: int, target: tuple[str, int]) -> asyncio.Server:
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            onward = await asyncio.open_connection(*target, local_addr=(listen, 0))
-        except OSError:
-            # The NameNode is not there (yet): the DataNode sees a closed connection and asks again.
+        onward = await _connect(target, listen)
+        if onward is None:
             writer.close()
             return
         with contextlib.suppress(asyncio.CancelledError):

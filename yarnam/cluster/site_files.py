@@ -229,11 +229,15 @@ def topology_table(plan: ClusterPlan) -> str:
     return "\n".join(rows) + "\n"
 
 
-def hosts_file(plan: ClusterPlan, own_name: str) -> str:
-    """All names the daemons ever look up, so that no look-up waits for a name server."""
-    rows = ["127.0.0.1 localhost", f"{plan.master} {own_name}"]
-    rows += [f"{address} {address}" for address in (plan.master, *(n.address for n in plan.nodes))]
-    return "\n".join(rows) + "\n"
+def hosts_file(plan: ClusterPlan, own_address: str, machine: str, system_hosts: str) -> str:
+    """All names a daemon ever looks up, so that no look-up waits for a name server.
+
+    The machine's own name stands for the daemon's own address: Hadoop puts it into URLs where an
+    address is loopback. Java takes the first match, so each address comes first under itself.
+    """
+    rows = [f"{address} {address}" for address in (plan.master, *(n.address for n in plan.nodes))]
+    rows += [f"{own_address} {machine}", "127.0.0.1 localhost"]
+    return "\n".join(rows) + "\n" + system_hosts
 
 
 def zookeeper_conf(plan: ClusterPlan) -> str:
@@ -288,9 +292,16 @@ def client_files(plan: ClusterPlan, queues: str) -> dict[str, str]:
     }
 
 
-def daemon_files(plan: ClusterPlan, daemon: str, own_name: str) -> dict[str, str]:
+def own_address(plan: ClusterPlan, daemon: str) -> str:
+    if daemon in plan.datanodes:
+        return plan.datanodes[daemon].address
+    return plan.node(daemon).address if daemon.startswith("nm") else plan.master
+
+
+def daemon_files(plan: ClusterPlan, daemon: str, machine: str, system_hosts: str) -> dict[str, str]:
     """Files of one daemon's own configuration, which comes before the client's."""
-    files = {"daemon-log4j.properties": DAEMON_LOG4J, "hosts": hosts_file(plan, own_name)}
+    hosts = hosts_file(plan, own_address(plan, daemon), machine, system_hosts)
+    files = {"daemon-log4j.properties": DAEMON_LOG4J, "hosts": hosts}
     if daemon == "zk":
         files["zoo.cfg"] = zookeeper_conf(plan)
     elif daemon in plan.datanodes:
