@@ -1,0 +1,444 @@
+"""One contract for the agents' mailbox: the fake, and the real one over gRPC with TLS."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import grpc
+import pytest
+
+from tests.fakes.task_mailbox import FakeMailbox
+from yarnam.adapters.grpc_mailbox import GrpcMailbox
+from yarnam.model.actions import GangMember
+from yarnam.model.events import (
+    AgentRegistered,
+    AgentUnable,
+    Event,
+    TaskExited,
+    TaskStarted,
+)
+from yarnam.model.ids import AskId, NodeId, RackId, TaskId
+from yarnam.model.job import AmSpec, Framework, JobSpec, RoleSpec
+from yarnam.model.outcomes import ExitKind
+from yarnam.model.placement import Placed
+from yarnam.model.resources import Resources
+from yarnam.ports import TaskMailbox
+from yarnam.wire.credentials import new_credentials
+from yarnam.wire.pb import yarnam_pb2 as pb
+from yarnam.wire.pb import yarnam_pb2_grpc as pb_grpc
+from yarnam.wire.protocol import PROTOCOL
+from yarnam.wire.tls import CHANNEL_OPTIONS, channel_credentials
+
+JOB = JobSpec(
+    name="j",
+    queue="root.a",
+    user="u",
+    framework=Framework.COMMAND,
+    roles=(RoleSpec("worker", 2, Resources(512, 1, 2), ("train",), processes_per_task=2),),
+    am=AmSpec(agent_silence_s=1.0),
+)
+A, B, STRANGER = AskId(1, "worker", 0), AskId(1, "worker", 1), AskId(7, "worker", 9)
+CALL_S = 5.0
+
+
+class Agents(Protocol):
+    """The agents' side, as far as both mailboxes have one."""
+
+    mailbox: TaskMailbox
+
+    def register(self, ask: AskId) -> None: ...
+    def started(self, ask: AskId) -> None: ...
+    def exited(self, ask: AskId, code: int) -> None: ...
+    def unable(self, ask: AskId) -> None: ...
+    def order(self, ask: AskId) -> str: ...
+
+
+class FakeAgents:
+    def __init__(self, events: list[Event]) -> None:
+        self.mailbox = FakeMailbox()
+        self.mailbox.start(events.append)
+
+    def register(self, ask: AskId) -> None:
+        self.mailbox.register(ask, "n1")
+
+    def started(self, ask: AskId) -> None:
+        self.mailbox.started(ask, 1)
+
+    def exited(self, ask: AskId, code: int) -> None:
+        self.mailbox.exited(ask, 1, code)
+
+    def unable(self, ask: AskId) -> None:
+        self.mailbox.unable(ask, "no lease")
+
+    def order(self, ask: AskId) -> str:
+        return self.mailbox.orders.get(ask, "leave")
+
+    def close(self) -> None:
+        self.mailbox.close()
+
+
+class GrpcAgents:
+    """Real calls, as the agent makes them."""
+
+    def __init__(self, events: list[Event]) -> None:
+        pem = new_credentials()
+        self.pem = pem
+        self.mailbox = GrpcMailbox(JOB, pem, host="127.0.0.1", application="application_1_1")
+        self.address = self.mailbox.start(events.append)
+        self.channel = grpc.secure_channel(self.address, channel_credentials(pem), CHANNEL_OPTIONS)
+        self.stub = pb_grpc.TaskMailboxStub(self.channel)  # type: ignore[no-untyped-call]
+        self.seen: dict[AskId, int] = {}
+
+    def register(self, ask: AskId) -> None:
+        self.report(ask, pb.READY)
+
+    def started(self, ask: AskId) -> None:
+        self.report(ask, pb.STARTED, attempt=1)
+
+    def exited(self, ask: AskId, code: int) -> None:
+        kind = ExitKind.NON_ZERO if code else ExitKind.OK
+        process = pb.ProcessReport(local_rank=0, rank=0, ended=True, kind=kind.value, code=code)
+        self.report(ask, pb.EXITED, attempt=1, processes=[process])
+
+    def unable(self, ask: AskId) -> None:
+        self.report(ask, pb.UNABLE, message="no lease")
+
+    def report(self, ask: AskId, state: int, container: str = "", **fields: object) -> None:
+        ports = [pb.NamedPort(name="coordinator", port=4000 + ask.number)]
+        report = pb.AgentReport(
+            protocol=PROTOCOL, ask=str(ask), container=container or f"container_{ask}", node="n1",
+            address="addr", gpu_ids=["0", "1"], ports=ports, state=state, **fields,
+        )  # fmt: skip
+        self.stub.Report(report, timeout=CALL_S)
+
+    def directive(
+        self, ask: AskId, seen: int | None = None, hold_ms: int = 0, container: str = ""
+    ) -> pb.Directive:
+        request = pb.DirectiveRequest(
+            protocol=PROTOCOL,
+            ask=str(ask),
+            container=container or f"container_{ask}",
+            seen=self.seen.get(ask, 0) if seen is None else seen,
+            hold_ms=hold_ms,
+        )
+        answer = self.stub.AwaitDirective(request, timeout=CALL_S)
+        self.seen[ask] = answer.number
+        return answer
+
+    def order(self, ask: AskId) -> str:
+        return str(self.directive(ask).WhichOneof("order"))
+
+    def close(self) -> None:
+        self.channel.close()
+        self.mailbox.close()
+
+
+@pytest.fixture
+def events() -> list[Event]:
+    return []
+
+
+@pytest.fixture(params=["fake", pytest.param("grpc", marks=pytest.mark.grpc)])
+def agents(request: pytest.FixtureRequest, events: list[Event]) -> Iterator[Agents]:
+    made: FakeAgents | GrpcAgents
+    made = FakeAgents(events) if request.param == "fake" else GrpcAgents(events)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def real(events: list[Event]) -> Iterator[GrpcAgents]:
+    made = GrpcAgents(events)
+    yield made
+    made.close()
+
+
+def member(ask: AskId, gpu_ids: tuple[str, ...] = ("0", "1")) -> GangMember:
+    placed = Placed(
+        role="worker",
+        node=NodeId("n1"),
+        rack=RackId("/r1"),
+        gpu_ids=gpu_ids,
+        processes=2,
+        address="addr",
+        ports=(("coordinator", 4000 + ask.number),),
+    )
+    return GangMember(ask, TaskId("worker", ask.number), placed)
+
+
+def wait_for(condition: Callable[[], bool], limit_s: float = 5.0) -> None:
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline, "did not happen in time"
+        time.sleep(0.01)
+
+
+# ---- both -------------------------------------------------------------------------------------
+
+
+def test_an_expected_agent_registers_and_is_parked(agents: Agents, events: list[Event]) -> None:
+    agents.mailbox.expect([A])
+    agents.register(A)
+    (event,) = events
+    assert isinstance(event, AgentRegistered)
+    assert (event.ask, event.container, event.node) == (A, f"container_{A}", "n1")
+    assert dict(event.ports) == {"coordinator": 4000}
+    assert agents.order(A) == "park"
+
+
+def test_an_unexpected_agent_is_told_to_leave_and_not_reported(
+    agents: Agents, events: list[Event]
+) -> None:
+    agents.mailbox.expect([A])
+    agents.register(STRANGER)
+    assert agents.order(STRANGER) == "leave"
+    assert events == []
+
+
+def test_launch_reaches_every_member(agents: Agents, events: list[Event]) -> None:
+    agents.mailbox.expect([A, B])
+    agents.register(A)
+    agents.register(B)
+    agents.mailbox.launch(1, [member(A), member(B)])
+    agents.mailbox.launch(1, [member(A), member(B)])
+    assert (agents.order(A), agents.order(B)) == ("launch", "launch")
+    agents.started(A)
+    agents.exited(A, 3)
+    assert [type(event) for event in events[2:]] == [TaskStarted, TaskExited]
+    last = events[-1]
+    assert isinstance(last, TaskExited)
+    assert [(one.kind, one.code) for one in last.exits] == [(ExitKind.NON_ZERO, 3)]
+
+
+def test_stop_replaces_launch_and_leave_replaces_everything(agents: Agents) -> None:
+    agents.mailbox.expect([A])
+    agents.register(A)
+    agents.mailbox.launch(1, [member(A)])
+    agents.mailbox.stop(A, 1, 10.0, "a peer failed")
+    assert agents.order(A) == "stop"
+    agents.mailbox.dismiss([A])
+    agents.mailbox.dismiss([A])
+    assert agents.order(A) == "leave"
+    agents.mailbox.stop(A, 1, 10.0, "too late")
+    agents.mailbox.launch(2, [member(A)])
+    assert agents.order(A) == "leave"
+    assert agents.mailbox.drain(1.0) == 0
+
+
+def test_an_agent_that_cannot_says_so(agents: Agents, events: list[Event]) -> None:
+    agents.mailbox.expect([A])
+    agents.unable(A)
+    (event,) = events
+    assert isinstance(event, AgentUnable)
+    assert (event.ask, event.message, event.is_user_fault) == (A, "no lease", False)
+
+
+def test_dismissing_an_ask_that_was_never_expected_is_harmless(agents: Agents) -> None:
+    agents.mailbox.dismiss([STRANGER])
+    assert agents.order(STRANGER) == "leave"
+
+
+# ---- the real one -----------------------------------------------------------------------------
+
+
+@pytest.mark.grpc
+def test_a_repeated_report_is_one_event(real: GrpcAgents, events: list[Event]) -> None:
+    real.mailbox.expect([A])
+    for state in (pb.READY, pb.READY, pb.STARTED, pb.STARTED, pb.EXITED, pb.EXITED, pb.STARTED):
+        real.report(A, state, attempt=1)
+    kinds = [type(event) for event in events]
+    assert kinds == [AgentRegistered, TaskStarted, TaskExited]
+
+
+@pytest.mark.grpc
+def test_a_lost_ready_report_is_made_up_for(real: GrpcAgents, events: list[Event]) -> None:
+    real.mailbox.expect([A])
+    real.report(A, pb.EXITED, attempt=1)
+    assert [type(event) for event in events] == [AgentRegistered, TaskExited]
+
+
+@pytest.mark.grpc
+def test_ranks_devices_and_environment_follow_the_members_order(real: GrpcAgents) -> None:
+    real.mailbox.expect([A, B])
+    real.mailbox.launch(1, [member(B), member(A, ("5", "7", "6"))])
+    launch = real.directive(A).launch
+    assert [process.rank for process in launch.processes] == [2, 3]
+    assert [list(process.gpu_ids) for process in launch.processes] == [["5", "7"], ["6"]]
+    assert launch.processes[1].env["YARNAM_RANK"] == "3"
+    assert launch.processes[1].env["YARNAM_APPLICATION_ID"] == "application_1_1"
+    assert (launch.role, launch.index, launch.attempt) == ("worker", 0, 1)
+
+
+@pytest.mark.grpc
+def test_a_parked_agent_hears_of_the_launch_at_once(real: GrpcAgents) -> None:
+    real.mailbox.expect([A])
+    assert real.directive(A).HasField("park")
+    call = real.stub.AwaitDirective.future(
+        pb.DirectiveRequest(
+            protocol=PROTOCOL, ask=str(A), container=f"container_{A}", seen=1, hold_ms=5000
+        ),
+        timeout=10.0,
+    )
+    time.sleep(0.2)
+    assert not call.done()
+    began = time.monotonic()
+    real.mailbox.launch(1, [member(A)])
+    assert call.result().HasField("launch")
+    assert time.monotonic() - began < 1.0
+
+
+@pytest.mark.grpc
+def test_a_hold_ends_with_the_same_directive(real: GrpcAgents) -> None:
+    real.mailbox.expect([A])
+    number = real.directive(A).number
+    began = time.monotonic()
+    assert real.directive(A, hold_ms=300).number == number
+    assert time.monotonic() - began >= 0.25
+
+
+@pytest.mark.grpc
+def test_silence_is_noticed_once_and_only_of_agents_that_have_spoken(
+    real: GrpcAgents, events: list[Event]
+) -> None:
+    real.mailbox.expect([A, B])
+    real.register(A)
+    wait_for(lambda: len(events) == 2, 4.0)
+    time.sleep(0.7)
+    (_, silent) = events
+    assert type(silent).__name__ == "AgentSilent"
+    assert getattr(silent, "ask", None) == A
+    real.mailbox.dismiss([A])
+
+
+@pytest.mark.grpc
+def test_a_held_call_counts_as_heartbeat_only_when_it_comes_again(
+    real: GrpcAgents, events: list[Event]
+) -> None:
+    real.mailbox.expect([A])
+    real.register(A)
+    for _ in range(6):
+        real.directive(A, hold_ms=300)
+    assert [type(event).__name__ for event in events] == ["AgentRegistered"]
+
+
+@pytest.mark.grpc
+def test_another_container_for_the_same_ask_has_to_leave(
+    real: GrpcAgents, events: list[Event]
+) -> None:
+    real.mailbox.expect([A])
+    real.register(A)
+    assert real.directive(A, container="container_other").HasField("leave")
+    real.report(A, pb.READY, container="container_other")
+    assert len(events) == 1
+    assert real.directive(A, seen=0).HasField("park")
+
+
+@pytest.mark.grpc
+def test_an_agent_started_again_in_its_container_has_lost_its_processes(
+    real: GrpcAgents, events: list[Event]
+) -> None:
+    real.mailbox.expect([A])
+    real.register(A)
+    real.directive(A, seen=0)
+    real.mailbox.launch(1, [member(A)])
+    real.directive(A, seen=1)
+    real.directive(A, seen=2)
+    real.started(A)
+    real.directive(A, seen=0)
+    assert isinstance(events[-1], AgentUnable)
+    assert "started again" in events[-1].message
+
+
+@pytest.mark.grpc
+def test_a_lost_first_answer_is_no_restart(real: GrpcAgents, events: list[Event]) -> None:
+    real.mailbox.expect([A])
+    real.register(A)
+    assert real.directive(A, seen=0).number == 1
+    assert real.directive(A, seen=0).number == 1
+    assert len(events) == 1
+
+
+@pytest.mark.grpc
+def test_another_protocol_version_is_refused(real: GrpcAgents) -> None:
+    request = pb.DirectiveRequest(protocol=PROTOCOL + 1, ask=str(A), container="c")
+    with pytest.raises(grpc.RpcError) as caught:
+        real.stub.AwaitDirective(request, timeout=CALL_S)
+    assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+
+
+@pytest.mark.grpc
+def test_nonsense_for_an_ask_is_refused(real: GrpcAgents) -> None:
+    request = pb.DirectiveRequest(protocol=PROTOCOL, ask="nonsense", container="c")
+    with pytest.raises(grpc.RpcError) as caught:
+        real.stub.AwaitDirective(request, timeout=CALL_S)
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+@pytest.mark.grpc
+@pytest.mark.parametrize("who", ["nobody", "another job"])
+def test_callers_without_the_jobs_certificate_are_refused(real: GrpcAgents, who: str) -> None:
+    certificate = real.pem[: real.pem.index(b"-----BEGIN PRIVATE")]
+    if who == "nobody":
+        credentials = grpc.ssl_channel_credentials(certificate)
+    else:
+        other = new_credentials()
+        start = other.index(b"-----BEGIN PRIVATE")
+        credentials = grpc.ssl_channel_credentials(certificate, other[start:], other[:start])
+    with grpc.secure_channel(real.address, credentials, CHANNEL_OPTIONS) as channel:
+        stub = pb_grpc.TaskMailboxStub(channel)  # type: ignore[no-untyped-call]
+        request = pb.DirectiveRequest(protocol=PROTOCOL, ask=str(A), container="c")
+        with pytest.raises(grpc.RpcError) as caught:
+            stub.AwaitDirective(request, timeout=2.0)
+    assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+@pytest.mark.grpc
+def test_metrics_of_the_newest_attempt_by_rank(real: GrpcAgents) -> None:
+    later = AskId(2, "worker", 0)
+    real.mailbox.expect([A, later])
+    for ask, step in ((A, 10), (later, 5), (later, 6)):
+        process = pb.ProcessReport(
+            rank=0, metrics=pb.Metrics(at_s=1.0, step=step, values={"loss": 0.5})
+        )
+        real.report(ask, pb.STARTED, attempt=ask.attempt, processes=[process])
+    (metric,) = real.mailbox.metrics()
+    assert (metric.ask, metric.rank, metric.step, metric.total_steps) == (later, 0, 6, None)
+    assert dict(metric.values) == {"loss": 0.5}
+    real.mailbox.dismiss([A, later])
+    assert len(real.mailbox.metrics()) == 1
+
+
+@pytest.mark.grpc
+def test_drain_counts_agents_that_do_not_fetch_their_leave(real: GrpcAgents) -> None:
+    real.mailbox.expect([A, B])
+    real.register(A)
+    real.mailbox.dismiss([A, B])
+    assert real.mailbox.drain(0.1) == 1
+    assert real.order(A) == "leave"
+    assert real.mailbox.drain(1.0) == 0
+
+
+@pytest.mark.grpc
+def test_many_parked_agents_cost_no_threads(real: GrpcAgents) -> None:
+    import threading
+
+    before = threading.active_count()
+    asks = [AskId(1, "worker", number) for number in range(40)]
+    real.mailbox.expect(asks)
+    calls = [
+        real.stub.AwaitDirective.future(
+            pb.DirectiveRequest(
+                protocol=PROTOCOL, ask=str(ask), container="c", seen=1, hold_ms=3000
+            ),
+            timeout=10.0,
+        )
+        for ask in asks
+    ]
+    time.sleep(0.3)
+    assert not any(call.done() for call in calls)
+    # The client's own threads aside (one per channel), nothing has been added.
+    assert threading.active_count() - before <= 3
+    real.mailbox.dismiss(asks)
+    assert all(call.result().HasField("leave") for call in calls)
