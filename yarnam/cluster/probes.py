@@ -170,7 +170,9 @@ def _gpus(resource: dict[str, Any] | None) -> int:
     return next((int(each["value"]) for each in details if each["name"] == GPU), 0)
 
 
-def node_is_running(plan: ClusterPlan, name: str, states: list[NodeState], born: float) -> None:
+def node_is_running(
+    plan: ClusterPlan, name: str, states: list[NodeState], born: float = 0.0
+) -> None:
     """The node is registered as planned, and it is the life that began at ``born``.
 
     The RM believes in a killed node until it expires, and a former life may stand beside the new
