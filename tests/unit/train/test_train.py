@@ -1,0 +1,170 @@
+"""The training SDK: neutral outside a job, light, and never in the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from yarnam import train
+from yarnam.train import _stop
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(autouse=True)
+def outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith("YARNAM_"):
+            monkeypatch.delenv(name)
+
+
+def run_python(code: str, python: str = sys.executable, **env: str) -> str:
+    process = subprocess.run(
+        [python, "-c", code],
+        env={"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"], **env},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert process.returncode == 0, process.stderr
+    return process.stdout
+
+
+def test_outside_a_job_everything_is_neutral() -> None:
+    assert not train.is_in_job()
+    assert (train.rank(), train.world_size(), train.local_rank(), train.attempt()) == (0, 1, 0, 1)
+    assert train.is_chief()
+    assert train.checkpoint_directory() is None
+    assert train.checkpoint_directory("/tmp/ckpt") == "/tmp/ckpt"
+    assert train.input("digits", "/data") == "/data"
+    assert train.initialize_jax() is False
+    train.report(step=1, loss=0.5)
+
+
+def test_inside_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    env = {
+        "YARNAM_RANK": "3",
+        "YARNAM_WORLD_SIZE": "8",
+        "YARNAM_LOCAL_RANK": "1",
+        "YARNAM_ATTEMPT": "2",
+        "YARNAM_CHECKPOINT_DIR": "hdfs://nn/c",
+        "YARNAM_OUTPUT": "hdfs://nn/o",
+        "YARNAM_INPUT_TRAIN_SET": "hdfs://nn/d",
+    }
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    assert train.is_in_job()
+    assert (train.rank(), train.world_size(), train.local_rank(), train.attempt()) == (3, 8, 1, 2)
+    assert not train.is_chief()
+    assert train.checkpoint_directory("/tmp/c") == "hdfs://nn/c"
+    assert train.output_directory() == "hdfs://nn/o"
+    assert train.input("train-set") == "hdfs://nn/d"
+    with pytest.raises(KeyError, match="no data input 'trainset'; it has: train_set"):
+        train.input("trainset")
+
+
+def test_a_report_reaches_the_agents_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as agent:
+        agent.bind("\0yarnam-test-report")
+        monkeypatch.setenv("YARNAM_METRICS_SOCKET", "@yarnam-test-report")
+        monkeypatch.setenv("YARNAM_LOCAL_RANK", "2")
+        train.report(step=7, total_steps=10, loss=0.25, lr="1e-3", note=object(), acc=True)
+        said = json.loads(agent.recv(65536))
+    assert said["local_rank"] == 2
+    assert (said["step"], said["total_steps"]) == (7, 10)
+    assert said["values"] == {"loss": 0.25, "lr": 0.001, "acc": 1.0}
+    assert abs(said["at_s"] - time.time()) < 5
+
+
+def test_reports_never_block_or_raise() -> None:
+    code = (
+        "import os, socket, time\n"
+        "from yarnam import train\n"
+        "agent = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
+        "agent.bind('\\0yarnam-test-full')\n"
+        "os.environ['YARNAM_METRICS_SOCKET'] = '@yarnam-test-full'\n"
+        "start = time.monotonic()\n"
+        "for step in range(20000): train.report(step=step, loss=1.0)\n"
+        "each = (time.monotonic() - start) / 20000\n"
+        "agent.close()\n"
+        "train.report(step='no number')\n"
+        "train.report(loss=1.0)\n"
+        "print(each)\n"
+    )
+    each_s = float(run_python(code))
+    print(f"{each_s * 1e6:.0f} us per report")
+    assert each_s < 1e-3
+
+
+def test_stop_file_and_signal(tmp_path: Path) -> None:
+    code = (
+        "import os, signal, time\n"
+        "seen = []\n"
+        "signal.signal(signal.SIGTERM, lambda *_: seen.append('previous'))\n"
+        "from yarnam import train\n"
+        "assert not train.should_stop()\n"
+        "os.kill(os.getpid(), signal.SIGTERM)\n"
+        "assert train.should_stop() and seen == ['previous']\n"
+        "print('alive')\n"
+    )
+    assert run_python(code) == "alive\n"
+    code = (
+        "import pathlib, time\n"
+        "from yarnam import train\n"
+        "assert not train.should_stop()\n"
+        f"pathlib.Path({str(tmp_path / 'stop')!r}).touch()\n"
+        "time.sleep(0.25)\n"
+        "assert train.should_stop()\n"
+        "assert train.should_stop()\n"
+        "print('told')\n"
+    )
+    assert run_python(code, YARNAM_STOP_FILE=str(tmp_path / "stop")) == "told\n"
+
+
+def test_should_stop_off_the_main_thread_installs_nothing() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    watch = _stop._Watch()
+    answers: list[bool] = []
+    thread = threading.Thread(target=lambda: answers.append(watch.look()))
+    thread.start()
+    thread.join()
+    assert answers == [False]
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_it_loads_the_standard_library_only_and_nothing_else_of_yarnam() -> None:
+    code = (
+        "import sys; before = set(sys.modules)\n"
+        "import yarnam.train\n"
+        "new = {name.split('.')[0] for name in set(sys.modules) - before}\n"
+        "print(sorted(new - set(sys.stdlib_module_names) - {'yarnam'}),"
+        " sorted(n for n in sys.modules if n.startswith('yarnam.') and 'train' not in n))\n"
+    )
+    assert run_python(code, PYTHONNOUSERSITE="1").strip() == "[] ['yarnam._version']"
+
+
+OLDEST = shutil.which("python3.8")
+
+
+def test_it_is_written_in_the_oldest_python_it_promises() -> None:
+    """Where python3.8 is at hand it runs; everywhere its grammar is checked."""
+    import ast
+
+    for path in (ROOT / "yarnam" / "train").glob("*.py"):
+        ast.parse(path.read_text(), feature_version=(3, 8))
+    code = (
+        "from yarnam import train; train.report(step=1); print(train.rank(), train.should_stop())"
+    )
+    works = OLDEST and subprocess.run([OLDEST, "-c", ""], check=False).returncode == 0
+    assert run_python(code, OLDEST if works and OLDEST else sys.executable) == "0 False\n"

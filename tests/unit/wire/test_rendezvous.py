@@ -1,0 +1,234 @@
+"""Every environment contract, from one placement table.
+
+::
+
+    rank  role    index  local  node   rack    address     coordinator  task ports
+    0, 1  worker  0      0, 1   n1     /rack1  10.0.0.1    61000        61001, 61002
+    2, 3  worker  1      0, 1   n1     /rack1  10.0.0.1    61010        61011, 61012
+    4, 5  worker  2      0, 1   n2     /rack2  10.0.0.2    61020        61021, 61022
+    6     ps      0      0      n3     /rack2  10.0.0.3    61030        61031
+    7     evaluator 0    0      n3     /rack2  10.0.0.3    61040        61041
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from yarnam.errors import InternalError
+from yarnam.model.actions import GangMember
+from yarnam.model.ids import AskId, NodeId, RackId, TaskId
+from yarnam.model.job import CheckpointSpec, DataInput, Framework, JobSpec, RetrySpec, RoleSpec
+from yarnam.model.placement import Placed
+from yarnam.model.resources import Resources
+from yarnam.wire.port_names import port_names
+from yarnam.wire.rendezvous import environments, first_ranks
+
+SIZE = Resources(memory_mib=4096, vcores=8, gpus=2)
+ROLES = (
+    RoleSpec("worker", 3, SIZE, ("python", "train.py"), 2, ports=("metrics",)),
+    RoleSpec("ps", 1, Resources(2048, 2), ("python", "train.py")),
+    RoleSpec("evaluator", 1, Resources(2048, 2), ("python", "train.py")),
+)
+JOB = JobSpec(
+    name="digits",
+    queue="root.ml",
+    user="ann",
+    framework=Framework.COMMAND,
+    roles=ROLES,
+    inputs=(DataInput("train-set", "hdfs://nn/data/train"),),
+    output="hdfs://nn/out",
+    checkpoint=CheckpointSpec("hdfs://nn/ckpt", keep=5),
+    retry=RetrySpec(max_restarts=4),
+)
+
+
+def member(role: str, index: int, node: int, rack: int, port: int, processes: int) -> GangMember:
+    ports = [("coordinator", port)]
+    for local in range(processes):
+        ports += [(f"task.{local}", port + 1 + local), (f"metrics.{local}", port + 5 + local)]
+    placed = Placed(
+        role,
+        NodeId(f"n{node}"),
+        RackId(f"/rack{rack}"),
+        processes=processes,
+        address=f"10.0.0.{node}",
+        ports=tuple(ports),
+    )
+    return GangMember(AskId(1, role, index), TaskId(role, index), placed)
+
+
+TABLE = (
+    member("worker", 0, 1, 1, 61000, 2),
+    member("worker", 1, 1, 1, 61010, 2),
+    member("worker", 2, 2, 2, 61020, 2),
+    member("ps", 0, 3, 2, 61030, 1),
+    member("evaluator", 0, 3, 2, 61040, 1),
+)
+
+
+def by_rank(framework: Framework, attempt: int = 1, **changes: object) -> list[dict[str, str]]:
+    job = replace(JOB, framework=framework, **changes)
+    return [env for task in environments(job, TABLE, attempt, "application_7_1") for env in task]
+
+
+def column(envs: list[dict[str, str]], name: str) -> list[str]:
+    return [env[name] for env in envs]
+
+
+def test_generic_variables_of_every_rank() -> None:
+    envs = by_rank(Framework.COMMAND)
+    assert column(envs, "YARNAM_RANK") == list("01234567")
+    assert column(envs, "YARNAM_LOCAL_RANK") == list("01010100")
+    assert column(envs, "YARNAM_LOCAL_WORLD_SIZE") == list("22222211")
+    assert column(envs, "YARNAM_GROUP_RANK") == list("00112234")
+    assert column(envs, "YARNAM_NODE_RANK") == list("00001122")
+    assert column(envs, "YARNAM_TASK_INDEX") == list("00112200")
+    assert column(envs, "YARNAM_ROLE_RANK") == list("01234500")
+    assert column(envs, "YARNAM_ROLE_WORLD_SIZE") == list("66666611")
+    assert column(envs, "YARNAM_ROLE") == ["worker"] * 6 + ["ps", "evaluator"]
+    same = {
+        "YARNAM_WORLD_SIZE": "8",
+        "YARNAM_GROUP_WORLD_SIZE": "5",
+        "YARNAM_NUM_NODES": "3",
+        "YARNAM_ATTEMPT": "1",
+        "YARNAM_JOB_NAME": "digits",
+        "YARNAM_APPLICATION_ID": "application_7_1",
+        "YARNAM_COORDINATOR_ADDRESS": "10.0.0.1:61000",
+        "YARNAM_COORDINATOR_HOST": "10.0.0.1",
+        "YARNAM_COORDINATOR_PORT": "61000",
+        "YARNAM_HOSTS": "10.0.0.1,10.0.0.1,10.0.0.2,10.0.0.3,10.0.0.3",
+        "YARNAM_INPUT_TRAIN_SET": "hdfs://nn/data/train",
+        "YARNAM_OUTPUT": "hdfs://nn/out",
+        "YARNAM_CHECKPOINT_DIR": "hdfs://nn/ckpt",
+        "YARNAM_CHECKPOINT_KEEP": "5",
+    }
+    for name, value in same.items():
+        assert set(column(envs, name)) == {value}, name
+    workers = envs[:6]
+    ports = column(workers, "YARNAM_PORT_METRICS")
+    assert ports == ["61005", "61006", "61015", "61016", "61025", "61026"]
+    assert workers[3]["YARNAM_ADDRESSES_METRICS"].split(",")[2:5] == [
+        "10.0.0.1:61015",
+        "10.0.0.1:61016",
+        "10.0.0.2:61025",
+    ]
+    assert "YARNAM_PORT_METRICS" not in envs[6]
+    assert column(envs, "YARNAM_ADDRESS")[3:6] == ["10.0.0.1", "10.0.0.2", "10.0.0.2"]
+
+
+def test_a_plain_command_gets_no_frameworks_variables() -> None:
+    for env in by_rank(Framework.COMMAND):
+        assert all(name.startswith("YARNAM_") for name in env)
+
+
+def test_jax() -> None:
+    envs = by_rank(Framework.JAX)
+    assert set(column(envs, "JAX_COORDINATOR_ADDRESS")) == {"10.0.0.1:61000"}
+    assert envs[0]["JAX_COORDINATOR_BIND_ADDRESS"] == "10.0.0.1:61000"
+    assert not [env for env in envs[1:] if "JAX_COORDINATOR_BIND_ADDRESS" in env]
+    assert column(envs, "JAX_PROCESS_ID") == column(envs, "PROCESS_ID") == list("01234567")
+    assert set(column(envs, "JAX_NUM_PROCESSES")) == set(column(envs, "NUM_PROCESSES")) == {"8"}
+    # Kubeflow's JAXJob: host and port apart.
+    assert set(column(envs, "COORDINATOR_ADDRESS")) == {"10.0.0.1"}
+    assert set(column(envs, "COORDINATOR_PORT")) == {"61000"}
+    assert not {"RANK", "TF_CONFIG"} & envs[0].keys()
+
+
+def test_pytorch() -> None:
+    envs = by_rank(Framework.PYTORCH, attempt=3)
+    assert set(column(envs, "MASTER_ADDR")) == {"10.0.0.1"}
+    assert set(column(envs, "MASTER_PORT")) == {"61000"}
+    assert column(envs, "RANK") == list("01234567")
+    assert set(column(envs, "WORLD_SIZE")) == {"8"}
+    assert column(envs, "LOCAL_RANK") == list("01010100")
+    assert column(envs, "LOCAL_WORLD_SIZE") == list("22222211")
+    assert column(envs, "GROUP_RANK") == list("00112234")
+    assert set(column(envs, "GROUP_WORLD_SIZE")) == {"5"}
+    assert column(envs, "ROLE_RANK") == list("01234500")
+    assert column(envs, "ROLE_WORLD_SIZE") == list("66666611")
+    assert column(envs, "ROLE_NAME") == ["worker"] * 6 + ["ps", "evaluator"]
+    assert set(column(envs, "TORCHELASTIC_RESTART_COUNT")) == {"2"}
+    assert set(column(envs, "TORCHELASTIC_MAX_RESTARTS")) == {"4"}
+    assert set(column(envs, "TORCHELASTIC_RUN_ID")) == {"application_7_1"}
+    assert set(column(envs, "TORCHELASTIC_USE_AGENT_STORE")) == {"False"}
+    assert column(envs, "OMP_NUM_THREADS") == ["4"] * 6 + ["2", "2"]
+    assert set(column(envs, "TORCH_NCCL_ASYNC_ERROR_HANDLING")) == {"1"}
+
+
+def test_defaults_give_way_to_what_the_job_sets() -> None:
+    envs = by_rank(Framework.PYTORCH, env=(("OMP_NUM_THREADS", "7"),))
+    assert "OMP_NUM_THREADS" not in envs[0]
+    assert "TORCH_NCCL_ASYNC_ERROR_HANDLING" in envs[0]
+
+
+def test_tf_config() -> None:
+    configs = [json.loads(env["TF_CONFIG"]) for env in by_rank(Framework.TENSORFLOW)]
+    cluster = {
+        "worker": [
+            "10.0.0.1:61001",
+            "10.0.0.1:61002",
+            "10.0.0.1:61011",
+            "10.0.0.1:61012",
+            "10.0.0.2:61021",
+            "10.0.0.2:61022",
+        ],
+        "ps": ["10.0.0.3:61031"],
+    }
+    assert all(config["cluster"] == cluster for config in configs), "the evaluator is outside"
+    tasks = [(config["task"]["type"], config["task"]["index"]) for config in configs]
+    assert tasks == [
+        *(("worker", number) for number in range(6)),
+        ("ps", 0),
+        ("evaluator", 0),
+    ]
+
+
+def test_addresses_of_ipv6_are_bracketed() -> None:
+    first = replace(TABLE[0], placed=replace(TABLE[0].placed, address="fd00::1"))
+    job = replace(JOB, framework=Framework.JAX)
+    ((env, _),) = environments(job, (first,), 1)
+    assert env["JAX_COORDINATOR_ADDRESS"] == "[fd00::1]:61000"
+    assert env["COORDINATOR_ADDRESS"] == "fd00::1"
+
+
+def test_missing_port_is_a_fault_with_a_name() -> None:
+    bare = replace(TABLE[0], placed=replace(TABLE[0].placed, ports=()))
+    with pytest.raises(InternalError, match=r"worker-0 holds no port 'coordinator'"):
+        environments(JOB, (bare, *TABLE[1:]), 1)
+
+
+def test_no_members_no_environments() -> None:
+    assert environments(JOB, (), 1) == ()
+
+
+def test_names_of_held_ports() -> None:
+    assert port_names("jax", (), 4) == ("coordinator",)
+    assert port_names("tensorflow", ("web",), 2) == (
+        "coordinator",
+        "task.0",
+        "web.0",
+        "task.1",
+        "web.1",
+    )
+
+
+@given(st.lists(st.integers(1, 8), min_size=1, max_size=12))
+def test_ranks_are_contiguous_whatever_the_shape(processes: list[int]) -> None:
+    members = [
+        member("worker", index, index // 2, 1, 61000, count)
+        for index, count in enumerate(processes)
+    ]
+    ports = tuple((name, 1) for name in port_names("command", ("metrics",), max(processes)))
+    members = [replace(each, placed=replace(each.placed, ports=ports)) for each in members]
+    envs = environments(JOB, members, 1)
+    assert [len(task) for task in envs] == processes
+    ranks = [int(env["YARNAM_RANK"]) for task in envs for env in task]
+    assert ranks == list(range(sum(processes)))
+    assert [int(task[0]["YARNAM_RANK"]) for task in envs] == list(first_ranks(members))
+    for task in envs:
+        assert [env["YARNAM_LOCAL_RANK"] for env in task] == [str(n) for n in range(len(task))]
