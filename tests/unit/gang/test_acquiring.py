@@ -254,8 +254,10 @@ def test_the_last_attempt_ends_the_job_with_its_history() -> None:
     assert verdict.exit_code == ExitCode.GANG_TIMEOUT
     assert verdict.message.splitlines() == [
         "the gang could not be started in 2 attempts:",
-        "  attempt 1 at ANY: 1 of 2 granted, 1 missing: the hold of 120 s ended with 1 of 2 "
-        "granted, 0 ready",
+        (
+            "  attempt 1 at ANY: 1 of 2 granted, 1 missing: the hold of 120 s ended with 1 of 2 "
+            "granted, 0 ready"
+        ),
         "  attempt 2 at ANY: 0 of 2 granted, 2 missing: no container was granted within 300 s",
     ]
     assert play.gang.timers == ()

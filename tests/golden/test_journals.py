@@ -1,0 +1,41 @@
+"""The same events lead to the same actions, byte for byte, on every commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.golden.journals import FOLDER, journal, replay
+from tests.golden.stories import STORIES, Play
+
+NAMES = [story.__name__ for story in STORIES]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_replay_is_byte_for_byte(name: str) -> None:
+    stored = (FOLDER / f"{name}.jsonl").read_bytes()
+    assert replay(stored).splitlines() == stored.splitlines()
+
+
+@pytest.mark.parametrize("story", STORIES, ids=NAMES)
+def test_the_story_still_goes_like_this(story: Callable[[], Play]) -> None:
+    play = story()
+    stored = (FOLDER / f"{story.__name__}.jsonl").read_bytes()
+    assert journal(play.spec, play.events).splitlines() == stored.splitlines()
+
+
+def test_every_journal_has_its_story() -> None:
+    assert sorted(path.stem for path in FOLDER.iterdir()) == sorted(NAMES)
+
+
+def test_the_stories_end_as_they_should() -> None:
+    ends = {story.__name__: story().verdict.exit_code for story in STORIES}
+    assert ends == {
+        "happy_path": 0,
+        "hold_timeout_and_retry": 0,
+        "cancelled_while_running": 93,
+        "lost_node": 0,
+        "am_restart": 0,
+        "attempts_exhausted": 92,
+    }
