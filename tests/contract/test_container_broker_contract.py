@@ -1,0 +1,350 @@
+"""One contract for the way to YARN: the fake, and the real broker over Skein's books."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import pytest
+
+from tests.fakes.container_broker import FakeBroker
+from tests.fakes.skein_am import FakeSkeinAm, Refusal
+from yarnam.adapters import skein_broker
+from yarnam.adapters.skein_am import ContainerKey
+from yarnam.adapters.skein_broker import SkeinBroker
+from yarnam.errors import ExitCode, InternalError, Unavailable
+from yarnam.model.actions import AskContainer
+from yarnam.model.events import BrokerFailed, ContainerEnded, ContainerGranted, Event
+from yarnam.model.ids import AskId, NodeId, RackId
+from yarnam.model.outcomes import ContainerEnd, Verdict, VerdictKind
+from yarnam.model.placement import LocalityLevel, Target
+from yarnam.model.resources import Resources
+from yarnam.ports import ContainerBroker
+
+TARGET = Target("worker-any", "worker", LocalityLevel.ANY, Resources(512, 1, 1))
+A, B = AskId(1, "worker", 0), AskId(1, "worker", 1)
+NODES = {"n1:8042": (NodeId("n1"), RackId("/r1")), "n2:8042": (NodeId("n2"), RackId("/r2"))}
+
+
+def ask(*asks: AskId) -> list[AskContainer]:
+    return [AskContainer(one, TARGET) for one in asks]
+
+
+def wait_for(condition: Callable[[], bool], limit_s: float = 5.0) -> None:
+    deadline = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline, "did not happen in time"
+        time.sleep(0.01)
+
+
+class Yarn(Protocol):
+    broker: ContainerBroker
+
+    def grant(self, ask: AskId, node: str) -> None: ...
+    def end(self, ask: AskId, end: ContainerEnd) -> None: ...
+    def outstanding(self) -> int: ...
+    def settle(self) -> None: ...
+
+
+class FakeYarn:
+    def __init__(self, events: list[Event]) -> None:
+        self.broker = FakeBroker()
+        self.broker.start(events.append)
+
+    def grant(self, ask: AskId, node: str) -> None:
+        self.broker.grant(ask, node)
+
+    def end(self, ask: AskId, end: ContainerEnd) -> None:
+        self.broker.end(ask, end, "why")
+
+    def outstanding(self) -> int:
+        return len(self.broker.pending) + len(self.broker.granted)
+
+    def settle(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+TEXTS = {
+    ContainerEnd.LOST: "Container released on a *lost* node",
+    ContainerEnd.PREEMPTED: "Container preempted by scheduler",
+    ContainerEnd.FAILED: "Container failed during execution, see logs for more information.",
+}
+
+
+class SkeinYarn:
+    def __init__(self, events: list[Event]) -> None:
+        self.skein = FakeSkeinAm()
+        self.broker = SkeinBroker(
+            self.skein, NODES.get, agent_env=lambda: {"YARNAM_AM_ADDRESS": "h:1"}
+        )
+        self.broker.start(events.append)
+
+    def key(self, ask: AskId) -> ContainerKey:
+        found = [key for key, env in self.skein.env.items() if env["YARNAM_ASK"] == str(ask)]
+        return found[-1]
+
+    def grant(self, ask: AskId, node: str) -> None:
+        self.skein.run(self.key(ask), f"{node}:8042")
+        self.settle()
+
+    def end(self, ask: AskId, end: ContainerEnd) -> None:
+        if end is ContainerEnd.EXITED:
+            self.skein.succeed(self.key(ask))
+        else:
+            self.skein.end(self.key(ask), TEXTS[end])
+        self.settle()
+
+    def outstanding(self) -> int:
+        return len(self.skein.containers(("REQUESTED", "RUNNING")))
+
+    def settle(self) -> None:
+        """Longer than two polls at the pace of that moment."""
+        time.sleep(0.1)
+
+    def close(self) -> None:
+        self.broker.close()
+
+
+@pytest.fixture
+def events() -> list[Event]:
+    return []
+
+
+@pytest.fixture(autouse=True)
+def quick_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("EAGER_POLL_S", "CALM_POLL_S", "IDLE_POLL_S"):
+        monkeypatch.setattr(skein_broker, name, 0.02)
+
+
+@pytest.fixture(params=["fake", "skein"])
+def yarn(request: pytest.FixtureRequest, events: list[Event]) -> Iterator[Yarn]:
+    made: FakeYarn | SkeinYarn = FakeYarn(events) if request.param == "fake" else SkeinYarn(events)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def real(events: list[Event]) -> Iterator[SkeinYarn]:
+    made = SkeinYarn(events)
+    yield made
+    made.close()
+
+
+# ---- both -------------------------------------------------------------------------------------
+
+
+def test_an_ask_is_granted_once_with_node_and_rack(yarn: Yarn, events: list[Event]) -> None:
+    yarn.broker.ask(ask(A))
+    yarn.grant(A, "n1")
+    yarn.settle()
+    (event,) = events
+    assert isinstance(event, ContainerGranted)
+    assert (event.ask, event.node) == (A, "n1")
+    assert event.container
+
+
+def test_asking_twice_asks_once(yarn: Yarn) -> None:
+    yarn.broker.ask(ask(A))
+    yarn.broker.ask(ask(A, B))
+    assert yarn.outstanding() == 2
+
+
+@pytest.mark.parametrize(
+    "end", [ContainerEnd.LOST, ContainerEnd.PREEMPTED, ContainerEnd.FAILED, ContainerEnd.EXITED]
+)
+def test_an_end_is_told_once_with_its_kind(
+    yarn: Yarn, events: list[Event], end: ContainerEnd
+) -> None:
+    yarn.broker.ask(ask(A))
+    yarn.grant(A, "n1")
+    yarn.end(A, end)
+    yarn.settle()
+    assert [type(event) for event in events] == [ContainerGranted, ContainerEnded]
+    last = events[-1]
+    assert isinstance(last, ContainerEnded)
+    assert (last.ask, last.end) == (A, end)
+    assert last.diagnostics
+
+
+def test_releasing_a_pending_ask_withdraws_it(yarn: Yarn, events: list[Event]) -> None:
+    yarn.broker.ask(ask(A, B))
+    yarn.broker.release([A])
+    yarn.settle()
+    assert yarn.outstanding() == 1
+    assert events == []
+
+
+def test_releasing_a_granted_container_gives_it_back_in_silence(
+    yarn: Yarn, events: list[Event]
+) -> None:
+    yarn.broker.ask(ask(A))
+    yarn.grant(A, "n1")
+    yarn.broker.release([A])
+    yarn.broker.release([A])
+    yarn.settle()
+    assert yarn.outstanding() == 0
+    assert len(events) == 1
+
+
+def test_releasing_what_is_unknown_is_harmless(yarn: Yarn, events: list[Event]) -> None:
+    yarn.broker.release([A])
+    yarn.broker.ask(ask(B))
+    assert yarn.outstanding() == 1
+    assert events == []
+
+
+def test_a_grant_after_the_release_is_given_back(yarn: Yarn, events: list[Event]) -> None:
+    yarn.broker.ask(ask(A))
+    yarn.broker.release([A])
+    yarn.grant(A, "n1")
+    yarn.settle()
+    assert yarn.outstanding() == 0
+    assert events == []
+
+
+def test_shutdown_carries_the_verdict(yarn: Yarn) -> None:
+    yarn.broker.shutdown(Verdict(VerdictKind.SUCCEEDED, 0, "done"))
+
+
+# ---- the real one -----------------------------------------------------------------------------
+
+
+def test_the_agent_learns_its_ask_and_the_am_from_its_environment(real: SkeinYarn) -> None:
+    real.broker.ask(ask(A))
+    (env,) = real.skein.env.values()
+    assert env == {"YARNAM_ASK": "a1.worker.0", "YARNAM_AM_ADDRESS": "h:1"}
+
+
+def test_a_kill_that_fails_is_repeated_until_the_container_is_gone(real: SkeinYarn) -> None:
+    real.broker.ask(ask(A))
+    real.grant(A, "n1")
+    real.skein.ignores_kills = True
+    real.broker.release([A])
+    time.sleep(0.1)
+    assert real.outstanding() == 1
+    real.skein.ignores_kills = False
+    wait_for(lambda: real.outstanding() == 0)
+    assert len(real.skein.kills) > 1
+
+
+def test_one_refusal_is_tried_again(real: SkeinYarn, events: list[Event]) -> None:
+    real.skein.refusal = Refusal(Unavailable("addContainer: DEADLINE_EXCEEDED"))
+    real.broker.ask(ask(A, B))
+    assert real.outstanding() == 2
+    assert events == []
+
+
+def test_a_second_refusal_is_the_end(real: SkeinYarn, events: list[Event]) -> None:
+    real.skein.refusal = Refusal(InternalError("addContainer: UNKNOWN: too much"), times=9)
+    real.broker.ask(ask(A))
+    (event,) = events
+    assert isinstance(event, BrokerFailed)
+    assert "a1.worker.0" in event.message
+    assert "too much" in event.message
+
+
+def test_a_container_whose_answer_was_lost_is_given_back(
+    real: SkeinYarn, events: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(skein_broker, "STRAY_LIMIT_S", 0.2)
+    lost = Unavailable("addContainer: DEADLINE_EXCEEDED")
+    real.skein.refusal = Refusal(lost, happens_anyway=True)
+    real.broker.ask(ask(A))
+    assert real.outstanding() == 2
+    first, second = real.skein.of_service("worker-any")
+    real.skein.run(first)
+    real.skein.run(second)
+    wait_for(lambda: real.outstanding() == 1)
+    assert real.skein.kills == [first]
+    assert [type(event) for event in events] == [ContainerGranted]
+
+
+def test_containers_declared_at_submit_can_be_adopted(events: list[Event]) -> None:
+    skein = FakeSkeinAm()
+    (key,) = skein.add([("worker-n0", {})])
+    assert isinstance(key, ContainerKey)
+    broker = SkeinBroker(skein, NODES.get, adopt=lambda found: A if found == key else None)
+    broker.start(events.append)
+    skein.run(key, "n2:8042")
+    wait_for(lambda: len(events) == 1)
+    broker.release([A])
+    broker.close()
+    assert skein.kills == [key]
+
+
+def test_skein_gone_for_too_long_is_a_broken_way(
+    real: SkeinYarn, events: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(skein_broker, "GONE_LIMIT_S", 0.3)
+    real.broker.ask(ask(A))
+    real.skein.is_gone = True
+    time.sleep(0.1)
+    assert events == []
+    wait_for(lambda: bool(events))
+    time.sleep(0.1)
+    assert [type(event) for event in events] == [BrokerFailed]
+
+
+def test_a_node_unknown_for_a_moment_is_awaited(events: list[Event]) -> None:
+    known: dict[str, tuple[NodeId, RackId]] = {}
+    skein = FakeSkeinAm()
+    broker = SkeinBroker(skein, known.get)
+    broker.start(events.append)
+    broker.ask(ask(A))
+    skein.run(skein.of_service("worker-any")[0], "n9:8042")
+    time.sleep(0.1)
+    assert events == []
+    known["n9:8042"] = (NodeId("n9"), RackId("/r9"))
+    wait_for(lambda: bool(events))
+    broker.close()
+    (event,) = events
+    assert isinstance(event, ContainerGranted)
+    assert (event.node, event.rack) == ("n9", "/r9")
+
+
+def test_a_node_that_stays_unknown_is_told_without_a_rack(
+    real: SkeinYarn, events: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(skein_broker, "LOCATE_LIMIT_S", 0.1)
+    real.broker.ask(ask(A))
+    real.grant(A, "stranger")
+    wait_for(lambda: bool(events))
+    (event,) = events
+    assert isinstance(event, ContainerGranted)
+    assert (event.node, event.rack) == ("stranger", "")
+
+
+def test_a_kill_by_somebody_else_is_a_failure(real: SkeinYarn, events: list[Event]) -> None:
+    real.broker.ask(ask(A))
+    real.grant(A, "n1")
+    real.skein.kill(real.key(A))
+    wait_for(lambda: len(events) == 2)
+    last = events[-1]
+    assert isinstance(last, ContainerEnded)
+    assert last.end is ContainerEnd.FAILED
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "status"),
+    [
+        (VerdictKind.SUCCEEDED, ExitCode.OK, "SUCCEEDED"),
+        (VerdictKind.FAILED, ExitCode.USER_FAILED, "FAILED"),
+        (VerdictKind.CANCELLED, ExitCode.CANCELLED, "KILLED"),
+    ],
+)
+def test_diagnostics_say_code_message_and_hint(
+    real: SkeinYarn, kind: VerdictKind, code: ExitCode, status: str
+) -> None:
+    real.broker.shutdown(Verdict(kind, int(code), "what failed", "what next"))
+    assert real.skein.shut is not None
+    shown, text = real.skein.shut
+    assert shown == status
+    assert text.splitlines() == [
+        f"yarnam: {code.name} (exit code {code.value})",
+        "what failed",
+        "what next",
+    ]
