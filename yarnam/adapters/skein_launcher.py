@@ -34,9 +34,7 @@ START_LIMIT_S = 60.0
 SUBMIT_LIMIT_S = 120.0
 """Skein uploads its jar and writes one file per service, serially, to HDFS."""
 
-STOP_LIMIT_S = 4.0
-
-JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx256m")
+JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xmx256m")
 """The driver lives for seconds: start fast, stay small."""
 
 _DRIVER_CLASS = "com.anaconda.skein.Driver"
@@ -62,6 +60,9 @@ class SkeinLauncher:
                 # A daemon: a refused submit must not wait for the JVM it no longer needs.
                 self._thread = threading.Thread(target=self._run, name="skein-driver", daemon=True)
                 self._thread.start()
+
+    def wait(self) -> None:
+        self._wait()
 
     def new_security(self) -> Any:
         import skein
@@ -90,7 +91,7 @@ class SkeinLauncher:
     def _wait(self) -> skein.Client:
         self.start()
         assert self._thread is not None
-        self._thread.join(START_LIMIT_S + STOP_LIMIT_S)
+        self._thread.join(START_LIMIT_S + 5.0)
         if self._failure is not None:
             raise self._failure
         if self._client is None:
@@ -229,18 +230,14 @@ def _submit_error(error: Exception) -> YarnamError:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Closing standard input is the driver's order to leave; the rest is for a hung one."""
+    """At once: the driver keeps nothing that it would have to put away."""
+    process.kill()
+    process.wait()
     if process.stdin is not None:
         try:
             process.stdin.close()
         except OSError:
             pass
-    process.terminate()
-    try:
-        process.wait(STOP_LIMIT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 def _log_tail(log: bytes) -> str:

@@ -32,7 +32,10 @@ def headline(status: JobStatus, now_s: float) -> str:
     if training := training_words(status):
         parts.append(training)
     line = ", ".join(parts)
-    return f"{line}: {status.reason}" if status.reason else line
+    # The AM's reason for waiting begins with the state and says the same at more length.
+    if not status.reason or status.reason.startswith(status.state.value):
+        return line
+    return f"{line}: {status.reason}"
 
 
 def training_words(status: JobStatus) -> str:

@@ -7,7 +7,7 @@ from yarnam.model.events import Event
 from yarnam.model.exhaustive import assert_never
 
 
-def in_words(event: Event) -> str:
+def in_words(event: Event) -> str:  # noqa: RET503 - assert_never does not return
     """One line, without the time."""
     match event:
         case ev.ContainerGranted() | ev.ContainerEnded() | ev.AgentRegistered():
@@ -33,10 +33,12 @@ def in_words(event: Event) -> str:
         case ev.BrokerFailed(message=message):
             return f"the way to YARN is broken: {message}"
         case _:
-            return assert_never(event)
+            assert_never(event)
 
 
-def _of_container(event: ev.ContainerGranted | ev.ContainerEnded | ev.AgentRegistered) -> str:
+def _of_container(  # noqa: RET503
+    event: ev.ContainerGranted | ev.ContainerEnded | ev.AgentRegistered,
+) -> str:
     match event:
         case ev.ContainerGranted():
             return f"{event.ask}: granted on {event.node} ({event.rack}), {event.container}"
@@ -47,10 +49,12 @@ def _of_container(event: ev.ContainerGranted | ev.ContainerEnded | ev.AgentRegis
             gpus = ",".join(event.gpu_ids) or "none"
             return f"{event.ask}: agent ready on {event.node}, GPUs {gpus}"
         case _:
-            return assert_never(event)
+            assert_never(event)
 
 
-def _of_task(event: ev.AgentUnable | ev.AgentSilent | ev.TaskStarted | ev.TaskExited) -> str:
+def _of_task(  # noqa: RET503
+    event: ev.AgentUnable | ev.AgentSilent | ev.TaskStarted | ev.TaskExited,
+) -> str:
     match event:
         case ev.AgentUnable():
             return f"{event.ask}: agent cannot make its task ready: {event.message}"
@@ -66,4 +70,4 @@ def _of_task(event: ev.AgentUnable | ev.AgentSilent | ev.TaskStarted | ev.TaskEx
             )
             return f"{event.ask}: processes ended: {ends}"
         case _:
-            return assert_never(event)
+            assert_never(event)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from hdfs_utils import FileSystem, TimeLimits
 from yarnam.adapters.rm_parse import YarnApplication
@@ -45,6 +45,8 @@ class ResourceManager(Protocol):
     def queue_access(self, queue: str, user: str) -> bool | None: ...
 
     def snapshot(self, queue: str) -> ClusterSnapshot: ...
+
+    def info(self) -> Mapping[str, Any]: ...
 
 
 @dataclass

@@ -11,11 +11,10 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from hdfs_utils import FileSystem, HdfsError, Writer
 from hdfs_utils.errors import AlreadyExists
-from skein_specs import LocalizedFile, hadoop_conf, host_addresses
 from yarnam._version import __version__
 from yarnam.client.checks import CheckedJob
 from yarnam.client.hdfs_errors import hdfs_errors
@@ -38,6 +37,10 @@ from yarnam.wire.protocol import (
     LOCAL_SECRETS_FILE,
 )
 from yarnam.wire.records import JobRecord
+
+if TYPE_CHECKING:
+    # Brings Skein and grpc along: loaded while the driver starts.
+    from skein_specs import LocalizedFile
 
 PARALLEL_UPLOADS = 8
 """A small file on HDFS takes 0.3 s of waiting, whatever its size: wait for all of them at once."""
@@ -138,6 +141,8 @@ class Staging:
         return self._localized(target, "archive", "PRIVATE")
 
     def _hadoop_conf(self, checked: CheckedJob) -> LocalizedFile:
+        from skein_specs import hadoop_conf, host_addresses
+
         named = {
             str(node)
             for target in checked.targets
@@ -183,6 +188,8 @@ class Staging:
     def _secrets(self, values: Mapping[str, str]) -> LocalizedFile:
         """A local file: Skein uploads it into its own private directory and removes it there when
         the application ends, so that no later reader of the job's directory finds it."""
+        from skein_specs import LocalizedFile
+
         path = self._scratch / LOCAL_SECRETS_FILE
         path.touch(mode=0o600)
         path.write_text(json.dumps(dict(values)), encoding="utf-8")
@@ -224,6 +231,8 @@ class Staging:
         visibility: Literal["APPLICATION", "PRIVATE"],
     ) -> LocalizedFile:
         """With size and time, so that Skein need not ask the NameNode once per service."""
+        from skein_specs import LocalizedFile
+
         with hdfs_errors(f"looking at {target}"):
             status = self._files.stat(target)
         return LocalizedFile(

@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from hdfs_utils import HdfsError
-from skein_specs import application_spec
 from yarnam.client.checks import CheckedJob, check_job
 from yarnam.client.places import new_key, tag_of
 from yarnam.client.runtime import python_version
@@ -69,6 +68,8 @@ class _Attempt:
         self._application: ApplicationId | None = None
 
     def submit(self, staged: Staged, checked: CheckedJob) -> ApplicationId:
+        from skein_specs import application_spec
+
         job = staged.record.job
         try:
             spec = application_spec(

@@ -20,6 +20,9 @@ class Launcher(Protocol):
     def start(self) -> None:
         """Begin to get ready, in the background; returns at once."""
 
+    def wait(self) -> None:
+        """Return when it is ready; at most 65 s. Raises BadConfig, Unavailable."""
+
     def new_security(self) -> Any:
         """Fresh ``skein.Security`` for one job."""
 

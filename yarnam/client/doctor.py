@@ -1,0 +1,361 @@
+"""``yarnam doctor``: looks at every part that a job needs, and says what to do where one fails."""
+
+from __future__ import annotations
+
+import email.utils
+import os
+import re
+import shutil
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from yarnam.adapters.hadoop_site import expanded, read_settings
+from yarnam.client.hdfs_errors import hdfs_errors
+from yarnam.client.runtime import runtime_source
+from yarnam.client.site import Site
+from yarnam.errors import ExitCode, YarnamError
+from yarnam.model.snapshot import ClusterSnapshot, NodeState
+
+OLDEST_HADOOP = (3, 1)
+"""The first with GPUs as a resource of YARN's."""
+
+SKEW_WARN_S = 30.0
+"""Time-outs and log times of different machines are compared by people, certificates by TLS (with
+a day of slack)."""
+
+ANSWER_LIMIT_S = 5.0
+_VERSION = re.compile(r'version "?(\d+)(?:\.(\d+))?')
+
+
+class Health(Enum):
+    """How a part is."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at. ``exit_code`` is that of a failure."""
+
+    part: str
+    health: Health
+    message: str
+    hint: str = ""
+    exit_code: ExitCode = ExitCode.OK
+
+
+Check = Callable[[], Finding]
+
+
+def examine(site: Site, queue: str = "") -> list[Finding]:
+    """All findings, in a fixed order; ``queue``: the one to look at, else all. About 5 s."""
+    checks: list[Check] = [
+        lambda: _configuration(site),
+        lambda: _java(site.environ),
+        lambda: _yarn_command(site.environ),
+        lambda: _resource_manager(site),
+        lambda: _clock(site),
+        lambda: _hdfs(site),
+        lambda: _zookeeper(site),
+        lambda: _skein(site),
+        lambda: _queues(site, queue),
+        lambda: _gpu_type(site),
+        lambda: _nodes(site),
+        lambda: _racks(site),
+        lambda: _log_aggregation(site),
+        _runtime,
+    ]
+    with ThreadPoolExecutor(len(checks), thread_name_prefix="doctor") as pool:
+        return list(pool.map(_caught, checks))
+
+
+def exit_code(findings: Sequence[Finding]) -> int:
+    """That of the first failure; warnings are no failure."""
+    failed = [finding for finding in findings if finding.health is Health.FAIL]
+    return int(failed[0].exit_code) if failed else 0
+
+
+def _caught(check: Check) -> Finding:
+    try:
+        return check()
+    except YarnamError as error:
+        return Finding("", Health.FAIL, error.message, error.hint, error.exit_code)
+
+
+def _named(part: str) -> Callable[[Callable[..., Finding]], Callable[..., Finding]]:
+    """Findings of this check, failures included, carry the part's name."""
+
+    def wrap(check: Callable[..., Finding]) -> Callable[..., Finding]:
+        def named(*arguments: Any) -> Finding:
+            try:
+                found = check(*arguments)
+            except YarnamError as error:
+                return Finding(part, Health.FAIL, error.message, error.hint, error.exit_code)
+            return Finding(part, found.health, found.message, found.hint, found.exit_code)
+
+        return named
+
+    return wrap
+
+
+def _ok(message: str) -> Finding:
+    return Finding("", Health.OK, message)
+
+
+def _warn(message: str, hint: str) -> Finding:
+    return Finding("", Health.WARN, message, hint)
+
+
+def _fail(message: str, hint: str, code: ExitCode) -> Finding:
+    return Finding("", Health.FAIL, message, hint, code)
+
+
+@_named("Hadoop configuration")
+def _configuration(site: Site) -> Finding:
+    return _ok(f"{site.conf_dir} (file system {site.files.uri}, user {site.user})")
+
+
+@_named("Java")
+def _java(environ: Mapping[str, str]) -> Finding:
+    home = environ.get("JAVA_HOME")
+    java = shutil.which(f"{home}/bin/java" if home else "java", path=environ.get("PATH"))
+    if java is None:
+        where = f"in JAVA_HOME={home}" if home else "on the PATH"
+        return _fail(
+            f"there is none {where}", "Install Java 8 or newer, set JAVA_HOME.", ExitCode.BAD_CONFIG
+        )
+    done = subprocess.run(
+        [java, "-version"], capture_output=True, text=True, timeout=30, check=False
+    )
+    match = _VERSION.search(done.stderr + done.stdout)
+    if match is None:
+        return _fail(f"{java} does not tell its version", "Set JAVA_HOME.", ExitCode.BAD_CONFIG)
+    major = int(match[2] or 0) if match[1] == "1" else int(match[1])
+    if major < 8:
+        return _fail(f"{java} is Java {major}", "Skein needs Java 8 or newer.", ExitCode.BAD_CONFIG)
+    if major > 21:
+        return _warn(f"{java} is Java {major}", "Hadoop's clients are known to work with 8 to 21.")
+    return _ok(f"{java} (Java {major})")
+
+
+@_named("yarn command")
+def _yarn_command(environ: Mapping[str, str]) -> Finding:
+    yarn = shutil.which("yarn", path=environ.get("PATH"))
+    if yarn is None:
+        return _fail(
+            "there is none on the PATH", "Put Hadoop's bin directory on it.", ExitCode.BAD_CONFIG
+        )
+    done = subprocess.run(
+        [yarn, "classpath", "--glob"],
+        env=dict(environ),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    jars = sum(part.endswith(".jar") for part in done.stdout.strip().split(":"))
+    if done.returncode or not jars:
+        said = done.stderr.strip().splitlines()
+        return _fail(
+            f"'{yarn} classpath --glob' names no jars: {said[-1] if said else 'no output'}",
+            "Check HADOOP_HOME, JAVA_HOME and HADOOP_CONF_DIR.",
+            ExitCode.BAD_CONFIG,
+        )
+    return _ok(f"{yarn} ({jars} jars)")
+
+
+@_named("ResourceManager")
+def _resource_manager(site: Site) -> Finding:
+    info = site.rm.info()
+    version = str(info.get("resourceManagerVersion") or info.get("hadoopVersion") or "")
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+    if numbers and numbers < OLDEST_HADOOP:
+        return _fail(
+            f"{site.rm.url} is Hadoop {version}",
+            "GPUs as a resource need Hadoop 3.1 or newer.",
+            ExitCode.BAD_CONFIG,
+        )
+    state = str(info.get("state", ""))
+    if state and state != "STARTED":
+        return _fail(f"{site.rm.url} is {state}", "Wait, or ask an admin.", ExitCode.UNAVAILABLE)
+    return _ok(f"{site.rm.url} (Hadoop {version or 'of unknown version'})")
+
+
+@_named("Clocks")
+def _clock(site: Site) -> Finding:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    before = time.time()
+    try:
+        with opener.open(f"{site.rm.url}/ws/v1/cluster/info", timeout=ANSWER_LIMIT_S) as reply:
+            stamp = reply.headers.get("Date", "")
+    except OSError as error:
+        return _warn(f"could not be compared: {error}", "See the ResourceManager.")
+    after = time.time()
+    try:
+        theirs = email.utils.parsedate_to_datetime(stamp).timestamp()
+    except (TypeError, ValueError):
+        return _warn("the ResourceManager does not tell its time", "Compare them by hand.")
+    # The header has whole seconds.
+    skew = max(0.0, before - theirs - 1.0, theirs - after)
+    if skew > SKEW_WARN_S:
+        return _warn(
+            f"this machine and the ResourceManager differ by {skew:.0f} s",
+            "Let both follow NTP; Kerberos refuses more than 300 s.",
+        )
+    return _ok("this machine and the ResourceManager agree")
+
+
+@_named("HDFS")
+def _hdfs(site: Site) -> Finding:
+    home = site.places.home
+    probe = f"{site.places.root}/.doctor-{uuid4().hex[:8]}"
+    with hdfs_errors("asking the NameNode"):
+        if not site.files.exists("/"):
+            return _fail("there is no /", "Check fs.defaultFS.", ExitCode.BAD_CONFIG)
+    began = time.monotonic()
+    with hdfs_errors(f"writing in {home}"):
+        site.files.write_bytes(probe, b"yarnam doctor\n")
+        try:
+            content = site.files.read_bytes(probe)
+        finally:
+            site.files.delete(probe)
+    if content != b"yarnam doctor\n":
+        return _fail(f"{probe} does not read as written", "Run hdfs fsck.", ExitCode.UNAVAILABLE)
+    took_ms = (time.monotonic() - began) * 1000
+    return _ok(f"{home} can be written and read ({took_ms:.0f} ms)")
+
+
+@_named("ZooKeeper")
+def _zookeeper(site: Site) -> Finding:
+    settings = read_settings(site.conf_dir, "core-site.xml", "yarn-site.xml")
+    servers = (
+        os.environ.get("YARNAM_ZOOKEEPER")
+        or site.environ.get("YARNAM_ZOOKEEPER")
+        or expanded(settings, "hadoop.zk.address")
+        or expanded(settings, "yarn.resourcemanager.zk-address")
+    )
+    if not servers:
+        return _ok("none is configured; yarnam works without")
+    failures = []
+    for server in servers.partition("/")[0].split(","):
+        host, _, port = server.strip().partition(":")
+        try:
+            with socket.create_connection((host, int(port or 2181)), timeout=ANSWER_LIMIT_S):
+                return _ok(f"{server.strip()} answers")
+        except (OSError, ValueError) as error:
+            failures.append(f"{server.strip()}: {error}")
+    return _warn(f"nobody answers: {'; '.join(failures)}", "yarnam works without it, less well.")
+
+
+@_named("Skein")
+def _skein(site: Site) -> Finding:
+    launcher = site.open_launcher()
+    began = time.monotonic()
+    try:
+        launcher.wait()
+    finally:
+        launcher.close()
+    return _ok(f"its driver starts ({time.monotonic() - began:.1f} s)")
+
+
+@_named("Queues")
+def _queues(site: Site, queue: str) -> Finding:
+    names = sorted(view.name for view in site.rm.queues())
+    if queue:
+        if queue not in names:
+            return _fail(
+                f"there is no queue {queue}", f"There are: {', '.join(names)}", ExitCode.BAD_SPEC
+            )
+        names = [queue]
+    access = {name: site.rm.queue_access(name, site.user) for name in names}
+    refused = [name for name, allowed in access.items() if allowed is False]
+    usable = [name for name, allowed in access.items() if allowed is not False]
+    if not usable:
+        return _fail(
+            f"{site.user} may submit to none of {', '.join(names) or 'no queue'}",
+            "Ask an administrator for SUBMIT access.",
+            ExitCode.NO_PERMISSION,
+        )
+    unsure = " (as far as the ResourceManager tells)" if None in access.values() else ""
+    but = f"; not to {', '.join(refused)}" if refused else ""
+    return _ok(f"{site.user} may submit to {', '.join(usable)}{but}{unsure}")
+
+
+@_named("GPU resource type")
+def _gpu_type(site: Site) -> Finding:
+    settings = read_settings(site.conf_dir, "yarn-site.xml", "resource-types.xml")
+    types = [name.strip() for name in expanded(settings, "yarn.resource-types").split(",")]
+    total = sum(node.total.gpus for node in _snapshot(site).nodes if node.is_usable)
+    if not total:
+        return _fail(
+            "no node of the cluster offers yarn.io/gpu",
+            "An administrator has to configure it: docs/how-to/real-cluster.md",
+            ExitCode.BAD_CONFIG,
+        )
+    if "yarn.io/gpu" not in types:
+        return _warn(
+            f"the cluster has {total} GPUs, but this machine's configuration lacks yarn.io/gpu",
+            f"Put resource-types.xml with yarn.resource-types=yarn.io/gpu into {site.conf_dir}.",
+        )
+    return _ok(f"yarn.io/gpu, {total} on the cluster")
+
+
+@_named("Nodes")
+def _nodes(site: Site) -> Finding:
+    nodes = _snapshot(site).nodes
+    usable = [node for node in nodes if node.is_usable]
+    others = [node for node in nodes if node.state is not NodeState.RUNNING]
+    if not usable:
+        return _fail("none is running", "Ask an administrator.", ExitCode.UNAVAILABLE)
+    free = sum(node.free.gpus for node in usable)
+    message = f"{len(usable)} run, {free} GPUs are free"
+    if others:
+        named = ", ".join(f"{node.node_id} {node.state.value}" for node in others[:5])
+        return _warn(f"{message}; {len(others)} do not: {named}", "See 'yarn node -list -all'.")
+    return _ok(message)
+
+
+@_named("Racks")
+def _racks(site: Site) -> Finding:
+    racks = {str(node.rack) for node in _snapshot(site).nodes if node.is_usable}
+    if racks == {"/default-rack"}:
+        return _warn(
+            "YARN knows no racks: all nodes are in /default-rack",
+            "Placement by rack has no effect until a topology script or table is configured.",
+        )
+    return _ok(f"{len(racks)}: {', '.join(sorted(racks)[:8])}")
+
+
+@_named("Log aggregation")
+def _log_aggregation(site: Site) -> Finding:
+    settings = read_settings(site.conf_dir, "yarn-site.xml")
+    if expanded(settings, "yarn.log-aggregation-enable", "false") != "true":
+        return _warn(
+            "off, as far as this machine's configuration tells",
+            "Logs of ended jobs then stay on the nodes; set yarn.log-aggregation-enable.",
+        )
+    return _ok("on")
+
+
+@_named("yarnam's own packages")
+def _runtime() -> Finding:
+    source = runtime_source()
+    missing = [name for name, folder in source.packages if not Path(folder).is_dir()]
+    if missing:
+        return _fail(f"{missing} cannot be found", "Reinstall yarnam.", ExitCode.BAD_CONFIG)
+    return _ok(f"{len(source.distributions)} distributions to ship, runtime {source.key}")
+
+
+def _snapshot(site: Site) -> ClusterSnapshot:
+    return site.rm.snapshot("root")
