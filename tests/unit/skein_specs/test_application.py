@@ -1,0 +1,163 @@
+"""The Skein application of a job: what Skein and YARN are told."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import skein
+
+from skein_specs import LocalizedFile, application_spec, launch_script
+from yarnam.model.ids import NodeId, RackId
+from yarnam.model.job import AmSpec, Framework, JobSpec, RoleSpec
+from yarnam.model.placement import LocalityLevel, Target
+from yarnam.model.resources import Resources
+from yarnam.wire.records import JobRecord
+
+SIZE = Resources(2048, 2, 4)
+TARGETS = (
+    Target("w-n0", "w", LocalityLevel.NODE, SIZE, nodes=(NodeId("n1"), NodeId("n2"))),
+    Target("w-rack1", "w", LocalityLevel.RACK, SIZE, racks=(RackId("/rack1"),)),
+    Target("w-any", "w", LocalityLevel.ANY, SIZE),
+)
+RECORD = JobRecord(
+    job=JobSpec(
+        name="train",
+        queue="root.dl",
+        user="u",
+        framework=Framework.COMMAND,
+        roles=(RoleSpec("w", 2, SIZE, ("x",)),),
+        am=AmSpec(resources=Resources(1536, 1, 0), attempts=3),
+    ),
+    targets=TARGETS,
+    job_dir="hdfs://nn:8020/jobs/1",
+    submitted_at_s=1.0,
+    yarnam_version="0",
+)
+FILES = {"yarnam-job.json": LocalizedFile("hdfs://nn:8020/jobs/1/job.json")}
+ARCHIVE = LocalizedFile("hdfs://nn:8020/rt.tar.gz", "archive", "PRIVATE", 10, 20)
+
+
+@pytest.fixture(scope="module")
+def spec() -> skein.ApplicationSpec:
+    security = skein.Security(cert_bytes=b"cert", key_bytes=b"key")
+    return application_spec(
+        RECORD,
+        am_files=FILES,
+        task_files={**FILES, "yarnam-runtime": ARCHIVE},
+        security=security,
+        tags=["yarnam-job-1"],
+        am_python="/opt/python3",
+        python_version="3.11",
+        task_env={"EXTRA": "1"},
+    )
+
+
+def test_skein_itself_takes_it(spec: skein.ApplicationSpec) -> None:
+    assert skein.ApplicationSpec.from_protobuf(spec.to_protobuf()).name == "train"
+
+
+def test_nothing_is_asked_for_restarted_or_fatal_by_itself(spec: skein.ApplicationSpec) -> None:
+    for service in spec.services.values():
+        assert (service.instances, service.max_restarts) == (0, 0)
+        assert service.allow_failures is True
+        assert service.relax_locality is False
+        assert not service.depends
+
+
+def test_one_service_per_target_with_its_own_locality(spec: skein.ApplicationSpec) -> None:
+    places = {name: (s.nodes, s.racks) for name, s in spec.services.items()}
+    assert places == {
+        "w-n0": (["n1", "n2"], []),
+        "w-rack1": ([], ["/rack1"]),
+        "w-any": ([], []),
+    }
+    assert {s.resources.gpus for s in spec.services.values()} == {4}
+    assert {name: s.env["YARNAM_SERVICE"] for name, s in spec.services.items()} == {
+        name: name for name in places
+    }
+
+
+def test_services_share_no_mutable_part(spec: skein.ApplicationSpec) -> None:
+    first, second, _ = spec.services.values()
+    assert first.env is not second.env
+    assert first.files is not second.files
+    assert first.files["yarnam-runtime"] is not second.files["yarnam-runtime"]
+
+
+def test_the_master_carries_the_repairs(spec: skein.ApplicationSpec) -> None:
+    master = spec.master
+    assert master.env["HADOOP_CONF_DIR"] == "./hconf"
+    assert master.env["JDK_JAVA_OPTIONS"] == "--add-opens=java.base/java.util=ALL-UNNAMED"
+    assert master.env["YARNAM_JOB_DIR"] == "hdfs://nn:8020/jobs/1"
+    assert master.env["YARNAM_PYTHON"] == "/opt/python3"
+    assert master.resources.memory == 1536
+    assert master.security.cert_bytes == b"cert"
+    assert (spec.max_attempts, spec.queue, spec.tags) == (3, "root.dl", {"yarnam", "yarnam-job-1"})
+
+
+def test_files_keep_kind_visibility_size_and_time(spec: skein.ApplicationSpec) -> None:
+    file = spec.services["w-any"].files["yarnam-runtime"]
+    assert (str(file.type), str(file.visibility)) == ("ARCHIVE", "PRIVATE")
+    assert (file.size, file.timestamp) == (10, 20)
+    assert str(spec.master.files["yarnam-job.json"].type) == "FILE"
+
+
+# ---- the launch script ------------------------------------------------------------------------
+
+
+def launch(tmp_path: Path, script: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin", **env},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+def runtime_with(tmp_path: Path, module: str) -> None:
+    lib = tmp_path / "yarnam-runtime" / "lib"
+    lib.mkdir(parents=True)
+    (lib / f"{module}.py").write_text(
+        "import os, sys\n"
+        "print(os.getpid(), os.environ['HADOOP_CONF_DIR'], os.environ.get('JDK_JAVA_OPTIONS'))\n"
+        "sys.exit(7)\n"
+    )
+
+
+HERE = f"{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+def test_it_becomes_python_with_the_shipped_packages(tmp_path: Path) -> None:
+    runtime_with(tmp_path, "fake_am")
+    script = "echo $$\n" + launch_script("fake_am", HERE)
+    done = launch(tmp_path, script, YARNAM_PYTHON=sys.executable, JDK_JAVA_OPTIONS="-x")
+    shell, said = done.stdout.splitlines()
+    # The same process id: SIGTERM for the script reaches Python, and nothing is left behind.
+    assert said == f"{shell} {tmp_path}/hconf None"
+    assert done.returncode == 7
+
+
+def test_a_python_of_another_version_is_passed_over(tmp_path: Path) -> None:
+    runtime_with(tmp_path, "fake_am")
+    other = tmp_path / "python3"
+    other.write_text("#!/bin/sh\nexit 1\n")
+    other.chmod(0o755)
+    (tmp_path / f"python{HERE}").symlink_to(sys.executable)
+    path = f"{tmp_path}:/usr/bin:/bin"
+    done = launch(tmp_path, launch_script("fake_am", HERE), YARNAM_PYTHON=str(other), PATH=path)
+    assert done.returncode == 7, done.stderr
+
+
+def test_no_python_of_that_version_is_said_with_what_was_tried(tmp_path: Path) -> None:
+    done = launch(tmp_path, launch_script("fake_am", "9.9"), YARNAM_PYTHON="/opt/none")
+    assert done.returncode == 78
+    assert "no Python 9.9 on" in done.stderr
+    assert "/opt/none" in done.stderr
+    assert os.uname().nodename in done.stderr
