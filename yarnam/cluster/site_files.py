@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -15,7 +17,7 @@ Properties = dict[str, str]
 # What a NodeManager hands on to containers from its own environment.
 PASSED_ON = (
     "JAVA_HOME", "HADOOP_COMMON_HOME", "HADOOP_HDFS_HOME", "HADOOP_CONF_DIR", "HADOOP_YARN_HOME",
-    "HADOOP_HOME", "CLASSPATH_PREPEND_DISTCACHE", "PATH", "LANG", "TZ",
+    "HADOOP_HOME", "CLASSPATH_PREPEND_DISTCACHE", "LANG", "TZ",
     "YARNAM_CLUSTER_ID", "YARNAM_NODE_GPUS", "YARNAM_NODE_GPU_MODEL",
 )  # fmt: skip
 GPU = "yarn.io/gpu"
@@ -111,6 +113,9 @@ def _resource_manager(plan: ClusterPlan) -> Properties:
         "yarn.resourcemanager.resource-tracker.address": plan.at_master("rm_tracker"),
         "yarn.resourcemanager.admin.address": plan.at_master("rm_admin"),
         "yarn.resourcemanager.webapp.address": plan.at_master("rm_web"),
+        # The RM is the proxy of the applications' pages. Said outright, because an AM that works
+        # it out for itself puts the machine's name where the address is loopback.
+        "yarn.web-proxy.address": plan.at_master("rm_web"),
         "yarn.resourcemanager.am.max-attempts": "2",
         "yarn.resourcemanager.connect.retry-interval.ms": "500",
         "yarn.resourcemanager.connect.max-wait.ms": "60000",
@@ -194,6 +199,8 @@ def nodemanager_site(plan: ClusterPlan, node: Node) -> Properties:
         # reach: that is how `down` knows its own.
         "yarn.nodemanager.admin-env.YARNAM_CLUSTER_ID": plan.cluster_id,
         "yarn.nodemanager.admin-env.MALLOC_ARENA_MAX": "4",
+        # The whitelist cannot hand PATH on: bash has set its own by then, and that one wins.
+        "yarn.nodemanager.force.path": container_path(os.environ),
     }
     if can_recover():
         properties |= {
@@ -209,6 +216,12 @@ def nodemanager_site(plan: ClusterPlan, node: Node) -> Properties:
             ),
         }
     return properties
+
+
+def container_path(environ: Mapping[str, str]) -> str:
+    """PATH in containers: ``python3`` on the nodes is the Python that brought the cluster up, with
+    what is installed beside it; then what its user had."""
+    return f"{Path(sys.executable).parent}:{environ.get('PATH') or os.defpath}"
 
 
 def can_recover() -> bool:
