@@ -164,17 +164,18 @@ class Run:
                 checkpoint, arrays = found
                 saved = [arrays[str(number)] for number in range(len(arrays))]
                 state = jax.tree.unflatten(jax.tree.structure(state), saved)
-                epoch, self.losses = checkpoint.step, list(checkpoint.metadata["losses"])
+                self.losses = list(checkpoint.metadata["losses"])
+                epoch = len(self.losses)
                 self.say(f"going on from the checkpoint after epoch {epoch}")
         state, epoch = multihost_utils.broadcast_one_to_all((state, np.int32(epoch)))
         return jax.device_put(state, self.everywhere), int(epoch)
 
-    def save(self, state: dict[str, Params], epoch: int) -> None:
+    def save(self, state: dict[str, Params], step: int) -> None:
         if self.rank == 0:
             leaves = jax.tree.leaves(jax.device_get(state))
             arrays = {str(number): leaf for number, leaf in enumerate(leaves)}
             checkpoints.save_arrays(
-                self.options.checkpoints, epoch, arrays, metadata={"losses": self.losses}
+                self.options.checkpoints, step, arrays, metadata={"losses": self.losses}
             )
 
     def anyone_has_to_stop(self) -> bool:
@@ -196,7 +197,7 @@ class Run:
             stop = self.anyone_has_to_stop()
             if stop or done == epochs or done % self.options.checkpoint_every == 0:
                 self.say(f"epoch {done:3} of {epochs}  loss {self.losses[-1]:.4f}")
-                self.save(state, done)
+                self.save(state, done * batches)
             if stop:
                 self.say(f"asked to stop: left after epoch {done}, the checkpoint is written")
                 raise SystemExit(0)
