@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from yarnam.model.ids import NodeId
 from yarnam.model.job import JobSpec, PackOrSpread, PlacementWish, TopologyWish
 from yarnam.model.placement import LocalityLevel, Rung, TargetAsk
-from yarnam.placement.packing import Packing, PackRules, hosts, pack
+from yarnam.placement.packing import hosts, pack
 from yarnam.placement.places import Candidate
 from yarnam.placement.rooms import Room, by_rack
+from yarnam.placement.search import Packing, PackRules
 from yarnam.placement.shapes import Shape, tasks_of
 
 REQUIRED, UNCONSTRAINED = TopologyWish.REQUIRED, TopologyWish.UNCONSTRAINED

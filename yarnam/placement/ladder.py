@@ -9,7 +9,7 @@ from yarnam.model.job import JobSpec, PackOrSpread, PlacementWish, TopologyWish
 from yarnam.model.placement import PlanPolicy
 from yarnam.model.snapshot import Node
 from yarnam.placement.judging import Fewest, fewest_nodes
-from yarnam.placement.packing import PackRules, hosts, pack
+from yarnam.placement.packing import hosts, pack
 from yarnam.placement.places import (
     ANYWHERE,
     MOST_NODES_LISTED,
@@ -19,6 +19,7 @@ from yarnam.placement.places import (
     targets_at,
 )
 from yarnam.placement.rooms import Room, by_rack
+from yarnam.placement.search import PackRules
 from yarnam.placement.shapes import Shape, tasks_of
 
 REQUIRED, UNCONSTRAINED = TopologyWish.REQUIRED, TopologyWish.UNCONSTRAINED

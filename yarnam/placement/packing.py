@@ -6,48 +6,35 @@ that still lets the rest fit on the largest others: so used nodes are filled fir
 nodes stay whole. Kueue's BestFit example (7 tasks on room for 3, 3, 2, 1) gives 3 + 3 + 1.
 
 With several roles the biggest tasks go first, each role onto nodes already in use where it fits
-(placing small ones first can block a solution that exists: Volcano issue 1297).
+(placing small ones first can block a solution that exists: Volcano issue 1297). That greedy order
+misses some solutions, so on few nodes ``search`` looks for the best one exhaustively.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from yarnam.model.ids import NodeId
 from yarnam.placement.rooms import Room, count_in, without
+from yarnam.placement.search import NO_RULES, Packing, PackRules, search
 from yarnam.placement.shapes import Shape, size_key
-
-
-@dataclass(frozen=True, slots=True)
-class Packing:
-    """A node for every task: one tuple per group of the shape, in the shape's order."""
-
-    groups: tuple[tuple[NodeId, ...], ...]
-
-    @property
-    def nodes(self) -> tuple[NodeId, ...]:
-        """The nodes used, by name."""
-        return tuple(sorted({node for group in self.groups for node in group}))
-
-
-@dataclass(frozen=True, slots=True)
-class PackRules:
-    """How tasks may share nodes."""
-
-    node_limit: int | None = None
-    one_task_per_node: bool = False
-    is_loose: bool = False
-    """Use up the smallest rooms first instead of the fewest nodes (Kueue's LeastFreeCapacity)."""
-
 
 Pick = tuple[Room, int]
 """A node and how many tasks go there."""
 
 
-def pack(rooms: Sequence[Room], shape: Shape, rules: PackRules = PackRules()) -> Packing | None:
+def pack(rooms: Sequence[Room], shape: Shape, rules: PackRules = NO_RULES) -> Packing | None:
     """All tasks or None."""
+    packing = _greedy(rooms, shape, rules)
+    if len(shape) > 1 and not rules.is_loose:
+        packing = search(rooms, shape, rules, packing)
+    if packing is None or rules.node_limit is None or len(packing.nodes) <= rules.node_limit:
+        return packing
+    return None
+
+
+def _greedy(rooms: Sequence[Room], shape: Shape, rules: PackRules) -> Packing | None:
     left = {room.node: room for room in rooms}
     used: set[NodeId] = set()
     placed: dict[int, tuple[NodeId, ...]] = {}
@@ -66,8 +53,6 @@ def pack(rooms: Sequence[Room], shape: Shape, rules: PackRules = PackRules()) ->
             left[room.node] = without(room, group.resources, count)
             used.add(room.node)
         placed[index] = tuple(room.node for room, count in picks for _ in range(count))
-    if rules.node_limit is not None and len(used) > rules.node_limit:
-        return None
     return Packing(tuple(placed[index] for index in range(len(shape))))
 
 

@@ -12,7 +12,7 @@ from yarnam.model.resources import Resources
 from yarnam.model.snapshot import ClusterSnapshot, QueueView
 from yarnam.placement.judging import Judged
 from yarnam.placement.ladder import is_able
-from yarnam.placement.packing import PackRules, pack
+from yarnam.placement.packing import pack
 from yarnam.placement.rooms import (
     Room,
     by_rack,
@@ -21,6 +21,7 @@ from yarnam.placement.rooms import (
     total_rooms,
     with_am_placed,
 )
+from yarnam.placement.search import PackRules
 from yarnam.placement.shapes import Group, Shape, biggest, tasks_of, total_of
 
 REQUIRED = TopologyWish.REQUIRED
