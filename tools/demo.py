@@ -79,7 +79,8 @@ def show_next() -> None:
     print(f"""\
   . .venv/bin/activate
   eval "$(yarnam cluster env --name {CLUSTER})"
-  yarnam ps                    # the jobs
+  yarnam status digits         # the job that just ran
+  yarnam logs digits --rank 0  # what its first process printed
   yarnam submit docs/examples/hello/spec.yaml
   yarnam cluster status --name {CLUSTER}
   hdfs dfs -ls -R /examples    # Hadoop's own tools work too
