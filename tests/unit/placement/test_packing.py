@@ -1,0 +1,112 @@
+"""Fewest nodes, best fit; Kueue's worked examples."""
+
+from __future__ import annotations
+
+import pytest
+
+from yarnam.model.ids import NodeId, RackId
+from yarnam.model.resources import Resources
+from yarnam.placement.packing import hosts, pack
+from yarnam.placement.rooms import Room, count_in, with_am_placed
+from yarnam.placement.search import NO_RULES, PackRules
+from yarnam.placement.shapes import Group, Shape
+
+
+def rooms(*gpus: int) -> list[Room]:
+    return [
+        Room(NodeId(f"n{i}"), RackId("/r"), 1024 * free, free, free) for i, free in enumerate(gpus)
+    ]
+
+
+def tasks(count: int, gpus: int = 1) -> Shape:
+    return (Group("worker", count, Resources(1024 * gpus, gpus, gpus), 1),)
+
+
+def counts(where: list[Room], shape: Shape, rules: PackRules = NO_RULES) -> list[int] | None:
+    """How many tasks each room got, in the order of the rooms."""
+    packing = pack(where, shape, rules)
+    if packing is None:
+        return None
+    placed = [node for group in packing.groups for node in group]
+    return [placed.count(room.node) for room in where]
+
+
+@pytest.mark.parametrize(
+    ("free", "shape", "expected"),
+    [
+        # schedulers.md 2, Kueue TAS BestFit: 7 pods on (3,3,2,1) give 3+3+1.
+        ((3, 3, 2, 1), tasks(7), [3, 3, 0, 1]),
+        # Slices of 2, 12 pods on (6,5,4,3,2): 6, -, 4, -, 2 pods.
+        ((6, 5, 4, 3, 2), tasks(6, 2), [3, 0, 2, 0, 1]),
+        # Fill used nodes first, keep whole nodes whole.
+        ((8, 4), tasks(4), [0, 4]),
+        ((8, 8, 6, 6), tasks(12), [0, 0, 6, 6]),
+        ((8, 8, 6, 6), tasks(14), [8, 0, 6, 0]),
+        ((8, 1, 1, 1, 1), tasks(4), [4, 0, 0, 0, 0]),
+        ((8, 8), tasks(2, 8), [1, 1]),
+        ((4, 4), tasks(9), None),
+        ((3, 3), tasks(3, 2), None),
+        ((), tasks(1), None),
+    ],
+)
+def test_best_fit(free: tuple[int, ...], shape: Shape, expected: list[int] | None) -> None:
+    assert counts(rooms(*free), shape) == expected
+
+
+def test_least_free_capacity_uses_up_the_smallest_first() -> None:
+    """schedulers.md 2, Kueue TAS LeastFree: 7 pods on (3,3,2,1) ascending give 1+2+3+1 (of 3)."""
+    assert counts(rooms(3, 3, 2, 1), tasks(7), PackRules(is_loose=True)) == [3, 1, 2, 1]
+
+
+def test_spread_uses_every_node_once_and_the_fullest_first() -> None:
+    rules = PackRules(one_task_per_node=True)
+    assert counts(rooms(8, 2, 4), tasks(2), rules) == [0, 1, 1]
+    assert counts(rooms(8, 8), tasks(3), rules) is None
+
+
+def test_a_node_limit_refuses_what_needs_more() -> None:
+    assert counts(rooms(4, 4, 4), tasks(12), PackRules(node_limit=2)) is None
+    assert counts(rooms(4, 4, 4), tasks(8), PackRules(node_limit=2)) == [4, 4, 0]
+
+
+def test_the_biggest_request_goes_first() -> None:
+    """Volcano issue 1297: 30 and 50 on 53 and 31 has a solution that a greedy order misses."""
+    two = (
+        Group("small", 1, Resources(0, 30, 0), 1),
+        Group("large", 1, Resources(0, 50, 0), 1),
+    )
+    where = [
+        Room(NodeId("n0"), RackId("/r"), 0, 53, 0),
+        Room(NodeId("n1"), RackId("/r"), 0, 31, 0),
+    ]
+    packing = pack(where, two)
+    assert packing is not None
+    assert packing.groups == (("n1",), ("n0",))
+
+
+def test_roles_share_nodes_where_they_fit() -> None:
+    shape = (*tasks(2, 4), Group("ps", 1, Resources(1024, 1, 0), 1))
+    where = [room._replace(memory_mib=16384, vcores=16) for room in rooms(8, 8)]
+    packing = pack(where, shape)
+    assert packing is not None
+    assert packing.nodes == ("n0",)
+
+
+def test_every_resource_counts() -> None:
+    room = Room(NodeId("n"), RackId("/r"), 4096, 3, 8)
+    assert count_in(room, Resources(1024, 1, 1)) == 3
+    assert count_in(room, Resources(2048, 1, 1)) == 2
+    assert count_in(room, Resources(0, 0, 3)) == 2
+    assert count_in(room._replace(gpus=-1), Resources(0, 0, 1)) == 0
+    assert hosts([room, room._replace(gpus=0)], tasks(1)) == 1
+
+
+def test_the_am_goes_where_it_costs_least() -> None:
+    am = Resources(1024, 1, 0)
+    roomy = [room._replace(memory_mib=99999, vcores=99) for room in rooms(8, 8)]
+    tight = rooms(8)[0]._replace(node=NodeId("tight"))
+    placed = with_am_placed([tight, *roomy], am, Resources(1024, 1, 1))
+    assert placed is not None
+    assert placed[0] == tight
+    assert placed[1].vcores == 98
+    assert with_am_placed(rooms(0), am, Resources(1024, 1, 1)) is None
