@@ -20,6 +20,7 @@ How
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -45,8 +46,10 @@ if TYPE_CHECKING:
 
 # The NameNode sets a block's full size aside for each open file: a journal is small.
 BLOCK_SIZE = 8 << 20
-# How many times in a row a broken pipeline is replaced by a new part before append gives up.
-MAX_NEW_PARTS = 3
+# Between new parts. The NameNode does not know of a dead DataNode for minutes and may name it
+# again, so one new part is not always enough.
+FIRST_PAUSE_S = 0.01
+MAX_PAUSE_S = 1.0
 MAX_EPOCH = 10**10 - 1
 
 
@@ -132,7 +135,7 @@ class AppendLog:
 
         Raises:
             Fenced: a newer epoch has the journal: stop at once.
-            Unavailable: HDFS does not take it, also in a new segment.
+            Unavailable: HDFS does not take it, also in new segments, for ``fs.limits.data_s``.
         """
         if self._broken is not None:
             raise self._broken
@@ -166,18 +169,24 @@ class AppendLog:
         self.close()
 
     def _write(self, data: bytes) -> None:
-        for left in range(MAX_NEW_PARTS, -1, -1):
+        deadline = time.monotonic() + self._fs.limits.data_s
+        pause_s = 0.0
+        while True:
             try:
                 if self._writer is None:
                     self._new_part()
                 self._send(data)
             except (Unavailable, LeaseLost, LeaseConflict, NotFound):
-                self._drop_writer()
+                # Not closed: its pipeline is broken, and the cut makes its length irrelevant.
+                self._writer = None
                 self._check_fence()
-                if left == 0:
+                # One new part is always tried, also where the time went into a stuck call.
+                if pause_s and time.monotonic() + pause_s > deadline:
                     raise
             else:
                 return
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, MAX_PAUSE_S) or FIRST_PAUSE_S
 
     def _send(self, data: bytes) -> None:
         assert self._writer is not None
@@ -207,10 +216,6 @@ class AppendLog:
             message = f"segments are gone: {', '.join(sorted(missing))}"
             raise CorruptData(message, path=self._directory, operation="append")
         self._begin(writer, cuts)
-
-    def _drop_writer(self) -> None:
-        # Not closed: its pipeline is broken, and the cut makes its length irrelevant.
-        self._writer = None
 
     def _check_fence(self) -> list[str]:
         names = _segments(self._fs, self._directory)

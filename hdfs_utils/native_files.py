@@ -167,7 +167,7 @@ class NativeWriter:
         """Return when all is durable on every replica."""
         self._check_open()
         self._flush()
-        self._call("sync", self._inner.hsync)
+        self._call("sync", self._inner.hsync, self._calls.limits.sync_s)
 
     def close(self) -> None:
         """Complete the file; an error means that it is not whole, or not known to be."""
@@ -228,11 +228,11 @@ class NativeWriter:
             self._send(data)
 
     def _send(self, data: bytes) -> None:
-        self._call("write", lambda: self._inner.write(data))
+        self._call("write", lambda: self._inner.write(data), self._calls.limits.data_s)
 
-    def _call(self, operation: str, call: Callable[[], object]) -> None:
+    def _call(self, operation: str, call: Callable[[], object], limit_s: float) -> None:
         try:
-            self._calls.run(operation, self._path, call, self._calls.limits.data_s)
+            self._calls.run(operation, self._path, call, limit_s)
         except HdfsError:
             self._is_sound = False
             raise

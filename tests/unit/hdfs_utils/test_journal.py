@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from hdfs_utils import TimeLimits
 from hdfs_utils import journal_format as fmt
 from hdfs_utils.errors import CorruptData, Fenced, NotFound, SafeMode, Unavailable
-from hdfs_utils.journal import MAX_NEW_PARTS, AppendLog, read_journal
+from hdfs_utils.journal import AppendLog, read_journal
 from tests.fakes.files import MemoryFiles, fail_on
 
 HOME = "/jobs/j1/journal"
@@ -119,10 +120,20 @@ def test_what_an_old_part_holds_beyond_its_cut_does_not_count(fs: MemoryFiles) -
     assert read_journal(fs, HOME).records == (b"one", b"two")
 
 
-def test_append_gives_up_after_some_new_parts_and_stays_broken(fs: MemoryFiles) -> None:
+def test_more_new_parts_follow_within_the_limit(fs: MemoryFiles) -> None:
     log = AppendLog.open(fs, HOME)
     log.append([b"one"])
-    fs.fail = fail_on("sync", Unavailable("down"), times=MAX_NEW_PARTS + 1)
+    fs.fail = fail_on("sync", Unavailable("the dead DataNode again"), times=4)
+    log.append([b"two"])
+    assert fs.exists(segment(1, 4))
+    assert read_journal(fs, HOME).records == (b"one", b"two")
+
+
+def test_append_gives_up_at_the_limit_and_stays_broken(fs: MemoryFiles) -> None:
+    fs.limits = TimeLimits(data_s=0.0)
+    log = AppendLog.open(fs, HOME)
+    log.append([b"one"])
+    fs.fail = fail_on("sync", Unavailable("down"), times=2)
     with pytest.raises(Unavailable, match="down"):
         log.append([b"two"])
     with pytest.raises(Unavailable, match="down"):
@@ -278,6 +289,7 @@ class Journals(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
         self.fs = MemoryFiles()
+        self.fs.limits = TimeLimits(data_s=0.0)  # two tries for each append
         self.logs: list[AppendLog] = []
         self.acknowledged: list[bytes] = []
         # A failed append may or may not have left its records.
@@ -298,7 +310,7 @@ class Journals(RuleBasedStateMachine):
         self.settle(list(log.recovered.records))
 
     @precondition(lambda self: self.logs)
-    @rule(data=st.data(), failures=st.integers(0, 5), where=st.sampled_from(["write", "sync"]))
+    @rule(data=st.data(), failures=st.integers(0, 3), where=st.sampled_from(["write", "sync"]))
     def append(self, data: st.DataObject, failures: int, where: str) -> None:
         log = data.draw(st.sampled_from(self.logs))
         self.count += 1
@@ -310,7 +322,7 @@ class Journals(RuleBasedStateMachine):
         except Fenced:
             pass
         except Unavailable:
-            if is_newest and failures > MAX_NEW_PARTS and not self.uncertain:
+            if is_newest and failures > 1 and not self.uncertain:
                 self.uncertain = batch
         else:
             assert is_newest, "a stale writer was told that its records are safe"
