@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -195,22 +197,52 @@ def test_an_opening_that_fails_can_be_repeated(fs: MemoryFiles) -> None:
     assert AppendLog.open(fs, HOME).recovered.records == (b"one",)
 
 
-def test_a_racing_opener_with_a_lower_epoch_loses(fs: MemoryFiles) -> None:
-    """The other one opens between this one's creation of its segment and its second look."""
+def at(fs: MemoryFiles, operation: str, count: int, call: Callable[[], object]) -> None:
+    """Do ``call`` just before the ``count``-th ``operation`` from now on."""
+    left = [count]
+
+    def hook(used: str, _path: str) -> None:
+        if used == operation:
+            left[0] -= 1
+            if left[0] == 0:
+                fs.fail = lambda _operation, _path: None
+                call()
+
+    fs.fail = hook
+
+
+@pytest.mark.parametrize(("operation", "count"), [("create", 1), ("list", 2), ("write", 1)])
+def test_a_racing_opener_with_a_lower_epoch_loses(
+    fs: MemoryFiles, operation: str, count: int
+) -> None:
     AppendLog.open(fs, HOME).append([b"one"])
     winner: list[AppendLog] = []
-    lists = [0]
-
-    def race(operation: str, _path: str) -> None:
-        if operation == "list":
-            lists[0] += 1
-            if lists[0] == 2:
-                fs.fail = lambda _operation, _path: None
-                winner.append(AppendLog.open(fs, HOME))
-
-    fs.fail = race
+    at(fs, operation, count, lambda: winner.append(AppendLog.open(fs, HOME, epoch=9)))
     with pytest.raises(Fenced):
         AppendLog.open(fs, HOME)
+    winner[0].append([b"two"])
+    assert read_journal(fs, HOME).records == (b"one", b"two")
+
+
+@pytest.mark.parametrize("operation", ["list", "create", "write", "sync"])
+def test_a_successor_that_opens_while_a_new_part_is_begun_wins(
+    fs: MemoryFiles, operation: str
+) -> None:
+    stale = AppendLog.open(fs, HOME)
+    stale.append([b"one"])
+    winner: list[AppendLog] = []
+    broken = fail_on("sync", Unavailable("pipeline broke"))
+
+    def hook(used: str, path: str) -> None:
+        try:
+            broken(used, path)
+        except Unavailable:
+            at(fs, operation, 1, lambda: winner.append(AppendLog.open(fs, HOME)))
+            raise
+
+    fs.fail = hook
+    with pytest.raises(Fenced):
+        stale.append([b"stale"])
     winner[0].append([b"two"])
     assert read_journal(fs, HOME).records == (b"one", b"two")
 
