@@ -10,6 +10,7 @@ a killed client leaves it behind.
 from __future__ import annotations
 
 import os
+import re
 import select
 import shutil
 import socket
@@ -214,19 +215,35 @@ def _yarn_class_path(environ: Mapping[str, str]) -> str:
 def _submit_error(error: Exception) -> YarnamError:
     """What YARN or Skein said, as one of ours. The Java exception's text is all there is."""
     text = str(error).strip() or type(error).__name__
+    said = in_short(text)
     lowered = text.lower()
-    if "accesscontrolexception" in lowered or "permission denied" in lowered:
-        return NoPermission(f"YARN refused the application: {text}")
-    if "cannot submit" in lowered or "submission denied" in lowered or "acl" in lowered.split():
-        return NoPermission(f"YARN refused the application: {text}")
-    if "unknown queue" in lowered or "not a leaf queue" in lowered:
-        return BadSpec(f"YARN refused the queue: {text}")
+    if any(mark in lowered for mark in _REFUSALS):
+        return NoPermission(
+            f"YARN refused the application: {said}",
+            hint="Ask for SUBMIT access to the queue, or name another one.",
+        )
+    if any(mark in lowered for mark in _BAD_QUEUES):
+        return BadSpec(f"YARN refused the queue: {said}", hint="'yarnam doctor' lists the queues.")
     if type(error).__name__ in {"ConnectionError", "TimeoutError"}:
-        return Unavailable(f"Skein's driver did not answer: {text}")
+        return Unavailable(f"Skein's driver did not answer: {said}")
     return Unavailable(
-        f"YARN did not take the application: {text}",
+        f"YARN did not take the application: {said}",
         hint="'yarnam doctor' checks the parts one by one.",
     )
+
+
+_REFUSALS = ("accesscontrolexception", "permission denied", "cannot submit", "denied by acl")
+_BAD_QUEUES = ("unknown queue", "not a leaf queue", "unknown to scheduler")
+_EXCEPTION_NAME = re.compile(r"\b(?:[a-z][\w]*\.)+[A-Z]\w*(?:Exception|Error): ")
+
+
+def in_short(java_text: str) -> str:
+    """A Java exception's text without its stack and class names: the part that tells."""
+    lines = [line.strip() for line in java_text.splitlines()]
+    told = [line for line in lines if line and not line.startswith(("at ", "...", "Caused by:"))]
+    if len(told) > 1 and told[0].endswith("exception:"):
+        told = told[1:]  # "Failed to submit application, exception:"
+    return _EXCEPTION_NAME.sub("", " ".join(told)) or java_text.strip()
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -280,16 +280,22 @@ def _queues(site: Site, queue: str) -> Finding:
         names = [queue]
     access = {name: site.rm.queue_access(name, site.user) for name in names}
     refused = [name for name, allowed in access.items() if allowed is False]
-    usable = [name for name, allowed in access.items() if allowed is not False]
-    if not usable:
+    usable = [name for name, allowed in access.items() if allowed]
+    untold = [name for name, allowed in access.items() if allowed is None]
+    if not usable and not untold:
         return _fail(
             f"{site.user} may submit to none of {', '.join(names) or 'no queue'}",
             "Ask an administrator for SUBMIT access.",
             ExitCode.NO_PERMISSION,
         )
-    unsure = " (as far as the ResourceManager tells)" if None in access.values() else ""
-    but = f"; not to {', '.join(refused)}" if refused else ""
-    return _ok(f"{site.user} may submit to {', '.join(usable)}{but}{unsure}")
+    parts = []
+    if usable:
+        parts.append(f"{site.user} may submit to {', '.join(usable)}")
+    if refused:
+        parts.append(f"not to {', '.join(refused)}")
+    if untold:
+        parts.append(f"{', '.join(untold)}: the ResourceManager tells only the queue's admins")
+    return _ok("; ".join(parts))
 
 
 @_named("GPU resource type")

@@ -1,0 +1,46 @@
+"""Stands in for Skein's driver: keeps what was submitted, or fails as told."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from yarnam.model.ids import ApplicationId
+
+
+class FakeLauncher:
+    """``on_submit`` is called with the application's spec before an id is given; what it raises is
+    raised (after ``accept_first`` the fake ResourceManager has taken it all the same)."""
+
+    def __init__(self, on_accept: Callable[[ApplicationId, Any], None] = lambda *_: None) -> None:
+        self.submitted: list[Any] = []
+        self.started = 0
+        self.closed = threading.Event()
+        self.on_submit: Callable[[Any], None] = lambda _: None
+        self.accept_first = False
+        self._on_accept = on_accept
+
+    def start(self) -> None:
+        self.started += 1
+
+    def wait(self) -> None:
+        self.start()
+
+    def new_security(self) -> Any:
+        import skein
+
+        return skein.Security(cert_bytes=b"certificate", key_bytes=b"key")
+
+    def submit(self, application_spec: Any) -> ApplicationId:
+        application = ApplicationId(f"application_1700000000000_{len(self.submitted) + 1:04}")
+        if self.accept_first:
+            self._on_accept(application, application_spec)
+        self.on_submit(application_spec)
+        self.submitted.append(application_spec)
+        if not self.accept_first:
+            self._on_accept(application, application_spec)
+        return application
+
+    def close(self) -> None:
+        self.closed.set()

@@ -1,0 +1,105 @@
+"""A ResourceManager in memory: applications, queues and nodes, as its REST API shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from yarnam.adapters.rm_parse import YarnApplication
+from yarnam.errors import NoPermission, YarnamError
+from yarnam.model.ids import NodeId, RackId
+from yarnam.model.resources import Resources
+from yarnam.model.snapshot import ClusterSnapshot, Node, NodeState, QueueView
+
+NODE = Resources(memory_mib=262144, vcores=64, gpus=8)
+
+
+def node(name: str, rack: str = "/rack1") -> Node:
+    return Node(NodeId(name), RackId(rack), NodeState.RUNNING, NODE, Resources())
+
+
+class FakeResourceManager:
+    """``failure``, when set, is raised by every call."""
+
+    def __init__(self) -> None:
+        self.url = "http://rm.example:8088"
+        self.nodes: tuple[Node, ...] = (
+            node("n1"), node("n2"), node("n3", "/rack2"), node("n4", "/rack2"),
+        )  # fmt: skip
+        self.queue_names = ["root.dl", "root.research"]
+        self.access: dict[str, bool | None] = {}
+        self.apps: dict[str, YarnApplication] = {}
+        self.killed: list[str] = []
+        self.kill_takes = True
+        self.failure: YarnamError | None = None
+        self.asked = 0
+        self.on_look: Callable[[YarnApplication], None] = lambda _: None
+
+    def add(self, application: str, *, state: str = "RUNNING", **facts: Any) -> YarnApplication:
+        values: dict[str, Any] = {
+            "name": "hello",
+            "user": "me",
+            "queue": "root.dl",
+            "final_status": "UNDEFINED",
+            "started_at_s": 1000.0 + len(self.apps),
+            "tags": ("yarnam",),
+        }
+        row = YarnApplication(application=application, state=state, **{**values, **facts})
+        self.apps[application] = row
+        return row
+
+    def change(self, application: str, **facts: Any) -> None:
+        self.apps[application] = replace(self.apps[application], **facts)
+
+    def application(self, app_id: str) -> YarnApplication | None:
+        self._enter()
+        found = self.apps.get(app_id)
+        if found is not None:
+            self.on_look(found)
+        return self.apps.get(app_id)
+
+    def applications(
+        self, *, user: str = "", tags: Iterable[str] = (), states: Iterable[str] = ()
+    ) -> Sequence[YarnApplication]:
+        self._enter()
+        wanted, allowed = set(tags), set(states)
+        found = [
+            app
+            for app in self.apps.values()
+            if user in ("", app.user)
+            and wanted <= set(app.tags)
+            and (not allowed or app.state in allowed)
+        ]
+        return sorted(found, key=lambda app: app.started_at_s, reverse=True)
+
+    def kill(self, app_id: str, user: str = "") -> None:
+        self._enter()
+        self.killed.append(app_id)
+        if self.kill_takes:
+            self.change(app_id, state="KILLED", final_status="KILLED", diagnostics="killed by user")
+
+    def queues(self) -> Sequence[QueueView]:
+        self._enter()
+        return [QueueView(name) for name in self.queue_names]
+
+    def queue_access(self, queue: str, user: str) -> bool | None:
+        self._enter()
+        return self.access.get(queue, True)
+
+    def snapshot(self, queue: str) -> ClusterSnapshot:
+        self._enter()
+        return ClusterSnapshot(1000.0, self.nodes, QueueView(queue))
+
+    def info(self) -> Mapping[str, Any]:
+        self._enter()
+        return {"state": "STARTED", "resourceManagerVersion": "3.4.1"}
+
+    def _enter(self) -> None:
+        self.asked += 1
+        if self.failure is not None:
+            raise self.failure
+
+
+def refusing(what: str) -> NoPermission:
+    return NoPermission(f"no permission to {what}")

@@ -1,0 +1,280 @@
+"""The handle on a job: which source tells its status, how it ends, what a kill does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hdfs_utils.journal import AppendLog
+from tests.unit.client.world import APPLICATION, World, job_spec, status, verdict
+from yarnam.client.job import error_of
+from yarnam.errors import (
+    Cancelled,
+    ExitCode,
+    GangTimeout,
+    Unavailable,
+    UsageError,
+    UserFailed,
+    WireMismatch,
+)
+from yarnam.model.events import CancelRequested, JobStarted
+from yarnam.model.outcomes import Verdict, VerdictKind
+from yarnam.model.status import JobState
+from yarnam.wire.codec import decode, encode, encode_event
+from yarnam.wire.records import AmRecord
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr("yarnam.client.job.POLL_S", 0.01)
+    monkeypatch.setattr("yarnam.client.sources.YARN_POLL_S", 0.01)
+    return World(tmp_path)
+
+
+KEY = "20261121-000000-abcdef"
+
+
+# ---- status ------------------------------------------------------------------------------------
+
+
+def test_the_living_am_is_asked_first(world: World) -> None:
+    world.put(KEY, "status.json", encode(status(JobState.ACQUIRING)))
+    world.line.statuses = [status(JobState.RUNNING, step=7)]
+    found = world.job(key=KEY).status()
+    assert (found.state, found.step) == (JobState.RUNNING, 7)
+
+
+def test_before_the_am_yarn_says_why_the_job_waits(world: World) -> None:
+    job = world.job(state="ACCEPTED", am=False, diagnostics="Queue's AM resource\nlimit exceeded.")
+    found = job.status()
+    assert found.state is JobState.QUEUED
+    assert found.reason == "Queue's AM resource limit exceeded."
+    assert (found.name, found.queue) == ("hello", "root.dl")
+
+
+def test_an_am_that_has_not_announced_itself_is_starting(world: World) -> None:
+    found = world.job(am=False).status()
+    assert found.state is JobState.QUEUED
+    assert "starting" in found.reason
+
+
+def test_a_silent_am_leaves_its_last_word(world: World) -> None:
+    job = world.job(key=KEY)
+    world.put(KEY, "status.json", encode(status(JobState.RUNNING, step=3)))
+    world.line.failure = Unavailable("no answer from n1:4711")
+    found = job.status()
+    assert (found.state, found.step) == (JobState.RUNNING, 3)
+    assert "does not answer" in found.reason
+    assert world.line.closed
+
+
+def test_a_new_am_attempt_gets_a_new_line(world: World) -> None:
+    job = world.job(key=KEY)
+    job.status()
+    job.status()
+    assert len(world.lines) == 1
+    world.put(KEY, "am.json", encode(AmRecord(APPLICATION, 2, "n1", 4711)))
+    job.status()
+    assert len(world.lines) == 2
+
+
+def test_after_the_end_the_verdict_decides_whatever_yarn_says(world: World) -> None:
+    """A FAILED verdict ends as YARN's SUCCEEDED where that keeps YARN from trying again."""
+    job = world.job(state="FINISHED", final_status="SUCCEEDED", key=KEY)
+    world.put(KEY, "status.json", encode(status(JobState.RUNNING, step=9)))
+    world.put(KEY, "verdict.json", encode(verdict(VerdictKind.FAILED, 90, "exit code 3")))
+    found = job.status()
+    assert found.state is JobState.FAILED
+    assert found.step == 9
+    assert found.verdict is not None
+    assert found.verdict.exit_code == ExitCode.USER_FAILED
+    assert world.lines == []
+
+
+@pytest.mark.parametrize(
+    ("state", "final", "kind", "code"),
+    [
+        ("KILLED", "KILLED", VerdictKind.CANCELLED, ExitCode.CANCELLED),
+        ("FINISHED", "KILLED", VerdictKind.CANCELLED, ExitCode.CANCELLED),
+        ("FAILED", "FAILED", VerdictKind.FAILED, ExitCode.ATTEMPTS_EXHAUSTED),
+        ("FINISHED", "FAILED", VerdictKind.FAILED, ExitCode.ATTEMPTS_EXHAUSTED),
+        ("FINISHED", "SUCCEEDED", VerdictKind.FAILED, ExitCode.INTERNAL),
+    ],
+)
+def test_without_a_verdict_yarns_end_is_read(
+    world: World, state: str, final: str, kind: VerdictKind, code: ExitCode
+) -> None:
+    job = world.job(state=state, final_status=final, diagnostics="AM exited with 137")
+    found = job.wait()
+    assert (found.kind, found.exit_code) == (kind, code)
+    if code != ExitCode.INTERNAL:
+        assert "AM exited with 137" in found.message
+
+
+def test_a_record_of_another_version_is_a_wire_mismatch(world: World) -> None:
+    job = world.job(state="FINISHED", key=KEY)
+    world.put(KEY, "verdict.json", b'{"kind":"PERHAPS"}')
+    with pytest.raises(WireMismatch):
+        job.status()
+
+
+def test_an_application_that_is_nobodys(world: World) -> None:
+    with pytest.raises(UsageError, match="no application"):
+        world.client.job(APPLICATION).status()
+    world.rm.add(APPLICATION, tags=("spark",))
+    with pytest.raises(UsageError, match="not a job of yarnam"):
+        world.client.job(APPLICATION).status()
+
+
+# ---- following ---------------------------------------------------------------------------------
+
+
+def test_watch_tells_each_change_once_and_ends_with_the_verdict(world: World) -> None:
+    job = world.job(key=KEY)
+    steps = [status(step=number, at_s=float(number)) for number in (1, 2, 2, 3)]
+    last = status(JobState.SUCCEEDED, verdict=verdict())
+    world.line.statuses = [status(JobState.ACQUIRING), *steps, last]
+
+    def end(_: object) -> None:
+        if world.line._next == len(world.line.statuses):
+            world.rm.change(APPLICATION, state="FINISHED", final_status="SUCCEEDED")
+
+    world.rm.on_look = end
+    seen = list(job.watch())
+    assert [one.step for one in seen] == [None, 1, 2, 3, None]
+    assert seen[-1].verdict == verdict()
+    assert world.rm.apps[APPLICATION].is_over
+
+
+def test_wait_names_the_state_when_its_time_is_over(world: World) -> None:
+    job = world.job(state="ACCEPTED", am=False, diagnostics="the queue is full")
+    with pytest.raises(Unavailable, match=r"not over after 0\.05 s: QUEUED the queue is full"):
+        job.wait(timeout_s=0.05)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (ExitCode.USER_FAILED, UserFailed),
+        (ExitCode.GANG_TIMEOUT, GangTimeout),
+        (ExitCode.CANCELLED, Cancelled),
+    ],
+)
+def test_wait_raises_the_verdicts_error_on_demand(
+    world: World, code: ExitCode, kind: type[Exception]
+) -> None:
+    job = world.job(state="FINISHED", key=KEY)
+    content = Verdict(VerdictKind.FAILED, int(code), "it went wrong", "do that")
+    world.put(KEY, "verdict.json", encode(content))
+    assert job.wait() == content
+    with pytest.raises(kind, match="it went wrong\n  do that"):
+        job.wait(raise_on_failure=True)
+
+
+def test_success_is_no_error(world: World) -> None:
+    assert error_of(verdict()) is None
+    job = world.job(state="FINISHED", key=KEY)
+    world.put(KEY, "verdict.json", encode(verdict()))
+    assert job.wait(raise_on_failure=True).exit_code == 0
+
+
+# ---- story -------------------------------------------------------------------------------------
+
+STORY = [JobStarted(1.0), CancelRequested(2.0, "me")]
+
+
+def test_events_come_from_the_am_while_it_lives(world: World) -> None:
+    world.line.journal = list(STORY)
+    assert world.job().events() == STORY
+
+
+def test_events_come_from_the_journal_afterwards(world: World) -> None:
+    job = world.job(state="FINISHED", key=KEY)
+    assert job.events() == []
+    folder = f"/user/me/.yarnam/jobs/{KEY}/journal"
+    with AppendLog.open(world.files, folder) as log:
+        log.append([encode_event(event) for event in STORY])
+    assert job.events() == STORY
+
+
+# ---- kill --------------------------------------------------------------------------------------
+
+
+def test_kill_lets_the_am_end_the_job(world: World) -> None:
+    job = world.job(key=KEY)
+    ended = verdict(VerdictKind.CANCELLED, 93, "cancelled by me")
+
+    def end() -> None:
+        world.put(KEY, "verdict.json", encode(ended))
+        world.rm.change(APPLICATION, state="FINISHED", final_status="KILLED")
+
+    world.line.on_cancel = end
+    found = job.kill("wrong data")
+    assert world.line.cancelled == [("me", "wrong data")]
+    assert world.rm.killed == []
+    assert (found.state, found.verdict) == (JobState.CANCELLED, ended)
+
+
+@pytest.mark.parametrize("state", ["NEW", "SUBMITTED", "ACCEPTED", "RUNNING"])
+def test_kill_without_an_am_goes_through_yarn(world: World, state: str) -> None:
+    job = world.job(state=state, am=False, key=KEY)
+    world.files.write_bytes(f"/user/me/.skein/{APPLICATION}/skein.jar", b"x")
+    found = job.kill("not needed")
+    assert world.rm.killed == [APPLICATION]
+    assert found.state is JobState.CANCELLED
+    content = decode(world.files.read_bytes(f"/user/me/.yarnam/jobs/{KEY}/verdict.json"), Verdict)
+    assert content.exit_code == ExitCode.CANCELLED
+    assert content.message == "killed by me: not needed"
+    assert not world.files.exists(f"/user/me/.skein/{APPLICATION}")
+
+
+def test_kill_of_a_hung_am_goes_through_yarn(world: World) -> None:
+    job = world.job(key=KEY)
+    world.line.failure = Unavailable("no answer")
+    assert job.kill().state is JobState.CANCELLED
+    assert world.rm.killed == [APPLICATION]
+
+
+def test_an_am_that_promises_and_does_nothing_is_not_waited_for_for_ever(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("yarnam.client.job.CANCEL_PATIENCE_S", 0.05)
+    job = world.job(key=KEY)
+    world.put(
+        KEY,
+        "job.json",
+        encode(replace(job.record(), job=_impatient())),
+    )
+    fresh = world.client.job(APPLICATION)
+    assert fresh.kill(timeout_s=5).state is JobState.CANCELLED
+    assert world.line.cancelled
+    assert world.rm.killed == [APPLICATION]
+
+
+def _impatient():  # type: ignore[no-untyped-def]
+    spec = job_spec()
+    return replace(spec, am=replace(spec.am, stop_grace_s=0.0))
+
+
+def test_the_ams_own_verdict_is_never_overwritten(world: World) -> None:
+    job = world.job(am=False, key=KEY)
+    world.put(KEY, "verdict.json", encode(verdict(message="done in time")))
+    assert job.kill().state is JobState.SUCCEEDED
+
+
+def test_killing_a_job_that_is_over_changes_nothing(world: World) -> None:
+    job = world.job(state="FINISHED", key=KEY)
+    world.put(KEY, "verdict.json", encode(verdict()))
+    before = world.left_on_hdfs()
+    assert job.kill().state is JobState.SUCCEEDED
+    assert world.rm.killed == []
+    assert world.left_on_hdfs() == before
+
+
+def test_a_kill_that_yarn_does_not_carry_out_says_so(world: World) -> None:
+    world.rm.kill_takes = False
+    job = world.job(am=False, key=KEY)
+    with pytest.raises(Unavailable, match="not gone after"):
+        job.kill(timeout_s=0.1)
