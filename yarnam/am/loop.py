@@ -224,8 +224,13 @@ class ApplicationMaster:
         self._planning.close()
         status = self._status()
         await self._put(VERDICT_FILE, encode(verdict))
-        await self._put(STATUS_FILE, encode(status))
         self._publish()
+        await asyncio.gather(self._put(STATUS_FILE, encode(status)), self._send_off())
+        await self._lanes.broker.call(lambda: self._ports.broker.shutdown(verdict))
+        log.info("the application ends: %s", verdict.kind.value)
+
+    async def _send_off(self) -> None:
+        """Wait for the agents to fetch their order to leave, and a moment for them to follow it."""
         waiting = await self._lanes.mailbox.call(
             lambda: self._ports.mailbox.drain(self._settings.farewell_s)
         )
@@ -233,8 +238,6 @@ class ApplicationMaster:
             log.warning("%d agents did not come for their order to leave", waiting)
         elif self._gang.members:
             await self._ports.sleep(self._settings.leave_pause_s)
-        await self._lanes.broker.call(lambda: self._ports.broker.shutdown(verdict))
-        log.info("the application ends: %s", verdict.kind.value)
 
     # ---- what others see -----------------------------------------------------------------
 
