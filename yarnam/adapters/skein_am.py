@@ -66,30 +66,39 @@ class SkeinAm(Protocol):
         """``final_status``: SUCCEEDED, FAILED or KILLED."""
 
 
+def local_credentials() -> tuple[bytes, bytes]:
+    """Certificate and key that Skein leaves in the working directory. Raises InternalError."""
+    try:
+        return Path(".skein.crt").read_bytes(), Path(".skein.pem").read_bytes()
+    except OSError as error:
+        raise InternalError(f"not in a container of Skein's: {error}") from error
+
+
+def skein_channel(address: str, certificate: bytes, key: bytes) -> grpc.Channel:
+    """A channel to Skein's AM or driver, which share one way of speaking."""
+    credentials = grpc.ssl_channel_credentials(certificate, key, certificate)
+    options = [
+        ("grpc.ssl_target_name_override", "skein-internal"),
+        ("grpc.default_authority", "skein-internal"),
+        ("grpc.enable_http_proxy", 0),
+        # Completed containers stay in Skein's lists, so answers grow with the job's history.
+        ("grpc.max_receive_message_length", 64 * 1024 * 1024),
+    ]
+    return grpc.secure_channel(address, credentials, options)
+
+
 class GrpcSkeinAm:
     """Skein's AM over its own gRPC and certificate."""
 
     def __init__(self, address: str, certificate: bytes, key: bytes) -> None:
-        credentials = grpc.ssl_channel_credentials(certificate, key, certificate)
-        options = [
-            ("grpc.ssl_target_name_override", "skein-internal"),
-            ("grpc.default_authority", "skein-internal"),
-            ("grpc.enable_http_proxy", 0),
-            # Completed containers stay in Skein's lists, so answers grow with the job's history.
-            ("grpc.max_receive_message_length", 64 * 1024 * 1024),
-        ]
-        self._channel = grpc.secure_channel(address, credentials, options)
+        self._channel = skein_channel(address, certificate, key)
         self._stub = AppMasterStub(self._channel)
 
     @classmethod
     def of_this_container(cls, environ: Mapping[str, str] = os.environ) -> GrpcSkeinAm:
         """From what Skein leaves for the AM's script. Raises InternalError outside of one."""
         address = environ.get("SKEIN_APPMASTER_ADDRESS", "")
-        try:
-            certificate = Path(".skein.crt").read_bytes()
-            key = Path(".skein.pem").read_bytes()
-        except OSError as error:
-            raise InternalError(f"not in a container of Skein's: {error}") from error
+        certificate, key = local_credentials()
         if not address:
             raise InternalError("SKEIN_APPMASTER_ADDRESS is not set: not in Skein's AM container")
         return cls(address, certificate, key)

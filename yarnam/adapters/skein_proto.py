@@ -19,7 +19,7 @@ from yarnam.errors import InternalError
 _PACKAGE = "_yarnam_skein_proto"
 
 
-def _load() -> tuple[Any, Any]:
+def _load() -> tuple[Any, Any, Any]:
     spec = importlib.util.find_spec("skein")
     if spec is None or not spec.submodule_search_locations:
         raise InternalError("the package 'skein' is missing from yarnam's runtime")
@@ -28,7 +28,7 @@ def _load() -> tuple[Any, Any]:
     sys.modules.setdefault(_PACKAGE, package)
     messages = importlib.import_module(f"{_PACKAGE}.skein_pb2")
     stubs = importlib.import_module(f"{_PACKAGE}.skein_pb2_grpc")
-    return messages, stubs.AppMasterStub
+    return messages, stubs.AppMasterStub, stubs.DriverStub
 
 
-messages, AppMasterStub = _load()
+messages, AppMasterStub, DriverStub = _load()

@@ -18,6 +18,7 @@ from yarnam.adapters.node_directory import NodeDirectory
 from yarnam.adapters.rm_rest import ResourceManager
 from yarnam.adapters.skein_am import GrpcSkeinAm
 from yarnam.adapters.skein_broker import SkeinBroker
+from yarnam.adapters.skein_nodes import FallbackView, SkeinNodeView
 from yarnam.am.loop import AmPorts, ApplicationMaster
 from yarnam.am.status import AmFacts
 from yarnam.errors import BadConfig, ExitCode, InternalError, YarnamError
@@ -47,7 +48,7 @@ def serve(fs: FileSystem, job_dir: str, application: str, am_attempt: int) -> in
         application=application,
     )
     rm = ResourceManager(_rm_urls(record), user=record.job.user)
-    directory = NodeDirectory(rm, record.job.queue)
+    directory = NodeDirectory(FallbackView(rm, SkeinNodeView()), record.job.queue)
 
     def agent_env() -> Mapping[str, str]:
         return {ENV_AM_ADDRESS: mailbox.address}
