@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 128 + signal.SIGINT
 """Exit code after Ctrl-C, as shells have it."""
+COMPLETION_VARIABLE = "_YARNAM_COMPLETE"
+"""Set by the shell completion that click generates."""
 PIPE_CLOSED = 128 + signal.SIGPIPE
 """Exit code when the reader of our output went away, as shells have it."""
 
@@ -97,13 +99,10 @@ def run(arguments: Sequence[str], shell: Shell | None = None) -> int:
         sys.stderr.write(root.get_help(click.Context(root, info_name="yarnam")) + "\n")
         return int(ExitCode.USAGE)
     try:
-        code = root.main(
-            args=list(arguments),
-            prog_name="yarnam",
-            standalone_mode=False,
-            obj=shell or Shell(_open_client),
-        )
+        code = _invoke(arguments, shell or Shell(_open_client))
         sys.stdout.flush()
+    except click.exceptions.Exit as done:  # --help, --version
+        return done.exit_code
     except click.ClickException as error:
         return _report(_usage_error(error), as_json)
     except YarnamError as error:
@@ -118,6 +117,14 @@ def run(arguments: Sequence[str], shell: Shell | None = None) -> int:
 
         return _report(internal_error(error, arguments), as_json)
     return int(code or 0)
+
+
+def _invoke(arguments: Sequence[str], shell: Shell) -> Any:
+    if COMPLETION_VARIABLE in os.environ:
+        return root.main(args=list(arguments), prog_name="yarnam")
+    # Not through root.main: it swallows a closed pipe.
+    with root.make_context("yarnam", list(arguments), obj=shell) as context:
+        return root.invoke(context)
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:

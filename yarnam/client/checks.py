@@ -69,7 +69,8 @@ def full_queue_name(queue: str) -> str:
 
 def _with_others(refusals: list[YarnamError]) -> YarnamError:
     first = refusals[0]
-    others = list(dict.fromkeys(f"also: {error.message}" for error in refusals[1:]))
+    messages = dict.fromkeys(error.message for error in refusals)
+    others = [f"also: {message}" for message in messages if message != first.message]
     if others:
         first.hint = "\n".join(part for part in (first.hint, *others) if part)
     return first

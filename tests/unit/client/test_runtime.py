@@ -11,18 +11,27 @@ from pathlib import Path
 import pytest
 
 from yarnam.client import runtime
-from yarnam.client.runtime import build_runtime, runtime_source
+from yarnam.client.runtime import RuntimeSource, build_runtime, runtime_source
 
 ENTRIES = ("yarnam.cli.am_process", "yarnam.cli.agent_process")
 
 
 @pytest.fixture(scope="module")
-def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("runtime")
-    archive = build_runtime(runtime_source(), folder / "cache")
+def source() -> RuntimeSource:
+    return runtime_source()
+
+
+@pytest.fixture(scope="module")
+def archive(source: RuntimeSource, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_runtime(source, tmp_path_factory.mktemp("runtime"))
+
+
+@pytest.fixture(scope="module")
+def unpacked(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("unpacked")
     with tarfile.open(archive) as tar:
-        tar.extractall(folder / "tree", filter="data")
-    return folder / "tree"
+        tar.extractall(folder, filter="data")
+    return folder
 
 
 def isolated(code: str, *path: Path) -> subprocess.CompletedProcess[str]:
@@ -73,14 +82,13 @@ def test_no_jar_and_nothing_of_the_client_travels(unpacked: Path) -> None:
     assert not any(name.startswith(("lib/click", "lib/rich", "lib/pydantic")) for name in names)
 
 
-def test_the_same_environment_gives_the_same_bytes(tmp_path: Path) -> None:
-    source = runtime_source()
-    one = build_runtime(source, tmp_path / "one")
-    two = build_runtime(source, tmp_path / "two")
-    assert one.name == two.name
-    assert one.read_bytes() == two.read_bytes()
-    before = one.stat().st_mtime_ns
-    assert build_runtime(source, tmp_path / "one").stat().st_mtime_ns == before
+def test_the_same_environment_gives_the_same_bytes(
+    source: RuntimeSource, archive: Path, tmp_path: Path
+) -> None:
+    again = build_runtime(source, tmp_path)
+    assert again.read_bytes() == archive.read_bytes()
+    before = again.stat().st_mtime_ns
+    assert build_runtime(source, tmp_path).stat().st_mtime_ns == before
 
 
 def test_naming_an_unchanged_environment_is_cheap() -> None:

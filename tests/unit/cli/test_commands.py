@@ -1,0 +1,392 @@
+"""Each command over a client on fakes: text, JSON, exit code."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.client.world import APPLICATION, World, status, task, verdict
+from yarnam.cli.shell import Shell, run
+from yarnam.client import Job, LogPiece
+from yarnam.errors import Unavailable
+from yarnam.model.events import CancelRequested, JobStarted
+from yarnam.model.outcomes import VerdictKind
+from yarnam.model.status import AttemptRecord, JobState, JobStatus
+from yarnam.wire.codec import encode
+
+KEY = "20261121-000000-abcdef"
+SPEC = """\
+version: 1
+name: hello
+queue: root.dl
+command: python3 train.py
+gpus: 8
+env: {TOKEN: s3cret-value, PLAIN: shown}
+secret_env: [TOKEN]
+"""
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    def build(source: Any, cache: Path) -> Path:
+        cache.mkdir(parents=True, exist_ok=True)
+        (cache / source.file_name).write_bytes(b"runtime")
+        return cache / source.file_name
+
+    monkeypatch.setattr("yarnam.client.staging.build_runtime", build)
+    monkeypatch.setattr("yarnam.client.job.POLL_S", 0.01)
+    monkeypatch.setattr("yarnam.client.sources.YARN_POLL_S", 0.01)
+    (tmp_path / "spec.yaml").write_text(SPEC)
+    return World(tmp_path)
+
+
+Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def call(world: World, capsys: pytest.CaptureFixture[str]) -> Call:
+    def run_it(*arguments: str) -> tuple[int, str, str]:
+        code = run(arguments, Shell(lambda **_: world.client))
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run_it
+
+
+def run_through(world: World, *statuses: JobStatus) -> None:
+    """The AM tells these one by one; with the last one YARN's application is over."""
+    world.line.statuses = list(statuses)
+
+    def end(_: object) -> None:
+        if world.line._next == len(world.line.statuses):
+            world.rm.change(APPLICATION, state="FINISHED")
+
+    world.rm.on_look = end
+
+
+# ---- submit ------------------------------------------------------------------------------------
+
+
+def test_submit_detached_prints_the_id(world: World, call: Call) -> None:
+    code, out, err = call("submit", str(world.folder / "spec.yaml"), "--detach")
+    assert code == 0
+    assert out == "application_1700000000000_0001\n"
+    assert "yarnam watch application_1700000000000_0001" in err
+
+
+def test_submit_json(world: World, call: Call) -> None:
+    code, out, err = call("submit", str(world.folder / "spec.yaml"), "--json", "--name", "other")
+    assert code == 0
+    assert err == ""
+    found = json.loads(out)
+    assert found["application"] == "application_1700000000000_0001"
+    assert world.json_of(f"{found['directory']}/job.json")["job"]["name"] == "other"
+
+
+def test_submit_without_a_terminal_does_not_follow(world: World, call: Call) -> None:
+    code, _, _ = call("submit", str(world.folder / "spec.yaml"))
+    assert code == 0
+    assert world.lines == []
+
+
+def test_submit_and_watch_ends_with_the_verdict(world: World, call: Call) -> None:
+    end = verdict(VerdictKind.FAILED, 90, "worker-0 ended with exit code 3")
+    application = "application_1700000000000_0001"
+
+    def look(app: Any) -> None:
+        key = next(t for t in app.tags if t.startswith("yarnam-job-")).removeprefix("yarnam-job-")
+        world.put(key, "verdict.json", encode(end))
+        world.rm.change(application, state="FINISHED", final_status="FAILED")
+
+    world.rm.on_look = look
+    code, out, _ = call("submit", str(world.folder / "spec.yaml"), "--watch")
+    assert code == 90
+    assert "FAILED" in out
+    assert "worker-0 ended with exit code 3" in out
+    assert f"yarnam logs {application}" in out
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_dry_run_shows_the_plan_and_no_secret(
+    world: World, call: Call, options: tuple[str, ...]
+) -> None:
+    code, out, err = call("submit", str(world.folder / "spec.yaml"), "--dry-run", *options)
+    assert code == 0
+    assert "s3cret-value" not in out + err
+    assert world.left_on_hdfs() == []
+    assert world.launcher.started == 0
+    if options:
+        found = json.loads(out)
+        assert found["plan"]["rungs"]
+        assert found["job"]["env"] == [["TOKEN", ""], ["PLAIN", "shown"]]
+    else:
+        assert "RUNG" in out
+        assert "yarnam's own runtime" in out
+
+
+def test_submit_refused(world: World, call: Call) -> None:
+    code, out, err = call("submit", str(world.folder / "spec.yaml"), "-q", "root.none")
+    assert code == 65
+    assert out == ""
+    assert "there is no queue root.none" in err
+
+
+def test_a_bad_spec_names_file_and_line(world: World, call: Call) -> None:
+    (world.folder / "bad.yaml").write_text(SPEC.replace("gpus:", "gpuz:"))
+    code, _, err = call("submit", str(world.folder / "bad.yaml"))
+    assert code == 65
+    assert f"{world.folder}/bad.yaml:5" in err
+
+
+# ---- looking -----------------------------------------------------------------------------------
+
+
+def test_status(world: World, call: Call) -> None:
+    history = (
+        AttemptRecord(1, 0, "NODE", 1.0, 2.0, 2, 1, "hold timeout"),
+        AttemptRecord(2, 1, "RACK", 3.0, None, 2, 2),
+    )
+    world.line.statuses = [
+        status(
+            step=12,
+            total_steps=100,
+            loss=0.5,
+            attempt=2,
+            history=history,
+            tasks=(task("worker-0", (0, 1), node="n1", rack="/rack1", gpu_ids=("0", "1")),),
+            submitted_at_s=1000.0,
+        )
+    ]
+    world.job()
+    code, out, _ = call("status", APPLICATION)
+    assert code == 0
+    assert "RUNNING, attempt 2 of 10, step 12 of 100, loss 0.5" in out
+    assert "worker-0  started  n1    /rack1  0,1   0-1" in out
+    assert "hold timeout" in out
+    code, out, _ = call("status", "last", "--json")
+    assert code == 0
+    assert json.loads(out)["tasks"][0]["ranks"] == [0, 1]
+
+
+def test_the_status_of_a_failed_job_is_no_failure_of_the_command(world: World, call: Call) -> None:
+    world.job(state="FINISHED", key=KEY)
+    world.put(KEY, "verdict.json", encode(verdict(VerdictKind.FAILED, 90, "exit code 3")))
+    code, out, _ = call("status", "last")
+    assert code == 0
+    assert "FAILED: exit code 3" in out
+
+
+def test_a_waiting_job_is_never_shown_as_running(world: World, call: Call) -> None:
+    world.line.statuses = [
+        status(JobState.ACQUIRING, asked=8, granted=5, granted_by_level=(("NODE", 4), ("RACK", 1)))
+    ]
+    world.job()
+    for command in ("status", "ps"):
+        _, out, _ = call(command, *([] if command == "ps" else ["last"]))
+        assert "ACQUIRING" in out
+        assert "RUNNING" not in out
+    _, out, _ = call("status", "last")
+    assert "5 of 8 (node 4, rack 1)" in out
+
+
+def test_ps(world: World, call: Call) -> None:
+    assert call("ps") == (0, "", "No living jobs; --all shows those that are over.\n")
+    world.line.statuses = [status(asked=2, granted=2, submitted_at_s=1.0)]
+    world.job()
+    code, out, _ = call("ps")
+    assert code == 0
+    assert out.splitlines()[1].split()[:6] == [
+        APPLICATION, "hello", "me", "root.dl", "RUNNING", "2/2",
+    ]  # fmt: skip
+    code, out, _ = call("ps", "--json", "--state", "queued")
+    assert (code, json.loads(out)) == (0, [])
+
+
+def test_events(world: World, call: Call) -> None:
+    world.line.journal = [JobStarted(1.0), CancelRequested(2.0, "me", "enough")]
+    world.job()
+    _, out, _ = call("events", "last")
+    assert [line.split(" ", 2)[2] for line in out.splitlines()] == [
+        "the ApplicationMaster started", "cancelled by me: enough",
+    ]  # fmt: skip
+    _, out, _ = call("events", "last", "--json")
+    assert [event["t"] for event in json.loads(out)] == ["JobStarted", "CancelRequested"]
+
+
+# ---- watch -------------------------------------------------------------------------------------
+
+
+def test_watch_prints_a_line_per_change(world: World, call: Call) -> None:
+    run_through(
+        world,
+        status(JobState.ACQUIRING, asked=2, granted=1),
+        status(JobState.RUNNING, step=1),
+        status(JobState.RUNNING, step=2),  # too soon after the last line
+        status(JobState.SUCCEEDED, verdict=verdict(message="all ended well")),
+    )
+    world.job()
+    code, out, _ = call("watch", "last")
+    assert code == 0
+    lines = out.splitlines()
+    assert [line.split()[1].rstrip(",:") for line in lines[:3]] == [
+        "ACQUIRING", "RUNNING", "SUCCEEDED",
+    ]  # fmt: skip
+    assert lines[-1].endswith("SUCCEEDED: all ended well")
+
+
+def test_watch_json_is_a_document_per_line(world: World, call: Call) -> None:
+    run_through(world, status(), status(JobState.CANCELLED, verdict=verdict(code=93)))
+    world.job()
+    code, out, _ = call("watch", "last", "--json")
+    assert code == 93
+    assert [json.loads(line)["state"] for line in out.splitlines()] == ["RUNNING", "CANCELLED"]
+
+
+def test_ctrl_c_on_watch_kills_nothing_and_says_how_to(
+    world: World, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: Job) -> Iterator[JobStatus]:
+        yield status()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Job, "watch", interrupted)
+    world.job()
+    code, _, err = call("watch", "last")
+    assert code == 130
+    assert f"yarnam kill {APPLICATION}" in err
+    assert world.rm.killed == []
+    assert world.line.cancelled == []
+
+
+def test_the_live_view_shows_what_matters(world: World) -> None:
+    from rich.console import Console
+
+    from yarnam.cli.following import _View
+
+    view = _View(APPLICATION)
+    console = Console(width=120, record=True, file=io.StringIO())
+    view.status = status(
+        step=30,
+        total_steps=60,
+        loss=0.25,
+        tasks=tuple(task(f"worker-{n}", (n,), node=f"n{n}") for n in range(60)),
+    )
+    console.print(view.render())
+    text = console.export_text()
+    for part in ("hello", APPLICATION, "RUNNING", "worker-0", "and 20 more", "30/60", "0.25"):
+        assert part in text
+
+
+# ---- logs --------------------------------------------------------------------------------------
+
+
+def pieces(*given: LogPiece) -> Callable[..., Iterator[LogPiece]]:
+    return lambda *_, **__: iter(given)
+
+
+def test_lines_of_several_processes_do_not_mix(
+    world: World, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        Job,
+        "logs",
+        pieces(
+            LogPiece("worker-0", 0, b"hel"),
+            LogPiece("worker-1", 1, b"wor"),
+            LogPiece("worker-0", 0, b"lo\nsec"),
+            LogPiece("", None, b"a note", is_note=True),
+            LogPiece("worker-1", 1, b"ld\n"),
+        ),
+    )
+    code, out, err = call("logs", APPLICATION)
+    assert code == 0
+    assert out == "worker-0[0]: hello\nworker-1[1]: world\nworker-0[0]: sec\n"
+    assert err == "a note\n"
+
+
+def test_one_process_is_shown_as_it_is(
+    world: World, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    garbage = bytes(range(256)) * 4
+    monkeypatch.setattr(Job, "logs", pieces(LogPiece("worker-0", 0, garbage + b"\n")))
+    assert run(["logs", APPLICATION, "--rank", "0"], Shell(lambda **_: world.client)) == 0
+    assert capfdbinary.readouterr().out == garbage + b"\n"
+
+
+def test_garbage_does_not_reach_a_terminal(
+    world: World, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    monkeypatch.setattr("yarnam.cli.logs.is_terminal", lambda: True)
+    line = b"\x1b]0;title\x07\x00\x9b31m \x1b[31mred\x1b[0m 10%\r 20%\n"
+    monkeypatch.setattr(Job, "logs", pieces(LogPiece("worker-0", 0, line)))
+    assert run(["logs", APPLICATION, "--rank", "0"], Shell(lambda **_: world.client)) == 0
+    assert capfdbinary.readouterr().out == b" 20%\n"
+    line = b"\x1b]0;title\x07\x00 \x1b[31mred\x1b[0m\n"
+    monkeypatch.setattr(Job, "logs", pieces(LogPiece("worker-0", 0, line)))
+    run(["logs", APPLICATION, "--rank", "0"], Shell(lambda **_: world.client))
+    shown = capfdbinary.readouterr().out
+    assert b"\x1b[31mred\x1b[0m" in shown
+    assert b"\x1b]" not in shown
+    assert b"\x00" not in shown
+
+
+def test_a_line_without_end_does_not_pile_up(
+    world: World, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endless = (LogPiece("worker-0", 0, b"x" * 50_000) for _ in range(4))
+    monkeypatch.setattr(Job, "logs", lambda *_, **__: endless)
+    _, out, _ = call("logs", APPLICATION)
+    assert [len(line) for line in out.splitlines()] == [100_013, 100_013]
+
+
+def test_logs_json(world: World, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Job, "logs", pieces(LogPiece("worker-0", 0, b"a\xff\n", "c1")))
+    _, out, _ = call("logs", APPLICATION, "--json")
+    assert json.loads(out) == {
+        "task": "worker-0", "rank": 0, "container": "c1", "note": False, "text": "a\ufffd\n",
+    }  # fmt: skip
+
+
+# ---- kill --------------------------------------------------------------------------------------
+
+
+def test_kill(world: World, call: Call) -> None:
+    world.job(am=False)
+    code, out, _ = call("kill", "last", "--reason", "enough")
+    assert code == 0
+    assert out == f"{APPLICATION} is over: CANCELLED\n"
+    code, out, _ = call("kill", APPLICATION, "--json")
+    assert code == 0
+    assert json.loads(out)[0]["verdict"]["message"] == "killed by me: enough"
+
+
+def test_kill_goes_on_after_one_that_cannot_be_killed(world: World, call: Call) -> None:
+    world.job(am=False)
+    code, out, err = call("kill", "nobody", APPLICATION)
+    assert code == 64
+    assert "is over: CANCELLED" in out
+    assert "no job whose name begins with 'nobody'" in err
+
+
+# ---- doctor ------------------------------------------------------------------------------------
+
+
+def test_doctor_names_what_is_wrong_and_what_to_do(world: World, call: Call) -> None:
+    world.rm.failure = Unavailable("no answer from the ResourceManager", hint="Start it.")
+    code, out, _ = call("doctor", "--json")
+    findings = {finding["part"]: finding for finding in json.loads(out)}
+    assert findings["ResourceManager"]["health"] == "fail"
+    assert findings["ResourceManager"]["hint"] == "Start it."
+    assert findings["Java"]["health"] == "fail"
+    assert findings["yarn command"]["hint"]
+    assert findings["HDFS"]["health"] == "ok"
+    assert findings["Skein"]["health"] == "ok"
+    assert code == 78  # of the first failure: no Java on the PATH
+    assert world.left_on_hdfs() == []
+    code, out, _ = call("doctor")
+    assert "fail  ResourceManager" in out

@@ -1,0 +1,63 @@
+"""Every event has its words."""
+
+from __future__ import annotations
+
+import pytest
+
+from yarnam.cli.story import in_words
+from yarnam.model import events as ev
+from yarnam.model.events import EVENT_TYPES, Event
+from yarnam.model.ids import AskId, ContainerId, NodeId, RackId
+from yarnam.model.outcomes import ContainerEnd, ExitKind, ProcessExit
+from yarnam.model.placement import LocalityLevel, NoFit, PlacementPlan, Reason, Rung
+
+ASK = AskId(1, "worker", 0)
+RUNG = Rung(2, LocalityLevel.RACK, (), 0.5, "all in /rack1")
+
+TOLD: list[tuple[Event, str]] = [
+    (ev.JobStarted(1.0), "ApplicationMaster started"),
+    (ev.AmRestarted(1.0, 2), "AM attempt 2"),
+    (ev.PlanReady(1.0, 1, PlacementPlan((RUNG,))), "rung 2, RACK: all in /rack1"),
+    (
+        ev.PlanRefused(1.0, 1, NoFit(Reason.TOO_FEW_FREE_GPUS, False, "2 short")),
+        "not now, too-few-free-gpus): 2 short",
+    ),
+    (ev.JitterDrawn(1.0, 1, 0.25), "0.250"),
+    (
+        ev.ContainerGranted(1.0, ASK, ContainerId("c7"), NodeId("n1"), RackId("/r1")),
+        "a1.worker.0: granted on n1 (/r1), c7",
+    ),
+    (ev.ContainerEnded(1.0, ASK, ContainerEnd.LOST, "node lost"), "container lost: node lost"),
+    (
+        ev.AgentRegistered(1.0, ASK, ContainerId("c7"), NodeId("n1"), "n1", ("0", "1"), ()),
+        "ready on n1, GPUs 0,1",
+    ),
+    (ev.AgentUnable(1.0, ASK, "no port"), "no port"),
+    (ev.AgentSilent(1.0, ASK, 8.25), "8.2 s"),
+    (ev.TaskStarted(1.0, ASK, 1), "all processes run"),
+    (
+        ev.TaskExited(
+            1.0,
+            ASK,
+            1,
+            (
+                ProcessExit(0, ExitKind.NON_ZERO, code=3),
+                ProcessExit(1, ExitKind.SIGNAL, signal=9),
+                ProcessExit(2, ExitKind.OK),
+            ),
+        ),
+        "0 non-zero 3, 1 signal 9, 2 ok",
+    ),
+    (ev.TimerFired(1.0, ev.TimerId(ev.TimerKind.HOLD, 3)), "hold@3"),
+    (ev.CancelRequested(1.0, "me", "enough"), "cancelled by me: enough"),
+    (ev.BrokerFailed(1.0, "gone"), "broken: gone"),
+]
+
+
+@pytest.mark.parametrize(("event", "words"), TOLD, ids=lambda v: type(v).__name__)
+def test_words(event: Event, words: str) -> None:
+    assert words in in_words(event)
+
+
+def test_no_event_is_without_words() -> None:
+    assert {type(event) for event, _ in TOLD} == set(EVENT_TYPES)
