@@ -89,6 +89,7 @@ def daemon_command(
         f"-Dlog4j.configuration=file:{conf / 'daemon-log4j.properties'}",
         f"-Dyarnam.log={places.log(daemon)}",
         f"-Dhadoop.log.dir={places.logs}",
+        f"-XX:ErrorFile={places.logs / daemon}-crash.log",
         f"-Djava.io.tmpdir={places.data / 'tmp'}",
         "-Dzookeeper.jmx.log4j.disable=true",
         _MAIN[what],

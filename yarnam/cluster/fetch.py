@@ -115,6 +115,9 @@ class _Transfer:
             except (CorruptDownload, http.client.HTTPException, OSError) as error:
                 # URLError and HTTPError are OSErrors.
                 problem = error
+                if isinstance(error, urllib.error.HTTPError):
+                    # It holds the answer, and with it the connection.
+                    error.close()
                 if _starts_over(error):
                     self._download.part.unlink(missing_ok=True)
                 if not _worth_a_retry(error):

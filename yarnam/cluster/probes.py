@@ -26,17 +26,21 @@ class NotReady(Exception):
 
 
 def get_json(url: str) -> Any:
-    return _call(url, "GET")
+    return _answer(url, "GET")
 
 
-def _call(url: str, method: str) -> Any:
+def _answer(url: str, method: str) -> Any:
+    """The JSON that comes back; an empty answer counts as an empty object."""
     request = urllib.request.Request(  # noqa: S310 - always the cluster's own http address
         url, method=method, headers={"Accept": "application/json"}
     )
     try:
         with _direct.open(request, timeout=ANSWER_LIMIT_S) as answer:
-            return json.load(answer)
+            body = answer.read()
+            return json.loads(body) if body else {}
     except urllib.error.HTTPError as error:
+        # It holds the answer, and with it the connection.
+        error.close()
         raise NotReady(f"{url} answers {error.code}") from error
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise NotReady(f"{url}: {getattr(error, 'reason', None) or error}") from error
@@ -101,23 +105,14 @@ def hdfs_is_writable(plan: ClusterPlan) -> None:
 def make_directory(plan: ClusterPlan, path: str, mode: str, owner: str | None = None) -> None:
     base = f"{plan.namenode_web}/webhdfs/v1{urllib.parse.quote(path)}"
     user = urllib.parse.quote(plan.user)
-    answer = _call(f"{base}?op=MKDIRS&permission={mode}&user.name={user}", "PUT")
+    answer = _answer(f"{base}?op=MKDIRS&permission={mode}&user.name={user}", "PUT")
     if not answer.get("boolean"):
         raise NotReady(f"HDFS did not make {path}: {answer}")
     # MKDIRS leaves the mode of a folder that was there alone, and cannot set the sticky bit on
     # every version.
-    _put(f"{base}?op=SETPERMISSION&permission={mode}&user.name={user}")
+    _answer(f"{base}?op=SETPERMISSION&permission={mode}&user.name={user}", "PUT")
     if owner is not None:
-        _put(f"{base}?op=SETOWNER&owner={urllib.parse.quote(owner)}&user.name={user}")
-
-
-def _put(url: str) -> None:
-    request = urllib.request.Request(url, method="PUT")  # noqa: S310 - see _call
-    try:
-        with _direct.open(request, timeout=ANSWER_LIMIT_S):
-            pass
-    except (OSError, http.client.HTTPException) as error:
-        raise NotReady(f"{url}: {error}") from error
+        _answer(f"{base}?op=SETOWNER&owner={urllib.parse.quote(owner)}&user.name={user}", "PUT")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ A pid alone may belong to somebody else by the time it is used; with the start t
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -20,6 +19,9 @@ from yarnam.cluster.commands import MARKER, Command
 
 _POLL_S = 0.05
 PROC = Path("/proc")
+# Daemons outlive the objects that started them. Kept here so that their end can be collected:
+# a child nobody collects stays behind as a zombie.
+_children: dict[int, subprocess.Popen[bytes]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,7 @@ def start(command: Command, out: Path, record: Path) -> subprocess.Popen[bytes]:
             cwd="/",
             start_new_session=True,
         )
+    _children[process.pid] = process
     identity = identify(process.pid)
     if identity is not None:
         write_record(record, identity)
@@ -207,10 +210,11 @@ def wait_for_end(processes: list[ProcessId], limit_s: float) -> list[ProcessId]:
 
 
 def reap(processes: Iterable[ProcessId]) -> None:
-    """Collect those that are our own dead children, so that no zombie stays behind."""
+    """Collect those that are our own dead children."""
     for process in processes:
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(process.pid, os.WNOHANG)
+        child = _children.get(process.pid)
+        if child is not None and child.poll() is not None:
+            del _children[process.pid]
 
 
 def resident_mib(process: ProcessId) -> float | None:

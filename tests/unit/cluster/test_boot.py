@@ -1,0 +1,115 @@
+"""Starting daemons: a failure is told with the daemon's own last words."""
+
+from __future__ import annotations
+
+import pytest
+
+from yarnam.cluster.boot import Boot, DaemonFailed, daemon_failure, full_name
+from yarnam.cluster.plan import ClusterPlan
+from yarnam.cluster.processes import end
+from yarnam.cluster.progress import Silent
+from yarnam.errors import Cancelled
+
+
+def with_java(plan: ClusterPlan, script: str) -> ClusterPlan:
+    """A plan whose every JVM is this shell script."""
+    java = plan.java_home / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\n{script}\n")
+    java.chmod(0o755)
+    return plan
+
+
+def test_a_daemon_that_dies_is_told_with_its_last_words(plan: ClusterPlan) -> None:
+    boot = Boot(with_java(plan, "echo disk is on fire; exit 3"), Silent())
+    boot.start("rm")
+    with pytest.raises(DaemonFailed) as failure:
+        boot.wait(["rm"])
+    assert "ResourceManager (rm) exited with code 3" in failure.value.message
+    assert "disk is on fire" in failure.value.message
+    assert str(plan.places.log("rm")) in failure.value.hint
+    assert not failure.value.port_taken
+
+
+def test_a_signal_is_named(plan: ClusterPlan) -> None:
+    boot = Boot(with_java(plan, "kill -9 $$"), Silent())
+    boot.start("nn")
+    with pytest.raises(DaemonFailed, match="was killed by signal 9"):
+        boot.wait(["nn"])
+
+
+def test_a_taken_port_is_recognised(plan: ClusterPlan) -> None:
+    words = "java.net.BindException: Problem binding to [127.9.0.1:8032] Address already in use"
+    boot = Boot(with_java(plan, f"echo '{words}'; exit 1"), Silent())
+    boot.start("rm")
+    with pytest.raises(DaemonFailed) as failure:
+        boot.wait(["rm"])
+    assert failure.value.port_taken
+
+
+def test_waiting_can_be_given_up(plan: ClusterPlan) -> None:
+    looks = iter([None, None, Cancelled("enough")])
+
+    def check() -> None:
+        found = next(looks)
+        if found is not None:
+            raise found
+
+    boot = Boot(with_java(plan, "exec sleep 60"), Silent(), check)
+    boot.start("rm")
+    try:
+        with pytest.raises(Cancelled, match="enough"):
+            boot.wait(["rm"])
+    finally:
+        kill_recorded(plan, "rm")
+
+
+def test_a_daemon_that_never_gets_ready_is_a_named_failure(
+    plan: ClusterPlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("yarnam.cluster.boot.READY_LIMIT_S", 0.5)
+    boot = Boot(with_java(plan, "echo still loading; exec sleep 60"), Silent())
+    boot.start("rm")
+    try:
+        with pytest.raises(DaemonFailed) as failure:
+            boot.wait(["rm"])
+    finally:
+        kill_recorded(plan, "rm")
+    assert "was not ready after" in failure.value.message
+    assert "Connection refused" in failure.value.message
+    assert "still loading" in failure.value.message
+
+
+def kill_recorded(plan: ClusterPlan, daemon: str) -> None:
+    from yarnam.cluster.processes import read_record
+
+    identity = read_record(plan.places.process_record(daemon))
+    assert identity is not None
+    assert end([identity], 0, 5) == []
+
+
+def test_what_an_earlier_life_said_is_not_quoted(plan: ClusterPlan) -> None:
+    plan.places.logs.mkdir(parents=True)
+    plan.places.log("rm").write_text("old news\n")
+    boot = Boot(with_java(plan, "exit 1"), Silent())
+    boot.start("rm")
+    with pytest.raises(DaemonFailed) as failure:
+        boot.wait(["rm"])
+    assert "old news" not in failure.value.message
+    assert "(it said nothing)" in failure.value.message
+
+
+def test_stack_frames_and_banners_are_left_out(plan: ClusterPlan) -> None:
+    plan.places.logs.mkdir(parents=True)
+    frames = "\tat org.x.Y.z(Y.java:1)\n" * 30
+    banner = "SHUTDOWN_MSG: \n/" + "*" * 60 + "\nSHUTDOWN_MSG: bye\n" + "*" * 60 + "/\n"
+    plan.places.log("rm").write_text(f"Caused by: bad queue\n{frames}\t... 9 more\n{banner}")
+    told = daemon_failure(plan, "rm", "exited").message
+    assert "Caused by: bad queue" in told
+    assert "org.x.Y.z" not in told
+    assert "SHUTDOWN" not in told
+
+
+def test_names_are_spelt_out() -> None:
+    assert full_name("nm3") == "NodeManager 3"
+    assert full_name("zk") == "ZooKeeper"
