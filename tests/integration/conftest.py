@@ -1,0 +1,24 @@
+"""Fixtures of the tests on the real cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.integration.fault_world import FaultWorld
+    from yarnam.cluster import EmbeddedCluster
+
+
+@pytest.fixture(scope="session")
+def world(
+    cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[FaultWorld]:
+    """The cluster for tests of faults, with one Skein driver for all of them."""
+    from tests.integration.fault_world import FaultWorld
+
+    found = FaultWorld(cluster, tmp_path_factory.mktemp("faults"))
+    yield found
+    found.close()

@@ -1,0 +1,341 @@
+"""Jobs on a real cluster, and the faults that are done to them on purpose."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from hdfs_utils import uri as uris
+from tests.conftest import BIN
+from yarnam.client import Client, Job
+from yarnam.client.site import Site, open_site
+from yarnam.model.events import Event
+from yarnam.model.ids import ApplicationId
+from yarnam.model.outcomes import Verdict
+from yarnam.model.status import JobStatus, Phase
+from yarnam.ports.submission import Launcher
+from yarnam.wire.codec import decode
+
+if TYPE_CHECKING:
+    from yarnam.cluster import EmbeddedCluster
+
+T = TypeVar("T")
+
+LIMIT_S = 120.0
+"""For anything that takes some seconds on a quiet machine: two cores may be busy otherwise."""
+
+CLEAR_S = 30.0
+"""From the end of a job until YARN's books and the process table show nothing of it."""
+
+AM = "yarnam.cli.am_process"
+AGENT = "yarnam.cli.agent_process"
+JAVA_AM = "com.anaconda.skein.ApplicationMaster"
+
+NAMES_IN_JOB_DIR = {
+    "am.json",
+    "credentials.pem",
+    "fence",
+    "hconf.zip",
+    "job.json",
+    "journal",
+    "status.json",
+    "verdict.json",
+}
+
+SMALL = {"tasks": 2, "gpus": 1, "memory": "512MiB", "vcores": 1}
+QUICK = {"base": "200ms", "cap": "1s"}
+
+
+@dataclass(frozen=True)
+class Done:
+    """A command of the command line that has ended."""
+
+    code: int
+    out: str
+    err: str
+    took_s: float
+
+    def __str__(self) -> str:
+        return f"exit code {self.code} after {self.took_s:.1f} s\n{self.out}\n{self.err}"
+
+
+class Running:
+    """A command under way."""
+
+    def __init__(self, command: Sequence[str], environ: dict[str, str]) -> None:
+        self.command = command
+        self._began = time.monotonic()
+        self.process = subprocess.Popen(
+            command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            errors="replace",
+        )  # fmt: skip
+
+    def wait(self, limit_s: float = LIMIT_S) -> Done:
+        try:
+            out, err = self.process.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            out, err = self.process.communicate()
+            raise AssertionError(
+                f"{' '.join(self.command)} hangs: not over after {limit_s:.0f} s\n{out}\n{err}"
+            ) from None
+        return Done(self.process.returncode, out, err, time.monotonic() - self._began)
+
+
+@dataclass
+class _SharedLauncher:
+    """One Skein driver for all jobs of a module; each test of ``yarnam submit`` has its own."""
+
+    inner: Launcher
+
+    def start(self) -> None:
+        self.inner.start()
+
+    def wait(self) -> None:
+        self.inner.wait()
+
+    def new_security(self) -> Any:
+        return self.inner.new_security()
+
+    def submit(self, application_spec: Any) -> ApplicationId:
+        return self.inner.submit(application_spec)
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass
+class FaultWorld:
+    """A cluster, a client of it, and the ways to look at and to harm what runs there."""
+
+    cluster: EmbeddedCluster
+    folder: Path
+    jobs: list[Job] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.environ = self.cluster.environ()
+        site = open_site(self.cluster.conf_dir, environ=self.environ)
+        self._launcher = site.open_launcher()
+        shared = _SharedLauncher(self._launcher)
+        self.site: Site = replace(site, open_launcher=lambda: shared)
+        self.client = Client(site=self.site)
+
+    def close(self) -> None:
+        """Nothing of this module's jobs stays on the cluster, also when a test failed."""
+        for job in self.jobs:
+            with suppress(Exception):
+                if not self.site.rm.application(job.id).is_over:  # type: ignore[union-attr]
+                    self.site.rm.kill(job.id)
+        self.client.close()
+        self._launcher.close()
+
+    # ---- jobs ----------------------------------------------------------------------------
+
+    def document(self, name: str, command: str | list[str], **changes: Any) -> dict[str, Any]:
+        """A small spec; ``worker`` changes its one role, ``nodes`` keeps it to these nodes."""
+        worker = {**SMALL, **changes.pop("worker", {})}
+        wanted = changes.pop("nodes", None)
+        document: dict[str, Any] = {
+            "version": 1,
+            "name": name,
+            "queue": "root.dl",
+            "command": command,
+            "roles": {"worker": worker},
+            "am": {"stop_grace": "2s", **changes.pop("am", {})},
+            **changes,
+        }
+        if wanted is not None:
+            others = [node.address for node in self.cluster.nodes if node.name not in wanted]
+            document.setdefault("placement", {})["exclude_nodes"] = others
+        return document
+
+    def write(self, document: dict[str, Any]) -> Path:
+        path = self.folder / f"{document['name']}.yaml"
+        path.write_text(json.dumps(document, indent=2), encoding="utf-8")  # JSON is YAML
+        return path
+
+    def submit(self, name: str, command: str | list[str], **changes: Any) -> Job:
+        job = self.client.submit(self.write(self.document(name, command, **changes)))
+        self.jobs.append(job)
+        return job
+
+    def yarnam(self, *arguments: str, **environ: str) -> Running:
+        return Running([str(BIN / "yarnam"), *arguments], {**self.environ, **environ})
+
+    # ---- looking -------------------------------------------------------------------------
+
+    def until(
+        self, job: Job, accept: Callable[[JobStatus], bool], what: str, limit_s: float = LIMIT_S
+    ) -> JobStatus:
+        """The first status that is accepted."""
+        deadline = time.monotonic() + limit_s
+        while True:
+            status = job.status()
+            if accept(status):
+                return status
+            if status.verdict is not None:
+                raise AssertionError(f"{job.id} ended before {what}: {status.verdict}")
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{job.id}: no {what} after {limit_s:.0f} s: {status}")
+            time.sleep(0.1)
+
+    def until_phase(self, job: Job, phase: Phase, limit_s: float = LIMIT_S) -> JobStatus:
+        return self.until(job, lambda s: s.phase == phase.value, phase.value, limit_s)
+
+    def end_of(self, job: Job, limit_s: float = LIMIT_S) -> Verdict:
+        return job.wait(limit_s)
+
+    def events(self, job: Job, kind: type[T]) -> list[T]:
+        """The journal's events of one kind, in order."""
+        return [event for event in job.events() if isinstance(event, kind)]
+
+    def rm(self, path: str) -> Any:
+        with urllib.request.urlopen(f"{self.cluster.rm_url}/ws/v1/cluster/{path}", timeout=10) as r:
+            return json.load(r)
+
+    def gpus_of(self, job: Job) -> int:
+        """GPUs that the ResourceManager's records count for the job."""
+        return _gpus(self.rm(f"apps/{job.id}")["app"])
+
+    def pids(self, job: Job, marker: str = "") -> list[int]:
+        """Living processes in the job's containers; ``marker`` is part of the command line."""
+        number = job.id.removeprefix("application").encode()
+        owner = f"YARNAM_CLUSTER_ID={self.cluster.plan.cluster_id}".encode()
+        found = []
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                variables = (entry / "environ").read_bytes().split(b"\0")
+                line = (
+                    (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+                )
+            except OSError:
+                continue
+            mine = any(v.startswith(b"CONTAINER_ID=") and number + b"_" in v for v in variables)
+            if mine and owner in variables and marker in line:
+                found.append(int(entry.name))
+        return sorted(found)
+
+    def container_of(self, pid: int) -> str:
+        """The YARN container that a process belongs to."""
+        variables = Path(f"/proc/{pid}/environ").read_bytes()
+        found = re.search(rb"(?:^|\0)CONTAINER_ID=([^\0]*)", variables)
+        assert found is not None
+        return found[1].decode()
+
+    def node_named(self, address: str) -> str:
+        """The NodeManager (nm1, ...) at an address."""
+        return next(node.name for node in self.cluster.nodes if node.address == address)
+
+    # ---- harm ----------------------------------------------------------------------------
+
+    def am_pid(self, job: Job, marker: str = AM) -> int:
+        """Of the AM's Python, or with ``JAVA_AM`` of Skein's Java; the process itself, not the
+        shell that started it."""
+        return self.the_pid(job, lambda pid: marker in _arguments(pid) and not _is_shell(pid))
+
+    def agent_pid(self, job: Job, container: str) -> int:
+        """The agent itself, not the keeper that it has forked."""
+        return self.the_pid(
+            job,
+            lambda pid: (
+                AGENT in _arguments(pid)
+                and self.container_of(pid) == container
+                and AGENT not in _arguments(_parent(pid))
+            ),
+        )
+
+    def the_pid(self, job: Job, accept: Callable[[int], bool]) -> int:
+        deadline = time.monotonic() + LIMIT_S
+        while True:
+            found = []
+            for pid in self.pids(job):
+                with suppress(OSError):  # it may end while it is looked at
+                    if accept(pid):
+                        found.append(pid)
+            if len(found) == 1:
+                return found[0]
+            assert time.monotonic() < deadline, f"{job.id}: not one such process but {found}"
+            time.sleep(0.1)
+
+    # ---- what must hold after every fault ------------------------------------------------
+
+    def assert_cleared(self, job: Job) -> None:
+        """No process, no container, no GPU; on HDFS only whole files with the known names."""
+        deadline = time.monotonic() + CLEAR_S
+        while (left := self._left(job)) and time.monotonic() < deadline:
+            time.sleep(0.3)
+        assert not left, f"{job.id} has left {left}"
+        self._assert_whole_on_hdfs(job)
+
+    def _left(self, job: Job) -> list[str]:
+        app = self.rm(f"apps/{job.id}")["app"]
+        left = [f"process {pid}: {_arguments(pid)[:160]}" for pid in self.pids(job)]
+        if app["state"] not in {"FINISHED", "FAILED", "KILLED"}:
+            left.append(f"application {app['state']}")
+        if (app.get("runningContainers") or 0) > 0 or _gpus(app):
+            left.append(f"{app['runningContainers']} containers, {_gpus(app)} GPUs")
+        staging = uris.parse(self.site.places.skein_staging(ApplicationId(job.id))).path
+        if self.site.files.exists(staging):
+            left.append(f"Skein's staging directory {staging}")
+        return left
+
+    def _assert_whole_on_hdfs(self, job: Job) -> None:
+        directory = uris.parse(job.directory).path
+        names = {Path(status.path).name for status in self.site.files.list(directory)}
+        assert names <= NAMES_IN_JOB_DIR, f"unknown files in {directory}: {names}"
+        status = job.status()
+        assert status.verdict is not None
+        if "verdict.json" in names:
+            content = self.site.files.read_bytes(f"{directory}/verdict.json")
+            assert decode(content, Verdict) == status.verdict
+        job.events()  # readable to its end
+
+
+def _gpus(app: dict[str, Any]) -> int:
+    told = (app.get("resourceInfo") or {}).get("resourceUsagesByPartition") or []
+    for partition in told:
+        for row in partition["used"]["resourceInformations"]["resourceInformation"]:
+            if row["name"] == "yarn.io/gpu":
+                return int(row["value"])
+    return 0
+
+
+def _arguments(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def _is_shell(pid: int) -> bool:
+    return Path(f"/proc/{pid}/exe").readlink().name in {"bash", "sh", "dash"}
+
+
+def _parent(pid: int) -> int:
+    text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    return int(text.rpartition(")")[2].split()[1])
+
+
+def waiting_for(flag: Path) -> str:
+    """A shell line that ends well as soon as the file is there."""
+    return f"while [ ! -e {flag} ]; do sleep 0.2; done"
+
+
+def kinds(events: Sequence[Event]) -> list[str]:
+    return [type(event).__name__ for event in events]
+
+
+def kill_now(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
