@@ -116,7 +116,7 @@ def save(
     if not 0 <= step <= _MAX_STEP:
         raise ValueError(f"step must be from 0 to {_MAX_STEP}, not {step}")
     fs = fs or connect(directory)
-    root = uris.parse(directory).path
+    root = fs.own_path(directory)
     path = uris.join(root, f"step-{step:010d}-{uuid.uuid4().hex[:8]}")
     places = {name: uris.join(path, name) for name in files}
     if uris.join(path, MANIFEST) in places.values():
@@ -160,7 +160,7 @@ def load_latest(
 ) -> tuple[Checkpoint, dict[str, bytes]] | None:
     """The newest whole checkpoint with its verified contents; each file is read once."""
     fs = fs or connect(directory)
-    for status in _candidates(fs, uris.parse(directory).path):
+    for status in _candidates(fs, fs.own_path(directory)):
         try:
             checkpoint = read_manifest(fs, status.path)
             return checkpoint, load(checkpoint, fs=fs)

@@ -108,6 +108,7 @@ class AppendLog:
             CorruptData: the journal is damaged; nothing is repaired in silence.
             Unavailable: HDFS does not answer, or a lease could not be recovered in time.
         """
+        directory = fs.own_path(directory)
         fs.mkdirs(directory)
         names = _segments(fs, directory)
         newest = _epoch(names[-1]) if names else 0
@@ -230,6 +231,7 @@ def read_journal(fs: FileSystem, directory: str) -> JournalContent:
         CorruptData: damaged before its end.
         Unavailable: HDFS does not answer.
     """
+    directory = fs.own_path(directory)
     try:
         names = _segments(fs, directory)
     except NotFound:

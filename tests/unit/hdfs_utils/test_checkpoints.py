@@ -161,6 +161,10 @@ def test_a_failing_retention_does_not_fail_the_save(
 
 
 def test_bad_arguments(fs: MemoryFiles) -> None:
+    with pytest.raises(InvalidPath):
+        checkpoints.save(f"hdfs://elsewhere{HOME}", 1, {"a": b""}, fs=fs)
+    with pytest.raises(InvalidPath):
+        checkpoints.latest(f"hdfs://elsewhere{HOME}", fs=fs)
     for keep, step in ((0, 1), (1, -1), (1, 10**10)):
         with pytest.raises(ValueError):
             checkpoints.save(HOME, step, {"a": b""}, keep=keep, fs=fs)

@@ -62,6 +62,7 @@ def test_nothing_names_a_file_system() -> None:
 
 def test_limits() -> None:
     assert hdfs_utils.connect("file:///", timeout_s=3).limits == TimeLimits(3, 3, 3, 3, 3)
+    assert hdfs_utils.connect("file:///", timeout_s=90).limits.sync_s == TimeLimits().sync_s
     limits = TimeLimits(lease_s=1)
     assert hdfs_utils.connect("file:///", limits=limits).limits is limits
     with pytest.raises(ValueError, match="not both"):

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from hdfs_utils import TimeLimits
 from hdfs_utils import journal_format as fmt
-from hdfs_utils.errors import CorruptData, Fenced, NotFound, SafeMode, Unavailable
+from hdfs_utils.errors import CorruptData, Fenced, InvalidPath, NotFound, SafeMode, Unavailable
 from hdfs_utils.journal import AppendLog, read_journal
 from tests.fakes.files import MemoryFiles, fail_on
 
@@ -36,6 +36,15 @@ def test_records_come_back_in_order(fs: MemoryFiles) -> None:
     expected = (b"one", b"two", b"", b"line\nfeed", b"\x00\xff")
     assert read_journal(fs, HOME).records == expected
     assert AppendLog.open(fs, HOME).recovered.records == expected
+
+
+def test_the_directory_may_be_a_uri_of_this_file_system(fs: MemoryFiles) -> None:
+    with AppendLog.open(fs, f"{fs.uri}{HOME}") as log:
+        log.append([b"one"])
+    assert read_journal(fs, f"{fs.uri}{HOME}/").records == (b"one",)
+    for call in (AppendLog.open, read_journal):
+        with pytest.raises(InvalidPath):
+            call(fs, f"hdfs://elsewhere{HOME}")
 
 
 def test_no_journal_is_an_empty_one(fs: MemoryFiles) -> None:
