@@ -137,8 +137,9 @@ def _node_sets(
     total: Sequence[Room],
     free: Sequence[Room],
 ) -> list[tuple[NodeId, ...]]:
-    """Disjoint sets of the fewest nodes, those that fit now first. None are needed where every
-    task takes a node of its own: any place gives the fewest nodes then."""
+    """Disjoint sets of the fewest nodes, those that fit now first, in different racks if there
+    are. None are needed where every task takes a node of its own: any place gives the fewest nodes
+    then."""
     limit = fewest.nodes
     if wish.node is UNCONSTRAINED or limit is None or tasks_of(shape) <= limit:
         return []
@@ -149,6 +150,7 @@ def _node_sets(
     in_racks = fewest.has_rack and wish.rack is not UNCONSTRAINED
     found: list[tuple[NodeId, ...]] = []
     taken: set[NodeId] = set()
+    rack_of = {room.node: room.rack for room in total}
     for rooms in (free, total):
         while len(found) < most:
             left = [room for room in rooms if room.node not in taken]
@@ -156,7 +158,15 @@ def _node_sets(
             packings = [p for pool in pools if (p := pack(pool, shape, rules)) is not None]
             if not packings:
                 break
-            best = min(packings, key=lambda p: (len(p.nodes), p.nodes))
+            used_racks = {rack_of[node] for node in taken}
+            best = min(
+                packings,
+                key=lambda p: (
+                    sum(rack_of[n] in used_racks for n in p.nodes),
+                    len(p.nodes),
+                    p.nodes,
+                ),
+            )
             found.append(best.nodes)
             taken.update(best.nodes)
     return found

@@ -44,7 +44,10 @@ def _greedy(rooms: Sequence[Room], shape: Shape, rules: PackRules) -> Packing | 
         if rules.one_task_per_node:
             picks = _fewest(_hosts(left.values(), shape, index, 1, used), group.count)
         elif rules.is_loose:
-            picks = _least_free(_hosts(left.values(), shape, index), group.count)
+            found = _hosts(left.values(), shape, index)
+            # Of equal rooms one already in use: so the names of nodes decide nothing.
+            found.sort(key=lambda host: (host[:4], host[4] not in used))
+            picks = _least_free(found, group.count)
         else:
             picks = _used_first(left, used, shape, index)
         if picks is None:
