@@ -179,6 +179,10 @@ async def small_am(
     finally:
         await mailbox.close()
         await server.stop(grace=0.5)
+        # gRPC's last tasks, cancelled with the loop, would hang its closing.
+        end = time.monotonic() + 2
+        while len(asyncio.all_tasks()) > 1 and time.monotonic() < end:
+            await asyncio.sleep(0.01)
 
 
 @dataclass

@@ -41,6 +41,9 @@ METRICS_PERIOD_S = 1.0
 DRAIN_LIMIT_S = 3.0
 """How long the agent stays for readers of its logs once it may leave."""
 
+CLOSE_LIMIT_S = 2.0
+"""For gRPC to say goodbye; what it does not manage by then is cut."""
+
 PAUSE_S = 0.05
 """Between two long polls that bring nothing new."""
 
@@ -132,7 +135,7 @@ class Agent:
                 self._say(pb.READY)
             return await self._converse(mailbox)
         finally:
-            await mailbox.close()
+            await _within(mailbox.close(), CLOSE_LIMIT_S)
 
     async def _prepare(self) -> None:
         settings, job = self._settings, self._job
@@ -370,4 +373,11 @@ class Agent:
             each.release()
         self._metrics.close()
         if self._server is not None and not is_hurried:
-            await self._server.stop(grace=0.5)
+            await _within(self._server.stop(grace=0.5), CLOSE_LIMIT_S)
+
+
+async def _within(work: Coroutine[Any, Any, Any], limit_s: float) -> None:
+    try:
+        await asyncio.wait_for(work, limit_s)
+    except asyncio.TimeoutError:
+        _LOG.warning("a connection did not close within %.0f s", limit_s)

@@ -24,14 +24,19 @@ _LOG = logging.getLogger("yarnam.agent")
 def run_agent(
     env: Mapping[str, str], directory: Path, keeper_pid: int, connection: socket.socket
 ) -> AgentExit:
-    """From start to end. A fault is said in the agent's log and on stderr."""
+    """From start to end. A fault is said in the agent's log and on stderr. The caller ends the
+    process right afterwards: the event loop is left as it is."""
     log_file: Path | None = None
     try:
         settings = read_settings(env, directory)
         log_file = settings.log_directory / AGENT_LOG
         set_up_log(log_file)
         job, pem = read_files(settings)
-        return asyncio.run(_live(settings, job, pem, KeeperLink(keeper_pid, connection), log_file))
+        # Not asyncio.run: its farewell waits for tasks of gRPC's that may never end.
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        keeper = KeeperLink(keeper_pid, connection)
+        return loop.run_until_complete(_live(settings, job, pem, keeper, log_file))
     except WireMismatch as error:
         _complain(log_file, str(error))
         return AgentExit.REFUSED

@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from yarnam.agent.keeper import become_subreaper, fork_keeper
 
 
-def main() -> int:
-    """Returns one of ``yarnam.agent.life.AgentExit``."""
+def main() -> NoReturn:
+    """Ends the process with one of ``yarnam.agent.life.AgentExit``."""
     # gRPC starts threads; nothing forks from this process once they run.
     os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
@@ -22,8 +23,13 @@ def main() -> int:
     pid, connection = fork_keeper(os.environ.get("CONTAINER_ID", ""))
     from yarnam.agent.process import run_agent
 
-    return int(run_agent(os.environ, Path.cwd(), pid, connection))
+    code = int(run_agent(os.environ, Path.cwd(), pid, connection))
+    # Everything is closed and killed by now. The interpreter's own farewell could only hang on
+    # gRPC's threads, and a container that does not end keeps its GPUs.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
