@@ -9,6 +9,8 @@ a killed client leaves it behind.
 
 from __future__ import annotations
 
+import datetime as dt
+import importlib.util
 import os
 import re
 import select
@@ -38,6 +40,8 @@ SUBMIT_LIMIT_S = 120.0
 JAVA_OPTIONS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-Xmx256m")
 """The driver lives for seconds: start fast, stay small."""
 
+_SKEIN_TLS_NAME = "skein-internal"
+"""What Skein's Python half expects in the driver's certificate."""
 _DRIVER_CLASS = "com.anaconda.skein.Driver"
 _LOG_TAIL_LINES = 12
 
@@ -111,16 +115,13 @@ class SkeinLauncher:
             self.close()
 
     def _start_driver(self) -> None:
-        # Popen before the heavy import: the JVM starts while Python reads grpc and Skein.
-        import importlib.util
-
+        # Nothing of Skein's is imported before the JVM is on its way: that takes as long again.
         found = importlib.util.find_spec("skein")
         if found is None or found.origin is None:
             raise BadConfig("the package skein is not installed", hint="Reinstall yarnam with pip.")
         jar = Path(found.origin).parent / "java" / "skein.jar"
         class_path = _yarn_class_path(self._environ)
-        security = self.new_security()
-        certificate, key = security._get_bytes("cert"), security._get_bytes("key")  # noqa: SLF001
+        certificate, key = _driver_credentials()
         with (
             socket.socket(socket.AF_INET, socket.SOCK_STREAM) as callback,
             tempfile.TemporaryFile() as log,
@@ -152,6 +153,7 @@ class SkeinLauncher:
         import skein
 
         if not self._closed.is_set():
+            security = skein.Security(cert_bytes=certificate, key_bytes=key)
             self._client = skein.Client(address=f"127.0.0.1:{port}", security=security)
 
     def _await_port(self, process: subprocess.Popen[bytes], callback: socket.socket) -> int:
@@ -168,6 +170,35 @@ class SkeinLauncher:
                 if len(data) == 4:
                     return int(struct.unpack("!i", data)[0])
         raise Unavailable("Skein's driver was stopped while it started")
+
+
+def _driver_credentials() -> tuple[bytes, bytes]:
+    """Certificate and key (PEM) for one life of the driver, as Skein's own
+    ``Security.new_credentials`` makes them, but quickly: a P-256 key instead of 2048 bits of RSA,
+    and without importing Skein."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, _SKEIN_TLS_NAME)])
+    now = dt.datetime.now(dt.timezone.utc)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=2))
+        .sign(key, hashes.SHA256())
+    )
+    return certificate.public_bytes(serialization.Encoding.PEM), key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
 
 
 def _command(environ: Mapping[str, str], jar: Path) -> Sequence[str]:

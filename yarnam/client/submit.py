@@ -38,11 +38,12 @@ def submit_job(
 ) -> Submitted:
     """Check, stage, submit. On any error or interrupt nothing of the job is left on the cluster.
 
-    ``launcher`` gets ready while the checks run. Raises YarnamError.
+    ``launcher`` gets ready while files are staged. Raises YarnamError.
     """
-    launcher.start()
     say("Checking the job against the cluster")
     checked = check_job(site, job)
+    # Not before: the checks take a few hundredths of a second, a JVM for nothing takes longer.
+    launcher.start()
     staging = Staging(site, new_key(), say)
     attempt = _Attempt(site, launcher, staging)
     try:

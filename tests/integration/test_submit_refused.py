@@ -1,0 +1,173 @@
+"""What cannot work is refused at once, with its reason, and leaves nothing: the real cluster."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.integration.submit_world import SubmitWorld
+
+if TYPE_CHECKING:
+    from yarnam.cluster import EmbeddedCluster
+
+pytestmark = [pytest.mark.yarn, pytest.mark.hdfs]
+
+REFUSAL_LIMIT_S = 5.0
+"""From the command's start to its end; issue: "refused in at most 5 s with its reason"."""
+
+
+@pytest.fixture
+def world(
+    cluster: EmbeddedCluster, cluster_env: dict[str, str], tmp_path: Path
+) -> Iterator[SubmitWorld]:
+    world = SubmitWorld(tmp_path, cluster_env, cluster.conf_dir)
+    yield world
+    assert world.no_process_left()
+
+
+def refused(world: SubmitWorld, spec: str, *options: str, **environ: str) -> Any:
+    """The error; checks that it came in time and that nothing is left."""
+    before = world.traces()
+    done = world.run("submit", spec, "--json", *options, **environ)
+    assert done.took_s <= REFUSAL_LIMIT_S
+    assert world.no_process_left()
+    # On a shared cluster others come and go: nothing of ours may have come.
+    ours = {trace for trace in world.traces() - before if trace.startswith(world.home)}
+    assert not [path for path in ours if _names(world, path, spec)]
+    assert not [app for app in world.rm.applications(user=world.user) if app.name == _name(spec)]
+    error = done.json["error"]
+    assert error["exit_code"] == done.code
+    assert error["message"].split("\n")[0] in done.err
+    return error
+
+
+def _name(spec: str) -> str:
+    return Path(spec).stem
+
+
+def _names(world: SubmitWorld, job_dir: str, spec: str) -> bool:
+    record = f"{job_dir}/job.json"
+    return world.files.exists(record) and _name(spec).encode() in world.files.read_bytes(record)
+
+
+def test_an_unknown_queue(world: SubmitWorld, unique_name: Any) -> None:
+    error = refused(world, world.spec(unique_name("q"), "true", queue="root.d1"))
+    assert error["name"] == "BAD_SPEC"
+    assert "no queue root.d1" in error["message"]
+    assert "root.dl" in error["hint"]
+
+
+def test_a_gang_larger_than_the_cluster(world: SubmitWorld, unique_name: Any) -> None:
+    error = refused(world, world.spec(unique_name("big"), "true", gpus=64))
+    assert error["name"] == "NEVER_FITS"
+    assert "64 GPUs" in error["message"]
+
+
+def test_a_task_larger_than_any_node(world: SubmitWorld, unique_name: Any) -> None:
+    roles = {"worker": {"tasks": 1, "gpus": 9, "memory": "1 GiB", "vcores": 1}}
+    spec = world.spec(
+        unique_name("wide"), "true", gpus=None, memory_per_gpu=None, vcores_per_gpu=None,
+        roles=roles,
+    )  # fmt: skip
+    error = refused(world, spec)
+    assert error["name"] == "NEVER_FITS"
+    assert "9 GPUs" in error["message"]
+
+
+def test_a_gang_larger_than_the_queue(world: SubmitWorld, unique_name: Any) -> None:
+    error = refused(world, world.spec(unique_name("small"), "true", gpus=4), "-q", "root.small")
+    assert error["name"] == "NEVER_FITS"
+    assert "root.small" in error["message"]
+
+
+def test_a_missing_input(world: SubmitWorld, unique_name: Any) -> None:
+    data = {"inputs": [{"name": "train", "path": "hdfs:///no/such/data"}]}
+    error = refused(world, world.spec(unique_name("in"), "true", data=data))
+    assert error["name"] == "BAD_SPEC"
+    assert error["message"] == "input 'train': there is no hdfs:///no/such/data"
+
+
+def test_a_missing_file(world: SubmitWorld, unique_name: Any) -> None:
+    error = refused(world, world.spec(unique_name("file"), "true", files=["not-there.txt"]))
+    assert error["name"] == "BAD_SPEC"
+    assert "not-there.txt" in error["message"]
+
+
+def test_a_missing_environment(world: SubmitWorld, unique_name: Any) -> None:
+    environment = {"archive": "hdfs:///no/such/env.tar.gz"}
+    error = refused(world, world.spec(unique_name("env"), "true", environment=environment))
+    assert error["name"] == "BAD_SPEC"
+    assert "hdfs:///no/such/env.tar.gz" in error["message"]
+
+
+def test_a_spec_error(world: SubmitWorld, unique_name: Any) -> None:
+    spec = world.spec(unique_name("bad"), "true", gpuz=1)
+    error = refused(world, spec)
+    assert error["name"] == "BAD_SPEC"
+    assert "gpuz" in error["message"]
+    assert spec in error["message"]
+
+
+def test_no_cluster_is_configured(world: SubmitWorld, unique_name: Any) -> None:
+    environ = world.environ
+    for name in ("HADOOP_CONF_DIR", "HADOOP_HOME"):
+        environ.pop(name, None)
+    error = refused(world, world.spec(unique_name("none"), "true"))
+    assert error["name"] == "BAD_CONFIG"
+    assert "yarnam cluster up" in error["hint"]
+    assert "--local" in error["hint"]
+
+
+@pytest.fixture
+def broken_conf(cluster: EmbeddedCluster, tmp_path: Path) -> Path:
+    conf = tmp_path / "conf"
+    shutil.copytree(cluster.conf_dir, conf)
+    return conf
+
+
+def replace_port(conf: Path, name: str, address: str) -> None:
+    """Nothing listens on port 1."""
+    text = (conf / name).read_text()
+    assert address in text
+    (conf / name).write_text(text.replace(address, address.rpartition(":")[0] + ":1"))
+
+
+def test_hdfs_does_not_answer(
+    world: SubmitWorld, cluster: EmbeddedCluster, broken_conf: Path, unique_name: Any
+) -> None:
+    address = cluster.namenode_uri.removeprefix("hdfs://")
+    replace_port(broken_conf, "core-site.xml", address)
+    spec = world.spec(unique_name("hdfs"), "true")
+    done = world.run("submit", spec, "--json", HADOOP_CONF_DIR=str(broken_conf))
+    assert done.code == 69
+    assert "looking for" in done.json["error"]["message"]
+    assert done.took_s <= 20
+    assert world.no_process_left()
+
+
+def test_the_resource_manager_does_not_answer(
+    world: SubmitWorld, cluster: EmbeddedCluster, broken_conf: Path, unique_name: Any
+) -> None:
+    replace_port(broken_conf, "yarn-site.xml", cluster.rm_url.removeprefix("http://"))
+    error = refused(world, world.spec(unique_name("rm"), "true"), HADOOP_CONF_DIR=str(broken_conf))
+    assert error["name"] == "UNAVAILABLE"
+    assert "ResourceManager" in error["message"]
+
+
+def test_a_queue_that_is_closed_to_the_user(world: SubmitWorld, unique_name: Any) -> None:
+    """YARN tells only a queue's administrators who may submit: this one is refused by YARN itself,
+    after staging, and everything is taken back."""
+    spec = world.spec(unique_name("locked"), "true", queue="root.locked")
+    done = world.run("submit", spec, "--json")
+    assert done.code == 77
+    error = done.json["error"]
+    assert error["name"] == "NO_PERMISSION"
+    assert "root.locked" in error["message"]
+    assert "\tat " not in error["message"]
+    jobs = world.files.list(f"{world.home}/.yarnam/jobs")
+    assert not [entry.path for entry in jobs if _names(world, entry.path, spec)]
+    assert world.no_process_left()
