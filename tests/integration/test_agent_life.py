@@ -236,4 +236,4 @@ async def test_damaged_files_end_the_agent_with_a_reason(tmp_path: Path) -> None
         container.start()
         assert await container.exit_code() == AgentExit.REFUSED
         assert "version 99" in container.agent_log()
-        assert not container.all_processes()
+        await container.until_empty()

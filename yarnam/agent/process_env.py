@@ -20,7 +20,7 @@ from yarnam.wire.protocol import (
 )
 
 # Skein's variables lead to its certificate, which commands the whole application; ours are of no
-# use to the user's code; the agent's own Python must not leak into the user's.
+# use to the user's code; what keeps the agent small or finds its Python must not leak into theirs.
 _DROPPED_PREFIX = "SKEIN_"
 _DROPPED = frozenset(
     {
@@ -30,6 +30,8 @@ _DROPPED = frozenset(
         ENV_NODE_GPUS,
         ENV_SERVICE,
         "GRPC_ENABLE_FORK_SUPPORT",
+        "GRPC_VERBOSITY",
+        "MALLOC_ARENA_MAX",
         "PYTHONHOME",
         "VIRTUAL_ENV",
     }
