@@ -110,7 +110,7 @@ def test_a_frozen_name_node(
 def test_a_journal_outlives_a_restart_of_the_name_node(
     own: EmbeddedCluster, connect: Callable[[float], FileSystem], home: str
 ) -> None:
-    fs = connect(60)
+    fs = connect(120)
     with AppendLog.open(fs, home) as log:
         log.append([b"one"])
         own.daemon("nn").kill()
