@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -114,7 +115,7 @@ async def test_one_failure_ends_the_tasks_other_processes(tmp_path: Path) -> Non
         assert report.processes[1].code == 3
         assert report.processes[0].signal == signal.SIGKILL, "SIGTERM was ignored"
         assert [process.rank for process in report.processes] == [0, 1, 2]
-        assert time.monotonic() - start < 10
+        assert time.monotonic() - start < 20
         assert not container.user_processes()
 
 
@@ -126,6 +127,22 @@ async def test_what_a_process_leaves_behind_is_ended_with_the_task(tmp_path: Pat
         assert report.processes[0].kind == "ok"
         left = int(container.log().split()[0])
         assert not Path(f"/proc/{left}").exists()
+
+
+async def test_what_a_daemon_started_for_it_is_ended_with_the_task(tmp_path: Path) -> None:
+    """Not below the keeper, but with the environment that it was asked with."""
+    job = small_job(["sleep", "600"])
+    async with world(tmp_path) as here:
+        container = here.container(job).start()
+        with subprocess.Popen(
+            ["sleep", "600"], env={"YARNAM_CONTAINER": container.container_id}
+        ) as daemon:
+            await here.am.until(container.ask, pb.READY)
+            await here.am.launch(job, [container.ask])
+            await here.am.until(container.ask, pb.STARTED)
+            await here.am.mailbox.order(container.ask, stop=pb.Stop(attempt=1, grace_s=1))
+            await here.am.until(container.ask, pb.EXITED)
+            assert await asyncio.to_thread(daemon.wait, 5) == -signal.SIGKILL
 
 
 async def test_stop_lets_the_training_save_first(tmp_path: Path) -> None:
@@ -150,7 +167,7 @@ async def test_stop_lets_the_training_save_first(tmp_path: Path) -> None:
             await asyncio.sleep(0.02)
         stop = pb.Stop(attempt=1, grace_s=10, reason="test")
         await here.am.mailbox.order(container.ask, stop=stop)
-        report = await here.am.until(container.ask, pb.EXITED, 5)
+        report = await here.am.until(container.ask, pb.EXITED)
         assert (report.processes[0].kind, report.processes[0].code) == ("stopped", 0)
         assert list(report.processes[0].last_lines) == ["training", "saved"]
 

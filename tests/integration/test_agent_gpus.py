@@ -73,16 +73,40 @@ async def test_a_killed_agents_lease_is_free_when_its_processes_are_gone(
         assert first.process is not None
         first.process.send_signal(signal.SIGKILL)
         first.process.wait()
-        ready = await here.am.until(second.ask, pb.READY, 3.0)
+        ready = await here.am.until(second.ask, pb.READY, 8.0)
         assert list(ready.gpu_ids) == ["0"]
         assert not first.all_processes()
+
+
+async def test_a_device_is_not_given_on_while_processes_may_still_use_it(tmp_path: Path) -> None:
+    job = small_job(["sleep", "600"], tasks=2, gpus=1)
+    env = {"YARNAM_NODE_GPUS": "sim:0"}
+    async with world(tmp_path) as here:
+        first = here.container(job, env=env).start()
+        await here.am.until(first.ask, pb.READY)
+        await here.am.launch(job, [first.ask])
+        await here.am.until(first.ask, pb.STARTED)
+        assert first.process is not None
+        (keeper,) = first.all_processes() - first.user_processes() - {first.process.pid}
+        os.kill(keeper, signal.SIGSTOP)
+        try:
+            first.process.kill()
+            first.process.wait()
+            second = here.container(job, env=env).start()
+            await asyncio.sleep(1.5)
+            assert first.user_processes(), "its process still runs"
+            assert second.ask not in here.am.mailbox.reports, "so nobody else has the device"
+        finally:
+            os.kill(keeper, signal.SIGCONT)
+        await here.am.until(second.ask, pb.READY, 8.0)
+        assert not first.user_processes()
 
 
 async def test_more_gpus_than_the_node_has(tmp_path: Path) -> None:
     job = small_job(SHOW, gpus=4)
     async with world(tmp_path) as here:
         container = here.container(job, env={"YARNAM_NODE_GPUS": "sim:0,1"}).start()
-        unable = await here.am.until(container.ask, pb.UNABLE, 5.0)
+        unable = await here.am.until(container.ask, pb.UNABLE)
         assert "needs 4 GPUs, the node shows 2" in unable.message
 
 
@@ -105,6 +129,6 @@ async def test_node_managers_on_one_machine_have_their_own_simulated_devices(
     async with world(tmp_path) as here:
         for node in ("127.0.0.1", "127.0.0.2"):
             container = here.container(job, env=env, node=node).start()
-            ready = await here.am.until(container.ask, pb.READY, 5.0)
+            ready = await here.am.until(container.ask, pb.READY)
             assert list(ready.gpu_ids) == ["0"]
             assert ready.address == node

@@ -86,7 +86,7 @@ async def test_heartbeats_at_least_every_two_seconds_and_stays_small(tmp_path: P
         polls = here.am.mailbox.polled_at[container.ask]
         gaps = [later - earlier for earlier, later in pairwise(polls)]
         assert len(gaps) >= 2
-        assert max(gaps) < 2.5, gaps
+        assert max(gaps) < 3.0, gaps
         assert container.process is not None
         sizes = {
             pid: int(line.split()[1]) / 1024
@@ -139,8 +139,8 @@ async def test_am_vanishes_and_nothing_is_left(tmp_path: Path) -> None:
         gone_at = time.monotonic()
         assert await container.exit_code() == AgentExit.ORPHANED
         took_s = time.monotonic() - gone_at
-        # Orphan time-out, grace, and a second for the rest.
-        assert 1.5 <= took_s <= 2.0 + 1.0 + 1.5, took_s
+        # Orphan time-out, grace, and some for the rest on a busy machine.
+        assert 1.5 <= took_s <= 2.0 + 1.0 + 3.0, took_s
         assert not container.all_processes()
         assert sleepers() == before
 
@@ -195,16 +195,19 @@ async def test_terminated_agent_is_gone_before_yarn_loses_patience(tmp_path: Pat
         assert not container.all_processes()
 
 
-async def test_killed_keeper_is_noticed_and_its_processes_end(tmp_path: Path) -> None:
+async def test_killed_keeper_is_noticed_and_all_processes_end(tmp_path: Path) -> None:
     async with world(tmp_path) as here:
-        container = here.container(small_job(["sleep", "600"]))
+        before = sleepers()
+        container = here.container(small_job(["sh", "-c", FAMILY]))
         await started(here, container)
+        await until_family(container)
         assert container.process is not None
         keeper = container.all_processes() - container.user_processes() - {container.process.pid}
         assert len(keeper) == 1
         os.kill(keeper.pop(), signal.SIGKILL)
         exited = await here.am.until(container.ask, pb.EXITED)
         assert (exited.processes[0].kind, exited.processes[0].signal) == ("signal", signal.SIGKILL)
+        assert sleepers() == before, "also those that were not its children"
         await here.am.leave(container.ask)
         assert await container.exit_code() == AgentExit.DONE
         await container.until_empty()

@@ -26,6 +26,7 @@ import struct
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from typing import Any
 
 from yarnam.agent import procfs
@@ -208,25 +209,30 @@ class Keeper:
                 self._send({"is": "exited", "rank": rank, "status": status})
 
     def _kill_all(self) -> int:
-        """Kill everything that descends from here or carries the mark; returns what is left."""
-        limit = time.monotonic() + KILL_LIMIT_S
-        me = os.getpid()
-        while True:
-            self._reap()
-            # A process may fork while we look: only a look that finds nobody ends this.
-            victims = procfs.descendants(me) or procfs.marked(self._mark) - {me}
-            if not victims:
-                self._reap()
-                return 0
-            if time.monotonic() > limit:
-                print(f"keeper: cannot kill {sorted(victims)}", file=sys.stderr, flush=True)  # noqa: T201
-                return len(victims)
-            for pid in victims:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except (ProcessLookupError, PermissionError):
-                    continue
-            time.sleep(0.005)
+        return kill_all(self._mark, self._reap)
+
+
+def kill_all(mark: bytes, reap: Callable[[], None], spared: frozenset[int] = frozenset()) -> int:
+    """Kill everything that descends from this process or carries the mark (NAME=value), but the
+    ``spared``; returns how many are left after ``KILL_LIMIT_S``."""
+    limit = time.monotonic() + KILL_LIMIT_S
+    spared |= {os.getpid()}
+    while True:
+        reap()
+        # A process may fork while we look: only a look that finds nobody ends this.
+        victims = procfs.descendants(os.getpid()) - spared or procfs.marked(mark) - spared
+        if not victims:
+            reap()
+            return 0
+        if time.monotonic() > limit:
+            print(f"yarnam: cannot kill {sorted(victims)}", file=sys.stderr, flush=True)  # noqa: T201
+            return len(victims)
+        for pid in victims:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                continue
+        time.sleep(0.005)
 
 
 def _become(order: dict[str, Any], keeper: int, failure: int) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from yarnam.agent.keeper import KILL_LIMIT_S, pack, unpack
+from yarnam.agent.keeper import KILL_LIMIT_S, MARK, kill_all, pack, to_bytes, unpack
 from yarnam.errors import InternalError
 
 T = TypeVar("T")
@@ -49,10 +49,11 @@ class KeeperLink:
     """``on_exit(local rank, wait status)`` is called for each process that ended;
     ``on_lost()`` when the keeper is gone although nobody said goodbye."""
 
-    def __init__(self, pid: int, connection: socket.socket) -> None:
+    def __init__(self, pid: int, connection: socket.socket, mark: str = "") -> None:
         self.on_exit: Callable[[int, int], None] = lambda _rank, _status: None
         self.on_lost: Callable[[], None] = lambda: None
         self._pid = pid
+        self._mark = mark
         self._socket = connection
         self._socket.setblocking(False)
         self._starting: dict[int, asyncio.Future[Started]] = {}
@@ -158,7 +159,16 @@ class KeeperLink:
             if not answer.done():
                 answer.set_exception(gone)
         if not self._is_closed:
+            # Its children are dead by PDEATHSIG; what they left has come to this process.
+            await asyncio.to_thread(kill_all, to_bytes(f"{MARK}={self._mark}"), self._reap)
             self.on_lost()
+
+    def _reap(self) -> None:
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            pass
 
     def _take(self, message: dict[str, Any]) -> None:
         kind = message["is"]

@@ -35,7 +35,7 @@ def run_agent(
         # Not asyncio.run: its farewell waits for tasks of gRPC's that may never end.
         loop = asyncio.new_event_loop()
         asyncio.set_event_loop(loop)
-        keeper = KeeperLink(keeper_pid, connection)
+        keeper = KeeperLink(keeper_pid, connection, settings.container)
         return loop.run_until_complete(_live(settings, job, pem, keeper, log_file))
     except WireMismatch as error:
         _complain(log_file, str(error))
