@@ -44,7 +44,7 @@ def serve(fs: FileSystem, job_dir: str, application: str, am_attempt: int) -> in
     mailbox = GrpcMailbox(
         record.job,
         _local(LOCAL_CREDENTIALS_FILE),
-        host=os.environ.get("NM_HOST", ""),
+        host=_node_host(),
         application=application,
     )
     rm = ResourceManager(_rm_urls(record), user=record.job.user)
@@ -97,6 +97,13 @@ def _persist(store: HdfsStateStore, verdict: Verdict) -> None:
         store.put(VERDICT_FILE, encode(verdict))
     except YarnamError as error:
         log.error("the verdict could not be written: %s", error)
+
+
+def _node_host() -> str:
+    host = os.environ.get("NM_HOST", "")
+    if not host:
+        raise InternalError("NM_HOST is not set: not in a YARN container")
+    return host
 
 
 def _local(name: str) -> bytes:
