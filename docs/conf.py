@@ -8,6 +8,9 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
+from pygments.lexers.special import TextLexer  # noqa: E402
+from sphinx.highlighting import lexers  # noqa: E402
+
 from yarnam import __version__  # noqa: E402
 
 project = "yarnam"
@@ -30,3 +33,6 @@ autodoc_member_order = "bysource"
 
 html_theme = "furo"
 html_title = f"yarnam {__version__}"
+
+# The state chart is drawn where mermaid is known (code hosts do); here its source is shown.
+lexers["mermaid"] = TextLexer()

@@ -15,8 +15,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from yarnam import train
 
-STEPS = 200
-BATCH = 64  # over all processes
+STEPS = 400
+BATCH = 256  # over all processes
 
 
 def target(points: torch.Tensor) -> torch.Tensor:
@@ -35,7 +35,7 @@ def main() -> None:
     model = DistributedDataParallel(
         nn.Sequential(nn.Linear(2, 64), nn.Tanh(), nn.Linear(64, 1)).to(device)
     )
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
     for step in range(1, STEPS + 1):
         # One global batch for each step, dealt out to the processes.
         draw = torch.Generator().manual_seed(step)
@@ -44,7 +44,7 @@ def main() -> None:
         loss = nn.functional.mse_loss(model(points), target(points))
         loss.backward()  # averages the gradients over all processes
         optimizer.step()
-        if step % 20 == 0:
+        if step % 50 == 0:
             train.report(step=step, total_steps=STEPS, loss=loss.item())
             if rank == 0:
                 print(f"step {step:3} of {STEPS}  loss {loss.item():.4f}", flush=True)
