@@ -15,6 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import pytest
+
 from hdfs_utils import uri as uris
 from tests.conftest import BIN
 from yarnam.client import Client, Job
@@ -31,8 +33,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LIMIT_S = 120.0
-"""For anything that takes some seconds on a quiet machine: two cores may be busy otherwise."""
+MARKS = [
+    pytest.mark.yarn,
+    pytest.mark.hdfs,
+    # Skein's client compares versions with distutils each time it is made.
+    pytest.mark.filterwarnings("ignore:distutils Version classes:DeprecationWarning"),
+]
+
+LIMIT_S = 240.0
+"""For anything that takes some seconds on a quiet machine: two cores may have much else to do."""
 
 CLEAR_S = 30.0
 """From the end of a job until YARN's books and the process table show nothing of it."""

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hdfs_utils import uri as uris
+from tests.integration.fault_world import MARKS
 from yarnam.errors import ExitCode
 
 if TYPE_CHECKING:
     from tests.integration.fault_world import Done, FaultWorld
 
-pytestmark = [pytest.mark.yarn, pytest.mark.hdfs]
+pytestmark = MARKS
 
 REFUSED_S = 40.0
 """With several at once on two cores that others load too; tests/benchmarks holds the promise of 5 s

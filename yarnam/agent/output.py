@@ -40,6 +40,15 @@ def last_lines(path: Path) -> tuple[str, ...]:
     return tuple(_printable(line) for line in lines)
 
 
+def trouble_with(path: Path) -> str:
+    """Why a process could not write its log to the end; empty where nothing is wrong with it."""
+    try:
+        disk = os.statvfs(path)
+    except OSError:
+        return ""
+    return "" if disk.f_bavail else f"the disk of its logs is full ({path.parent})"
+
+
 def _printable(line: bytes) -> str:
     # A progress bar rewrites its line: show what a terminal would show in the end.
     shown = line.rstrip(b"\r").rpartition(b"\r")[2]

@@ -15,13 +15,15 @@ from pathlib import Path
 
 from yarnam.agent.keeper_link import KeeperLink, StartOrder
 from yarnam.agent.metrics_inbox import Sample
-from yarnam.agent.output import append_note, last_lines
+from yarnam.agent.output import append_note, last_lines, trouble_with
 from yarnam.errors import YarnamError
 from yarnam.model.outcomes import ExitKind
 
 _LOG = logging.getLogger("yarnam.agent")
 
 _MISSING = frozenset({"ENOENT", "EACCES", "ENOEXEC", "ENOTDIR", "EISDIR", "ELOOP", "EPERM"})
+
+_FAILED_BY_ITSELF = frozenset({ExitKind.NON_ZERO, ExitKind.SIGNAL})
 
 
 class RunState(Enum):
@@ -202,6 +204,10 @@ class TaskRun:
         process.kind, process.code, process.signal = kind, code, number
         process.ended_at_s = time.time()
         process.last_lines = last_lines(process.plan.log) if last is None else last
+        trouble = trouble_with(process.plan.log) if kind in _FAILED_BY_ITSELF else ""
+        if trouble:
+            # The process could say so only on the very disk that is full.
+            process.last_lines += (f"yarnam: {trouble}",)
         _LOG.info(
             "rank %d ended: %s (code %d, signal %d)", process.plan.rank, kind.value, code, number
         )
