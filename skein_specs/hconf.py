@@ -29,6 +29,8 @@ ask reach the RM ten times sooner than the default's 5 s."""
 NM_CONNECT_MAX_WAIT_MS = 2000
 NM_CONNECT_RETRY_MS = 1000
 IPC_TIMEOUT_MS = 10_000
+IPC_CONNECT_TIMEOUT_MS = 5000
+IPC_CONNECT_RETRIES = 1
 """Skein starts containers one after another: a NodeManager that hangs or is gone holds back the
 rest of the gang for this long (times the retries), not for Hadoop's 3 minutes."""
 
@@ -128,6 +130,9 @@ def _changes(name: str, heartbeat_expiry_ms: int) -> Mapping[str, str]:
             "net.topology.node.switch.mapping.impl": "org.apache.hadoop.net.TableMapping",
             "net.topology.table.file.name": f"{LOCAL_HADOOP_CONF}/{TOPOLOGY_FILE}",
             "ipc.client.rpc-timeout.ms": str(IPC_TIMEOUT_MS),
+            # A host that is switched off answers nothing at all: Hadoop tries 45 times 20 s.
+            "ipc.client.connect.timeout": str(IPC_CONNECT_TIMEOUT_MS),
+            "ipc.client.connect.max.retries.on.timeouts": str(IPC_CONNECT_RETRIES),
         }
     return {}
 

@@ -162,16 +162,17 @@ class ApplicationMaster:
     async def _open(self, inbox: Inbox) -> AmRecord:
         """Listen, read the journal, say where we are, begin."""
         ports = self._ports
-        address, events = await asyncio.gather(
+        # Side by side: the first word with Skein's cold JVM takes as long as the journal.
+        address, events, _ = await asyncio.gather(
             self._lanes.mailbox.call(lambda: ports.mailbox.start(inbox)),
             self._patiently("read the journal", ports.journal.replay),
+            self._lanes.broker.call(lambda: ports.broker.start(inbox)),
         )
         self._gang = replayed(self._record.job, events)
         if events:
             log.info("read %d events of the journal: %s", len(events), self._gang.phase.value)
             ports.desk.record([encode_event(event) for event in events])
         log.info("agents and clients reach this ApplicationMaster at %s", address)
-        await self._lanes.broker.call(lambda: ports.broker.start(inbox))
         inbox(first_event(self._facts.am_attempt, self._clock.now_s()))
         host, _, port = address.rpartition(":")
         return AmRecord(

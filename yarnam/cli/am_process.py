@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlparse
 
 from yarnam.adapters.process_life import end_with_parent, leave_at_once_on_sigterm
@@ -123,5 +123,12 @@ def _obey(verdict: Verdict) -> int:
     return 0
 
 
+def _leave(code: int) -> NoReturn:
+    """Without waiting for threads that a dead HDFS or a slow gRPC may still hold."""
+    logging.shutdown()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    _leave(main())
