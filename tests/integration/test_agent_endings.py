@@ -142,7 +142,10 @@ async def test_what_a_daemon_started_for_it_is_ended_with_the_task(tmp_path: Pat
             await here.am.until(container.ask, pb.STARTED)
             await here.am.mailbox.order(container.ask, stop=pb.Stop(attempt=1, grace_s=1))
             await here.am.until(container.ask, pb.EXITED)
-            assert await asyncio.to_thread(daemon.wait, 5) == -signal.SIGKILL
+            try:
+                assert await asyncio.to_thread(daemon.wait, 5) == -signal.SIGKILL
+            finally:
+                daemon.kill()
 
 
 async def test_stop_lets_the_training_save_first(tmp_path: Path) -> None:

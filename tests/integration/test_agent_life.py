@@ -14,9 +14,10 @@ import pytest
 
 from tests.integration.agent_world import Container, World, small_am, small_job, world
 from yarnam.agent.life import AgentExit
-from yarnam.wire.credentials import new_credentials
+from yarnam.wire.credentials import new_credentials, split
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc
+from yarnam.wire.tls import CHANNEL_OPTIONS
 
 pytestmark = [pytest.mark.grpc, pytest.mark.asyncio]
 
@@ -112,10 +113,22 @@ async def test_log_service_refuses_callers_without_the_jobs_certificate(tmp_path
     async with world(tmp_path) as here:
         container = here.container(small_job(["true"])).start()
         ready = await here.am.until(container.ask, pb.READY)
-        own, foreign = here.channel(ready.log_address), None
+        own = here.channel(ready.log_address)
+        certificate, _ = split(here.am.pem)
+        other, other_key = split(new_credentials())
+        known = {"root_certificates": certificate}
         strangers = [
             grpc.aio.insecure_channel(ready.log_address),
-            here.channel(ready.log_address, new_credentials()),
+            # These know the server's certificate, which is no secret, and lack its key.
+            *(
+                grpc.aio.secure_channel(ready.log_address, credentials, options=CHANNEL_OPTIONS)
+                for credentials in (
+                    grpc.ssl_channel_credentials(**known),
+                    grpc.ssl_channel_credentials(
+                        **known, private_key=other_key, certificate_chain=other
+                    ),
+                )
+            ),
         ]
         for channel in strangers:
             foreign = yarnam_pb2_grpc.AgentLogsStub(channel)
@@ -219,8 +232,9 @@ async def test_late_and_doubled_directives_are_harmless(tmp_path: Path) -> None:
         container = here.container(job)
         await started(here, container)
         await here.am.launch(job, [container.ask])
+        await asyncio.sleep(0.7)
         await here.am.mailbox.order(container.ask, stop=pb.Stop(attempt=0, grace_s=0, reason="old"))
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.7)
         assert len(container.user_processes()) == 2
         assert container.log() == b"once\n"
         await here.am.mailbox.order(container.ask, stop=pb.Stop(attempt=1, grace_s=1, reason="now"))
