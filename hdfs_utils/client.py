@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import getpass
 import os
+import pwd
 import threading
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -117,7 +117,8 @@ def _native(
     def web() -> WebHdfs:
         from hdfs_utils.webhdfs import WebHdfs
 
-        name = os.environ.get(USER_VARIABLE) or getpass.getuser()
+        # Not USER, which su and sudo may leave behind: the native client asks the system too.
+        name = os.environ.get(USER_VARIABLE) or pwd.getpwuid(os.getuid()).pw_name
         return WebHdfs(addresses, name, limits.metadata_s)
 
     return NativeFileSystem(client, uri, limits, web if addresses else None)

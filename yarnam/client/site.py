@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import pwd
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -105,7 +106,13 @@ def check_conf_dir(path: Path, origin: str) -> Path:
 def user_name(environ: Mapping[str, str] | None = None) -> str:
     """Who we are to a cluster with simple authentication."""
     environ = os.environ if environ is None else environ
-    return environ.get("HADOOP_USER_NAME") or getpass.getuser()
+    if named := environ.get("HADOOP_USER_NAME"):
+        return named
+    try:
+        # Before USER, which su and sudo may leave behind from somebody else: so does Hadoop.
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return getpass.getuser()
 
 
 def open_site(

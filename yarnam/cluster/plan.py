@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
 import os
+import pwd
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -88,10 +88,11 @@ class ClusterPlan:
 def current_user(environ: Mapping[str, str] = os.environ) -> str:
     """The name under which Hadoop's simple authentication knows this user.
 
-    HADOOP_USER_NAME is deliberately not obeyed: the daemons run as who they are.
+    HADOOP_USER_NAME is deliberately not obeyed: the daemons run as who they are. Nor is USER, which
+    su and sudo may leave behind from somebody else: Hadoop asks the system.
     """
     try:
-        return getpass.getuser()
-    except (KeyError, OSError):
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
         # A uid without a passwd entry, as containers have: Hadoop asks the JVM, which says this.
         return environ.get("USER") or f"uid{os.getuid()}"
