@@ -45,6 +45,8 @@ class FakeResourceManager:
             "started_at_s": 1000.0 + len(self.apps),
             "tags": ("yarnam",),
         }
+        if state in {"RUNNING", "FINISHED", "FAILED"}:
+            values["am_log_url"] = "http://n1:8042/node/containerlogs/container_1/me"
         row = YarnApplication(application=application, state=state, **{**values, **facts})
         self.apps[application] = row
         return row

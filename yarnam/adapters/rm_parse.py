@@ -46,6 +46,8 @@ class YarnApplication:
     finished_at_s: float | None = None
     running_containers: int = 0
     am_log_url: str = ""
+    log_aggregation: str = ""
+    """YARN's: DISABLED, NOT_START, RUNNING, SUCCEEDED, ...; empty where it is not told."""
 
     @property
     def is_over(self) -> bool:
@@ -207,4 +209,5 @@ def application_of(row: Json) -> YarnApplication:
         finished_at_s=finished_ms / 1000.0 if finished_ms else None,
         running_containers=max(0, int(row.get("runningContainers", 0))),
         am_log_url=str(row.get("amContainerLogs") or ""),
+        log_aggregation=str(row.get("logAggregationStatus") or ""),
     )

@@ -11,6 +11,7 @@ import sys
 
 def main() -> int:
     """Entry point of ``yarnam``; returns the exit code (docs/reference/exit-codes.md)."""
-    from yarnam.cli.shell import run
+    from yarnam.cli.shell import end_cleanly_on_signals, run
 
+    end_cleanly_on_signals()
     return run(sys.argv[1:])

@@ -10,7 +10,7 @@ import click
 
 from yarnam.cli.describe import TASK_HEADERS, as_plain, headline, task_row
 from yarnam.cli.output import clock_time, duration, is_terminal, print_json_line, say
-from yarnam.cli.shell import INTERRUPTED
+from yarnam.cli.shell import INTERRUPTED, Terminated
 from yarnam.errors import ExitCode
 from yarnam.model.status import JobState, JobStatus
 
@@ -35,6 +35,8 @@ def follow(job: Job, *, as_json: bool) -> int:
             last = _live(job)
         else:
             last = _as_lines(job)
+    except Terminated:
+        raise
     except KeyboardInterrupt:
         say(f"\nThe job goes on. Look again: yarnam watch {job.id}; end it: yarnam kill {job.id}")
         return INTERRUPTED

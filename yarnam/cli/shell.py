@@ -12,14 +12,15 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from yarnam._version import __version__
 from yarnam.cli.catalog import ENTRIES, SECTIONS
-from yarnam.errors import ExitCode, UsageError, YarnamError
+from yarnam.errors import BadSpec, ExitCode, UsageError, YarnamError
 
 if TYPE_CHECKING:
     from yarnam.client import Client
@@ -92,6 +93,26 @@ def root(verbose: int) -> None:
         )
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM or SIGHUP: as Ctrl-C, everything half done is taken back first."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+def end_cleanly_on_signals() -> None:
+    """For the process's main thread. By default these signals end Python on the spot."""
+
+    def handle(number: int, _: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_IGN)  # once is enough
+        raise Terminated(number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, handle)
+
+
 def run(arguments: Sequence[str], shell: Shell | None = None) -> int:
     """Run ``yarnam <arguments>``; returns the exit code and raises nothing."""
     as_json = _wants_json(arguments)
@@ -107,6 +128,11 @@ def run(arguments: Sequence[str], shell: Shell | None = None) -> int:
         return _report(_usage_error(error), as_json)
     except YarnamError as error:
         return _report(error, as_json)
+    except Terminated as end:
+        # Whoever waits for this process is to see which signal ended it.
+        signal.signal(end.number, signal.SIG_DFL)
+        os.kill(os.getpid(), end.number)
+        return 128 + end.number
     except (KeyboardInterrupt, click.exceptions.Abort):
         return INTERRUPTED
     except BrokenPipeError:
@@ -148,7 +174,7 @@ def _report(error: YarnamError, as_json: bool) -> int:
 
 def error_as_plain(error: YarnamError) -> dict[str, Any]:
     """What ``--json`` shows of an error."""
-    return {
+    plain: dict[str, Any] = {
         "name": error.exit_code.name,
         "exit_code": int(error.exit_code),
         "blame": error.blame.value,
@@ -156,6 +182,9 @@ def error_as_plain(error: YarnamError) -> dict[str, Any]:
         "message": error.message,
         "hint": error.hint,
     }
+    if isinstance(error, BadSpec) and error.problems:
+        plain["problems"] = [asdict(problem) for problem in error.problems]
+    return plain
 
 
 def _write_error(error: YarnamError, stream: TextIO) -> None:

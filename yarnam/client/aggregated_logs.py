@@ -6,9 +6,12 @@ says. Skein's own reader does not know the paths of Hadoop 3.3 and later.
 
 from __future__ import annotations
 
+import mmap
+import os
 import re
 import shutil
 import subprocess
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -38,7 +41,8 @@ NM_LIMIT_S = 5.0
 
 _PROCESS_FILE = re.compile(r"(.+-\d+)\.(\d+)\.log")
 _CONTAINER = re.compile(rb"Container: (\S+) on ")
-_NOT_YET = ("can not find", "cannot find", "has not completed", "not enabled", "does not have any")
+_UNFINISHED = frozenset({"NOT_START", "RUNNING", "RUNNING_WITH_FAILURE"})
+"""Of YARN's log aggregation states."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,50 +72,66 @@ class LogFile:
 
 
 def aggregated_logs(sources: JobSources) -> Iterator[LogFile]:
-    """All log files of an application that is over. Raises Unavailable when YARN has none."""
+    """All log files of an application that is over, one at a time. Raises Unavailable when YARN
+    has none."""
     deadline = time.monotonic() + AGGREGATION_LIMIT_S
-    while True:
-        files, complaint = _yarn_logs(sources)
-        if files:
-            yield from files
-            return
-        if time.monotonic() >= deadline or not any(mark in complaint.lower() for mark in _NOT_YET):
-            raise Unavailable(
-                f"YARN has no logs of {sources.application}: {complaint}",
-                hint=(
-                    "If log aggregation is off (yarn.log-aggregation-enable), they are only on the "
-                    "nodes that ran the containers."
-                ),
-            )
-        time.sleep(1.0)
+    with tempfile.TemporaryFile(prefix="yarnam-logs-") as dump:
+        while True:
+            application = sources.look_up()
+            if application.started_at_s and not application.am_log_url.startswith("http"):
+                raise Unavailable(f"no container of {sources.application} ever ran: no logs")
+            is_complete = application.log_aggregation not in _UNFINISHED
+            complaint = "its nodes are still handing them in"
+            if is_complete or time.monotonic() >= deadline:
+                complaint = _yarn_logs(sources, dump)
+                if size := dump.seek(0, os.SEEK_END):
+                    with mmap.mmap(dump.fileno(), size, access=mmap.ACCESS_READ) as content:
+                        found_any = False
+                        for file in parse_log_dump(content):
+                            found_any = True
+                            yield file
+                    if found_any:
+                        return
+            is_told = is_complete and application.log_aggregation != ""
+            if is_told or time.monotonic() >= deadline:
+                raise Unavailable(
+                    f"YARN has no logs of {sources.application}: {complaint}",
+                    hint=(
+                        "If log aggregation is off (yarn.log-aggregation-enable), they are only on "
+                        "the nodes that ran the containers."
+                    ),
+                )
+            time.sleep(1.0)
 
 
-def _yarn_logs(sources: JobSources) -> tuple[list[LogFile], str]:
+def _yarn_logs(sources: JobSources, dump: IO[bytes]) -> str:
+    """Let ``yarn logs`` write into the file; its last words."""
     environ = sources.site.environ
     yarn = shutil.which("yarn", path=environ.get("PATH"))
     if yarn is None:
         raise BadConfig(
             "the command 'yarn' is not on the PATH", hint="It reads YARN's aggregated logs."
         )
+    dump.seek(0)
+    dump.truncate()
     command = [yarn, "logs", "-applicationId", sources.application, "-appOwner", sources.user]
-    with subprocess.Popen(
-        command,
-        env=dict(environ),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as process:
-        try:
-            out, err = process.communicate(timeout=TOOL_LIMIT_S)
-        except BaseException:
-            process.kill()
-            raise
-    files = list(parse_log_dump(out))
-    said = (err.decode(errors="replace") + out[:2000].decode(errors="replace")).strip()
-    return files, _last_words(said)
+    try:
+        done = subprocess.run(
+            command,
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            stdout=dump,
+            stderr=subprocess.PIPE,
+            timeout=TOOL_LIMIT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise Unavailable(f"'yarn logs' did not end within {TOOL_LIMIT_S:.0f} s") from error
+    dump.seek(0)
+    return _last_words((done.stderr + b"\n" + dump.read(2000)).decode(errors="replace"))
 
 
-def parse_log_dump(dump: bytes) -> Iterator[LogFile]:
+def parse_log_dump(dump: bytes | mmap.mmap) -> Iterator[LogFile]:
     """The files in the output of ``yarn logs``. Contents are taken by their length, so that
     nothing printed by a job can be mistaken for a head."""
     container, name, length = "", "", -1

@@ -61,11 +61,9 @@ class Client:
     ) -> None:
         self._say = on_progress or (lambda _: None)
         if site is None:
-            site = (
-                _local_site(user)
-                if local
-                else open_site(Path(conf_dir) if conf_dir is not None else None, user)
-            )
+            where = Path(conf_dir) if conf_dir is not None else None
+            in_words = on_progress is not None
+            site = _local_site(user, in_words=in_words) if local else open_site(where, user)
         self._site = site
         self._jobs: list[Job] = []
 
@@ -187,9 +185,13 @@ def _parsed(spec: Spec, user: str) -> JobSpec:
     return parse_spec_file(spec, user=user)
 
 
-def _local_site(user: str | None) -> Site:
+def _local_site(user: str | None, *, in_words: bool) -> Site:
+    """The embedded cluster that ``yarnam cluster env`` named, else the default one; up if not."""
     from yarnam.cluster import EmbeddedCluster
+    from yarnam.cluster.places import DEFAULT_NAME
+    from yarnam.cluster.progress import PlainLines
 
-    cluster = EmbeddedCluster()
+    name = os.environ.get("YARNAM_CLUSTER") or DEFAULT_NAME
+    cluster = EmbeddedCluster(name=name, reporter=PlainLines() if in_words else None)
     cluster.up()
     return open_site(cluster.conf_dir, user, environ=cluster.environ())

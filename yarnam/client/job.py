@@ -34,6 +34,10 @@ CANCEL_PATIENCE_S = 30.0
 RETIRE_LIMIT_S = 30.0
 """From the verdict, or from YARN's kill, until YARN has taken everything back."""
 
+OUTAGE_PATIENCE_S = 300.0
+"""Following a job outlives an outage of HDFS or the ResourceManager of this length: as long as the
+ApplicationMaster itself bears it."""
+
 KILL_LIMIT_S = 90.0
 """For a whole kill: the AM's patience, YARN's kill, its end."""
 
@@ -72,13 +76,23 @@ class Job:
     def watch(self) -> Iterator[JobStatus]:
         """Each new status until the job is over; the last one has the verdict.
 
-        Ends when YARN has taken everything back too, or ``RETIRE_LIMIT_S`` after the verdict.
+        Outlives outages of HDFS and the ResourceManager of up to ``OUTAGE_PATIENCE_S``. Ends when
+        YARN has taken everything back too, or ``RETIRE_LIMIT_S`` after the verdict.
         """
-        seen, last = 0, None
+        seen, last, outage = 0, None, _Outage()
         while True:
-            found = self._sources.look(seen=seen, hold_s=HOLD_S)
+            try:
+                found = self._sources.look(seen=seen, hold_s=HOLD_S)
+            except Unavailable as error:
+                if last is None:
+                    raise
+                if outage.bear(error):
+                    last = replace(last, reason=error.message)
+                    yield replace(last, at_s=time.time())
+                continue
+            outage.is_over()
             if found.status.verdict is not None:
-                self._sources.await_yarn(RETIRE_LIMIT_S)
+                self._sources.retire(RETIRE_LIMIT_S)
                 yield found.status
                 return
             # The time of the look alone is no news.
@@ -97,14 +111,21 @@ class Job:
         the verdict (UserFailed, GangTimeout, Cancelled, ...) unless the job succeeded.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        seen = 0
+        seen, outage = 0, _Outage()
         while True:
             left_s = HOLD_S if deadline is None else deadline - time.monotonic()
-            found = self._sources.look(seen=seen, hold_s=max(0.0, min(HOLD_S, left_s)))
+            try:
+                found = self._sources.look(seen=seen, hold_s=max(0.0, min(HOLD_S, left_s)))
+            except Unavailable as error:
+                if left_s <= 0:
+                    raise
+                outage.bear(error)
+                continue
+            outage.is_over()
             if (verdict := found.status.verdict) is not None:
-                self._sources.await_yarn(RETIRE_LIMIT_S)
-                if raise_on_failure and (error := error_of(verdict)) is not None:
-                    raise error
+                self._sources.retire(RETIRE_LIMIT_S)
+                if raise_on_failure and (failure := error_of(verdict)) is not None:
+                    raise failure
                 return verdict
             if deadline is not None and time.monotonic() >= deadline:
                 told = f"{found.status.state.value} {found.status.reason}".rstrip()
@@ -195,16 +216,34 @@ class Job:
             # Never over the AM's own: it may have ended the job in the meantime.
             path = f"{self.directory}/{VERDICT_FILE}"
             site.files.write_atomic(path, encode(verdict), overwrite=False)
-        with suppress(HdfsError):
-            # Skein clears its staging directory itself, unless its AM is killed.
-            places = site.places_of(self._sources.user)
-            site.files.delete(places.skein_staging(self.id), recursive=True)
+        self._sources.clear_staging()
 
     def _journal(self) -> list[Event]:
         folder = f"{self.directory}/{JOURNAL_DIRECTORY}"
         with hdfs_errors(f"reading {folder}"):
             content = read_journal(self._sources.site.files, uris.parse(folder).path)
         return [decode_event(line) for line in content.records]
+
+
+class _Outage:
+    """How long nobody has been able to tell anything of the job."""
+
+    def __init__(self) -> None:
+        self._began = 0.0
+
+    def bear(self, error: Unavailable) -> bool:
+        """Wait a little; True for the first time in this outage. Raises the error when it has
+        lasted for too long."""
+        now = time.monotonic()
+        is_new = not self._began
+        self._began = self._began or now
+        if now - self._began > OUTAGE_PATIENCE_S:
+            raise error
+        time.sleep(POLL_S)
+        return is_new
+
+    def is_over(self) -> None:
+        self._began = 0.0
 
 
 def error_of(verdict: Verdict) -> YarnamError | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import replace
 
 from hdfs_utils import HdfsError
@@ -103,9 +104,27 @@ class JobSources:
                 return False
             time.sleep(YARN_POLL_S)
 
+    def retire(self, limit_s: float) -> None:
+        """After the verdict: wait until YARN has taken everything back (at most ``limit_s``), and
+        remove Skein's staging directory, which Skein leaves where its AM was killed."""
+        if self.await_yarn(limit_s):
+            self.clear_staging()
+
+    def clear_staging(self) -> None:
+        """Best effort: other people's is not ours to remove."""
+        if self.user == self.site.user:
+            path = self.site.places_of(self.user).skein_staging(self.application)
+            with suppress(HdfsError):
+                self.site.files.delete(path, recursive=True)
+
     def line(self) -> JobLine | None:
         """To the AM that has announced itself last; None when none has."""
-        content = self.read(AM_FILE)
+        try:
+            content = self.read(AM_FILE)
+        except Unavailable:
+            if self._line is not None:
+                return self._line  # The AM that was there before HDFS went may still tell.
+            raise
         if content is None:
             return None
         record = decode(content, AmRecord)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -73,6 +74,38 @@ def test_no_command_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
 def test_ctrl_c(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["ps"], failing(KeyboardInterrupt())) == INTERRUPTED == 130
     assert capsys.readouterr().out == ""
+
+
+def test_sigterm_takes_back_what_is_half_done_and_shows_as_sigterm() -> None:
+    code = (
+        "import sys, time\n"
+        "from yarnam.cli import shell\n"
+        "def open_client(**_):\n"
+        "    try:\n"
+        "        print('begun', flush=True)\n"
+        "        time.sleep(60)\n"
+        "    finally:\n"
+        "        print('taken back', flush=True)\n"
+        "shell.end_cleanly_on_signals()\n"
+        "sys.exit(shell.run(['ps'], shell.Shell(open_client)))\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as one:
+        assert one.stdout is not None
+        assert one.stdout.readline() == "begun\n"
+        one.terminate()
+        assert one.stdout.read() == "taken back\n"
+        assert one.wait(30) == -signal.SIGTERM
+
+
+def test_problems_of_a_spec_are_json_for_editors(capsys: pytest.CaptureFixture[str]) -> None:
+    from yarnam.errors import BadSpec, SpecProblem
+
+    problem = SpecProblem("a.yaml", 3, 1, "gpuz", "unknown key")
+    assert run(["ps", "--json"], failing(BadSpec("bad", problems=(problem,)))) == 65
+    (shown,) = json.loads(capsys.readouterr().out)["error"]["problems"]
+    assert shown == {
+        "source": "a.yaml", "line": 3, "column": 1, "path": "gpuz", "message": "unknown key",
+    }  # fmt: skip
 
 
 def test_a_fault_of_ours_becomes_a_report(

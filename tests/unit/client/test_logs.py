@@ -132,6 +132,30 @@ def test_logs_that_yarn_does_not_have(world: World) -> None:
     assert "yarn.log-aggregation-enable" in caught.value.hint
 
 
+def test_a_job_that_never_ran_has_no_logs(world: World) -> None:
+    job = world.job(state="KILLED", final_status="KILLED", am=False)
+    with pytest.raises(Unavailable, match=r"no container of .* ever ran"):
+        list(job.logs())
+
+
+def test_logs_are_whole_before_they_are_shown(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("yarnam.client.aggregated_logs.AGGREGATION_LIMIT_S", 30.0)
+    monkeypatch.setattr("yarnam.client.aggregated_logs.time.sleep", lambda _: None)
+    yarn_tool(world, dump(*FILES))
+    job = ended(world)
+    told = iter(["NOT_START", "RUNNING", "RUNNING_WITH_FAILURE"])
+
+    def look(_: object) -> None:
+        assert not (world.folder / "bin" / "arguments").exists()
+        world.rm.change(APPLICATION, log_aggregation=next(told, "SUCCEEDED"))
+
+    world.rm.on_look = look
+    assert len(list(job.logs())) == 3
+    assert next(told, None) is None
+
+
 def test_no_yarn_command(world: World) -> None:
     with pytest.raises(BadConfig, match="'yarn' is not on the PATH"):
         list(ended(world).logs())
