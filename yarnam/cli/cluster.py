@@ -68,15 +68,19 @@ cluster = command
 @click.option("--heartbeat-ms", type=int, help="NodeManagers' heartbeat. [default: 1000]")
 @click.option("--zookeeper/--no-zookeeper", default=None, help="[default: with ZooKeeper]")
 @click.option("--quiet", is_flag=True, help="Say nothing but errors.")
-def up(name: str, shape_file: Path | None, quiet: bool, **options: Any) -> None:
+@_json
+def up(name: str, shape_file: Path | None, quiet: bool, as_json: bool, **options: Any) -> None:
     """Start the cluster; return when it can take a job."""
     from yarnam.cluster import EmbeddedCluster
 
     shape = _shape(shape_file, options)
     started = time.monotonic()
-    with _ends_cleanly(), _reporter(quiet) as reporter:
+    with _ends_cleanly(), _reporter(quiet or as_json) as reporter:
         target = EmbeddedCluster(shape, name=name, reporter=reporter)
         result = target.up()
+    if as_json:
+        click.echo(json.dumps({"result": result, **target.status().to_json()}, indent=2))
+        return
     if quiet:
         return
     option = "" if name == "local" else f" --name {name}"
@@ -157,16 +161,18 @@ def _ends_cleanly() -> Iterator[None]:
 @_name
 @click.option("--keep-data", is_flag=True, help="Keep HDFS for the next `up`.")
 @click.option("--quiet", is_flag=True, help="Say nothing but errors.")
-def down(name: str, keep_data: bool, quiet: bool) -> None:
+@_json
+def down(name: str, keep_data: bool, quiet: bool, as_json: bool) -> None:
     """End every process of the cluster, containers included, and remove its folder."""
     from yarnam.cluster import EmbeddedCluster
     from yarnam.cluster.progress import PlainLines, Silent
 
-    reporter = Silent() if quiet else PlainLines()
+    reporter = Silent() if quiet or as_json else PlainLines()
     was_there = EmbeddedCluster(name=name, reporter=reporter).down(keep_data=keep_data)
-    if not quiet:
-        kept = " (HDFS data kept)" if keep_data else ""
-        click.echo(f"cluster '{name}' is down{kept}" if was_there else f"no cluster '{name}'")
+    kept = " (HDFS data kept)" if keep_data else ""
+    text = f"cluster '{name}' is down{kept}" if was_there else f"no cluster '{name}'"
+    if as_json or not quiet:
+        _tell(as_json, text, name=name, was_there=was_there, kept_data=keep_data)
 
 
 @command.command()
@@ -233,82 +239,97 @@ def env(name: str, as_json: bool) -> None:
 
 @command.command()
 @_name
+@_json
 @click.argument("daemon", required=False)
 @click.option("-n", "--lines", default=50, show_default=True, type=click.IntRange(1))
 @click.option("-f", "--follow", is_flag=True, help="Go on printing what is written.")
-def logs(name: str, daemon: str | None, lines: int, follow: bool) -> None:
+def logs(name: str, as_json: bool, daemon: str | None, lines: int, follow: bool) -> None:
     """Print the log of one daemon, or name the logs of all."""
     from yarnam.cluster import EmbeddedCluster
-    from yarnam.cluster.processes import tail
+    from yarnam.cluster.processes import read_tail
 
     target = EmbeddedCluster(name=name)
     if daemon is None:
-        for each in target.record().plan.daemons:
-            click.echo(f"{each:<6} {target.places.log(each)}")
+        paths = {each: str(target.places.log(each)) for each in target.record().plan.daemons}
+        rows = [f"{each:<6} {path}" for each, path in paths.items()]
+        click.echo(json.dumps(paths, indent=2) if as_json else "\n".join(rows))
         return
-    one = target.daemon(daemon)
+    log = target.daemon(daemon).log
     # What a JVM prints before its logging works counts as its log.
-    for line in [*tail(target.places.out(daemon), lines), *tail(one.log, lines)][-lines:]:
-        click.echo(line)
+    out, found = read_tail(target.places.out(daemon), lines), read_tail(log, lines)
+    for line in [*out.lines, *found.lines][-lines:]:
+        click.echo(json.dumps({"daemon": daemon, "line": line}) if as_json else line)
     if follow:
         with contextlib.suppress(KeyboardInterrupt):
-            _follow(one.log)
+            _follow(log, found.position, daemon if as_json else None)
 
 
-def _follow(path: Path) -> None:
-    position = path.stat().st_size if path.exists() else 0
+def _follow(path: Path, position: int, daemon: str | None) -> None:
+    """Print whole lines as they come; as JSON where the daemon is named."""
+    rest = b""
     while True:
         size = path.stat().st_size if path.exists() else 0
         if size < position:
             # Rolled over, or begun anew by a restart.
-            position = 0
+            position, rest = 0, b""
         if size > position:
             with path.open("rb") as file:
                 file.seek(position)
-                text = file.read()
-            position += len(text)
-            click.echo(text.decode("utf-8", errors="replace"), nl=False)
+                content = file.read()
+            position += len(content)
+            *lines, rest = (rest + content).split(b"\n")
+            for line in lines:
+                text = line.decode("utf-8", errors="replace")
+                click.echo(json.dumps({"daemon": daemon, "line": text}) if daemon else text)
         time.sleep(_FOLLOW_S)
 
 
 @command.command()
 @_name
+@_json
 @click.argument("daemon")
-def restart(name: str, daemon: str) -> None:
+def restart(name: str, as_json: bool, daemon: str) -> None:
     """Stop one daemon in good order and start it again; containers stay."""
     from yarnam.cluster import EmbeddedCluster
 
-    with _reporter(False) as reporter:
-        EmbeddedCluster(name=name, reporter=reporter).daemon(daemon).restart()
+    with _reporter(as_json) as reporter:
+        target = EmbeddedCluster(name=name, reporter=reporter).daemon(daemon)
+        target.restart()
+    _tell(as_json, f"{daemon} is up again", daemon=daemon, pid=target.pid)
 
 
 @command.command()
 @_name
+@_json
 @click.argument("daemon")
-def stop(name: str, daemon: str) -> None:
+def stop(name: str, as_json: bool, daemon: str) -> None:
     """Stop one daemon in good order."""
     from yarnam.cluster import EmbeddedCluster
 
     EmbeddedCluster(name=name).daemon(daemon).stop()
-    click.echo(f"{daemon} is stopped")
+    _tell(as_json, f"{daemon} is stopped", daemon=daemon, pid=None)
 
 
 @command.command()
 @_name
+@_json
 @click.argument("daemon")
-def start(name: str, daemon: str) -> None:
+def start(name: str, as_json: bool, daemon: str) -> None:
     """Start one daemon that was stopped or killed."""
     from yarnam.cluster import EmbeddedCluster
 
-    with _reporter(False) as reporter:
-        EmbeddedCluster(name=name, reporter=reporter).daemon(daemon).start()
+    with _reporter(as_json) as reporter:
+        target = EmbeddedCluster(name=name, reporter=reporter).daemon(daemon)
+        target.start()
+    _tell(as_json, f"{daemon} is up", daemon=daemon, pid=target.pid)
 
 
 @command.command()
 @_name
+@_json
 @click.argument("daemon")
 @click.option("--signal", "signal_name", default="KILL", show_default=True, metavar="SIGNAL")
-def kill(name: str, daemon: str, signal_name: str) -> None:
+def kill(name: str, as_json: bool, daemon: str, signal_name: str) -> None:
     """Send one daemon a signal, to see what happens then (STOP freezes, CONT thaws)."""
     from yarnam.cluster import EmbeddedCluster
     from yarnam.errors import UsageError
@@ -320,8 +341,13 @@ def kill(name: str, daemon: str, signal_name: str) -> None:
         raise UsageError(
             f"there is no signal '{signal_name}'", hint="KILL, TERM, STOP, CONT, HUP ..."
         ) from error
-    EmbeddedCluster(name=name).daemon(daemon).kill(number)
-    click.echo(f"sent {number.name} to {daemon}")
+    target = EmbeddedCluster(name=name).daemon(daemon)
+    target.kill(number)
+    _tell(as_json, f"sent {number.name} to {daemon}", daemon=daemon, pid=target.pid)
+
+
+def _tell(as_json: bool, text: str, **facts: object) -> None:
+    click.echo(json.dumps(facts) if as_json else text)
 
 
 @command.command("list")

@@ -17,8 +17,10 @@ from yarnam.errors import Unavailable
 
 # A daemon takes 3 to 8 s on an idle machine; a machine that is slower than this is too slow.
 READY_LIMIT_S = 120.0
-LOG_LINES = 15
+LOG_LINES = 10
+SEARCHED_LINES = 400
 _POLL_S = 0.15
+_ERROR = re.compile(r" (ERROR|FATAL) |^Caused by|^[\w.]+(Exception|Error)\b")
 _IDLE_TALK = re.compile(r"\s+(at |\.\.\. \d+ more)|SHUTDOWN_MSG|/?\*{20,}/?")
 _TAKEN = ("Address already in use", "BindException", "Problem binding to")
 
@@ -146,7 +148,7 @@ class Boot:
 def daemon_failure(plan: ClusterPlan, daemon: str, how: str) -> DaemonFailed:
     """What went wrong, with the last lines of the daemon's log and output."""
     log, out = plan.places.log(daemon), plan.places.out(daemon)
-    words = [*_telling(tail(log, 4 * LOG_LINES)), *_telling(tail(out, 4 * LOG_LINES))]
+    words = [*telling(tail(log, SEARCHED_LINES)), *telling(tail(out, SEARCHED_LINES))]
     quoted = "\n".join(f"    {line[:400]}" for line in words) or "    (it said nothing)"
     return DaemonFailed(
         f"{full_name(daemon)} ({daemon}) {how}; its last words:\n{quoted}",
@@ -155,10 +157,16 @@ def daemon_failure(plan: ClusterPlan, daemon: str, how: str) -> DaemonFailed:
     )
 
 
-def _telling(lines: list[str]) -> list[str]:
-    """The last lines that tell something: no stack frames, no farewell banner."""
+def telling(lines: list[str]) -> list[str]:
+    """The last lines, and before them the last that name an error.
+
+    Stack frames and the farewell banner are left out. A daemon that gives up says why, and then a
+    hundred times what it is closing.
+    """
     kept = [line for line in lines if line.strip() and not _IDLE_TALK.match(line)]
-    return kept[-LOG_LINES:]
+    earlier, last = kept[:-LOG_LINES], kept[-LOG_LINES:]
+    errors = [line for line in earlier if _ERROR.search(line)]
+    return [*errors[-LOG_LINES:], *last]
 
 
 def _probe(

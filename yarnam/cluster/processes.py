@@ -229,13 +229,26 @@ def resident_mib(process: ProcessId) -> float | None:
     return None
 
 
-def tail(path: Path, lines: int) -> list[str]:
-    """The last lines of a file, whatever bytes are in it."""
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The end of a file, and how far it was read: following goes on from there."""
+
+    lines: list[str]
+    position: int
+
+
+def read_tail(path: Path, lines: int) -> Tail:
+    """The last lines of a file, whatever bytes are in it; none where there is no file."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - 512 * lines - 4096))
-            text = file.read().decode("utf-8", errors="replace")
+            start = file.seek(max(0, size - 512 * lines - 4096))
+            content = file.read()
     except OSError:
-        return []
-    return text.splitlines()[-lines:]
+        return Tail([], 0)
+    found = content.decode("utf-8", errors="replace").splitlines()
+    return Tail(found[-lines:], start + len(content))
+
+
+def tail(path: Path, lines: int) -> list[str]:
+    return read_tail(path, lines).lines

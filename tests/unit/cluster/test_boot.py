@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from yarnam.cluster.boot import Boot, DaemonFailed, daemon_failure, full_name
+from yarnam.cluster.boot import Boot, DaemonFailed, daemon_failure, full_name, telling
 from yarnam.cluster.plan import ClusterPlan
 from yarnam.cluster.processes import end
 from yarnam.cluster.progress import Silent
@@ -108,6 +108,14 @@ def test_stack_frames_and_banners_are_left_out(plan: ClusterPlan) -> None:
     assert "Caused by: bad queue" in told
     assert "org.x.Y.z" not in told
     assert "SHUTDOWN" not in told
+
+
+def test_the_reason_is_found_before_a_long_farewell() -> None:
+    reason = "Caused by: invalid resource definition"
+    told = telling(["INFO all is well", reason, *(f"INFO closing {n}" for n in range(100))])
+    assert told[0] == reason
+    assert told[-1] == "INFO closing 99"
+    assert len(told) == 11
 
 
 def test_names_are_spelt_out() -> None:
