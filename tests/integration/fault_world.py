@@ -243,6 +243,14 @@ class FaultWorld:
         assert found is not None
         return found[1].decode()
 
+    def node_of_container(self, job: Job, container: str) -> str:
+        """The NodeManager (nm1, ...) below whose directory a container runs."""
+        for node in self.cluster.nodes:
+            logs = self.cluster.places.data / node.name / "container-logs" / job.id / container
+            if logs.exists():
+                return node.name
+        raise AssertionError(f"{container} is on no node")
+
     def node_named(self, address: str) -> str:
         """The NodeManager (nm1, ...) at an address."""
         return next(node.name for node in self.cluster.nodes if node.address == address)
@@ -277,6 +285,15 @@ class FaultWorld:
                 return found[0]
             assert time.monotonic() < deadline, f"{job.id}: not one such process but {found}"
             time.sleep(0.1)
+
+    def signal_agent(self, job: Job, container: str, number: int) -> None:
+        os.kill(self.agent_pid(job, container), number)
+
+    def until_nodes_are_back(self) -> None:
+        deadline = time.monotonic() + LIMIT_S
+        while {node.state for node in self.cluster.status().nodes} != {"RUNNING"}:
+            assert time.monotonic() < deadline, self.cluster.status().nodes
+            time.sleep(0.5)
 
     # ---- what must hold after every fault ------------------------------------------------
 

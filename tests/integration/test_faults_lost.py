@@ -1,0 +1,147 @@
+"""Agents, nodes and ApplicationMasters that are killed: the job recovers as designed, or ends with
+the documented verdict; nothing of it stays behind."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.integration.fault_world import AM, JAVA_AM, LIMIT_S, MARKS, kill_now
+from yarnam.errors import ExitCode
+from yarnam.model.events import (
+    AgentSilent,
+    AmRestarted,
+    ContainerEnded,
+    ContainerGranted,
+    JitterDrawn,
+    TimerFired,
+    TimerKind,
+)
+from yarnam.model.outcomes import VerdictKind
+from yarnam.model.status import Phase
+
+if TYPE_CHECKING:
+    from tests.integration.fault_world import FaultWorld
+    from yarnam.client import Job
+
+pytestmark = [*MARKS, pytest.mark.timeout(900)]
+
+NOTICED_S = 10.0
+"""A promise of the project: from an agent's end (or its silence) until the AM acts upon it."""
+
+RECOVERS = 'if [ "$YARNAM_ATTEMPT" = 1 ]; then sleep 600; fi'
+"""Runs for ever in the first attempt, and ends well in the next."""
+
+GANG = {"hold_timeout": "2min", "backoff": {"base": "200ms", "cap": "1s"}}
+
+
+def noticed_at_s(world: FaultWorld, job: Job) -> float:
+    """When the AM heard first that an agent or a container is no more."""
+    losses = [*world.events(job, AgentSilent), *world.events(job, ContainerEnded)]
+    return min(event.at_s for event in losses)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_an_agent_that_is_no_more_is_noticed_and_the_gang_starts_again(
+    world: FaultWorld, number: signal.Signals
+) -> None:
+    """SIGKILL: gone; SIGSTOP: there, but silent, as on a machine that hangs."""
+    job = world.submit(
+        f"agent-{number.name.lower()}", RECOVERS, gang=GANG, retry={"max_restarts": 1}
+    )
+    running = world.until_phase(job, Phase.RUNNING)
+    harmed_at_s = time.time()
+    world.signal_agent(job, running.tasks[1].container, number)
+    verdict = world.end_of(job)
+    assert verdict.kind is VerdictKind.SUCCEEDED, verdict
+    assert noticed_at_s(world, job) - harmed_at_s < NOTICED_S
+    first, second = job.status().history
+    assert "worker-1" in first.outcome, first
+    assert "restart 1 of 1" in first.outcome, first
+    assert (second.asked, second.granted) == (2, 2)
+    world.assert_cleared(job)
+
+
+def test_a_gang_without_restarts_ends_with_the_reason(world: FaultWorld) -> None:
+    job = world.submit("agent-last", RECOVERS, gang=GANG, retry={"max_restarts": 0})
+    running = world.until_phase(job, Phase.RUNNING)
+    lost = running.tasks[0]
+    world.signal_agent(job, lost.container, signal.SIGKILL)
+    done = world.yarnam("watch", job.id).wait()
+    assert done.code == ExitCode.ATTEMPTS_EXHAUSTED, done
+    assert f"{lost.task} on {lost.node}" in done.out, done
+    assert "retry.max_restarts" in done.out, done
+    world.assert_cleared(job)
+
+
+def test_a_lost_node(world: FaultWorld) -> None:
+    """The gang goes on elsewhere; the processes on the lost node end though nobody there could
+    kill them; the NodeManager comes back to a cluster that has forgotten nothing."""
+    job = world.submit(
+        "node-lost", RECOVERS, gang=GANG, retry={"max_restarts": 1},
+        placement={"strategy": "spread"},
+    )  # fmt: skip
+    running = world.until_phase(job, Phase.RUNNING)
+    am_node = world.node_of_container(job, world.container_of(world.am_pid(job)))
+    lost = next(task for task in running.tasks if world.node_named(task.node) != am_node)
+    name = world.node_named(lost.node)
+    world.cluster.daemon(name).kill()
+    try:
+        verdict = world.end_of(job)
+        assert verdict.kind is VerdictKind.SUCCEEDED, verdict
+        first, *_, last = job.status().history
+        assert lost.task in first.outcome, first
+        assert lost.node in first.outcome, first
+        again = [e for e in world.events(job, ContainerGranted) if e.ask.attempt == last.attempt]
+        assert lost.node not in {event.node for event in again}
+        world.assert_cleared(job)
+    finally:
+        world.cluster.daemon(name).start()
+    world.until_nodes_are_back()
+
+
+def test_the_ams_python_is_killed(world: FaultWorld) -> None:
+    """A second AM attempt reads the journal, backs off, and runs the gang to its end; it was
+    nobody's fault, so no attempt and no restart is used up."""
+    job = world.submit("am-killed", RECOVERS, gang=GANG, retry={"max_restarts": 0})
+    world.until_phase(job, Phase.RUNNING)
+    kill_now(world.am_pid(job, AM))
+    verdict = world.end_of(job)
+    assert verdict.kind is VerdictKind.SUCCEEDED, verdict
+    assert [event.am_attempt for event in world.events(job, AmRestarted)] == [2]
+    after = job.events()[job.events().index(world.events(job, AmRestarted)[0]) :]
+    assert any(isinstance(event, JitterDrawn) for event in after), "it has backed off"
+    assert any(
+        isinstance(event, TimerFired) and event.timer.kind is TimerKind.BACKOFF for event in after
+    )
+    status = job.status()
+    assert (status.am_attempt, status.attempt) == (2, 2)
+    assert "ApplicationMaster was started again" in status.history[0].outcome
+    world.assert_cleared(job)
+
+
+def test_skeins_java_am_is_killed(world: FaultWorld) -> None:
+    job = world.submit("java-am-killed", RECOVERS, gang=GANG, retry={"max_restarts": 0})
+    world.until_phase(job, Phase.RUNNING)
+    kill_now(world.am_pid(job, JAVA_AM))
+    verdict = world.end_of(job)
+    assert verdict.kind is VerdictKind.SUCCEEDED, verdict
+    assert [event.am_attempt for event in world.events(job, AmRestarted)] == [2]
+    world.assert_cleared(job)
+
+
+@pytest.mark.parametrize("part", [AM, JAVA_AM])
+def test_an_am_that_may_not_come_back(world: FaultWorld, tmp_path: Path, part: str) -> None:
+    name = "python" if part == AM else "java"
+    job = world.submit(f"am-once-{name}", "sleep 600", gang=GANG, am={"attempts": 1})
+    world.until_phase(job, Phase.RUNNING)
+    kill_now(world.am_pid(job, part))
+    done = world.yarnam("watch", job.id).wait(LIMIT_S)
+    assert done.code == ExitCode.ATTEMPTS_EXHAUSTED, done
+    assert "the ApplicationMaster failed" in done.out, done
+    assert f"yarnam logs {job.id} --am" in done.out, done
+    world.assert_cleared(job)
