@@ -28,6 +28,7 @@ ask reach the RM ten times sooner than the default's 5 s."""
 
 NM_CONNECT_MAX_WAIT_MS = 2000
 NM_CONNECT_RETRY_MS = 1000
+NM_COMMAND_TIMEOUT_MS = 10_000
 IPC_TIMEOUT_MS = 10_000
 IPC_CONNECT_TIMEOUT_MS = 5000
 IPC_CONNECT_RETRIES = 1
@@ -124,6 +125,9 @@ def _changes(name: str, heartbeat_expiry_ms: int) -> Mapping[str, str]:
             "yarn.am.liveness-monitor.expiry-interval-ms": str(heartbeat_expiry_ms),
             "yarn.client.nodemanager-connect.max-wait-ms": str(NM_CONNECT_MAX_WAIT_MS),
             "yarn.client.nodemanager-connect.retry-interval-ms": str(NM_CONNECT_RETRY_MS),
+            # Not in yarn-default.xml: ContainerManagementProtocolPBClientImpl, default 60 s. It
+            # wins over ipc.client.rpc-timeout.ms for starting containers.
+            "yarn.rpc.nm-command-timeout": str(NM_COMMAND_TIMEOUT_MS),
         }
     if name == "core-site.xml":
         return {

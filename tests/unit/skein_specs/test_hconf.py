@@ -52,6 +52,13 @@ def test_short_heartbeats_and_the_topology_table(tmp_path: Path) -> None:
     assert made["topology.table"].decode() == "10.0.0.1 /r1\nfe80::1 /r1\nn1 /r1\nn2 /r2\n"
 
 
+def test_a_nodemanager_that_hangs_is_given_up_soon(tmp_path: Path) -> None:
+    """Measured with a frozen NodeManager: 10 s with it, 60 s without, the gang waiting behind."""
+    yarn = shipped(tmp_path, hadoop_conf(site(tmp_path), []), "yarn-site.xml")
+    assert int(yarn["yarn.rpc.nm-command-timeout"]) <= 10_000
+    assert int(yarn["yarn.client.nodemanager-connect.max-wait-ms"]) <= 5000
+
+
 def test_the_sites_other_settings_and_finals_stay(tmp_path: Path) -> None:
     conf = site(tmp_path, yarn_site=prop("a", "1", final=True) + prop("b", "${a}"))
     made = hadoop_conf(conf, [])
