@@ -54,7 +54,9 @@ TWO_TASKS = {
     "vcores_per_gpu": None,
     "roles": {"worker": {"tasks": 2, "gpus": 2, "memory": "1 GiB", "vcores": 1}},
 }
-HELLO = "echo hello from $YARNAM_RANK of $YARNAM_WORLD_SIZE: $TOKEN; test -f work.txt && cat work.txt"
+HELLO = (
+    "echo hello from $YARNAM_RANK of $YARNAM_WORLD_SIZE: $TOKEN; test -f work.txt && cat work.txt"
+)
 
 
 def test_a_job_from_submit_to_its_logs(world: SubmitWorld, unique_name: Any) -> None:
@@ -85,7 +87,7 @@ def test_a_job_from_submit_to_its_logs(world: SubmitWorld, unique_name: Any) -> 
     one = world.run("logs", application, "--rank", "3", "--tail", "1")
     assert one.out == "shipped\n"
     assert "hello from 2" in world.run("logs", application, "--task", "worker-1").out
-    assert "AM attempt" in world.run("logs", application, "--am").out
+    assert "of the ApplicationMaster of" in world.run("logs", application, "--am").out
     assert world.run("logs", application, "--agent").out
     story = world.run("events", application).out
     assert story.index("ApplicationMaster started") < story.index("granted")
@@ -127,7 +129,7 @@ def test_the_python_client_does_what_the_command_does(
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        ("echo oh no; exit 3", "exit code 3"),
+        ("echo oh no; exit 3", "exited with code 3"),
         ("kill -SEGV $$", "SIGSEGV"),
         (["no-such-program"], "no-such-program"),
     ],
@@ -199,11 +201,33 @@ def test_kill_before_the_am_runs(world: SubmitWorld, unique_name: Any) -> None:
 
 
 def test_kill_while_acquiring(world: SubmitWorld, unique_name: Any) -> None:
-    """A gang that cannot stand: another job holds what it needs."""
+    """A gang that cannot stand, as another job holds half of what it needs; it asks all the same
+    and holds the other half."""
+    holder = world.submit(world.spec(unique_name("holder"), FOREVER), "-q", "root.small")
+    world.await_state(holder, "RUNNING", limit_s=120)
+    roles = {"worker": {"tasks": 2, "gpus": 1, "memory": "512 MiB", "vcores": 1}}
+    spec = world.spec(
+        unique_name("waiting"), FOREVER, gpus=None, memory_per_gpu=None, vcores_per_gpu=None,
+        roles=roles, gang={"look_before_ask": False},
+    )  # fmt: skip
+    waiting = world.submit(spec, "-q", "root.small")
+    found = world.await_state(waiting, "ACQUIRING", limit_s=120)
+    assert found["granted"] < found["asked"] == 2
+    kill_and_check(world, waiting)
+    kill_and_check(world, holder)
+
+
+def test_kill_while_looking_for_room(world: SubmitWorld, unique_name: Any) -> None:
     holder = world.submit(world.spec(unique_name("holder"), FOREVER, gpus=2), "-q", "root.small")
     world.await_state(holder, "RUNNING", limit_s=120)
     waiting = world.submit(world.spec(unique_name("waiting"), FOREVER, gpus=2), "-q", "root.small")
-    world.await_state(waiting, "ACQUIRING", limit_s=120)
+    deadline = time.monotonic() + 120
+    while (
+        "waiting for room" not in (found := world.run("status", waiting, "--json").json)["reason"]
+    ):
+        assert time.monotonic() < deadline, found["reason"]
+        time.sleep(0.2)
+    assert found["state"] == "QUEUED"
     kill_and_check(world, waiting)
     kill_and_check(world, holder)
 
@@ -224,6 +248,7 @@ def test_killed_through_yarn(world: SubmitWorld, unique_name: Any) -> None:
     watched = world.run("watch", application)
     assert watched.code == 93
     assert "killed through YARN" in watched.out
+    assert is_gone(world, application)
 
 
 # ---- Ctrl-C --------------------------------------------------------------------------------------

@@ -23,13 +23,12 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import grpc
 
 from yarnam.errors import BadConfig, BadSpec, NoPermission, Unavailable, YarnamError
 from yarnam.model.ids import ApplicationId
-
-if TYPE_CHECKING:
-    import skein
 
 START_LIMIT_S = 60.0
 """A JVM on a loaded machine takes ten; ``yarn classpath`` of a large site some more."""
@@ -56,7 +55,7 @@ class SkeinLauncher:
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
-        self._client: skein.Client | None = None
+        self._channel: grpc.Channel | None = None
         self._failure: BaseException | None = None
 
     def start(self) -> None:
@@ -75,33 +74,43 @@ class SkeinLauncher:
         return skein.Security.new_credentials()
 
     def submit(self, application_spec: Any) -> ApplicationId:
-        client = self._wait()
-        request = application_spec.to_protobuf()
+        from yarnam.adapters.skein_proto import messages
+
+        driver = self._wait()
+        request = messages.ApplicationSpec.FromString(
+            application_spec.to_protobuf().SerializeToString()
+        )
         try:
-            answer = client._call("submit", request, timeout=SUBMIT_LIMIT_S)  # noqa: SLF001
-        except Exception as error:
+            answer = driver.submit(request, timeout=SUBMIT_LIMIT_S)
+        except grpc.RpcError as error:
             raise _submit_error(error) from error
         return ApplicationId(answer.id)
 
     def close(self) -> None:
         self._closed.set()
+        self._let_go()
+
+    def _let_go(self) -> None:
         with self._lock:
-            client, self._client = self._client, None
+            channel, self._channel = self._channel, None
             process, self._process = self._process, None
-        if client is not None:
-            client.close()
+        if channel is not None:
+            channel.close()
         if process is not None:
             _stop(process)
 
-    def _wait(self) -> skein.Client:
+    def _wait(self) -> Any:
+        """The driver's stub."""
         self.start()
         assert self._thread is not None
         self._thread.join(START_LIMIT_S + 5.0)
         if self._failure is not None:
             raise self._failure
-        if self._client is None:
+        if self._channel is None:
             raise Unavailable(f"Skein's driver did not start within {START_LIMIT_S:.0f} s")
-        return self._client
+        from yarnam.adapters.skein_proto import DriverStub
+
+        return DriverStub(self._channel)
 
     def _run(self) -> None:
         try:
@@ -111,8 +120,8 @@ class SkeinLauncher:
         except Exception as error:  # noqa: BLE001 - carried to the caller's thread
             self._failure = Unavailable(f"Skein's driver did not start: {error}")
             self._failure.__cause__ = error
-        if self._closed.is_set():
-            self.close()
+        if self._closed.is_set() or self._failure is not None:
+            self._let_go()
 
     def _start_driver(self) -> None:
         # Nothing of Skein's is imported before the JVM is on its way: that takes as long again.
@@ -150,11 +159,11 @@ class SkeinLauncher:
             except Unavailable as error:
                 log.seek(0)
                 raise Unavailable(error.message, hint=_log_tail(log.read())) from None
-        import skein
+        # Skein's own client has no deadlines.
+        from yarnam.adapters.skein_am import skein_channel
 
         if not self._closed.is_set():
-            security = skein.Security(cert_bytes=certificate, key_bytes=key)
-            self._client = skein.Client(address=f"127.0.0.1:{port}", security=security)
+            self._channel = skein_channel(f"127.0.0.1:{port}", certificate, key)
 
     def _await_port(self, process: subprocess.Popen[bytes], callback: socket.socket) -> int:
         deadline = time.monotonic() + START_LIMIT_S
@@ -243,9 +252,9 @@ def _yarn_class_path(environ: Mapping[str, str]) -> str:
     return done.stdout.strip()
 
 
-def _submit_error(error: Exception) -> YarnamError:
+def _submit_error(error: grpc.RpcError) -> YarnamError:
     """What YARN or Skein said, as one of ours. The Java exception's text is all there is."""
-    text = str(error).strip() or type(error).__name__
+    text = (error.details() or "").strip() or error.code().name
     said = in_short(text)
     lowered = text.lower()
     if any(mark in lowered for mark in _REFUSALS):
@@ -255,7 +264,7 @@ def _submit_error(error: Exception) -> YarnamError:
         )
     if any(mark in lowered for mark in _BAD_QUEUES):
         return BadSpec(f"YARN refused the queue: {said}", hint="'yarnam doctor' lists the queues.")
-    if type(error).__name__ in {"ConnectionError", "TimeoutError"}:
+    if error.code() in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}:
         return Unavailable(f"Skein's driver did not answer: {said}")
     return Unavailable(
         f"YARN did not take the application: {said}",
