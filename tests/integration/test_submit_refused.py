@@ -171,3 +171,17 @@ def test_a_queue_that_is_closed_to_the_user(world: SubmitWorld, unique_name: Any
     jobs = world.files.list(f"{world.home}/.yarnam/jobs")
     assert not [entry.path for entry in jobs if _names(world, entry.path, spec)]
     assert world.no_process_left()
+
+
+def test_local_takes_the_embedded_cluster_of_this_machine(
+    world: SubmitWorld, cluster: EmbeddedCluster, unique_name: Any
+) -> None:
+    """Without any Hadoop configuration in the environment; nothing but the plan is asked for."""
+    environ = world.environ
+    for name in ("HADOOP_CONF_DIR", "HADOOP_HOME", "JAVA_HOME"):
+        environ.pop(name, None)
+    environ["YARNAM_CLUSTER"] = cluster.name
+    environ["XDG_STATE_HOME"] = str(cluster.places.base.parents[1])
+    done = world.run("submit", world.spec(unique_name("local"), "true"), "--local", "--dry-run")
+    assert done.code == 0, done.err
+    assert cluster.namenode_uri in done.out
