@@ -155,6 +155,10 @@ def _scheduling(plan: ClusterPlan) -> Properties:
     return {
         "yarn.resourcemanager.scheduler.class": fair,
         "yarn.scheduler.fair.allocation.file": str(plan.places.fair_scheduler),
+        # Several containers per node heartbeat, as sites with gangs set it: with the default one, a
+        # gang packed on one node comes one container a second.
+        "yarn.scheduler.fair.assignmultiple": "true",
+        "yarn.scheduler.fair.dynamic.max.assign": "true",
         "yarn.scheduler.fair.preemption": "true",
         "yarn.scheduler.fair.preemption.cluster-utilization-threshold": "0.0",
         "yarn.scheduler.minimum-allocation-mb": "128",
