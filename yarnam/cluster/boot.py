@@ -165,7 +165,7 @@ def telling(lines: list[str]) -> list[str]:
     """
     kept = [line for line in lines if line.strip() and not _IDLE_TALK.match(line)]
     earlier, last = kept[:-LOG_LINES], kept[-LOG_LINES:]
-    errors = [line for line in earlier if _ERROR.search(line)]
+    errors = [line for line in dict.fromkeys(earlier) if _ERROR.search(line) and line not in last]
     return [*errors[-LOG_LINES:], *last]
 
 
