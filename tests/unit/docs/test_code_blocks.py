@@ -16,6 +16,7 @@ import yaml
 
 from tests.unit.docs.pages import ROOT, Block, blocks
 from yarnam.cli.shell import root
+from yarnam.cluster.shape import shape_from_mapping
 from yarnam.errors import BadSpec
 from yarnam.spec import parse_spec_dict, parse_spec_text
 
@@ -32,12 +33,13 @@ def whole(fragment: dict[str, object]) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("block", SPECS, ids=str)
-def test_a_spec_is_valid(block: Block, tmp_path: Path) -> None:
+def test_a_yaml_block_is_valid(block: Block, tmp_path: Path) -> None:
     plain = yaml.safe_load(block.text)
     if plain is None:  # only a comment, as for editors
         return
-    (tmp_path / "train.py").touch()
-    if "version" in plain:
+    if "racks" in plain:  # the shape of an embedded cluster
+        shape_from_mapping(plain)
+    elif "version" in plain:
         parse_spec_text(block.text, base_dir=tmp_path, check_paths=False)
     else:
         parse_spec_dict(whole(plain), base_dir=tmp_path, check_paths=False)
