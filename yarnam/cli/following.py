@@ -126,7 +126,8 @@ class _View:
             parts.append(_tasks(status))
         if status.step is not None and status.total_steps:
             parts.append(_bar(status.step, status.total_steps, status.loss))
-        parts.append(Text("Ctrl-C leaves the job alone", style="dim"))
+        if not status.state.is_final:
+            parts.append(Text("Ctrl-C leaves the job alone", style="dim"))
         return Group(*parts)
 
 
