@@ -213,8 +213,17 @@ class FaultWorld:
             return json.load(r)
 
     def gpus_of(self, job: Job) -> int:
-        """GPUs that the ResourceManager's records count for the job."""
-        return _gpus(self.rm(f"apps/{job.id}")["app"])
+        """GPUs in the containers that the ResourceManager's records count for the job."""
+        attempts = self.rm(f"apps/{job.id}/appattempts")["appAttempts"]["appAttempt"]
+        gpus = 0
+        for attempt in attempts if isinstance(attempts, list) else [attempts]:
+            path = f"apps/{job.id}/appattempts/{attempt['appAttemptId']}/containers"
+            found = (self.rm(path) or {}).get("container") or []
+            for container in found if isinstance(found, list) else [found]:
+                if container["containerState"] != "COMPLETE":
+                    rows = container["allocatedResources"]["entry"]
+                    gpus += sum(int(row["value"]) for row in rows if row["key"] == "yarn.io/gpu")
+        return gpus
 
     def pids(self, job: Job, marker: str = "") -> list[int]:
         """Living processes in the job's containers; ``marker`` is part of the command line."""
@@ -310,8 +319,9 @@ class FaultWorld:
         left = [f"process {pid}: {_arguments(pid)[:160]}" for pid in self.pids(job)]
         if app["state"] not in {"FINISHED", "FAILED", "KILLED"}:
             left.append(f"application {app['state']}")
-        if (app.get("runningContainers") or 0) > 0 or _gpus(app):
-            left.append(f"{app['runningContainers']} containers, {_gpus(app)} GPUs")
+        containers, gpus = max(0, app.get("runningContainers") or 0), self.gpus_of(job)
+        if containers or gpus:
+            left.append(f"{containers} containers with {gpus} GPUs")
         staging = uris.parse(self.site.places.skein_staging(ApplicationId(job.id))).path
         if self.site.files.exists(staging):
             left.append(f"Skein's staging directory {staging}")
@@ -327,15 +337,6 @@ class FaultWorld:
             content = self.site.files.read_bytes(f"{directory}/verdict.json")
             assert decode(content, Verdict) == status.verdict
         job.events()  # readable to its end
-
-
-def _gpus(app: dict[str, Any]) -> int:
-    told = (app.get("resourceInfo") or {}).get("resourceUsagesByPartition") or []
-    for partition in told:
-        for row in partition["used"]["resourceInformations"]["resourceInformation"]:
-            if row["name"] == "yarn.io/gpu":
-                return int(row["value"])
-    return 0
 
 
 def _arguments(pid: int) -> str:
