@@ -8,6 +8,7 @@ the ratio is taken pair by pair, so that a drift of the machine's speed hits bot
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import statistics
@@ -19,6 +20,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+
+from yarnam.adapters.hadoop_site import rm_web_urls
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.yarn, pytest.mark.timeout(1800)]
 
@@ -47,6 +50,10 @@ roles:
 """
 
 
+def rm_url(env: Mapping[str, str]) -> str:
+    return rm_web_urls(env["HADOOP_CONF_DIR"])[0]
+
+
 def rm_json(env: Mapping[str, str], path: str) -> dict[str, object]:
     with urllib.request.urlopen(
         f"{env['YARNAM_RM_URL']}/ws/v1/cluster/{path}", timeout=10
@@ -57,8 +64,8 @@ def rm_json(env: Mapping[str, str], path: str) -> dict[str, object]:
 
 def kill(env: Mapping[str, str], application: str) -> None:
     request = urllib.request.Request(
-        f"{env['YARNAM_RM_URL']}/ws/v1/cluster/apps/{application}/state"
-        f"?user.name={env.get('HADOOP_USER_NAME') or os.environ.get('USER', 'root')}",
+        f"{rm_url(env)}/ws/v1/cluster/apps/{application}/state"
+        f"?user.name={env.get('HADOOP_USER_NAME') or getpass.getuser()}",
         data=b'{"state":"KILLED"}',
         method="PUT",
         headers={"Content-Type": "application/json"},

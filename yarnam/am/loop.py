@@ -25,7 +25,7 @@ from yarnam.am.lanes import Lane, ThreadLane
 from yarnam.am.planning import Planning, Sleep
 from yarnam.am.recovery import first_event, replayed
 from yarnam.am.settings import AmSettings
-from yarnam.am.status import AmFacts, job_status, progress
+from yarnam.am.status import AmFacts, addressed, job_status, progress
 from yarnam.errors import Unavailable
 from yarnam.gang import Gang, initial, policy_for, step
 from yarnam.model.actions import Action
@@ -147,7 +147,7 @@ class ApplicationMaster:
             # Clients only read it: the agents have the address in their environment.
             aside.append(loop.create_task(self._announce(where)))
             aside.append(loop.create_task(self._watch()))
-            verdict = await self._serve()
+            verdict = addressed(await self._serve(), self._facts.application)
             await self._farewell(verdict)
         finally:
             self._planning.close()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from yarnam.gang import Gang, describe
+from yarnam.model.outcomes import Verdict
 from yarnam.model.status import JobStatus, TaskStatus
 from yarnam.ports import AgentMetrics
 from yarnam.wire.records import JobRecord
+
+_JOB_WORD = re.compile(r"(?<=yarnam logs )JOB\b")
 
 LOSS_NAMES = ("loss", "train_loss")
 """Metrics shown as the loss, the first that is there."""
@@ -21,6 +25,12 @@ class AmFacts:
     application: str
     am_attempt: int
     tracking_url: str = ""
+
+
+def addressed(verdict: Verdict, application: str) -> Verdict:
+    """With commands that can be typed as they stand: the core does not know the job's own id and
+    writes ``JOB`` for it."""
+    return replace(verdict, hint=_JOB_WORD.sub(application, verdict.hint))
 
 
 def job_status(
@@ -52,6 +62,7 @@ def job_status(
         tasks=tuple(_measured(task, by_rank) for task in status.tasks),
         tracking_url=facts.tracking_url,
         checkpoint=record.job.checkpoint.directory,
+        verdict=addressed(status.verdict, facts.application) if status.verdict else None,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import time
@@ -40,13 +41,25 @@ def coloured(text: str, key: str = "") -> str:
 
 def print_json(value: Any) -> None:
     """One JSON document."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    plain = _finite(value)
+    sys.stdout.write(json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def print_json_line(value: Any) -> None:
     """One of a stream of JSON documents, each on its line, seen at once."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+    sys.stdout.write(json.dumps(_finite(value), ensure_ascii=False, allow_nan=False) + "\n")
     sys.stdout.flush()
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN and no infinity, which a diverged loss is: they become null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return value
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], colour_column: int = -1) -> str:

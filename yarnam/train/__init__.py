@@ -21,6 +21,7 @@ from yarnam.train._jax import initialize_jax
 from yarnam.train._place import (
     attempt,
     checkpoint_directory,
+    checkpoint_keep,
     input,  # noqa: A004 - train.input("digits") is the word
     is_chief,
     is_in_job,
@@ -35,6 +36,7 @@ from yarnam.train._stop import should_stop
 __all__ = [
     "attempt",
     "checkpoint_directory",
+    "checkpoint_keep",
     "initialize_jax",
     "input",
     "is_chief",

@@ -48,6 +48,11 @@ def checkpoint_directory(default: str | None = None) -> str | None:
     return os.environ.get("YARNAM_CHECKPOINT_DIR") or default
 
 
+def checkpoint_keep(default: int = 3) -> int:
+    """How many of the newest checkpoints the spec wants kept."""
+    return _number("YARNAM_CHECKPOINT_KEEP", default)
+
+
 def output_directory(default: str | None = None) -> str | None:
     """URI where the job's output belongs; ``default`` when the spec names none."""
     return os.environ.get("YARNAM_OUTPUT") or default

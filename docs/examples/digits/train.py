@@ -175,7 +175,11 @@ class Run:
             leaves = jax.tree.leaves(jax.device_get(state))
             arrays = {str(number): leaf for number, leaf in enumerate(leaves)}
             checkpoints.save_arrays(
-                self.options.checkpoints, step, arrays, metadata={"losses": self.losses}
+                self.options.checkpoints,
+                step,
+                arrays,
+                metadata={"losses": self.losses},
+                keep=train.checkpoint_keep(),
             )
 
     def anyone_has_to_stop(self) -> bool:

@@ -47,6 +47,7 @@ def test_outside_a_job_everything_is_neutral() -> None:
     assert train.is_chief()
     assert train.checkpoint_directory() is None
     assert train.checkpoint_directory("/tmp/ckpt") == "/tmp/ckpt"
+    assert train.checkpoint_keep() == 3
     assert train.input("digits", "/data") == "/data"
     assert train.initialize_jax() is False
     train.report(step=1, loss=0.5)
@@ -59,6 +60,7 @@ def test_inside_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
         "YARNAM_LOCAL_RANK": "1",
         "YARNAM_ATTEMPT": "2",
         "YARNAM_CHECKPOINT_DIR": "hdfs://nn/c",
+        "YARNAM_CHECKPOINT_KEEP": "5",
         "YARNAM_OUTPUT": "hdfs://nn/o",
         "YARNAM_INPUT_TRAIN_SET": "hdfs://nn/d",
     }
@@ -68,6 +70,7 @@ def test_inside_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (train.rank(), train.world_size(), train.local_rank(), train.attempt()) == (3, 8, 1, 2)
     assert not train.is_chief()
     assert train.checkpoint_directory("/tmp/c") == "hdfs://nn/c"
+    assert train.checkpoint_keep() == 5
     assert train.output_directory() == "hdfs://nn/o"
     assert train.input("train-set") == "hdfs://nn/d"
     with pytest.raises(KeyError, match="no data input 'trainset'; it has: train_set"):
