@@ -6,6 +6,7 @@ import os
 import secrets
 import shutil
 import stat
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,11 @@ def remove_tree(path: Path) -> None:
         else:
             action(name)
 
-    if path.exists():
+    if not path.exists():
+        return
+    if sys.version_info >= (3, 12):
+        shutil.rmtree(path, onexc=retry)
+    else:
         shutil.rmtree(path, onerror=retry)
 
 
