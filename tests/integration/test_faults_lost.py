@@ -1,12 +1,13 @@
-"""Agents, nodes and ApplicationMasters that are killed: the job recovers as designed, or ends with
+"""Agents and ApplicationMasters that are killed: the job recovers as designed, or ends with
 the documented verdict; nothing of it stays behind."""
 
 from __future__ import annotations
 
 import signal
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,7 +17,6 @@ from yarnam.model.events import (
     AgentSilent,
     AmRestarted,
     ContainerEnded,
-    ContainerGranted,
     JitterDrawn,
     TimerFired,
     TimerKind,
@@ -30,13 +30,36 @@ if TYPE_CHECKING:
 
 pytestmark = [*MARKS, pytest.mark.timeout(900)]
 
+AT_ONCE = 3
+
 NOTICED_S = 10.0
 """A promise of the project: from an agent's end (or its silence) until the AM acts upon it."""
 
 RECOVERS = 'if [ "$YARNAM_ATTEMPT" = 1 ]; then sleep 600; fi'
 """Runs for ever in the first attempt, and ends well in the next."""
 
+JOBS: dict[str, dict[str, Any]] = {
+    "agent-sigkill": {"retry": {"max_restarts": 1}},
+    "agent-sigstop": {"retry": {"max_restarts": 1}},
+    "agent-last": {"retry": {"max_restarts": 0}},
+    "am-python": {"retry": {"max_restarts": 0}},
+    "am-java": {"retry": {"max_restarts": 0}},
+    "once-python": {"am": {"attempts": 1}},
+    "once-java": {"am": {"attempts": 1}},
+}
+
 GANG = {"hold_timeout": "2min", "backoff": {"base": "200ms", "cap": "1s"}}
+
+
+@pytest.fixture(scope="module")
+def jobs(world: FaultWorld) -> Mapping[str, Job]:
+    """All of them run together; each waits for its own fault."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        submitted = {
+            name: pool.submit(world.submit, f"loses-{name}", RECOVERS, gang=GANG, **changes)
+            for name, changes in JOBS.items()
+        }
+        return {name: future.result() for name, future in submitted.items()}
 
 
 def noticed_at_s(world: FaultWorld, job: Job) -> float:
@@ -47,12 +70,10 @@ def noticed_at_s(world: FaultWorld, job: Job) -> float:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_an_agent_that_is_no_more_is_noticed_and_the_gang_starts_again(
-    world: FaultWorld, number: signal.Signals
+    world: FaultWorld, jobs: Mapping[str, Job], number: signal.Signals
 ) -> None:
     """SIGKILL: gone; SIGSTOP: there, but silent, as on a machine that hangs."""
-    job = world.submit(
-        f"agent-{number.name.lower()}", RECOVERS, gang=GANG, retry={"max_restarts": 1}
-    )
+    job = jobs[f"agent-{number.name.lower()}"]
     running = world.until_phase(job, Phase.RUNNING)
     harmed_at_s = time.time()
     world.signal_agent(job, running.tasks[1].container, number)
@@ -66,8 +87,10 @@ def test_an_agent_that_is_no_more_is_noticed_and_the_gang_starts_again(
     world.assert_cleared(job)
 
 
-def test_a_gang_without_restarts_ends_with_the_reason(world: FaultWorld) -> None:
-    job = world.submit("agent-last", RECOVERS, gang=GANG, retry={"max_restarts": 0})
+def test_a_gang_without_restarts_ends_with_the_reason(
+    world: FaultWorld, jobs: Mapping[str, Job]
+) -> None:
+    job = jobs["agent-last"]
     running = world.until_phase(job, Phase.RUNNING)
     lost = running.tasks[0]
     world.signal_agent(job, lost.container, signal.SIGKILL)
@@ -78,36 +101,10 @@ def test_a_gang_without_restarts_ends_with_the_reason(world: FaultWorld) -> None
     world.assert_cleared(job)
 
 
-def test_a_lost_node(world: FaultWorld) -> None:
-    """The gang goes on elsewhere; the processes on the lost node end though nobody there could
-    kill them; the NodeManager comes back to a cluster that has forgotten nothing."""
-    job = world.submit(
-        "node-lost", RECOVERS, gang=GANG, retry={"max_restarts": 1},
-        placement={"strategy": "spread"},
-    )  # fmt: skip
-    running = world.until_phase(job, Phase.RUNNING)
-    am_node = world.node_of_container(job, world.container_of(world.am_pid(job)))
-    lost = next(task for task in running.tasks if world.node_named(task.node) != am_node)
-    name = world.node_named(lost.node)
-    world.cluster.daemon(name).kill()
-    try:
-        verdict = world.end_of(job)
-        assert verdict.kind is VerdictKind.SUCCEEDED, verdict
-        first, *_, last = job.status().history
-        assert lost.task in first.outcome, first
-        assert lost.node in first.outcome, first
-        again = [e for e in world.events(job, ContainerGranted) if e.ask.attempt == last.attempt]
-        assert lost.node not in {event.node for event in again}
-        world.assert_cleared(job)
-    finally:
-        world.cluster.daemon(name).start()
-    world.until_nodes_are_back()
-
-
-def test_the_ams_python_is_killed(world: FaultWorld) -> None:
+def test_the_ams_python_is_killed(world: FaultWorld, jobs: Mapping[str, Job]) -> None:
     """A second AM attempt reads the journal, backs off, and runs the gang to its end; it was
     nobody's fault, so no attempt and no restart is used up."""
-    job = world.submit("am-killed", RECOVERS, gang=GANG, retry={"max_restarts": 0})
+    job = jobs["am-python"]
     world.until_phase(job, Phase.RUNNING)
     kill_now(world.am_pid(job, AM))
     verdict = world.end_of(job)
@@ -124,8 +121,8 @@ def test_the_ams_python_is_killed(world: FaultWorld) -> None:
     world.assert_cleared(job)
 
 
-def test_skeins_java_am_is_killed(world: FaultWorld) -> None:
-    job = world.submit("java-am-killed", RECOVERS, gang=GANG, retry={"max_restarts": 0})
+def test_skeins_java_am_is_killed(world: FaultWorld, jobs: Mapping[str, Job]) -> None:
+    job = jobs["am-java"]
     world.until_phase(job, Phase.RUNNING)
     kill_now(world.am_pid(job, JAVA_AM))
     verdict = world.end_of(job)
@@ -135,9 +132,10 @@ def test_skeins_java_am_is_killed(world: FaultWorld) -> None:
 
 
 @pytest.mark.parametrize("part", [AM, JAVA_AM])
-def test_an_am_that_may_not_come_back(world: FaultWorld, tmp_path: Path, part: str) -> None:
-    name = "python" if part == AM else "java"
-    job = world.submit(f"am-once-{name}", "sleep 600", gang=GANG, am={"attempts": 1})
+def test_an_am_that_may_not_come_back(
+    world: FaultWorld, jobs: Mapping[str, Job], part: str
+) -> None:
+    job = jobs["once-python" if part == AM else "once-java"]
     world.until_phase(job, Phase.RUNNING)
     kill_now(world.am_pid(job, part))
     done = world.yarnam("watch", job.id).wait(LIMIT_S)
