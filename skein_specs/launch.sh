@@ -7,6 +7,10 @@ export PYTHONPATH="$PWD/yarnam-runtime/lib"
 unset PYTHONHOME PYTHONSTARTUP
 
 has_version() {
+  # A full path that ends in the version is believed: asking costs a start of Python per container.
+  case "$1" in
+    /*/python@PYTHON_VERSION@) [ -x "$1" ] && return 0 ;;
+  esac
   "$1" -I -S -c 'import sys; sys.exit("%d.%d" % sys.version_info[:2] != "@PYTHON_VERSION@")' \
     >/dev/null 2>&1
 }
@@ -24,5 +28,5 @@ done
 echo "yarnam: no Python @PYTHON_VERSION@ on $(hostname): tried YARNAM_PYTHON='${YARNAM_PYTHON:-}'," \
   "python@PYTHON_VERSION@, python3, python on PATH=$PATH" >&2
 echo "  Install it on the nodes, or submit with a Python that the nodes have" \
-  "(or set am.python / YARNAM_PYTHON to its path)." >&2
+  "(or submit with YARNAM_NODE_PYTHON set to its path on the nodes)." >&2
 exit 78

@@ -55,9 +55,7 @@ def rm_url(env: Mapping[str, str]) -> str:
 
 
 def rm_json(env: Mapping[str, str], path: str) -> dict[str, object]:
-    with urllib.request.urlopen(
-        f"{env['YARNAM_RM_URL']}/ws/v1/cluster/{path}", timeout=10
-    ) as reply:
+    with urllib.request.urlopen(f"{rm_url(env)}/ws/v1/cluster/{path}", timeout=10) as reply:
         loaded: dict[str, object] = json.load(reply)
     return loaded
 

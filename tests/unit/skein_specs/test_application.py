@@ -91,7 +91,9 @@ def test_services_share_no_mutable_part(spec: skein.ApplicationSpec) -> None:
 def test_the_master_carries_the_repairs(spec: skein.ApplicationSpec) -> None:
     master = spec.master
     assert master.env["HADOOP_CONF_DIR"] == "./hconf"
-    assert master.env["JDK_JAVA_OPTIONS"] == "--add-opens=java.base/java.util=ALL-UNNAMED"
+    options = master.env["JDK_JAVA_OPTIONS"].split()
+    assert "--add-opens=java.base/java.util=ALL-UNNAMED" in options
+    assert "-XX:TieredStopAtLevel=1" in options
     assert master.env["YARNAM_JOB_DIR"] == "hdfs://nn:8020/jobs/1"
     assert master.env["YARNAM_PYTHON"] == "/opt/python3"
     assert master.resources.memory == 1536
@@ -153,6 +155,18 @@ def test_a_python_of_another_version_is_passed_over(tmp_path: Path) -> None:
     path = f"{tmp_path}:/usr/bin:/bin"
     done = launch(tmp_path, launch_script("fake_am", HERE), YARNAM_PYTHON=str(other), PATH=path)
     assert done.returncode == 7, done.stderr
+
+
+def test_a_full_path_with_the_version_is_not_asked(tmp_path: Path) -> None:
+    """Its first start is the one that counts."""
+    runtime_with(tmp_path, "fake_am")
+    named = tmp_path / f"python{HERE}"
+    starts = tmp_path / "starts"
+    named.write_text(f"#!/bin/sh\necho start >> {starts}\nexec {sys.executable} \"$@\"\n")
+    named.chmod(0o755)
+    done = launch(tmp_path, launch_script("fake_am", HERE), YARNAM_PYTHON=str(named))
+    assert done.returncode == 7, done.stderr
+    assert starts.read_text() == "start\n"
 
 
 def test_no_python_of_that_version_is_said_with_what_was_tried(tmp_path: Path) -> None:
