@@ -162,7 +162,7 @@ def test_a_full_path_with_the_version_is_not_asked(tmp_path: Path) -> None:
     runtime_with(tmp_path, "fake_am")
     named = tmp_path / f"python{HERE}"
     starts = tmp_path / "starts"
-    named.write_text(f"#!/bin/sh\necho start >> {starts}\nexec {sys.executable} \"$@\"\n")
+    named.write_text(f'#!/bin/sh\necho start >> {starts}\nexec {sys.executable} "$@"\n')
     named.chmod(0o755)
     done = launch(tmp_path, launch_script("fake_am", HERE), YARNAM_PYTHON=str(named))
     assert done.returncode == 7, done.stderr
