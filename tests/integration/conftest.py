@@ -13,12 +13,19 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def world(
+def _faults(
     cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[FaultWorld]:
-    """The cluster for tests of faults, with one Skein driver for all of them."""
+    """With one Skein driver for all of them."""
     from tests.integration.fault_world import FaultWorld
 
     found = FaultWorld(cluster, tmp_path_factory.mktemp("faults"))
     yield found
     found.close()
+
+
+@pytest.fixture(scope="module")
+def world(_faults: FaultWorld) -> Iterator[FaultWorld]:
+    """The cluster for tests of faults. Jobs end with the module, whatever became of its tests."""
+    yield _faults
+    _faults.end_all()

@@ -21,7 +21,6 @@ from hdfs_utils import uri as uris
 from tests.conftest import BIN
 from yarnam.client import Client, Job
 from yarnam.client.site import Site, open_site
-from yarnam.model.events import Event
 from yarnam.model.ids import ApplicationId
 from yarnam.model.outcomes import Verdict
 from yarnam.model.status import JobStatus, Phase
@@ -140,13 +139,16 @@ class FaultWorld:
         self.client = Client(site=self.site)
 
     def close(self) -> None:
-        """Nothing of this module's jobs stays on the cluster, also when a test failed."""
-        for job in self.jobs:
-            with suppress(Exception):
-                if not self.site.rm.application(job.id).is_over:  # type: ignore[union-attr]
-                    self.site.rm.kill(job.id)
         self.client.close()
         self._launcher.close()
+
+    def end_all(self) -> None:
+        """Kill the jobs that still live: of tests that failed, or were not chosen."""
+        jobs, self.jobs = self.jobs, []
+        for job in jobs:
+            found = self.site.rm.application(job.id)
+            if found is not None and not found.is_over:
+                job.kill("its tests are over")
 
     # ---- jobs ----------------------------------------------------------------------------
 
@@ -360,8 +362,14 @@ def waiting_for(flag: Path) -> str:
     return f"while [ ! -e {flag} ]; do sleep 0.2; done"
 
 
-def kinds(events: Sequence[Event]) -> list[str]:
-    return [type(event).__name__ for event in events]
+def long_until(flag: Path) -> str:
+    """A shell line that ends well at once when the file is there, and else in ten minutes: what has
+    been started before does not notice the file."""
+    return f"if [ ! -e {flag} ]; then sleep 600; fi"
+
+
+STUBBORN = "trap '' TERM; while true; do sleep 1; done"
+"""Ends by SIGKILL only."""
 
 
 def kill_now(pid: int) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.integration.fault_world import JAVA_AM, LIMIT_S, MARKS, kill_now
+from tests.integration.fault_world import JAVA_AM, LIMIT_S, MARKS, STUBBORN, kill_now, long_until
 from yarnam.errors import ExitCode
 from yarnam.model.events import ContainerGranted
 from yarnam.model.outcomes import VerdictKind
@@ -25,29 +26,30 @@ LEAVES_S = ORPHAN_S + GRACE_S + 10.0
 """Until an agent without ApplicationMaster has left: its named limits, and the call that was under
 way, and two busy cores."""
 
-SPREAD = {"placement": {"strategy": "spread"}, "retry": {"max_restarts": 1}}
-JOBS: dict[str, tuple[str, dict[str, Any]]] = {
-    "recovers": (
-        'if [ "$YARNAM_ATTEMPT" = 1 ]; then sleep 600; fi',
-        {"worker": {"tasks": 3}, "gang": {"backoff": {"base": "200ms", "cap": "1s"}}},
-    ),
-    "orphaned": (
-        "trap '' TERM; while true; do sleep 1; done",
-        {"worker": {"tasks": 4}, "am": {"attempts": 1, "orphan_timeout": "5s"}},
-    ),
+JOBS: dict[str, dict[str, Any]] = {
+    # Two tasks of one job never fit on one node: for their GPUs here, for their memory there.
+    "recovers": {
+        "worker": {"tasks": 3, "gpus": 5, "processes_per_task": 1},
+        "gang": {"backoff": {"base": "200ms", "cap": "1s"}},
+        "retry": {"max_restarts": 1},
+    },
+    "orphaned": {
+        "worker": {"tasks": 4, "gpus": 0, "memory": "33GiB"},
+        "am": {"attempts": 1, "orphan_timeout": f"{ORPHAN_S:.0f}s"},
+    },
 }
 
 
-def test_a_lost_node(world: FaultWorld) -> None:
+def test_a_lost_node(world: FaultWorld, tmp_path: Path) -> None:
     """One job goes on elsewhere. The other loses its ApplicationMaster at the same time, so that
     nobody can tell its agent on the lost node to end: it leaves by itself. In the end the node
     comes back."""
+    flag = tmp_path / "end"
+    commands = {"recovers": long_until(flag), "orphaned": STUBBORN}
     with ThreadPoolExecutor(2) as pool:
-        pair = pool.map(
-            lambda name: world.submit(f"node-{name}", JOBS[name][0], **JOBS[name][1], **SPREAD),
-            ("recovers", "orphaned"),
+        recovers, orphaned = pool.map(
+            lambda name: world.submit(f"node-{name}", commands[name], **JOBS[name]), JOBS
         )
-        recovers, orphaned = pair
     running = world.until_phase(recovers, Phase.RUNNING)
     world.until_phase(orphaned, Phase.RUNNING)
     am_nodes = {
@@ -59,6 +61,7 @@ def test_a_lost_node(world: FaultWorld) -> None:
     stranded = next(task for task in orphaned.status().tasks if task.node == lost.node)
     daemon = world.cluster.daemon(name)
     daemon.kill()
+    flag.touch()
     try:
         _lose_the_am(world, orphaned, stranded.container)
         _goes_on_elsewhere(world, recovers, lost.task, lost.node)
@@ -87,7 +90,7 @@ def _lose_the_am(world: FaultWorld, job: Job, container: str) -> None:
 def _goes_on_elsewhere(world: FaultWorld, job: Job, task: str, node: str) -> None:
     verdict = world.end_of(job)
     assert verdict.kind is VerdictKind.SUCCEEDED, verdict
-    first, *_, last = job.status().history
+    *_, first, last = job.status().history
     assert task in first.outcome, first
     assert node in first.outcome, first
     assert "restart 1 of 1" in first.outcome, first

@@ -56,16 +56,6 @@ FAILURES = {
         'if [ "$YARNAM_RANK" = 1 ]; then echo "bad weights" >&2; exit 3; fi; sleep 600',
         ("worker-1 (rank 1)", "exited with code 3", "| bad weights"),
     ),
-    "signal": Failure(
-        ["python3", "-c", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"],
-        ("was killed by SIGSEGV", "it printed nothing"),
-        {"worker": {"tasks": 1}},
-    ),
-    "no-command": Failure(
-        ["trian.py", "--epochs", "3"],
-        ("could not start", "command not found: 'trian.py' is not on PATH"),
-        {"worker": {"tasks": 1}, "retry": {"on_user_failure": 3}},
-    ),
     "no-python": Failure(
         ["python3", "train.py"],
         ("command not found", "python9.9"),
