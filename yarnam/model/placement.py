@@ -82,6 +82,8 @@ class PlacementPlan:
 
     rungs: tuple[Rung, ...]
     taken_at_s: float = 0.0
+    seats: tuple[Target, ...] = ()
+    """Further targets to declare at submit: single nodes, for a gang that spreads its tasks."""
 
     def __post_init__(self) -> None:
         if not self.rungs:
@@ -130,6 +132,9 @@ class PlanPolicy:
     """Rack rungs (and services) made at most."""
     max_node_sets: int = 4
     """Exact node sets made at most."""
+    max_seats: int = 32
+    """Single nodes declared at most for a gang that spreads its tasks. Each is a service, which
+    costs 0.1 to 0.3 s of submit time (skein-on-yarn.md, 11a)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from yarnam.placement.ladder import build_ladder
 from yarnam.placement.places import Candidate, candidates_from
 from yarnam.placement.refusals import Shortage, exceeds_container, never, not_now, queue_full
 from yarnam.placement.rooms import Room, free_rooms, total_rooms, with_am_placed
+from yarnam.placement.seats import needs_seats, parted, seat_targets, seated
 from yarnam.placement.shapes import biggest, shape_of, shapes_of
 
 DEFAULT_POLICY = PlanPolicy()
@@ -74,13 +75,17 @@ def plan(
         refusal = queue_full(snapshot.queue, shape_of(job), view.am)
         if refusal is not None:
             return refusal
-    judged = _judge_all(job, candidates_from(job, targets), view)
+    seats, shared = parted(job, targets)
+    judged = _judge_all(job, candidates_from(job, shared), view)
     last = max((one.number for one in judged), default=0)
     wanted = [one for one in judged if one.number >= min(first_rung, last)]
     fitting = [one for one in wanted if one.now is not None]
     if not fitting:
         return not_now(Shortage(snapshot, job, view.total, view.free, tuple(judged)))
-    return PlacementPlan(_rungs(job, fitting, judged), snapshot.taken_at_s)
+    rungs = _rungs(job, fitting, judged)
+    if seats:
+        rungs = tuple(replace(rung, asks=seated(rung.asks, seats)) for rung in rungs)
+    return PlacementPlan(rungs, snapshot.taken_at_s)
 
 
 def ladder_for_submit(
@@ -100,12 +105,35 @@ def ladder_for_submit(
     view = _view(snapshot, job, barred, blind=False, has_am=False)
     candidates = build_ladder(job, policy, shapes, view.total, view.free, barred, snapshot.nodes)
     judged = [one for one in _judge_all(job, candidates, view) if one.could is not None]
-    return PlacementPlan(_rungs(job, judged, judged), snapshot.taken_at_s)
+    return PlacementPlan(
+        _rungs(job, judged, judged), snapshot.taken_at_s, _seats(job, policy, judged, view)
+    )
+
+
+def _seats(
+    job: JobSpec, policy: PlanPolicy, judged: Sequence[Judged], view: View
+) -> tuple[Target, ...]:
+    """On the nodes of the best placements first, then on those with the most free GPUs."""
+    if not needs_seats(job):
+        return ()
+    shape = judged[0].candidate.shape
+    planned = [
+        node
+        for one in judged
+        if one.candidate.shape == shape and one.packing
+        for node in one.packing.nodes
+    ]
+    free = sorted(view.free, key=lambda room: (-room.gpus, room.node))
+    others = [room.node for room in (*free, *sorted(view.total, key=lambda room: room.node))]
+    want = min(group.resources.gpus for group in shape)
+    able = {room.node for room in view.total if room.gpus >= want}
+    return seat_targets(shape, [*planned, *(n for n in others if n in able)], policy.max_seats)
 
 
 def declared_targets(ladder: PlacementPlan) -> tuple[Target, ...]:
     """The distinct targets of a ladder, in its order: one Skein service each."""
-    return tuple(dict.fromkeys(ask.target for rung in ladder.rungs for ask in rung.asks))
+    targets = [ask.target for rung in ladder.rungs for ask in rung.asks]
+    return tuple(dict.fromkeys([*targets, *ladder.seats]))
 
 
 def _view(

@@ -143,6 +143,26 @@ def test_spread_puts_every_task_on_a_node_of_its_own() -> None:
     assert len(where(found.rungs[0])) == 2
 
 
+def test_a_spread_gang_is_asked_for_node_by_node() -> None:
+    spread = job(2, 1, strategy=PackOrSpread.SPREAD)
+    targets = declared_targets(ladder(TWO_RACKS, spread))
+    found = plan(TWO_RACKS, spread, targets=targets)
+    assert isinstance(found, PlacementPlan)
+    for rung in found.rungs:
+        nodes = [ask.target.nodes for ask in rung.asks]
+        assert all(len(names) == 1 for names in nodes), "YARN has nothing left to choose"
+        assert len(set(nodes)) == rung.tasks == 2
+        assert {ask.target for ask in rung.asks} <= set(targets)
+
+
+def test_a_spread_gang_too_large_for_seats_goes_to_the_wider_targets() -> None:
+    spread = job(2, 1, strategy=PackOrSpread.SPREAD)
+    targets = declared_targets(ladder(TWO_RACKS, spread, PlanPolicy(max_seats=1)))
+    found = plan(TWO_RACKS, spread, targets=targets)
+    assert isinstance(found, PlacementPlan)
+    assert [ask.count for ask in found.rungs[0].asks] == [2]
+
+
 def test_excluded_nodes_become_strict_lists_of_the_others() -> None:
     found = ladder(TWO_RACKS, job(2, 2, exclude_nodes=("a0",)))
     by_name = {target.service: target for target in declared_targets(found)}
