@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -33,6 +34,13 @@ SETTLE_S = 30.0
 """Containers that were given back are gone from the RM's records after the NodeManager's next
 heartbeats (1 s each) and its own grace for processes (250 ms, then SIGKILL); with a margin for two
 busy cores."""
+
+
+def pytest_configure() -> None:
+    """Ctrl-C reaches the commands that tests start, even where a shell started the tests in the
+    background: it has SIGINT ignored then, which children inherit."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
