@@ -57,8 +57,10 @@ class EmbeddedCluster:
         return self.places.name
 
     def up(self) -> lifecycle.UpResult:
-        """Start it, or find that it is up already. Returns when it can take a job."""
-        shape = self.shape or ClusterShape()
+        """Start it, or find that it is up already. Returns when it can take a job. Who asks for no
+        shape takes the one that it has."""
+        found = record.read(self.places)
+        shape = self.shape or (found.plan.shape if found is not None else ClusterShape())
         return lifecycle.up(shape, self.places, self._cache, self._reporter)
 
     def down(self, *, keep_data: bool = False) -> bool:
