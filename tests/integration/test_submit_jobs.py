@@ -43,7 +43,16 @@ def world(
 def is_gone(world: SubmitWorld, application: str) -> bool:
     app = world.rm.application(application)
     assert app is not None
-    return app.is_over and not world.files.exists(f"{world.home}/.skein/{application}")
+    # Skein's AM removes its staging directory after it has told YARN that all is over.
+    deadline = time.monotonic() + SETTLE_S
+    while world.files.exists(f"{world.home}/.skein/{application}"):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.2)
+    return app.is_over
+
+
+SETTLE_S = 10.0
 
 
 # ---- a job that works ----------------------------------------------------------------------------
