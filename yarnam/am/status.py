@@ -12,7 +12,7 @@ from yarnam.model.status import JobStatus, TaskStatus
 from yarnam.ports import AgentMetrics
 from yarnam.wire.records import JobRecord
 
-_JOB_WORD = re.compile(r"(?<=yarnam logs )JOB\b")
+_JOB_WORD = re.compile(r"(yarnam \w+ )JOB\b")
 
 LOSS_NAMES = ("loss", "train_loss")
 """Metrics shown as the loss, the first that is there."""
@@ -30,7 +30,7 @@ class AmFacts:
 def addressed(verdict: Verdict, application: str) -> Verdict:
     """With commands that can be typed as they stand: the core does not know the job's own id and
     writes ``JOB`` for it."""
-    return replace(verdict, hint=_JOB_WORD.sub(application, verdict.hint))
+    return replace(verdict, hint=_JOB_WORD.sub(rf"\g<1>{application}", verdict.hint))
 
 
 def job_status(

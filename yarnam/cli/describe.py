@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -73,15 +72,8 @@ def details(status: JobStatus, now_s: float) -> Iterator[str]:
         yield _history(status)
     if status.verdict is not None and status.verdict.hint:
         yield ""
-        yield f"  {about_this_job(status.verdict.hint, status.application)}"
+        yield f"  {status.verdict.hint}"
 
-
-def about_this_job(hint: str, application: str) -> str:
-    """The AM's hints name commands for any JOB: make them ready to paste."""
-    return _ANY_JOB.sub(rf"\g<1>{application}", hint)
-
-
-_ANY_JOB = re.compile(r"(yarnam \w+ )JOB\b")
 
 TASK_HEADERS = ("TASK", "STATE", "NODE", "RACK", "GPUS", "RANKS", "STEP", "LOSS", "EXIT")
 

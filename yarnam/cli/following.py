@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from yarnam.cli.describe import TASK_HEADERS, about_this_job, as_plain, headline, task_row
+from yarnam.cli.describe import TASK_HEADERS, as_plain, headline, task_row
 from yarnam.cli.output import clock_time, duration, is_terminal, print_json_line, say
 from yarnam.cli.shell import INTERRUPTED, Terminated
 from yarnam.errors import ExitCode
@@ -57,7 +57,7 @@ def ending(status: JobStatus) -> Iterator[str]:
         took = f" after {duration(verdict.decided_at_s - status.submitted_at_s)}"
     word = click.style(verdict.kind.value, bold=True)
     yield f"{word}{took}: {verdict.message}" if verdict.message else f"{word}{took}"
-    hint = about_this_job(verdict.hint, status.application)
+    hint = verdict.hint
     for line in hint.splitlines():
         yield f"  {line}"
     if status.state is JobState.FAILED and "yarnam logs" not in hint:
