@@ -7,18 +7,24 @@ import os
 import pwd
 import threading
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hdfs_utils import conf as hadoop_conf
 from hdfs_utils import uri as uris
 from hdfs_utils.errors import BadConfig, NotSupported
 from hdfs_utils.filesystem import FileSystem, TimeLimits
+from hdfs_utils.nameservices import Nameservices
 from hdfs_utils.uri import Uri
 
 if TYPE_CHECKING:
+    from hdfs_utils.questions import Questions
     from hdfs_utils.webhdfs import WebHdfs
 
 USER_VARIABLE = "HADOOP_USER_NAME"
+PROXY_VARIABLE = "HADOOP_PROXY_USER"
+BACKEND_VARIABLE = "HDFS_UTILS_BACKEND"
+BACKENDS = ("auto", "native", "webhdfs", "arrow")
 # Each native client starts this many threads for its I/O; its default is one per core, which on a
 # large node is many stacks and arenas for a client that is idle most of the time.
 IO_THREADS = 2
@@ -38,23 +44,29 @@ def connect(
     *,
     conf: Mapping[str, str] | None = None,
     limits: TimeLimits | None = None,
+    backend: str | None = None,
+    doas: str | None = None,
 ) -> FileSystem:
     """The file system that ``uri`` lies on. Nothing is sent yet: the first operation connects.
 
     Args:
-        uri: any URI on it (``hdfs://host:port/…``, ``hdfs://nameservice``, ``file:///…``) or a
-            plain path; None or a plain path mean ``fs.defaultFS``.
+        uri: any URI on it (``hdfs://host:port/…``, ``hdfs://nameservice``, ``webhdfs://host:port``,
+            ``file:///…``) or a plain path; None or a plain path mean ``fs.defaultFS``.
         conf_dir: directory of core-site.xml and hdfs-site.xml; by default HADOOP_CONF_DIR.
         user: act as this user (simple authentication only). The native client takes the user
             from the process's environment at each connection, so one process can be one user.
         timeout_s: one limit, in seconds, for every operation; see ``limits``.
         conf: Hadoop properties that win over the files.
         limits: the limits one by one; not together with ``timeout_s``.
+        backend: ``native``, ``webhdfs``, ``arrow``, or ``auto``: the native client, and WebHDFS
+            where only that gets through. By default HDFS_UTILS_BACKEND, else ``auto``. A
+            ``webhdfs://`` URI is always asked over HTTP.
+        doas: act for this user, as a proxy that the site has allowed (``hadoop.proxyuser.*``).
 
     Raises:
         BadConfig: no file system is named anywhere, or the configuration cannot be read.
         InvalidPath: ``uri`` is none.
-        NotSupported: a second user in one process.
+        NotSupported: a second user in one process, or a back-end that is not there.
     """
     if timeout_s is not None and limits is not None:
         raise ValueError("give timeout_s or limits, not both")
@@ -66,7 +78,8 @@ def connect(
     target = _resolve(parsed, properties)
     if target.scheme == "file":
         return _local(bounds)
-    return _native(target, properties, user, bounds)
+    site = Site(target, properties, user, doas, bounds)
+    return site.open(backend or os.environ.get(BACKEND_VARIABLE) or "auto")
 
 
 def _local(limits: TimeLimits) -> FileSystem:
@@ -92,48 +105,128 @@ def _resolve(parsed: Uri, properties: Mapping[str, str]) -> Uri:
     return resolved
 
 
-def _native(
-    target: Uri, properties: Mapping[str, str], user: str | None, limits: TimeLimits
-) -> FileSystem:
-    try:
-        import hdfs_native
-    except ImportError as error:
-        message = "the package hdfs-native is not installed; pip install hdfs-native"
-        raise NotSupported(message, path=str(target)) from error
-    from hdfs_utils.native import NativeFileSystem
-    from hdfs_utils.native_errors import translate
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One HDFS as the configuration tells of it, and the ways to it."""
 
-    uri = f"{target.scheme}://{target.authority}"
-    with _environment:
-        if user is not None:
-            _become(user, properties)
+    target: Uri
+    properties: Mapping[str, str]
+    user: str | None
+    doas: str | None
+    limits: TimeLimits
+
+    def open(self, backend: str) -> FileSystem:
+        """The file system by this back-end."""
+        if self.target.scheme in ("webhdfs", "swebhdfs"):
+            backend = "webhdfs"
+        if backend == "native":
+            return self.native()
+        if backend == "webhdfs":
+            return self.web()
+        if backend == "arrow":
+            return self.arrow()
+        if backend != "auto":
+            raise NotSupported(f"no back-end {backend!r}; there are {', '.join(BACKENDS)}")
+        if not self._web_addresses():
+            return self.native()
+        from hdfs_utils.fallback import FallbackFileSystem
+
+        return FallbackFileSystem(self.native(), self.web)
+
+    def native(self) -> FileSystem:
+        """Through ``hdfs-native``."""
         try:
-            with _few_threads():
-                client = hdfs_native.Client(uri, config=_client_conf(properties, limits))
-        except (OSError, RuntimeError) as error:
-            raise translate(error, "connect", uri, uri) from error
-    addresses = _web_addresses(target, properties)
+            import hdfs_native
+        except ImportError as error:
+            message = "the package hdfs-native is not installed; pip install hdfs-native"
+            raise NotSupported(message, path=str(self.target)) from error
+        from hdfs_utils.native import NativeFileSystem
+        from hdfs_utils.native_errors import translate
 
-    def web() -> WebHdfs:
+        uri = f"{self.target.scheme}://{self.target.authority}"
+        with _environment:
+            if self.user is not None:
+                _become(self.user, self.properties, USER_VARIABLE)
+            if self.doas is not None:
+                _become(self.doas, {}, PROXY_VARIABLE)
+            conf = _client_conf(self.properties, self.limits)
+            try:
+                with _few_threads():
+                    client = hdfs_native.Client(uri, config=conf)
+            except (OSError, RuntimeError) as error:
+                raise translate(error, "connect", uri, uri) from error
+        has_web = bool(self._web_addresses())
+        web = self._some_web if has_web else None
+        return NativeFileSystem(client, uri, self.limits, web, self._questions(), conf)
+
+    def web(self) -> FileSystem:
+        """Over HTTP."""
+        from hdfs_utils.web_files import WebFileSystem
+
+        uri = f"{self.target.scheme}://{self.target.authority}"
+        return WebFileSystem(self._some_web(), uri, self.limits)
+
+    def arrow(self) -> FileSystem:
+        """Through pyarrow and the site's libhdfs."""
+        from hdfs_utils.arrow_files import open_hadoop
+
+        return open_hadoop(self.target, self.user, self.limits, self._questions())
+
+    def _questions(self) -> Questions:
+        from hdfs_utils.questions import Questions
+
+        names = Nameservices(self.target, self.properties)
+        who = (self._name(), self.doas or "")
+        return Questions(names, self.properties, who, self.limits, self._web_client)
+
+    def _some_web(self) -> WebHdfs:
+        found = self._web_client(self.target.authority)
+        if found is None:
+            message = "the configuration has no dfs.namenode.http-address to ask"
+            raise NotSupported(message, path=str(self.target))
+        return found
+
+    def _web_client(self, authority: str) -> WebHdfs | None:
+        addresses = self._web_addresses(authority)
+        if not addresses:
+            return None
+        from hdfs_utils import tokens
         from hdfs_utils.webhdfs import WebHdfs
 
+        token = ""
+        if self.properties.get("hadoop.security.authentication", "simple") != "simple":
+            names = (authority, f"ha-hdfs:{authority}", *(a.partition("://")[2] for a in addresses))
+            found = tokens.find(tokens.load(), names)
+            token = found.for_url() if found else ""
+        limit_s = self.limits.metadata_s
+        return WebHdfs(addresses, self._name(), limit_s, doas=self.doas or "", token=token)
+
+    def _web_addresses(self, authority: str | None = None) -> tuple[str, ...]:
+        scheme = {"webhdfs": "http", "swebhdfs": "https"}.get(self.target.scheme)
+        authority = self.target.authority if authority is None else authority
+        if self.target.scheme == "viewfs" and authority == self.target.authority:
+            return ()
+        names = Nameservices(Uri("hdfs", authority, "/"), self.properties)
+        if scheme and f"dfs.ha.namenodes.{authority}" not in self.properties:
+            return (f"{scheme}://{authority}",)
+        return names.web_addresses(authority)
+
+    def _name(self) -> str:
         # Not USER, which su and sudo may leave behind: the native client asks the system too.
-        name = os.environ.get(USER_VARIABLE) or pwd.getpwuid(os.getuid()).pw_name
-        return WebHdfs(addresses, name, limits.metadata_s)
-
-    return NativeFileSystem(client, uri, limits, web if addresses else None)
+        named = self.user or os.environ.get(USER_VARIABLE)
+        return named or pwd.getpwuid(os.getuid()).pw_name
 
 
-def _become(user: str, properties: Mapping[str, str]) -> None:
+def _become(user: str, properties: Mapping[str, str], variable: str) -> None:
     if properties.get("hadoop.security.authentication", "simple") != "simple":
         raise NotSupported(f"cannot act as {user!r}: the cluster authenticates its users")
-    current = os.environ.get(USER_VARIABLE)
+    current = os.environ.get(variable)
     if current not in (None, "", user):
         raise NotSupported(
-            f"this process is {current!r} on HDFS already ({USER_VARIABLE}) and cannot be "
+            f"this process is {current!r} on HDFS already ({variable}) and cannot be "
             f"{user!r} too; use another process"
         )
-    os.environ[USER_VARIABLE] = user
+    os.environ[variable] = user
 
 
 @contextlib.contextmanager
@@ -159,23 +252,3 @@ def _client_conf(properties: Mapping[str, str], limits: TimeLimits) -> dict[str,
         "dfs.client.failover.sleep.max.millis": str(RETRY_MAX_MS),
     }
     return {**properties, **own}
-
-
-def _web_addresses(target: Uri, properties: Mapping[str, str]) -> tuple[str, ...]:
-    if properties.get("dfs.http.policy", "HTTP_ONLY") == "HTTPS_ONLY":
-        return ()
-    base = "dfs.namenode.http-address"
-    names = properties.get(f"dfs.ha.namenodes.{target.authority}", "")
-    ids = [name.strip() for name in names.split(",") if name.strip()]
-    if ids:
-        keys = [f"{base}.{target.authority}.{name}" for name in ids]
-        return tuple(properties[key] for key in keys if key in properties)
-    address = properties.get(base)
-    default = properties.get(hadoop_conf.DEFAULT_FS, "")
-    # The configured address is that of the configured NameNode, of no other.
-    if not address or uris.parse(default or "/").authority != target.authority:
-        return ()
-    host, _, port = address.rpartition(":")
-    if host in ("", "0.0.0.0"):  # noqa: S104 - what the configuration says, not a bind
-        host = target.authority.partition(":")[0]
-    return (f"{host}:{port}",)

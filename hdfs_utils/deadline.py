@@ -8,8 +8,10 @@ when the call returns, and its effect is unknown.
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 from typing import Generic, TypeVar, cast
 
@@ -28,6 +30,36 @@ class DeadlineExceeded(Exception):
 
 class TooManyStuckCalls(DeadlineExceeded):
     """So many earlier calls are still stuck that this one was not started."""
+
+
+class Watched:
+    """Since when a thread is in a call, and how long it may be; times of ``time.monotonic``."""
+
+    __slots__ = ("doing", "limit_s", "since")
+
+    def __init__(self) -> None:
+        self.doing = ""
+        self.since = 0.0
+        self.limit_s = 0.0
+
+    def is_overdue(self, now: float) -> bool:
+        """Whether the call has taken longer than it may."""
+        since = self.since
+        return bool(since) and now - since > self.limit_s
+
+
+_thread = threading.local()
+
+
+@contextlib.contextmanager
+def watched() -> Iterator[Watched]:
+    """In this thread calls run without a second thread: somebody else looks at the slot."""
+    slot = Watched()
+    _thread.slot = slot
+    try:
+        yield slot
+    finally:
+        _thread.slot = None
 
 
 class _Task(Generic[T]):
@@ -79,6 +111,13 @@ class DeadlinePool:
             DeadlineExceeded: it took longer than ``timeout_s`` seconds.
             TooManyStuckCalls: it was not started.
         """
+        slot: Watched | None = getattr(_thread, "slot", None)
+        if slot is not None:
+            slot.limit_s, slot.since = timeout_s, time.monotonic()
+            try:
+                return call()
+            finally:
+                slot.since = 0.0
         with self._lock:
             if self._abandoned >= MAX_ABANDONED:
                 raise TooManyStuckCalls(f"{self._abandoned} earlier calls are still stuck")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import fnmatch
+import re
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ from hdfs_utils.filesystem import Content, Data, FileStatus, Reader, Writer
 # Names that begin with a dot are hidden from Hadoop's input formats and most listings.
 TEMPORARY_PREFIX = "."
 TEMPORARY_SUFFIX = ".tmp"
+_WILDCARD = re.compile(r"[*?\[]")
 
 
 def temporary_name(path: str) -> str:
@@ -34,7 +37,7 @@ def is_temporary(path: str) -> bool:
 
 
 class DerivedOperations(ABC):
-    """exists, walk, read_bytes, write_bytes and write_atomic in terms of the rest."""
+    """exists, walk, glob, read_bytes, write_bytes and write_atomic in terms of the rest."""
 
     uri: str
 
@@ -91,6 +94,35 @@ class DerivedOperations(ABC):
                 # Gone in the meantime is no error: a listing of a living tree is never exact.
                 with contextlib.suppress(NotFound):
                     yield from self.walk(status.path)
+
+    def glob(self, pattern: str) -> tuple[FileStatus, ...]:
+        """What fits a shell pattern, by name."""
+        found = [self.own_path("/")]
+        statuses: tuple[FileStatus, ...] = ()
+        parts = [part for part in self.own_path(pattern).split("/") if part]
+        for number, part in enumerate(parts):
+            is_last = number == len(parts) - 1
+            statuses = tuple(
+                status
+                for directory in found
+                for status in self._fitting(directory, part)
+                if is_last or status.is_dir
+            )
+            found = [status.path for status in statuses]
+        return statuses
+
+    def _fitting(self, directory: str, part: str) -> Iterator[FileStatus]:
+        with contextlib.suppress(NotFound, NotADirectory):
+            if not _WILDCARD.search(part):
+                yield self.stat(uris.join(directory, part))
+                return
+            for status in self.list(directory):
+                name = uris.name(status.path)
+                # As in a shell: hidden names only where they are meant.
+                if name.startswith(".") and not part.startswith("."):
+                    continue
+                if fnmatch.fnmatchcase(name, part):
+                    yield status
 
     def read_bytes(self, path: str) -> bytes:
         """The whole file."""

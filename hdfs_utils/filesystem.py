@@ -6,7 +6,7 @@ limit (:class:`TimeLimits`); the errors are those of :mod:`hdfs_utils.errors`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Union
@@ -62,11 +62,17 @@ class FileStatus:
 
 @dataclass(frozen=True, slots=True)
 class BlockLocation:
-    """One block of a file: where it lies in the file (bytes) and on which hosts."""
+    """One block of a file: where it lies in the file (bytes) and on which hosts.
+
+    ``is_corrupt``: the storage knows of no good replica; without hosts it knows of none at all.
+    ``racks`` goes with ``hosts`` where the NameNode was asked over RPC, and is empty else.
+    """
 
     offset: int
     length: int
     hosts: tuple[str, ...]
+    is_corrupt: bool = False
+    racks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +173,10 @@ class FileSystem(Protocol):
     def limits(self) -> TimeLimits:
         """The time limits of the operations."""
 
+    @property
+    def backend(self) -> str:
+        """The name of the client below: ``native``, ``webhdfs``, ``arrow``, ``local``."""
+
     def own_path(self, path: str) -> str:
         """The plain path of a path or URI. Raises InvalidPath if it is of another file system."""
 
@@ -235,8 +245,30 @@ class FileSystem(Protocol):
     def chmod(self, path: str, permission: int) -> None:
         """Set the permission bits."""
 
+    def set_times(self, path: str, mtime_ms: int, atime_ms: int | None = None) -> None:
+        """Set the times of modification and of access, in milliseconds since 1970."""
+
+    def concat(self, target: str, sources: Sequence[str]) -> None:
+        """Move the bytes of ``sources``, in order, to the end of ``target``; they are gone then.
+
+        All are files of one directory and none is empty. Atomic.
+
+        Raises:
+            NotSupported: this file system cannot (encryption zones, erasure coding).
+        """
+
     def checksum(self, path: str) -> FileChecksum:
         """The storage's own checksum. Raises NotSupported."""
+
+    def crc32c(self, paths: Sequence[str]) -> tuple[int, ...]:
+        """CRC32C of each file's bytes as the storage has them, from its own stored checksums.
+
+        Raises:
+            NotSupported: it cannot tell (Kerberos, encryption, erasure coding, HTTP only).
+        """
+
+    def glob(self, pattern: str) -> tuple[FileStatus, ...]:
+        """What fits a shell pattern, by name; ``*``, ``?`` and ``[…]`` stay within one name."""
 
     def block_locations(self, path: str) -> tuple[BlockLocation, ...]:
         """Which hosts hold which part. Raises NotSupported."""

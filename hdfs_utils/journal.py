@@ -87,7 +87,9 @@ class AppendLog:
         self._cuts: dict[str, int] = {}
         self._part = 0
         self._writer: Writer | None = None
-        # Bytes of the present segment that were acknowledged.
+        # The newest segment that was begun, and how many of its bytes were acknowledged. Its
+        # number is not always ``_part``: parts that could not be created leave gaps.
+        self._segment = fmt.segment_name(epoch, 0)
         self._durable = 0
         self._broken: HdfsError | None = None
 
@@ -125,7 +127,7 @@ class AppendLog:
             fs.recover_lease(uris.join(directory, name))
         recovered, cuts = _read(fs, directory, older, live=False)
         log = cls(fs, directory, chosen, recovered)
-        log._begin(writer, cuts)
+        log._begin(writer, log._segment, cuts)
         return log
 
     def append(self, records: Sequence[bytes]) -> None:
@@ -195,8 +197,8 @@ class AppendLog:
         self._writer.sync()
         self._durable += len(data)
 
-    def _begin(self, writer: Writer, cuts: dict[str, int]) -> None:
-        self._writer, self._cuts, self._durable = writer, cuts, 0
+    def _begin(self, writer: Writer, name: str, cuts: dict[str, int]) -> None:
+        self._writer, self._segment, self._cuts, self._durable = writer, name, cuts, 0
         try:
             self._send(fmt.encode(0, Header(self.epoch, cuts).encode()))
         except HdfsError:
@@ -208,7 +210,7 @@ class AppendLog:
         """Go on in a further segment, the last one cut at what was acknowledged."""
         cuts = dict(self._cuts)
         if self._durable:
-            cuts[fmt.segment_name(self.epoch, self._part)] = self._durable
+            cuts[self._segment] = self._durable
         self._part += 1
         writer = _create(self._fs, self._directory, self.epoch, self._part)
         missing = set(cuts).difference(self._check_fence())
@@ -216,7 +218,7 @@ class AppendLog:
             writer.abort()
             message = f"segments are gone: {', '.join(sorted(missing))}"
             raise CorruptData(message, path=self._directory, operation="append")
-        self._begin(writer, cuts)
+        self._begin(writer, fmt.segment_name(self.epoch, self._part), cuts)
 
     def _check_fence(self) -> list[str]:
         names = _segments(self._fs, self._directory)

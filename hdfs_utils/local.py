@@ -10,10 +10,8 @@ import io
 import os
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING
 
 from hdfs_utils import uri as uris
 from hdfs_utils.derived import DerivedOperations
@@ -39,9 +37,7 @@ from hdfs_utils.filesystem import (
     TimeLimits,
     Writer,
 )
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
+from hdfs_utils.streams import ClosedOrAborted, position_after
 
 _BY_ERRNO: dict[int, type[HdfsError]] = {
     errno.ENOENT: NotFound,
@@ -72,6 +68,7 @@ class LocalFileSystem(DerivedOperations):
     """``file://``: no time limits are enforced, since a local call cannot be abandoned safely."""
 
     uri = "file://"
+    backend = "local"
 
     def __init__(self, limits: TimeLimits | None = None) -> None:
         self.limits = limits or TimeLimits()
@@ -192,6 +189,37 @@ class LocalFileSystem(DerivedOperations):
         with _translated("chmod", plain):
             Path(plain).chmod(permission)
 
+    def set_times(self, path: str, mtime_ms: int, atime_ms: int | None = None) -> None:
+        """Set the times of modification and of access."""
+        plain = self.own_path(path)
+        with _translated("set times", plain):
+            atime_ns = Path(plain).stat().st_atime_ns if atime_ms is None else atime_ms * 1_000_000
+            os.utime(plain, ns=(atime_ns, mtime_ms * 1_000_000))
+
+    def concat(self, target: str, sources: Sequence[str]) -> None:
+        """Not atomic here: a crash in the middle leaves a longer target and all sources."""
+        plain = self.own_path(target)
+        with _translated("concat", plain), Path(plain).open("r+b") as sink:
+            sink.seek(0, os.SEEK_END)
+            for source in sources:
+                with Path(self.own_path(source)).open("rb") as piece:
+                    shutil.copyfileobj(piece, sink, 1 << 20)
+        for source in sources:
+            self.delete(source)
+
+    def crc32c(self, paths: Sequence[str]) -> tuple[int, ...]:
+        """CRC32C of each file, by reading it: a local disk stores none."""
+        from hdfs_utils.checksums import Crc32c
+
+        found = []
+        for path in paths:
+            crc = Crc32c()
+            with self.open_reader(path) as reader:
+                while data := reader.read(1 << 20):
+                    crc.update(data)
+            found.append(crc.value)
+        return tuple(found)
+
     def checksum(self, path: str) -> FileChecksum:
         """MD5 of the content; it says nothing against an adversary, only against damage."""
         digest = hashlib.md5(usedforsecurity=False)
@@ -274,13 +302,10 @@ class _LocalReader(io.FileIO):
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
         """Go to a position, at most to the end."""
-        base = {os.SEEK_SET: 0, os.SEEK_CUR: self.tell(), os.SEEK_END: self.size}[whence]
-        if base + offset < 0:
-            raise ValueError("negative position")
-        return super().seek(min(base + offset, self.size))
+        return super().seek(position_after(offset, whence, here=self.tell(), size=self.size))
 
 
-class _LocalWriter:
+class _LocalWriter(ClosedOrAborted):
     """A local file open for writing, without a buffer of its own."""
 
     def __init__(self, path: str, descriptor: int, is_new: bool) -> None:
@@ -334,21 +359,6 @@ class _LocalWriter:
         if self._is_new and is_named:
             with contextlib.suppress(OSError):
                 Path(self._path).unlink()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-        /,
-    ) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abort()
 
     def _release(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1

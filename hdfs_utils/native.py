@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from hdfs_utils import uri as uris
@@ -35,6 +35,7 @@ from hdfs_utils.native_files import NativeReader, NativeWriter
 if TYPE_CHECKING:
     import hdfs_native
 
+    from hdfs_utils.questions import Questions
     from hdfs_utils.webhdfs import WebHdfs
 
 T = TypeVar("T")
@@ -83,6 +84,8 @@ class NativeFileSystem(DerivedOperations):
         limits: the time limits.
         web: makes the client of the NameNode's HTTP side, for what the native client does not
             offer; called when it is first needed.
+        questions: asks the servers what the native client cannot.
+        conf: the properties that the client was made with, for further ones.
     """
 
     def __init__(
@@ -91,12 +94,22 @@ class NativeFileSystem(DerivedOperations):
         uri: str,
         limits: TimeLimits,
         web: Callable[[], WebHdfs] | None = None,
+        questions: Questions | None = None,
+        conf: Mapping[str, str] | None = None,
     ) -> None:
         self.uri = uri
         self.limits = limits
         self._client = client
         self._web = web
+        self._questions = questions
+        self._conf = dict(conf or {})
         self._calls = NativeCalls(uri, limits)
+
+    def bulk_client(self) -> hdfs_native.AsyncClient:
+        """The same client for coroutines, for many small writes at once."""
+        import hdfs_native
+
+        return hdfs_native.AsyncClient(self.uri, config=self._conf)
 
     def _metadata(self, operation: str, path: str, call: Callable[[], T]) -> T:
         return self._calls.run(operation, path, call, self.limits.metadata_s)
@@ -115,6 +128,11 @@ class NativeFileSystem(DerivedOperations):
         if len(found) == 1 and found[0].path == plain and not found[0].isdir:
             raise NotADirectory("is a file", path=plain, operation="list")
         return sorted((_status(status, status.path) for status in found), key=lambda s: s.path)
+
+    @property
+    def backend(self) -> str:
+        """The name of the client below."""
+        return "native"
 
     def open_reader(self, path: str) -> Reader:
         """Open for reading."""
@@ -202,13 +220,45 @@ class NativeFileSystem(DerivedOperations):
         plain = self.own_path(path)
         self._metadata("chmod", plain, lambda: self._client.set_permission(plain, permission))
 
+    def set_times(self, path: str, mtime_ms: int, atime_ms: int | None = None) -> None:
+        """Set the times of modification and of access; without the latter both are the same."""
+        plain = self.own_path(path)
+        atime = mtime_ms if atime_ms is None else atime_ms
+        self._metadata("set times", plain, lambda: self._client.set_times(plain, mtime_ms, atime))
+
+    def concat(self, target: str, sources: Sequence[str]) -> None:
+        """Move the blocks of ``sources`` to the end of ``target``; atomic."""
+        plain = self.own_path(target)
+        questions = self._ask("concat")
+        questions.concat(plain, [self.own_path(source) for source in sources])
+
     def checksum(self, path: str) -> FileChecksum:
         """The storage's own checksum, asked over HTTP."""
         return self._http("checksum").checksum(self.own_path(path))
 
+    def crc32c(self, paths: Sequence[str]) -> tuple[int, ...]:
+        """CRC32C of each file, asked of the DataNodes."""
+        return self._ask("checksum").crc32c([self.own_path(path) for path in paths])
+
     def block_locations(self, path: str) -> tuple[BlockLocation, ...]:
-        """Which hosts hold which part, asked over HTTP."""
-        return self._http("block locations").block_locations(self.own_path(path))
+        """Which hosts hold which part."""
+        return self._ask("block locations").block_locations(self.own_path(path))
+
+    def _ask(self, operation: str) -> Questions:
+        if self._questions is None:
+            message = "the configuration has no dfs.namenode.http-address to ask"
+            raise NotSupported(message, path=self.uri, operation=operation)
+        return self._questions
+
+    def have_replicas_checked(self, path: str, offset: int, length: int) -> None:
+        """Have a DataNode read a part of a file, with Hadoop's own client.
+
+        That client tells the NameNode of bad replicas, which this one does not: HDFS then makes
+        good ones from good ones, or ``block_locations`` says that there are none.
+
+        Raises Unavailable when the part cannot be read.
+        """
+        self._http("check replicas").read(self.own_path(path), offset, length)
 
     def free_space(self) -> FreeSpace:
         """Space of the whole file system, asked over HTTP."""

@@ -107,6 +107,14 @@ def translate(error: BaseException, operation: str, path: str, where: str) -> Hd
     return kind(message, path=path, operation=operation, outcome_unknown=unknown)
 
 
+def from_java(java_class: str, text: str, operation: str, path: str) -> HdfsError:
+    """The error for a Java exception that a server answered with."""
+    message = _first_line(text)
+    by_message = next((kind for part, kind in _BY_MESSAGE if part in message), None)
+    kind = by_message or _BY_JAVA_CLASS.get(java_class.rpartition(".")[2], HdfsError)
+    return kind(message, path=path, operation=operation)
+
+
 def _classify(
     error: BaseException, text: str, java: re.Match[str] | None, message: str
 ) -> type[HdfsError]:

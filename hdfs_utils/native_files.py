@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import io
-import os
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from hdfs_utils.deadline import DeadlineExceeded
 from hdfs_utils.errors import HdfsError, Unavailable
 from hdfs_utils.filesystem import Data, TimeLimits
+from hdfs_utils.streams import PIECE, ClosedOrAborted, RangeReader
 
 if TYPE_CHECKING:
     from hdfs_native._internal import RawFileReader, RawFileWriter
-    from typing_extensions import Self
 
 T = TypeVar("T")
 
-# The client's rate falls with very large calls, and a limit is for one call: so calls are cut.
-PIECE = 8 << 20
 # Small writes are gathered: each call of the client costs a change of threads and a copy.
 GATHER = 1 << 20
 
@@ -47,83 +42,32 @@ class Owner(Protocol):
         """Close it."""
 
 
-class NativeReader(io.RawIOBase):
+class NativeReader(RangeReader):
     """A file of HDFS open for reading.
 
     A file that is still being written is seen up to its last complete block only.
     """
 
     def __init__(self, inner: RawFileReader, path: str, calls: Calls) -> None:
-        super().__init__()
+        super().__init__(inner.file_length())
         self._inner = inner
         self._path = path
         self._calls = calls
-        self._position = 0
-        self.size = inner.file_length()
 
-    def readable(self) -> bool:
-        """Yes."""
-        return True
-
-    def seekable(self) -> bool:
-        """Yes."""
-        return True
-
-    def tell(self) -> int:
-        """The position in bytes."""
-        return self._position
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        """Go to a position, at most to the end."""
-        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self.size}[whence]
-        if base + offset < 0:
-            raise ValueError("negative position")
-        self._position = min(base + offset, self.size)
-        return self._position
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        """Up to ``size`` bytes; all that is left if negative."""
-        if self.closed:
-            raise ValueError("read of a closed file")
-        left = self.size - self._position
-        wanted = left if size is None or size < 0 else min(size, left)
-        if wanted <= PIECE:
-            return self._piece(wanted)
-        pieces = []
-        while wanted:
-            pieces.append(self._piece(min(wanted, PIECE)))
-            wanted -= len(pieces[-1])
-        return b"".join(pieces)
-
-    def readall(self) -> bytes:
-        """All that is left."""
-        return self.read()
-
-    def readinto(self, buffer: object, /) -> int:
-        """Fill ``buffer``; 0 at the end."""
-        view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
-        data = self.read(min(len(view), PIECE))
-        view[: len(data)] = data
-        return len(data)
-
-    def _piece(self, size: int) -> bytes:
-        if size == 0:
-            return b""
-        offset = self._position
+    def _range(self, offset: int, length: int) -> bytes:
         data = self._calls.run(
             "read",
             self._path,
-            lambda: self._inner.read_range(offset, size),
+            lambda: self._inner.read_range(offset, length),
             self._calls.limits.data_s,
         )
-        if len(data) != size:
-            message = f"{len(data)} of {size} bytes at {offset}"
+        if len(data) != length:
+            message = f"{len(data)} of {length} bytes at {offset}"
             raise Unavailable(message, path=self._path, operation="read")
-        self._position += size
         return data
 
 
-class NativeWriter:
+class NativeWriter(ClosedOrAborted):
     """A file of HDFS open for writing; see :class:`hdfs_utils.filesystem.Writer`."""
 
     def __init__(
@@ -156,7 +100,11 @@ class NativeWriter:
             return size
         self._flush()
         for start in range(0, size, PIECE):
-            self._send(bytes(view[start : start + PIECE]))
+            # A piece that cannot change under a stuck call needs no copy.
+            if isinstance(data, bytes) and size <= PIECE:
+                self._send(data)
+            else:
+                self._send(bytes(view[start : start + PIECE]))
         return size
 
     def tell(self) -> int:
@@ -200,21 +148,6 @@ class NativeWriter:
                 self._owner.delete(self._path)
             else:
                 self._owner.recover_lease(self._path)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-        /,
-    ) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abort()
 
     def _settled(self) -> bool:
         try:

@@ -13,7 +13,7 @@ from hdfs_utils.errors import InvalidPath
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _AUTHORITY = re.compile(r"[A-Za-z0-9_.-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:]+\](:[0-9]{1,5})?")
-SCHEMES = ("hdfs", "viewfs", "file")
+SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs", "file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Uri:
     """A parsed URI.
 
     Attributes:
-        scheme: ``hdfs``, ``viewfs``, ``file``, or empty for a plain path (the default one).
+        scheme: one of ``SCHEMES``, or empty for a plain path (the default one).
         authority: ``host:port`` or the name of a nameservice; may be empty.
         path: absolute and normalised.
     """

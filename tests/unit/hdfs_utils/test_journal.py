@@ -140,6 +140,28 @@ def test_more_new_parts_follow_within_the_limit(fs: MemoryFiles) -> None:
     assert read_journal(fs, HOME).records == (b"one", b"two")
 
 
+def test_parts_that_could_not_be_made_take_nothing_with_them(fs: MemoryFiles) -> None:
+    """A NameNode in safe mode lists what there is and creates nothing: the part that comes after
+    has to know the last one that there was, by its own name."""
+    log = AppendLog.open(fs, HOME)
+    log.append([b"one"])
+    broken, safe = (
+        fail_on("sync", Unavailable("its pipeline went with the NameNode")),
+        fail_on("create", SafeMode("still starting"), times=3),
+    )
+
+    def hook(operation: str, path: str) -> None:
+        broken(operation, path)
+        safe(operation, path)
+
+    fs.fail = hook
+    log.append([b"two"])
+    assert fs.exists(segment(1, 4))
+    log.append([b"three"])
+    assert read_journal(fs, HOME).records == (b"one", b"two", b"three")
+    assert AppendLog.open(fs, HOME).recovered.records == (b"one", b"two", b"three")
+
+
 def test_append_gives_up_at_the_limit_and_stays_broken(fs: MemoryFiles) -> None:
     fs.limits = TimeLimits(data_s=0.0)
     log = AppendLog.open(fs, HOME)

@@ -78,7 +78,7 @@ def test_nothing_is_replaced(fs: MemoryFiles, tree: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize("operation", ["create", "write", "close", "chmod", "rename"])
 def test_a_broken_upload_leaves_nothing(fs: MemoryFiles, tree: Path, operation: str) -> None:
     fs.mkdirs("/stage")
-    fs.fail = fail_on(operation, Unavailable("down"))
+    fs.fail = fail_on(operation, Unavailable("down"), times=9)
     with pytest.raises(Unavailable):
         transfer.put_tree(fs, tree, "/stage/tree")
     assert names(fs, "/stage") == []
@@ -86,7 +86,7 @@ def test_a_broken_upload_leaves_nothing(fs: MemoryFiles, tree: Path, operation: 
 
 def test_a_broken_tree_download_leaves_nothing(fs: MemoryFiles, tree: Path, tmp_path: Path) -> None:
     transfer.put_tree(fs, tree, "/stage/tree")
-    fs.fail = fail_on("open", Unavailable("down"))
+    fs.fail = fail_on("open", Unavailable("down"), times=99)
     (tmp_path / "down").mkdir()
     with pytest.raises(Unavailable):
         transfer.get_tree(fs, "/stage/tree", tmp_path / "down" / "tree")

@@ -1,0 +1,188 @@
+"""What the input blacklist holds: files, in one version of theirs, and what was claimed of them.
+
+Everything here is a value; times are seconds since the epoch, by the clock of who claims.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from hdfs_utils.errors import CorruptData
+from hdfs_utils.filesystem import FileStatus
+
+FORMAT_VERSION = 1
+
+DAY_S = 86400.0
+# A suspicion that nobody has proved in two weeks was about something else.
+SUSPECTED_FOR_S = 14 * DAY_S
+# A proof holds for the version of the file it was made of, which seldom stays for half a year.
+PROVED_FOR_S = 180 * DAY_S
+
+
+class State(str, Enum):
+    """What is claimed."""
+
+    SUSPECTED = "suspected"
+    PROVED = "proved"
+    CLEARED = "cleared"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FileVersion:
+    """Which content of a path is meant: any of these differs when it was written again.
+
+    Attributes:
+        length: bytes.
+        mtime_ms: time of modification, milliseconds since the epoch.
+        checksum: ``algorithm:value`` by the storage; empty: not known.
+    """
+
+    length: int
+    mtime_ms: int
+    checksum: str = ""
+
+    def is_that_of(self, other: FileVersion) -> bool:
+        """Whether both are the same content, as far as both know."""
+        same = (self.length, self.mtime_ms) == (other.length, other.mtime_ms)
+        known = bool(self.checksum and other.checksum)
+        return same and (not known or self.checksum == other.checksum)
+
+
+def version_of(status: FileStatus) -> FileVersion:
+    """As a listing tells it."""
+    return FileVersion(status.length, status.mtime_ms)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Key:
+    """What an entry is about. ``first`` and ``last``: records, from 0; -1: the whole file."""
+
+    path: str
+    version: FileVersion
+    first: int = -1
+    last: int = -1
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Claim:
+    """What somebody says of it.
+
+    Attributes:
+        by: the user.
+        job: the application that found it; empty: by hand.
+        reason: a word, as in ``bad-crc``.
+        evidence: what was seen, for a human.
+        first_s: when it was found first.
+        last_s: when it was found last.
+        expires_s: from when on it no longer counts; 0: never.
+    """
+
+    state: State
+    by: str
+    job: str
+    reason: str
+    evidence: str
+    first_s: float
+    last_s: float
+    expires_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One version of a file with all claims about it."""
+
+    key: Key
+    claims: frozenset[Claim]
+
+    @property
+    def path(self) -> str:
+        return self.key.path
+
+
+@dataclass(frozen=True, slots=True)
+class Blacklist:
+    """Entries by key; made by :func:`hdfs_utils.blacklist.merge.merged`."""
+
+    entries: Mapping[Key, Entry] = field(default_factory=dict)
+
+    def of(self, path: str) -> tuple[Entry, ...]:
+        """All entries of a path, whatever version."""
+        return tuple(e for k, e in sorted(self.entries.items()) if k.path == path)
+
+
+def encode(entries: Iterable[Entry]) -> bytes:
+    """As JSON; the same entries give the same bytes."""
+    plain = [
+        {
+            "path": entry.key.path,
+            "length": entry.key.version.length,
+            "mtime_ms": entry.key.version.mtime_ms,
+            "checksum": entry.key.version.checksum,
+            "records": [entry.key.first, entry.key.last],
+            "claims": [_plain_claim(claim) for claim in sorted(entry.claims)],
+        }
+        for entry in sorted(entries, key=lambda e: e.key)
+    ]
+    document = {"yarnam-blacklist": FORMAT_VERSION, "entries": plain}
+    return json.dumps(document, ensure_ascii=False, sort_keys=True).encode()
+
+
+def _plain_claim(claim: Claim) -> dict[str, Any]:
+    return {
+        "state": claim.state.value,
+        "by": claim.by,
+        "job": claim.job,
+        "reason": claim.reason,
+        "evidence": claim.evidence,
+        "first_s": claim.first_s,
+        "last_s": claim.last_s,
+        "expires_s": claim.expires_s,
+    }
+
+
+def decode(data: bytes) -> tuple[Entry, ...]:
+    """Back from :func:`encode`. Raises CorruptData for anything else."""
+    try:
+        document = json.loads(data)
+        if document["yarnam-blacklist"] != FORMAT_VERSION:
+            raise CorruptData(f"a blacklist of version {document['yarnam-blacklist']}")
+        return tuple(_entry(plain) for plain in document["entries"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptData(f"no blacklist: {error!r}") from error
+
+
+def _entry(plain: Mapping[str, Any]) -> Entry:
+    first, last = (int(n) for n in plain["records"])
+    version = FileVersion(int(plain["length"]), int(plain["mtime_ms"]), str(plain["checksum"]))
+    claims = frozenset(
+        Claim(
+            State(claim["state"]),
+            str(claim["by"]),
+            str(claim["job"]),
+            str(claim["reason"]),
+            str(claim["evidence"]),
+            float(claim["first_s"]),
+            float(claim["last_s"]),
+            float(claim["expires_s"]),
+        )
+        for claim in plain["claims"]
+    )
+    return Entry(Key(str(plain["path"]), version, first, last), claims)
+
+
+def by_owner(entries: Iterable[Entry], owner: str) -> tuple[Entry, ...]:
+    """As claimed by ``owner``, whoever the claims name: HDFS says who wrote a file."""
+    return tuple(
+        Entry(
+            entry.key,
+            frozenset(
+                Claim(c.state, owner, c.job, c.reason, c.evidence, c.first_s, c.last_s, c.expires_s)
+                for c in entry.claims
+            ),
+        )
+        for entry in entries
+    )

@@ -1,0 +1,407 @@
+"""Saving and restoring for a process, or for each rank of a group: :class:`Checkpointer`."""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from hdfs_utils import uri as uris
+from hdfs_utils.checkpoints import agree, clearing, names, restoring, shelf
+from hdfs_utils.checkpoints.fence import Claim, Fence, Token, newest_claim
+from hdfs_utils.checkpoints.insist import insist
+from hdfs_utils.checkpoints.manifest import Checkpoint
+from hdfs_utils.checkpoints.reading import OpenCheckpoint, everything
+from hdfs_utils.checkpoints.restoring import NEWEST, Start
+from hdfs_utils.checkpoints.retention import Retention
+from hdfs_utils.checkpoints.saving import Limits, Plan, Saving
+from hdfs_utils.checkpoints.shard import Identity
+from hdfs_utils.checkpoints.shelf import Report
+from hdfs_utils.checkpoints.spool import Spool
+from hdfs_utils.checkpoints.staging import StagingBuffer
+from hdfs_utils.checkpoints.values import Value, sources
+from hdfs_utils.client import connect
+from hdfs_utils.errors import HdfsError, Unavailable
+from hdfs_utils.filesystem import FileSystem
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+T = TypeVar("T")
+
+_log = logging.getLogger("hdfs_utils.checkpoints")
+
+
+_clock = threading.Lock()
+_last_ms = 0
+
+
+def _now_ms() -> int:
+    """Milliseconds since 1970, each value once in this process: two saves have an order."""
+    global _last_ms  # noqa: PLW0603 - one clock for all checkpointers
+    with _clock:
+        _last_ms = max(_last_ms + 1, int(time.time() * 1000))
+        return _last_ms
+
+
+class Checkpointer:
+    """Checkpoints of one process, or of one rank of a group. For one thread at a time.
+
+    Every rank of a group makes one, and all make the same calls in the same order. Nothing is
+    asked of the storage before the first save or restore.
+
+    Args:
+        directory: of all checkpoints of a job; a path or a URI.
+        rank: of this process, from 0.
+        world_size: how many processes save together.
+        token: who this is; by default that of the job's attempt (``YARNAM_CHECKPOINT_TOKEN``),
+            else one of its own. A group needs one that all its ranks share.
+        retention: what stays after each save.
+        background: ``save`` returns as soon as the values are copied in memory; at most one save
+            is behind.
+        spool: where shards wait while the storage is in trouble; None: such a save fails.
+        limits: of all waits.
+        start: which checkpoint to begin with.
+        fs: where; by default the file system of ``directory``.
+        report: told of each checkpoint that was skipped; by default they are logged as warnings.
+
+    Raises:
+        ValueError: a group without a common token, or a rank that is not in it.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        *,
+        rank: int = 0,
+        world_size: int = 1,
+        token: Token | None = None,
+        retention: Retention | None = None,
+        background: bool = False,
+        spool: Spool | None = None,
+        limits: Limits | None = None,
+        start: Start = NEWEST,
+        fs: FileSystem | None = None,
+        report: Report = shelf.warn,
+    ) -> None:
+        if not 0 <= rank < world_size:
+            raise ValueError(f"rank {rank} is not one of {world_size}")
+        self._token = token or Token.of_this_process()
+        if world_size > 1 and self._token.is_anonymous:
+            raise ValueError(f"{world_size} ranks need a token that they share: give them one")
+        self.rank, self.world_size = rank, world_size
+        self.retention = retention or Retention()
+        self.limits = limits or Limits()
+        self.fs = fs or connect(directory)
+        self.root = self.fs.own_path(directory)
+        self._background = background
+        self._spool = spool
+        self._start = start
+        self._report = report
+        self._known = clearing.Known()
+        self._fence: Fence | None = None
+        self._numbers: Counter[int] = Counter()
+        self._restores = 0
+        self._staging = StagingBuffer()
+        self._savings: list[Saving] = []
+        self._last: Saving | None = None
+        self._failed: BaseException | None = None
+        self._changed = threading.Condition()
+        self._worker: threading.Thread | None = None
+
+    def save(
+        self,
+        step: int,
+        values: Mapping[str, Value],
+        metadata: Mapping[str, Any] | None = None,
+        metrics: Mapping[str, float] | None = None,
+    ) -> Checkpoint | None:
+        """Save a checkpoint.
+
+        In the foreground it exists when this returns, on every rank; only where the storage is
+        in trouble for longer than ``limits.patience_s`` it may be in the spool instead. In the
+        background this waits for the save before to be written, copies the values and returns.
+
+        Args:
+            step: the training step, from 0. A step may be saved again: the later one counts.
+            values: by name; see :data:`hdfs_utils.checkpoints.Value`.
+            metadata: anything JSON can hold; that of rank 0 counts.
+            metrics: numbers for retention and for the list; those of rank 0 count.
+
+        Returns:
+            The checkpoint, on rank 0 in the foreground; else None.
+
+        Raises:
+            ValueError, TypeError, InvalidPath: something that cannot be saved.
+            Fenced: a successor has taken over; stop.
+            HdfsError: this save, or in the background the one before, did not become a
+                checkpoint. Older ones are untouched.
+        """
+        self._raise_failure()
+        if not 0 <= step <= names.MAX_STEP:
+            raise ValueError(f"step must be from 0 to {names.MAX_STEP}, not {step}")
+        # A copy, deeply: the caller's lists go on growing while this is saved.
+        told = json.loads(json.dumps(dict(metadata or {}), allow_nan=False))
+        ratings = {name: float(value) for name, value in (metrics or {}).items()}
+        json.dumps(ratings, allow_nan=False)
+        given = sources(values, self.rank, self.world_size)
+        fence = self.enter()
+        name, saved_ms = self.new_name(step)
+        plan = Plan(
+            fence=fence,
+            name=name,
+            identity=Identity(step, fence.epoch, self.rank, self.world_size),
+            saved_ms=saved_ms,
+            metrics=ratings,
+            metadata=told,
+        )
+        # At most one behind, and its memory is free to be used again.
+        self._wait(lambda: all(saving.is_ours for saving in self._savings), None)
+        self._raise_failure()
+        saving = Saving(plan, self._staging.copy(given) if self._background else given)
+        self._submit(saving)
+        if self._background:
+            return None
+        self._wait(lambda: saving.is_over or saving.spooled is not None, None)
+        self._raise_failure()
+        if saving.is_over and self.rank != 0:
+            self._wait_for_manifest(saving)
+        return saving.committed
+
+    def restore(self, read: Callable[[OpenCheckpoint], T]) -> tuple[Checkpoint, T] | None:
+        """Read the newest whole checkpoint; the same one on all ranks.
+
+        A corrupt one is set aside (renamed to ``corrupt-…``), reported, and the one before is
+        taken. What is unfinished is skipped.
+
+        Args:
+            read: reads what this rank needs; it may be called again for an older checkpoint.
+
+        Returns:
+            The checkpoint and what ``read`` returned; None where there is nothing to restore.
+
+        Raises:
+            Fenced: a successor has taken over; stop.
+            Unavailable: the storage, or another rank, does not answer in time; never because of
+                a torn checkpoint.
+        """
+        self.wait()
+        fence = self._observed() if self._token.is_anonymous else self.enter()
+        number, self._restores = self._restores, self._restores + 1
+        work = restoring.Restoring(
+            fence, self.rank, self.world_size, self._start, self.limits, self._report
+        )
+        return work.run(number, read)
+
+    def load(self) -> tuple[Checkpoint, dict[str, Any]] | None:
+        """Restore everything: arrays as arrays, the rest as bytes."""
+        return self.restore(everything)
+
+    def wait(self, limit_s: float | None = None) -> None:
+        """Until all saves are checkpoints, those in the spool too.
+
+        Args:
+            limit_s: in seconds; by default each part has its own limit.
+
+        Raises:
+            Unavailable: not in time.
+            HdfsError: one of them did not become a checkpoint.
+        """
+        if not self._wait(lambda: not self._savings, limit_s):
+            behind = ", ".join(saving.plan.name for saving in self._savings)
+            message = f"not saved within {limit_s:g} s: {behind}"
+            raise Unavailable(message, path=self.root, operation="save")
+        self._raise_failure()
+        if self._last is not None and self.rank != 0:
+            self._wait_for_manifest(self._last)
+            self._last = None
+
+    def close(self) -> None:
+        """Wait for all saves; see :meth:`wait`."""
+        self.wait()
+
+    @property
+    def behind(self) -> tuple[str, ...]:
+        """Saves that are no checkpoints yet."""
+        with self._changed:
+            return tuple(saving.plan.name for saving in self._savings)
+
+    @property
+    def spooled(self) -> tuple[str, ...]:
+        """Those of them that wait on the local disk."""
+        with self._changed:
+            return tuple(s.plan.name for s in self._savings if s.spooled is not None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None:
+        if kind is None:
+            self.close()
+
+    def enter(self) -> Fence:
+        """The epoch of this attempt: claimed by rank 0, found by the others.
+
+        Raises:
+            Fenced: a successor has taken over; stop.
+            Unavailable: the storage, or rank 0, does not answer in time.
+        """
+        if self._fence is not None:
+            return self._fence
+        if self.rank == 0:
+            self._fence = insist(
+                lambda: Fence.claim(self.fs, self.root, self._token), self.limits.patience_s
+            )
+        else:
+            self._fence = agree.wait_for(
+                lambda: insist(
+                    lambda: Fence.find(self.fs, self.root, self._token), self.limits.patience_s
+                ),
+                self.limits.agree_s,
+                lambda: f"rank 0 of {self._token} has claimed no epoch",
+                self.root,
+            )
+        return self._fence
+
+    def _observed(self) -> Fence:
+        """For a process outside of a job, until it saves: who only reads takes nothing over."""
+
+        def look() -> Fence:
+            newest = newest_claim(self.fs, self.root)
+            return Fence(self.fs, self.root, newest or Claim(0, self._token))
+
+        return self._fence or insist(look, self.limits.patience_s)
+
+    def fence_of(self, claim: Claim) -> Fence:
+        """The claim that rank 0 has made and told, as one's own."""
+        return Fence(self.fs, self.root, claim)
+
+    def new_name(self, step: int) -> tuple[str, int]:
+        """For the next save of a step: the same on all ranks of a group. And the time in ms."""
+        saved_ms = _now_ms()
+        if self.world_size == 1:
+            tag = names.single_tag(saved_ms, secrets.randbits(16))
+        else:
+            tag = names.group_tag(self._numbers[step])
+            self._numbers[step] += 1
+        return str(names.CheckpointName(step, self.enter().epoch, tag)), saved_ms
+
+    def _wait_for_manifest(self, saving: Saving) -> None:
+        """On the other ranks: until rank 0 has committed."""
+        place = uris.join(saving.plan.path, names.MANIFEST)
+
+        def look() -> bool | None:
+            if self.fs.exists(place):
+                return True
+            saving.plan.fence.check()
+            return None
+
+        agree.wait_for(
+            lambda: insist(look, self.limits.patience_s),
+            self.limits.commit_s,
+            lambda: f"rank 0 has not committed {saving.plan.name}",
+            self.root,
+        )
+
+    def _submit(self, saving: Saving) -> None:
+        with self._changed:
+            self._savings.append(saving)
+            self._last = saving
+            if self._worker is None:
+                # No daemon: the last save must not be lost because the program ends.
+                self._worker = threading.Thread(target=self._work, name="checkpoint")
+                self._worker.start()
+            self._changed.notify_all()
+
+    def _wait(self, is_done: Callable[[], bool], limit_s: float | None) -> bool:
+        with self._changed:
+            return self._changed.wait_for(lambda: is_done() or self._failed is not None, limit_s)
+
+    def _raise_failure(self) -> None:
+        with self._changed:
+            error, self._failed = self._failed, None
+        if error is not None:
+            raise error
+
+    def _work(self) -> None:
+        """The thread: lives as long as there is something to do."""
+        end_s: float | None = None
+        while True:
+            with self._changed:
+                if not self._savings:
+                    self._worker = None
+                    self._changed.notify_all()
+                    return
+                savings = list(self._savings)
+                if all(s.is_ours for s in savings):
+                    first_s = min(s.next_look_s for s in savings)
+                    self._changed.wait(max(0.0, min(first_s - time.monotonic(), 1.0)))
+                    savings = list(self._savings)
+            if not threading.main_thread().is_alive():
+                end_s = end_s or time.monotonic() + self.limits.exit_s
+                if time.monotonic() > end_s:
+                    _log.error("not saved when the program ended: %s", ", ".join(self.behind))
+                    return
+            for saving in savings:
+                self._drive(saving)
+
+    def _drive(self, saving: Saving) -> None:
+        try:
+            if not saving.is_ours:
+                saving.write(self._limits_now(), self._spool, _log.warning)
+                self._notify()
+            saving.advance(self.limits, self._spool)
+            if saving.committed is not None:
+                self.clear_after(saving)
+        except BaseException as error:  # noqa: BLE001 - raised by the next call of the owner
+            with self._changed:  # who sees that it is over sees why
+                saving.error = error
+                saving.is_over = saving.is_ours = True
+                saving.sources = ()
+                self._failed = self._failed or error
+            self._forget(saving)
+        if saving.is_over:
+            with self._changed:
+                self._savings.remove(saving)
+                self._changed.notify_all()
+
+    def _limits_now(self) -> Limits:
+        """With others in the spool already the trouble is known: one try is enough."""
+        return replace(self.limits, patience_s=0.0) if self.spooled else self.limits
+
+    def _notify(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def clear_after(self, saving: Saving) -> None:
+        """Clear old checkpoints away. Never a reason for a good save to fail."""
+        assert saving.committed is not None
+        with self._changed:
+            pending = {other.plan.name for other in self._savings}
+        try:
+            clearing.clear(
+                saving.plan.fence, saving.committed, self.retention, self._known, pending
+            )
+        except HdfsError as error:
+            _log.warning("old checkpoints in %s were not cleared away: %s", self.root, error)
+
+    def _forget(self, saving: Saving) -> None:
+        """Take away what a failed save of one process left. A group's is cleared away later."""
+        if self.world_size == 1:
+            try:
+                self.fs.delete(saving.plan.path, recursive=True)
+            except HdfsError:
+                _log.info("%s is left unfinished", saving.plan.path)

@@ -1,0 +1,94 @@
+"""Which checkpoints stay. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hdfs_utils.checkpoints.names import CheckpointName
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """Keep the checkpoints with the best values of a metric.
+
+    Attributes:
+        metric: its name in ``save(metrics=...)``.
+        mode: ``min`` or ``max``.
+        keep: how many.
+    """
+
+    metric: str
+    mode: str = "min"
+    keep: int = 1
+
+    def __post_init__(self) -> None:
+        if self.mode not in ("min", "max"):
+            raise ValueError(f"the best is the min or the max, not the {self.mode!r}")
+        if self.keep < 1:
+            raise ValueError(f"keep at least 1 of the best, not {self.keep}")
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """What a save may clear away afterwards.
+
+    Attributes:
+        keep: how many of the newest whole checkpoints stay.
+        every: of each this many steps, the first checkpoint stays; 0: none for that reason.
+        best: those that stay for their metric.
+    """
+
+    keep: int = 3
+    every: int = 0
+    best: Best | None = None
+
+    def __post_init__(self) -> None:
+        if self.keep < 1:
+            message = f"keep must be at least 1, not {self.keep}: the last one is never deleted"
+            raise ValueError(message)
+        if self.every < 0:
+            raise ValueError(f"every must be at least 0 steps, not {self.every}")
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A whole checkpoint, as far as retention is concerned."""
+
+    name: CheckpointName
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+def kept(found: Sequence[Whole], retention: Retention) -> dict[CheckpointName, str]:
+    """Which of the whole checkpoints stay, each with the reason. The newest is always among them.
+
+    Asking again after the others were deleted gives the same answer.
+    """
+    newest_first = sorted(found, key=lambda whole: whole.name.order, reverse=True)
+    reasons: dict[CheckpointName, list[str]] = {}
+    for whole in newest_first[: retention.keep]:
+        reasons.setdefault(whole.name, []).append(f"one of the last {retention.keep}")
+    if retention.every:
+        first: dict[int, Whole] = {}
+        # The lowest step of each stretch; of several saves of that step the newest.
+        for whole in sorted(newest_first, key=lambda whole: whole.name.step):
+            first.setdefault(whole.name.step // retention.every, whole)
+        for whole in first.values():
+            reasons.setdefault(whole.name, []).append(f"one of each {retention.every} steps")
+    if retention.best:
+        for whole in _best(newest_first, retention.best):
+            why = f"best {retention.best.metric}"
+            reasons.setdefault(whole.name, []).append(why)
+    return {name: ", ".join(why) for name, why in reasons.items()}
+
+
+def _best(newest_first: Sequence[Whole], best: Best) -> list[Whole]:
+    """Of equals the newest. A value that is no number is never the best."""
+    sign = 1 if best.mode == "min" else -1
+    rated = [
+        whole
+        for whole in newest_first
+        if best.metric in whole.metrics and not math.isnan(whole.metrics[best.metric])
+    ]
+    return sorted(rated, key=lambda whole: sign * whole.metrics[best.metric])[: best.keep]

@@ -1,0 +1,117 @@
+"""Shards that wait on the local disk until the storage takes them.
+
+Beside each shard lies a note: whatever else its checkpoint needs to exist. So what a process leaves
+behind when it is killed can be sent by another (:mod:`hdfs_utils.checkpoints.left_behind`). The
+directory is locked for as long as its process lives.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hdfs_utils.checkpoints.shard import Identity, write_to
+from hdfs_utils.checkpoints.values import Source
+from hdfs_utils.errors import QuotaExceeded
+from hdfs_utils.local import LocalFileSystem
+
+# Of the disk stays free, at least: a full disk stops a NodeManager (its default is 90 % used).
+FREE_SHARE = 0.1
+
+LOCK = ".lock"
+_locks: dict[Path, int] = {}
+"""Held until this process ends, however it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spool:
+    """Where shards wait.
+
+    Attributes:
+        directory: on a local disk, of this process alone; made when it is needed.
+        limit_s: how long a checkpoint may wait there before it is given up, in seconds.
+        max_bytes: of all that waits; None: until a tenth of the disk is left.
+    """
+
+    directory: Path
+    limit_s: float = 3600.0
+    max_bytes: int | None = None
+
+    def put(
+        self,
+        name: str,
+        identity: Identity,
+        sources: Sequence[Source],
+        note: Mapping[str, Any] | None = None,
+    ) -> Path:
+        """Write a shard there, and then the ``note`` that makes it one for others.
+
+        Raises:
+            QuotaExceeded: it is too large.
+        """
+        size = sum(source.length for source in sources)
+        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        take_lock(self.directory)
+        self._check_room(size)
+        path = self.directory / f"{name}.{os.getpid()}.shard"
+        local = LocalFileSystem()
+        with local.open_writer(str(path.absolute()), overwrite=True) as writer:
+            write_to(writer, identity, sources)
+        if note is not None:
+            local.write_atomic(str(note_of(path).absolute()), json.dumps(note).encode())
+        return path
+
+    def drop(self, path: Path) -> None:
+        """It is no longer needed."""
+        note_of(path).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            path.unlink()
+        if not any(self.directory.glob("*.shard")):
+            drop_lock(self.directory)
+            with contextlib.suppress(OSError):
+                self.directory.rmdir()  # where it was the last
+
+    def _check_room(self, size: int) -> None:
+        used = sum(path.stat().st_size for path in self.directory.glob("*.shard"))
+        if self.max_bytes is not None and used + size > self.max_bytes:
+            message = f"{size} bytes more than the {self.max_bytes} allowed ({used} wait already)"
+            raise QuotaExceeded(message, path=str(self.directory), operation="spool")
+        disk = shutil.disk_usage(self.directory)
+        if disk.free - size < FREE_SHARE * disk.total:
+            message = f"{size} bytes would leave less than a tenth of the disk"
+            raise QuotaExceeded(message, path=str(self.directory), operation="spool")
+
+
+def note_of(shard: Path) -> Path:
+    """Where the note of a spooled shard lies."""
+    return shard.with_suffix(".json")
+
+
+def take_lock(directory: Path) -> bool:
+    """Whether this process has it now; another one that lives may have it."""
+    key = directory.absolute()
+    if key in _locks:
+        return True
+    fd = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        return False
+    _locks[key] = fd
+    return True
+
+
+def drop_lock(directory: Path) -> None:
+    """And the file that it was taken on."""
+    fd = _locks.pop(directory.absolute(), None)
+    if fd is not None:
+        (directory / LOCK).unlink(missing_ok=True)
+        os.close(fd)

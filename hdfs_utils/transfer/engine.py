@@ -1,0 +1,388 @@
+"""Moves the entries of one source into a staging directory: small files, large ones, checks."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from hdfs_utils import uri as uris
+from hdfs_utils.checksums import combine, crc32c
+from hdfs_utils.errors import CorruptData, HdfsError, NotSupported, Unavailable
+from hdfs_utils.filesystem import FileSystem
+from hdfs_utils.transfer.pieces import copy_file, copy_range
+from hdfs_utils.transfer.scan import place
+from hdfs_utils.transfer.staged import Finished, Staging
+from hdfs_utils.transfer.values import LARGE_PIECE, Entry, Options, Progress
+from hdfs_utils.transfer.workers import Crew
+
+# Tries of one file before the transfer fails: a DataNode may have died in the middle.
+TRIES = 3
+# Below this a file read by a client that checks each chunk is not asked for again (verify: auto).
+SMALL = 1 << 20
+# Asked for together: the answers for more would only wait.
+VERIFY_BATCH = 2000
+_CHECKS_READS = ("native", "arrow")
+
+
+class Engine:
+    """One transfer between two file systems."""
+
+    def __init__(
+        self,
+        source: FileSystem,
+        root: str,
+        sink: FileSystem,
+        staging: Staging,
+        options: Options,
+        progress: Progress,
+    ) -> None:
+        self._source = source
+        self._root = root
+        self._sink = sink
+        self._staging = staging
+        self._options = options
+        self._progress = progress
+        self._lock = threading.Lock()
+        self.crcs: dict[str, int] = {}
+        self.resumed = 0
+        self.verified = 0
+
+    def run(self, entries: list[Entry], base: str) -> None:
+        """Bring all ``entries`` below ``base`` and check them."""
+        for entry in entries:
+            if entry.is_dir:
+                self._sink.mkdirs(uris.join(base, entry.relative))
+        files = [entry for entry in entries if not entry.is_dir]
+        todo = [entry for entry in files if not self._is_finished(entry, base)]
+        self._send(todo, base)
+        self._check(files, base)
+
+    def _send(self, files: list[Entry], base: str) -> None:
+        limit = self._options.part
+        large = [entry for entry in files if entry.size > limit]
+        small = [entry for entry in files if entry.size <= limit]
+        for entry in large:
+            self._large(entry, base)
+        inner = getattr(self._sink, "current", self._sink)
+        make_client: Callable[[], Any] | None = getattr(inner, "bulk_client", None)
+        tiny = [e for e in small if e.size <= LARGE_PIECE]
+        rest = small
+        if make_client is not None and len(tiny) > 1:
+            self._bulk(make_client(), inner, tiny, base)
+            rest = [e for e in small if e.size > LARGE_PIECE]
+        crew = Crew(min(self._options.threads, max(len(rest), 1)))
+        if rest:
+            crew.run(lambda entry: self._small(entry, base, crew), rest)
+
+    # -- small files
+
+    def _small(self, entry: Entry, base: str, crew: Crew) -> None:
+        target = place(base, entry.relative)
+
+        def send() -> int:
+            return self._copied(entry, target, crew)
+
+        self._done(entry, target, self._insist(send))
+
+    def _bulk(self, client: Any, inner: FileSystem, files: list[Entry], base: str) -> None:
+        from hdfs_utils.transfer.bulk import write_all
+
+        stopping = threading.Event()
+
+        def items() -> Iterator[tuple[str, Callable[[], bytes], Callable[[], None]]]:
+            for entry in files:
+                target = place(base, entry.relative)
+                crcs: list[int] = []
+                yield target, self._read_whole(entry, crcs), self._told(entry, target, crcs)
+
+        write_all(client, items(), inner.uri, inner.limits, self._options, stopping)
+
+    def _read_whole(self, entry: Entry, crcs: list[int]) -> Callable[[], bytes]:
+        def read() -> bytes:
+            data = self._source.read_bytes(place(self._root, entry.relative))
+            if len(data) != entry.size:
+                message = f"has {len(data)} bytes and had {entry.size} when the transfer began"
+                raise CorruptData(message, path=entry.relative, operation="transfer")
+            crcs[:] = [crc32c(data)]
+            return data
+
+        return read
+
+    def _told(self, entry: Entry, target: str, crcs: list[int]) -> Callable[[], None]:
+        def told() -> None:
+            self._progress.add(entry.size)
+            self._done(entry, target, crcs[0])
+
+        return told
+
+    def _insist(self, send: Callable[[], int]) -> int:
+        """Again from the start after a break: nothing half-written is ever continued."""
+        for attempt in range(1, TRIES + 1):
+            try:
+                return send()
+            except Unavailable as error:
+                for fs in (self._source, self._sink):
+                    give_up = getattr(fs, "give_up_on", None)
+                    if give_up is not None and give_up(error):
+                        break
+                if attempt == TRIES:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _done(self, entry: Entry, target: str, crc: int) -> None:
+        if entry.is_executable:
+            self._sink.chmod(target, 0o755)
+        with self._lock:
+            self.crcs[entry.relative] = crc
+        self._staging.note(entry.relative, Finished(entry.size, entry.mtime_ms, crc))
+        self._progress.file_done()
+
+    # -- resuming
+
+    def _is_finished(self, entry: Entry, base: str) -> bool:
+        found = self._staging.finished.get(entry.relative)
+        if found is None or (found.size, found.mtime_ms) != (entry.size, entry.mtime_ms):
+            return False
+        target = place(base, entry.relative)
+        with contextlib.suppress(HdfsError):
+            if self._sink.stat(target).length == entry.size:
+                self.crcs[entry.relative] = found.crc
+                self._resumed(entry.size)
+                self._progress.file_done()
+                return True
+        return False
+
+    def _resumed(self, size: int) -> None:
+        with self._lock:
+            self.resumed += size
+        self._progress.add(size)
+
+    # -- large files
+
+    def _large(self, entry: Entry, base: str) -> None:
+        target = place(base, entry.relative)
+        ranges = _ranges(entry.size, self._options.part)
+        if self._sink.backend == "local":
+            crc = self._large_get(entry, target, ranges)
+        else:
+            crc = self._large_put(entry, target, ranges)
+        self._done(entry, target, crc)
+
+    def _large_get(self, entry: Entry, target: str, ranges: list[tuple[int, int]]) -> int:
+        """Ranges read at once and written into their place of one file."""
+        path = place(self._root, entry.relative)
+        local = Path(self._sink.own_path(target))
+        local.parent.mkdir(parents=True, exist_ok=True)
+        # Smaller than the parts of a put: they are what the threads share.
+        ranges = _ranges(entry.size, min(self._options.part, 64 << 20))
+        crcs = [0] * len(ranges)
+        descriptor = os.open(local, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.ftruncate(descriptor, entry.size)
+            crew = Crew(min(self._options.threads, 4, len(ranges)))
+
+            def fetch(index: int) -> None:
+                offset, size = ranges[index]
+                key = f"{entry.relative}\0{index}"
+                found = self._staging.finished.get(key)
+                is_there = found and (found.size, found.mtime_ms) == (size, entry.mtime_ms)
+                # What the disk has, not what a journal says it should have.
+                if found and is_there and _crc_of(descriptor, offset, size) == found.crc:
+                    crcs[index] = found.crc
+                    self._resumed(size)
+                    return
+
+                def send() -> int:
+                    return copy_range(
+                        self._source,
+                        path,
+                        descriptor,
+                        offset,
+                        size,
+                        crew=crew,
+                        progress=self._progress,
+                    )
+
+                crcs[index] = self._insist(send)
+                self._staging.note(key, Finished(size, entry.mtime_ms, crcs[index]))
+
+            crew.run(fetch, range(len(ranges)))
+        finally:
+            os.close(descriptor)
+        return _joined(crcs, ranges)
+
+    def _large_put(self, entry: Entry, target: str, ranges: list[tuple[int, int]]) -> int:
+        """Parts written as files of their own and joined; one stream where that is refused."""
+        digest = hashlib.sha256(entry.relative.encode()).hexdigest()[:12]
+        parts = [uris.join(self._staging.parts, f"{digest}-{i:05}") for i in range(len(ranges))]
+        crcs = [0] * len(ranges)
+        # Two more than send: a part is completed while the next is being sent.
+        crew = Crew(min(self._options.streams + 1, len(ranges)))
+        sending = threading.Semaphore(self._options.streams)
+
+        def send_part(index: int) -> None:
+            _, size = ranges[index]
+            found = self._staging.finished.get(f"{entry.relative}\0{index}")
+            if found and (found.size, found.mtime_ms) == (size, entry.mtime_ms):
+                with contextlib.suppress(HdfsError):
+                    if self._sink.stat(parts[index]).length == size:
+                        crcs[index] = found.crc
+                        self._resumed(size)
+                        return
+
+            def send() -> int:
+                return self._send_part(entry, parts[index], ranges[index], crew, sending)
+
+            crcs[index] = self._insist(send)
+            key = f"{entry.relative}\0{index}"
+            self._staging.note(key, Finished(size, entry.mtime_ms, crcs[index]))
+
+        joined = self._joined_before(entry, parts[0], ranges)
+        if joined is not None:
+            crcs = joined
+        else:
+            crew.run(send_part, range(len(ranges)))
+            try:
+                self._sink.concat(parts[0], parts[1:])
+            except NotSupported:
+                return self._one_stream(entry, target)
+        self._sink.mkdirs(uris.parent(target))
+        self._sink.rename(parts[0], target, overwrite=True)
+        return _joined(crcs, ranges)
+
+    def _joined_before(
+        self, entry: Entry, first: str, ranges: list[tuple[int, int]]
+    ) -> list[int] | None:
+        """The parts' CRCs where an earlier run joined them and did not come to the rename."""
+        found = [self._staging.finished.get(f"{entry.relative}\0{i}") for i in range(len(ranges))]
+        known = [f for f in found if f is not None and f.mtime_ms == entry.mtime_ms]
+        if len(known) < len(ranges) or [f.size for f in known] != [size for _, size in ranges]:
+            return None
+        with contextlib.suppress(HdfsError):
+            if self._sink.stat(first).length == entry.size:
+                self._resumed(entry.size)
+                return [f.crc for f in known]
+        return None
+
+    def _send_part(
+        self,
+        entry: Entry,
+        target: str,
+        extent: tuple[int, int],
+        crew: Crew,
+        sending: threading.Semaphore,
+    ) -> int:
+        offset, size = extent
+        crc = sent = 0
+        with self._source.open_reader(place(self._root, entry.relative)) as reader:
+            reader.seek(offset)
+            replication = self._options.replication
+            with self._sink.open_writer(target, True, replication) as writer, sending:
+                while sent < size:
+                    crew.check()
+                    data = reader.read(min(LARGE_PIECE, size - sent))
+                    if not data:
+                        message = "is shorter than when the transfer began"
+                        raise CorruptData(message, path=entry.relative, operation="transfer")
+                    crc = crc32c(data, crc)
+                    writer.write(data)
+                    sent += len(data)
+                    self._progress.add(len(data))
+        return crc
+
+    def _one_stream(self, entry: Entry, target: str) -> int:
+        self._progress.add(-entry.size)
+        crew = Crew(1)
+        crc = [0]
+
+        def send(_: int) -> None:
+            crc[0] = self._copied(entry, target, crew)
+
+        crew.run(send, [0])
+        return crc[0]
+
+    def _copied(self, entry: Entry, target: str, crew: Crew) -> int:
+        """The whole file sent once; its CRC32C."""
+        return copy_file(
+            self._source,
+            place(self._root, entry.relative),
+            self._sink,
+            target,
+            entry.size,
+            crew=crew,
+            progress=self._progress,
+            replication=self._options.replication,
+        )
+
+    # -- checking
+
+    def _check(self, files: list[Entry], base: str) -> None:
+        """Compare what was sent with what the storage has; once more for what differs."""
+        if self._options.verify == "none":
+            return
+        self._progress.phase("verifying")
+        for fs, root in ((self._source, self._root), (self._sink, base)):
+            wanted = [entry for entry in files if self._is_asked(fs, entry)]
+            wrong = self._differing(fs, root, wanted)
+            if not wrong:
+                continue
+            for entry in wrong:
+                self._progress.add(-entry.size)
+            self._send(wrong, base)
+            still = self._differing(fs, root, wrong)
+            if still:
+                path = place(root, still[0].relative)
+                message = "its checksum on the storage is not that of the bytes sent, twice"
+                raise CorruptData(message, path=path, operation="verify")
+
+    def _is_asked(self, fs: FileSystem, entry: Entry) -> bool:
+        if fs.backend == "local" or not entry.size:
+            return False
+        is_read_side = fs is self._source
+        if self._options.verify == "full" or not is_read_side:
+            return True
+        return entry.size >= SMALL or fs.backend not in _CHECKS_READS
+
+    def _differing(self, fs: FileSystem, root: str, files: list[Entry]) -> list[Entry]:
+        from hdfs_utils.transfer.verify import storage_crcs
+
+        wrong: list[Entry] = []
+        for start in range(0, len(files), VERIFY_BATCH):
+            batch = files[start : start + VERIFY_BATCH]
+            paths = [place(root, entry.relative) for entry in batch]
+            found = storage_crcs(fs, paths)
+            if found is None:
+                continue
+            self.verified += len(batch)
+            for entry, crc in zip(batch, found, strict=True):
+                if crc != self.crcs[entry.relative]:
+                    wrong.append(entry)
+        return wrong
+
+
+def _ranges(size: int, part: int) -> list[tuple[int, int]]:
+    return [(start, min(part, size - start)) for start in range(0, size, part)]
+
+
+def _joined(crcs: list[int], ranges: list[tuple[int, int]]) -> int:
+    whole = 0
+    for crc, (_, size) in zip(crcs, ranges, strict=True):
+        whole = combine(whole, crc, size)
+    return whole
+
+
+def _crc_of(descriptor: int, offset: int, size: int) -> int:
+    crc = 0
+    end = offset + size
+    while offset < end:
+        data = os.pread(descriptor, min(LARGE_PIECE, end - offset), offset)
+        if not data:
+            return -1
+        crc = crc32c(data, crc)
+        offset += len(data)
+    return crc

@@ -1,0 +1,222 @@
+"""The hidden directory beside a target in which a transfer grows, and its journal.
+
+``.NAME.ID.transfer.tmp`` lies beside the target, so that one rename publishes it. ID follows from
+the source and the target, so the next run of the same transfer finds what an earlier one left. It
+holds
+
+- ``owner.json``: host, process and its start; its time is the owner's sign of life;
+- ``journal/N.jsonl``: what is finished, a new segment every few seconds, each sealed by the CRC32C
+  of its lines; a torn one counts as none;
+- ``tree/``, ``parts/``: the data.
+
+A directory is taken over when its owner is dead: a process of this host that is gone, or one of
+another host that has not been heard of for 10 minutes. Others with the same target are swept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import socket
+import threading
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from hdfs_utils import uri as uris
+from hdfs_utils.checksums import crc32c
+from hdfs_utils.errors import HdfsError, NotFound
+from hdfs_utils.filesystem import FileSystem
+
+SUFFIX = ".transfer.tmp"
+SEGMENT_S = 2.0
+# Before this nothing is journaled: a short transfer is quicker repeated than resumed.
+FIRST_SEGMENT_S = 3.0
+SIGN_OF_LIFE_S = 20.0
+DEAD_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A file or part that an earlier run finished."""
+
+    size: int
+    mtime_ms: int
+    crc: int
+
+
+class Staging:
+    """One hidden directory; make it with :func:`claim`."""
+
+    def __init__(self, fs: FileSystem, path: str, finished: dict[str, Finished]) -> None:
+        self.path = path
+        self.finished = finished
+        self._fs = fs
+        self._lock = threading.Lock()
+        self._pending: dict[str, Finished] = {}
+        self._number = 0
+        self._stop = threading.Event()
+        self._began = time.monotonic()
+        self._thread: threading.Thread | None = None
+        self.has_journal = bool(finished)
+
+    @property
+    def tree(self) -> str:
+        """Where a tree grows."""
+        return uris.join(self.path, "tree")
+
+    @property
+    def parts(self) -> str:
+        """Where parts of large files lie."""
+        return uris.join(self.path, "parts")
+
+    def start(self, resume: bool) -> None:
+        """Begin to journal and to give signs of life."""
+        names = []
+        with contextlib.suppress(NotFound):
+            names = [uris.name(s.path) for s in self._fs.list(uris.join(self.path, "journal"))]
+        self._number = max((int(n.partition(".")[0]) for n in names), default=-1) + 1
+        if resume:
+            self._thread = threading.Thread(target=self._keep, name="journal", daemon=True)
+            self._thread.start()
+
+    def note(self, key: str, finished: Finished) -> None:
+        """Something is finished: the next segment says so."""
+        with self._lock:
+            self._pending[key] = finished
+
+    def _keep(self) -> None:
+        alive = time.monotonic()
+        self._stop.wait(FIRST_SEGMENT_S)
+        while not self._stop.is_set():
+            with contextlib.suppress(HdfsError):
+                self._flush()
+                if time.monotonic() - alive > SIGN_OF_LIFE_S:
+                    alive = time.monotonic()
+                    self._fs.set_times(uris.join(self.path, "owner.json"), _now_ms())
+            self._stop.wait(SEGMENT_S)
+
+    def _flush(self) -> None:
+        with self._lock:
+            pending, self._pending = self._pending, {}
+        if not pending:
+            return
+        path = uris.join(self.path, "journal", f"{self._number:08}.jsonl")
+        self._number += 1
+        lines = [[key, f.size, f.mtime_ms, f.crc] for key, f in pending.items()]
+        body = "".join(json.dumps(line) + "\n" for line in lines).encode()
+        try:
+            self._fs.write_bytes(path, body + b"%08x\n" % crc32c(body))
+        except HdfsError:
+            with self._lock:
+                self._pending = {**pending, **self._pending}
+            raise
+        self.has_journal = True
+
+    def stop(self) -> None:
+        """Journal no more."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(self._fs.limits.close_s)
+            self._thread = None
+
+    def keep(self) -> None:
+        """After a break: write down the last, for the next run."""
+        self.stop()
+        with contextlib.suppress(HdfsError):
+            self._flush()
+
+    def remove(self) -> None:
+        """Everything is published or given up."""
+        self.stop()
+        self._fs.delete(self.path, recursive=True)
+
+
+def claim(fs: FileSystem, target: str, identity: str, resume: bool) -> Staging:
+    """The staging directory for a target, an earlier run's where its owner is dead."""
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
+    own = _name(target, digest)
+    _sweep(fs, target, own)
+    if not resume or not _is_abandoned(fs, own, default=True):
+        own = _name(target, f"{digest}-{uuid.uuid4().hex[:8]}")
+    finished: dict[str, Finished] = {}
+    if resume and fs.exists(own):
+        finished = _read_journal(fs, own)
+        if not finished:
+            fs.delete(own, recursive=True)
+    owner = {"host": socket.gethostname(), "pid": os.getpid(), "start": _start(os.getpid())}
+    place = uris.join(own, "owner.json")
+    try:
+        fs.write_bytes(place, json.dumps(owner).encode(), overwrite=True)
+        staging = Staging(fs, own, finished)
+        staging.start(resume)
+    except BaseException:
+        if not finished:
+            with contextlib.suppress(HdfsError):
+                fs.delete(own, recursive=True)
+        raise
+    return staging
+
+
+def _name(target: str, digest: str) -> str:
+    return uris.join(uris.parent(target), f".{uris.name(target)}.{digest}{SUFFIX}")
+
+
+def _sweep(fs: FileSystem, target: str, own: str) -> None:
+    prefix = f".{uris.name(target)}."
+    with contextlib.suppress(HdfsError):
+        for status in fs.list(uris.parent(target)):
+            name = uris.name(status.path)
+            is_ours = name.startswith(prefix) and name.endswith(SUFFIX) and status.path != own
+            if is_ours and _is_abandoned(fs, status.path, default=False):
+                fs.delete(status.path, recursive=True)
+
+
+def _is_abandoned(fs: FileSystem, path: str, default: bool) -> bool:
+    place = uris.join(path, "owner.json")
+    try:
+        status = fs.stat(place)
+        owner = json.loads(fs.read_bytes(place))
+        if owner["host"] == socket.gethostname():
+            return bool(_start(owner["pid"]) != owner["start"])
+    except NotFound:
+        if not fs.exists(path):
+            return default
+        return _now_ms() - fs.stat(path).mtime_ms > DEAD_S * 1000 or default
+    except (HdfsError, ValueError, KeyError):
+        status = fs.stat(path)
+    return _now_ms() - status.mtime_ms > DEAD_S * 1000
+
+
+def _start(pid: int) -> str:
+    """When a process of this host began; empty where there is none."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return ""
+    return text.rpartition(")")[2].split()[19]
+
+
+def _read_journal(fs: FileSystem, path: str) -> dict[str, Finished]:
+    found: dict[str, Finished] = {}
+    try:
+        segments = fs.list(uris.join(path, "journal"))
+    except NotFound:
+        return found
+    for segment in segments:
+        with contextlib.suppress(HdfsError, ValueError):
+            body, _, seal = fs.read_bytes(segment.path)[:-1].rpartition(b"\n")
+            body += b"\n"
+            if b"%08x" % crc32c(body) != seal:
+                continue
+            for line in body.splitlines():
+                key, size, mtime_ms, crc = json.loads(line)
+                found[key] = Finished(size, mtime_ms, crc)
+    return found
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

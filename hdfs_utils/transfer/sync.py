@@ -1,0 +1,185 @@
+"""Bring a tree up to date: send what differs, and delete what is gone if asked to."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, replace
+
+from hdfs_utils import uri as uris
+from hdfs_utils.errors import HdfsError, NotFound
+from hdfs_utils.filesystem import FileSystem
+from hdfs_utils.transfer.copying import MANIFEST, SUCCESS
+from hdfs_utils.transfer.engine import Engine
+from hdfs_utils.transfer.scan import place, scan
+from hdfs_utils.transfer.staged import claim
+from hdfs_utils.transfer.values import Entry, Options, Progress, Silent
+from hdfs_utils.transfer.verify import storage_crcs
+from hdfs_utils.transfer.workers import Crew
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """What was done, by relative name; ``size`` bytes were sent, ``same`` files left alone."""
+
+    sent: tuple[str, ...]
+    deleted: tuple[str, ...]
+    same: int
+    size: int
+    resumed: int = 0
+
+
+def sync(
+    source: FileSystem,
+    path: str,
+    sink: FileSystem,
+    target: str,
+    options: Options | None = None,
+    progress: Progress | None = None,
+    *,
+    delete: bool = False,
+    by_checksum: bool = False,
+    dry_run: bool = False,
+) -> Synced:
+    """Make ``target`` like ``path``; each file is replaced by one rename.
+
+    A file is sent when its length or its time of modification differs; the copy gets the source's
+    time. A break leaves every file either as it was or as it is to be; the next run sends the
+    rest, and does not send again what was already staged.
+
+    Args:
+        source: where it comes from.
+        path: the tree.
+        sink: where it goes.
+        target: its copy; made if it is not there.
+        options: as for :func:`hdfs_utils.transfer.copy`.
+        progress: is told.
+        delete: delete what the source does not have.
+        by_checksum: compare CRC32C in place of times.
+        dry_run: change nothing, only tell.
+
+    Raises:
+        NotFound: the source is not there.
+        HdfsError: as for :func:`hdfs_utils.transfer.copy`.
+    """
+    options, progress = options or Options(), progress or Silent()
+    plain, goal = source.own_path(path), sink.own_path(target)
+    wanted = scan(source, plain)
+    present = {entry.relative: entry for entry in _present(sink, goal)}
+    names = {entry.relative for entry in wanted}
+    changed = _changed(source, plain, sink, goal, wanted, present, by_checksum)
+    extra = [e for e in present.values() if e.relative not in names] if delete else []
+    extra = [e for e in extra if e.relative not in (SUCCESS, MANIFEST)]
+    files = [entry for entry in changed if not entry.is_dir]
+    size = sum(entry.size for entry in files)
+    done = Synced(
+        tuple(entry.relative for entry in files),
+        tuple(entry.relative for entry in extra),
+        sum(not entry.is_dir for entry in wanted) - len(files),
+        size,
+    )
+    progress.begin(len(files), size)
+    if changed and not dry_run:
+        done = replace(
+            done, resumed=_send(source, plain, sink, goal, changed, present, options, progress)
+        )
+    if not dry_run:
+        for entry in sorted(extra, key=lambda e: e.relative, reverse=True):
+            sink.delete(place(goal, entry.relative), recursive=True)
+    progress.end()
+    return done
+
+
+def _present(sink: FileSystem, goal: str) -> list[Entry]:
+    try:
+        return scan(sink, goal)
+    except NotFound:
+        return []
+
+
+def _changed(
+    source: FileSystem,
+    plain: str,
+    sink: FileSystem,
+    goal: str,
+    wanted: list[Entry],
+    present: dict[str, Entry],
+    by_checksum: bool,
+) -> list[Entry]:
+    found: list[Entry] = []
+    asked: list[Entry] = []
+    for entry in wanted:
+        old = present.get(entry.relative)
+        if old is None or old.is_dir != entry.is_dir or old.size != entry.size:
+            found.append(entry)
+        elif not entry.is_dir and by_checksum:
+            asked.append(entry)
+        elif not entry.is_dir and old.mtime_ms != entry.mtime_ms:
+            found.append(entry)
+    if asked:
+        sides = [
+            storage_crcs(fs, [place(root, entry.relative) for entry in asked])
+            for fs, root in ((source, plain), (sink, goal))
+        ]
+        left, right = (side or [-1] * len(asked) for side in sides)
+        found += [e for e, a, b in zip(asked, left, right, strict=True) if a != b or a < 0]
+    return sorted(found, key=lambda entry: entry.relative)
+
+
+def _send(
+    source: FileSystem,
+    plain: str,
+    sink: FileSystem,
+    goal: str,
+    changed: list[Entry],
+    present: dict[str, Entry],
+    options: Options,
+    progress: Progress,
+) -> int:
+    staging = claim(sink, goal, f"sync\n{source.uri}{plain}\n{sink.uri}{goal}", options.resume)
+    engine = Engine(source, plain, sink, staging, options, progress)
+    base = staging.tree
+    try:
+        sink.mkdirs(base)
+        is_file = len(changed) == 1 and changed[0].relative == "" and not changed[0].is_dir
+        if is_file:
+            base = uris.join(base, uris.name(goal))
+        engine.run(changed, base)
+        progress.phase("publishing")
+        staging.stop()
+        if not is_file:
+            sink.mkdirs(goal)
+        _move_in(sink, base, goal, changed, present, options.threads)
+    except BaseException:
+        with contextlib.suppress(HdfsError, OSError):
+            if options.resume:
+                staging.keep()
+            if not staging.has_journal:
+                staging.remove()
+        raise
+    with contextlib.suppress(HdfsError):
+        staging.remove()
+    return engine.resumed
+
+
+def _move_in(
+    sink: FileSystem,
+    base: str,
+    goal: str,
+    changed: list[Entry],
+    present: dict[str, Entry],
+    threads: int,
+) -> None:
+    for entry in changed:
+        old = present.get(entry.relative)
+        if old is not None and old.is_dir != entry.is_dir:
+            sink.delete(place(goal, entry.relative), recursive=True)
+        if entry.is_dir:
+            sink.mkdirs(place(goal, entry.relative))
+
+    def move(entry: Entry) -> None:
+        staged = place(base, entry.relative)
+        # Before it is renamed: whoever sees the new file sees its time, too.
+        sink.set_times(staged, entry.mtime_ms)
+        sink.rename(staged, place(goal, entry.relative), overwrite=True)
+
+    Crew(threads).run(move, [entry for entry in changed if not entry.is_dir])

@@ -1,0 +1,111 @@
+"""What a transfer is told and what it tells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+# Handed on at a time. A client's rate falls with very large calls, and many are in flight.
+PIECE = 1 << 20
+# A piece of a large file, of which few are in flight.
+LARGE_PIECE = 4 << 20
+# From this size on a file is sent in parts, each of which is kept over a break.
+PART = 256 << 20
+# Files that a native client writes at the same time. Each waits about 0.5 s for its completion,
+# asleep (hdfs-native 0.14.7), so many wait; but few send, or the NameNode finds its DataNodes too
+# busy (dfs.namenode.redundancy.considerLoad) and refuses: measured, with one DataNode, from 512 on.
+SENDING = 64
+WAITING = 512
+
+Verify = Literal["auto", "full", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Transferred:
+    """What was sent: files and their bytes; ``resumed`` of these bytes an earlier run had sent."""
+
+    files: int
+    size: int
+    resumed: int = 0
+    verified: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file or directory of a source, relative to its root; times in ms, sizes in bytes."""
+
+    relative: str
+    is_dir: bool
+    size: int
+    mtime_ms: int
+    is_executable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to transfer.
+
+    Attributes:
+        threads: files read, and pieces of a large file, at the same time.
+        verify: ``full``: each file against the storage's own checksum. ``auto``: the same, but for
+            small files read by the native client, which checks each 512 bytes as they arrive.
+            ``none``: lengths only.
+        overwrite: replace what is at the target.
+        resume: keep what was sent before a break, and go on from what an earlier run kept.
+        manifest: put ``_SUCCESS`` and ``_MANIFEST.jsonl`` into a tree.
+        part: size of the parts of a large file, bytes; a multiple of the block size.
+        streams: parts of one file written at the same time.
+        replication: of new files; None for the site's.
+    """
+
+    threads: int = 8
+    verify: Verify = "auto"
+    overwrite: bool = False
+    resume: bool = True
+    manifest: bool = False
+    part: int = PART
+    streams: int = 1
+    replication: int | None = None
+
+
+class Progress(Protocol):
+    """Is told how far a transfer is; called from several threads."""
+
+    def begin(self, files: int, size: int) -> None:
+        """What there is to do, once it is known."""
+
+    def add(self, size: int) -> None:
+        """Bytes were sent; negative where they have to be sent again."""
+
+    def file_done(self) -> None:
+        """A file is complete."""
+
+    def phase(self, name: str) -> None:
+        """What is being done now, as in ``verifying``."""
+
+    def end(self) -> None:
+        """No more comes."""
+
+
+class Silent:
+    """Tells nobody."""
+
+    def begin(self, files: int, size: int) -> None:
+        """See :class:`Progress`."""
+
+    def add(self, size: int) -> None:
+        """See :class:`Progress`."""
+
+    def file_done(self) -> None:
+        """See :class:`Progress`."""
+
+    def phase(self, name: str) -> None:
+        """See :class:`Progress`."""
+
+    def end(self) -> None:
+        """See :class:`Progress`."""
+
+
+Done = Callable[[Entry, int], None]
+"""Called with a file that is complete and the CRC32C of what was sent."""

@@ -1,0 +1,69 @@
+"""Checks of the user's own: an entry point of the group ``yarnam.validators``, or a function.
+
+A check is a function of (file, path): the file is binary and seekable. It returns nothing, or an
+iterable of problems (a text, or a :class:`Problem`); ``ValueError`` is a problem too. An entry
+point's name is the format or the ending it is for, as in ``.myformat``::
+
+    [project.entry-points."yarnam.validators"]
+    ".sensor" = "my_package.checks:check_sensor_file"
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import BinaryIO, Union
+
+from hdfs_utils.validation.findings import Corrupt, Findings, Reason
+from hdfs_utils.validation.formats import Check
+from hdfs_utils.validation.sources import Source
+
+GROUP = "yarnam.validators"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong in a file; ``offset`` in bytes."""
+
+    message: str
+    offset: int | None = None
+    record: int | None = None
+
+
+UserCheck = Callable[[BinaryIO, str], Union[Iterable[Union[Problem, str]], None]]
+
+
+def as_check(function: UserCheck) -> Check:
+    """A user's function as a check. What it raises besides ValueError means "not checked"."""
+
+    def check(source: Source, found: Findings) -> None:
+        with source.open() as file:
+            try:
+                for problem in function(file, source.name) or ():
+                    told = Problem(problem) if isinstance(problem, str) else problem
+                    found.corrupt(Reason.USER_CHECK, told.message, told.offset, told.record)
+            except ValueError as error:
+                raise Corrupt(Reason.USER_CHECK, str(error) or "refused") from error
+
+    return check
+
+
+def load(name: str) -> Check:
+    """The check ``module:function``. Raises ValueError with what is wrong with the name."""
+    module, colon, attribute = name.partition(":")
+    if not (module and colon and attribute):
+        raise ValueError(f"{name!r} is not module:function")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"cannot load {name}: {error}") from error
+    if not callable(found):
+        raise ValueError(f"{name} is no function")
+    return as_check(found)
+
+
+def installed() -> dict[str, Check]:
+    """The checks that installed packages offer, by format or ending."""
+    return {entry.name: as_check(entry.load()) for entry in entry_points(group=GROUP)}

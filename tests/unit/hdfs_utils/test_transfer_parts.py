@@ -1,0 +1,179 @@
+"""Resuming, sweeping, progress lines and stuck workers, without a cluster."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from hdfs_utils import transfer
+from hdfs_utils.deadline import DeadlinePool
+from hdfs_utils.errors import Unavailable
+from hdfs_utils.local import LocalFileSystem
+from hdfs_utils.transfer import Options, staged
+from hdfs_utils.transfer.progress import Plain, human
+from hdfs_utils.transfer.workers import Crew
+from tests.fakes.files import MemoryFiles, fail_on
+
+LOCAL = LocalFileSystem()
+
+
+@pytest.fixture
+def fs(monkeypatch: pytest.MonkeyPatch) -> MemoryFiles:
+    monkeypatch.setattr(staged, "FIRST_SEGMENT_S", 0.0)
+    return MemoryFiles()
+
+
+def interrupted(fs: MemoryFiles, tree: Path, options: Options) -> str:
+    """The hidden directory of a put that broke off at its end, and whose process is gone."""
+    fs.fail = fail_on("rename", Unavailable("down"), times=9)
+    with pytest.raises(Unavailable):
+        transfer.copy(LOCAL, str(tree), fs, "/t", options)
+    fs.fail = lambda _operation, _path: None
+    (left,) = fs.list("/")
+    owner = {"host": staged.socket.gethostname(), "pid": os.getpid(), "start": "long ago"}
+    fs.write_bytes(f"{left.path}/owner.json", json.dumps(owner).encode(), overwrite=True)
+    return left.path
+
+
+def tree_of(root: Path) -> Path:
+    (root / "tree").mkdir()
+    for name in ("a", "b", "c"):
+        (root / "tree" / name).write_bytes(name.encode() * 1500)
+    return root / "tree"
+
+
+def test_what_was_finished_is_not_sent_again(fs: MemoryFiles, tmp_path: Path) -> None:
+    tree, options = tree_of(tmp_path), Options(part=4000)
+    interrupted(fs, tree, options)
+    (tree / "b").write_bytes(b"new" * 700)
+    done = transfer.copy(LOCAL, str(tree), fs, "/t", options)
+    assert done.resumed == 3000
+    assert fs.read_bytes("/t/b") == b"new" * 700
+    assert fs.read_bytes("/t/a") == b"a" * 1500
+    assert [s.path for s in fs.list("/")] == ["/t"]
+
+
+def test_parts_that_were_joined_are_only_renamed(fs: MemoryFiles, tmp_path: Path) -> None:
+    tree, options = tree_of(tmp_path), Options(part=1000)
+    interrupted(fs, tree, options)  # at the rename of the first file's joined parts
+    assert transfer.copy(LOCAL, str(tree), fs, "/t", options).resumed == 1500
+    assert transfer.compare(LOCAL, str(tree), fs, "/t").differences == ()
+
+
+def test_a_torn_journal_counts_as_none(fs: MemoryFiles, tmp_path: Path) -> None:
+    tree, options = tree_of(tmp_path), Options(part=1000)
+    left = interrupted(fs, tree, options)
+    for segment in fs.list(f"{left}/journal"):
+        data = fs.read_bytes(segment.path)
+        fs.write_bytes(segment.path, data[:-4], overwrite=True)
+    done = transfer.copy(LOCAL, str(tree), fs, "/t", options)
+    assert done.resumed == 0
+    assert transfer.compare(LOCAL, str(tree), fs, "/t").differences == ()
+
+
+def test_another_run_that_lives_is_left_alone(fs: MemoryFiles, tmp_path: Path) -> None:
+    tree, options = tree_of(tmp_path), Options(part=1000)
+    left = interrupted(fs, tree, options)
+    alive = {
+        "host": staged.socket.gethostname(),
+        "pid": os.getpid(),
+        "start": staged._start(os.getpid()),
+    }
+    fs.write_bytes(f"{left}/owner.json", json.dumps(alive).encode(), overwrite=True)
+    assert transfer.copy(LOCAL, str(tree), fs, "/t", options).resumed == 0
+    assert fs.exists(left)
+
+
+def test_leftovers_of_the_dead_are_swept(fs: MemoryFiles, tmp_path: Path) -> None:
+    tree = tree_of(tmp_path)
+    interrupted(fs, tree, Options(part=1000))
+    other = tmp_path / "other"
+    other.write_bytes(b"x")
+    transfer.copy(LOCAL, str(other), fs, "/t", Options())
+    assert [s.path for s in fs.list("/")] == ["/t"]
+
+
+def test_a_directory_set_aside_gets_its_name_back(fs: MemoryFiles, tmp_path: Path) -> None:
+    tree = tree_of(tmp_path)
+    transfer.put_tree(fs, tree, "/t")
+    fs.rename("/t", "/.t.replaced.tmp")  # killed between the two renames
+    fs.fail = fail_on("create", Unavailable("down"), times=99)
+    with pytest.raises(Unavailable):
+        transfer.copy(LOCAL, str(tree), fs, "/t", Options(overwrite=True, resume=False))
+    assert [s.path for s in fs.list("/")] == ["/t"]
+
+
+def test_a_large_get_resumes_by_what_the_disk_has(fs: MemoryFiles, tmp_path: Path) -> None:
+    data = os.urandom(5000)
+    fs.write_bytes("/large", data)
+    options = Options(part=1000, threads=1)
+    reads = [0]
+
+    def fail(operation: str, _path: str) -> None:
+        reads[0] += operation == "open"
+        if operation == "open" and reads[0] > 3:
+            raise Unavailable("down")
+
+    fs.fail = fail
+    with pytest.raises(Unavailable):
+        transfer.copy(fs, "/large", LOCAL, str(tmp_path / "large"), options)
+    fs.fail = lambda _operation, _path: None
+    assert not (tmp_path / "large").exists()
+    (left,) = tmp_path.iterdir()
+    owner = json.loads((left / "owner.json").read_text())
+    (left / "owner.json").write_text(json.dumps({**owner, "start": "long ago"}))
+    done = transfer.copy(fs, "/large", LOCAL, str(tmp_path / "large"), options)
+    assert done.resumed == 3000
+    assert (tmp_path / "large").read_bytes() == data
+
+
+def test_a_stuck_call_ends_the_transfer() -> None:
+    stuck = threading.Event()
+    pool = DeadlinePool()
+    crew = Crew(2)
+
+    def call(_: int) -> None:
+        pool.run(stuck.wait, 0.2)
+
+    import hdfs_utils.transfer.workers as workers
+
+    old, workers._LEAVE_S = workers._LEAVE_S, 0.1
+    try:
+        with pytest.raises(Unavailable, match=r"within 0\.2 s"):
+            crew.run(call, range(5))
+    finally:
+        workers._LEAVE_S = old
+        stuck.set()
+
+
+def test_the_first_error_ends_a_crew() -> None:
+    seen: list[int] = []
+
+    def call(item: int) -> None:
+        seen.append(item)
+        if item == 3:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        Crew(1).run(call, range(100))
+    assert seen == [0, 1, 2, 3]
+
+
+def test_plain_progress_has_files_bytes_rate_and_time_left() -> None:
+    now = [0.0]
+    stream = io.StringIO()
+    plain = Plain("put", stream, lambda: now[0])
+    plain.begin(4, 400 << 20)
+    for _ in range(2):
+        now[0] += 5
+        plain.add(100 << 20)
+        plain.file_done()
+    first, second = stream.getvalue().splitlines()
+    assert first == "put: 100.0 MiB of 400.0 MiB, 0 of 4 files, 20.0 MiB/s, 15 s left"
+    assert second == "put: 200.0 MiB of 400.0 MiB, 1 of 4 files, 20.0 MiB/s, 10 s left"
+    assert [human(n) for n in (0, 1023, 1024, 1 << 40)] == ["0 B", "1023 B", "1.0 KiB", "1.0 TiB"]
