@@ -32,10 +32,18 @@ def test_every_journal_has_its_story() -> None:
 def test_the_stories_end_as_they_should() -> None:
     ends = {story.__name__: story().verdict.exit_code for story in STORIES}
     assert ends == {
+        "grows_and_shrinks": 0,
+        "shrinks_instead_of_dying": 0,
         "happy_path": 0,
         "hold_timeout_and_retry": 0,
         "cancelled_while_running": 93,
         "lost_node": 0,
         "am_restart": 0,
         "attempts_exhausted": 92,
+        "replaced_in_place": 0,
+        "not_replaced_in_time": 0,
+        "preempted": 0,
+        "node_struck_off": 0,
+        "outputs_stored_by_the_second_am": 0,
+        "outputs_not_stored_in_time": 69,
     }

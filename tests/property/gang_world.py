@@ -12,7 +12,9 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from yarnam.gang import Gang, GangPolicy, MemberState, describe, initial, policy_for, step
+from yarnam.gang import Gang, GangPolicy, MemberState, describe, initial, nodes, policy_for, step
+from yarnam.gang.asks import left_out
+from yarnam.gang.running import LAUNCHED, MAY_RUN
 from yarnam.model.actions import (
     Action,
     AskContainer,
@@ -20,10 +22,13 @@ from yarnam.model.actions import (
     DrawJitter,
     Finish,
     LaunchGang,
+    PrepareGang,
     ReleaseContainer,
     RequestPlan,
     StartTimer,
+    StopStoring,
     StopTask,
+    StoreOutputs,
 )
 from yarnam.model.events import (
     AgentRegistered,
@@ -35,19 +40,35 @@ from yarnam.model.events import (
     ContainerEnded,
     ContainerGranted,
     Event,
+    InputsRefused,
     JitterDrawn,
     JobStarted,
+    NodesSuspected,
+    OutputsStored,
     PlanReady,
     PlanRefused,
+    StoringFailed,
+    StoringTroubled,
     TaskExited,
+    TaskStaged,
     TaskStarted,
     TimerFired,
     TimerId,
     TimerKind,
 )
 from yarnam.model.ids import AskId, ContainerId, NodeId, RackId
-from yarnam.model.job import Framework, GangSpec, JobSpec, PlacementWish, RetrySpec, RoleSpec
-from yarnam.model.outcomes import ContainerEnd, ExitKind, ProcessExit
+from yarnam.model.job import (
+    DataInput,
+    Framework,
+    GangSpec,
+    InputMode,
+    JobSpec,
+    PlacementWish,
+    RetrySpec,
+    RoleSpec,
+    StagingSpec,
+)
+from yarnam.model.outcomes import ContainerEnd, ExitKind, ProcessExit, VerdictKind
 from yarnam.model.placement import (
     LocalityLevel,
     NoFit,
@@ -70,10 +91,20 @@ RACKS = {
     NodeId("n4"): RackId("/r2"),
 }
 NODES = tuple(RACKS)
+ENDED = FINAL_PHASES | {Phase.STORING}
+"""The gang is over: nothing is held."""
+
 SIZE = Resources(1024, 1, 2)
 
 
-def small_job(*, with_ps: bool = False, attempts: int = 3) -> JobSpec:
+def small_job(
+    *,
+    with_ps: bool = False,
+    attempts: int = 3,
+    restarts: int = 2,
+    output: str = "",
+    is_staged: bool = False,
+) -> JobSpec:
     """Three workers of two processes, maybe a parameter server; tight limits."""
     roles = [RoleSpec("worker", 3, SIZE, ("train",), 2)]
     if with_ps:
@@ -84,9 +115,12 @@ def small_job(*, with_ps: bool = False, attempts: int = 3) -> JobSpec:
         user="u",
         framework=Framework.COMMAND,
         roles=tuple(roles),
+        output=output,
+        inputs=(DataInput("d", "/d", mode=InputMode.CACHE),) if is_staged else (),
+        staging=StagingSpec(timeout_s=900.0),
         placement=PlacementWish(exclude_nodes=("bad",)),
-        gang=GangSpec(attempts=attempts, wait_timeout_s=5000.0),
-        retry=RetrySpec(max_restarts=1, on_user_failure=1),
+        gang=GangSpec(attempts=attempts, wait_timeout_s=5000.0, recovery_timeout_s=60.0),
+        retry=RetrySpec(max_restarts=restarts, on_user_failure=1),
     )
 
 
@@ -146,8 +180,19 @@ class Truth:
     is_gone_with_am: bool = False
     is_ended: bool = False
     told_agent: AgentRegistered | None = None
-    is_launched: bool = False
+    launched: int = 0
+    """Number of the attempt that started its processes last; 0: none did."""
+    prepared: int = 0
+    """Number of the attempt for which it fetches inputs, or has; 0: none."""
+    staged: int = 0
     is_exited: bool = False
+    """Its processes have ended, those of the last launch."""
+    is_told_exited: bool = False
+    is_told_ok: bool = False
+
+    @property
+    def is_launched(self) -> bool:
+        return self.launched > 0
 
 
 @dataclass
@@ -170,6 +215,19 @@ class World:
     am_attempt: int = 1
     containers: int = 0
     edges: set[tuple[Phase, str, Phase]] = field(default_factory=set)
+    preempted: set[int] = field(default_factory=set)
+    """Attempts in which YARN took a task of a launched gang."""
+    recoveries: int = 0
+    recoveries_at_launch: int = 0
+    """Of these: before all processes had started."""
+    extra_attempts: int = 0
+    """Attempts that are no tries to acquire: changes of size."""
+    stores: list[StoreOutputs] = field(default_factory=list)
+    """What the shell was told to store and has not answered."""
+    stops: list[StopStoring] = field(default_factory=list)
+    has_stored: bool = False
+    """Whether the output really is there."""
+    is_told_stored: bool = False
 
     def __post_init__(self) -> None:
         self.gang = initial(self.job)
@@ -185,6 +243,7 @@ class World:
         before = self.gang
         after, actions = self.play(before, event, self.policy)
         self.seen.append(event)
+        must_be_out = self._lost_node(event, before)
         self._learn(event)
         self.gang = after
         self.edges.add((before.phase, type(event).__name__, after.phase))
@@ -193,6 +252,23 @@ class World:
         for action in actions:
             self._perform(action, before)
         self._check(event, before, actions)
+        if must_be_out is not None and after.phase not in FINAL_PHASES:
+            out = nodes.excluded(after, self.policy, self.now_s)
+            require(must_be_out in out, f"{must_be_out} was lost and is not excluded")
+
+    def _lost_node(self, event: Event, before: Gang) -> NodeId | None:
+        """The node that this event speaks against so clearly that it must be excluded."""
+        if not isinstance(event, ContainerEnded):
+            return None
+        member = before.find(event.ask)
+        if member is None or member.grant is None:
+            return None
+        if member.state not in MAY_RUN and before.phase is not Phase.ACQUIRING:
+            return None
+        has_begun = before.phase in LAUNCHED and not before.is_staging
+        if event.end is ContainerEnd.PREEMPTED and has_begun:
+            self.preempted.add(before.attempt)
+        return member.grant.node if event.end is ContainerEnd.LOST else None
 
     def _learn(self, event: Event) -> None:
         if isinstance(event, ContainerGranted) and event.ask in self.truths:
@@ -203,12 +279,21 @@ class World:
             self.truths[event.ask].is_told_ended = True
         elif isinstance(event, AgentRegistered) and event.ask in self.truths:
             self.truths[event.ask].told_agent = event
+        elif isinstance(event, TaskExited) and event.ask in self.truths:
+            truth = self.truths[event.ask]
+            truth.is_told_exited = truth.is_told_exited or event.attempt == truth.launched
+            is_ok = all(process.kind is ExitKind.OK for process in event.exits)
+            truth.is_told_ok = truth.is_told_ok or (is_ok and event.attempt == truth.launched)
+        elif isinstance(event, OutputsStored):
+            self.is_told_stored = True
         elif isinstance(event, AmRestarted):
             for truth in self.truths.values():
                 truth.is_gone_with_am = True
                 truth.is_ended = True
             self.timers.clear()
             self.plans.clear()
+            self.stores.clear()
+            self.stops.clear()
             self.draws.clear()
 
     def _perform(self, action: Action, before: Gang) -> None:
@@ -216,9 +301,7 @@ class World:
             require(action.ask not in self.truths, f"{action.ask} was asked for twice")
             self.truths[action.ask] = Truth(action.target)
         elif isinstance(action, ReleaseContainer):
-            truth = self.truths.get(action.ask)
-            if truth is not None:
-                truth.is_released = truth.is_released_since_told = True
+            self._release(action)
         elif isinstance(action, StartTimer):
             require(action.delay_s >= 0, "a timer in the past")
             self.timers[action.timer] = self.now_s + action.delay_s
@@ -226,33 +309,90 @@ class World:
             if self.timers.pop(action.timer, None) is not None:
                 self.old_timers.append(action.timer)
         elif isinstance(action, RequestPlan):
-            require(self.policy.excluded == action.excluded, "the planner must know who is out")
+            out = left_out(self.gang, self.policy, self.now_s)
+            require(out == action.excluded, "the planner must know who is out")
+            require(not set(out) & set(action.suspects), "a node is both out and last")
             self.plans.append(action)
         elif isinstance(action, DrawJitter):
             self.draws.append(action)
-        elif isinstance(action, LaunchGang):
-            self._launch(action)
+        elif isinstance(action, PrepareGang | LaunchGang):
+            self._to_barrier(action)
         elif isinstance(action, StopTask):
-            require(self.truths[action.ask].is_launched, f"stop of {action.ask}, never launched")
+            require(
+                self.truths[action.ask].launched == action.attempt,
+                f"stop of {action.ask} in attempt {action.attempt}, which never launched it",
+            )
+        elif isinstance(action, StoreOutputs | StopStoring):
+            self._store(action)
         elif isinstance(action, Finish):
-            self.finishes += 1
-            require(before.phase not in FINAL_PHASES or self.am_attempt > 1, "two Finish")
+            self._finish(action, before)
+
+    def _release(self, action: ReleaseContainer) -> None:
+        truth = self.truths.get(action.ask)
+        if truth is not None:
+            truth.is_released = truth.is_released_since_told = True
+
+    def _finish(self, action: Finish, before: Gang) -> None:
+        self.finishes += 1
+        require(before.phase not in FINAL_PHASES or self.am_attempt > 1, "two Finish")
+        is_whole = not self.job.output or self.is_told_stored
+        is_success = action.verdict.kind is VerdictKind.SUCCEEDED
+        require(is_whole or not is_success, "SUCCEEDED without its outputs")
+
+    def _store(self, action: StoreOutputs | StopStoring) -> None:
+        require(self.gang.phase is Phase.STORING, f"storing in {self.gang.phase}")
+        require(action.attempt == self.launches[-1].attempt, "outputs of another attempt")
+        if isinstance(action, StopStoring):
+            self.stops.append(action)
+            return
+        launched = self.launches[-1].members
+        require(action.tasks == tuple(m.task for m in launched), "outputs of other tasks")
+        for member in launched:
+            is_ok = self.truths[member.ask].is_told_ok
+            require(is_ok or member.placed.role == "ps", f"{member.task} has not succeeded")
+        self.stores.append(action)
+
+    def _to_barrier(self, action: PrepareGang | LaunchGang) -> None:
+        if isinstance(action, PrepareGang):
+            self._prepare(action)
+        else:
+            self._launch(action)
+
+    def _prepare(self, action: PrepareGang) -> None:
+        require(bool(self.job.inputs), "prepared without inputs to bring")
+        require(all(old.attempt != action.attempt for old in self.launches), "prepared, launched")
+        for member in action.members:
+            truth = self.truths[member.ask]
+            require(not truth.is_released and truth.is_told_granted, f"{member.ask} is not held")
+            truth.prepared = action.attempt
+
+    def task_stages(self, pick: int) -> None:
+        """Also one that has already, and one that is launched."""
+        prepared = self.asks(lambda t: t.prepared > 0 and not t.is_ended)
+        if prepared:
+            ask = prepared[pick % len(prepared)]
+            self.truths[ask].staged = self.truths[ask].prepared
+            self.inflight.append(TaskStaged(self.now_s, ask, self.truths[ask].prepared))
 
     def _launch(self, action: LaunchGang) -> None:
+        for member in action.members if self.job.inputs else ():
+            has = self.truths[member.ask].staged == action.attempt
+            require(has, f"{member.ask} was launched without its inputs")
         require(
             all(old.attempt != action.attempt for old in self.launches), "two launches, one attempt"
         )
         self.launches.append(action)
         for role in self.job.roles:
             members = [m for m in action.members if m.placed.role == role.name]
-            require(len(members) == role.tasks, f"launched {len(members)} of {role.tasks} tasks")
+            whole = self._is_whole(role, len(members))
+            require(whole, f"launched {len(members)} of {role.tasks} tasks")
             indices = [m.task.index for m in members]
-            require(indices == list(range(role.tasks)), f"indices of {role.name}: {indices}")
+            require(indices == list(range(len(members))), f"indices of {role.name}: {indices}")
             places = [(m.placed.rack, m.placed.node) for m in members]
             require(places == sorted(places), "ranks do not follow rack and node")
         rung = self.gang.rung
         assert rung is not None
-        nodes = [m.placed.node for m in action.members]
+        used = [m.placed.node for m in action.members]
         for member in action.members:
             truth = self.truths[member.ask]
             require(truth.is_told_granted, f"{member.ask} was launched without a grant")
@@ -260,16 +400,25 @@ class World:
             require(not truth.is_released, f"{member.ask} was launched after its release")
             require(not truth.is_told_ended, f"{member.ask} was launched after its end")
             require(not truth.is_gone_with_am, f"{member.ask} was launched after its AM")
-            require(member.placed.node not in self.policy.excluded, "launched on an excluded node")
+            out = nodes.excluded(self.gang, self.policy, self.now_s)
+            require(member.placed.node not in out, "launched on an excluded node")
+            require(
+                not truth.is_launched or truth.is_told_exited,
+                f"{member.ask} was launched again before its processes had ended",
+            )
             require(
                 truth.target.accepts(member.placed.node, member.placed.rack),
                 f"{member.ask} stands outside of its target",
             )
-            truth.is_launched = True
-        require(rung.node_limit is None or len(set(nodes)) <= rung.node_limit, "too many nodes")
-        require(not rung.one_task_per_node or len(set(nodes)) == len(nodes), "a node used twice")
+            truth.launched = action.attempt
+            truth.is_exited = truth.is_told_exited = False
+        require(rung.node_limit is None or len(set(used)) <= rung.node_limit, "too many nodes")
+        require(not rung.one_task_per_node or len(set(used)) == len(used), "a node used twice")
         racks = {m.placed.rack for m in action.members}
         require(not rung.same_rack or len(racks) == 1, "more than one rack")
+
+    def _is_whole(self, role: RoleSpec, count: int) -> bool:
+        return count == role.tasks
 
     # ---- what must hold at any time ---------------------------------------------------------
 
@@ -285,8 +434,13 @@ class World:
         else:
             require(self.finishes == 0, "Finish, but not ended")
         self._check_holding()
+        self._check_storing(before)
         self._check_waits()
         self._check_bounds()
+        self._check_recovery(before)
+        self._check_blacklist(event, before)
+        if isinstance(event, TaskStarted | TaskExited) and event.attempt != before.attempt:
+            require(gang == before, "a report of an older launch changed the gang")
         again, _ = self.play(gang, replace(event, at_s=self.now_s), self.policy)
         require(again == gang, f"a doubled {type(event).__name__} changed the gang")
         status = describe(gang, self.now_s)
@@ -294,28 +448,45 @@ class World:
         require(not waits or status.state is not JobState.RUNNING, "RUNNING while it waits")
         require(status.reason or gang.phase in {Phase.PENDING}, f"no reason in {gang.phase}")
 
+    def _check_storing(self, before: Gang) -> None:
+        """From the gang's success on nothing is run any more; its outputs, or an end."""
+        gang = self.gang
+        if before.phase is Phase.STORING:
+            require(gang.phase in {Phase.STORING, *FINAL_PHASES}, "storing, and then not")
+            require(gang.attempt == before.attempt, "a new attempt after the success")
+        if gang.phase is Phase.STORING:
+            require(self.job.output, "nothing to store")
+            kinds = {timer.timer.kind for timer in gang.timers}
+            require(len(kinds & {TimerKind.STORE, TimerKind.STOP}) == 1, "storing without a limit")
+            answer = OutputsStored | StoringFailed
+            is_coming = any(isinstance(event, answer) for event in self.inflight)
+            is_asked = self.stores or self.stops or TimerKind.STOP in kinds
+            require(is_coming or is_asked, "nobody stores")
+
     def _check_holding(self) -> None:
         """released + held + lost = granted, and nothing is held that was released."""
         gang = self.gang
         for ask, truth in self.truths.items():
             member = gang.find(ask)
-            held = member is not None and member.is_holding and gang.phase not in FINAL_PHASES
+            held = member is not None and member.is_holding and gang.phase not in ENDED
             if held and truth.is_released:
                 raise Violation(f"{ask} is held after its release")
             is_asked = member is not None and member.state is MemberState.ASKED
-            if is_asked and gang.phase not in FINAL_PHASES:
+            if is_asked and gang.phase not in ENDED:
                 require(not truth.is_told_granted, f"the grant of {ask} was not noticed")
             if held and member is not None and member.grant is not None:
                 node, rack = member.grant.node, member.grant.rack
-                require(node not in self.policy.excluded, f"{ask} is held on an excluded node")
+                out = nodes.excluded(gang, self.policy, self.now_s)
+                is_parked = gang.phase is Phase.ACQUIRING
+                require(not is_parked or node not in out, f"{ask} is held on an excluded node")
                 require(truth.target.accepts(node, rack), f"{ask} is held outside of its target")
             if truth.is_told_granted and not truth.is_gone_with_am:
                 accounted = held or truth.is_released_since_told or truth.is_told_ended
                 require(accounted, f"{ask} leaked in {gang.phase}: neither held nor released")
             asked = truth.is_released or truth.is_gone_with_am or truth.is_told_ended
-            if not asked and gang.phase not in FINAL_PHASES:
+            if not asked and gang.phase not in ENDED:
                 require(member is not None, f"{ask} was forgotten without being withdrawn")
-            if gang.phase in FINAL_PHASES:
+            if gang.phase in ENDED:
                 require(asked, f"{ask} was left behind at the end")
 
     def _check_waits(self) -> None:
@@ -325,18 +496,27 @@ class World:
         require(known == set(self.timers), f"timers {known} but running are {set(self.timers)}")
         kinds = {timer.kind for timer in known}
         phase = gang.phase
-        if phase is Phase.ACQUIRING:
+        if phase is Phase.ACQUIRING and gang.recovery is not None:
+            limit = TimerKind.HOLD if gang.recovery.is_first else TimerKind.RECOVERY
+            require(limit in kinds, "replacing a lost task without a limit")
+            drawn = self.draws or any(isinstance(e, JitterDrawn) for e in self.inflight)
+            goes_on = gang.recovery.is_looking or drawn or TimerKind.BACKOFF in kinds
+            waits = gang.recovery.missing or any(m.state is MemberState.ASKED for m in gang.members)
+            is_asked = gang.recovery.is_first and not gang.recovery.missing
+            require(goes_on or not waits or is_asked, "nobody looks for what is missing")
+        elif phase is Phase.ACQUIRING:
             require(kinds & {TimerKind.ASK, TimerKind.HOLD}, "acquiring without a limit")
             granted = any(m.state is not MemberState.ASKED for m in gang.members)
             require(not granted or TimerKind.HOLD in kinds, "holding without a limit")
         if phase is Phase.LAUNCHING:
-            require(TimerKind.LAUNCH in kinds, "launching without a limit")
+            limits = kinds & {TimerKind.STAGING, TimerKind.LAUNCH}
+            require(len(limits) == 1, f"launching with the limits {limits}")
         if phase is Phase.STOPPING:
             require(TimerKind.STOP in kinds, "stopping without a limit")
         if phase is Phase.BACKING_OFF:
             drawn = self.draws or any(isinstance(e, JitterDrawn) for e in self.inflight)
             require(TimerKind.BACKOFF in kinds or drawn, "backing off without an end")
-        if phase in {Phase.PENDING, Phase.BACKING_OFF, Phase.ACQUIRING}:
+        if phase in {Phase.PENDING, Phase.BACKING_OFF, Phase.ACQUIRING} and gang.recovery is None:
             require(TimerKind.WAIT in kinds, "the whole wait has no limit")
         if phase in FINAL_PHASES:
             require(not known, "timers after the end")
@@ -351,10 +531,53 @@ class World:
         require(gang.restarts <= policy.max_restarts, "more restarts than allowed")
         require(gang.user_retries <= policy.user_retries, "more user retries than allowed")
         free = gang.restarts + gang.user_retries + gang.preemptions + self.am_attempt
-        limit = policy.attempts * (1 + self.runs) + free
+        limit = policy.attempts * (1 + self.runs) + free + self.extra_attempts
         require(len(gang.history) <= limit, f"{len(gang.history)} attempts, at most {limit}")
         attempts = [record.attempt for record in gang.history]
         require(attempts == sorted(set(attempts)), "an attempt number was used twice")
+
+    def _check_recovery(self, before: Gang) -> None:
+        """Replaced in place: paid for, limited, and never what YARN has preempted."""
+        gang = self.gang
+        if gang.recovery is not None:
+            require(gang.phase is Phase.ACQUIRING, f"a recovery in {gang.phase}")
+            tasks = len(gang.members) + len(gang.recovery.missing)
+            require(tasks == gang.size, f"{tasks} tasks of {gang.size} are wanted or held")
+            first = gang.recovery.is_first
+            kept = [m for m in gang.members if first or m.ask.attempt != gang.attempt]
+            require(kept or before.recovery is not None, "a recovery that keeps nothing")
+        if gang.attempt > before.attempt and before.phase in {Phase.STOPPING, *LAUNCHED}:
+            self.recoveries += 1
+            cost = (gang.restarts - before.restarts, gang.failures - before.failures)
+            stopping = before.stopping
+            ran = before.phase is Phase.RUNNING or (stopping is not None and stopping.was_running)
+            require(cost == ((1, 0) if ran else (0, 1)), f"a recovery that cost {cost}")
+            self.recoveries_at_launch += not ran
+            require(before.attempt not in self.preempted, "a preempted gang was kept")
+        if gang.preemptions > before.preemptions:
+            paid = (gang.restarts, gang.failures, gang.user_retries)
+            require(
+                paid == (before.restarts, before.failures, before.user_retries),
+                "a preemption was not free",
+            )
+            require(not gang.members and gang.recovery is None, "a preempted gang holds on")
+
+    def _check_blacklist(self, event: Event, before: Gang) -> None:
+        gang, policy = self.gang, self.policy
+        live = [e for e in gang.exclusions if self.now_s < e.until_s]
+        cap = nodes.cap(gang, policy)
+        require(len(live) <= cap, f"{len(live)} nodes are excluded, at most {cap} may be")
+        struck = {strike.node for strike in gang.strikes}
+        require({e.node for e in live} <= struck, "excluded without a strike of its own")
+        if isinstance(event, AmRestarted):
+            blacklist = (before.exclusions, before.strikes, before.suspicions)
+            same = blacklist == (gang.exclusions, gang.strikes, gang.suspicions)
+            require(same, "a new ApplicationMaster forgot the blacklist")
+            if before.phase is not Phase.STOPPING:
+                require(_counts(gang) == _counts(before), "a new ApplicationMaster forgot counts")
+            if before.phase is Phase.BACKING_OFF:
+                until = before.deadline_s(TimerKind.BACKOFF)
+                require(gang.deadline_s(TimerKind.BACKOFF) == until, "the back-off began anew")
 
     # ---- the world's moves ------------------------------------------------------------------
 
@@ -413,7 +636,7 @@ class World:
         launched = self.asks(lambda t: t.is_launched and not t.is_ended)
         if launched:
             ask = launched[pick % len(launched)]
-            self.inflight.append(TaskStarted(self.now_s, ask, ask.attempt))
+            self.inflight.append(TaskStarted(self.now_s, ask, self.truths[ask].launched))
 
     def task_exits(self, pick: int, kind: ExitKind) -> None:
         launched = self.asks(lambda t: t.is_launched and not t.is_ended and not t.is_exited)
@@ -424,24 +647,61 @@ class World:
                 ProcessExit(0, kind, code=1, signal=9, ended_at_s=self.now_s),
                 ProcessExit(1, ExitKind.OK if kind is ExitKind.OK else ExitKind.STOPPED),
             )
-            self.inflight.append(TaskExited(self.now_s, ask, ask.attempt, exits))
+            self.inflight.append(TaskExited(self.now_s, ask, self.truths[ask].launched, exits))
 
     def planner_answers(self, answer: str, rung: int = 0) -> None:
         if not self.plans:
             return
         request = self.plans.pop(0)
-        if answer == "ready":
+        if answer == "ready" and request.supplement is not None:
+            plan = PlacementPlan((self._supplement(request, rung),), self.now_s)
+            self.inflight.append(PlanReady(self.now_s, request.attempt, plan, len(NODES)))
+        elif answer == "ready":
             first = self.rungs[(request.first_rung + rung) % len(self.rungs) :]
             self.inflight.append(
-                PlanReady(self.now_s, request.attempt, PlacementPlan(first, self.now_s))
+                PlanReady(self.now_s, request.attempt, PlacementPlan(first, self.now_s), len(NODES))
             )
         else:
             no_fit = NoFit(Reason.FRAGMENTED, answer == "never", "no room", "wait")
-            self.inflight.append(PlanRefused(self.now_s, request.attempt, no_fit))
+            self.inflight.append(PlanRefused(self.now_s, request.attempt, no_fit, len(NODES)))
+
+    def _supplement(self, request: RequestPlan, rung: int) -> Rung:
+        """What is missing, at some level; its limits hold for what stands already."""
+        assert request.supplement is not None
+        like = self.rungs[rung % len(self.rungs)]
+        targets = {ask.target.role: ask.target for ask in like.asks}
+        wanted = request.supplement.wanted
+        asks = tuple(TargetAsk(targets[ask.target.role], ask.count) for ask in wanted)
+        return Rung(like.number, like.level, asks, 1.0, "test")
+
+    def others_suspect(self, pick: int) -> None:
+        self.deliver(NodesSuspected(self.now_s, (NODES[pick % len(NODES)],)))
 
     def jitter_comes(self, u: float) -> None:
         if self.draws:
             self.inflight.append(JitterDrawn(self.now_s, self.draws.pop(0).attempt, u))
+
+    def storing_goes_on(self, how: str) -> None:
+        """``ok``; ``trouble`` that passes; ``failed``. Told to stop, it may have been too late."""
+        if self.stops:
+            stop = self.stops.pop(0)
+            self.has_stored = self.has_stored or (how == "ok" and bool(self.stores))
+            self.stores.clear()
+            self._answer_storing(stop.attempt, "ok" if self.has_stored else "failed")
+        elif self.stores:
+            store = self.stores[0]
+            if how != "trouble":
+                self.stores.clear()
+            self.has_stored = self.has_stored or how == "ok"
+            self._answer_storing(store.attempt, "ok" if self.has_stored else how)
+
+    def _answer_storing(self, attempt: int, how: str) -> None:
+        event: Event = OutputsStored(self.now_s, attempt, 3, 4096)
+        if how == "trouble":
+            event = StoringTroubled(self.now_s, attempt, "HDFS is in safe mode")
+        elif how == "failed":
+            event = StoringFailed(self.now_s, attempt, 65, "is there already")
+        self.inflight.append(event)
 
     def message_comes(self, pick: int) -> None:
         if self.inflight:
@@ -461,7 +721,9 @@ class World:
     def old_message_comes(self, pick: int) -> None:
         """Something from long ago, once more."""
         old = [e for e in self.seen if not isinstance(e, JobStarted | AmRestarted | TimerFired)]
-        if old and not isinstance(old[pick % len(old)], CancelRequested | BrokerFailed):
+        if old and not isinstance(
+            old[pick % len(old)], CancelRequested | InputsRefused | BrokerFailed
+        ):
             event = old[pick % len(old)]
             ask = getattr(event, "ask", None)
             truth = self.truths.get(ask) if isinstance(ask, AskId) else None
@@ -496,6 +758,9 @@ class World:
     def user_cancels(self) -> None:
         self.deliver(CancelRequested(self.now_s, "u", "enough"))
 
+    def inputs_are_refused(self) -> None:
+        self.deliver(InputsRefused(self.now_s, "a.npy is corrupt"))
+
     def broker_fails(self) -> None:
         self.deliver(BrokerFailed(self.now_s, "Skein is gone"))
 
@@ -511,17 +776,20 @@ class World:
         lives = 1 if self.am_attempt == 1 else self.am_attempt
         require(1 <= self.finishes <= lives, f"{self.finishes} Finish in {lives} AM attempts")
 
-    def _fair_move(self) -> None:
+    def _fair_move(self, *, exits: bool = True) -> None:
+        """The next thing that happens where all is well; ``exits``: tasks may also be done."""
         if self.inflight:
             self.message_comes(0)
         elif self.plans:
             self.planner_answers("ready")
+        elif self.stores or self.stops:
+            self.storing_goes_on("ok")
         elif self.draws:
             self.jitter_comes(0.5)
-        elif not self._fair_yarn():
+        elif not self._fair_yarn(exits=exits):
             self.timer_fires()
 
-    def _fair_yarn(self) -> bool:
+    def _fair_yarn(self, *, exits: bool = True) -> bool:
         self.now_s += 0.1
         for ask, truth in self.truths.items():
             member = self.gang.find(ask)
@@ -537,28 +805,56 @@ class World:
                 alive = self.asks(lambda t: t.grant is not None and not t.is_ended)
                 self.agent_registers(alive.index(ask))
                 return True
-            elif truth.is_launched and member.state is MemberState.READY:
-                self.inflight.append(TaskStarted(self.now_s, ask, ask.attempt))
+            elif self.gang.is_staging:
+                if not member.is_staged:
+                    truth.staged = truth.prepared
+                    self.inflight.append(TaskStaged(self.now_s, ask, truth.prepared))
+                    return True
+            elif self.gang.phase is Phase.LAUNCHING and member.state is MemberState.READY:
+                self.inflight.append(TaskStarted(self.now_s, ask, truth.launched))
                 return True
-            elif self.gang.phase is Phase.RUNNING and not truth.is_exited:
-                truth.is_exited = True
-                exits = (ProcessExit(0, ExitKind.OK, ended_at_s=self.now_s),)
-                self.inflight.append(TaskExited(self.now_s, ask, ask.attempt, exits))
+            elif (
+                self.gang.phase is Phase.STOPPING
+                and member.state in MAY_RUN
+                and not truth.is_exited
+            ):
+                self._task_ends(ask, ExitKind.STOPPED)
+                return True
+            elif self.gang.phase is Phase.RUNNING and not truth.is_exited and exits:
+                self._task_ends(ask, ExitKind.OK)
                 return True
         return False
+
+    def _task_ends(self, ask: AskId, kind: ExitKind) -> None:
+        truth = self.truths[ask]
+        truth.is_exited = True
+        exits = (ProcessExit(0, kind, ended_at_s=self.now_s),)
+        self.inflight.append(TaskExited(self.now_s, ask, truth.launched, exits))
 
     def _fits(self, truth: Truth, node: NodeId) -> bool:
         rung = self.gang.rung
         held = [m.grant for m in self.gang.members if m.grant is not None]
-        nodes = {g.node for g in held}
-        if rung is None or node in self.policy.excluded:
+        used = {g.node for g in held}
+        if rung is None or node in nodes.excluded(self.gang, self.policy, self.now_s):
             return False
         return (
             truth.target.accepts(node, RACKS[node])
-            and not (rung.one_task_per_node and node in nodes)
-            and (rung.node_limit is None or len(nodes | {node}) <= rung.node_limit)
+            and not (rung.one_task_per_node and node in used)
+            and (rung.node_limit is None or len(used | {node}) <= rung.node_limit)
             and not (rung.same_rack and any(g.rack != RACKS[node] for g in held))
         )
+
+
+def _counts(gang: Gang) -> tuple[int, ...]:
+    return (
+        gang.failures,
+        gang.restarts,
+        gang.user_retries,
+        gang.preemptions,
+        gang.preempted_in_row,
+        gang.looks,
+        len(gang.history),
+    )
 
 
 def random_walk(world: World, seed: int, moves: int) -> None:
@@ -587,8 +883,72 @@ def random_walk(world: World, seed: int, moves: int) -> None:
                 lambda: world.timer_fires(),
                 lambda: world.old_timer_fires(n(99)),
                 lambda: world.am_restarts(),
+                lambda: world.others_suspect(n(99)),
+                lambda: world.storing_goes_on(dice.choice(("ok", "trouble", "failed"))),
                 lambda: world.user_cancels() if n(8) == 0 else None,
                 lambda: world.broker_fails() if n(8) == 0 else None,
+                lambda: world.inputs_are_refused() if n(8) == 0 else None,
+                *([lambda: world.task_stages(n(99))] if world.job.inputs else []),
+            )
+        )()
+    world.drain()
+
+
+def troubled_run(world: World, seed: int, moves: int) -> None:
+    """A seeded walk that is mostly about a gang that runs: losses while it runs, while it stops and
+    while what it lost is being replaced; preemptions; the same nodes again and again."""
+    dice = random.Random(seed)
+    n = dice.randrange
+    losses: tuple[Callable[[], None], ...] = (
+        lambda: world.container_ends(n(99), ContainerEnd.FAILED),
+        lambda: world.container_ends(n(99), ContainerEnd.LOST),
+        lambda: world.agent_reports(n(99), "silent"),
+        lambda: world.agent_reports(n(99), "unable"),
+        lambda: world.task_exits(n(99), ExitKind.STOPPED),
+        lambda: world.others_suspect(n(99)),
+        lambda: world.old_message_comes(n(999)),
+    )
+    rare: tuple[Callable[[], None], ...] = (
+        lambda: world.container_ends(n(99), ContainerEnd.PREEMPTED),
+        lambda: world.task_exits(n(99), ExitKind.SIGNAL),
+        lambda: world.planner_answers("never" if world.gang.recovery is not None else "busy"),
+        lambda: world.planner_answers("ready", n(5)),
+        lambda: world.timer_fires(),
+        lambda: world.old_timer_fires(n(99)),
+        lambda: world.yarn_grants(n(99), n(99)),
+        lambda: world.am_restarts() if n(6) == 0 else None,
+    )
+    for _ in range(moves):
+        stands = world.gang.phase in {Phase.RUNNING, Phase.STOPPING}
+        starts = world.gang.phase is Phase.LAUNCHING and n(4) == 0
+        if (stands or starts or world.gang.recovery is not None) and n(5) == 0:
+            dice.choice(losses if n(3) else rare)()
+        elif world.inflight and n(3) == 0:
+            world.message_comes(n(99))
+        else:
+            world._fair_move(exits=not stands or n(30) == 0)
+    world.drain()
+
+
+def stored_run(world: World, seed: int) -> None:
+    """Up to the storing of the outputs, and there trouble of every kind."""
+    dice = random.Random(seed)
+    for _ in range(300):
+        if world.gang.phase is not Phase.STORING:
+            world._fair_move()
+            continue
+        dice.choice(
+            (
+                lambda: world.storing_goes_on(dice.choice(("ok", "trouble", "failed"))),
+                lambda: world.am_restarts(),
+                lambda: world.timer_fires(),
+                lambda: world.old_timer_fires(dice.randrange(99)),
+                lambda: world.message_comes(dice.randrange(99)),
+                lambda: world.message_comes_twice(dice.randrange(99)),
+                lambda: world.old_message_comes(dice.randrange(999)),
+                lambda: world.yarn_grants(dice.randrange(99), dice.randrange(99)),
+                lambda: world.user_cancels() if dice.randrange(4) == 0 else None,
+                lambda: world.broker_fails() if dice.randrange(4) == 0 else None,
             )
         )()
     world.drain()
@@ -601,12 +961,12 @@ def _healthy_move(world: World, dice: random.Random) -> None:
         world.yarn_grants(n(99), n(99))
     if n(12) == 0:
         world.old_timer_fires(n(99))
-    if n(60) == 0:
-        world.container_ends(n(99), dice.choice(tuple(ContainerEnd)))
     if world.inflight and n(4):
         world.message_comes(0 if n(4) else n(99))
     elif world.plans:
         world.planner_answers("busy" if n(6) == 0 else "ready", n(5) if n(2) else 0)
+    elif world.stores or world.stops:
+        world.storing_goes_on(dice.choice(("ok", "ok", "trouble", "trouble", "failed")))
     elif world.draws:
         world.jitter_comes(dice.random())
     elif world._fair_yarn():
@@ -615,7 +975,17 @@ def _healthy_move(world: World, dice: random.Random) -> None:
         if n(10) == 0:
             world.time_passes(dice.random() * 100)
         world.timer_fires()
-    if n(40) == 0 and world.gang.phase is Phase.ACQUIRING:
+    _mishap(world, dice)
+
+
+def _mishap(world: World, dice: random.Random) -> None:
+    n = dice.randrange
+    phase = world.gang.phase
+    if phase is Phase.RUNNING and n(12) == 0:
+        world.agent_reports(n(99), "silent")
+    if n(12 if phase is Phase.RUNNING else 60) == 0:
+        world.container_ends(n(99), dice.choice(tuple(ContainerEnd)))
+    if n(40) == 0 and phase is Phase.ACQUIRING:
         world.timer_fires()
     if n(40) == 0:
         world.task_exits(n(99), dice.choice(tuple(ExitKind)))

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yarnam.adapters.agent_seat import AgentSeat
-from yarnam.model.events import AgentRegistered, AgentUnable, TaskExited, TaskStarted
+from yarnam.model.events import AgentRegistered, AgentUnable, TaskExited, TaskStaged, TaskStarted
 from yarnam.model.ids import AskId
 from yarnam.wire.pb import yarnam_pb2 as pb
 
 ASK = AskId(1, "worker", 0)
-STATES = [pb.READY, pb.STARTED, pb.EXITED, pb.UNABLE, pb.TASK_STATE_UNSPECIFIED]
+STATES = [pb.READY, pb.STAGED, pb.STARTED, pb.EXITED, pb.UNABLE, pb.TASK_STATE_UNSPECIFIED]
 REPORTS = st.lists(st.tuples(st.sampled_from(STATES), st.integers(1, 3)), max_size=20)
 ORDERS = st.lists(
     st.sampled_from(["launch1", "launch2", "stop", "leave", "park"]), min_size=1, max_size=12
@@ -29,7 +29,8 @@ def test_every_event_at_most_once_and_registration_before_work(
     for state, attempt in reports:
         report = pb.AgentReport(ask=str(ASK), container="c", state=state, attempt=attempt)
         for event in seat.report(report, 1.0):
-            number = event.attempt if isinstance(event, (TaskStarted, TaskExited)) else 0
+            work_events = (TaskStaged, TaskStarted, TaskExited)
+            number = event.attempt if isinstance(event, work_events) else 0
             told.append((type(event), number))
     assert all(count == 1 for count in Counter(told).values())
     kinds = [kind for kind, _ in told]

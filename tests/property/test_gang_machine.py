@@ -9,8 +9,18 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from tests.property.gang_world import Step, Violation, World, random_walk, small_job
-from yarnam.gang import Gang, GangPolicy, step
+from tests.property.gang_world import (
+    Step,
+    Violation,
+    World,
+    random_walk,
+    small_job,
+    stored_run,
+    troubled_run,
+)
+from yarnam.am.recovery import replayed
+from yarnam.gang import Gang, GangPolicy, MemberState, step
+from yarnam.gang.state import Exclusion
 from yarnam.model.actions import (
     Action,
     AskContainer,
@@ -19,17 +29,23 @@ from yarnam.model.actions import (
     ReleaseContainer,
     StartTimer,
     StopTask,
+    StoreOutputs,
 )
 from yarnam.model.events import (
     AmRestarted,
+    ContainerEnded,
     ContainerGranted,
     Event,
+    NodesSuspected,
+    TaskExited,
+    TaskStaged,
     TimerFired,
     TimerKind,
 )
 from yarnam.model.ids import AskId
-from yarnam.model.outcomes import ContainerEnd, ExitKind
-from yarnam.model.status import Phase
+from yarnam.model.outcomes import ContainerEnd, ExitKind, ProcessExit
+from yarnam.model.status import FINAL_PHASES, Phase
+from yarnam.wire.codec import decode_event, encode_event
 
 PICK = st.integers(0, 30)
 
@@ -38,10 +54,13 @@ class Machine(RuleBasedStateMachine):
     """Hypothesis chooses the world's moves; ``World`` holds the machine to its promises."""
 
     with_ps = False
+    output = ""
+    is_staged = False
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World(small_job(with_ps=self.with_ps))
+        job = small_job(with_ps=self.with_ps, output=self.output, is_staged=self.is_staged)
+        self.world = World(job)
 
     @rule(pick=PICK, node=st.integers(0, 4))
     def grant(self, pick: int, node: int) -> None:
@@ -58,6 +77,10 @@ class Machine(RuleBasedStateMachine):
     @rule(pick=PICK, what=st.sampled_from(("silent", "unable", "user")))
     def agent_trouble(self, pick: int, what: str) -> None:
         self.world.agent_reports(pick, what)
+
+    @rule(pick=PICK)
+    def stage(self, pick: int) -> None:
+        self.world.task_stages(pick)
 
     @rule(pick=PICK)
     def start(self, pick: int) -> None:
@@ -108,6 +131,14 @@ class Machine(RuleBasedStateMachine):
     def old_timer(self, pick: int) -> None:
         self.world.old_timer_fires(pick)
 
+    @rule(pick=PICK)
+    def hint(self, pick: int) -> None:
+        self.world.others_suspect(pick)
+
+    @rule(how=st.sampled_from(("ok", "trouble", "failed")))
+    def storing(self, how: str) -> None:
+        self.world.storing_goes_on(how)
+
     @rule()
     def am_restart(self) -> None:
         self.world.am_restarts()
@@ -115,6 +146,10 @@ class Machine(RuleBasedStateMachine):
     @rule()
     def cancel(self) -> None:
         self.world.user_cancels()
+
+    @rule()
+    def refuse_inputs(self) -> None:
+        self.world.inputs_are_refused()
 
     @rule()
     def broker(self) -> None:
@@ -128,6 +163,15 @@ class MachineWithPs(Machine):
     with_ps = True
 
 
+class MachineWithOutputs(Machine):
+    with_ps = True
+    output = "/results/job"
+
+
+class MachineWithInputs(Machine):
+    is_staged = True
+
+
 TestGang = Machine.TestCase
 TestGang.settings = settings(
     max_examples=150,
@@ -137,12 +181,64 @@ TestGang.settings = settings(
 )
 TestGangWithPs = MachineWithPs.TestCase
 TestGangWithPs.settings = settings(TestGang.settings, max_examples=75)
+TestGangWithOutputs = MachineWithOutputs.TestCase
+TestGangWithOutputs.settings = settings(TestGang.settings, max_examples=75)
+TestGangWithInputs = MachineWithInputs.TestCase
+TestGangWithInputs.settings = settings(TestGang.settings, max_examples=75)
 
 
 @pytest.mark.parametrize("with_ps", [False, True])
 def test_seeded_walks_keep_every_promise(with_ps: bool) -> None:
     for seed in range(200):
         random_walk(World(small_job(with_ps=with_ps)), seed, moves=120)
+
+
+def test_no_process_starts_before_all_have_their_inputs() -> None:
+    """``World`` looks at each launch."""
+    launches, lost_while_staging = 0, 0
+    for seed in range(200):
+        world = World(small_job(with_ps=seed % 2 == 1, is_staged=True, restarts=9))
+        (random_walk if seed % 4 else troubled_run)(world, seed, moves=150)
+        launches += len(world.launches)
+        back = (Phase.LAUNCHING, Phase.ACQUIRING)
+        lost_while_staging += any((a, b) == back for a, _, b in world.edges)
+    assert launches > 200
+    assert lost_while_staging > 20, "it came to losses while inputs were on their way"
+
+
+def test_outputs_are_stored_whole_or_the_job_has_not_succeeded() -> None:
+    ends: set[Phase] = set()
+    for seed in range(300):
+        world = World(small_job(with_ps=seed % 2 == 1, output="/results/job"))
+        stored_run(world, seed)
+        ends.add(world.gang.phase)
+    assert ends == FINAL_PHASES
+
+
+def test_a_journal_of_storing_gives_the_gang_back() -> None:
+    for seed in range(30):
+        world = World(small_job(output="/results/job"))
+        stored_run(world, seed)
+        events = [decode_event(encode_event(event)) for event in world.seen]
+        assert replayed(world.job, events) == world.gang
+
+
+@pytest.mark.parametrize("with_ps", [False, True])
+def test_gangs_in_trouble_while_they_run_keep_every_promise(with_ps: bool) -> None:
+    worlds = [World(small_job(with_ps=with_ps, restarts=9)) for _ in range(150)]
+    for seed, world in enumerate(worlds):
+        troubled_run(world, seed, moves=200)
+    assert sum(world.recoveries for world in worlds) > len(worlds), "it came to recoveries"
+    assert sum(world.recoveries_at_launch for world in worlds) > 20, "at the launch too"
+
+
+def test_a_journal_gives_the_gang_back() -> None:
+    """Written down as the AM writes it, read back, folded again."""
+    for seed in range(60):
+        world = World(small_job(restarts=9))
+        troubled_run(world, seed, moves=120)
+        events = [decode_event(encode_event(event)) for event in world.seen]
+        assert replayed(world.job, events) == world.gang
 
 
 # ---- the checks bite: faults seeded into the machine are caught ---------------------------------
@@ -248,7 +344,290 @@ def stops_the_unlaunched(
     return after, actions
 
 
+# ---- the same for recovery, preemption and the blacklist ----------------------------------------
+
+
+def seen_as(
+    wrong: Gang, gang: Gang, event: Event, policy: GangPolicy
+) -> tuple[Gang, tuple[Action, ...]]:
+    """One step with a wrong idea of the gang, which by itself changes nothing."""
+    after, actions = step(wrong, event, policy)
+    return (gang if after == wrong else after), actions
+
+
+def launches_again_under_the_old_number(
+    gang: Gang, event: Event, policy: GangPolicy
+) -> tuple[Gang, tuple[Action, ...]]:
+    after, actions = step(gang, event, policy)
+    old = min((m.ask.attempt for m in after.members), default=after.attempt)
+    return after, tuple(
+        replace(a, attempt=old) if isinstance(a, LaunchGang) else a for a in actions
+    )
+
+
+def keeps_what_did_not_stop(
+    gang: Gang, event: Event, policy: GangPolicy
+) -> tuple[Gang, tuple[Action, ...]]:
+    """When the STOP timer fires, tasks that have not said how they ended count as ended."""
+    if isinstance(event, TimerFired) and event.timer.kind is TimerKind.STOP:
+        ended = ProcessExit(0, ExitKind.STOPPED)
+        members = tuple(
+            replace(m, state=MemberState.EXITED, exits=(ended,))
+            if m.state is MemberState.STARTED
+            else m
+            for m in gang.members
+        )
+        return seen_as(replace(gang, members=members), gang, event, policy)
+    return step(gang, event, policy)
+
+
+def keeps_what_is_gone(
+    gang: Gang, event: Event, policy: GangPolicy
+) -> tuple[Gang, tuple[Action, ...]]:
+    """Containers that ended after their processes are held to be there."""
+    members = tuple(replace(member, is_gone=False) for member in gang.members)
+    return seen_as(replace(gang, members=members), gang, event, policy)
+
+
+def replaces_without_a_limit(
+    gang: Gang, event: Event, policy: GangPolicy
+) -> tuple[Gang, tuple[Action, ...]]:
+    after, actions = step(gang, event, policy)
+    kept = tuple(t for t in after.timers if t.timer.kind is not TimerKind.RECOVERY)
+    return replace(after, timers=kept), tuple(
+        a for a in actions if not (isinstance(a, StartTimer) and a.timer.kind is TimerKind.RECOVERY)
+    )
+
+
+def replaces_for_free(
+    gang: Gang, event: Event, policy: GangPolicy
+) -> tuple[Gang, tuple[Action, ...]]:
+    after, actions = step(gang, event, policy)
+    return replace(after, restarts=0), actions
+
+
+def goes_on_without_the_missing(
+    gang: Gang, event: Event, policy: GangPolicy
+) -> tuple[Gang, tuple[Action, ...]]:
+    after, actions = step(gang, event, policy)
+    if after.recovery is not None and len(after.members) > 1:
+        return replace(after, recovery=replace(after.recovery, missing=())), actions
+    return after, actions
+
+
+def does_not_let_the_lost_go(
+    gang: Gang, event: Event, policy: GangPolicy
+) -> tuple[Gang, tuple[Action, ...]]:
+    """What is released when a recovery begins stays with YARN."""
+    after, actions = step(gang, event, policy)
+    if after.recovery is not None and gang.recovery is None:
+        actions = tuple(a for a in actions if not isinstance(a, ReleaseContainer))
+    return after, actions
+
+
+def takes_a_preemption_for_a_loss(
+    gang: Gang, event: Event, policy: GangPolicy
+) -> tuple[Gang, tuple[Action, ...]]:
+    if isinstance(event, ContainerEnded) and event.end is ContainerEnd.PREEMPTED:
+        event = replace(event, end=ContainerEnd.FAILED)
+    return step(gang, event, policy)
+
+
+def charges_for_preemptions(
+    gang: Gang, event: Event, policy: GangPolicy
+) -> tuple[Gang, tuple[Action, ...]]:
+    after, actions = step(gang, event, policy)
+    paid = after.preemptions - gang.preemptions
+    return replace(after, failures=after.failures + paid), actions
+
+
+def believes_reports_of_older_launches(
+    gang: Gang, event: Event, policy: GangPolicy
+) -> tuple[Gang, tuple[Action, ...]]:
+    if isinstance(event, TaskExited):
+        event = replace(event, attempt=gang.attempt)
+    return step(gang, event, policy)
+
+
+def excludes_nobody(
+    gang: Gang, event: Event, policy: GangPolicy
+) -> tuple[Gang, tuple[Action, ...]]:
+    after, actions = step(gang, event, policy)
+    return replace(after, exclusions=()), actions
+
+
+def trusts_the_blacklisted(
+    gang: Gang, event: Event, policy: GangPolicy
+) -> tuple[Gang, tuple[Action, ...]]:
+    if not isinstance(event, ContainerGranted):
+        return step(gang, event, policy)
+    after, actions = step(replace(gang, exclusions=()), event, policy)
+    return replace(after, exclusions=gang.exclusions), actions
+
+
+def excludes_on_hearsay(
+    gang: Gang, event: Event, policy: GangPolicy
+) -> tuple[Gang, tuple[Action, ...]]:
+    after, actions = step(gang, event, policy)
+    if isinstance(event, NodesSuspected):
+        heard = Exclusion(event.nodes[0], event.at_s, event.at_s + 10.0, "they say so")
+        return replace(after, exclusions=(heard,)), actions
+    return after, actions
+
+
+def knows_no_cap(gang: Gang, event: Event, policy: GangPolicy) -> tuple[Gang, tuple[Action, ...]]:
+    after, actions = step(replace(gang, cluster_nodes=1000), event, policy)
+    return replace(after, cluster_nodes=gang.cluster_nodes), actions
+
+
+def forgets_the_blacklist_with_its_am(
+    gang: Gang, event: Event, policy: GangPolicy
+) -> tuple[Gang, tuple[Action, ...]]:
+    if isinstance(event, AmRestarted):
+        gang = replace(gang, strikes=(), exclusions=())
+    return step(gang, event, policy)
+
+
+# ---- and for the outputs -------------------------------------------------------------------------
+
+
+def succeeds_without_its_outputs(
+    gang: Gang, event: Event, policy: GangPolicy
+) -> tuple[Gang, tuple[Action, ...]]:
+    return step(gang, event, replace(policy, store_timeout_s=None))
+
+
+def stores_for_ever(
+    gang: Gang, event: Event, policy: GangPolicy
+) -> tuple[Gang, tuple[Action, ...]]:
+    after, actions = step(gang, event, policy)
+    kept = tuple(t for t in after.timers if t.timer.kind is not TimerKind.STORE)
+    return replace(after, timers=kept), tuple(
+        a for a in actions if not (isinstance(a, StartTimer) and a.timer.kind is TimerKind.STORE)
+    )
+
+
+def runs_again_when_its_am_dies_while_it_stores(
+    gang: Gang, event: Event, policy: GangPolicy
+) -> tuple[Gang, tuple[Action, ...]]:
+    if isinstance(event, AmRestarted) and gang.phase is Phase.STORING:
+        return step(replace(gang, phase=Phase.RUNNING), event, policy)
+    return step(gang, event, policy)
+
+
+def forgets_that_it_stores(
+    gang: Gang, event: Event, policy: GangPolicy
+) -> tuple[Gang, tuple[Action, ...]]:
+    after, actions = step(gang, event, policy)
+    if isinstance(event, AmRestarted):
+        actions = tuple(a for a in actions if not isinstance(a, StoreOutputs))
+    return after, actions
+
+
+def stores_in_another_order(
+    gang: Gang, event: Event, policy: GangPolicy
+) -> tuple[Gang, tuple[Action, ...]]:
+    after, actions = step(gang, event, policy)
+    return after, tuple(
+        replace(a, tasks=a.tasks[::-1]) if isinstance(a, StoreOutputs) else a for a in actions
+    )
+
+
+def holds_gpus_while_it_stores(
+    gang: Gang, event: Event, policy: GangPolicy
+) -> tuple[Gang, tuple[Action, ...]]:
+    after, actions = step(gang, event, policy)
+    if after.phase is Phase.STORING:
+        actions = tuple(a for a in actions if not isinstance(a, ReleaseContainer))
+    return after, actions
+
+
+STORING_FAULTS: tuple[Step, ...] = (
+    succeeds_without_its_outputs,
+    stores_for_ever,
+    runs_again_when_its_am_dies_while_it_stores,
+    forgets_that_it_stores,
+    stores_in_another_order,
+    holds_gpus_while_it_stores,
+)
+
+
+@pytest.mark.parametrize("fault", STORING_FAULTS, ids=lambda fault: fault.__name__)
+def test_seeded_fault_of_storing_is_caught(fault: Step) -> None:
+    for seed in range(60):
+        try:
+            stored_run(World(small_job(with_ps=seed % 2 == 1, output="/o"), play=fault), seed)
+        except Violation:
+            return
+    pytest.fail(f"{fault.__name__} went unnoticed in 60 walks")
+
+
+def starts_with_the_first_that_has_its_inputs(
+    gang: Gang, event: Event, policy: GangPolicy
+) -> tuple[Gang, tuple[Action, ...]]:
+    if isinstance(event, TaskStaged) and gang.is_staging:
+        others = tuple(
+            member if member.ask == event.ask else replace(member, is_staged=True)
+            for member in gang.members
+        )
+        return step(replace(gang, members=others), event, policy)
+    return step(gang, event, policy)
+
+
+def waits_for_inputs_for_ever(
+    gang: Gang, event: Event, policy: GangPolicy
+) -> tuple[Gang, tuple[Action, ...]]:
+    after, actions = step(gang, event, policy)
+    if after.is_staging:
+        timers = tuple(t for t in after.timers if t.timer.kind is not TimerKind.STAGING)
+        after = replace(after, timers=timers)
+    return after, actions
+
+
+def starts_where_a_node_was_excluded_meanwhile(
+    gang: Gang, event: Event, policy: GangPolicy
+) -> tuple[Gang, tuple[Action, ...]]:
+    after, actions = step(gang, event, policy)
+    if gang.is_staging and isinstance(event, NodesSuspected) and not after.is_staging:
+        return replace(gang, suspicions=after.suspicions, exclusions=after.exclusions), ()
+    return after, actions
+
+
+STAGING_FAULTS: tuple[Step, ...] = (
+    starts_with_the_first_that_has_its_inputs,
+    waits_for_inputs_for_ever,
+    starts_where_a_node_was_excluded_meanwhile,
+)
+
+
+@pytest.mark.parametrize("fault", STAGING_FAULTS, ids=lambda fault: fault.__name__)
+def test_seeded_fault_of_staging_is_caught(fault: Step) -> None:
+    for seed in range(300):
+        try:
+            job = small_job(with_ps=seed % 2 == 1, is_staged=True, restarts=9)
+            random_walk(World(job, play=fault), seed, moves=120)
+            troubled_run(World(job, play=fault), seed, moves=200)
+        except Violation:
+            return
+    pytest.fail(f"{fault.__name__} went unnoticed in 300 walks")
+
+
 FAULTS: tuple[Step, ...] = (
+    launches_again_under_the_old_number,
+    keeps_what_did_not_stop,
+    keeps_what_is_gone,
+    replaces_without_a_limit,
+    replaces_for_free,
+    goes_on_without_the_missing,
+    does_not_let_the_lost_go,
+    takes_a_preemption_for_a_loss,
+    charges_for_preemptions,
+    believes_reports_of_older_launches,
+    excludes_nobody,
+    trusts_the_blacklisted,
+    excludes_on_hearsay,
+    knows_no_cap,
+    forgets_the_blacklist_with_its_am,
     drops_a_release,
     keeps_late_grants,
     launches_one_short,
@@ -265,10 +644,11 @@ FAULTS: tuple[Step, ...] = (
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_seeded_fault_is_caught(fault: Step) -> None:
-    caught = 0
     for seed in range(60):
+        has_ps = seed % 2 == 1
         try:
-            random_walk(World(small_job(with_ps=seed % 2 == 1), play=fault), seed, moves=120)
+            random_walk(World(small_job(with_ps=has_ps), play=fault), seed, moves=120)
+            troubled_run(World(small_job(with_ps=has_ps, restarts=9), play=fault), seed, moves=200)
         except Violation:
-            caught += 1
-    assert caught, f"{fault.__name__} went unnoticed in 60 walks"
+            return
+    pytest.fail(f"{fault.__name__} went unnoticed in 120 walks")

@@ -5,22 +5,35 @@ from __future__ import annotations
 from dataclasses import replace
 
 from yarnam.errors import ExitCode
-from yarnam.gang.ending import back_off, fail_attempt, finish
-from yarnam.gang.ranks import in_rank_order
-from yarnam.gang.state import Gang, GangPolicy, Member, MemberState
+from yarnam.gang import nodes, recovery, refusing
+from yarnam.gang.asks import (
+    is_largest,
+    is_whole,
+    look,
+    misfit,
+    mixes_models,
+    new_member,
+    not_the_gang,
+    on_excluded,
+    wrong_agent,
+    wrong_model,
+)
+from yarnam.gang.barrier import launch
+from yarnam.gang.ending import back_off, fail_attempt, finish, patience_left_s
+from yarnam.gang.state import Member, MemberState
 from yarnam.gang.turn import Turn
-from yarnam.model.actions import AskContainer, GangMember, LaunchGang, ReleaseContainer, RequestPlan
+from yarnam.model.actions import ReleaseContainer
 from yarnam.model.events import (
     AgentRegistered,
+    AgentSilent,
     AgentUnable,
+    ContainerEnded,
     ContainerGranted,
     PlanReady,
     PlanRefused,
     TimerKind,
 )
-from yarnam.model.ids import AskId, NodeId, RackId
-from yarnam.model.outcomes import VerdictKind
-from yarnam.model.placement import LocalityLevel, Placed, Rung, Target
+from yarnam.model.outcomes import ContainerEnd, VerdictKind
 from yarnam.model.status import AttemptRecord, Phase
 
 
@@ -34,25 +47,32 @@ def begin(turn: Turn) -> None:
 def request_plan(turn: Turn) -> None:
     """Look at the cluster, from the rung on that the failures so far have led to."""
     turn.enter(Phase.PENDING)
-    turn.do(
-        RequestPlan(
-            attempt=turn.gang.attempt,
-            first_rung=turn.gang.failures // turn.policy.relax_after_attempts,
-            excluded=turn.policy.excluded,
-        )
-    )
+    turn.gang = replace(turn.gang, refusals=())
+    look(turn, avoid=turn.gang.avoid)
 
 
 def plan_ready(turn: Turn, event: PlanReady) -> None:
     """Ask for every container of the tightest rung, all at once."""
-    gang = turn.gang
-    if gang.phase is not Phase.PENDING or not gang.is_started or event.attempt != gang.attempt:
+    if event.attempt != turn.gang.attempt:
         return
-    rung = event.plan.rungs[0]
-    fault = _not_the_gang(rung, turn.policy)
+    if turn.gang.recovery is not None:
+        recovery.plan_ready(turn, event)
+        return
+    if turn.gang.phase is not Phase.PENDING or not turn.gang.is_started:
+        return
+    nodes.learn_size(turn, event.nodes)
+    gang, rung = turn.gang, event.plan.rungs[0]
+    fault = not_the_gang(turn.policy, rung)
     if fault:
         finish(turn, VerdictKind.FAILED, ExitCode.INTERNAL, fault, "This is a bug in the planner.")
         return
+    patience_s = patience_left_s(gang, turn.policy, turn.at_s)
+    if patience_s > 0 and not is_largest(turn.policy, gang, rung):
+        turn.gang = replace(turn.gang, looks=gang.looks + 1)
+        room = f"room for {rung.tasks} tasks, less than the largest gang"
+        back_off(turn, f"{room}, which is waited for up to {patience_s:.0f} s more")
+        return
+    turn.disarm(TimerKind.PATIENCE)
     turn.enter(Phase.ACQUIRING)
     record = AttemptRecord(
         attempt=gang.attempt,
@@ -69,22 +89,32 @@ def plan_ready(turn: Turn, event: PlanReady) -> None:
         next_number=0,
         looks=0,
         misfits=0,
+        refusals=(),
         reasks=0,
         history=(*turn.gang.history, record),
     )
     members = tuple(
-        _new_member(turn, ask.target, rung.level) for ask in rung.asks for _ in range(ask.count)
+        new_member(turn, ask.target, rung.level) for ask in rung.asks for _ in range(ask.count)
     )
     turn.gang = replace(turn.gang, members=members)
     turn.arm(TimerKind.ASK, turn.policy.ask_timeout_s)
 
 
 def plan_refused(turn: Turn, event: PlanRefused) -> None:
-    """Never: the job ends. Not now: look again later; no attempt is used up."""
-    gang = turn.gang
-    if gang.phase is not Phase.PENDING or not gang.is_started or event.attempt != gang.attempt:
+    """Never: the job ends, unless that is for its blacklist, which gives way then. Not now: look
+    again later; no attempt is used up."""
+    if event.attempt != turn.gang.attempt:
         return
-    no_fit = event.no_fit
+    if turn.gang.recovery is not None:
+        recovery.plan_refused(turn, event)
+        return
+    if turn.gang.phase is not Phase.PENDING or not turn.gang.is_started:
+        return
+    nodes.learn_size(turn, event.nodes)
+    gang, no_fit = turn.gang, event.no_fit
+    if no_fit.is_never and nodes.lift_all(turn):
+        request_plan(turn)
+        return
     if no_fit.is_never:
         message = f"{no_fit.message} [{no_fit.reason.value}]"
         finish(turn, VerdictKind.FAILED, ExitCode.NEVER_FITS, message, no_fit.hint)
@@ -101,12 +131,15 @@ def granted(turn: Turn, event: ContainerGranted) -> None:
         return
     if turn.gang.phase is not Phase.ACQUIRING or member.state is not MemberState.ASKED:
         return
-    problem = _misfit(turn.gang, turn.policy, member, event.node, event.rack)
+    unfit = refusing.why_unfit(turn.gang, member.target, event.node)
+    problem = unfit or misfit(turn, member, event)
     if problem:
-        _refuse_misfit(turn, member, problem)
+        refusing.note(turn, member, event.node, problem, is_unfit=unfit is not None)
+        lose(turn, member, f"misfit: {problem}", is_gone=False)
         return
     turn.put(member, replace(member, state=MemberState.GRANTED, grant=event))
-    if turn.gang.timer(TimerKind.HOLD) is None:
+    is_first = turn.gang.recovery is None or turn.gang.recovery.is_first
+    if is_first and turn.gang.timer(TimerKind.HOLD) is None:
         turn.disarm(TimerKind.ASK)
         turn.arm(TimerKind.HOLD, turn.policy.hold_timeout_s)
     if member.agent is not None:
@@ -126,17 +159,15 @@ def registered(turn: Turn, event: AgentRegistered) -> None:
         return
     if member.state is not MemberState.GRANTED or member.grant is None:
         return
-    if (event.node, event.container) != (member.grant.node, member.grant.container):
-        _refuse_misfit(
-            turn,
-            member,
-            f"granted as {member.grant.container} on {member.grant.node}, but its agent runs in "
-            f"{event.container} on {event.node}",
-        )
+    model = wrong_model(member, event) or mixes_models(turn, member, event)
+    problem = wrong_agent(member, event) or model
+    if problem:
+        refusing.note(turn, member, event.node, problem, is_unfit=problem == model)
+        lose(turn, member, f"misfit: {problem}", is_gone=False)
         return
     turn.put(member, replace(member, state=MemberState.READY, agent=event))
-    if all(m.state is MemberState.READY for m in turn.gang.members):
-        _launch(turn)
+    if is_whole(turn.gang):
+        launch(turn)
 
 
 def unable(turn: Turn, member: Member, event: AgentUnable) -> None:
@@ -151,14 +182,58 @@ def unable(turn: Turn, member: Member, event: AgentUnable) -> None:
             hint = "Seen on more than one container: correct the job and submit it again."
             finish(turn, VerdictKind.FAILED, ExitCode.USER_FAILED, message, hint)
             return
-    lose(turn, member, f"its agent cannot make it ready: {event.message}", is_gone=False)
+    why = f"its agent cannot make it ready: {event.message}"
+    if member.grant is not None and not event.is_user_fault:
+        nodes.strike(turn, member.grant.node, why)
+    lose(turn, member, why, is_gone=False)
+    leave_excluded(turn)
+
+
+def silent(turn: Turn, member: Member, event: AgentSilent) -> None:
+    """An agent that was heard of before has gone quiet."""
+    if member.state is MemberState.ASKED:
+        return
+    why = f"its agent was not heard of for {event.silent_s:.0f} s"
+    if member.grant is not None:
+        nodes.strike(turn, member.grant.node, why)
+    lose(turn, member, why, is_gone=False)
+    leave_excluded(turn)
+
+
+def ended(turn: Turn, member: Member, event: ContainerEnded) -> None:
+    """A container is gone before the gang was whole. One that held a place in a gang that ran
+    takes the whole gang with it when YARN preempted it."""
+    text = event.diagnostics or f"YARN says {event.end.value}"
+    why = f"its container ended: {text}"
+    in_place = turn.gang.recovery is not None and not turn.gang.recovery.is_first
+    if event.end is ContainerEnd.PREEMPTED and in_place:
+        recovery.preempted(turn, member, text)
+        return
+    if member.grant is not None and event.end is ContainerEnd.LOST:
+        nodes.strike(turn, member.grant.node, f"node lost: {text}", is_full=True)
+    elif member.grant is not None and event.end is ContainerEnd.FAILED and member.agent is None:
+        nodes.strike(turn, member.grant.node, f"a container could not be started: {text}")
+    # A lost NodeManager's containers live on: their agents must be told.
+    lose(turn, member, why, is_gone=event.end is not ContainerEnd.LOST)
+    leave_excluded(turn)
+
+
+def leave_excluded(turn: Turn) -> None:
+    """A node was excluded while the gang is being acquired: nothing is held there any more."""
+    for member in on_excluded(turn.gang, turn.policy, turn.at_s):
+        if turn.gang.phase is Phase.ACQUIRING and turn.gang.find(member.ask) is member:
+            lose(turn, member, "its node is on the blacklist by now", is_gone=False)
 
 
 def lose(turn: Turn, member: Member, why: str, *, is_gone: bool) -> None:
-    """A member is no good any more: ask for another in its place while the hold lasts."""
+    """A member is no good any more: ask for another in its place while the hold lasts; elsewhere
+    where no node of its target can help."""
+    if turn.gang.recovery is not None and not turn.gang.recovery.is_first:
+        recovery.lose(turn, member, why, is_gone=is_gone)
+        return
     if not is_gone:
         turn.release(member, why)
-    limit = max(8, turn.policy.reasks_per_task * len(turn.gang.members))
+    limit = recovery.reask_limit(turn)
     if turn.gang.reasks >= limit:
         turn.gang = replace(
             turn.gang, members=tuple(m for m in turn.gang.members if m is not member)
@@ -166,80 +241,12 @@ def lose(turn: Turn, member: Member, why: str, *, is_gone: bool) -> None:
         fail_attempt(turn, f"gave up after {limit} replaced containers; the last one: {why}")
         return
     turn.gang = replace(turn.gang, reasks=turn.gang.reasks + 1, reason=f"{member.name}: {why}")
-    turn.put(member, _new_member(turn, member.target, member.level))
-
-
-def _new_member(turn: Turn, target: Target, level: LocalityLevel) -> Member:
-    ask = AskId(turn.gang.attempt, target.role, turn.gang.next_number)
-    turn.gang = replace(turn.gang, next_number=turn.gang.next_number + 1)
-    turn.do(AskContainer(ask, target))
-    return Member(ask=ask, target=target, level=level)
-
-
-def _refuse_misfit(turn: Turn, member: Member, problem: str) -> None:
-    turn.gang = replace(turn.gang, misfits=turn.gang.misfits + 1)
-    lose(turn, member, f"misfit: {problem}", is_gone=False)
-
-
-def _misfit(
-    gang: Gang, policy: GangPolicy, member: Member, node: NodeId, rack: RackId
-) -> str | None:
-    """Why this grant is not what was asked for; None when it is."""
-    rung = gang.rung
-    if node in policy.excluded:
-        return f"{node} is excluded by the job"
-    if not member.target.accepts(node, rack):
-        return f"{node} in {rack} is outside of {member.target.service}"
-    if rung is None:
-        return None
-    held = [m.grant for m in gang.members if m.grant is not None]
-    nodes = {grant.node for grant in held}
-    if rung.one_task_per_node and node in nodes:
-        return f"{node} holds a task already, and the job spreads its tasks"
-    if rung.node_limit is not None and len(nodes | {node}) > rung.node_limit:
-        return f"{node} would be one node more than the {rung.node_limit} allowed"
-    if rung.same_rack and any(grant.rack != rack for grant in held):
-        return f"{node} is in {rack}, the others are in {held[0].rack}"
-    return None
-
-
-def _not_the_gang(rung: Rung, policy: GangPolicy) -> str | None:
-    """Whether a plan leaves out a part of the gang: nothing less is ever asked for."""
-    for role, wanted in policy.roles:
-        planned = sum(
-            ask.count * ask.target.processes_per_task
-            for ask in rung.asks
-            if ask.target.role == role
-        )
-        if planned != wanted:
-            return f"the plan has {planned} processes of role {role}, the gang has {wanted}"
-    return None
-
-
-def _launch(turn: Turn) -> None:
-    """The whole gang stands: fix the ranks and open the barrier, once."""
-    members = in_rank_order(turn.gang.members, turn.policy)
-    turn.enter(Phase.LAUNCHING)
-    turn.gang = replace(turn.gang, members=members)
-    turn.disarm(TimerKind.ASK, TimerKind.HOLD)
-    turn.arm(TimerKind.LAUNCH, turn.policy.launch_timeout_s)
-    turn.do(LaunchGang(turn.gang.attempt, tuple(_launched(member) for member in members)))
-
-
-def _launched(member: Member) -> GangMember:
-    assert member.task is not None
-    assert member.grant is not None
-    assert member.agent is not None
-    return GangMember(
-        ask=member.ask,
-        task=member.task,
-        placed=Placed(
-            role=member.target.role,
-            node=member.grant.node,
-            rack=member.grant.rack,
-            gpu_ids=member.agent.gpu_ids,
-            processes=member.target.processes_per_task,
-            address=member.agent.address,
-            ports=member.agent.ports,
-        ),
-    )
+    useless = refusing.why_useless(turn.gang, turn.policy, member.target, turn.at_s)
+    if useless is None:
+        turn.put(member, new_member(turn, member.target, member.level))
+        return
+    turn.gang = replace(turn.gang, members=tuple(m for m in turn.gang.members if m is not member))
+    if any(m.grant is not None for m in turn.gang.members):
+        recovery.look_elsewhere(turn, member, useless)
+    else:
+        fail_attempt(turn, useless)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 
+from yarnam.gang.refusing import refused_in_words
 from yarnam.gang.running import exit_text
-from yarnam.gang.state import Gang, Member, MemberState
+from yarnam.gang.state import Gang, Member, MemberState, Recovery
 from yarnam.model.events import TimerKind
 from yarnam.model.outcomes import ProcessExit
-from yarnam.model.status import JobState, JobStatus, Phase, TaskStatus
+from yarnam.model.status import JobState, JobStatus, Phase, RefusedNode, TaskStatus
 
 STATES = {
     Phase.PENDING: JobState.QUEUED,
@@ -16,6 +17,7 @@ STATES = {
     Phase.LAUNCHING: JobState.STAGING,
     Phase.RUNNING: JobState.RUNNING,
     Phase.STOPPING: JobState.RUNNING,
+    Phase.STORING: JobState.STORING,
     Phase.BACKING_OFF: JobState.QUEUED,
     Phase.SUSPENDED: JobState.SUSPENDED,
     Phase.SUCCEEDED: JobState.SUCCEEDED,
@@ -25,9 +27,10 @@ STATES = {
 
 DEADLINES = {
     Phase.PENDING: (TimerKind.WAIT,),
-    Phase.ACQUIRING: (TimerKind.HOLD, TimerKind.ASK),
-    Phase.LAUNCHING: (TimerKind.LAUNCH,),
+    Phase.ACQUIRING: (TimerKind.RECOVERY, TimerKind.HOLD, TimerKind.ASK),
+    Phase.LAUNCHING: (TimerKind.STAGING, TimerKind.LAUNCH),
     Phase.STOPPING: (TimerKind.STOP,),
+    Phase.STORING: (TimerKind.STORE, TimerKind.STOP),
     Phase.BACKING_OFF: (TimerKind.BACKOFF,),
 }
 """Which timers end a phase's wait, the first one that runs."""
@@ -56,12 +59,19 @@ def describe(gang: Gang, now_s: float) -> JobStatus:
         attempt=gang.attempt,
         max_attempts=gang.attempt - gang.failures - 1 + gang.max_attempts,
         am_attempt=gang.am_attempt,
-        asked=len(gang.members) or gang.size,
+        asked=gang.size if gang.recovery else len(gang.members) or gang.size,
         granted=len(granted),
         granted_by_level=tuple(levels.items()),
         ready=sum(member.agent is not None for member in granted),
         deadline_s=deadline_s(gang),
-        tasks=tuple(_task(member) for member in gang.members),
+        restarts=gang.restarts,
+        preemptions=gang.preemptions,
+        blacklist=tuple(
+            RefusedNode(one.node, one.until_s, one.why)
+            for one in gang.exclusions
+            if now_s < one.until_s
+        ),
+        tasks=tuple(_task(member) for member in gang.everyone),
         history=gang.history[-HISTORY_SHOWN:],
         verdict=gang.verdict,
     )
@@ -83,20 +93,57 @@ def reason_line(gang: Gang, now_s: float) -> str:
         return _backing_off(gang)
     if phase is Phase.PENDING:
         return "looking for room" if gang.is_started else "the ApplicationMaster is starting"
+    if gang.is_staging:
+        staged = sum(member.is_staged for member in gang.members)
+        return f"{staged}/{gang.size} tasks have their inputs"
     if phase is Phase.LAUNCHING:
         started = sum(m.state in {MemberState.STARTED, MemberState.EXITED} for m in gang.members)
         return f"starting the processes: {started}/{gang.size} tasks{_left(gang, now_s)}"
     if phase is Phase.RUNNING:
         ended = sum(member.state is MemberState.EXITED for member in gang.members)
-        return f"{gang.size} tasks run" if not ended else f"{ended}/{gang.size} tasks have ended"
+        if ended:
+            return f"{ended}/{gang.size} tasks have ended{_past(gang)}"
+        return f"{gang.size} tasks run{_growing(gang)}{_past(gang)}"
     if phase is Phase.STOPPING:
         return f"stopping: {gang.reason}{_left(gang, now_s)}"
+    if phase is Phase.STORING:
+        text = "the gang has succeeded, its outputs are being stored"
+        return f"{text}; {gang.reason}" if gang.reason else text
     if gang.verdict is not None:
         return gang.verdict.message.splitlines()[0]
     return gang.reason
 
 
+def _past(gang: Gang) -> str:
+    """``; 1 restart, 2 preemptions so far``."""
+    counts = (("restart", gang.restarts), ("preemption", gang.preemptions))
+    told = [f"{count} {name}{'s' if count > 1 else ''}" for name, count in counts if count]
+    return f"; {', '.join(told)} so far" if told else ""
+
+
+def _replacing(gang: Gang, recovery: Recovery, now_s: float) -> str:
+    """``lost worker-3 on n5 (agent silent): replacing it in place, 7/8 tasks held, 40 s left``."""
+    held = sum(member.state is not MemberState.ASKED for member in gang.members)
+    text = f"lost {recovery.text}: replacing in place, {held}/{gang.size} tasks held"
+    if recovery.missing and not recovery.is_looking:
+        text += f", no room yet ({gang.reason})"
+    return f"{text}{_left(gang, now_s)}"
+
+
+def _growing(gang: Gang) -> str:
+    """What becomes of a growth, or became of the last one."""
+    growth = gang.growth
+    if growth is None:
+        return f"; {gang.reason}" if gang.reason else ""
+    if not growth.members:
+        return f"; {growth.text}: looking for room"
+    held = sum(member.state is not MemberState.ASKED for member in growth.members)
+    return f"; {growth.text}: {held} of {len(growth.members)} more containers granted"
+
+
 def _acquiring(gang: Gang, now_s: float) -> str:
+    if gang.recovery is not None and not gang.recovery.is_first:
+        return _replacing(gang, gang.recovery, now_s)
     levels: dict[str, int] = {}
     for member in gang.members:
         if member.state is not MemberState.ASKED:
@@ -112,7 +159,11 @@ def _acquiring(gang: Gang, now_s: float) -> str:
         limit = gang.deadline_s(TimerKind.ASK)
         if limit is not None:
             text += f", first grant awaited for {max(0.0, limit - now_s):.0f} s more"
-    return f"{text}; {gang.misfits} misfits given back" if gang.misfits else text
+    if gang.recovery is not None and gang.recovery.missing:
+        places = "no other place yet" if not gang.recovery.is_looking else "looking elsewhere"
+        text += f"; {len(gang.recovery.missing)} not asked for any more, {places}"
+    refused = refused_in_words(gang)
+    return f"{text}; {refused}" if refused else text
 
 
 def _backing_off(gang: Gang) -> str:

@@ -10,8 +10,11 @@ from dataclasses import replace
 
 from yarnam.gang.state import Gang, GangPolicy, Member, Timer
 from yarnam.model.actions import Action, CancelTimer, ReleaseContainer, StartTimer
-from yarnam.model.events import TimerId, TimerKind
+from yarnam.model.events import TimerFired, TimerId, TimerKind
 from yarnam.model.status import Phase
+
+EARLY_S = 0.05
+"""A timer this much before its deadline counts as on time: clocks and timers round."""
 
 
 class Turn:
@@ -50,6 +53,17 @@ class Turn:
             self.gang, timers=tuple(t for t in self.gang.timers if t.timer.kind not in kinds)
         )
 
+    def fired(self, event: TimerFired) -> TimerKind | None:
+        """Which limit is over; None: a stale timer, or one that came before its time, which is
+        started again with the time left."""
+        timer = self.gang.timer(event.timer.kind)
+        if timer is None or timer.timer != event.timer:
+            return None
+        if self.at_s < timer.deadline_s - EARLY_S:
+            self.do(StartTimer(timer.timer, timer.deadline_s - self.at_s))
+            return None
+        return event.timer.kind
+
     def rearm(self) -> None:
         """Start all timers again with the time they have left: the last AM's died with it."""
         for timer in self.gang.timers:
@@ -66,6 +80,19 @@ class Turn:
 
     def release_all(self, reason: str) -> None:
         """Give back everything granted and withdraw everything asked for."""
+        self.drop_growth(reason)
         for member in self.gang.members:
             if member.loss is None or member.is_holding:
                 self.release(member, reason)
+
+    def drop_growth(self, reason: str) -> None:
+        """Give back the containers by which a gang was about to grow, if it was."""
+        growth = self.gang.growth
+        if growth is None:
+            return
+        for member in growth.members:
+            self.release(member, reason)
+        self.disarm(TimerKind.GROWTH)
+        self.gang = replace(self.gang, growth=None)
+        if self.gang.phase is Phase.RUNNING:
+            self.gang = replace(self.gang, reason=f"did not grow: {reason}")

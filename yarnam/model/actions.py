@@ -8,15 +8,33 @@ from typing import Union
 from yarnam.model.events import TimerId
 from yarnam.model.ids import AskId, NodeId, TaskId
 from yarnam.model.outcomes import Verdict
-from yarnam.model.placement import Placed, Target
+from yarnam.model.placement import Placed, Supplement, Target
 
 
 @dataclass(frozen=True, slots=True)
 class RequestPlan:
-    """Call the planner on a fresh snapshot, from ladder rung ``first_rung`` on."""
+    """Call the planner on a fresh snapshot, from ladder rung ``first_rung`` on; with a
+    ``supplement`` only for its tasks."""
 
     attempt: int
     first_rung: int
+    excluded: tuple[NodeId, ...] = ()
+    suspects: tuple[NodeId, ...] = ()
+    """Nodes to use last: strikes that do not exclude yet, and other jobs' hints."""
+    supplement: Supplement | None = None
+    most_tasks: int | None = None
+    """Of the elastic role, where there is one; None: as many as the job may have."""
+    least_tasks: int | None = None
+    """Of the elastic role: fewer will not do now; None: as few as the job may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class LookAround:
+    """See how many tasks of ``growth`` would fit beside those that stand, whether others wait, and
+    whether the queue is over its share. Asks nothing of YARN."""
+
+    attempt: int
+    growth: Supplement
     excluded: tuple[NodeId, ...] = ()
 
 
@@ -63,6 +81,15 @@ class GangMember:
 
 
 @dataclass(frozen=True, slots=True)
+class PrepareGang:
+    """Order every member to bring to its node what its processes will read, before any of them
+    starts. ``members`` are as in ``LaunchGang``. Comes again when a member was replaced."""
+
+    attempt: int
+    members: tuple[GangMember, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchGang:
     """Order every member to start its processes. ``members`` are in rank order."""
 
@@ -81,6 +108,31 @@ class StopTask:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreOutputs:
+    """Make what these tasks wrote in this attempt the job's output. ``tasks`` are in rank order."""
+
+    attempt: int
+    tasks: tuple[TaskId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StopStoring:
+    """Store no more; answered by ``OutputsStored`` if it was too late for that, else by
+    ``StoringFailed``."""
+
+    attempt: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShareStrike:
+    """Tell other jobs that this one had trouble with a node. A hint, best effort."""
+
+    node: NodeId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Finish:
     """Persist the verdict, release what is left, end the application."""
 
@@ -89,25 +141,35 @@ class Finish:
 
 Action = Union[
     RequestPlan,
+    LookAround,
     DrawJitter,
     AskContainer,
     ReleaseContainer,
     StartTimer,
     CancelTimer,
+    PrepareGang,
     LaunchGang,
     StopTask,
+    StoreOutputs,
+    StopStoring,
+    ShareStrike,
     Finish,
 ]
 
 ACTION_TYPES: tuple[type, ...] = (
     RequestPlan,
+    LookAround,
     DrawJitter,
     AskContainer,
     ReleaseContainer,
     StartTimer,
     CancelTimer,
+    PrepareGang,
     LaunchGang,
     StopTask,
+    StoreOutputs,
+    StopStoring,
+    ShareStrike,
     Finish,
 )
 """All members of ``Action``."""

@@ -20,10 +20,16 @@ class TimerKind(Enum):
 
     ASK = "ask"  # no container granted at all
     HOLD = "hold"  # the gang is not complete
+    STAGING = "staging"  # not every node has its inputs
     LAUNCH = "launch"  # not every process has started
     BACKOFF = "backoff"  # time to try again
     STOP = "stop"  # the tasks do not stop
     WAIT = "wait"  # the whole time spent waiting for room
+    RECOVERY = "recovery"  # a lost task of a running gang is not replaced
+    PATIENCE = "patience"  # an elastic gang waits for room for its largest size
+    RESIZE = "resize"  # time to look whether an elastic gang has the right size
+    GROWTH = "growth"  # the further containers of an elastic gang do not all come
+    STORE = "store"  # the outputs are not stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,9 @@ class PlanReady:
     at_s: float
     attempt: int
     plan: PlacementPlan
+    nodes: int = 0
+    """Usable nodes in the snapshot: the cap on the excluded share is a share of these. 0: not
+    known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +75,8 @@ class PlanRefused:
     at_s: float
     attempt: int
     no_fit: NoFit
+    nodes: int = 0
+    """As in ``PlanReady``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +123,8 @@ class AgentRegistered:
     """Ports held by the agent until the user's process binds them, by name."""
     log_address: str = ""
     """host:port at which the agent serves its logs."""
+    gpu_model: str = ""
+    """Of the leased GPUs, as the node's own tools name it; empty: none, or not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +144,15 @@ class AgentSilent:
     at_s: float
     ask: AskId
     silent_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStaged:
+    """What the task's processes read lies on its node."""
+
+    at_s: float
+    ask: AskId
+    attempt: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +188,86 @@ class CancelRequested:
 
 
 @dataclass(frozen=True, slots=True)
+class NodesSuspected:
+    """Other jobs have had trouble with these nodes. A hint: it orders nodes last and adds to a
+    strike of this job's own, but never excludes a node alone. It counts from ``at_s`` on; telling
+    it again makes it fresh, not heavier."""
+
+    at_s: float
+    nodes: tuple[NodeId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleRequested:
+    """A user wishes for ``tasks`` tasks of the elastic role; None: no wish any more. The last wish
+    counts; one outside of the job's range changes nothing."""
+
+    at_s: float
+    by: str
+    tasks: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSeen:
+    """The answer to ``LookAround``."""
+
+    at_s: float
+    attempt: int
+    spare: int
+    """Further tasks of the elastic role that fit now, as many as were asked about at most."""
+    excess: int = 0
+    """Tasks of it that the queue is over its fair share, while others wait for GPUs."""
+    waiting: int = 0
+    """Jobs that wait for GPUs, as far as known."""
+    u: float = 0.0
+    """Uniform in [0, 1), for the time of the next look."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputsRefused:
+    """Inputs have been proved corrupt since the job was submitted, and its policy (``on_corrupt``,
+    ``max_skipped``) is not to go on with that."""
+
+    at_s: float
+    message: str
+    """Which files, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputsStored:
+    """The job's output is there, whole; also when it had been stored before."""
+
+    at_s: float
+    attempt: int
+    files: int
+    size_bytes: int
+    renamed: int = 0
+    """Files that several tasks had written under one name, and that got another."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoringTroubled:
+    """HDFS is in trouble that may pass; storing goes on."""
+
+    at_s: float
+    attempt: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoringFailed:
+    """The output is not there and will not be: storing was stopped, or cannot succeed. Nothing
+    that the tasks wrote is lost."""
+
+    at_s: float
+    attempt: int
+    exit_code: int
+    """One of ``yarnam.errors.ExitCode``."""
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerFailed:
     """The way to YARN is broken for good (Skein's AM is gone, or it refused an ask)."""
 
@@ -184,10 +286,18 @@ Event = Union[
     AgentRegistered,
     AgentUnable,
     AgentSilent,
+    TaskStaged,
     TaskStarted,
     TaskExited,
     TimerFired,
     CancelRequested,
+    NodesSuspected,
+    ScaleRequested,
+    ClusterSeen,
+    InputsRefused,
+    OutputsStored,
+    StoringTroubled,
+    StoringFailed,
     BrokerFailed,
 ]
 
@@ -202,10 +312,18 @@ EVENT_TYPES: tuple[type, ...] = (
     AgentRegistered,
     AgentUnable,
     AgentSilent,
+    TaskStaged,
     TaskStarted,
     TaskExited,
     TimerFired,
     CancelRequested,
+    NodesSuspected,
+    ScaleRequested,
+    ClusterSeen,
+    InputsRefused,
+    OutputsStored,
+    StoringTroubled,
+    StoringFailed,
     BrokerFailed,
 )
 """All members of ``Event``, for the wire and for the property tests."""

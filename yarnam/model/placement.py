@@ -32,6 +32,12 @@ class Target:
     processes_per_task: int = 1
     nodes: tuple[NodeId, ...] = ()
     racks: tuple[RackId, ...] = ()
+    gpu_model: str = ""
+    """The model that the node must have, as the planner knows it; empty: any. A node whose model
+    was not known may have been taken on trust: ``yarnam.model.gpus.may_be_same`` judges what its
+    agent finds."""
+    place: str = ""
+    """Name of the place: the targets of one place, one per role, take a whole gang together."""
 
     def accepts(self, node: NodeId, rack: RackId) -> bool:
         """Whether a grant on this node is what was asked for."""
@@ -53,6 +59,15 @@ class TargetAsk:
 
 
 @dataclass(frozen=True, slots=True)
+class EarlyAsk:
+    """Containers of one service that Skein asks for by itself when it starts: one per entry of
+    ``nodes``, which tells where the planner saw room for it at submit."""
+
+    service: str
+    nodes: tuple[NodeId, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Rung:
     """One step of the ladder: a whole gang at one locality level."""
 
@@ -66,6 +81,10 @@ class Rung:
     """Most distinct nodes that the grants of this rung may use; None: no limit."""
     one_task_per_node: bool = False
     same_rack: bool = False
+    apart: tuple[tuple[str, str], ...] = ()
+    """Pairs of roles that share no node (a role with itself: its tasks share none)."""
+    local_bytes: int = 0
+    """Bytes of the job's inputs on the expected nodes."""
 
     @property
     def tasks(self) -> int:
@@ -77,13 +96,37 @@ class Rung:
 
 
 @dataclass(frozen=True, slots=True)
+class Standing:
+    """A task of the gang that stands already, with what it takes of its node."""
+
+    role: str
+    node: NodeId
+    rack: RackId
+    resources: Resources
+
+
+@dataclass(frozen=True, slots=True)
+class Supplement:
+    """Tasks wanted beside those that stand: replacements for lost ones, or growth. The plan for it
+    has ``wanted`` alone in its asks; the limits of its rungs (node limit, same rack, one task per
+    node) are for the whole gang, the standing tasks included."""
+
+    wanted: tuple[TargetAsk, ...]
+    """Role and size bind; the target's place is where to look first."""
+    standing: tuple[Standing, ...]
+    rung: Rung
+    """By which the gang stood: its limits are kept where they can be."""
+
+
+@dataclass(frozen=True, slots=True)
 class PlacementPlan:
     """The ladder, tightest rung first; never empty."""
 
     rungs: tuple[Rung, ...]
     taken_at_s: float = 0.0
     seats: tuple[Target, ...] = ()
-    """Further targets to declare at submit: single nodes, for a gang that spreads its tasks."""
+    """Further targets to declare at submit: single nodes, for a gang whose tasks must keep apart or
+    to few nodes."""
 
     def __post_init__(self) -> None:
         if not self.rungs:
@@ -102,14 +145,45 @@ class Reason(Enum):
     GANG_EXCEEDS_NODE_LIMIT = "gang-exceeds-node-limit"
     EVERY_NODE_EXCLUDED = "every-node-excluded"
     NO_NODES = "no-nodes"
+    NO_SUCH_GPU_MODEL = "no-such-gpu-model"
+    """No node of the cluster has this model of GPU."""
+    GANG_EXCEEDS_GPU_MODEL = "gang-exceeds-gpu-model"
+    """Nodes of one model cannot hold the gang; the cluster as a whole could."""
     # Not now: waiting can help.
     TOO_FEW_FREE_GPUS = "too-few-free-gpus"
     TOO_FEW_FREE_RESOURCES = "too-few-free-resources"
     FRAGMENTED = "fragmented"
     QUEUE_FULL = "queue-full"
     NO_RACK_HAS_ROOM = "no-rack-has-room"
+    NO_GPU_MODEL_HAS_ROOM = "no-gpu-model-has-room"
+    WAITING_FOR_TURN = "waiting-for-turn"
+    """There is room, but others come first."""
     RM_UNREACHABLE = "rm-unreachable"
     """The ResourceManager does not answer, so nothing is known."""
+
+
+class ChangeKind(Enum):
+    """What kind of change would make a gang fit now."""
+
+    FREE = "free"
+    """Others leave some nodes."""
+    QUEUE = "queue"
+    """Others of the queue end."""
+    RELAX = "relax"
+    """A wish of the spec is given up."""
+    SMALLER = "smaller"
+    """A smaller gang is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change after which the gang fits now. Computed, not guessed: applied to the snapshot or
+    to the spec it gives a plan."""
+
+    kind: ChangeKind
+    text: str
+    nodes: tuple[tuple[NodeId, Resources], ...] = ()
+    """FREE: what must become free on which nodes, on top of what is free there now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +195,9 @@ class NoFit:
     message: str
     """What is missing, in words and numbers."""
     hint: str = ""
-    """The smallest change that would make it fit."""
+    """The smallest change that would make it fit: ``changes`` in one sentence, or advice."""
+    changes: tuple[Change, ...] = ()
+    """What would each make it fit now, the smallest first."""
 
 
 @dataclass(frozen=True, slots=True)

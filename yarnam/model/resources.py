@@ -40,16 +40,14 @@ class Resources:
 
     def count_in(self, room: Resources) -> int:
         """How many of these fit into ``room``. An amount of nothing fits without limit: 2**31."""
-        counts = [
-            have // want
-            for want, have in (
-                (self.memory_mib, room.memory_mib),
-                (self.vcores, room.vcores),
-                (self.gpus, room.gpus),
-            )
-            if want > 0
-        ]
-        return min(counts, default=2**31)
+        count = 2**31
+        if self.gpus > 0:
+            count = room.gpus // self.gpus
+        if self.memory_mib > 0:
+            count = min(count, room.memory_mib // self.memory_mib)
+        if self.vcores > 0:
+            count = min(count, room.vcores // self.vcores)
+        return count
 
     def __str__(self) -> str:
         return f"{self.memory_mib} MiB, {self.vcores} vcores, {self.gpus} GPUs"

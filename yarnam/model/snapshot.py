@@ -53,6 +53,31 @@ class QueueView:
     running_jobs: int = 0
     pending_jobs: int = 0
     max_running_jobs: int | None = None
+    headroom: Resources | None = None
+    """What may still be taken before this queue or one above it reaches its maximum; None: no
+    limit was seen above it, so ``maximum`` less ``used`` tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationSteps:
+    """How YARN rounds the amounts that it is asked for: up to a multiple of ``increment``, at
+    least ``minimum`` (``DominantResourceCalculator.normalize`` in Hadoop's sources)."""
+
+    minimum: Resources = Resources()
+    increment: Resources = Resources(1, 1, 1)
+
+    def rounded(self, ask: Resources) -> Resources:
+        """What a container that asks for this much takes of its node and queue."""
+        least, step = self.minimum, self.increment
+        return Resources(
+            _rounded_up(max(ask.memory_mib, least.memory_mib), step.memory_mib),
+            _rounded_up(max(ask.vcores, least.vcores), step.vcores),
+            _rounded_up(max(ask.gpus, least.gpus), step.gpus),
+        )
+
+
+def _rounded_up(amount: int, step: int) -> int:
+    return -(-amount // step) * step if step > 1 else amount
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +89,10 @@ class ClusterSnapshot:
     queue: QueueView
     max_container: Resources | None = None
     """The largest container YARN grants at all (yarn.scheduler.maximum-allocation-*)."""
+    steps: AllocationSteps = AllocationSteps()
+    """How it rounds what it is asked for."""
+    queues: tuple[QueueView, ...] = ()
+    """All leaf queues, where the view tells; ``queue`` among them."""
 
     def node(self, node_id: NodeId) -> Node | None:
         return next((node for node in self.nodes if node.node_id == node_id), None)

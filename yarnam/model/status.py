@@ -16,6 +16,7 @@ class Phase(Enum):
     LAUNCHING = "LAUNCHING"
     RUNNING = "RUNNING"
     STOPPING = "STOPPING"
+    STORING = "STORING"
     BACKING_OFF = "BACKING_OFF"
     SUSPENDED = "SUSPENDED"
     SUCCEEDED = "SUCCEEDED"
@@ -24,7 +25,12 @@ class Phase(Enum):
 
 
 FINAL_PHASES = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED})
-RECOVERY_POINTS = FINAL_PHASES | {Phase.PENDING, Phase.BACKING_OFF, Phase.SUSPENDED}
+RECOVERY_POINTS = FINAL_PHASES | {
+    Phase.PENDING,
+    Phase.STORING,
+    Phase.BACKING_OFF,
+    Phase.SUSPENDED,
+}
 
 
 class JobState(Enum):
@@ -77,6 +83,181 @@ class AttemptRecord:
     granted: int = 0
     outcome: str = ""
     """Why it ended, in words; empty while it goes on."""
+    kept: int = 0
+    """Tasks kept from the attempt before: lost ones were replaced in place. They come on top of
+    ``asked`` and ``granted``."""
+    granted_by_level: tuple[tuple[str, int], ...] = ()
+    missing: tuple[str, ...] = ()
+    """At its end: what was asked for and not granted, as in ``2 worker at rack /rack1``."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizeStatus:
+    """Of an elastic job: tasks of its elastic role, now (0: none launched), at least, at most."""
+
+    role: str
+    tasks: int
+    least: int
+    most: int
+    gpus_per_task: int
+    wish: int | None = None
+    """What a user asked for; None: the job chooses."""
+
+    @property
+    def words(self) -> str:
+        """``2 of 2 to 4 worker tasks, 1 GPU each; a user wishes for 3``."""
+        each = f"{self.gpus_per_task} GPU{'' if self.gpus_per_task == 1 else 's'} each"
+        text = f"{self.tasks} of {self.least} to {self.most} {self.role} tasks"
+        text += f", {each}" if self.gpus_per_task else ""
+        return text if self.wish is None else f"{text}; a user wishes for {self.wish}"
+
+
+@dataclass(frozen=True, slots=True)
+class StartForecast:
+    """When a job that waits is likely to start, if no others come. Seconds since the epoch."""
+
+    made_at_s: float
+    soonest_at_s: float | None = None
+    """None: it cannot be told; ``untold`` says why."""
+    likely_at_s: float | None = None
+    latest_at_s: float | None = None
+    """Four of five courses of events lie between the soonest and the latest. None with a likely
+    one: later than can be told."""
+    passed_until_s: float | None = None
+    """So long may smaller jobs that come later go first; None: they may not."""
+    untold: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStatus:
+    """The job's place among those that wait for GPUs. ``head`` (an application), ``head_name`` and
+    ``head_gpus`` are of the first in line, where that is another job."""
+
+    ticket: int
+    ahead: int
+    head: str = ""
+    head_name: str = ""
+    head_gpus: int = 0
+    reason: str = ""
+    """Why it waits, in words."""
+    missing: str = ""
+    """What of its gang does not fit now; empty: all of it fits."""
+    start: StartForecast | None = None
+    """None: not worked out yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedNode:
+    """A node on the job's blacklist, until when, and why."""
+
+    node: str
+    until_s: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Files of an input that the job does not read, because they are known to be corrupt."""
+
+    input: str
+    files: int
+    share: float
+    """From 0 to 1, of the input's files or bytes, whichever is more."""
+    epoch: int | None = None
+    """The epoch that this is true of; None: as decided at submit, no epoch has begun since."""
+    later: int = 0
+    """Files of which it has become known since: they are left out from the next epoch on."""
+    still_read: int = 0
+    """Files that are suspected, and read all the same: without proof no more than ``max_skipped``
+    is left out."""
+
+    @property
+    def words(self) -> str:
+        what = "1 file is" if self.files == 1 else f"{self.files or 'no'} files are"
+        text = f"{what} left out of input {self.input} as corrupt"
+        text += f", {self.share:.3%} of it" if self.files else ""
+        text += f", in epoch {self.epoch}" if self.epoch is not None else ""
+        text += f"; {self.later} more from the next epoch on" if self.later else ""
+        return text + (f"; {self.still_read} suspected and still read" if self.still_read else "")
+
+
+@dataclass(frozen=True, slots=True)
+class SuspectStatus:
+    """A file that the job's own processes have complained of. ``state``: waiting, checking, or what
+    it came to: proved, cleared, suspected, storage, gone."""
+
+    path: str
+    state: str
+    why: str = ""
+
+    @property
+    def words(self) -> str:
+        said = {
+            "waiting": "is to be looked at",
+            "checking": "is being looked at",
+            "proved": "is corrupt",
+            "cleared": "is whole",
+            "suspected": "stays suspected",
+            "storage": "cannot be read from HDFS",
+            "gone": "was replaced or removed meanwhile",
+        }.get(self.state, self.state)
+        return f"{self.path} {said}" + (f": {self.why}" if self.why else "")
+
+
+@dataclass(frozen=True, slots=True)
+class OutputStatus:
+    """The job's output: how far it is stored, or that it is."""
+
+    place: str
+    """URI or path of the directory."""
+    files: int = 0
+    size_bytes: int = 0
+    moved: int = 0
+    """Files of it that are in their place by now."""
+    is_stored: bool = False
+    """Whether the directory is there, whole."""
+    renamed: int = 0
+    """Files that got another name, because several tasks had written one of that name."""
+
+    @property
+    def words(self) -> str:
+        what = f"{self.files} file{'' if self.files == 1 else 's'} of {byte_words(self.size_bytes)}"
+        if not self.is_stored:
+            return f"{self.moved} of {what} stored"
+        others = f" ({self.renamed} under another name)" if self.renamed else ""
+        return f"{what}{others} in {self.place}"
+
+
+def byte_words(count: int) -> str:
+    """``3.2 MiB``."""
+    size, unit = float(count), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if size < 1024.0:
+            break
+        size, unit = size / 1024.0, larger
+    return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+
+
+@dataclass(frozen=True, slots=True)
+class StagingStatus:
+    """Inputs on their way to the nodes' own disks, over all tasks. Sizes in bytes."""
+
+    files: int = 0
+    files_done: int = 0
+    size: int = 0
+    done: int = 0
+    """Of ``size``, on the nodes by now; ``cached`` of these lay there before."""
+    cached: int = 0
+    left_s: float | None = None
+    """Until the slowest task has its inputs, at its present rate; None: not known."""
+    slowest: str = ""
+    """That task's ask."""
+    trouble: str = ""
+    """Why it does not go on now, as one of the agents says."""
+
+    @property
+    def is_done(self) -> bool:
+        return self.files_done >= self.files
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +281,23 @@ class JobStatus:
     granted: int = 0
     granted_by_level: tuple[tuple[str, int], ...] = ()
     ready: int = 0
+    restarts: int = 0
+    """Of a gang that ran, for faults of the infrastructure; in place or as a whole."""
+    preemptions: int = 0
+    blacklist: tuple[RefusedNode, ...] = ()
+    """The nodes that the job refuses now, by its own experience."""
+    turn: TurnStatus | None = None
+    """While the job waits its turn; None: it does not, or there are no turns."""
+    size: SizeStatus | None = None
+    """None: the job has one size."""
+    left_out: tuple[LeftOut, ...] = ()
+    """Of its inputs."""
+    suspects: tuple[SuspectStatus, ...] = ()
+    """Inputs that its processes have complained of, and what was found."""
+    staging: StagingStatus | None = None
+    """None: nothing is brought to the nodes' own disks, or no agent has said how far it is."""
+    output: OutputStatus | None = None
+    """From the time on when it is stored; None: not yet, or the job has none."""
     deadline_s: float | None = None
     """When the current wait ends by its limit (hold, launch, stop) or the back-off is over."""
     step: int | None = None

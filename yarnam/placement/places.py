@@ -8,23 +8,18 @@ whole rack).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from yarnam.model.ids import NodeId, RackId
 from yarnam.model.job import JobSpec
 from yarnam.model.placement import LocalityLevel, Target
-from yarnam.placement.rooms import Room
 from yarnam.placement.shapes import Group, Shape
-
-MOST_NODES_LISTED = 64
-"""Longest strict node list of a service; beyond it excluded nodes are refused grant by grant. Each
-node of a list is one more line in every ask the AM sends (AMRMClientImpl sends one per node)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where containers may land: one of ``nodes``, else one of ``racks``, else anywhere."""
+    """Where containers may land: one of ``nodes``, else in one of ``racks``, else anywhere."""
 
     nodes: tuple[NodeId, ...] = ()
     racks: tuple[RackId, ...] = ()
@@ -35,15 +30,6 @@ class Place:
         if self.nodes:
             return LocalityLevel.NODE
         return LocalityLevel.RACK if self.racks else LocalityLevel.ANY
-
-    def rooms(self, rooms: Sequence[Room]) -> Sequence[Room]:
-        """Those of the rooms that are in this place."""
-        if self.nodes:
-            nodes = frozenset(self.nodes)
-            return [room for room in rooms if room.node in nodes]
-        if self.racks:
-            return [room for room in rooms if room.rack in self.racks]
-        return rooms
 
 
 ANYWHERE = Place()
@@ -57,45 +43,58 @@ class Candidate:
     place: Place
     targets: tuple[Target, ...]
 
+    @property
+    def gpus_per_task(self) -> int:
+        """Of the largest containers."""
+        return max(group.resources.gpus for group in self.shape)
+
 
 def rack_names(racks: Iterable[RackId]) -> dict[RackId, str]:
     """Short, unique names of racks for services; the same racks get the same names."""
     names: dict[RackId, str] = {}
+    taken: set[str] = set()
     for rack in sorted(racks):
-        base = name = f"r-{_plain(rack)}"
-        number = 1
-        while name in names.values():
-            number += 1
-            name = f"{base}-{number}"
+        name = unique_name(f"r-{_plain(rack)}", taken)
+        taken.add(name)
         names[rack] = name
     return names
 
 
-def targets_at(shape: Shape, place: Place, name: str) -> tuple[Target, ...]:
-    """The services for one shape in one place: ``worker-8g-r-rack1``, ``ps-0g-any``."""
-    return tuple(
-        Target(
-            service=f"{group.role}-{group.resources.gpus}g-{name}",
-            role=group.role,
-            level=place.level,
-            resources=group.resources,
-            processes_per_task=group.processes,
-            nodes=place.nodes,
-            racks=place.racks,
-        )
-        for group in shape
+def unique_name(base: str, taken: Iterable[str]) -> str:
+    """The name itself, or with a number that nobody has."""
+    known = set(taken)
+    name, number = base, 1
+    while name in known:
+        number += 1
+        name = f"{base}-{number}"
+    return name
+
+
+def target_at(group: Group, place: Place, name: str) -> Target:
+    """The service for one group in one place: ``worker-8g-r-rack1``, ``ps-0g-any``. ``name`` is
+    unique for place and shape."""
+    return Target(
+        service=f"{group.role}-{group.resources.gpus}g-{name}",
+        role=group.role,
+        level=place.level,
+        resources=group.resources,
+        processes_per_task=group.processes,
+        nodes=place.nodes,
+        racks=place.racks,
+        gpu_model=group.model,
+        place=name,
     )
 
 
 def candidates_from(job: JobSpec, targets: Iterable[Target]) -> tuple[Candidate, ...]:
     """What can be asked for with these targets: only whole gangs, the role's processes as in the
-    spec."""
-    places: dict[Place, dict[str, list[Target]]] = {}
+    spec. Targets of one gang have the same ``place``."""
+    places: dict[object, dict[str, list[Target]]] = {}
     for target in targets:
-        roles = places.setdefault(Place(target.nodes, target.racks), {})
-        roles.setdefault(target.role, []).append(target)
+        key = target.place or (target.nodes, target.racks, target.gpu_model)
+        places.setdefault(key, {}).setdefault(target.role, []).append(target)
     found: list[Candidate] = []
-    for place, roles in places.items():
+    for roles in places.values():
         if any(role.name not in roles for role in job.roles):
             continue
         if len(job.roles) == 1:
@@ -105,18 +104,40 @@ def candidates_from(job: JobSpec, targets: Iterable[Target]) -> tuple[Candidate,
         for choice in choices:
             shape = _shape(job, choice)
             if shape is not None:
-                found.append(Candidate(shape, place, choice))
+                found.append(Candidate(shape, _common_place(choice), choice))
     return tuple(found)
+
+
+def _common_place(choice: tuple[Target, ...]) -> Place:
+    """The place of all these targets; where they differ, the smallest that holds them all and can
+    be written down."""
+    first = Place(choice[0].nodes, choice[0].racks)
+    if all((target.nodes, target.racks) == (first.nodes, first.racks) for target in choice):
+        return first
+    if all(target.nodes for target in choice):
+        return Place(nodes=tuple(sorted({node for target in choice for node in target.nodes})))
+    return ANYWHERE
 
 
 def _shape(job: JobSpec, choice: tuple[Target, ...]) -> Shape | None:
     groups: list[Group] = []
+    differ = len({(target.nodes, target.racks) for target in choice}) > 1
     for role, target in zip(job.roles, choice, strict=True):
         processes = role.tasks * role.processes_per_task
         count, rest = divmod(processes, target.processes_per_task)
         if rest:
             return None
-        groups.append(Group(role.name, count, target.resources, target.processes_per_task))
+        groups.append(
+            Group(
+                role.name,
+                count,
+                target.resources,
+                target.processes_per_task,
+                target.gpu_model,
+                within_nodes=frozenset(target.nodes) if differ and target.nodes else None,
+                within_racks=frozenset(target.racks) if differ and target.racks else None,
+            )
+        )
     return tuple(groups)
 
 

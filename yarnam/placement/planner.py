@@ -8,37 +8,31 @@ The *number* of a rung is its step in the ladder: all places of one shape and on
 (two racks are equally tight). Steps go NODE, RACK, ANY, and once more for smaller containers where
 the job left its shape open. ``first_rung`` leaves out the tighter steps; what a looser step can
 hold a tighter one could too, so a job that has relaxed loses nothing but closeness.
+
+Both are functions of one size of the job: for a range of sizes call them with
+``job.at_size(tasks)`` for each (``elastic`` does), with the same targets.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from yarnam.model.ids import NodeId
 from yarnam.model.job import JobSpec
-from yarnam.model.placement import NoFit, PlacementPlan, PlanPolicy, Rung, Target
-from yarnam.model.resources import Resources
-from yarnam.model.snapshot import ClusterSnapshot
-from yarnam.placement.judging import Judged, fewest_nodes, judge, order, rung_of, score
+from yarnam.model.locality import NO_DATA, BytesByNode
+from yarnam.model.placement import NoFit, PlacementPlan, PlanPolicy, Target
+from yarnam.model.snapshot import ClusterSnapshot, Node
+from yarnam.placement.judging import Judged, judge_all, rungs_of
 from yarnam.placement.ladder import build_ladder
-from yarnam.placement.places import Candidate, candidates_from
-from yarnam.placement.refusals import Shortage, exceeds_container, never, not_now, queue_full
-from yarnam.placement.rooms import Room, free_rooms, total_rooms, with_am_placed
-from yarnam.placement.seats import needs_seats, parted, seat_targets, seated
-from yarnam.placement.shapes import biggest, shape_of, shapes_of
+from yarnam.placement.models import Choice, choices_of
+from yarnam.placement.places import candidates_from
+from yarnam.placement.refusals import exceeds_container, never, no_room_for_am, not_now, queue_full
+from yarnam.placement.seats import parted, seat_targets, seated
+from yarnam.placement.shapes import shape_of, shapes_of
+from yarnam.placement.view import View, view_of
 
 DEFAULT_POLICY = PlanPolicy()
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """A snapshot through the eyes of one job: the nodes it may use, with all and with free room."""
-
-    total: Sequence[Room]
-    free: Sequence[Room]
-    am: Resources
-    """Still to be placed for the ApplicationMaster: nothing once it runs."""
 
 
 def plan(
@@ -50,6 +44,9 @@ def plan(
     targets: tuple[Target, ...] | None = None,
     first_rung: int = 0,
     blind: bool = False,
+    data: BytesByNode = NO_DATA,
+    seed: str = "",
+    explain: bool = True,
 ) -> PlacementPlan | NoFit:
     """The rungs of the ladder that can hold the whole gang now, tightest first.
 
@@ -58,31 +55,41 @@ def plan(
     After submit nothing is refused for ever but a container larger than YARN grants: nodes that
     are lost may come back. ``excluded`` nodes come on top of the job's own. ``blind`` takes
     everything usable as free: YARN is asked without looking.
+
+    ``data`` says where the job's inputs lie: among placements as good otherwise the one with the
+    most of their bytes comes first. ``seed`` (the job's key or application id) orders nodes and
+    racks that are as good otherwise, so that jobs which look at the same time do not all choose
+    the same; without one names decide. ``explain``: work out the smallest changes that would make
+    it fit; who only wants to know whether it fits saves that time.
     """
-    barred = frozenset(excluded) | {NodeId(node) for node in job.placement.exclude_nodes}
+    view = view_of(
+        snapshot, job, excluded, blind=blind, has_am=targets is not None, data=data, seed=seed
+    )
     if targets is None:
-        ladder = ladder_for_submit(snapshot, job, policy, excluded=barred)
-        if isinstance(ladder, NoFit):
-            return ladder
-        view = _view(snapshot, job, barred, blind=blind, has_am=False)
-        targets = declared_targets(ladder)
+        drawn = _drawn(view, policy)
+        if isinstance(drawn, NoFit):
+            return drawn
+        judged, declared = drawn
     else:
-        view = _view(snapshot, job, barred, blind=blind, has_am=True)
-        refusal = exceeds_container(snapshot, shapes_of(job)[-1])
+        refusal = exceeds_container(snapshot, shapes_of(job, snapshot.steps)[-1])
         if refusal is not None:
             return refusal
+        declared = targets
+        judged = judge_all(view, candidates_from(job, parted(targets)[1]))
     if not blind:
-        refusal = queue_full(snapshot.queue, shape_of(job), view.am)
+        shape = shape_of(job, snapshot.steps)
+        refusal = queue_full(snapshot.queue, shape, view.am) or no_room_for_am(view)
         if refusal is not None:
             return refusal
-    seats, shared = parted(job, targets)
-    judged = _judge_all(job, candidates_from(job, shared), view)
     last = max((one.number for one in judged), default=0)
-    wanted = [one for one in judged if one.number >= min(first_rung, last)]
-    fitting = [one for one in wanted if one.now is not None]
+    able = [one for one in judged if one.now is not None]
+    # Smaller containers, each on a node of its own, may need more nodes than there are: then a
+    # tighter step is better than none.
+    fitting = [one for one in able if one.number >= min(first_rung, last)] or able
     if not fitting:
-        return not_now(Shortage(snapshot, job, view.total, view.free, tuple(judged)))
-    rungs = _rungs(job, fitting, judged)
+        return not_now(view, judged, explain=explain)
+    rungs = rungs_of(view, fitting, judged)
+    seats, _ = parted(declared)
     if seats:
         rungs = tuple(replace(rung, asks=seated(rung.asks, seats)) for rung in rungs)
     return PlacementPlan(rungs, snapshot.taken_at_s)
@@ -94,40 +101,18 @@ def ladder_for_submit(
     policy: PlanPolicy = DEFAULT_POLICY,
     *,
     excluded: Iterable[NodeId] = (),
+    data: BytesByNode = NO_DATA,
+    seed: str = "",
 ) -> PlacementPlan | NoFit:
     """The whole ladder to declare, whether it fits now or not; NoFit (never) when no state of
     this cluster and queue could hold the gang beside its ApplicationMaster."""
-    barred = frozenset(excluded) | {NodeId(node) for node in job.placement.exclude_nodes}
-    shapes = shapes_of(job)
-    refusal = never(snapshot, job, barred, shapes)
-    if refusal is not None:
-        return refusal
-    view = _view(snapshot, job, barred, blind=False, has_am=False)
-    candidates = build_ladder(job, policy, shapes, view.total, view.free, barred, snapshot.nodes)
-    judged = [one for one in _judge_all(job, candidates, view) if one.could is not None]
-    return PlacementPlan(
-        _rungs(job, judged, judged), snapshot.taken_at_s, _seats(job, policy, judged, view)
-    )
-
-
-def _seats(
-    job: JobSpec, policy: PlanPolicy, judged: Sequence[Judged], view: View
-) -> tuple[Target, ...]:
-    """On the nodes of the best placements first, then on those with the most free GPUs."""
-    if not needs_seats(job):
-        return ()
-    shape = judged[0].candidate.shape
-    planned = [
-        node
-        for one in judged
-        if one.candidate.shape == shape and one.packing
-        for node in one.packing.nodes
-    ]
-    free = sorted(view.free, key=lambda room: (-room.gpus, room.node))
-    others = [room.node for room in (*free, *sorted(view.total, key=lambda room: room.node))]
-    want = min(group.resources.gpus for group in shape)
-    able = {room.node for room in view.total if room.gpus >= want}
-    return seat_targets(shape, [*planned, *(n for n in others if n in able)], policy.max_seats)
+    view = view_of(snapshot, job, excluded, blind=False, has_am=False, data=data, seed=seed)
+    drawn = _drawn(view, policy)
+    if isinstance(drawn, NoFit):
+        return drawn
+    judged, targets = drawn
+    seats = tuple(parted(targets)[0].values())
+    return PlacementPlan(rungs_of(view, judged, judged), snapshot.taken_at_s, seats)
 
 
 def declared_targets(ladder: PlacementPlan) -> tuple[Target, ...]:
@@ -136,39 +121,26 @@ def declared_targets(ladder: PlacementPlan) -> tuple[Target, ...]:
     return tuple(dict.fromkeys([*targets, *ladder.seats]))
 
 
-def _view(
-    snapshot: ClusterSnapshot,
-    job: JobSpec,
-    barred: frozenset[NodeId],
-    *,
-    blind: bool,
-    has_am: bool,
-) -> View:
-    total = total_rooms(snapshot.nodes, barred)
-    free = total if blind else free_rooms(snapshot.nodes, barred)
-    if has_am:
-        return View(total, free, Resources())
-    am, task = job.am.resources, biggest(shapes_of(job)[-1]).resources
-    return View(
-        with_am_placed(total, am, task) or total,
-        with_am_placed(free, am, task) or free,
-        am,
-    )
-
-
-def _judge_all(job: JobSpec, candidates: Iterable[Candidate], view: View) -> list[Judged]:
-    """All candidates in the order of the ladder, numbered by step."""
-    shapes = {candidate.shape for candidate in candidates}
-    fewest = {shape: fewest_nodes(shape, job.placement, view.total) for shape in shapes}
-    judged = [
-        judge(job, candidate, fewest[candidate.shape], view.total, view.free)
-        for candidate in candidates
-    ]
-    judged.sort(key=order)
-    steps = list(dict.fromkeys(order(one)[:2] for one in judged))
-    return [replace(one, number=steps.index(order(one)[:2])) for one in judged]
-
-
-def _rungs(job: JobSpec, chosen: Sequence[Judged], judged: Sequence[Judged]) -> tuple[Rung, ...]:
-    largest = max(one.gpus_per_task for one in judged)
-    return tuple(rung_of(job, one, score(one, largest)) for one in chosen)
+def _drawn(view: View, policy: PlanPolicy) -> tuple[Sequence[Judged], tuple[Target, ...]] | NoFit:
+    """The ladder to declare: its candidates, judged, and its targets with the seats."""
+    cuts = shapes_of(view.job, view.snapshot.steps)
+    nodes: Sequence[Node] = view.snapshot.nodes
+    if view.barred:
+        nodes = [node for node in nodes if node.node_id not in view.barred]
+    # Without any node to use, that is what is said.
+    nowhere: list[Choice] = [{}]
+    choices = choices_of(view.job, nodes) if view.bare.rooms else nowhere
+    if isinstance(choices, NoFit):
+        return choices
+    refusal = never(view, cuts, choices)
+    if refusal is not None:
+        return refusal
+    # A short list of nodes may hold each role and yet not all of them, with all wishes: then the
+    # places stay as they are, and grants are judged one by one.
+    for is_bounded in (True, False):
+        targets = build_ladder(view, policy, cuts, choices, is_bounded=is_bounded)
+        candidates = candidates_from(view.job, targets)
+        judged = [one for one in judge_all(view, candidates) if one.is_able]
+        if judged:
+            break
+    return judged, (*targets, *seat_targets(view, judged, policy.max_seats))

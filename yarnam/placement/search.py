@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from yarnam.model.ids import NodeId
-from yarnam.placement.rooms import Room, count_in, without
+from yarnam.placement.rooms import NO_TASTE, Room, Taste, count_in, may_stand, without
 from yarnam.placement.shapes import Shape, size_key, tasks_of
 
 MOST_NODES = 16
@@ -40,6 +40,18 @@ class PackRules:
     one_task_per_node: bool = False
     is_loose: bool = False
     """Use up the smallest rooms first instead of the fewest nodes (Kueue's LeastFreeCapacity)."""
+    apart: tuple[tuple[str, str], ...] = ()
+    """Pairs of roles that share no node; a role with itself: its tasks share none."""
+
+    def keeps_apart(self, role: str, other: str) -> bool:
+        """Whether a task of one may not share a node with a task of the other."""
+        if self.one_task_per_node:
+            return True
+        return (role, other) in self.apart or (other, role) in self.apart
+
+    def is_alone(self, role: str) -> bool:
+        """Whether at most one task of this role may be on a node."""
+        return self.keeps_apart(role, role)
 
 
 NO_RULES = PackRules()
@@ -48,10 +60,21 @@ NO_RULES = PackRules()
 class _Search:
     """The state of one search; it lives inside one call of ``search``."""
 
-    def __init__(self, rooms: Sequence[Room], shape: Shape, rules: PackRules, most: int) -> None:
-        self.rooms = sorted(rooms, key=lambda r: (r.gpus, r.memory_mib, r.vcores, r.node))
+    def __init__(
+        self, rooms: Sequence[Room], shape: Shape, rules: PackRules, most: int, taste: Taste
+    ) -> None:
+        self.rooms = sorted(
+            rooms,
+            key=lambda r: (
+                r.gpus,
+                -taste.local.get(r.node, 0),
+                r.memory_mib,
+                r.vcores,
+                taste.order(r.node),
+                r.node,
+            ),
+        )
         self.shape = shape
-        self.is_spread = rules.one_task_per_node
         order = sorted(range(len(shape)), key=lambda i: size_key(shape[i].resources), reverse=True)
         self.tasks = [index for index in order for _ in range(shape[index].count)]
         self.places: list[int] = []
@@ -59,6 +82,15 @@ class _Search:
         """Nodes that an answer may use; each answer found lowers it."""
         self.found: list[int] | None = None
         self.steps = 0
+        self.is_choosy = any(group.is_choosy for group in shape)
+        self.foes = [
+            frozenset(
+                other
+                for other in range(len(shape))
+                if rules.keeps_apart(shape[index].role, shape[other].role)
+            )
+            for index in range(len(shape))
+        ]
 
     def go(self) -> None:
         depth = len(self.places)
@@ -67,14 +99,17 @@ class _Search:
             self.most = len(set(self.places)) - 1
             return
         used = set(self.places)
-        is_same = depth > 0 and self.tasks[depth] == self.tasks[depth - 1]
+        task = self.tasks[depth]
+        is_same = depth > 0 and task == self.tasks[depth - 1]
         first = self.places[-1] if is_same else 0
-        want = self.shape[self.tasks[depth]].resources
-        tried: set[tuple[bool, int, int, int]] = set()
+        want = self.shape[task].resources
+        tried: set[tuple[bool, int, int, int, str]] = set()
         for place in sorted(range(first, len(self.rooms)), key=lambda p: (p not in used, p)):
             room = self.rooms[place]
-            look = (place in used, room.memory_mib, room.vcores, room.gpus)
-            if look in tried or count_in(room, want) < 1 or (self.is_spread and place in used):
+            # Its own name where nodes of equal room differ in who is or may be on them.
+            name = room.node if place in used or self.is_choosy else room.model
+            look = (place in used, room.memory_mib, room.vcores, room.gpus, name)
+            if look in tried or count_in(room, want) < 1 or not self._may_take(task, place):
                 continue
             if len(used | {place}) > self.most or self.steps >= MOST_STEPS:
                 continue
@@ -94,9 +129,21 @@ class _Search:
             groups[task].append(self.rooms[place].node)
         return Packing(tuple(tuple(group) for group in groups))
 
+    def _may_take(self, task: int, place: int) -> bool:
+        if not may_stand(self.shape[task], self.rooms[place]):
+            return False
+        foes = self.foes[task]
+        return not foes or not any(
+            taken == place and self.tasks[depth] in foes for depth, taken in enumerate(self.places)
+        )
+
 
 def search(
-    rooms: Sequence[Room], shape: Shape, rules: PackRules, known: Packing | None
+    rooms: Sequence[Room],
+    shape: Shape,
+    rules: PackRules,
+    known: Packing | None,
+    taste: Taste = NO_TASTE,
 ) -> Packing | None:
     """A packing on fewer nodes than the ``known`` one, if there is one within the bounds, else the
     known one."""
@@ -107,6 +154,6 @@ def search(
         most = min(most, len(known.nodes) - 1)
     if most < 1:
         return known
-    attempt = _Search(rooms, shape, rules, most)
+    attempt = _Search(rooms, shape, rules, most, taste)
     attempt.go()
     return attempt.answer() or known

@@ -6,7 +6,14 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from yarnam.gang import Gang, MemberState, initial, policy_for, step
-from yarnam.model.actions import Action, AskContainer, Finish, LaunchGang, StartTimer
+from yarnam.model.actions import (
+    Action,
+    AskContainer,
+    Finish,
+    LaunchGang,
+    RequestPlan,
+    StartTimer,
+)
 from yarnam.model.events import (
     AgentRegistered,
     AgentSilent,
@@ -18,6 +25,7 @@ from yarnam.model.events import (
     Event,
     JitterDrawn,
     JobStarted,
+    NodesSuspected,
     PlanReady,
     PlanRefused,
     TaskExited,
@@ -43,6 +51,10 @@ A = TypeVar("A")
 
 T0 = 1_700_000_000.0
 """14 November 2023, 22:13:20 UTC."""
+
+
+ANEW = GangSpec(hold_timeout_s=120.0, ask_timeout_s=300.0, attempts=3, recovery_timeout_s=0.0)
+"""A lost task is never replaced in place."""
 
 
 def job(
@@ -118,8 +130,25 @@ class Play:
     def start(self) -> tuple[Action, ...]:
         return self.send(JobStarted(0))
 
-    def plan(self, level: LocalityLevel = LocalityLevel.ANY, **flags: object) -> tuple[Action, ...]:
+    def plan(
+        self, level: LocalityLevel = LocalityLevel.ANY, *, nodes: int = 0, **flags: object
+    ) -> tuple[Action, ...]:
         plan = PlacementPlan((rung(self.spec, level, **flags),))
+        return self.send(PlanReady(0, self.gang.attempt, plan, nodes))
+
+    def suspect(self, *nodes: str) -> tuple[Action, ...]:
+        return self.send(NodesSuspected(0, tuple(NodeId(node) for node in nodes)))
+
+    def fill(self, level: LocalityLevel = LocalityLevel.ANY, **flags: object) -> tuple[Action, ...]:
+        """The planner's answer to the last look for what a running gang has lost."""
+        request = [a for a in self.all if isinstance(a, RequestPlan)][-1]
+        assert request.supplement is not None
+        whole = rung(self.spec, level, **flags)
+        targets = {ask.target.role: ask.target for ask in whole.asks}
+        asks = tuple(
+            TargetAsk(targets[ask.target.role], ask.count) for ask in request.supplement.wanted
+        )
+        plan = PlacementPlan((replace(whole, asks=asks),))
         return self.send(PlanReady(0, self.gang.attempt, plan))
 
     def refuse(self, message: str = "no room", *, is_never: bool = False) -> tuple[Action, ...]:
@@ -172,8 +201,11 @@ class Play:
     def started(self, ask: AskId) -> tuple[Action, ...]:
         return self.send(TaskStarted(0, ask, self.gang.attempt))
 
-    def exited(self, ask: AskId, *exits: ProcessExit) -> tuple[Action, ...]:
-        return self.send(TaskExited(0, ask, self.gang.attempt, exits))
+    def exited(
+        self, ask: AskId, *exits: ProcessExit, attempt: int | None = None
+    ) -> tuple[Action, ...]:
+        number = self.gang.attempt if attempt is None else attempt
+        return self.send(TaskExited(0, ask, number, exits))
 
     def ok(self, ask: AskId) -> tuple[Action, ...]:
         return self.exited(ask, ProcessExit(0, ExitKind.OK, ended_at_s=self.now_s))
@@ -198,9 +230,9 @@ class Play:
         self.plan(level, **flags)
         return self
 
-    def grant_all(self) -> Play:
-        for number, ask in enumerate(self.waiting()):
-            self.grant(ask, f"n{number + 1}")
+    def grant_all(self, on: tuple[str, ...] = ("n1", "n2", "n3", "n4", "n5")) -> Play:
+        for ask, node in zip(self.waiting(), on, strict=False):
+            self.grant(ask, node)
         return self
 
     def register_all(self) -> tuple[Action, ...]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tests.unit.gang.play import T0, Play, job, of, only, timer_s
+from tests.unit.gang.play import T0, Play, job, of, only, rung, timer_s
 from yarnam.errors import ExitCode
 from yarnam.gang import MemberState
 from yarnam.model.actions import (
@@ -17,7 +19,7 @@ from yarnam.model.actions import (
     RequestPlan,
 )
 from yarnam.model.events import PlanReady, TimerFired, TimerId, TimerKind
-from yarnam.model.ids import AskId
+from yarnam.model.ids import AskId, NodeId
 from yarnam.model.job import GangSpec
 from yarnam.model.outcomes import ContainerEnd
 from yarnam.model.placement import LocalityLevel, PlacementPlan
@@ -186,7 +188,7 @@ def test_a_container_lost_while_acquiring_is_replaced(state: str) -> None:
     if state == "ready":
         play.register(one)
     actions = play.end(one, ContainerEnd.LOST, "node lost")
-    assert of(actions, ReleaseContainer) == []
+    assert only(actions, ReleaseContainer).ask == one, "its agent may live on without NodeManager"
     assert only(actions, AskContainer).ask == AskId(1, "worker", 2)
     assert play.asks() == [AskId(1, "worker", 2), two]
 
@@ -213,13 +215,13 @@ def test_one_agent_that_blames_the_user_may_be_a_sick_node_two_are_not() -> None
 
 def test_replacing_is_bounded() -> None:
     play = Play(job(workers=1)).to_acquiring()
-    for _ in range(8):
+    for number in range(8):
         (ask,) = play.asks()
-        play.grant(ask)
+        play.grant(ask, f"n{number}")
         play.end(ask, ContainerEnd.FAILED, "exit 127")
     assert play.gang.phase is Phase.ACQUIRING
     (ask,) = play.asks()
-    play.grant(ask)
+    play.grant(ask, "n8")
     play.end(ask, ContainerEnd.FAILED, "exit 127")
     assert play.gang.phase is Phase.BACKING_OFF
     assert "gave up after 8 replaced containers" in play.gang.history[0].outcome
@@ -255,12 +257,41 @@ def test_the_last_attempt_ends_the_job_with_its_history() -> None:
     assert verdict.message.splitlines() == [
         "the gang could not be started in 2 attempts:",
         (
-            "  attempt 1 at ANY: 1 of 2 granted, 1 missing: the hold of 120 s ended with 1 of 2 "
-            "granted, 0 ready"
+            "  attempt 1 at ANY: 1 of 2 granted (1 ANY), 1 missing (1 worker at ANY): the hold of "
+            "120 s ended with 1 of 2 granted, 0 ready"
         ),
-        "  attempt 2 at ANY: 0 of 2 granted, 2 missing: no container was granted within 300 s",
+        (
+            "  attempt 2 at ANY: 0 of 2 granted, 2 missing (2 worker at ANY): no container was "
+            "granted within 300 s"
+        ),
     ]
     assert play.gang.timers == ()
+
+
+def test_a_long_history_leaves_room_for_what_to_do() -> None:
+    play = Play(job(gang=GangSpec(attempts=40))).to_acquiring()
+    for _ in range(39):
+        play.fire(TimerKind.ASK)
+        play.to_next_attempt()
+    verdict = only(play.fire(TimerKind.ASK), Finish).verdict
+    first, second, *told = verdict.message.splitlines()
+    assert first == "the gang could not be started in 40 attempts:"
+    assert second == "  (30 earlier ones are in the job's events)"
+    assert len(told) == 10
+    assert told[-1].startswith("  attempt 40 at ANY: 0 of 2 granted")
+
+
+def test_nodes_that_gave_no_grant_are_used_last_the_next_time() -> None:
+    play = Play(job(workers=3))
+    play.start()
+    whole = rung(play.spec)
+    expected = tuple(NodeId(node) for node in ("n1", "n2", "n3"))
+    asks = tuple(replace(ask, expected_nodes=expected) for ask in whole.asks)
+    play.send(PlanReady(0, 1, PlacementPlan((replace(whole, asks=asks),))))
+    play.grant(play.asks()[0], "n1")
+    play.fire(TimerKind.HOLD)
+    play.jitter(0.5)
+    assert only(play.fire(TimerKind.BACKOFF), RequestPlan).suspects == ("n2", "n3")
 
 
 def test_a_plan_for_less_than_the_gang_is_never_asked_for() -> None:

@@ -42,7 +42,9 @@ def test_before_the_first_grant_the_ask_is_the_limit() -> None:
 def test_misfits_are_shown() -> None:
     play = Play(job()).to_acquiring(LocalityLevel.RACK)
     play.grant(play.asks()[0], "n3", "/r2")
-    assert describe(play.gang, T0).reason.endswith("; 1 misfits given back")
+    assert describe(play.gang, T0).reason.endswith(
+        "; 1 grant given back (n3 in /r2 is outside of worker-rack)"
+    )
 
 
 def test_waiting_for_room_says_when_it_looks_again() -> None:

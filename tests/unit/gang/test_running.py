@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.unit.gang.play import Play, failing, job, of, only, stopped, timer_s
+from dataclasses import replace
+
+from tests.unit.gang.play import ANEW, Play, failing, job, of, only, stopped, timer_s
 from yarnam.errors import ExitCode
 from yarnam.gang.ranks import gpu_key
 from yarnam.model.actions import Finish, LaunchGang, ReleaseContainer, StopTask
@@ -112,7 +114,9 @@ def test_the_container_of_a_task_that_has_exited_ends_without_a_word() -> None:
     play = Play(job()).to_running()
     one, two = play.asks()
     play.ok(one)
-    before = play.gang
+    before = replace(
+        play.gang, members=(replace(play.gang.members[0], is_gone=True), play.gang.members[1])
+    )
     for end in ContainerEnd:
         assert play.end(one, end) == ()
     assert play.silent(one) == ()
@@ -182,7 +186,7 @@ def test_a_command_not_found_is_never_retried() -> None:
 
 
 def test_a_lost_node_restarts_the_gang_while_restarts_are_left() -> None:
-    play = Play(job(retry=RetrySpec(max_restarts=1))).to_running()
+    play = Play(job(gang=ANEW, retry=RetrySpec(max_restarts=1))).to_running()
     one, two = play.asks()
     actions = play.end(one, ContainerEnd.LOST, "node lost")
     assert [a.ask for a in of(actions, StopTask)] == [two]
@@ -192,19 +196,19 @@ def test_a_lost_node_restarts_the_gang_while_restarts_are_left() -> None:
     assert play.gang.restarts == 1
     play.to_next_attempt()
     assert play.gang.attempt == 2
-    play.grant_all().register_all()
+    play.grant_all(on=("n2", "n3")).register_all()
     play.start_all()
     one, two = play.asks()
     play.silent(one, 8.0)
     verdict = only(play.exited(two, stopped()), Finish).verdict
     assert verdict.exit_code == ExitCode.ATTEMPTS_EXHAUSTED
     assert verdict.message == (
-        "worker-0 on n1: agent silent: not heard of for 8 s; all 1 restarts are used up"
+        "worker-0 on n2: agent silent: not heard of for 8 s; all 1 restarts are used up"
     )
 
 
 def test_a_silent_agents_container_is_still_released() -> None:
-    play = Play(job()).to_running()
+    play = Play(job(gang=ANEW)).to_running()
     one, two = play.asks()
     play.silent(one)
     actions = play.exited(two, stopped())
@@ -221,7 +225,7 @@ def test_a_preemption_is_free() -> None:
 
 
 def test_peers_that_fail_because_a_node_was_lost_are_not_the_cause() -> None:
-    play = Play(job()).to_running()
+    play = Play(job(gang=ANEW)).to_running()
     one, two = play.asks()
     play.exited(one, failing(1, play.now_s))
     assert play.gang.phase is Phase.STOPPING
@@ -250,7 +254,7 @@ def test_the_agents_report_wins_over_an_end_that_came_first() -> None:
 
 
 def test_an_end_that_nobody_explains_is_the_platforms() -> None:
-    play = Play(job(workers=1)).to_running()
+    play = Play(job(workers=1, gang=ANEW)).to_running()
     play.end(play.asks()[0], ContainerEnd.FAILED, "killed by SIGKILL")
     play.fire(TimerKind.STOP)
     assert play.gang.phase is Phase.BACKING_OFF
@@ -259,7 +263,7 @@ def test_an_end_that_nobody_explains_is_the_platforms() -> None:
 
 
 def test_an_unexplained_end_does_not_shorten_the_stop_of_the_others() -> None:
-    play = Play(job()).to_running()
+    play = Play(job(gang=ANEW)).to_running()
     one, two = play.asks()
     play.end(one, ContainerEnd.FAILED)
     assert play.gang.deadline_s(TimerKind.STOP) == play.now_s + 15
@@ -270,7 +274,7 @@ def test_an_unexplained_end_does_not_shorten_the_stop_of_the_others() -> None:
 
 
 def test_a_task_stopped_by_nobody_is_the_platforms() -> None:
-    play = Play(job(workers=1)).to_running()
+    play = Play(job(workers=1, gang=ANEW)).to_running()
     play.exited(play.asks()[0], stopped())
     assert play.gang.phase is Phase.BACKING_OFF
     assert play.gang.restarts == 1
@@ -309,3 +313,14 @@ def test_failures_in_a_row_are_forgotten_by_a_gang_that_runs() -> None:
     play.grant_all().register_all()
     play.start_all()
     assert play.gang.failures == 0
+
+
+def test_a_second_cancel_while_it_stops_changes_nothing() -> None:
+    play = Play(job(workers=2)).to_running()
+    play.after(60)
+    play.cancel("enough")
+    before = play.gang
+    play.cancel("enough")
+    assert play.gang == before
+    assert before.stopping is not None
+    assert before.stopping.ran_s == 60

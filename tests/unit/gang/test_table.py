@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.property.gang_world import World, random_walk, small_job
+from tests.property.elastic_world import ElasticWorld, elastic_job, elastic_walk
+from tests.property.gang_world import World, random_walk, small_job, stored_run
 from yarnam.gang.table import TRANSITIONS, Transition
 from yarnam.model.events import EVENT_TYPES
 from yarnam.model.outcomes import ContainerEnd, ExitKind
@@ -75,7 +76,18 @@ def blamed_twice_by_agents() -> World:
     return world
 
 
-def directed(with_ps: bool) -> set[Edge]:
+def over_before_it_began() -> World:
+    """Processes so short that their end is all that is heard of them."""
+    world = fair_until(World(small_job(output="/results/job")), Phase.LAUNCHING)
+    for member in world.gang.members:
+        world._task_ends(member.ask, ExitKind.OK)
+    all_messages(world)
+    assert world.gang.phase is Phase.STORING
+    world.drain()
+    return world
+
+
+def directed(with_ps: bool, output: str = "", *, is_staged: bool = False) -> set[Edge]:
     """Trouble in every phase, and in every phase of stopping: what walks meet too seldom."""
     edges: set[Edge] = set()
     troubles = (
@@ -87,13 +99,15 @@ def directed(with_ps: bool) -> set[Edge]:
         lambda w: w.task_exits(0, ExitKind.NON_ZERO),
         lambda w: w.user_cancels(),
         lambda w: w.broker_fails(),
+        lambda w: w.inputs_are_refused(),
         lambda w: w.am_restarts(),
         lambda w: w.timer_fires(),
     )
     for phase in (Phase.PENDING, Phase.ACQUIRING, Phase.LAUNCHING, Phase.RUNNING):
         for first in troubles:
             for second in troubles:
-                world = fair_until(World(small_job(with_ps=with_ps)), phase)
+                job = small_job(with_ps=with_ps, output=output, is_staged=is_staged)
+                world = fair_until(World(job), phase)
                 for trouble in (first, second):
                     trouble(world)
                     all_messages(world)
@@ -116,6 +130,20 @@ def observed() -> set[Edge]:
             world.old_message_comes(late)
         world.am_restarts()
         edges |= world.edges
+    for seed in range(150):
+        world = World(small_job(with_ps=seed % 2 == 1, output="/results/job"))
+        stored_run(world, seed)
+        edges |= world.edges
+    edges |= directed(True, output="/results/job") | directed(False, is_staged=True)
+    for seed in range(60):
+        world = World(small_job(attempts=1 + seed % 2, is_staged=True))
+        random_walk(world, seed, moves=120)
+        edges |= world.edges
+    edges |= over_before_it_began().edges
+    for seed in range(60):
+        elastic = ElasticWorld(elastic_job(recovery_timeout_s=60.0 * (seed % 2)))
+        elastic_walk(elastic, seed, 300)
+        edges |= elastic.edges
     return edges
 
 
@@ -131,7 +159,9 @@ def test_every_row_of_the_table_is_taken(observed: set[Edge]) -> None:
 def test_every_event_is_in_the_table_but_the_inner_ones() -> None:
     """JitterDrawn only starts a timer: it never changes a phase."""
     named = {event for row in TRANSITIONS for event in row.events}
-    assert {event.__name__ for event in set(EVENT_TYPES) - named} == {"JitterDrawn"}
+    assert {event.__name__ for event in set(EVENT_TYPES) - named} == {
+        "JitterDrawn",
+    }
 
 
 def test_final_phases_are_left_by_nothing() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.gang.play import T0, Play, failing, job, of, only, stopped, timer_s
+from tests.unit.gang.play import ANEW, T0, Play, failing, job, of, only, stopped, timer_s
 from yarnam.errors import ExitCode
 from yarnam.gang import Gang, initial, policy_for
 from yarnam.gang.ending import backoff_delay_s
@@ -98,7 +98,7 @@ def test_a_wait_that_ends_while_launching_counts_if_the_gang_falls_back() -> Non
 
 
 def test_the_wait_ends_when_the_gang_runs_and_begins_anew_with_a_restart() -> None:
-    play = Play(job()).to_running()
+    play = Play(job(gang=ANEW)).to_running()
     assert play.gang.timers == ()
     play.after(1000).end(play.asks()[0], ContainerEnd.LOST)
     actions = play.exited(play.asks()[1], stopped())

@@ -6,7 +6,8 @@ import pytest
 
 from yarnam.model.ids import NodeId, RackId
 from yarnam.model.resources import Resources
-from yarnam.placement.packing import hosts, pack
+from yarnam.placement.ground import Ground
+from yarnam.placement.packing import pack
 from yarnam.placement.rooms import Room, count_in, with_am_placed
 from yarnam.placement.search import NO_RULES, PackRules
 from yarnam.placement.shapes import Group, Shape
@@ -98,7 +99,7 @@ def test_every_resource_counts() -> None:
     assert count_in(room, Resources(2048, 1, 1)) == 2
     assert count_in(room, Resources(0, 0, 3)) == 2
     assert count_in(room._replace(gpus=-1), Resources(0, 0, 1)) == 0
-    assert hosts([room, room._replace(gpus=0)], tasks(1)) == 1
+    assert Ground([room, room._replace(gpus=0)]).able(tasks(1)) == 1
 
 
 def test_the_am_goes_where_it_costs_least() -> None:
@@ -110,3 +111,33 @@ def test_the_am_goes_where_it_costs_least() -> None:
     assert placed[0] == tight
     assert placed[1].vcores == 98
     assert with_am_placed(rooms(0), am, Resources(1024, 1, 1)) is None
+
+
+@pytest.mark.parametrize(
+    ("free", "count", "expected"),
+    [
+        # schedulers.md 2, Kueue's *balanced* placement, which is a gate of its own there: 25 on
+        # (15),(15) would give 13 and 12, and 22 would go 11 and 11 to [15,15] rather than to
+        # [20,10]. It does not apply: a gang's nodes are few and whole, and fewer nodes are worth
+        # more than even ones. So pack keeps its rule, the fewest nodes and then the tightest fit:
+        ((15, 15), 25, [10, 15]),
+        ((20, 10), 22, [12, 10]),
+        # "ask 20 gives 20 in the first" holds by that rule as well.
+        ((20, 10), 20, [20, 0]),
+    ],
+)
+def test_even_shares_are_not_sought(free: tuple[int, ...], count: int, expected: list[int]) -> None:
+    found = counts(rooms(*free), tasks(count))
+    assert found is not None
+    assert sorted(found) == sorted(expected)
+
+
+def test_a_small_task_does_not_take_the_room_of_a_large_one() -> None:
+    """schedulers.md 2, HiveD's known hole: a task of one GPU may take the node with two first."""
+    shape = (
+        Group("small", 1, Resources(1024, 1, 1), 1),
+        Group("large", 1, Resources(2048, 2, 2), 1),
+    )
+    packing = pack(rooms(2, 1), shape)
+    assert packing is not None
+    assert packing.groups == (("n1",), ("n0",))

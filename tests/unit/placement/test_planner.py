@@ -451,7 +451,11 @@ def test_too_few_gpus() -> None:
     no_fit = not_now(cluster({"a": ((8, 4), (8, 0))}), job(2, 4))
     assert no_fit.reason is Reason.TOO_FEW_FREE_GPUS
     assert no_fit.message == "4 GPUs are free on usable nodes, the gang needs 8"
-    assert no_fit.hint == "needs 1 more node with 4 free GPUs"
+    assert no_fit.hint == (
+        "needs 1 more node with 4 free GPUs (nearest: a1 has 0); "
+        "or ask for 1 task (4 GPUs): fits now"
+    )
+    assert no_fit.changes[0].nodes == ((NodeId("a1"), Resources(0, 0, 4)),)
 
 
 def test_too_little_of_something_else() -> None:
@@ -468,7 +472,10 @@ def test_scattered() -> None:
         "10 GPUs are free but scattered: there is room for 1 of 2 worker tasks of 4096 MiB, "
         "4 vcores, 4 GPUs"
     )
-    assert no_fit.hint == "needs 1 more node with 4 free GPUs"
+    assert no_fit.hint == (
+        "needs 1 more node with 4 free GPUs (nearest: a0 has 3); "
+        "or ask for 1 task (4 GPUs): fits now"
+    )
 
 
 def test_no_rack_has_room_but_the_cluster_has() -> None:
@@ -476,7 +483,8 @@ def test_no_rack_has_room_but_the_cluster_has() -> None:
     no_fit = not_now(snapshot, job(2, 8, rack=REQUIRED))
     assert no_fit.reason is Reason.NO_RACK_HAS_ROOM
     assert no_fit.hint == (
-        "needs 1 more node with 8 free GPUs in one rack; or relax placement.locality.rack: fits now"
+        "needs 1 more node with 8 free GPUs in rack /b (nearest: b0 has 0); "
+        "or relax placement.locality.rack: fits now; or ask for 1 task (8 GPUs): fits now"
     )
 
 
@@ -484,7 +492,7 @@ def test_too_many_nodes_for_a_required_node() -> None:
     no_fit = not_now(cluster({"a": ((8, 2), (8, 2))}), job(4, 1, node=REQUIRED))
     assert no_fit.reason is Reason.FRAGMENTED
     assert "spread over too many nodes" in no_fit.message
-    assert no_fit.hint.endswith("or relax placement.locality.node: fits now")
+    assert "; or relax placement.locality.node: fits now" in no_fit.hint
 
 
 def test_the_queue_is_full() -> None:
@@ -492,8 +500,7 @@ def test_the_queue_is_full() -> None:
     no_fit = not_now(snapshot, job(2, 8))
     assert no_fit.reason is Reason.QUEUE_FULL
     assert no_fit.message == (
-        "queue root.ml has 98975 MiB, 98 vcores, 12 GPUs left of its maximum of 99999 MiB, "
-        "99 vcores, 16 GPUs; the gang needs 16384 MiB, 16 vcores, 16 GPUs"
+        "queue root.ml has 12 GPUs left of its maximum of 16 GPUs; the gang needs 16 GPUs"
     )
 
 
@@ -503,7 +510,7 @@ def test_a_job_without_gpus() -> None:
     nodes = tuple(node(f"n{i}", "/r", 8, used=Resources(16384, 0, 0)) for i in range(2))
     no_fit = not_now(ClusterSnapshot(0.0, nodes, QueueView("q")), job(3, 0, processes=1))
     assert no_fit.reason is Reason.TOO_FEW_FREE_RESOURCES
-    assert "needs 1 more node with 3072 MiB, 3 vcores, 0 GPUs free" in no_fit.hint
+    assert no_fit.hint.startswith("needs 1 more node with 3072 MiB free (nearest: n0 has 0 MiB)")
 
 
 def test_an_am_larger_than_any_node_never_fits() -> None:

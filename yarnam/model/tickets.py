@@ -1,0 +1,137 @@
+"""Tickets: the order among jobs that wait for the same GPUs.
+
+A job takes one when it first wants a gang and gives it back when the gang stands or the job ends.
+ZooKeeper, where it is there, keeps them (a ticket goes with its session); without it every job
+decides by its own look at the cluster and by jitter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Union
+
+from yarnam.model.gpus import has_words
+from yarnam.model.ids import NodeId
+from yarnam.model.resources import Resources
+from yarnam.model.snapshot import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """``count`` containers of one size."""
+
+    resources: Resources
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """One job's place among those that wait, and what it waits for.
+
+    ``number`` orders arrivals, the smallest first, and never comes twice; it is the fencing token
+    of whoever holds the ticket. ``job`` is the YARN application.
+    """
+
+    number: int
+    job: str
+    name: str
+    queue: str
+    demands: tuple[Demand, ...]
+    taken_at_s: float
+    """Seconds since the epoch, by the clock of the job's AM."""
+    duration_s: float | None = None
+    """How long the gang will run, as declared or predicted; None: not known."""
+    is_acquiring: bool = False
+    """Whether its containers have been asked for, so that grants may be on their way to it. Set
+    before the asks go out."""
+    gpu_model: str = ""
+    """Words of the model that its GPUs must have; empty: any. A node of which nobody knows the
+    model may have it."""
+    included: tuple[NodeId, ...] = ()
+    """The only nodes that its tasks may use; empty: all."""
+    excluded: tuple[NodeId, ...] = ()
+    """Nodes that its tasks may not use: those that its user named."""
+    priority: int = 0
+    """Among the tickets of its queue; see ``queues.turns``."""
+    aside: str = ""
+    """Why no free GPU could help it now (its queue is at its maximum, its attempt backs off), as
+    of its last look; empty: it waits for GPUs. A ticket that stands aside keeps its number and
+    blocks nobody."""
+    seen_at_s: float | None = None
+    """When its holder last gave a sign of life, by the clock that ``turn`` is asked with; None: not
+    told."""
+
+    @property
+    def is_choosy(self) -> bool:
+        """Whether it cannot use every node."""
+        return bool(self.gpu_model or self.included or self.excluded)
+
+    def nodes_of(self, nodes: Iterable[Node]) -> frozenset[NodeId]:
+        """Those of these nodes that its tasks with GPUs may use."""
+        included, excluded, model = (
+            frozenset(self.included),
+            frozenset(self.excluded),
+            self.gpu_model,
+        )
+        return frozenset(
+            node.node_id
+            for node in nodes
+            if node.node_id not in excluded
+            and (not included or node.node_id in included)
+            and (not model or not node.gpu_model or has_words(node.gpu_model, model))
+        )
+
+    @property
+    def gpus(self) -> int:
+        return sum(demand.count * demand.resources.gpus for demand in self.demands)
+
+    @property
+    def tasks(self) -> int:
+        return sum(demand.count for demand in self.demands)
+
+
+@dataclass(frozen=True, slots=True)
+class RunningGang:
+    """A gang that stands: what it will give back, and when at the earliest."""
+
+    job: str
+    queue: str
+    gpus: int
+    ends_at_s: float | None
+    """By its declared or predicted duration; None: not known."""
+    nodes: tuple[tuple[NodeId, int], ...] = ()
+    """GPUs that it has on each node; empty: not told."""
+    since_s: float | None = None
+    """Since when it stands; None: not told. With no declared end it is taken to run about as long
+    again as it has run (heavy-tailed run times do)."""
+
+
+@dataclass(frozen=True, slots=True)
+class MayAsk:
+    """The job's turn: it may ask for its gang now."""
+
+    reason: str
+    is_backfill: bool = False
+    """Out of turn, because it cannot delay those before it."""
+    avoid: tuple[NodeId, ...] = ()
+    """Nodes kept for those before it: plan again with these excluded, and ask only if the gang
+    fits on the others. Then prefer rungs that leave YARN no choice (``queues.clear_of``)."""
+    is_strict: bool = False
+    """Only such rungs will do: a grant on those nodes would be at the expense of a job that has
+    waited long."""
+    is_accumulating: bool = False
+    """Not all of the gang fits yet, but what is missing is about to come free and others than
+    gangs would take it: ask for all of it now (plan blind)."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitTurn:
+    """Not yet. ``ahead`` jobs come first; ``head`` is the first of them."""
+
+    ahead: int
+    head: Ticket
+    reason: str
+
+
+Turn = Union[MayAsk, WaitTurn]
