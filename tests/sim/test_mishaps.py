@@ -1,0 +1,70 @@
+"""Tasks lost and preempted in the simulator: the gang machine's own recovery, in virtual time."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sim.scenes import cluster, job
+from yarnam.model.outcomes import ContainerEnd
+from yarnam.sim import Mishap, Mode, Outcome, SimJob, SimSettings, Workload, simulate
+
+pytestmark = pytest.mark.sim
+
+OURS = [Mode.TICKETS, Mode.JITTER]
+
+
+def play(mode: Mode, jobs: list[SimJob], nodes: int, *mishaps: Mishap) -> Outcome:
+    rm = cluster(nodes)
+    return simulate(Workload(tuple(jobs)), SimSettings(mode, rm=rm, mishaps=mishaps, limit_s=1e6))
+
+
+def node_of(outcome: Outcome, number: int) -> int:
+    return next(c.node for c in outcome.containers if c.job == number)
+
+
+@pytest.mark.parametrize("mode", OURS)
+def test_a_lost_task_is_replaced_in_place_and_work_goes_on_from_the_checkpoint(mode: Mode) -> None:
+    jobs = [job(0, 16, runs_s=5000.0)]
+    node = node_of(play(mode, jobs, 4), 0)
+    outcome = play(mode, jobs, 4, Mishap(2000.0, node))
+    [record] = outcome.records
+    assert not record.is_failed
+    assert record.attempts == 2
+    # Three checkpoints of 600 s were there: at most one interval is trained again.
+    assert 5000.0 < (record.ended_s or 0.0) < 5000.0 + 600.0 + 60.0
+    assert len(outcome.containers) == 3, "more than the lost task was asked for"
+
+
+@pytest.mark.parametrize("mode", OURS)
+def test_a_preempted_gang_goes_as_one_and_comes_back(mode: Mode) -> None:
+    jobs = [job(0, 16, runs_s=5000.0)]
+    node = node_of(play(mode, jobs, 4), 0)
+    outcome = play(mode, jobs, 4, Mishap(2000.0, node, ContainerEnd.PREEMPTED))
+    [record] = outcome.records
+    assert not record.is_failed
+    assert record.attempts == 2
+    assert len(outcome.containers) == 4, "it kept something"
+
+
+@pytest.mark.parametrize("mode", OURS)
+def test_a_gang_that_finds_no_replacement_gives_the_rest_back(mode: Mode) -> None:
+    """The node stays away for longer than the recovery waits: others may have the GPUs."""
+    jobs = [job(0, 16, runs_s=1000.0), job(1, 8, at_s=100.0, runs_s=300.0)]
+    outcome = play(mode, jobs, 2, Mishap(500.0, 1, away_s=3000.0))
+    large, small = outcome.records
+    assert not large.is_failed
+    assert not small.is_failed
+    assert (small.stood_s or 0.0) < (large.ended_s or 0.0)
+    assert all(container.freed_s is not None for container in outcome.containers)
+
+
+@pytest.mark.parametrize("mode", OURS)
+def test_with_many_mishaps_all_jobs_end_and_nothing_is_held(mode: Mode) -> None:
+    jobs = [job(n, 4 + 4 * (n % 3), at_s=20.0 * n, runs_s=400.0) for n in range(30)]
+    kinds = (ContainerEnd.LOST, ContainerEnd.PREEMPTED)
+    mishaps = [Mishap(100.0 * n + 37.0, n % 6, kinds[n % 2], 120.0) for n in range(25)]
+    outcome = play(mode, jobs, 6, *mishaps)
+    assert all(record.ended_s is not None for record in outcome.records)
+    assert all(container.freed_s is not None for container in outcome.containers)
+    assert sum(record.attempts for record in outcome.records) > 35, "hardly any was hit"
+    assert sum(record.is_failed for record in outcome.records) <= 3

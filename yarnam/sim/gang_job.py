@@ -1,0 +1,288 @@
+"""One job in the simulator: the real gang machine, its actions performed on the model of YARN.
+
+The counterpart of ``am.executor`` and of the agents. An action that cannot occur here (gangs of
+this world have one size) stops the run instead of being dropped.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from yarnam.errors import ExitCode
+from yarnam.gang import Gang, initial, policy_for, step
+from yarnam.model.actions import (
+    Action,
+    AskContainer,
+    CancelTimer,
+    DrawJitter,
+    Finish,
+    LaunchGang,
+    PrepareGang,
+    ReleaseContainer,
+    RequestPlan,
+    ShareStrike,
+    StartTimer,
+    StopStoring,
+    StopTask,
+    StoreOutputs,
+)
+from yarnam.model.events import (
+    AgentRegistered,
+    ContainerEnded,
+    ContainerGranted,
+    Event,
+    JitterDrawn,
+    JobStarted,
+    OutputsStored,
+    StoringFailed,
+    TaskExited,
+    TaskStaged,
+    TaskStarted,
+    TimerFired,
+    TimerId,
+)
+from yarnam.model.exhaustive import assert_never
+from yarnam.model.ids import AskId, ContainerId
+from yarnam.model.outcomes import ContainerEnd, ExitKind, ProcessExit, VerdictKind
+from yarnam.model.status import Phase
+from yarnam.sim.planning import Planning
+from yarnam.sim.resource_manager import Application, Ask, Container
+from yarnam.sim.timeline import Appointment
+from yarnam.sim.world import JobRecord, World
+
+
+class NotSimulated(Exception):
+    """The gang machine wants something that this world has no model of."""
+
+
+class GangJob:
+    """The AM, its agents and its processes, from submission to verdict."""
+
+    def __init__(self, record: JobRecord, world: World, planning: Planning) -> None:
+        self.record = record
+        self.gang: Gang = initial(record.job.spec)
+        self._policy = policy_for(record.job.spec)
+        self._world = world
+        self._planning = planning
+        self._inbox: deque[Event] = deque()
+        self._is_busy = False
+        self._timers: dict[TimerId, Appointment] = {}
+        self._held: dict[AskId, Container] = {}
+        self._running: dict[AskId, int] = {}
+        self._left_s = record.job.duration_s
+        self._trains_since_s: float | None = None
+        self._app: Application
+
+    def start(self) -> None:
+        """Submission and start of the AM are one instant: what YARN takes for that is not
+        contention."""
+        world = self._world
+        self._app = world.rm.register(self.record.job.number, self.record.job.queue, self)
+        self._planning.open(self._now_s(), self.deliver)
+        self.deliver(JobStarted(self._now_s()))
+
+    def deliver(self, event: Event) -> None:
+        """One step; what it leads to at once is stepped after it, as in the AM's loop."""
+        self._inbox.append(event)
+        if self._is_busy:
+            return
+        self._is_busy = True
+        while self._inbox:
+            event = self._inbox.popleft()
+            if self._world.trace is not None:
+                self._world.trace(f"{self.record.job.number} {event!r}")
+            before = self.gang.phase
+            self.gang, actions = step(self.gang, event, self._policy)
+            if self.gang.phase is not before:
+                self._note_progress(before)
+                self._planning.entered(self.gang.phase)
+            self._perform(actions)
+        self._is_busy = False
+
+    def granted(self, container: Container) -> None:
+        """The RM's answer, with the AM's heartbeat."""
+        member = self.gang.find(container.ask)
+        if member is None:
+            self.record.late_grants += 1
+        self._held[container.ask] = container
+        nodes = self._world.rm.nodes
+        self.deliver(
+            ContainerGranted(
+                self._now_s(),
+                container.ask,
+                ContainerId(str(container.number)),
+                nodes.names[container.node],
+                nodes.racks[container.node],
+            )
+        )
+        if container.ask in self._held:
+            self._later(self._world.rm.settings.agent_start_s, lambda: self._register(container))
+
+    def ended(self, container: Container, end: ContainerEnd) -> None:
+        """YARN's word that a container is gone, with the AM's heartbeat."""
+        if self._held.get(container.ask) is not container:
+            return
+        del self._held[container.ask]
+        self._running.pop(container.ask, None)
+        self.deliver(ContainerEnded(self._now_s(), container.ask, end))
+
+    def _note_progress(self, before: Phase) -> None:
+        """What was trained up to the last checkpoint need not be done again."""
+        if self.gang.phase is Phase.RUNNING:
+            self._trains_since_s = self._now_s()
+        elif before is Phase.RUNNING and self._trains_since_s is not None:
+            each_s = self._world.checkpoint_s
+            self._left_s -= (self._now_s() - self._trains_since_s) // each_s * each_s
+            self._trains_since_s = None
+
+    # ---- actions -----------------------------------------------------------------------------
+
+    def _perform(self, actions: Iterable[Action]) -> None:
+        asks: list[Ask] = []
+        for action in actions:
+            if isinstance(action, AskContainer):
+                asks.append(Ask(action.ask, action.target))
+                continue
+            self._send(asks)
+            self._perform_one(action)
+        self._send(asks)
+
+    def _send(self, asks: list[Ask]) -> None:
+        if asks:
+            self.record.asks += len(asks)
+            self._world.rm.ask(self._app, asks)
+            asks.clear()
+
+    def _perform_one(self, action: Action) -> None:
+        match action:
+            case RequestPlan():
+                self._planning.request(action)
+            case DrawJitter():
+                draw = self._world.dice.random()
+                self.deliver(JitterDrawn(self._now_s(), action.attempt, draw))
+            case StartTimer():
+                self._start_timer(action.timer, action.delay_s)
+            case CancelTimer():
+                self._cancel_timer(action.timer)
+            case ReleaseContainer():
+                self._held.pop(action.ask, None)
+                self._running.pop(action.ask, None)
+                self._world.rm.release(self._app, action.ask)
+            case PrepareGang() | LaunchGang() | StopTask():
+                self._tell(action)
+            case StoreOutputs():
+                self.deliver(OutputsStored(self._now_s(), action.attempt, 0, 0))
+            case StopStoring():
+                code = int(ExitCode.UNAVAILABLE)
+                self.deliver(StoringFailed(self._now_s(), action.attempt, code, "stopped"))
+            case ShareStrike():
+                pass  # A hint to other jobs; here none listens.
+            case Finish():
+                self._finish(action)
+            case _:
+                raise NotSimulated(type(action).__name__)
+
+    def _tell(self, action: PrepareGang | LaunchGang | StopTask) -> None:
+        """What goes to the agents."""
+        match action:
+            case PrepareGang():
+                # Inputs are on the nodes at once: no workload here says how large they are.
+                for member in action.members:
+                    self.deliver(TaskStaged(self._now_s(), member.ask, action.attempt))
+            case LaunchGang():
+                self._launch(action)
+            case StopTask():
+                self._stop(action.ask, action.attempt)
+            case _:
+                assert_never(action)
+
+    def _start_timer(self, timer: TimerId, delay_s: float) -> None:
+        self._cancel_timer(timer)
+        self._timers[timer] = self._world.timeline.after(delay_s, lambda: self._fire(timer))
+
+    def _fire(self, timer: TimerId) -> None:
+        self._timers.pop(timer, None)
+        self.deliver(TimerFired(self._now_s(), timer))
+
+    def _cancel_timer(self, timer: TimerId) -> None:
+        appointment = self._timers.pop(timer, None)
+        if appointment is not None:
+            appointment.cancel()
+
+    def _finish(self, action: Finish) -> None:
+        self.record.ended_s = self._now_s()
+        self.record.is_failed = action.verdict.kind is not VerdictKind.SUCCEEDED
+        self.record.reason = action.verdict.message if self.record.is_failed else ""
+        self.record.attempts = len(self.gang.history)
+        self._planning.finished()
+        # The releases of this very step go out with the AM's last heartbeat.
+        self._world.timeline.after(
+            self._world.rm.settings.am_heartbeat_s * 2, lambda: self._world.rm.unregister(self._app)
+        )
+
+    # ---- agents and processes ----------------------------------------------------------------
+
+    def _register(self, container: Container) -> None:
+        if self._held.get(container.ask) is not container:
+            return
+        nodes = self._world.rm.nodes
+        self.deliver(
+            AgentRegistered(
+                self._now_s(),
+                container.ask,
+                ContainerId(str(container.number)),
+                nodes.names[container.node],
+                address=nodes.names[container.node],
+                gpu_ids=(),
+                ports=(),
+            )
+        )
+
+    def _launch(self, action: LaunchGang) -> None:
+        containers = [self._held[member.ask] for member in action.members]
+        self._world.stood[self.record.job.number, action.attempt] = self._now_s()
+        if self.record.stood_s is None:
+            self.record.stood_s = self._now_s()
+        self.record.nodes = len({container.node for container in containers})
+        racks = self._world.rm.nodes.racks
+        self.record.racks = len({racks[container.node] for container in containers})
+        self._planning.stands(containers)
+        starts: list[float] = []
+        for member in action.members:
+            delay_s = self._draw(self._world.rm.settings.task_start_s)
+            starts.append(delay_s)
+            self._running[member.ask] = action.attempt
+            self._world.timeline.after(delay_s, lambda ask=member.ask: self._started(ask))  # type: ignore[misc]
+        end_s = max(starts) + max(0.0, self._left_s)
+        for member in action.members:
+            self._world.timeline.after(
+                end_s,
+                lambda ask=member.ask: self._exited(ask, action.attempt, ExitKind.OK),  # type: ignore[misc]
+            )
+
+    def _started(self, ask: AskId) -> None:
+        if ask in self._running:
+            self.deliver(TaskStarted(self._now_s(), ask, self._running[ask]))
+
+    def _exited(self, ask: AskId, attempt: int, kind: ExitKind) -> None:
+        if self._running.get(ask) != attempt:
+            return
+        del self._running[ask]
+        processes = self.record.job.spec.roles[0].processes_per_task
+        now_s = self._now_s()
+        exits = tuple(ProcessExit(rank, kind, ended_at_s=now_s) for rank in range(processes))
+        self.deliver(TaskExited(now_s, ask, attempt, exits))
+
+    def _stop(self, ask: AskId, attempt: int) -> None:
+        self._world.timeline.after(0.5, lambda: self._exited(ask, attempt, ExitKind.STOPPED))
+
+    def _now_s(self) -> float:
+        return self._world.timeline.now_s
+
+    def _draw(self, bounds: tuple[float, float]) -> float:
+        return self._world.dice.uniform(*bounds)
+
+    def _later(self, bounds: tuple[float, float], call: object) -> None:
+        assert callable(call)
+        self._world.timeline.after(self._draw(bounds), call)

@@ -1,0 +1,78 @@
+"""``simulate``: one workload, one mode, one seed. The same arguments give the same outcome, to the
+byte, in any process."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from yarnam.sim.central import CentralScheduler
+from yarnam.sim.gang_job import GangJob
+from yarnam.sim.hold_job import HBOX_LIMIT_S, HoldJob
+from yarnam.sim.line import Office
+from yarnam.sim.planning import Planning, TicketPlanning
+from yarnam.sim.resource_manager import Container, ResourceManager
+from yarnam.sim.settings import Mishap, Mode, SimSettings, Workload
+from yarnam.sim.standing import Standing
+from yarnam.sim.timeline import Call, Timeline
+from yarnam.sim.world import JobRecord, Trace, World
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What happened: a record for each job, by number, and every container its jobs ever had.
+
+    ``stood`` says when the gang of (job, attempt) stood; ``reservations_left`` are nodes still
+    reserved after the last job's end; ``ended_s`` is when nothing was left to happen, or the limit.
+    """
+
+    settings: SimSettings
+    records: tuple[JobRecord, ...]
+    containers: tuple[Container, ...]
+    stood: dict[tuple[int, int], float]
+    ended_s: float
+    is_quiet: bool
+    """Nothing was left to happen. Jobs that have not ended then wait for each other for ever."""
+    reservations_left: int = 0
+
+
+def simulate(given: Workload, settings: SimSettings, trace: Trace | None = None) -> Outcome:
+    """``trace`` gets one line for each event of each gang."""
+    records = [JobRecord(job) for job in given.jobs]
+    if settings.mode in {Mode.CENTRAL, Mode.DECLARED}:
+        knows_all = settings.mode is Mode.CENTRAL
+        CentralScheduler(settings.rm, records, given.standing, knows_all=knows_all).run()
+        ended_s = max((record.ended_s or 0.0 for record in records), default=0.0)
+        return Outcome(settings, tuple(records), (), {}, ended_s, is_quiet=True)
+    timeline = Timeline()
+    dice = random.Random(settings.seed)  # noqa: S311 - reproducible, not secret
+    rm = ResourceManager(settings.rm, timeline, dice)
+    world = World(timeline, dice, rm, Office(), trace, settings.checkpoint_s)
+    for gang in given.standing:
+        Standing(gang, world).start()
+    for record in records:
+        timeline.at(record.job.submit_s, _job(record, world, settings.mode).start)
+    for mishap in settings.mishaps:
+        timeline.at(mishap.at_s, _mishap(mishap, rm))
+    is_quiet = timeline.run(settings.limit_s)
+    return Outcome(
+        settings,
+        tuple(records),
+        tuple(rm.containers),
+        world.stood,
+        timeline.now_s,
+        is_quiet,
+        len(rm.reservations),
+    )
+
+
+def _mishap(mishap: Mishap, rm: ResourceManager) -> Call:
+    return lambda: rm.end_all_on(mishap.node, mishap.end, mishap.away_s)
+
+
+def _job(record: JobRecord, world: World, mode: Mode) -> GangJob | HoldJob:
+    if mode is Mode.TICKETS:
+        return GangJob(record, world, TicketPlanning(record.job, world))
+    if mode is Mode.JITTER:
+        return GangJob(record, world, Planning(record.job, world))
+    return HoldJob(record, world, HBOX_LIMIT_S if mode is Mode.HBOX else None)

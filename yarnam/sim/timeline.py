@@ -1,0 +1,57 @@
+"""Virtual time: a heap of calls. Two calls of the same instant happen in the order in which they
+were made, so a run depends on nothing but its inputs."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+
+Call = Callable[[], None]
+
+
+class Appointment:
+    """A call to come; ``cancel`` makes it not come."""
+
+    __slots__ = ("at_s", "call", "number")
+
+    def __init__(self, at_s: float, number: int, call: Call) -> None:
+        self.at_s = at_s
+        self.number = number
+        self.call: Call | None = call
+
+    def cancel(self) -> None:
+        self.call = None
+
+    def __lt__(self, other: Appointment) -> bool:
+        return (self.at_s, self.number) < (other.at_s, other.number)
+
+
+class Timeline:
+    """Now, and what is to come. Times in seconds since the start of the simulation."""
+
+    __slots__ = ("_heap", "_number", "now_s")
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self._heap: list[Appointment] = []
+        self._number = 0
+
+    def at(self, at_s: float, call: Call) -> Appointment:
+        """Call at that time, or now if it is past."""
+        self._number += 1
+        appointment = Appointment(max(at_s, self.now_s), self._number, call)
+        heapq.heappush(self._heap, appointment)
+        return appointment
+
+    def after(self, delay_s: float, call: Call) -> Appointment:
+        return self.at(self.now_s + delay_s, call)
+
+    def run(self, until_s: float) -> bool:
+        """Make all calls up to that time. True: nothing is left to come."""
+        heap = self._heap
+        while heap and heap[0].at_s <= until_s:
+            appointment = heapq.heappop(heap)
+            if appointment.call is not None:
+                self.now_s = appointment.at_s
+                appointment.call()
+        return not any(appointment.call is not None for appointment in heap)

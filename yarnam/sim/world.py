@@ -1,0 +1,52 @@
+"""What all jobs of one run share, and what is written down about them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from yarnam.sim.line import Office
+from yarnam.sim.resource_manager import ResourceManager
+from yarnam.sim.settings import SimJob
+from yarnam.sim.timeline import Timeline
+
+Trace = Callable[[str], None]
+"""Takes one line for each event of each job."""
+
+
+@dataclass(slots=True)
+class JobRecord:
+    """What became of one job. Virtual seconds; None: it never came to that."""
+
+    job: SimJob
+    stood_s: float | None = None
+    """When its whole gang stood for the first time: the barrier opened."""
+    ended_s: float | None = None
+    is_failed: bool = False
+    attempts: int = 0
+    asks: int = 0
+    late_grants: int = 0
+    nodes: int = 0
+    """On how many nodes it ran."""
+    racks: int = 0
+    reason: str = ""
+
+    @property
+    def wait_s(self) -> float | None:
+        return None if self.stood_s is None else self.stood_s - self.job.submit_s
+
+
+@dataclass(slots=True)
+class World:
+    """One run's clock, dice, YARN and ticket office. Every draw comes from ``dice``, in the order
+    of the timeline."""
+
+    timeline: Timeline
+    dice: random.Random
+    rm: ResourceManager
+    office: Office
+    trace: Trace | None = None
+    checkpoint_s: float = 600.0
+    stood: dict[tuple[int, int], float] = field(default_factory=dict)
+    """When the gang of (job, attempt) stood."""
