@@ -52,7 +52,8 @@ def application_spec(
     file_systems: Iterable[str] = (),
     user: str = "",
 ) -> skein.ApplicationSpec:
-    """The Skein application of this job: the AM, and one service per target with no instance.
+    """The Skein application of this job: the AM, and one service per target, without instances but
+    for the record's early ones.
 
     ``am_files`` and ``task_files`` are by name in the container's working directory; both need at
     least the names of ``yarnam.wire.protocol`` (LOCAL_JOB_FILE, LOCAL_CREDENTIALS_FILE,
@@ -79,6 +80,7 @@ def application_spec(
     service["env"] = {**service["env"], **shared_env, **(task_env or {})}
     service["script"] = launch_script(AGENT_MODULE, version)
 
+    early = {ask.service: len(ask.nodes) for ask in record.early}
     return skein.ApplicationSpec(
         name=job.name,
         queue=job.queue,
@@ -94,7 +96,10 @@ def application_spec(
             **master,
         ),
         services={
-            target.service: _service(target, service, task_files) for target in record.targets
+            target.service: _service(
+                target, service, task_files, instances=early.get(target.service, 0)
+            )
+            for target in record.targets
         },
     )
 
@@ -106,7 +111,11 @@ def launch_script(module: str, python_version: str) -> str:
 
 
 def _service(
-    target: Target, pattern: Mapping[str, Any], files: Mapping[str, LocalizedFile]
+    target: Target,
+    pattern: Mapping[str, Any],
+    files: Mapping[str, LocalizedFile],
+    *,
+    instances: int,
 ) -> skein.Service:
     nodes = [str(node) for node in target.nodes] if target.level is LocalityLevel.NODE else []
     racks = [str(rack) for rack in target.racks] if target.level is LocalityLevel.RACK else []
@@ -116,6 +125,7 @@ def _service(
         nodes=nodes,
         racks=racks,
         files=_files(files),
+        instances=instances,
         **{**pattern, "env": {**pattern["env"], ENV_SERVICE: target.service}},
     )
 

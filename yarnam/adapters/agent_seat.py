@@ -13,11 +13,12 @@ from yarnam.model.events import (
     AgentUnable,
     Event,
     TaskExited,
+    TaskStaged,
     TaskStarted,
 )
 from yarnam.model.ids import AskId, ContainerId, NodeId
 from yarnam.model.outcomes import ExitKind, ProcessExit
-from yarnam.ports import AgentMetrics
+from yarnam.ports import AgentMetrics, AgentStaging
 from yarnam.wire.pb import yarnam_pb2 as pb
 
 
@@ -36,8 +37,14 @@ class AgentSeat:
         self.heard_at: float | None = None
         self.is_silent = False
         self.metrics: dict[int, AgentMetrics] = {}
+        """By rank, of the launch ``measured``: an agent that starts its processes again may have
+        other ranks."""
+        self.measured = 0
+        self.staging: AgentStaging | None = None
+        """How far it is with its inputs; None: it brings none."""
         self._is_registered = False
         self._is_unable = False
+        self._staged: set[int] = set()
         self._started: set[int] = set()
         self._exited: set[int] = set()
 
@@ -47,9 +54,11 @@ class AgentSeat:
 
     @property
     def has_left(self) -> bool:
-        """Nobody to wait for: never called, or has fetched the order to leave."""
-        return self.heard_at is None or (
-            self.is_dismissed and self.delivered >= self.directive.number
+        """Nobody to wait for: never called, silent, or has fetched the order to leave."""
+        return (
+            self.heard_at is None
+            or self.is_silent
+            or (self.is_dismissed and self.delivered >= self.directive.number)
         )
 
     def heard(self, container: str, now: float) -> bool:
@@ -70,6 +79,8 @@ class AgentSeat:
             return False
         directive.number += 1
         self.directive = directive
+        # A gang whose member was replaced is prepared again, in the same attempt.
+        self._staged.discard(directive.prepare.attempt)
         return True
 
     def forgot(self, seen: int) -> bool:
@@ -92,6 +103,7 @@ class AgentSeat:
     def report(self, report: pb.AgentReport, at_s: float) -> Iterator[Event]:
         """The events that this report is the first to tell."""
         self._take_metrics(report, at_s)
+        self._take_staging(report)
         state, attempt = report.state, report.attempt
         if state == pb.UNABLE:
             if not self._is_unable:
@@ -101,6 +113,9 @@ class AgentSeat:
         if not self._is_registered:
             self._is_registered = True
             yield registration(report, self.ask, at_s)
+        if state == pb.STAGED and attempt not in self._staged:
+            self._staged.add(attempt)
+            yield TaskStaged(at_s, self.ask, attempt)
         if state == pb.STARTED and attempt not in self._started | self._exited:
             self._started.add(attempt)
             yield TaskStarted(at_s, self.ask, attempt)
@@ -109,11 +124,28 @@ class AgentSeat:
             exits = tuple(process_exit(process) for process in report.processes)
             yield TaskExited(at_s, self.ask, attempt, exits)
 
+    def _take_staging(self, report: pb.AgentReport) -> None:
+        if report.HasField("staging"):
+            told = report.staging
+            self.staging = AgentStaging(
+                ask=self.ask,
+                files=told.files,
+                files_done=told.files_done,
+                size=told.size,
+                done=told.done,
+                cached=told.cached,
+                left_s=told.left_s if told.HasField("left_s") else None,
+                trouble=told.trouble,
+            )
+
     def _take_metrics(self, report: pb.AgentReport, at_s: float) -> None:
         for process in report.processes:
             if not process.HasField("metrics"):
                 continue
             given = process.metrics
+            if report.attempt > self.measured:
+                self.metrics = {}
+                self.measured = report.attempt
             self.metrics[process.rank] = AgentMetrics(
                 ask=self.ask,
                 rank=process.rank,
@@ -134,6 +166,7 @@ def registration(report: pb.AgentReport, ask: AskId, at_s: float) -> AgentRegist
         gpu_ids=tuple(report.gpu_ids),
         ports=tuple((port.name, port.port) for port in report.ports),
         log_address=report.log_address,
+        gpu_model=report.gpu_model,
     )
 
 

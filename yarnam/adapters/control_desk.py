@@ -1,4 +1,4 @@
-"""The JobControl service: what clients see of a job, and how they cancel it."""
+"""The JobControl service: what clients see of a job, and how they cancel or resize it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from yarnam.adapters.event_spool import EventSpool
-from yarnam.model.events import CancelRequested
+from yarnam.model.events import CancelRequested, ScaleRequested
 from yarnam.ports import Inbox
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc as pb_grpc
@@ -81,6 +81,12 @@ class ControlDesk(pb_grpc.JobControlServicer):
         if self._inbox is not None:
             self._inbox(CancelRequested(self._now_s(), request.by or "a client", request.reason))
         return pb.CancelReply()
+
+    async def Scale(self, request: pb.ScaleRequest, context: Any) -> pb.ScaleReply:  # noqa: N802
+        if self._inbox is not None:
+            by = request.by or "a client"
+            self._inbox(ScaleRequested(self._now_s(), by, request.tasks or None))
+        return pb.ScaleReply()
 
     async def GetEvents(self, request: pb.EventsRequest, context: Any) -> pb.EventsReply:  # noqa: N802
         return pb.EventsReply(events_json=self._spool.read(getattr(request, "from")))

@@ -21,12 +21,13 @@ import grpc.aio
 
 from yarnam.adapters.agent_seat import AgentSeat
 from yarnam.adapters.control_desk import MAX_HOLD_MS, ControlDesk
+from yarnam.adapters.input_desk import InputDesk
 from yarnam.errors import InternalError, Unavailable
 from yarnam.model.actions import GangMember
 from yarnam.model.events import AgentSilent, AgentUnable
 from yarnam.model.ids import AskId, parse_ask_id
 from yarnam.model.job import JobSpec
-from yarnam.ports import AgentMetrics, Inbox
+from yarnam.ports import AgentMetrics, AgentStaging, Inbox
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc as pb_grpc
 from yarnam.wire.protocol import PROTOCOL
@@ -67,6 +68,7 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
         self._now_s = now_s
         self._monotonic_s = monotonic_s
         self.desk = ControlDesk(now_s)
+        self.inputs = InputDesk()
         self.address = ""
         """host:port once it listens."""
         self._seats: dict[str, AgentSeat] = {}
@@ -91,15 +93,24 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
         wanted = tuple(asks)
         self._do(lambda: [self._seats.setdefault(str(ask), AgentSeat(ask)) for ask in wanted])
 
+    def prepare(self, attempt: int, members: Sequence[GangMember]) -> None:
+        orders = self._launch_orders(attempt, members)
+        self._order_all((ask, pb.Directive(prepare=order)) for ask, order in orders)
+
     def launch(self, attempt: int, members: Sequence[GangMember]) -> None:
+        orders = self._launch_orders(attempt, members)
+        self._order_all((ask, pb.Directive(launch=order)) for ask, order in orders)
+
+    def _launch_orders(
+        self, attempt: int, members: Sequence[GangMember]
+    ) -> list[tuple[AskId, pb.Launch]]:
         gang = tuple(members)
         envs = environments(self._job, gang, attempt, self._application)
         ranks = first_ranks(gang)
-        orders = [
+        return [
             (member.ask, _launch_order(member, attempt, first, env))
             for member, first, env in zip(gang, ranks, envs, strict=True)
         ]
-        self._order_all((ask, pb.Directive(launch=order)) for ask, order in orders)
 
     def stop(self, ask: AskId, attempt: int, grace_s: float, reason: str) -> None:
         order = pb.Stop(attempt=attempt, grace_s=grace_s, reason=reason)
@@ -114,14 +125,19 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
 
     def metrics(self) -> Sequence[AgentMetrics]:
         """Read without asking the loop: copies of dicts that only the loop's thread writes. Of
-        the newest attempt that has told any; dismissed agents' last words count too."""
-        told = [(seat, dict(seat.metrics)) for seat in list(self._seats.values()) if seat.metrics]
-        newest = max((seat.ask.attempt for seat, _ in told), default=0)
+        the newest launch that has told any; dismissed agents' last words count too."""
+        seats = [seat for seat in list(self._seats.values()) if seat.metrics]
+        newest = max((seat.measured for seat in seats), default=0)
         found: dict[int, AgentMetrics] = {}
-        for seat, metrics in told:
-            if seat.ask.attempt == newest:
-                found.update(metrics)
+        for seat in seats:
+            if seat.measured == newest:
+                found.update(dict(seat.metrics))
         return [found[rank] for rank in sorted(found)]
+
+    def staging(self) -> Sequence[AgentStaging]:
+        """As ``metrics``: what the loop's thread has written last."""
+        seats = list(self._seats.values())
+        return [seat.staging for seat in seats if seat.staging is not None]
 
     def close(self) -> None:
         if self._is_closed or not self._thread.is_alive():
@@ -133,6 +149,7 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(CALL_TIMEOUT_S)
             self.desk.close()
+            self.inputs.close()
 
     # ---- the agents' calls ---------------------------------------------------------------
 
@@ -185,6 +202,7 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
         server = grpc.aio.server(options=SERVER_OPTIONS)
         pb_grpc.add_TaskMailboxServicer_to_server(self, server)  # type: ignore[no-untyped-call]
         pb_grpc.add_JobControlServicer_to_server(self.desk, server)  # type: ignore[no-untyped-call]
+        pb_grpc.add_JobInputsServicer_to_server(self.inputs, server)  # type: ignore[no-untyped-call]
         address = bind_address(self._host)
         credentials = server_credentials(self._credentials)
         try:
@@ -192,6 +210,7 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
         except RuntimeError as error:
             raise Unavailable(f"cannot listen on {address} ({self._host}): {error}") from error
         self.desk.open(self._inbox)
+        self.inputs.open()
         await server.start()
         self._server = server
         self._ticker = self._loop.create_task(self._watch_silence())

@@ -87,6 +87,61 @@ def rm_web_urls(conf_dir: str | Path) -> tuple[str, ...]:
     return tuple(urls)
 
 
+ZOOKEEPER_VARIABLE = "YARNAM_ZOOKEEPER"
+"""``host:port,host:port``; with ``/path`` for another place than ``/yarnam``; ``none``: none."""
+
+ZOOKEEPER_AUTH_VARIABLE = "YARNAM_ZOOKEEPER_AUTH_FILE"
+"""A file with ``digest:user:password``, where the ZooKeeper asks for it."""
+
+
+def zookeeper_address(conf_dir: str | Path, environ: Mapping[str, str]) -> str:
+    """Where this cluster's jobs meet: ``host:port,host:port/yarnam/<cluster>``; empty: nowhere.
+
+    By YARNAM_ZOOKEEPER, else the ensemble that YARN itself uses (``hadoop.zk.address``, before
+    Hadoop 3 ``yarn.resourcemanager.zk-address``). Several clusters may share one. Raises BadConfig.
+    """
+    settings = read_settings(conf_dir, "core-site.xml", "yarn-site.xml")
+    given = environ.get(ZOOKEEPER_VARIABLE, "").strip()
+    if given.lower() == "none":
+        return ""
+    given = given or expanded(settings, "hadoop.zk.address")
+    given = given or expanded(settings, "yarn.resourcemanager.zk-address")
+    hosts, _, path = given.partition("/")
+    servers = [server.strip() for server in hosts.split(",") if server.strip()]
+    if not servers:
+        return ""
+    return "/".join([",".join(servers), path.strip("/") or "yarnam", _cluster_name(settings)])
+
+
+def zookeeper_credentials(environ: Mapping[str, str]) -> str:
+    """The content of the file that YARNAM_ZOOKEEPER_AUTH_FILE names; empty: none is named. Raises
+    BadConfig, which does not tell the content."""
+    name = environ.get(ZOOKEEPER_AUTH_VARIABLE, "")
+    if not name:
+        return ""
+    try:
+        return Path(name).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadConfig(
+            f"cannot read {name}, which {ZOOKEEPER_AUTH_VARIABLE} names: {type(error).__name__}",
+            hint="It holds digest:user:password: docs/how-to/zookeeper.md",
+        ) from error
+
+
+def _cluster_name(settings: Mapping[str, str]) -> str:
+    """Jobs of different clusters are not in each other's way."""
+    for key in (
+        "yarn.resourcemanager.cluster-id",
+        "yarn.resourcemanager.hostname",
+        "yarn.resourcemanager.address",
+        "yarn.resourcemanager.webapp.address",
+    ):
+        name = re.sub(r"[^A-Za-z0-9._-]", "_", expanded(settings, key).partition(":")[0])
+        if name.strip("._"):
+            return name
+    return "default"
+
+
 def _read(path: Path, depth: int) -> Iterable[Property]:
     if depth > _MAX_DEPTH:
         raise BadConfig(f"{path}: XIncludes nested more than {_MAX_DEPTH} deep")

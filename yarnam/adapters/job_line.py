@@ -51,6 +51,10 @@ class GrpcJobLine:
     def cancel(self, *, by: str, reason: str) -> None:
         self._call(self._control().Cancel, pb.CancelRequest(by=by, reason=reason), CANCEL_LIMIT_S)
 
+    def scale(self, *, by: str, tasks: int | None) -> None:
+        request = pb.ScaleRequest(by=by, tasks=tasks or 0)
+        self._call(self._control().Scale, request, CANCEL_LIMIT_S)
+
     def events(self, first: int = 0) -> Sequence[Event]:
         request = pb.EventsRequest(**{"from": first})
         reply = self._call(self._control().GetEvents, request, CALL_LIMIT_S)

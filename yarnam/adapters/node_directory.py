@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 
 from yarnam.errors import YarnamError
+from yarnam.model.gpus import (
+    NO_RULES,
+    NOTHING_LEARNT,
+    GpuModelRules,
+    Inventory,
+    with_gpu_models,
+)
 from yarnam.model.ids import NodeId, RackId
 from yarnam.model.snapshot import ClusterSnapshot
 from yarnam.ports import ClusterView
@@ -15,18 +23,28 @@ REFRESH_S = 2.0
 
 
 class NodeDirectory:
-    """A ``ports.ClusterView`` that remembers the nodes of the snapshots taken through it."""
+    """A ``ports.ClusterView`` that remembers the nodes of the snapshots taken through it, and puts
+    the GPU models into them that administrators (``rules``) and agents (``learnt``) have told."""
 
-    def __init__(self, view: ClusterView, queue: str) -> None:
+    def __init__(
+        self,
+        view: ClusterView,
+        queue: str,
+        *,
+        rules: GpuModelRules = NO_RULES,
+        learnt: Callable[[], Inventory] = lambda: NOTHING_LEARNT,
+    ) -> None:
         self._view = view
         self._queue = queue
+        self._rules = rules
+        self._learnt = learnt
         self._lock = threading.Lock()
         self._nodes: dict[str, tuple[NodeId, RackId]] = {}
         self._asked_at = -REFRESH_S
 
     def snapshot(self, queue: str) -> ClusterSnapshot:
         """Raises Unavailable, as the view behind it."""
-        taken = self._view.snapshot(queue)
+        taken = with_gpu_models(self._view.snapshot(queue), self._rules, self._learnt())
         with self._lock:
             for node in taken.nodes:
                 self._nodes[node.http_address] = (node.node_id, node.rack)

@@ -24,10 +24,11 @@ from yarnam.adapters.rm_parse import (
     nodes_of,
     queue_of,
     queues_of,
+    steps_of,
 )
 from yarnam.errors import NoPermission, Unavailable, UsageError
 from yarnam.model.resources import Resources
-from yarnam.model.snapshot import ClusterSnapshot, QueueView
+from yarnam.model.snapshot import AllocationSteps, ClusterSnapshot, QueueView
 
 REQUEST_TIMEOUT_S = 4.0
 """For one address to connect, and between bytes. A healthy RM answers in milliseconds."""
@@ -58,6 +59,7 @@ class ResourceManager:
         self._request_timeout_s = request_timeout_s
         self._total_timeout_s = total_timeout_s
         self._lock = threading.Lock()
+        self._known_steps: AllocationSteps | None = None
         handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
         if any(url.startswith("https:") for url in self._urls):
             context = ssl_context or ssl.create_default_context()
@@ -84,9 +86,32 @@ class ResourceManager:
         scheduler = self._get("/ws/v1/cluster/scheduler", deadline=deadline)
         nodes = nodes_of(self._get("/ws/v1/cluster/nodes", deadline=deadline))
         view = queue_of(scheduler, queue) or QueueView(name=queue)
+        steps = self._steps(deadline)
         return ClusterSnapshot(
-            taken_at_s=time.time(), nodes=nodes, queue=view, max_container=view.max_container
+            taken_at_s=time.time(),
+            nodes=nodes,
+            queue=view,
+            max_container=view.max_container,
+            queues=queues_of(scheduler),
+            steps=steps,
         )
+
+    def _steps(self, deadline: float) -> AllocationSteps:
+        """How the scheduler rounds. Asked for once: it changes with a restart of the RM only. A
+        site that does not show its configuration is taken to round nothing."""
+        with self._lock:
+            known = self._known_steps
+        if known is not None:
+            return known
+        try:
+            found = steps_of(self._get("/conf", deadline=deadline))
+        except (NoPermission, UsageError):
+            found = AllocationSteps()
+        except Unavailable:
+            return AllocationSteps()
+        with self._lock:
+            self._known_steps = found
+        return found
 
     def info(self) -> Mapping[str, Any]:
         """``clusterInfo`` as it comes: state, haState, resourceManagerVersion, startedOn (ms)."""

@@ -60,6 +60,9 @@ class SkeinAm(Protocol):
     def kill(self, key: ContainerKey) -> None:
         """Harmless for one that has ended."""
 
+    def tell(self, key: str, value: bytes) -> None:
+        """Put it into the application's key-value store, where containers read it."""
+
     def set_progress(self, fraction: float) -> None: ...
 
     def shutdown(self, final_status: str, diagnostics: str) -> None:
@@ -125,6 +128,15 @@ class GrpcSkeinAm:
     def kill(self, key: ContainerKey) -> None:
         request = messages.ContainerInstance(service_name=key.service, instance=key.instance)
         self._call("killContainer", request)
+
+    def tell(self, key: str, value: bytes) -> None:
+        self._call("PutKey", messages.PutKeyRequest(key=key, value=value))
+
+    def told(self, key: str) -> bytes | None:
+        """What was told under this key; None: nothing yet."""
+        # Ranges exclude their end: the key followed by the least character holds the key alone.
+        reply = self._call("GetRange", messages.GetRangeRequest(start=key, end=f"{key}\0"))
+        return next((bytes(pair.value) for pair in reply.result), None)
 
     def set_progress(self, fraction: float) -> None:
         self._call("SetProgress", messages.SetProgressRequest(progress=fraction))

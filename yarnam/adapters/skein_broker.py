@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from yarnam.adapters.early_containers import EarlyContainers, Seat, assignment
 from yarnam.adapters.skein_am import (
     ACTIVE,
     ENDED,
@@ -29,13 +30,10 @@ from yarnam.model.events import BrokerFailed, ContainerEnded, ContainerGranted
 from yarnam.model.ids import AskId, ContainerId, NodeId, RackId
 from yarnam.model.outcomes import ContainerEnd, Verdict, VerdictKind
 from yarnam.ports import Inbox
-from yarnam.wire.protocol import ENV_ASK
+from yarnam.wire.protocol import ENV_ASK, assignment_key
 
 Locate = Callable[[str], "tuple[NodeId, RackId] | None"]
 """From a NodeManager's HTTP address to its node and rack; None: not known now."""
-
-Adopt = Callable[[ContainerKey], "AskId | None"]
-"""The ask that a container belongs to which this broker did not ask for, if any."""
 
 EAGER_POLL_S = 0.1
 """While a grant is awaited: the AM's heartbeat, which brings grants, comes every 0.5 s. A call
@@ -82,14 +80,15 @@ class SkeinBroker:
         locate: Locate,
         *,
         agent_env: Callable[[], Mapping[str, str]] = dict,
-        adopt: Adopt = lambda key: None,
+        early: EarlyContainers | None = None,
         now_s: Callable[[], float] = time.time,
     ) -> None:
-        """``agent_env``: what each agent's environment gets besides its ask (the AM's address)."""
+        """``agent_env``: what each agent's environment gets besides its ask (the AM's address).
+        ``early``: containers that Skein has asked for by itself, for asks to take over."""
         self._skein = skein
         self._locate = locate
         self._agent_env = agent_env
-        self._adopt = adopt
+        self._early = EarlyContainers() if early is None else early
         self._now_s = now_s
         self._inbox: Inbox = lambda event: None
         self._lock = threading.Lock()
@@ -108,15 +107,21 @@ class SkeinBroker:
     def start(self, inbox: Inbox) -> None:
         self._inbox = inbox
         self._answered_at = time.monotonic()
+        self._early.start()
         self._thread.start()
 
     def ask(self, asks: Sequence[AskContainer]) -> None:
         with self._lock:
             wanted = [ask for ask in asks if ask.ask not in self._keys]
-        failed = self._add(wanted)
+        failed = self._add(self._take_over(wanted))
         if failed:
             # Once more: a lost answer leaves a stray, which the poll gives back.
             failed = self._add([ask for ask, _ in failed])
+        if wanted:
+            # The first asks are the whole gang's: what they do not take nobody will. Given back
+            # after the others are asked for: Skein uses the priority of a withdrawn ask again, and
+            # YARN loses an ask of another size that comes with it under the same priority.
+            self._give_back(self._early.drop())
         if failed:
             ask, error = failed[0]
             more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
@@ -147,7 +152,43 @@ class SkeinBroker:
         self._closed = True
         self._wake.set()
 
+    def early_seats(self) -> Sequence[Seat]:
+        """The early containers that no ask has taken over."""
+        return self._early.seats()
+
     # ---- asking --------------------------------------------------------------------------
+
+    def _take_over(self, asks: Sequence[AskContainer]) -> list[AskContainer]:
+        """Early containers first; returns the asks that are left."""
+        left = []
+        for ask in asks:
+            key = self._early.claim(ask.target.service)
+            if key is None:
+                left.append(ask)
+                continue
+            self._hold(key, ask.ask)
+            try:
+                name = f"{key.service}_{key.instance}"
+                told = assignment(ask.ask, self._agent_env())
+                self._skein.tell(assignment_key(name), told)
+            except YarnamError:
+                # Its agent would wait in vain.
+                self._forget(key, ask.ask)
+                self._kill(key)
+                left.append(ask)
+        return left
+
+    def _give_back(self, keys: Sequence[ContainerKey]) -> None:
+        with self._lock:
+            self._released.update(keys)
+        for key in keys:
+            self._kill(key)
+
+    def _forget(self, key: ContainerKey, ask: AskId) -> None:
+        with self._lock:
+            self._held.pop(key, None)
+            self._keys.pop(ask, None)
+            self._released.add(key)
 
     def _add(self, asks: Sequence[AskContainer]) -> list[tuple[AskContainer, YarnamError]]:
         common = dict(self._agent_env())
@@ -192,11 +233,12 @@ class SkeinBroker:
         with self._lock:
             if any(not held.is_granted for held in self._held.values()):
                 return EAGER_POLL_S
-            return CALM_POLL_S if self._held else IDLE_POLL_S
+            return CALM_POLL_S if self._held or self._early else IDLE_POLL_S
 
     def _poll(self) -> None:
         with self._lock:
             before = dict(self._held)
+        self._give_back(self._early.drop(only_if_due=True))
         rows = {row.key: row for row in self._skein.containers(ACTIVE)}
         for key in sorted(rows.keys() - before.keys()):
             self._meet(rows[key])
@@ -218,9 +260,7 @@ class SkeinBroker:
         if is_released:
             self._kill(key)
             return
-        ask = self._adopt(key)
-        if ask is not None:
-            self._hold(key, ask)
+        if key in self._early:
             return
         first_seen = self._strays.setdefault(key, time.monotonic())
         if time.monotonic() - first_seen > STRAY_LIMIT_S:

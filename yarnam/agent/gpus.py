@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from yarnam.errors import Unavailable
@@ -22,13 +22,16 @@ class Device:
 
     ident: str
     lock: str
+    model: str = ""
+    """As nvidia-smi names it; empty: not known."""
 
 
-def find_devices(node_gpus: str, node_key: str) -> tuple[Device, ...]:
+def find_devices(node_gpus: str, node_key: str, node_model: str = "") -> tuple[Device, ...]:
     """The devices that this container may take.
 
     ``node_gpus`` (YARNAM_NODE_GPUS) wins: ``sim:0,1`` for simulated devices, which belong to one
-    NodeManager of perhaps several on the machine, else real ids, which belong to the machine.
+    NodeManager of perhaps several on the machine, else real ids, which belong to the machine;
+    ``node_model`` (YARNAM_NODE_GPU_MODEL) is their model.
     Without it nvidia-smi is asked; without that GPUs are mere numbers. Raises Unavailable when
     nvidia-smi is there but fails.
     """
@@ -36,7 +39,7 @@ def find_devices(node_gpus: str, node_key: str) -> tuple[Device, ...]:
         simulated = node_gpus.startswith("sim:")
         names = [name.strip() for name in node_gpus.removeprefix("sim:").split(",")]
         return tuple(
-            Device(name, f"{node_key}-{name}" if simulated else f"gpu-{name}")
+            Device(name, f"{node_key}-{name}" if simulated else f"gpu-{name}", node_model)
             for name in names
             if name
         )
@@ -49,7 +52,7 @@ def find_devices(node_gpus: str, node_key: str) -> tuple[Device, ...]:
 def _ask(tool: str) -> str:
     try:
         answer = subprocess.run(
-            [tool, "--query-gpu=index,uuid", "--format=csv,noheader"],
+            [tool, "--query-gpu=index,uuid,name", "--format=csv,noheader"],
             capture_output=True,
             text=True,
             timeout=NVIDIA_SMI_LIMIT_S,
@@ -64,14 +67,20 @@ def _ask(tool: str) -> str:
 
 
 def parse_devices(text: str) -> tuple[Device, ...]:
-    """Lines of ``index, uuid``. The lease goes by the UUID, which is the same in every view of
-    the machine; the process gets the index, which goes with CUDA_DEVICE_ORDER=PCI_BUS_ID."""
+    """Lines of ``index, uuid, name``. The lease goes by the UUID, which is the same in every view
+    of the machine; the process gets the index, which goes with CUDA_DEVICE_ORDER=PCI_BUS_ID."""
     devices = []
     for line in text.splitlines():
-        index, _, uuid = (part.strip() for part in line.partition(","))
+        index, uuid, model = ([part.strip() for part in line.split(",", 2)] + ["", ""])[:3]
         if index.isdigit():
-            devices.append(Device(index, f"gpu-{uuid or index}"))
+            devices.append(Device(index, f"gpu-{uuid or index}", model))
     return tuple(devices)
+
+
+def model_of(devices: Iterable[Device]) -> str:
+    """The one model of these devices; empty when it is not known, or not one."""
+    models = {device.model for device in devices}
+    return models.pop() if len(models) == 1 else ""
 
 
 def share(ids: Sequence[str], processes: int) -> tuple[tuple[str, ...], ...]:

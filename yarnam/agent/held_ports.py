@@ -53,6 +53,27 @@ class HeldPorts:
             self._sockets[name] = holder
             self._numbers[name] = holder.getsockname()[1]
 
+    def hold_again(self) -> tuple[str, ...]:
+        """Before processes start once more in this task: take back the same numbers, which the
+        gang has been told. Returns the names of those that somebody else has by now."""
+        taken = []
+        family = socket.AF_INET6 if ":" in self.address else socket.AF_INET
+        for name, port in self._numbers.items():
+            if name in self._sockets:
+                continue
+            holder = socket.socket(family, socket.SOCK_STREAM)
+            # Connections of the processes before linger on their ports for a minute (TIME_WAIT).
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                holder.bind((self.address, port))
+            except OSError:
+                holder.close()
+                taken.append(name)
+                continue
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            self._sockets[name] = holder
+        return tuple(taken)
+
     def release(self, names: Iterable[str]) -> None:
         for name in names:
             holder = self._sockets.pop(name, None)

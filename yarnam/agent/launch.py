@@ -29,6 +29,7 @@ def plan_processes(
     base: Mapping[str, str],
     leased: Sequence[str],
     metrics_address: str,
+    inputs_address: str = "",
 ) -> tuple[tuple[ProcessPlan, ...], Path]:
     """The processes and their working directory. Touches the disk; a directory that cannot be
     made is a problem of every process."""
@@ -48,6 +49,7 @@ def plan_processes(
         workspace,
         metrics_address,
         stop_file(settings.directory),
+        inputs_address,
     )
     plans = []
     for process, gpu_ids in zip(launch.processes, shares, strict=True):

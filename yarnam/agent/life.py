@@ -8,14 +8,16 @@ import os
 import signal
 from collections import deque
 from collections.abc import Coroutine
+from dataclasses import replace
 from enum import IntEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from yarnam.agent.gpus import find_devices
+from yarnam.agent.gpus import find_devices, model_of
 from yarnam.agent.held_ports import HeldPorts
+from yarnam.agent.inputs import InputCare
 from yarnam.agent.keeper_link import KeeperLink
 from yarnam.agent.launch import plan_processes, stop_file
 from yarnam.agent.leases import REFRESH_S, Holder, Lease, lease
@@ -23,8 +25,10 @@ from yarnam.agent.log_service import LogFile, LogService
 from yarnam.agent.mailbox_client import AmVanished, MailboxClient
 from yarnam.agent.metrics_inbox import MetricsInbox, Sample
 from yarnam.agent.node_address import node_address
+from yarnam.agent.output import append_note
 from yarnam.agent.reports import Identity, build_report
 from yarnam.agent.settings import Settings, environment_of_container
+from yarnam.agent.spool_care import BEFORE_LAUNCH_S, SpoolCare
 from yarnam.agent.task_job import TaskJob
 from yarnam.agent.task_run import RunState, TaskRun
 from yarnam.errors import Blame, InternalError, Unavailable, YarnamError
@@ -32,6 +36,9 @@ from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc
 from yarnam.wire.port_names import COORDINATOR_PORT, port_names
 from yarnam.wire.tls import SERVER_OPTIONS, server_credentials
+
+if TYPE_CHECKING:
+    from yarnam.agent.staging import InputStaging
 
 _LOG = logging.getLogger("yarnam.agent")
 
@@ -76,10 +83,15 @@ class Agent:
         self._pem = pem
         self._logs = LogService(agent_log, job.processes)
         self._metrics = MetricsInbox(self._take_sample)
+        self._inputs: InputCare | None = None
+        self._staging: InputStaging | None = None
+        self._preparing: asyncio.Task[None] | None = None
         self._server: grpc.aio.Server | None = None
         self._identity = Identity(settings)
+        self._python = ""
         self._ports: HeldPorts | None = None
         self._leases: tuple[Lease, ...] = ()
+        self._spools = SpoolCare(os.environ, job.spool_limit_s)
         self._run: TaskRun | None = None
         self._pending: deque[Any] = deque()
         self._wake = asyncio.Event()
@@ -100,6 +112,7 @@ class Agent:
 
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, terminate)
+        self._keeper.on_lost = self._lose_keeper
         self._keeper.open()
         self._metrics.open()
         life = asyncio.create_task(self._live(), name="life")
@@ -142,12 +155,18 @@ class Agent:
         address = node_address(settings.node, settings.am_address)
         self._identity.address = address
         self._identity.log_address = await self._serve_logs(address)
+        if job.has_inputs:
+            self._inputs = InputCare(settings, self._pem, lambda: self._python)
+            await self._inputs.open()
+            self._spawn(self._inputs.run())
         ports = HeldPorts(address)
         self._ports = ports
         ports.hold(port_names(job.framework, job.port_labels, job.processes))
         self._identity.ports = ports.numbers
         if job.gpus:
             await self._lease_gpus()
+        if job.is_staged:
+            await self._begin_staging()
         _LOG.info(
             "ready: GPUs %s, ports %s",
             ",".join(self._identity.gpu_ids) or "none",
@@ -170,7 +189,9 @@ class Agent:
 
     async def _lease_gpus(self) -> None:
         settings = self._settings
-        devices = await asyncio.to_thread(find_devices, settings.node_gpus, settings.node_key)
+        devices = await asyncio.to_thread(
+            find_devices, settings.node_gpus, settings.node_key, settings.node_gpu_model
+        )
         holder = Holder(
             settings.application, settings.container, self._job.name, self._job.user, os.getpid()
         )
@@ -178,6 +199,7 @@ class Agent:
         # The keeper holds the locks as well: they end with the processes, not with the agent.
         await self._keeper.hold([each.fd for each in self._leases])
         self._identity.gpu_ids = tuple(each.device.ident for each in self._leases)
+        self._identity.gpu_model = model_of(each.device for each in self._leases)
         self._spawn(self._refresh_leases())
 
     async def _converse(self, mailbox: MailboxClient) -> AgentExit:
@@ -212,7 +234,11 @@ class Agent:
                 continue
             seen = directive.number
             order = directive.WhichOneof("order")
-            if order == "launch":
+            if order == "prepare":
+                if self._preparing is not None:
+                    self._preparing.cancel()
+                self._preparing = self._spawn(self._bring_inputs(directive.prepare))
+            elif order == "launch":
                 self._launch(directive.launch)
             elif order == "stop":
                 stop = directive.stop
@@ -221,6 +247,32 @@ class Agent:
             elif order == "leave":
                 _LOG.info("told to leave: %s", directive.leave.reason)
                 return
+
+    async def _begin_staging(self) -> None:
+        from yarnam.agent.staging import InputStaging  # most jobs do without what it loads
+
+        staging = InputStaging(self._settings, self._job, self._tell_staging, self._say_unable)
+        self._staging = staging
+        await staging.begin()
+        self._identity.staging = staging.report
+        self._spawn(staging.run())
+
+    async def _bring_inputs(self, order: Any) -> None:
+        try:
+            if self._staging is not None:
+                await self._staging.prepare(order)
+        except YarnamError as error:
+            self._say_unable(error)
+            return
+        report = build_report(self._identity, pb.STAGED, self._run)
+        report.attempt = order.attempt
+        self._pending.append(report)
+        self._wake.set()
+
+    def _tell_staging(self) -> None:
+        """How far it is; what waits to be told says so too."""
+        if not self._pending and (self._run is None or self._run.state is RunState.EXITED):
+            self._say(pb.READY if self._run is None else pb.EXITED)
 
     def _launch(self, launch: Any) -> None:
         running = self._run
@@ -234,13 +286,17 @@ class Agent:
             stop_file(self._settings.directory),
             self._job.stop_grace_s,
             self._on_change,
+            self._send_spooled,
         )
-        self._spawn(self._carry_out(self._run, launch))
+        self._spawn(self._carry_out(self._run, launch, is_again=running is not None))
 
-    async def _carry_out(self, run: TaskRun, launch: Any) -> None:
+    async def _carry_out(self, run: TaskRun, launch: Any, *, is_again: bool) -> None:
         assert self._ports is not None
+        await self._spools.send(BEFORE_LAUNCH_S, "before the processes choose theirs")
+        taken = set(self._ports.hold_again())
         if all(process.rank for process in launch.processes):
             self._ports.release([COORDINATOR_PORT])
+            taken.discard(COORDINATOR_PORT)
         plans, work = await asyncio.to_thread(
             plan_processes,
             self._settings,
@@ -249,13 +305,25 @@ class Agent:
             environment_of_container(),
             tuple(each.device.ident for each in self._leases),
             self._metrics.address,
+            self._inputs.address if self._inputs is not None else "",
         )
+        self._python = plans[0].env.get("YARNAM_PYTHON", "") if plans else ""
+        if taken:
+            # Else the user's process would fail to bind it, and be blamed.
+            text = f"ports in the hands of others since the last launch: {', '.join(sorted(taken))}"
+            plans = tuple(replace(plan, problem=text, is_user_problem=False) for plan in plans)
+        for plan in plans if is_again else ():
+            append_note(plan.log, f"yarnam: attempt {run.attempt} begins in the same container")
         self._logs.files = {plan.local_rank: LogFile(plan.log) for plan in plans}
         watching = asyncio.create_task(self._hand_over_ports(), name="ports")
         try:
             await run.run(plans, work)
         finally:
             watching.cancel()
+
+    async def _send_spooled(self, limit_s: float) -> None:
+        """The processes have ended; what they left waits here."""
+        await self._spools.send(min(limit_s, self._spools.limit_s), "before the task's end is told")
 
     async def _hand_over_ports(self) -> None:
         wait_s = PORT_LOOK_FIRST_S
@@ -286,6 +354,13 @@ class Agent:
         report.user_fault = error.blame is Blame.USER
         self._pending.append(report)
         self._wake.set()
+
+    def _lose_keeper(self) -> None:
+        """Without it nothing can be started or ended here any more, whether something ran or not.
+        That is no doing of the job's program, which would otherwise be blamed for a SIGKILL."""
+        if self._run is not None and self._run.state is not RunState.EXITED:
+            self._run.abandon()
+        self._say_unable(InternalError("the keeper of the task's processes was killed"))
 
     def _on_change(self) -> None:
         assert self._run is not None
@@ -340,10 +415,11 @@ class Agent:
 
     # ---- the end -------------------------------------------------------------------------
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._note_end)
+        return task
 
     def _note_end(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -365,6 +441,9 @@ class Agent:
             task.cancel()
         if not is_hurried:
             await self._logs.close(DRAIN_LIMIT_S)
+            if self._staging is not None:
+                await _within(self._staging.close(), CLOSE_LIMIT_S)
+        await self._spools.close()
         if not await self._keeper.close():
             _LOG.error("the keeper did not end in time")
         if self._ports is not None:
@@ -372,6 +451,8 @@ class Agent:
         for each in self._leases:
             each.release()
         self._metrics.close()
+        if self._inputs is not None and not is_hurried:
+            await _within(self._inputs.close(), CLOSE_LIMIT_S)
         if self._server is not None and not is_hurried:
             await _within(self._server.stop(grace=0.5), CLOSE_LIMIT_S)
 

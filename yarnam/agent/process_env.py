@@ -14,8 +14,11 @@ from yarnam.wire.protocol import (
     ENV_AM_ADDRESS,
     ENV_JOB_DIR,
     ENV_LEASE_DIR,
+    ENV_NODE_GPU_MODEL,
     ENV_NODE_GPUS,
     ENV_SERVICE,
+    LOCAL_INPUTS,
+    LOCAL_INPUTS_FILE,
     LOCAL_RUNTIME,
 )
 
@@ -27,6 +30,7 @@ _DROPPED = frozenset(
         ENV_AM_ADDRESS,
         ENV_JOB_DIR,
         ENV_LEASE_DIR,
+        ENV_NODE_GPU_MODEL,
         ENV_NODE_GPUS,
         ENV_SERVICE,
         "GRPC_ENABLE_FORK_SUPPORT",
@@ -47,6 +51,8 @@ class ProcessPlace:
     workspace: Workspace
     metrics_address: str
     stop_file: Path
+    inputs_address: str = ""
+    """Where the SDK asks about inputs; empty: the job has none."""
 
 
 def process_environment(
@@ -76,8 +82,17 @@ def process_environment(
     env["YARNAM_PYTHON"] = str(place.workspace.python.path or "")
     env["YARNAM_METRICS_SOCKET"] = place.metrics_address
     env["YARNAM_STOP_FILE"] = str(place.stop_file)
+    if place.inputs_address:
+        env["YARNAM_INPUTS_SOCKET"] = place.inputs_address
+    env |= _inputs_environment(place.container)
     env[MARK] = place.container_id
     return env
+
+
+def _inputs_environment(container: Path) -> dict[str, str]:
+    """Where the list of the inputs is, and those of them that were brought to the node."""
+    places = {"YARNAM_INPUTS_FILE": LOCAL_INPUTS_FILE, "YARNAM_LOCAL_INPUTS": LOCAL_INPUTS}
+    return {name: str(container / at) for name, at in places.items() if (container / at).exists()}
 
 
 def _without(python_path: str, runtime: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from yarnam.agent.settings import Settings
@@ -18,7 +19,10 @@ class Identity:
         self.address = ""
         self.log_address = ""
         self.gpu_ids: tuple[str, ...] = ()
+        self.gpu_model = ""
         self.ports: dict[str, int] = {}
+        self.staging: Callable[[], Any] = lambda: None
+        """How far inputs are on their way, a ``pb.StagingReport``; None: none are brought."""
 
 
 def build_report(identity: Identity, state: Any, run: TaskRun | None) -> Any:
@@ -33,8 +37,10 @@ def build_report(identity: Identity, state: Any, run: TaskRun | None) -> Any:
         address=identity.address,
         log_address=identity.log_address,
         gpu_ids=identity.gpu_ids,
+        gpu_model=identity.gpu_model,
         ports=[pb.NamedPort(name=name, port=port) for name, port in identity.ports.items()],
         state=state,
+        staging=identity.staging(),
         attempt=run.attempt if run else 0,
         processes=[_process(process) for process in run.processes] if run else [],
     )

@@ -13,6 +13,7 @@ from yarnam.wire.protocol import (
     ENV_AM_ADDRESS,
     ENV_ASK,
     ENV_LEASE_DIR,
+    ENV_NODE_GPU_MODEL,
     ENV_NODE_GPUS,
     ENV_SERVICE,
 )
@@ -38,6 +39,7 @@ class Settings:
     nm_http_address: str
     log_directory: Path
     node_gpus: str
+    node_gpu_model: str
     lease_directory: Path
 
     @property
@@ -73,6 +75,7 @@ def read_settings(env: Mapping[str, str], directory: Path) -> Settings:
         nm_http_address=f"{node}:{env.get('NM_HTTP_PORT', '0')}",
         log_directory=Path(logs) if logs else directory,
         node_gpus=env.get(ENV_NODE_GPUS, ""),
+        node_gpu_model=env.get(ENV_NODE_GPU_MODEL, ""),
         lease_directory=Path(env.get(ENV_LEASE_DIR) or DEFAULT_LEASE_DIR),
     )
 

@@ -34,6 +34,15 @@ class TaskJob:
     python: str
     has_environment: bool
     """An archive with the user's Python is unpacked as ``environment``."""
+    has_inputs: bool
+    is_staged: bool
+    """Some of them are brought to the node."""
+    cache_max_bytes: int
+    """0: as the node's disks allow."""
+    readers: tuple[tuple[str, int], ...]
+    """Roles and the processes of all their tasks, as the spec has them."""
+    spool_limit_s: float
+    """How long a checkpoint may wait on the node's disk; 0: none does."""
     orphan_timeout_s: float
     stop_grace_s: float
 
@@ -75,6 +84,11 @@ def _task_job(
         files=tuple(shipped["name"] for shipped in job["files"]),
         python=job["environment"]["python"],
         has_environment=bool(job["environment"]["archive"]),
+        has_inputs=bool(job["inputs"]),
+        is_staged=any(given["mode"] != "stream" for given in job["inputs"]),
+        cache_max_bytes=int(job["staging"]["cache_max_mib"]) << 20,
+        readers=tuple((r["name"], r["tasks"] * r["processes_per_task"]) for r in job["roles"]),
+        spool_limit_s=float(job["checkpoint"]["spool_limit_s"]),
         orphan_timeout_s=float(job["am"]["orphan_timeout_s"]),
         stop_grace_s=float(job["am"]["stop_grace_s"]),
     )

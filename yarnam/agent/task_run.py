@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import logging
 import os
-import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -16,6 +16,7 @@ from pathlib import Path
 from yarnam.agent.keeper_link import KeeperLink, StartOrder
 from yarnam.agent.metrics_inbox import Sample
 from yarnam.agent.output import append_note, last_lines, trouble_with
+from yarnam.agent.spool_care import AFTER_CRASH_S
 from yarnam.errors import YarnamError
 from yarnam.model.outcomes import ExitKind
 
@@ -69,21 +70,27 @@ class TaskRun:
     keeper: KeeperLink
     attempt: int
     stop_file: Path
-    """Touched before anything is stopped: ``yarnam.train.should_stop`` looks for it."""
+    """Made before anything is stopped: ``yarnam.train`` looks for it."""
     grace_s: float
     on_change: Callable[[], None]
+    at_end: Callable[[float], Awaitable[object]] | None = None
+    """What to wait for when the processes have ended, before that is said: called with the seconds
+    that it may take. A stop ends it."""
     state: RunState = RunState.STARTING
     processes: list[Process] = field(default_factory=list)
     _is_stopping: bool = False
+    _is_abandoned: bool = False
     _all_ended: asyncio.Event = field(default_factory=asyncio.Event)
     _done: asyncio.Event = field(default_factory=asyncio.Event)
     _stopper: asyncio.Task[None] | None = None
+    _is_told: asyncio.Event = field(default_factory=asyncio.Event)
+    """To stop."""
+    _stop_ends_s: float | None = None
 
     async def run(self, plans: Sequence[ProcessPlan], directory: Path) -> None:
         """Start them all in ``directory``, then watch; returns when nothing of them is left."""
         self.processes = [Process(plan) for plan in plans]
         self.keeper.on_exit = self._take_exit
-        self.keeper.on_lost = self._take_loss
         try:
             for process in self.processes:
                 if not self._is_stopping:
@@ -97,6 +104,7 @@ class TaskRun:
             left = await self.keeper.sweep()
             if left:
                 _LOG.error("%d processes cannot be killed; they hang in the kernel", left)
+            await self._linger()
         except YarnamError as error:
             _LOG.error("%s", error)
             self._take_loss()
@@ -104,18 +112,29 @@ class TaskRun:
 
     async def stop(self, grace_s: float, reason: str) -> None:
         """End them; they are reported STOPPED. Harmless when they have ended."""
+        self._stop_ends_s = time.monotonic() + grace_s
+        self._is_told.set()
+        await self._end_them(grace_s, reason)
+
+    async def _end_them(self, grace_s: float, reason: str) -> None:
         if self._all_ended.is_set():
             return
         _LOG.info("stopping the processes: %s (grace %.1f s)", reason, grace_s)
         self._is_stopping = True
         try:
-            self.stop_file.touch()
+            write_stop_file(self.stop_file, reason, grace_s)
         except OSError as error:
             _LOG.warning("cannot make the stop file: %s", error)
         try:
             await self.keeper.stop(grace_s)
         except YarnamError as error:
             _LOG.error("%s", error)
+
+    def abandon(self) -> None:
+        """The keeper is gone, and with it, by the kernel's hand, all processes. Nobody knows how
+        they would have ended: nothing more is reported of this launch, the agent says why."""
+        self._is_abandoned = True
+        self._take_loss()
 
     async def wait(self, limit_s: float) -> None:
         """Until nothing is left of it, at most ``limit_s``."""
@@ -128,6 +147,23 @@ class TaskRun:
         for process in self.processes:
             if process.plan.local_rank == local_rank and not process.ended:
                 process.sample = sample
+
+    async def _linger(self) -> None:
+        if self.at_end is None:
+            return
+        limit_s = AFTER_CRASH_S
+        if self._stop_ends_s is not None:
+            limit_s = max(0.0, self._stop_ends_s - time.monotonic())
+            self._is_told.clear()  # that has been heard; another one would be news
+        elif all(process.kind is ExitKind.OK for process in self.processes):
+            limit_s = float("inf")
+        told = asyncio.ensure_future(self._is_told.wait())
+        lingering = asyncio.ensure_future(self.at_end(limit_s))
+        try:
+            await asyncio.wait({told, lingering}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            told.cancel()
+            lingering.cancel()
 
     # ---- starting ------------------------------------------------------------------------
 
@@ -161,7 +197,7 @@ class TaskRun:
             if not process.pid and not process.ended:
                 kind = ExitKind.STOPPED
                 self._end(process, kind, last=("not started: another process was not",))
-        await self.stop(self.grace_s, "another process of the task could not be started")
+        await self._end_them(self.grace_s, "another process of the task could not be started")
 
     # ---- ending --------------------------------------------------------------------------
 
@@ -180,14 +216,14 @@ class TaskRun:
         if kind in (ExitKind.SIGNAL, ExitKind.NON_ZERO) and not self._all_ended.is_set():
             self._is_stopping = True
             self._stopper = asyncio.create_task(
-                self.stop(self.grace_s, f"rank {process.plan.rank} failed")
+                self._end_them(self.grace_s, f"rank {process.plan.rank} failed")
             )
 
     def _take_loss(self) -> None:
-        """The keeper is gone, and with it, by the kernel's hand, all processes."""
+        """The keeper is gone, or does not answer. What ran was ended by nobody's program."""
         for process in self.processes:
             if not process.ended and process.pid:
-                self._end(process, ExitKind.SIGNAL, number=signal.SIGKILL)
+                self._end(process, ExitKind.STOPPED, last=("yarnam: the keeper is gone",))
             elif not process.ended:
                 self._end(process, ExitKind.NOT_STARTED, last=("the keeper is gone",))
         self._all_ended.set()
@@ -218,7 +254,18 @@ class TaskRun:
         self.state = state
         if state is RunState.EXITED:
             self._done.set()
-        self.on_change()
+        if not self._is_abandoned:
+            self.on_change()
+
+
+def write_stop_file(path: Path, reason: str, grace_s: float) -> None:
+    """Whole when it appears; the first one stands. Raises OSError."""
+    if path.exists():
+        return
+    draft = path.with_name(f"{path.name}.draft")
+    facts = {"reason": reason, "grace_s": grace_s, "asked_at_s": time.time()}
+    draft.write_text(json.dumps(facts), encoding="utf-8")
+    draft.replace(path)
 
 
 def decode_status(status: int) -> tuple[int, int]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 
 from yarnam.am.lanes import Lane
 from yarnam.am.planning import Planning
+from yarnam.am.storing import Storing, storing_words
 from yarnam.errors import YarnamError
 from yarnam.model.actions import (
     Action,
@@ -17,15 +19,20 @@ from yarnam.model.actions import (
     DrawJitter,
     Finish,
     LaunchGang,
+    LookAround,
+    PrepareGang,
     ReleaseContainer,
     RequestPlan,
+    ShareStrike,
     StartTimer,
+    StopStoring,
     StopTask,
+    StoreOutputs,
 )
 from yarnam.model.events import BrokerFailed, JitterDrawn
 from yarnam.model.exhaustive import assert_never
 from yarnam.model.outcomes import Verdict
-from yarnam.ports import Clock, ContainerBroker, Inbox, TaskMailbox
+from yarnam.ports import Clock, ContainerBroker, Inbox, NodeHints, TaskMailbox
 
 log = logging.getLogger("yarnam.am")
 
@@ -42,6 +49,11 @@ class Executor:
     draw: Callable[[], float]
     broker_lane: Lane
     mailbox_lane: Lane
+    hints: NodeHints
+    courtesy_lane: Lane
+    """For what nobody waits for."""
+    storing: Storing
+    _under_way: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def perform(self, actions: Iterable[Action]) -> Verdict | None:
         """The verdict when the gang has finished: what is left to do then is the loop's."""
@@ -76,27 +88,41 @@ class Executor:
                 await self._release([action])
             case RequestPlan():
                 self.planning.request(action)
+            case LookAround():
+                self.planning.look_around(action, self.draw())
             case DrawJitter():
                 self.inbox(JitterDrawn(self.clock.now_s(), action.attempt, self.draw()))
-            case StartTimer():
-                self.clock.start_timer(action.timer, action.delay_s)
-            case CancelTimer():
-                self.clock.cancel_timer(action.timer)
-            case LaunchGang():
-                await self.mailbox_lane.call(
-                    lambda: self.mailbox.launch(action.attempt, action.members)
-                )
+            case StartTimer() | CancelTimer():
+                self._move_timer(action)
+            case PrepareGang() | LaunchGang():
+                await self._to_the_barrier(action)
+            case StoreOutputs() | StopStoring():
+                self.storing.perform(action)
             case StopTask():
                 await self.mailbox_lane.call(
                     lambda: self.mailbox.stop(
                         action.ask, action.attempt, action.grace_s, action.reason
                     )
                 )
+            case ShareStrike():
+                self._aside(lambda: self.hints.share(action.node, action.reason))
             case Finish():
                 return action.verdict
             case _:
                 assert_never(action)
         return None
+
+    async def _to_the_barrier(self, action: PrepareGang | LaunchGang) -> None:
+        tell = self.mailbox.prepare if isinstance(action, PrepareGang) else self.mailbox.launch
+        if isinstance(action, LaunchGang):
+            await self.storing.prepare(action)
+        await self.mailbox_lane.call(lambda: tell(action.attempt, action.members))
+
+    def _move_timer(self, action: StartTimer | CancelTimer) -> None:
+        if isinstance(action, StartTimer):
+            self.clock.start_timer(action.timer, action.delay_s)
+        else:
+            self.clock.cancel_timer(action.timer)
 
     async def _ask(self, asks: Sequence[AskContainer]) -> None:
         await self.mailbox_lane.call(lambda: self.mailbox.expect([ask.ask for ask in asks]))
@@ -107,6 +133,18 @@ class Executor:
         asks = [release.ask for release in releases]
         await self.mailbox_lane.call(lambda: self.mailbox.dismiss(asks))
         await self._on_broker("releasing containers", lambda: self.broker.release(asks))
+
+    def _aside(self, call: Callable[[], None]) -> None:
+        """A courtesy to others: the job neither waits for it nor depends on it."""
+        task = asyncio.get_running_loop().create_task(self._courteously(call))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+
+    async def _courteously(self, call: Callable[[], None]) -> None:
+        try:
+            await self.courtesy_lane.call(call)
+        except Exception:
+            log.exception("could not tell others")
 
     async def _on_broker(self, doing: str, call: Callable[[], None]) -> None:
         try:
@@ -121,6 +159,8 @@ def words(action: Action) -> str:
     match action:
         case RequestPlan():
             text = f"plan attempt {action.attempt} from rung {action.first_rung} on"
+        case LookAround():
+            text = f"look around for {sum(ask.count for ask in action.growth.wanted)} more tasks"
         case DrawJitter():
             text = f"draw the back-off of attempt {action.attempt}"
         case AskContainer():
@@ -128,15 +168,19 @@ def words(action: Action) -> str:
             text = f"ask {action.ask}: {target.service} ({target.level.name}, {target.resources})"
         case ReleaseContainer():
             text = f"release {action.ask}: {action.reason}"
-        case StartTimer():
-            text = f"timer {action.timer}: {action.delay_s:.1f} s"
-        case CancelTimer():
-            text = f"timer {action.timer}: cancelled"
-        case LaunchGang():
+        case StartTimer() | CancelTimer():
+            left = f"{action.delay_s:.1f} s" if isinstance(action, StartTimer) else "cancelled"
+            text = f"timer {action.timer}: {left}"
+        case PrepareGang() | LaunchGang():
             places = ", ".join(f"{m.task} on {m.placed.node}" for m in action.members)
-            text = f"launch attempt {action.attempt}: {places}"
+            what = "inputs for" if isinstance(action, PrepareGang) else "launch"
+            text = f"{what} attempt {action.attempt}: {places}"
         case StopTask():
             text = f"stop {action.ask} within {action.grace_s:.0f} s: {action.reason}"
+        case StoreOutputs() | StopStoring():
+            text = storing_words(action)
+        case ShareStrike():
+            text = f"tell other jobs of a strike against {action.node}: {action.reason}"
         case Finish():
             verdict = action.verdict
             text = f"finish {verdict.kind.value} ({verdict.exit_code}): {verdict.message}"

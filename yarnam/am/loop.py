@@ -18,19 +18,25 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from yarnam.am.executor import Executor
 from yarnam.am.lanes import Lane, ThreadLane
+from yarnam.am.line import Line
+from yarnam.am.looking import Waiters
 from yarnam.am.planning import Planning, Sleep
 from yarnam.am.recovery import first_event, replayed
 from yarnam.am.settings import AmSettings
-from yarnam.am.status import AmFacts, addressed, job_status, progress
-from yarnam.errors import Unavailable
+from yarnam.am.status import AmFacts, addressed, job_status, kept_place, progress, with_suspects
+from yarnam.am.storing import Storing
+from yarnam.am.turn_taking import TurnTaking
+from yarnam.errors import Unavailable, YarnamError
 from yarnam.gang import Gang, initial, policy_for, step
+from yarnam.gang.sizing import Waiter
 from yarnam.model.actions import Action
-from yarnam.model.events import Event
-from yarnam.model.outcomes import Verdict
+from yarnam.model.events import AgentRegistered, Event, TimerKind
+from yarnam.model.ids import NodeId
+from yarnam.model.outcomes import Verdict, VerdictKind
 from yarnam.model.status import JobStatus
 from yarnam.ports import (
     Clock,
@@ -38,14 +44,22 @@ from yarnam.ports import (
     ContainerBroker,
     Inbox,
     Journal,
+    NodeHints,
+    NoNodeHints,
     StateStore,
     StatusDesk,
     Superseded,
     TaskMailbox,
 )
-from yarnam.wire.codec import encode, encode_event
-from yarnam.wire.protocol import AM_FILE, STATUS_FILE, VERDICT_FILE
-from yarnam.wire.records import AmRecord, JobRecord
+from yarnam.ports.outputs import OutputStore
+from yarnam.ports.tickets import TicketOffice
+from yarnam.wire.codec import decode, encode, encode_event
+from yarnam.wire.protocol import AM_FILE, STATUS_FILE, TICKET_FILE, VERDICT_FILE
+from yarnam.wire.records import AmRecord, JobRecord, TicketRecord
+
+if TYPE_CHECKING:
+    # Loaded for jobs that have inputs.
+    from yarnam.am.inputs import DataWays, Inputs
 
 log = logging.getLogger("yarnam.am")
 
@@ -66,6 +80,17 @@ class AmPorts:
     draw: Callable[[], float]
     sleep: Sleep = asyncio.sleep
     lane: Callable[[str], Lane] = ThreadLane
+    hints: NodeHints = field(default_factory=NoNodeHints)
+    waiters: Waiters = tuple
+    """Who waits for GPUs, asked before the gang grows by itself."""
+    learn: Callable[[NodeId, str], None] = lambda node, model: None
+    """Keeps the GPU model that an agent has seen on a node. May block like a port."""
+    office: Callable[[], TicketOffice] | None = None
+    """Makes it, in a thread; None: there is no ZooKeeper."""
+    outputs: OutputStore | None = None
+    """None: the job has no outputs."""
+    data: DataWays | None = None
+    """None: the job has no inputs."""
 
 
 @dataclass(slots=True)
@@ -78,7 +103,10 @@ class _Lanes:
     view: Lane = field(init=False)
     journal: Lane = field(init=False)
     store: Lane = field(init=False)
+    office: Lane = field(init=False)
     courtesy: Lane = field(init=False)
+    outputs: Lane = field(init=False)
+    inputs: Lane = field(init=False)
 
     def __post_init__(self) -> None:
         self.broker = self.make("broker")
@@ -86,11 +114,14 @@ class _Lanes:
         self.view = self.make("view")
         self.journal = self.make("journal")
         self.store = self.make("store")
+        self.office = self.make("office")
         self.courtesy = self.make("courtesy")
+        self.outputs = self.make("outputs")
+        self.inputs = self.make("inputs-end")
 
     def close(self) -> None:
-        mine = (self.broker, self.mailbox, self.view, self.journal, self.store, self.courtesy)
-        for lane in mine:
+        mine = (self.broker, self.mailbox, self.view, self.journal, self.store, self.office)
+        for lane in (*mine, self.courtesy, self.outputs, self.inputs):
             lane.close()
 
 
@@ -115,8 +146,14 @@ class ApplicationMaster:
         self._trouble = ""
         self._published: JobStatus | None = None
         self._progress_told: tuple[float, float] = (0.0, 0.0)
+        self._asides: set[asyncio.Task[None]] = set()
         self._clock: Clock
+        self._line: Line
+        self._turns: TurnTaking
         self._planning: Planning
+        self._storing: Storing
+        self._inputs: Inputs | None = None
+        self._is_end_told = False
         self._executor: Executor
 
     @property
@@ -132,14 +169,34 @@ class ApplicationMaster:
         ports = self._ports
         inbox = self._thread_safe_inbox(asyncio.get_running_loop())
         self._clock = ports.clock(inbox)
+        self._line = Line(
+            self._record.job, self._record.targets, self._facts.application, ports.office,
+            self._lanes.office, self._clock, self._settings, self._remember, ports.sleep,
+        )  # fmt: skip
+        self._turns = TurnTaking(
+            self._line, self._lanes.view, self._clock, self._settings, ports.draw, ports.sleep,
+            lambda: self._gang.deadline_s(TimerKind.WAIT),
+        )  # fmt: skip
         self._planning = Planning(
             self._record, ports.view, self._lanes.view, self._clock, inbox,
+            self._settings, ports.sleep, self._waiters, self._turns,
+        )  # fmt: skip
+        self._storing = Storing(
+            self._record.job, ports.outputs, self._lanes.outputs, self._clock, inbox,
             self._settings, ports.sleep,
         )  # fmt: skip
         self._executor = Executor(
             ports.broker, ports.mailbox, self._clock, self._planning, inbox, ports.draw,
-            self._lanes.broker, self._lanes.mailbox,
+            self._lanes.broker, self._lanes.mailbox, ports.hints, self._lanes.courtesy,
+            self._storing,
         )  # fmt: skip
+        if ports.data is not None:
+            from yarnam.am.inputs import Inputs
+
+            self._inputs = Inputs(
+                self._record.job, self._facts.application, ports.data, ports.store, inbox,
+                self._clock.now_s,
+            )  # fmt: skip
         aside: list[asyncio.Task[None]] = []
         try:
             where = await self._open(inbox)
@@ -147,13 +204,18 @@ class ApplicationMaster:
             # Clients only read it: the agents have the address in their environment.
             aside.append(loop.create_task(self._announce(where)))
             aside.append(loop.create_task(self._watch()))
-            verdict = addressed(await self._serve(), self._facts.application)
+            verdict = self._addressed(await self._serve())
             await self._farewell(verdict)
         finally:
             self._planning.close()
+            await self._storing.close()
+            if self._inputs is not None:
+                await self._lanes.inputs.call(self._inputs.close)
+            ports.hints.close()
             for task in aside:
                 task.cancel()
-            await asyncio.gather(*aside, return_exceptions=True)
+            await asyncio.gather(*aside, *self._asides, return_exceptions=True)
+            await self._line.close()
             self._lanes.close()
         return verdict
 
@@ -162,11 +224,13 @@ class ApplicationMaster:
     async def _open(self, inbox: Inbox) -> AmRecord:
         """Listen, read the journal, say where we are, begin."""
         ports = self._ports
+        self._line.open()
         # Side by side: the first word with Skein's cold JVM takes as long as the journal.
-        address, events, _ = await asyncio.gather(
+        address, events, _, _ = await asyncio.gather(
             self._lanes.mailbox.call(lambda: ports.mailbox.start(inbox)),
             self._patiently("read the journal", ports.journal.replay),
             self._lanes.broker.call(lambda: ports.broker.start(inbox)),
+            self._resume_in_line(),
         )
         self._gang = replayed(self._record.job, events)
         if events:
@@ -174,6 +238,9 @@ class ApplicationMaster:
             ports.desk.record([encode_event(event) for event in events])
         log.info("agents and clients reach this ApplicationMaster at %s", address)
         inbox(first_event(self._facts.am_attempt, self._clock.now_s()))
+        ports.hints.start(inbox)
+        if self._inputs is not None:
+            self._inputs.open(is_first_life=self._facts.am_attempt == 1)
         host, _, port = address.rpartition(":")
         return AmRecord(
             application=self._facts.application,
@@ -181,6 +248,45 @@ class ApplicationMaster:
             host=host.strip("[]"),
             port=int(port),
         )
+
+    def _learn(self, batch: Sequence[Event]) -> None:
+        """What the agents have seen of their nodes, for later plans of anybody's."""
+        for event in batch:
+            if isinstance(event, AgentRegistered) and event.gpu_model:
+                self._aside(partial(self._ports.learn, event.node, event.gpu_model))
+
+    def _aside(self, call: Callable[[], None]) -> None:
+        """A courtesy to others: nothing waits for it."""
+        task = asyncio.get_running_loop().create_task(self._lanes.courtesy.call(call))
+        self._asides.add(task)
+        task.add_done_callback(self._asides.discard)
+
+    async def _resume_in_line(self) -> None:
+        """At the place that an earlier AM attempt had; a new one, where that cannot be read."""
+        if self._facts.am_attempt == 1 or not self._line.is_there:
+            return
+        try:
+            told = await self._lanes.store.call(lambda: self._ports.store.get(TICKET_FILE))
+            if told is not None:
+                self._line.resume(decode(told, TicketRecord))
+        except YarnamError as error:
+            log.warning("the place in the line is lost: %s", error)
+
+    def _remember(self, place: TicketRecord) -> None:
+        """For a later AM attempt. Nothing waits for it."""
+        task = asyncio.get_running_loop().create_task(self._write_place(place))
+        self._asides.add(task)
+        task.add_done_callback(self._asides.discard)
+
+    async def _write_place(self, place: TicketRecord) -> None:
+        try:
+            await self._put(TICKET_FILE, encode(place))
+        except Superseded as error:
+            log.warning("%s", error)  # The journal will say so too, and end this attempt.
+
+    def _waiters(self) -> Sequence[Waiter]:
+        """As YARN knows them, and those who ask it for nothing before their turn."""
+        return (*self._ports.waiters(), *self._line.waiters())
 
     async def _announce(self, where: AmRecord) -> None:
         try:
@@ -202,6 +308,10 @@ class ApplicationMaster:
         actions = self._step(batch)
         await self._patiently("write the journal", lambda: self._ports.journal.append(batch))
         self._ports.desk.record([encode_event(event) for event in batch])
+        self._line.show(self._gang)
+        self._learn(batch)
+        if self._inputs is not None:
+            self._inputs.see(batch)
         self._publish()
         return await self._executor.perform(actions)
 
@@ -223,12 +333,34 @@ class ApplicationMaster:
         """Persist, let the agents go, end the application, in this order: from the first line on
         a later AM attempt obeys the verdict."""
         self._planning.close()
+        verdict = await self._look_at_suspects(verdict)
         status = self._status()
+        if self._storing.is_unsettled(self._gang):
+            # When the tasks are gone, and while a later AM attempt would still come back here.
+            await self._send_off()
+            await self._storing.settle(self._gang)
         await self._put(VERDICT_FILE, encode(verdict))
         self._publish()
         await asyncio.gather(self._put(STATUS_FILE, encode(status)), self._send_off())
         await self._lanes.broker.call(lambda: self._ports.broker.shutdown(verdict))
         log.info("the application ends: %s", verdict.kind.value)
+
+    async def _look_at_suspects(self, verdict: Verdict) -> Verdict:
+        """A failure that may be an input's fault is told with what was found in it."""
+        inputs = self._inputs
+        if inputs is not None:
+            has_failed = verdict.kind is VerdictKind.FAILED
+            limit_s = self._settings.recheck_s if has_failed else 0.0
+            await self._lanes.inputs.call(lambda: inputs.finish(limit_s))
+            verdict = with_suspects(verdict, inputs.status().suspects)
+        self._is_end_told = True
+        return verdict
+
+    def _addressed(self, verdict: Verdict) -> Verdict:
+        application = self._facts.application
+        return addressed(
+            verdict, application, kept_place(self._gang, self._record.job, application)
+        )
 
     async def _send_off(self) -> None:
         """Wait for the agents to fetch their order to leave, and a moment for them to follow it."""
@@ -250,11 +382,19 @@ class ApplicationMaster:
             self._ports.mailbox.metrics(),
             self._clock.now_s(),
             self._trouble or self._planning.trouble,
+            self._turns.waiting,
+            self._line.trouble,
+            self._storing.status(self._gang),
+            self._inputs.status() if self._inputs is not None else None,
+            self._ports.mailbox.staging(),
         )
 
     def _publish(self) -> JobStatus:
-        """Show the status, if anything but its time has changed."""
+        """Show the status, if anything but its time has changed. An end is shown as a whole: who
+        watches the job leaves with it."""
         status = self._status()
+        if self._inputs is not None and self._gang.verdict is not None and not self._is_end_told:
+            return status
         shown = self._published
         if shown is None or replace(status, at_s=shown.at_s) != shown:
             self._published = status

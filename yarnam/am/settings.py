@@ -15,6 +15,19 @@ class AmSettings:
     backs off and asks again."""
     plan_retry_first_s: float = 0.5
     plan_retry_cap_s: float = 10.0
+    office_patience_s: float = 2.0
+    """From the AM's start until it goes on without a ticket office that does not answer. The
+    office is connected to beside everything else, so this is waited for only where it is away."""
+    office_grace_s: float = 15.0
+    """How long a job that waits in line waits for an office that has gone away: longer than a
+    session's timeout and an election of ZooKeeper's. Then it goes by jitter alone."""
+    sign_of_life_s: float = 15.0
+    """How often the office hears of a job whose containers are on their way. Others pass over who
+    is silent for 60 s (``queues.turns.PASS_OVER_S``)."""
+    shrink_delay_s: float = 2.0
+    """A ticket shrinks so long after a grant: older than the look of anybody who reads it."""
+    last_word_s: float = 1.0
+    """So long before all waiting ends the machine is told why the job waits."""
     journal_patience_s: float = 300.0
     """How long a journal that cannot be written (HDFS restarts, fails over) holds the AM back.
     Running tasks go on meanwhile. Then this AM attempt ends with UNAVAILABLE."""
@@ -25,6 +38,9 @@ class AmSettings:
     """How often metrics are looked at for the published status."""
     progress_period_s: float = 5.0
     """How often YARN is told the progress; its own pages refresh no faster."""
+    recheck_s: float = 30.0
+    """What the job's end waits for suspected inputs to be looked at, if there are any: the verdict
+    then names the corrupt file. A look takes a second or as long as the file is read."""
     farewell_s: float = 3.0
     """For the agents to fetch their order to leave before the application ends."""
     leave_pause_s: float = 0.2

@@ -6,16 +6,43 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from yarnam.am.staging import staging_status, staging_words
+from yarnam.am.turn_taking import waiting_words
 from yarnam.gang import Gang, describe
-from yarnam.model.outcomes import Verdict
-from yarnam.model.status import JobStatus, TaskStatus
-from yarnam.ports import AgentMetrics
+from yarnam.model.job import JobSpec
+from yarnam.model.outcomes import Verdict, VerdictKind
+from yarnam.model.status import (
+    JobStatus,
+    LeftOut,
+    OutputStatus,
+    Phase,
+    SizeStatus,
+    SuspectStatus,
+    TaskStatus,
+    TurnStatus,
+)
+from yarnam.ports import AgentMetrics, AgentStaging
+from yarnam.wire.output_places import partial_place
 from yarnam.wire.records import JobRecord
 
 _JOB_WORD = re.compile(r"(yarnam \w+ )JOB\b")
 
+WAITS = frozenset({Phase.PENDING, Phase.ACQUIRING, Phase.BACKING_OFF})
+
 LOSS_NAMES = ("loss", "train_loss")
 """Metrics shown as the loss, the first that is there."""
+
+
+MAX_SUSPECTS_TOLD = 10
+"""Inputs in a verdict; the status has all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputsStatus:
+    """What is known of the job's inputs since it was submitted."""
+
+    left_out: tuple[LeftOut, ...]
+    suspects: tuple[SuspectStatus, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +54,28 @@ class AmFacts:
     tracking_url: str = ""
 
 
-def addressed(verdict: Verdict, application: str) -> Verdict:
+def addressed(verdict: Verdict, application: str, kept: str = "") -> Verdict:
     """With commands that can be typed as they stand: the core does not know the job's own id and
-    writes ``JOB`` for it."""
-    return replace(verdict, hint=_JOB_WORD.sub(rf"\g<1>{application}", verdict.hint))
+    writes ``JOB`` for it. ``kept``: where what the tasks wrote is kept, if it is."""
+    hint = _JOB_WORD.sub(rf"\g<1>{application}", verdict.hint)
+    if kept:
+        hint = "\n".join(part for part in (hint, f"Whatever its tasks wrote is in {kept}") if part)
+    return replace(verdict, hint=hint)
+
+
+def kept_place(gang: Gang, job: JobSpec, application: str) -> str:
+    """Where the outputs of a job are kept that has not succeeded; empty: nowhere."""
+    return partial_place(job.output, application) if is_kept(gang, job) else ""
+
+
+def is_kept(gang: Gang, job: JobSpec) -> bool:
+    """Whether what the tasks wrote stays although the job has not succeeded: if its spec says so,
+    or if the gang had succeeded and its outputs could not be stored."""
+    verdict = gang.verdict
+    if not job.output or verdict is None or verdict.kind is VerdictKind.SUCCEEDED:
+        return False
+    could_not = verdict.kind is VerdictKind.FAILED and gang.storing is not None
+    return could_not or (job.storing.keep_on_failure and bool(gang.history))
 
 
 def job_status(
@@ -40,19 +85,41 @@ def job_status(
     metrics: Sequence[AgentMetrics],
     now_s: float,
     trouble: str = "",
+    turn: TurnStatus | None = None,
+    no_turns: str = "",
+    output: OutputStatus | None = None,
+    inputs: InputsStatus | None = None,
+    staging: Sequence[AgentStaging] = (),
 ) -> JobStatus:
     """``trouble``: what holds the AM itself back (HDFS or the RM not answering); it comes before
-    the gang's own reason."""
+    the gang's own reason. ``turn``: the place of a job that waits in line. ``no_turns``: why the
+    job goes without the ticket office that there is; it matters while the job waits. ``output``:
+    how far it is stored. ``inputs``: what is left out of them now, and what is suspected.
+    ``staging``: how far each agent is with its inputs."""
+    bringing = staging_status(gang, staging)
+    told = inputs or InputsStatus(left_out_of(record.job), ())
     by_rank = {metric.rank: metric for metric in metrics}
     lead = by_rank.get(0) or (metrics[0] if metrics else None)
     status = describe(gang, now_s)
+    reason = status.reason
+    if turn is not None and gang.phase is Phase.PENDING:
+        reason = waiting_words(turn)
+    else:
+        turn = None
+    if output is not None and gang.phase is Phase.STORING:
+        reason += f"; {output.words}"
+    if words := staging_words(gang, bringing):
+        reason += f"; {words}"
+    if no_turns and gang.phase in WAITS:
+        reason += f"; without turns, by chance alone: {no_turns}"
     return replace(
         status,
         application=facts.application,
         name=record.job.name,
         user=record.job.user,
         queue=record.job.queue,
-        reason=f"{trouble}; {status.reason}" if trouble else status.reason,
+        reason=f"{trouble}; {reason}" if trouble else reason,
+        turn=turn,
         submitted_at_s=record.submitted_at_s,
         am_attempt=facts.am_attempt,
         step=lead.step if lead else None,
@@ -62,8 +129,51 @@ def job_status(
         tasks=tuple(_measured(task, by_rank) for task in status.tasks),
         tracking_url=facts.tracking_url,
         checkpoint=record.job.checkpoint.directory,
-        verdict=addressed(status.verdict, facts.application) if status.verdict else None,
+        size=_size(gang, record.job),
+        left_out=told.left_out,
+        suspects=told.suspects,
+        staging=bringing,
+        output=output,
+        verdict=_verdict(gang, record.job, facts, told.suspects),
     )
+
+
+def _verdict(
+    gang: Gang, job: JobSpec, facts: AmFacts, suspects: Sequence[SuspectStatus]
+) -> Verdict | None:
+    if gang.verdict is None:
+        return None
+    kept = kept_place(gang, job, facts.application)
+    return with_suspects(addressed(gang.verdict, facts.application, kept), suspects)
+
+
+def with_suspects(verdict: Verdict, suspects: Sequence[SuspectStatus]) -> Verdict:
+    """A failed job's verdict names the inputs that it complained of, and what was found."""
+    if verdict.kind is not VerdictKind.FAILED:
+        return verdict
+    found = [one.words for one in suspects if one.state not in {"cleared", "gone"}]
+    told = "".join(f"\n{words}" for words in found[:MAX_SUSPECTS_TOLD])
+    if len(found) > MAX_SUSPECTS_TOLD:
+        told += f"\nand {len(found) - MAX_SUSPECTS_TOLD} more inputs"
+    return replace(verdict, message=verdict.message + told)
+
+
+def left_out_of(job: JobSpec) -> tuple[LeftOut, ...]:
+    """What the job does not read of its inputs."""
+    return tuple(
+        LeftOut(given.name, len(given.skipped), given.skipped_share)
+        for given in job.inputs
+        if given.skipped
+    )
+
+
+def _size(gang: Gang, job: JobSpec) -> SizeStatus | None:
+    role = job.elastic_role
+    if role is None or role.min_tasks is None:
+        return None
+    launched = [m for m in gang.members if m.task is not None and m.target.role == role.name]
+    each = launched[0].target.resources.gpus if launched else role.resources.gpus
+    return SizeStatus(role.name, len(launched), role.min_tasks, role.tasks, each, gang.wish)
 
 
 def _measured(task: TaskStatus, by_rank: dict[int, AgentMetrics]) -> TaskStatus:

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from yarnam.agent.keeper import become_subreaper, fork_keeper
+from yarnam.wire.light_imports import light_imports
+from yarnam.wire.protocol import ENV_ASK
 
 
 def main() -> NoReturn:
@@ -21,14 +23,34 @@ def main() -> NoReturn:
     # Should the keeper be killed, what it leaves comes here instead of leaving the container.
     become_subreaper()
     pid, connection = fork_keeper(os.environ.get("CONTAINER_ID", ""))
-    from yarnam.agent.process import run_agent
+    with light_imports(without_ssl=True):
+        from yarnam.agent.life import AgentExit
+        from yarnam.agent.process import run_agent
 
+    if ENV_ASK not in os.environ and not _is_assigned():
+        os._exit(AgentExit.ORPHANED)
     code = int(run_agent(os.environ, Path.cwd(), pid, connection))
     # Everything is closed and killed by now. The interpreter's own farewell could only hang on
     # gRPC's threads, and a container that does not end keeps its GPUs.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
+
+
+def _is_assigned() -> bool:
+    """An early container waits here for its ask, with everything loaded that it will need."""
+    from yarnam.adapters.agent_assignment import await_assignment
+    from yarnam.adapters.skein_am import GrpcSkeinAm
+    from yarnam.errors import YarnamError
+
+    try:
+        skein = GrpcSkeinAm.of_this_container()
+        os.environ.update(await_assignment(os.environ, skein))
+        skein.close()
+    except YarnamError as error:
+        print(f"yarnam agent: {error}", file=sys.stderr, flush=True)
+        return False
+    return True
 
 
 if __name__ == "__main__":

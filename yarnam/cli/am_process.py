@@ -15,6 +15,7 @@ from urllib.parse import urlparse
 
 from yarnam.adapters.process_life import end_with_parent, leave_at_once_on_sigterm
 from yarnam.errors import ExitCode, InternalError, YarnamError
+from yarnam.wire.light_imports import light_imports
 from yarnam.wire.protocol import ENV_JOB_DIR, VERDICT_FILE
 
 if TYPE_CHECKING:
@@ -81,13 +82,15 @@ def _run() -> int:
         verdict = _persisted_verdict(fs, job_dir)
         if verdict is not None:
             return _obey(verdict)
-    from yarnam.cli.am_wiring import serve
+    with light_imports(without_ssl=False):
+        from yarnam.cli.am_wiring import serve
 
     return serve(fs, job_dir, application, am_attempt)
 
 
 def _connect(job_uri: str) -> FileSystem:
-    import hdfs_utils
+    with light_imports(without_ssl=False):
+        import hdfs_utils
 
     limits = hdfs_utils.TimeLimits(
         metadata_s=HDFS_TIMEOUT_S,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from yarnam.cli.describe import TASK_HEADERS, as_plain, headline, task_row
+from yarnam.cli.describe import TASK_HEADERS, as_plain, headline, start_words, task_row
 from yarnam.cli.output import clock_time, duration, is_terminal, print_json_line, say
 from yarnam.cli.shell import INTERRUPTED, Terminated
 from yarnam.errors import ExitCode
@@ -72,20 +72,26 @@ def _as_json_lines(job: Job) -> JobStatus | None:
 
 
 def _as_lines(job: Job) -> JobStatus | None:
-    """A line per change that matters; steps at most every ten seconds."""
+    """A line per change that matters; steps, and inputs on their way, at most every ten seconds."""
     last, shown, shown_at = None, "", 0.0
     for last in job.watch():
         now = time.time()
-        key = f"{last.state} {last.phase} {last.attempt} {last.am_attempt} {last.granted}"
+        place = f"{last.turn.ahead} {last.turn.head}" if last.turn else ""
+        place += " told" if last.turn and last.turn.start else ""
+        key = f"{last.state} {last.phase} {last.attempt} {last.am_attempt} {last.granted} {place}"
         is_news = key != shown
-        if is_news or (last.step is not None and now - shown_at >= STEP_LINE_S):
+        is_staging = last.state is JobState.STAGING and last.staging is not None
+        is_moving = last.step is not None or is_staging
+        if is_news or (is_moving and now - shown_at >= STEP_LINE_S):
             click.echo(f"{clock_time(now)} {headline(last, now)}")
+            if last.turn is not None and last.turn.start is not None:
+                click.echo(f"{clock_time(now)} {start_words(last.turn.start, now)}")
             shown, shown_at = key, now
     return last
 
 
 STEP_LINE_S = 10.0
-"""Between lines that only tell how far the training is."""
+"""Between lines that only tell how far the training is, or its inputs are."""
 
 
 def _live(job: Job) -> JobStatus | None:
@@ -120,6 +126,8 @@ class _View:
             Text.assemble((status.name, "bold"), f"  {status.application}  queue {status.queue}"),
             Text.from_ansi(headline(status, now)),
         ]
+        if status.turn is not None and status.turn.start is not None:
+            parts.append(Text(start_words(status.turn.start, now)))
         if status.tracking_url:
             parts.append(Text(status.tracking_url, style="dim"))
         if status.tasks:

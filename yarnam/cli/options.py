@@ -10,6 +10,7 @@ import click
 
 if TYPE_CHECKING:
     from yarnam.client import Client
+    from yarnam.client.files import DataPlace
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, errors too.")
 
@@ -25,3 +26,15 @@ def open_client(ctx: click.Context, **settings: Any) -> Iterator[Client]:
         yield client
     finally:
         client.close()
+
+
+@contextmanager
+def open_data(ctx: click.Context, path: str) -> Iterator[DataPlace]:
+    """The file system that ``path`` lies on; data of this machine (file:///) need no cluster."""
+    from yarnam.client.files import data_place, is_local
+
+    if is_local(path):
+        yield data_place(path, lambda: ctx.obj.open_client().site)
+        return
+    with open_client(ctx) as client:
+        yield data_place(path, lambda: client.site)

@@ -45,7 +45,8 @@ def command(
 
 
 def _row(job: JobStatus) -> tuple[str, ...]:
-    granted = f"{job.granted}/{job.asked}" if job.asked else "-"
+    is_asking = job.asked and job.state is not JobState.QUEUED
+    granted = f"{job.granted}/{job.asked}" if is_asking else "-"
     age = duration(time.time() - job.submitted_at_s) if job.submitted_at_s else "-"
     training = training_words(job) or "-"
     state = job.state.value

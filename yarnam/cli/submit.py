@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from yarnam.cli.options import json_option, open_client
-from yarnam.cli.output import is_terminal, print_json, print_json_line, say, table
+from yarnam.cli.output import is_terminal, print_json, print_json_line, say
 
 if TYPE_CHECKING:
-    from yarnam.client import CheckedJob, Client
-    from yarnam.client.preview import Upload
+    from yarnam.client import Client
+    from yarnam.ports.submission import Launcher
 
 
 @click.command("submit")
@@ -48,10 +50,14 @@ def command(
     settings: dict[str, Any] = {"local": True} if local else {}
     if not as_json:
         settings["on_progress"] = lambda text: say(f"{text} …")
-    with open_client(ctx, **settings) as client:
+    with ExitStack() as stack:
+        # Before the client's own imports: its JVM is what a submit waits for longest.
+        ahead = None if dry_run or local else stack.enter_context(_driver_ahead())
+        client = stack.enter_context(open_client(ctx, **settings))
         if dry_run:
             return _dry_run(client, spec, queue, name, as_json=as_json)
-        job = client.submit(spec, queue=queue, name=name)
+        given = {} if ahead is None else {"launcher": ahead}
+        job = client.submit(spec, queue=queue, name=name, **given)
         if watch is None:
             watch = is_terminal() and not as_json
         if watch:
@@ -70,58 +76,44 @@ def command(
     return 0
 
 
+@contextmanager
+def _driver_ahead() -> Iterator[Launcher | None]:
+    """Skein's driver for the cluster of HADOOP_CONF_DIR, starting; None: where that is has still to
+    be found out (or said to be missing) by others."""
+    conf_dir = os.environ.get("HADOOP_CONF_DIR", "")
+    if not os.path.isfile(os.path.join(conf_dir, "yarn-site.xml")):  # noqa: PTH113, PTH118
+        yield None
+        return
+    from yarnam.adapters.skein_launcher import SkeinLauncher, driver_environment
+
+    launcher = SkeinLauncher(driver_environment(conf_dir))
+    launcher.start()
+    try:
+        yield launcher
+    finally:
+        launcher.close()
+
+
 def _dry_run(
     client: Client, spec: str, queue: str | None, name: str | None, *, as_json: bool
 ) -> int:
-    from yarnam.client.preview import planned_uploads
-
-    checked = client.plan(spec, queue=queue, name=name)
-    uploads = planned_uploads(client.site, checked.job)
-    if as_json:
-        print_json(_as_plain(checked, uploads))
-    else:
-        for line in _as_text(checked, uploads):
-            click.echo(line)
-    return 0
-
-
-def _as_plain(checked: CheckedJob, uploads: list[Upload]) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from yarnam.client.staging import without_secrets
-    from yarnam.wire.codec import to_plain
+    from yarnam.cli.plan_text import as_plain, as_text
+    from yarnam.client.preview import planned_uploads
 
-    public, _ = without_secrets(checked.job)
-    return {
-        "job": to_plain(public),
-        "plan": to_plain(checked.plan),
-        "uploads": [asdict(upload) for upload in uploads],
-    }
-
-
-def _as_text(checked: CheckedJob, uploads: list[Upload]) -> Iterator[str]:
-    job = checked.job
-    yield f"{job.name}: {job.gpus} GPUs, queue {job.queue}, {job.framework.value}"
-    for role in job.roles:
-        each = role.resources
-        yield (
-            f"  {role.name}: {role.tasks} x ({each.gpus} GPUs, {each.vcores} vcores, "
-            f"{each.memory_mib} MiB), {role.processes_per_task} processes each"
-        )
-    if job.flexible_shape:
-        yield "  the planner may cut it otherwise, with the same GPUs and shares"
-    am = job.am.resources
-    yield f"  ApplicationMaster: {am.vcores} vcores, {am.memory_mib} MiB"
-    yield ""
-    yield "Placements, the first that fits is taken:"
-    rows = []
-    for rung in checked.plan.rungs:
-        asks = " + ".join(f"{ask.count} x {ask.target.resources.gpus} GPUs" for ask in rung.asks)
-        rows.append((str(rung.number), rung.level.name, asks, f"{rung.score:.2f}", rung.reason))
-    yield table(("RUNG", "LEVEL", "CONTAINERS", "SCORE", "WHY"), rows)
-    yield ""
-    yield "Containers get:"
+    found = client.outlook(spec, queue=queue, name=name)
+    uploads = planned_uploads(client.site, found.job)
+    if as_json:
+        print_json({**as_plain(found), "uploads": [asdict(upload) for upload in uploads]})
+        return 0
+    for line in as_text(found):
+        click.echo(line)
+    for warning in (w for outcome in found.checked.inputs for w in outcome.warnings):
+        say(warning)
+    click.echo("\nContainers get:")
     for upload in uploads:
         size = "" if upload.size_bytes is None else f" ({upload.size_bytes / 1e6:.1f} MB)"
         there = ", on HDFS already" if upload.is_there else ", to be uploaded"
-        yield f"  {upload.name}{size}: {upload.source}{there}"
+        click.echo(f"  {upload.name}{size}: {upload.source}{there}")
+    return 0

@@ -13,14 +13,18 @@ from typing import TYPE_CHECKING, Any, Union
 from yarnam.adapters.rm_parse import YarnApplication
 from yarnam.client.checks import CheckedJob, check_job
 from yarnam.client.job import Job
+from yarnam.client.line import line_at
 from yarnam.client.lookup import find_application, jobs_on
+from yarnam.client.outlook import Outlook, outlook
 from yarnam.client.places import key_in
 from yarnam.client.site import Site, open_site
 from yarnam.client.submit import submit_job
 from yarnam.client.verdicts import yarn_status
 from yarnam.errors import YarnamError
 from yarnam.model.job import JobSpec
+from yarnam.model.snapshot import ClusterSnapshot
 from yarnam.model.status import JobState, JobStatus
+from yarnam.ports.submission import Launcher
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -83,18 +87,28 @@ class Client:
         """The cluster's adapters, for ``yarnam doctor`` and the like."""
         return self._site
 
-    def submit(self, spec: Spec, *, queue: str | None = None, name: str | None = None) -> Job:
+    def submit(
+        self,
+        spec: Spec,
+        *,
+        queue: str | None = None,
+        name: str | None = None,
+        launcher: Launcher | None = None,
+    ) -> Job:
         """Check the spec against the cluster, stage what it ships, and start the job.
 
         Returns once YARN has taken it; ``Job.watch`` and ``Job.wait`` follow it from there. On any
-        error or interrupt nothing of it is left on the cluster.
+        error or interrupt nothing of it is left on the cluster. ``launcher``: one for this cluster
+        that is starting already, in place of the client's own; it is closed at the end.
 
         Raises BadSpec, NoPermission, NeverFits (before anything is asked of YARN), BadConfig,
         Unavailable.
         """
-        job = self.parse(spec, queue=queue, name=name)
-        launcher = self._site.open_launcher()
+        launcher = launcher or self._site.open_launcher()
         try:
+            # Its JVM is what a submit waits for longest. A refused job stops it half-way.
+            launcher.start()
+            job = self.parse(spec, queue=queue, name=name)
             submitted = submit_job(self._site, job, launcher, self._say)
         finally:
             launcher.close()
@@ -104,6 +118,17 @@ class Client:
         """What ``submit`` would do, with nothing asked of YARN and nothing written: the checked
         job and the ladder of placements. Raises as ``submit`` does."""
         return check_job(self._site, self.parse(spec, queue=queue, name=name))
+
+    def outlook(self, spec: Spec, *, queue: str | None = None, name: str | None = None) -> Outlook:
+        """What would become of the job now: the ladder, where it goes, its ranks, what is in its
+        way. Raises as ``plan`` does."""
+        return outlook(self.plan(spec, queue=queue, name=name), line_at(self._site))
+
+    def nodes(self) -> ClusterSnapshot:
+        """The cluster now: nodes with all known GPU models, and all leaf queues. Raises
+        Unavailable, BadConfig."""
+        found = self._site.snapshot("root")
+        return found if found.queues else replace(found, queues=tuple(self._site.rm.queues()))
 
     def parse(self, spec: Spec, *, queue: str | None = None, name: str | None = None) -> JobSpec:
         """The spec as a job of this user, with ``queue`` and ``name`` in place of its own.

@@ -7,15 +7,24 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from hdfs_utils import FileSystem
+from hdfs_utils import uri as uris
 from yarnam.client.hdfs_errors import hdfs_errors
+from yarnam.client.near_data import input_bytes
 from yarnam.client.site import Site
 from yarnam.errors import BadSpec, NeverFits, NoPermission, YarnamError
 from yarnam.model.job import JobSpec
+from yarnam.model.locality import NO_DATA, BytesByNode
 from yarnam.model.placement import NoFit, PlacementPlan, Target
 from yarnam.model.snapshot import ClusterSnapshot
-from yarnam.placement import declared_targets, ladder_for_submit
+from yarnam.placement import declared_targets
+from yarnam.placement.elastic import elastic_ladder, settled_shape
+
+if TYPE_CHECKING:
+    from yarnam.client.input_checks import InputOutcome
 
 _MAX_QUEUES_SHOWN = 20
 
@@ -27,14 +36,19 @@ class CheckedJob:
     job: JobSpec
     snapshot: ClusterSnapshot
     plan: PlacementPlan
+    data: BytesByNode = NO_DATA
+    """Where its inputs lie."""
+    inputs: tuple[InputOutcome, ...] = ()
+    """What is left out of its inputs, and why; ``job`` has it filled in."""
 
     @property
     def targets(self) -> tuple[Target, ...]:
         return declared_targets(self.plan)
 
 
-def check_job(site: Site, job: JobSpec) -> CheckedJob:
-    """Run all checks side by side; at most 10 s, normally well below one.
+def check_job(site: Site, job: JobSpec, *, seed: str = "") -> CheckedJob:
+    """Run all checks side by side; at most 10 s, normally well below one, and as long as it takes
+    where an input is to be read (``verify``). ``seed``: see ``plan``.
 
     Raises the first refusal in a fixed order (the others are named in its hint): BadSpec (no such
     queue, file or input), NoPermission, NeverFits, Unavailable.
@@ -45,11 +59,14 @@ def check_job(site: Site, job: JobSpec) -> CheckedJob:
         lambda: _check_shipped(site, job),
         lambda: _check_inputs(site, job),
         lambda: _check_home(site),
+        lambda: _check_output(site, job),
     ]
-    with ThreadPoolExecutor(len(checks) + 1, thread_name_prefix="check") as pool:
-        fit = pool.submit(_check_fit, site, replace(job, queue=queue))
+    with ThreadPoolExecutor(len(checks) + 2, thread_name_prefix="check") as pool:
+        fit = pool.submit(_check_fit, site, replace(job, queue=queue), seed)
+        judged = pool.submit(_judge_inputs, site, job)
         others = [pool.submit(check) for check in checks]
-    errors = [error for future in others if (error := future.exception()) is not None]
+    failed = [*(future.exception() for future in others), judged.exception()]
+    errors = [error for error in failed if error is not None]
     if (unfit := fit.exception()) is not None:
         errors.append(unfit)
     refusals = []
@@ -59,7 +76,23 @@ def check_job(site: Site, job: JobSpec) -> CheckedJob:
         refusals.append(error)
     if refusals:
         raise _with_others(refusals)
-    return fit.result()
+    return with_inputs(fit.result(), judged.result())
+
+
+def _judge_inputs(site: Site, job: JobSpec) -> tuple[InputOutcome, ...]:
+    if not job.inputs:
+        return ()
+    # The checks of formats take a tenth of a second to load.
+    from yarnam.client.input_checks import judge_inputs
+
+    return judge_inputs(site, job)
+
+
+def with_inputs(checked: CheckedJob, outcomes: tuple[InputOutcome, ...]) -> CheckedJob:
+    """The checked job with what is left out of its inputs."""
+    settled = {outcome.given.name: outcome.given for outcome in outcomes}
+    inputs = tuple(settled.get(given.name, given) for given in checked.job.inputs)
+    return replace(checked, job=replace(checked.job, inputs=inputs), inputs=outcomes)
 
 
 def full_queue_name(queue: str) -> str:
@@ -98,12 +131,20 @@ def _check_queue(site: Site, queue: str) -> None:
         )
 
 
-def _check_fit(site: Site, job: JobSpec) -> CheckedJob:
-    snapshot = site.rm.snapshot(job.queue)
-    plan = ladder_for_submit(snapshot, job)
+def _check_fit(site: Site, job: JobSpec, seed: str) -> CheckedJob:
+    snapshot = site.snapshot(job.queue)
+    return checked_on(snapshot, job, input_bytes(site, job, snapshot), seed)
+
+
+def checked_on(
+    snapshot: ClusterSnapshot, job: JobSpec, data: BytesByNode = NO_DATA, seed: str = ""
+) -> CheckedJob:
+    """The job with its ladder on this cluster. Raises NeverFits."""
+    job = settled_shape(snapshot, job)
+    plan = elastic_ladder(snapshot, job, data=data, seed=seed)
     if isinstance(plan, NoFit):
         raise NeverFits(f"{plan.message} ({plan.reason.value})", hint=plan.hint)
-    return CheckedJob(job, snapshot, plan)
+    return CheckedJob(job, snapshot, plan, data)
 
 
 def _check_shipped(site: Site, job: JobSpec) -> None:
@@ -130,20 +171,52 @@ def _check_inputs(site: Site, job: JobSpec) -> None:
         )
 
 
+def _check_output(site: Site, job: JobSpec) -> None:
+    """That the output can be made when the gang has succeeded, as far as can be known now."""
+    if not job.output:
+        return
+    files, path = file_system_of(site, job.output)
+    with hdfs_errors(f"looking for {job.output}"):
+        is_there = files.exists(path)
+        is_empty = is_there and files.stat(path).is_dir and not files.list(path)
+    if is_there and not is_empty and not job.storing.replace:
+        raise BadSpec(
+            f"output: {job.output} is there already",
+            hint="Name another directory under data.outputs, remove this one, or say that it may"
+            f" be replaced: outputs: {{path: {job.output}, replace: true}}",
+        )
+    above = uris.parent(path)
+    with hdfs_errors(f"looking for {above}"):
+        while not files.exists(above):
+            above = uris.parent(above)
+        status, root = files.stat(above), files.stat("/")
+    if not status.is_dir:
+        raise BadSpec(f"output: {job.output} cannot be made: {above} is a file")
+    may_write = site.user in {status.owner, root.owner} or status.permission & 0o022
+    if not may_write:
+        raise NoPermission(
+            f"output: {site.user} may not write to {above}, which is {status.owner}'s",
+            hint="The output and the tasks' places are made there; choose another directory.",
+        )
+
+
 def _exists(site: Site, uri: str) -> bool:
-    """On the cluster's own file system, or on the one that the URI names."""
+    files, path = file_system_of(site, uri)
+    with hdfs_errors(f"looking for {uri}"):
+        return files.exists(path)
+
+
+def file_system_of(site: Site, uri: str) -> tuple[FileSystem, str]:
+    """The cluster's own file system, or the one that the URI names; and the path on it."""
     parts = urlsplit(uri)
-    files = site.files
     if parts.scheme and parts.netloc and not site.files.uri.endswith(f"//{parts.netloc}"):
         from hdfs_utils import connect
         from yarnam.client.site import HDFS_LIMITS
 
         with hdfs_errors(f"reaching {uri}"):
             files = connect(uri, conf_dir=str(site.conf_dir), limits=HDFS_LIMITS)
-        with hdfs_errors(f"looking for {uri}"):
-            return files.exists(uri)
-    with hdfs_errors(f"looking for {uri}"):
-        return files.exists(parts.path if parts.scheme else uri)
+            return files, files.own_path(uri)
+    return site.files, parts.path if parts.scheme else uri
 
 
 def _check_home(site: Site) -> None:

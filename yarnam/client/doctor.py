@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import email.utils
-import os
 import re
 import shutil
-import socket
 import subprocess
 import time
 import urllib.request
@@ -18,11 +16,11 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from yarnam.adapters.hadoop_site import expanded, read_settings
+from yarnam.adapters.hadoop_site import expanded, read_settings, zookeeper_credentials
 from yarnam.client.hdfs_errors import hdfs_errors
 from yarnam.client.runtime import runtime_source
 from yarnam.client.site import Site
-from yarnam.errors import ExitCode, YarnamError
+from yarnam.errors import ExitCode, Unavailable, YarnamError
 from yarnam.model.snapshot import ClusterSnapshot, NodeState
 
 OLDEST_HADOOP = (3, 1)
@@ -67,6 +65,7 @@ def examine(site: Site, queue: str = "") -> list[Finding]:
         lambda: _resource_manager(site),
         lambda: _clock(site),
         lambda: _hdfs(site),
+        lambda: _hdfs_ways(site),
         lambda: _zookeeper(site),
         lambda: _skein(site),
         lambda: _queues(site, queue),
@@ -236,26 +235,53 @@ def _hdfs(site: Site) -> Finding:
     return _ok(f"{home} can be written and read ({took_ms:.0f} ms)")
 
 
+@_named("Ways to HDFS")
+def _hdfs_ways(site: Site) -> Finding:
+    """Which back-ends of hdfs_utils get through; the first is the one in use."""
+    from hdfs_utils import HdfsError, TimeLimits, connect
+    from hdfs_utils.arrow_files import why_not
+
+    if site.files.uri.startswith("file:"):
+        return _ok("the local disk")
+    ways = []
+    for backend in ("native", "webhdfs"):
+        try:
+            limits = TimeLimits.all(ANSWER_LIMIT_S)
+            connect(
+                site.files.uri, conf_dir=str(site.conf_dir), backend=backend, limits=limits
+            ).stat("/")
+        except HdfsError as error:
+            ways.append(f"{backend}: no ({error.message})")
+        else:
+            ways.append(backend)
+    ways.append(f"arrow: no ({reason})" if (reason := why_not(site.environ)) else "arrow")
+    message = f"{site.files.backend} is used; {', '.join(ways)}"
+    if "native" not in ways:
+        return _warn(message, "The native client is the fast one: are the NameNode's ports open?")
+    return _ok(message)
+
+
 @_named("ZooKeeper")
 def _zookeeper(site: Site) -> Finding:
-    settings = read_settings(site.conf_dir, "core-site.xml", "yarn-site.xml")
-    servers = (
-        os.environ.get("YARNAM_ZOOKEEPER")
-        or site.environ.get("YARNAM_ZOOKEEPER")
-        or expanded(settings, "hadoop.zk.address")
-        or expanded(settings, "yarn.resourcemanager.zk-address")
-    )
-    if not servers:
-        return _ok("none is configured; yarnam works without")
-    failures = []
-    for server in servers.partition("/")[0].split(","):
-        host, _, port = server.strip().partition(":")
-        try:
-            with socket.create_connection((host, int(port or 2181)), timeout=ANSWER_LIMIT_S):
-                return _ok(f"{server.strip()} answers")
-        except (OSError, ValueError) as error:
-            failures.append(f"{server.strip()}: {error}")
-    return _warn(f"nobody answers: {'; '.join(failures)}", "yarnam works without it, less well.")
+    """What jobs do there: make a node of their own below yarnam's, read it, remove it."""
+    if not site.zookeeper:
+        return _ok("none is configured; jobs take no turns")
+    from yarnam.adapters.zookeeper_gate import Gate
+
+    hint = "Jobs take no turns, and go by chance: docs/how-to/zookeeper.md"
+    gate = Gate(site.zookeeper, zookeeper_credentials(site.environ))
+    try:
+        zookeeper = gate.enter()
+        began = time.monotonic()
+        path = zookeeper.path(f".doctor-{uuid4().hex[:8]}")
+        zookeeper.create(path, b"yarnam doctor", ephemeral=True)
+        zookeeper.delete(path)
+        took_ms = (time.monotonic() - began) * 1000
+    except Unavailable as error:
+        return _warn(error.message, error.hint or hint)
+    finally:
+        gate.close()
+    return _ok(f"{site.zookeeper} can be written ({took_ms:.0f} ms)")
 
 
 @_named("Skein")

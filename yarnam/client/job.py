@@ -12,12 +12,14 @@ from hdfs_utils import uri as uris
 from hdfs_utils.journal import read_journal
 from yarnam.client.hdfs_errors import hdfs_errors
 from yarnam.client.logs import LogPiece, LogRequest, LogSource, read_logs
+from yarnam.client.outputs import settle_outputs
 from yarnam.client.site import Site
+from yarnam.client.sizes import Scaled, scaled
 from yarnam.client.sources import JobSources
-from yarnam.errors import ExitCode, Unavailable, YarnamError, error_classes
+from yarnam.errors import ExitCode, Unavailable, UsageError, YarnamError, error_classes
 from yarnam.model.events import Event
 from yarnam.model.outcomes import Verdict, VerdictKind
-from yarnam.model.status import JobStatus
+from yarnam.model.status import JobState, JobStatus
 from yarnam.wire.codec import decode_event, encode
 from yarnam.wire.protocol import JOURNAL_DIRECTORY, VERDICT_FILE
 from yarnam.wire.records import JobRecord
@@ -178,12 +180,32 @@ class Job:
             sources.site.rm.kill(self.id)
             is_gone = sources.await_yarn(max(1.0, deadline - time.monotonic()))
             self._write_cancelled(reason)
+            self._settle_outputs()
         if not is_gone:
             raise Unavailable(
                 f"{self.id} was killed, but by YARN's word it is not gone after {timeout_s:g} s",
                 hint=f"Look again: yarnam status {self.id}",
             )
         return self.status()
+
+    def scale(self, size: int | None) -> Scaled:
+        """Wish for another size of an elastic job; returns when its AM has noted it.
+
+        ``size`` counts what the spec counts, GPUs or tasks; None: the job chooses by itself again.
+        The last wish counts. Raises UsageError (not elastic, no such size, the job is over) and
+        Unavailable (the AM does not answer: a queued job has none yet).
+        """
+        wanted = scaled(self.record().job, size)
+        if self._sources.look_up().is_over:
+            raise UsageError(f"{self.id} is over", hint=f"See how: yarnam status {self.id}")
+        line = self._sources.line()
+        if line is None:
+            raise Unavailable(
+                f"{self.id} has no ApplicationMaster yet that could note it",
+                hint="Try again when 'yarnam status' shows that it has started.",
+            )
+        line.scale(by=self._sources.site.user, tasks=wanted.tasks)
+        return wanted
 
     def close(self) -> None:
         """Let go of the connections. Idempotent; the job goes on."""
@@ -217,6 +239,12 @@ class Job:
             path = f"{self.directory}/{VERDICT_FILE}"
             site.files.write_atomic(path, encode(verdict), overwrite=False)
         self._sources.clear_staging()
+
+    def _settle_outputs(self) -> None:
+        """As the AM would have done. Whatever it has decided itself stands."""
+        with suppress(YarnamError):
+            if self.status().state is JobState.CANCELLED:
+                settle_outputs(self._sources.site, self.record().job, self.id)
 
     def _journal(self) -> list[Event]:
         folder = f"{self.directory}/{JOURNAL_DIRECTORY}"

@@ -41,8 +41,11 @@ SDK_FILES = ("__init__.py", "_version.py", "train")
 DISTRIBUTIONS = (
     "attrs",
     "cattrs",
+    # Checks of suspected TFRecords.
+    "google-crc32c",
     "grpcio",
     "hdfs-native",
+    "kazoo",
     "protobuf",
     "PyYAML",
     "skein",

@@ -6,7 +6,9 @@ import getpass
 import os
 import pwd
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,6 +16,7 @@ from hdfs_utils import FileSystem, TimeLimits
 from yarnam.adapters.rm_parse import YarnApplication
 from yarnam.client.places import UserPlaces
 from yarnam.errors import BadConfig
+from yarnam.model.gpus import NOTHING_LEARNT, GpuModelRules, Inventory, with_gpu_models
 from yarnam.model.snapshot import ClusterSnapshot, QueueView
 from yarnam.ports.submission import JobLine, Launcher
 
@@ -65,6 +68,23 @@ class Site:
     environ: Mapping[str, str] = field(default_factory=dict)
     """For child processes: names the cluster, has ``yarn`` on the PATH."""
     home_prefix: str = "/user"
+    zookeeper: str = ""
+    """``host:port,host:port/root`` where jobs take turns; empty: none."""
+    learnt: Callable[[], Inventory] = lambda: NOTHING_LEARNT
+    """GPU models that agents have seen, where somebody keeps them. Raises nothing."""
+
+    def snapshot(self, queue: str) -> ClusterSnapshot:
+        """Nodes and the queue, with all known GPU models. Raises Unavailable, BadConfig."""
+        with ThreadPoolExecutor(1, thread_name_prefix="gpu-models") as pool:
+            learnt = pool.submit(self.learnt)
+            taken = self.rm.snapshot(queue)
+            return with_gpu_models(taken, self.gpu_rules(), learnt.result())
+
+    def gpu_rules(self) -> GpuModelRules:
+        """What administrators say about nodes' GPUs. Raises BadConfig."""
+        from yarnam.client.gpu_models import read_rules
+
+        return read_rules(self.conf_dir, self.environ)
 
     def places_of(self, user: str) -> UserPlaces:
         """Where this user's yarnam keeps things on this cluster's file system."""
@@ -127,7 +147,7 @@ def open_site(
     tools are not on the PATH). Raises BadConfig.
     """
     from hdfs_utils import connect
-    from yarnam.adapters.hadoop_site import expanded, read_settings
+    from yarnam.adapters.hadoop_site import expanded, read_settings, zookeeper_address
     from yarnam.adapters.rm_rest import ResourceManager as RestResourceManager
     from yarnam.adapters.skein_launcher import SkeinLauncher, driver_environment
     from yarnam.client.hdfs_errors import hdfs_errors
@@ -150,6 +170,13 @@ def open_site(
 
         return GrpcJobLine(address, credentials)
 
+    zookeeper = zookeeper_address(where, surroundings)
+    prefix = expanded(settings, "dfs.user.home.dir.prefix", "/user")
+
+    @cache
+    def learnt() -> Inventory:
+        return _learnt(zookeeper, files, f"{prefix.rstrip('/')}/{name}/.yarnam", surroundings)
+
     return Site(
         conf_dir=where,
         user=name,
@@ -159,8 +186,27 @@ def open_site(
         open_line=open_line,
         cache=cache_dir(surroundings),
         environ=child_environ,
-        home_prefix=expanded(settings, "dfs.user.home.dir.prefix", "/user"),
+        home_prefix=prefix,
+        zookeeper=zookeeper,
+        learnt=learnt,
     )
+
+
+def _learnt(
+    zookeeper: str, files: FileSystem, own_directory: str, environ: Mapping[str, str]
+) -> Inventory:
+    """The GPU models that agents have seen: everybody's from ZooKeeper, else this user's own."""
+    from yarnam.adapters.gpu_inventory import FileShelf, GpuInventory, ZooKeeperShelf
+    from yarnam.adapters.hadoop_site import zookeeper_credentials
+    from yarnam.adapters.zookeeper_gate import Gate
+
+    if not zookeeper:
+        return GpuInventory(FileShelf(files, own_directory)).known()
+    gate = Gate(zookeeper, zookeeper_credentials(environ))
+    try:
+        return GpuInventory(ZooKeeperShelf(gate)).known()
+    finally:
+        gate.close()
 
 
 def cache_dir(environ: Mapping[str, str]) -> Path:

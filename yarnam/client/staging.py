@@ -16,25 +16,33 @@ from typing import TYPE_CHECKING, Literal
 from hdfs_utils import FileSystem, HdfsError, Writer
 from hdfs_utils.errors import AlreadyExists
 from yarnam._version import __version__
+from yarnam.adapters.hadoop_site import zookeeper_credentials
 from yarnam.client.checks import CheckedJob
 from yarnam.client.hdfs_errors import hdfs_errors
+from yarnam.client.line import is_anybody_waiting
 from yarnam.client.packing import pack_folder, sha256_of
 from yarnam.client.runtime import build_runtime, runtime_source
 from yarnam.client.site import Site
 from yarnam.errors import BadSpec
 from yarnam.model.job import EnvironmentSpec, JobSpec, RoleSpec, ShippedFile
-from yarnam.model.placement import LocalityLevel
+from yarnam.model.placement import EarlyAsk, LocalityLevel
+from yarnam.placement.early import early_asks
 from yarnam.wire.codec import encode
 from yarnam.wire.credentials import new_credentials
+from yarnam.wire.manifest import encode_manifest
 from yarnam.wire.protocol import (
     CREDENTIALS_FILE,
+    INPUTS_FILE,
     JOB_FILE,
     LOCAL_CREDENTIALS_FILE,
     LOCAL_ENVIRONMENT,
     LOCAL_HADOOP_CONF,
+    LOCAL_INPUTS_FILE,
     LOCAL_JOB_FILE,
     LOCAL_RUNTIME,
     LOCAL_SECRETS_FILE,
+    LOCAL_ZOOKEEPER_FILE,
+    ZOOKEEPER_FILE,
 )
 from yarnam.wire.records import JobRecord
 
@@ -86,6 +94,9 @@ class Staging:
             conf = pool.submit(self._hadoop_conf, checked)
             credentials = pool.submit(self._put_bytes, CREDENTIALS_FILE, new_credentials())
             environment = pool.submit(self._environment, job)
+            keys = pool.submit(self._zookeeper_credentials)
+            early = pool.submit(self._early, checked)
+            inputs = pool.submit(self._inputs, checked)
             shipped = [pool.submit(self._ship, file) for file in job.files]
             try:
                 record = JobRecord(
@@ -99,6 +110,10 @@ class Staging:
                     submitted_at_s=submitted_at_s,
                     yarnam_version=__version__,
                     rm_url=self._site.rm.url,
+                    zookeeper=self._site.zookeeper,
+                    gpu_models=self._site.gpu_rules(),
+                    data=checked.data,
+                    early=early.result(),
                 )
                 job_file = pool.submit(self._put_bytes, JOB_FILE, encode(record))
                 staged = Staged(record)
@@ -107,11 +122,15 @@ class Staging:
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
         staged.task_files = dict(staged.am_files)
+        if (key := keys.result()) is not None:
+            staged.am_files[LOCAL_ZOOKEEPER_FILE] = key
         for future in shipped:
             file, localized = future.result()
             staged.task_files[file.name] = localized
         if (archive := environment.result()[1]) is not None:
             staged.task_files[LOCAL_ENVIRONMENT] = archive
+        if (listed := inputs.result()) is not None:
+            staged.task_files[LOCAL_INPUTS_FILE] = listed
         if secrets:
             staged.task_files[LOCAL_SECRETS_FILE] = self._secrets(secrets)
         return staged
@@ -154,6 +173,13 @@ class Staging:
         )
         return self._put_bytes(HADOOP_CONF_FILE, zip_of(files), kind="archive")
 
+    def _early(self, checked: CheckedJob) -> tuple[EarlyAsk, ...]:
+        """Asked for while the AM starts, unless somebody else could miss it."""
+        asks = early_asks(
+            checked.snapshot, checked.job, checked.targets, data=checked.data, seed=self.key
+        )
+        return () if asks and is_anybody_waiting(self._site) else asks
+
     def _environment(self, job: JobSpec) -> tuple[EnvironmentSpec, LocalizedFile | None]:
         spec = job.environment
         if not spec.archive:
@@ -185,6 +211,13 @@ class Staging:
         shipped = replace(file, source=target, is_archive=is_archive, sha256=digest)
         return shipped, self._localized(target, "archive" if is_archive else "file", "APPLICATION")
 
+    def _inputs(self, checked: CheckedJob) -> LocalizedFile | None:
+        """The inputs' files as they are now: all processes and all attempts go by this list."""
+        listed = [one for outcome in checked.inputs if (one := outcome.listed) is not None]
+        if not listed:
+            return None
+        return self._put_bytes(INPUTS_FILE, encode_manifest(listed))
+
     def _secrets(self, values: Mapping[str, str]) -> LocalizedFile:
         """A local file: Skein uploads it into its own private directory and removes it there when
         the application ends, so that no later reader of the job's directory finds it."""
@@ -194,6 +227,16 @@ class Staging:
         path.touch(mode=0o600)
         path.write_text(json.dumps(dict(values)), encoding="utf-8")
         return LocalizedFile(str(path))
+
+    def _zookeeper_credentials(self) -> LocalizedFile | None:
+        """For the AM alone: no task deals with ZooKeeper. In the job's directory, as its own
+        credentials are: a later AM attempt needs them too."""
+        if not self._site.zookeeper:
+            return None
+        credentials = zookeeper_credentials(self._site.environ)
+        if not credentials:
+            return None
+        return self._put_bytes(ZOOKEEPER_FILE, credentials.encode())
 
     # ---- writing -----------------------------------------------------------------------------
 

@@ -38,13 +38,19 @@ def submit_job(
 ) -> Submitted:
     """Check, stage, submit. On any error or interrupt nothing of the job is left on the cluster.
 
-    ``launcher`` gets ready while files are staged. Raises YarnamError.
+    ``launcher`` may be starting meanwhile. Raises YarnamError.
     """
     say("Checking the job against the cluster")
-    checked = check_job(site, job)
-    # Not before: the checks take a few hundredths of a second, a JVM for nothing takes longer.
-    launcher.start()
-    staging = Staging(site, new_key(), say)
+    key = new_key()
+    checked = check_job(site, job, seed=key)
+    for warning in (w for outcome in checked.inputs for w in outcome.warnings):
+        say(warning)
+    if checked.inputs:
+        from yarnam.client.input_checks import act_on_inputs
+
+        for warning in act_on_inputs(checked.inputs, site.user):
+            say(warning)
+    staging = Staging(site, key, say)
     attempt = _Attempt(site, launcher, staging)
     try:
         say("Staging on HDFS")

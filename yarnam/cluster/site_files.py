@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -178,9 +179,9 @@ def _containers(plan: ClusterPlan) -> Properties:
         "yarn.nodemanager.delete.debug-delay-sec": "0",
         "yarn.nodemanager.env-whitelist": ",".join(PASSED_ON),
         "yarn.nodemanager.user-home-dir": str(plan.places.container_home),
-        # The default of 90 % declares nodes unhealthy on many a laptop's disk.
+        # The default of 90 % declares nodes unhealthy on many a laptop's disk; full is full.
         "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": "99.5",
-        "yarn.nodemanager.disk-health-checker.min-free-space-per-disk-mb": "256",
+        "yarn.nodemanager.disk-health-checker.min-free-space-per-disk-mb": "16",
         "yarn.nodemanager.localizer.cache.target-size-mb": "4096",
     }
 
@@ -216,10 +217,16 @@ def nodemanager_site(plan: ClusterPlan, node: Node) -> Properties:
         properties |= {
             "yarn.nodemanager.node-attributes.provider": "config",
             "yarn.nodemanager.node-attributes.provider.configured-node-attributes": (
-                f"{GPU_MODEL_ATTRIBUTE},STRING,{node.gpu_model}"
+                f"{GPU_MODEL_ATTRIBUTE},STRING,{attribute_value(node.gpu_model)}"
             ),
         }
     return properties
+
+
+def attribute_value(text: str) -> str:
+    """As YARN takes it: letters, digits, ``-``, ``_`` and ``.`` (NodeLabelUtil's
+    ATTRIBUTE_VALUE_PATTERN; it leaves out the attributes of a node that has another)."""
+    return "-".join(re.findall(r"[0-9A-Za-z._-]+", text))
 
 
 def container_path(environ: Mapping[str, str]) -> str:

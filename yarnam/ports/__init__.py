@@ -13,7 +13,7 @@ from typing import Protocol
 from yarnam.errors import InternalError
 from yarnam.model.actions import AskContainer, GangMember
 from yarnam.model.events import Event, TimerId
-from yarnam.model.ids import AskId
+from yarnam.model.ids import AskId, NodeId
 from yarnam.model.outcomes import Verdict
 from yarnam.model.snapshot import ClusterSnapshot
 
@@ -77,6 +77,22 @@ class AgentMetrics:
     values: tuple[tuple[str, float], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class AgentStaging:
+    """How far an agent last said it was with its task's inputs. Sizes in bytes; ``left_s``: None
+    is not known."""
+
+    ask: AskId
+    files: int
+    files_done: int
+    size: int
+    done: int
+    cached: int
+    left_s: float | None = None
+    trouble: str = ""
+    """Why it does not go on now."""
+
+
 class TaskMailbox(Protocol):
     """The AM's side of the conversation with the agents. Reports arrive in the inbox as events;
     directives are desired states, so giving one twice is harmless."""
@@ -86,6 +102,10 @@ class TaskMailbox(Protocol):
 
     def expect(self, asks: Iterable[AskId]) -> None:
         """Accept agents of these asks; all others are told to leave."""
+
+    def prepare(self, attempt: int, members: Sequence[GangMember]) -> None:
+        """Tell each member to fetch what its processes will read; the ranks are those of the
+        launch that follows. Answered by ``TaskStaged``."""
 
     def launch(self, attempt: int, members: Sequence[GangMember]) -> None:
         """Tell each member to start its processes with the ranks that follow from the order."""
@@ -103,8 +123,40 @@ class TaskMailbox(Protocol):
     def metrics(self) -> Sequence[AgentMetrics]:
         """The newest report of each rank."""
 
+    def staging(self) -> Sequence[AgentStaging]:
+        """The newest report of each agent that brings inputs to its node, also of those that are
+        dismissed by now."""
+
     def close(self) -> None:
         """Stop listening. At most 5 s."""
+
+
+class NodeHints(Protocol):
+    """What jobs tell one another about nodes, where there is a place for it (ZooKeeper). Best
+    effort in both directions: a hint that is lost costs an attempt, no more. Never raises."""
+
+    def start(self, inbox: Inbox) -> None:
+        """Begin to report other jobs' strikes as ``NodesSuspected``: those there are, then each
+        change. Not this job's own, and none older than they say. Returns at once."""
+
+    def share(self, node: NodeId, reason: str) -> None:
+        """Tell the other jobs of a strike by this one; again makes it fresh. At most 5 s."""
+
+    def close(self) -> None:
+        """Idempotent; at most 2 s. What was shared stays until it expires."""
+
+
+class NoNodeHints:
+    """``NodeHints`` where there is nobody to tell."""
+
+    def start(self, inbox: Inbox) -> None:
+        pass
+
+    def share(self, node: NodeId, reason: str) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
 
 
 class StatusDesk(Protocol):

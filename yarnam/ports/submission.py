@@ -53,6 +53,10 @@ class JobLine(Protocol):
     def cancel(self, *, by: str, reason: str) -> None:
         """Ask the AM to cancel the job. Raises Unavailable."""
 
+    def scale(self, *, by: str, tasks: int | None) -> None:
+        """Wish for so many tasks of the elastic role; None: the job chooses by itself again.
+        Raises Unavailable."""
+
     def events(self, first: int = 0) -> Sequence[Event]:
         """The journal from event number ``first`` on. Raises Unavailable."""
 

@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import gcd
 from pathlib import Path as FilePath
 
 from yarnam.model.job import (
     AmSpec,
+    BlacklistSpec,
     CheckpointSpec,
     DataInput,
+    ElasticSpec,
     Framework,
     GangSpec,
+    InputMode,
     JobSpec,
+    OnCorrupt,
     PackOrSpread,
     PlacementWish,
     RetrySpec,
     RoleSpec,
+    Sharding,
+    StagingSpec,
+    StoringSpec,
     TopologyWish,
+    VerifyInput,
 )
 from yarnam.model.resources import Resources
 from yarnam.spec.checks import Reporter, default_input_name
-from yarnam.spec.document import ClientValue, Document, Role
+from yarnam.spec.data_sections import Input
+from yarnam.spec.document import Document
+from yarnam.spec.patterns import split_pattern
+from yarnam.spec.role_sections import ClientValue, GpuRange, Role, TaskRange
 from yarnam.spec.shipping import Shipping
 from yarnam.spec.tree import Path, Tree
 
@@ -64,19 +77,20 @@ def build(document: Document, tree: Tree, surroundings: Surroundings) -> JobSpec
         environment=shipping.environment(document),
         env=env,
         files=shipping.files(document),
-        inputs=tuple(
-            DataInput(source.name or default_input_name(source.path), source.path)
-            for source in document.data.inputs
-        ),
-        output=document.data.outputs or "",
+        inputs=tuple(_input(source) for source in document.data.inputs),
+        staging=_staging(document),
+        output=document.data.outputs.path if document.data.outputs else "",
+        storing=_storing(document),
         checkpoint=_checkpoint(document),
         placement=_placement(document),
         gang=_gang(document),
-        retry=RetrySpec(document.retry.max_restarts, document.retry.on_user_failure),
+        retry=_retry(document),
         am=_am(document),
         flexible_shape=document.gpus is not None,
+        duration_s=document.duration,
         tags=tuple(document.tags),
         secret_env=tuple(sorted({*document.secret_env, *variables.secret})),
+        elastic=_elastic(document),
     )
 
 
@@ -107,21 +121,33 @@ def _roles(document: Document, variables: _Variables) -> tuple[RoleSpec, ...]:
     if document.gpus is not None:
         # One task with all GPUs. The planner cuts it without changing the number of processes, so
         # only one process per GPU leaves it free.
-        whole = Role.model_construct(gpus=document.gpus, processes="per-gpu")
+        tasks, gpus = _flexible_shape(document.gpus)
+        whole = Role.model_construct(tasks=tasks, gpus=gpus, processes="per-gpu")
         return (_role(FLEXIBLE_ROLE, whole, document, variables),)
     roles = document.roles or {}
     return tuple(_role(name, role, document, variables) for name, role in roles.items())
 
 
+def _flexible_shape(gpus: int | GpuRange) -> tuple[int | TaskRange, int]:
+    """Tasks, and GPUs of each. A range moves in steps of the largest task that divides both of
+    its ends."""
+    if isinstance(gpus, int):
+        return 1, gpus
+    step = max(1, gcd(gpus.min, gpus.max))
+    return TaskRange.model_construct(min=gpus.min // step, max=gpus.max // step), step
+
+
 def _role(name: str, role: Role, document: Document, variables: _Variables) -> RoleSpec:
     return RoleSpec(
         name=name,
-        tasks=role.tasks,
+        tasks=role.most_tasks,
+        min_tasks=role.tasks.min if isinstance(role.tasks, TaskRange) else None,
         resources=_resources(role, document),
         command=tuple(role.command or document.command or ()),
         processes_per_task=_processes(role, document),
         env=variables.resolve(("roles", name, "env"), role.env),
         ports=(*document.ports, *role.ports),
+        gpu_model=role.gpu_model or "",
     )
 
 
@@ -143,10 +169,54 @@ def _processes(role: Role, document: Document) -> int:
     return role.gpus if wanted == "per-gpu" and role.gpus else 1
 
 
+def _input(source: Input) -> DataInput:
+    root, pattern = split_pattern(source.path)
+    return DataInput(
+        source.name or default_input_name(root),
+        root,
+        OnCorrupt(source.on_corrupt),
+        source.max_skipped,
+        VerifyInput(source.verify),
+        mode=InputMode(source.mode),
+        shard=Sharding(source.shard),
+        pattern=pattern,
+    )
+
+
+def _staging(document: Document) -> StagingSpec:
+    data = document.data
+    return StagingSpec(timeout_s=data.staging_timeout, cache_max_mib=data.cache_max_size or 0)
+
+
 def _checkpoint(document: Document) -> CheckpointSpec:
     if document.checkpoint is None:
         return CheckpointSpec()
-    return CheckpointSpec(document.checkpoint.directory, document.checkpoint.keep)
+    given = document.checkpoint
+    best = given.best
+    return CheckpointSpec(
+        directory=given.directory,
+        keep=given.keep,
+        in_background=given.async_,
+        every=given.every or 0,
+        keep_every=given.keep_every or 0,
+        best_metric=best.metric if best else "",
+        best_mode=best.mode if best else "min",
+        best_keep=best.keep if best else 1,
+        restore=given.restore,
+        spool_limit_s=given.spool.limit,
+        spool_max_mib=given.spool.max_size or 0,
+    )
+
+
+def _storing(document: Document) -> StoringSpec:
+    given = document.data.outputs
+    if given is None:
+        return StoringSpec()
+    return StoringSpec(
+        replace=given.replace,
+        keep_on_failure=given.on_failure == "keep",
+        timeout_s=given.timeout,
+    )
 
 
 def _placement(document: Document) -> PlacementWish:
@@ -157,7 +227,23 @@ def _placement(document: Document) -> PlacementWish:
         strategy=PackOrSpread(wish.strategy),
         exclude_nodes=tuple(dict.fromkeys(wish.exclude_nodes)),
         max_nodes=wish.max_nodes,
+        include_nodes=tuple(dict.fromkeys(wish.include_nodes)),
+        gpu_model=wish.gpu_model,
+        anti_affinity=_apart(wish.anti_affinity),
+        near_data=wish.near_data,
     )
+
+
+def _apart(items: Iterable[str | list[str]]) -> tuple[tuple[str, str], ...]:
+    """As pairs, each once, the names of a pair in their order of letters."""
+    pairs: dict[tuple[str, str], None] = {}
+    for item in items:
+        if isinstance(item, str):
+            pairs[item, item] = None
+            continue
+        for one, other in itertools.combinations(sorted(set(item)), 2):
+            pairs[one, other] = None
+    return tuple(pairs)
 
 
 def _gang(document: Document) -> GangSpec:
@@ -176,6 +262,42 @@ def _gang(document: Document) -> GangSpec:
         relax_after_attempts=gang.relax_after_attempts,
         look_before_ask=gang.look_before_ask,
         wait_timeout_s=gang.wait_timeout,
+        priority=gang.priority,
+        ticket=gang.ticket,
+        recovery_timeout_s=gang.recovery_timeout,
+    )
+
+
+def _retry(document: Document) -> RetrySpec:
+    retry = document.retry
+    return RetrySpec(
+        max_restarts=retry.max_restarts,
+        on_user_failure=retry.on_user_failure,
+        blacklist=BlacklistSpec(
+            strikes=retry.blacklist.strikes,
+            expiry_s=retry.blacklist.expiry,
+            cool_down_s=retry.blacklist.cool_down,
+            max_share=retry.blacklist.max_share,
+        ),
+    )
+
+
+def _elastic(document: Document) -> ElasticSpec:
+    roles = (document.roles or {}).values()
+    is_elastic = isinstance(document.gpus, GpuRange)
+    if not is_elastic and not any(isinstance(role.tasks, TaskRange) for role in roles):
+        return ElasticSpec()
+    elastic = document.elastic
+    # Without a checkpoint to go on from, growing would throw away what has been trained.
+    grow = document.checkpoint is not None if elastic.grow is None else elastic.grow
+    return ElasticSpec(
+        counts_gpus=is_elastic,
+        patience_s=elastic.patience,
+        grow=grow,
+        grow_interval_s=elastic.grow_interval,
+        min_run_s=elastic.min_run,
+        shrink_after_s=elastic.shrink_after,
+        checkpoint_grace_s=elastic.checkpoint_grace,
     )
 
 

@@ -10,8 +10,10 @@ import re
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
-from yarnam.spec.document import MAX_GPUS, MAX_TASKS, Document, Role
+from yarnam.spec.document import Document
+from yarnam.spec.patterns import split_pattern
 from yarnam.spec.problems import closest
+from yarnam.spec.role_sections import MAX_GPUS, MAX_TASKS, Role
 from yarnam.spec.tree import Path, Tree
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
@@ -79,7 +81,6 @@ def check(document: Document, tree: Tree) -> None:
     for name, role in (document.roles or {}).items():
         _check_role(name, role, document, say)
     _check_framework(document, say)
-    _check_placement(document, say)
     _check_gang(document, say)
     _check_environment_variables(document, say)
     _check_ports(document, say)
@@ -141,10 +142,10 @@ def _check_shape(document: Document, say: Reporter) -> None:
 
 def _check_totals(document: Document, say: Reporter) -> None:
     roles = document.roles or {}
-    tasks = sum(role.tasks for role in roles.values())
+    tasks = sum(role.most_tasks for role in roles.values())
     if tasks > MAX_TASKS:
         say.say(("roles",), f"{tasks} tasks in all; at most {MAX_TASKS}")
-    gpus = sum(role.tasks * role.gpus for role in roles.values())
+    gpus = sum(role.most_tasks * role.gpus for role in roles.values())
     if gpus > MAX_GPUS:
         say.say(("roles",), f"{gpus} GPUs in all; at most {MAX_GPUS}")
     if roles and not gpus:
@@ -207,37 +208,10 @@ def _check_framework(document: Document, say: Reporter) -> None:
     if not {"chief", "worker"} & set(names):
         say.say(("roles",), "framework tensorflow needs a role chief or worker", involves)
     for name in ("chief", "evaluator"):
-        if name in roles and roles[name].tasks > 1:
+        if name in roles and roles[name].most_tasks > 1:
             path = ("roles", name, "tasks")
-            say.say(
-                path, f"TF_CONFIG has one {name}, not {roles[name].tasks}", (path, ("framework",))
-            )
-
-
-def _check_placement(document: Document, say: Reporter) -> None:
-    wish = document.placement
-    spread: Path = ("placement", "strategy")
-    if wish.strategy == "spread":
-        if wish.locality.node == "required":
-            node = ("placement", "locality", "node")
-            say.say(
-                node,
-                "required means as few nodes as possible, strategy spread a node for every task:"
-                " remove one",
-                (node, spread),
-            )
-        tasks = sum(role.tasks for role in (document.roles or {}).values())
-        if wish.max_nodes is not None and tasks > wish.max_nodes:
-            limit = ("placement", "max_nodes")
-            say.say(
-                limit,
-                f"{tasks} tasks spread over nodes of their own need max_nodes: {tasks}",
-                (limit, spread, ("roles",)),
-            )
-    for index, host in enumerate(wish.exclude_nodes):
-        if not HOST.fullmatch(host):
-            path = ("placement", "exclude_nodes", index)
-            say.say(path, "must be a host name as YARN shows it, without a port")
+            count = roles[name].most_tasks
+            say.say(path, f"TF_CONFIG has one {name}, not {count}", (path, ("framework",)))
 
 
 def _check_gang(document: Document, say: Reporter) -> None:
@@ -320,9 +294,13 @@ def _check_data(document: Document, say: Reporter) -> None:
     for index, source in enumerate(document.data.inputs):
         here: Path = ("data", "inputs", index)
         path = _deepest(here, "path", say)
-        _check_uri(path, source.path, say)
-        places.append((path, source.path))
-        name = source.name or default_input_name(source.path)
+        root, pattern = split_pattern(source.path)
+        if "**" in pattern:
+            say.say(path, "`**` is not known; a pattern that fits a directory takes all below it")
+        else:
+            _check_uri(path, root, say)
+        places.append((path, root))
+        name = source.name or default_input_name(root)
         if source.name is not None and not IDENTIFIER.fullmatch(name):
             say.say((*here, "name"), "an input's name is a-z, then a-z, 0-9 and `_`")
         elif name in names:
@@ -330,7 +308,8 @@ def _check_data(document: Document, say: Reporter) -> None:
         names.add(name)
     written: list[tuple[Path, str]] = []
     if document.data.outputs is not None:
-        written.append((("data", "outputs"), document.data.outputs))
+        path = _deepest(("data", "outputs"), "path", say)
+        written.append((path, document.data.outputs.path))
     if document.checkpoint is not None:
         written.append((("checkpoint", "directory"), document.checkpoint.directory))
     for path, uri in written:
@@ -363,7 +342,7 @@ def _check_uri(path: Path, uri: str, say: Reporter) -> None:
         say.say(path, "is not a valid URI")
         return
     if any(char in uri for char in "*?["):
-        say.say(path, "not supported yet: patterns; write a file or a directory")
+        say.say(path, "a pattern; write a directory")
     elif not parts.scheme:
         if not uri.startswith("/"):
             say.say(path, "nodes cannot see relative paths; write hdfs:///... or an absolute path")

@@ -8,24 +8,24 @@ What two keys together must satisfy is in ``checks``.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, Union
+from typing import Annotated, Any, Literal, Union
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Discriminator,
     Field,
-    GetJsonSchemaHandler,
     Tag,
-    model_validator,
 )
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
 
-from yarnam.model.job import AmSpec, CheckpointSpec, GangSpec, RetrySpec
+from yarnam.model.job import (
+    SAME_GPU_MODEL,
+    AmSpec,
+    ElasticSpec,
+    GangSpec,
+    RetrySpec,
+)
+from yarnam.spec.data_sections import Checkpoint, Data
 from yarnam.spec.fields import (
-    Argument,
     Command,
     DurationBetween,
     SizeBetween,
@@ -33,154 +33,29 @@ from yarnam.spec.fields import (
     describe,
     wrong,
 )
+from yarnam.spec.role_sections import (
+    MAX_TASKS,
+    Environment,
+    GpuCount,
+    Role,
+    ShippedPath,
+    Variable,
+)
+from yarnam.spec.sections import (
+    DAY_S,
+    Memory,
+    Processes,
+    Section,
+    Vcores,
+    Whole,
+    Wish,
+)
 
 VERSION = 1
 """Of the format; a change that gives an old document another meaning raises it."""
-MAX_TASKS = 10_000
-"""Of one job. Skein holds one tracker entry and one thread hop per container; nobody has more."""
-MAX_GPUS = 100_000
-"""Of one job."""
 
-DAY_S = 86400.0
-_GANG, _RETRY, _AM, _CHECKPOINT = GangSpec(), RetrySpec(), AmSpec(), CheckpointSpec()
-
-Whole = Annotated[int, Field(ge=1, le=1000)]
-Memory = Annotated[int, SizeBetween(256, 64 * 1024**2)]
-"""The least is what the agent (60 MiB) and a bare Python need."""
-Vcores = Annotated[int, Field(ge=1, le=4096)]
-ProcessesPerTask = Annotated[int, Field(ge=1, le=256)]
-Processes = Literal["per-gpu", "per-task"]
-Wish = Literal["required", "preferred", "unconstrained"]
-
-
-class Section(BaseModel):
-    """Base of all sections: strict, no unknown keys."""
-
-    model_config = ConfigDict(
-        strict=True, extra="forbid", frozen=True, use_attribute_docstrings=True
-    )
-    later_keys: ClassVar[dict[str, str]] = {}
-    """Keys that are refused as "not supported yet": what they will be."""
-    later_values: ClassVar[dict[str, dict[str, str]]] = {}
-    """The same for values, by key."""
-
-
-class TextOrMapping(Section):
-    """A section that may be written as one text."""
-
-    text_key: ClassVar[str] = ""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _widen(cls, value: Any) -> Any:
-        if isinstance(value, (str, int, float)) and not isinstance(value, bool):
-            return {cls.text_key: value}
-        if not isinstance(value, dict):
-            raise wrong(f"must be text or a mapping with `{cls.text_key}`, not {describe(value)}")
-        return value
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        mapping = handler.resolve_ref_schema(handler(schema))
-        text = {"type": "string", "minLength": 1}
-        return {"anyOf": [text, mapping]}
-
-
-class ShippedPath(TextOrMapping):
-    """A file, directory or archive that every container gets in its working directory."""
-
-    text_key = "source"
-
-    source: Text
-    """Local path (relative to the spec file) or an `hdfs://` URI."""
-    name: Text | None = None
-    """Its name in the working directory, without `/`. Default: the last part of `source`; an
-    archive's name without its extension."""
-    archive: bool = False
-    """Unpack it there (`.zip`, `.tar`, `.tar.gz`, `.tgz`) into a directory of that name."""
-    executable: bool | None = None
-    """Make it executable. Default: as the local file is."""
-
-
-class ClientValue(Section):
-    """A variable taken from the environment that `yarnam submit` runs in. Never shown."""
-
-    from_: Annotated[Literal["client"], Field(alias="from", examples=["client"])]
-    """`client`: from the submitting process; the job is refused when it is not set there."""
-
-
-def _kind_of_variable(value: Any) -> str:
-    return "(mapping)" if isinstance(value, dict) else "(text)"
-
-
-Variable = Annotated[
-    Union[Annotated[Argument, Tag("(text)")], Annotated[ClientValue, Tag("(mapping)")]],
-    Discriminator(_kind_of_variable),
-]
-
-
-class Environment(Section):
-    """The Python that runs the job on the nodes: what `python` and `python3` mean in commands,
-    and its directory is on their PATH."""
-
-    later_keys = {
-        "docker": "container images",
-        "image": "container images",
-        "conda": "packing an environment at submit",
-        "pip": "packing an environment at submit",
-        "requirements": "packing an environment at submit",
-        "venv": "packing an environment at submit",
-    }
-
-    python: Text | None = None
-    """The interpreter: a path or a name on the nodes' PATH (default `python3`); with `archive`, a
-    path within the archive (default `bin/python`)."""
-    archive: Text | None = None
-    """A packed environment (`.tar.gz`, `.tgz`, `.tar`, `.zip`; as conda-pack or venv-pack makes
-    it): an `hdfs://` URI, which nodes cache, or a local path. Unpacked as `environment`."""
-
-
-def _gpus(value: Any) -> Any:
-    if isinstance(value, dict):
-        raise wrong("not supported yet: elastic gangs ({min, max}); write a number, as in gpus: 8")
-    return value
-
-
-class Role(Section):
-    """One kind of gang member. All tasks of all roles start together or not at all."""
-
-    later_keys = {
-        "gpu_model": "choosing the model of GPU",
-        "node_label": "YARN node labels",
-        "docker": "container images",
-        "image": "container images",
-        "depends_on": "starting roles one after another",
-        "completion": "completion policies per role",
-        "min_tasks": "elastic gangs",
-        "max_tasks": "elastic gangs",
-    }
-
-    tasks: Annotated[int, Field(ge=1, le=MAX_TASKS)] = 1
-    """How many containers."""
-    gpus: Annotated[int, Field(ge=0, le=1024), BeforeValidator(_gpus)] = 0
-    """GPUs of one task."""
-    memory: Memory | None = None
-    """Memory of one task. Default: `memory_per_gpu` times `gpus`; 2GiB without GPUs."""
-    vcores: Vcores | None = None
-    """Virtual cores of one task. Default: `vcores_per_gpu` times `gpus`; 1 without GPUs."""
-    command: Command | None = None
-    """What each process runs. Default: the job's `command`."""
-    env: dict[str, Variable] = {}
-    """Variables of this role's processes, over the job's `env`."""
-    ports: list[Text] = []
-    """Names of extra ports, besides the job's `ports`."""
-    processes: Processes | None = None
-    """How many processes a task starts: `per-gpu` or `per-task` (one). Default: the job's, else
-    `per-gpu`; `per-task` for framework `tensorflow` and for tasks without GPUs."""
-    processes_per_task: ProcessesPerTask | None = None
-    """The number itself, instead of `processes`. With GPUs it must divide their number."""
+_GANG, _RETRY, _AM = GangSpec(), RetrySpec(), AmSpec()
+_ELASTIC = ElasticSpec()
 
 
 class Locality(Section):
@@ -195,15 +70,24 @@ class Locality(Section):
     """All in one rack."""
 
 
+def _kind_of_apart(value: Any) -> str:
+    return "(roles)" if isinstance(value, list) else "(role)"
+
+
+Apart = Annotated[
+    Union[
+        Annotated[Text, Tag("(role)")],
+        Annotated[list[Text], Tag("(roles)")],
+    ],
+    Discriminator(_kind_of_apart),
+]
+
+
 class Placement(Section):
     """Where the gang may stand."""
 
     later_keys = {
-        "gpu_model": "choosing the model of GPU",
         "node_label": "YARN node labels",
-        "near_data": "placing tasks near the blocks of their input",
-        "anti_affinity": "keeping roles apart",
-        "include_nodes": "a list of allowed nodes",
     }
 
     locality: Locality = Locality()
@@ -211,8 +95,20 @@ class Placement(Section):
     """`pack` fills nodes that are in use first; `spread` puts every task on a node of its own."""
     exclude_nodes: list[Text] = []
     """Host names (as YARN shows them) that get no task."""
+    include_nodes: list[Text] = []
+    """The only host names that get tasks. Default: all nodes."""
     max_nodes: Annotated[int, Field(ge=1, le=MAX_TASKS)] | None = None
     """Most nodes the gang may use. Default: no limit."""
+    gpu_model: Text = SAME_GPU_MODEL
+    """`same`: all tasks on one model of GPU, where the cluster has several; `any`: whatever there
+    is; else words of a model's name, such as `A100` or `V100 32GB`, and all tasks on one model that
+    has them. `yarnam nodes` shows the models."""
+    anti_affinity: list[Apart] = []
+    """Roles whose tasks share no node: a role's name keeps its tasks apart from each other, a list
+    of names keeps tasks of different roles apart. `[ps, [ps, worker]]` does both for `ps`."""
+    near_data: bool = True
+    """Among placements that are as good otherwise, take the one with the most bytes of the job's
+    inputs on its nodes."""
 
 
 class Backoff(Section):
@@ -226,12 +122,6 @@ class Backoff(Section):
 
 class Gang(Section):
     """How the gang is acquired: all of it, or none."""
-
-    later_keys = {
-        "recovery_timeout": "replacing a lost task in place",
-        "ticket": "taking turns with other jobs through ZooKeeper",
-        "priority": "an order among waiting jobs",
-    }
 
     hold_timeout: Annotated[float, DurationBetween(1.0, DAY_S)] = _GANG.hold_timeout_s
     """From an attempt's first container until the whole gang must stand; then all is released."""
@@ -249,67 +139,55 @@ class Gang(Section):
     attempt."""
     wait_timeout: Annotated[float, DurationBetween(1.0, 365 * DAY_S)] = _GANG.wait_timeout_s
     """Longest wait before the first start, over all attempts."""
+    priority: Annotated[int, Field(ge=-10, le=10)] = _GANG.priority
+    """Among the jobs of the same queue that wait in line: the higher the sooner. A job that waits
+    rises by one every 15 minutes, up to the highest in its queue. Only where turns are taken
+    (`ticket`)."""
+    ticket: bool = _GANG.ticket
+    """Take turns with other jobs that wait for GPUs: see
+    [taking turns](../how-to/zookeeper.md). Needs a ZooKeeper; `false`, or `look_before_ask: false`:
+    ask without regard to them, and count on luck."""
+    recovery_timeout: Annotated[float, DurationBetween(0.0, DAY_S)] = _GANG.recovery_timeout_s
+    """Longest wait for the replacement of a task that a running gang has lost, while the other
+    containers are held; then all is released and the gang starts anew. 0: at once."""
 
 
-class Input(TextOrMapping):
-    """Data that the job reads. Refused at submit when it does not exist."""
+class Elastic(Section):
+    """How a gang with an elastic size changes it. Each change stops all processes and starts them
+    again from their checkpoint with new ranks. Only with a range at `gpus` or at a role's
+    `tasks`."""
 
-    text_key = "path"
-    later_keys = {
-        "on_corrupt": "what to do about corrupt records",
-        "max_skipped": "skipping corrupt records",
-        "shard": "dividing files over ranks",
-        "format": "formats of inputs",
-        "verify": "checking inputs before the job",
-    }
-    later_values = {
-        "mode": {
-            "localize": "copying inputs into containers",
-            "cache": "caching inputs on the nodes",
-        }
-    }
-
-    path: Text
-    """File or directory: a URI (`hdfs://`, `viewfs://`, `webhdfs://`, `swebhdfs://`) or an
-    absolute path on the cluster's default filesystem."""
-    name: Text | None = None
-    """Its name, as in `[a-z][a-z0-9_]*`. Default: the last part of `path` without its extension."""
-    mode: Literal["stream"] = "stream"
-    """`stream`: the training code reads it from where it is."""
+    patience: Annotated[float, DurationBetween(0.0, 30 * DAY_S)] = _ELASTIC.patience_s
+    """How long the job waits for room for its largest size; then it starts with the largest that
+    fits, at least `min`."""
+    grow: bool | None = None
+    """Grow by itself while GPUs are idle and nobody waits for them. Default: `true` where the job
+    has a `checkpoint`, else `false`. `yarnam scale` works in any case."""
+    grow_interval: Annotated[float, DurationBetween(1.0, DAY_S)] = _ELASTIC.grow_interval_s
+    """Between two looks at the cluster for idle GPUs, and at the queue's share."""
+    min_run: Annotated[float, DurationBetween(0.0, 30 * DAY_S)] = _ELASTIC.min_run_s
+    """Least time at one size before the gang changes it by itself again."""
+    shrink_after: Annotated[float, DurationBetween(0.0, DAY_S)] = _ELASTIC.shrink_after_s
+    """How long the queue must be over its fair share, with others waiting, before the gang gives
+    back what is over it, down to `min`."""
+    checkpoint_grace: Annotated[float, DurationBetween(0.0, 3600.0)] = _ELASTIC.checkpoint_grace_s
+    """Between SIGTERM and SIGKILL at a change of size: the time to write a checkpoint."""
 
 
-def _outputs(value: Any) -> Any:
-    if isinstance(value, (list, dict)):
-        raise wrong("not supported yet: several outputs; write one directory")
-    return value
+class Blacklist(Section):
+    """When the job gives up a node. A node that cannot start a container, whose agent cannot make
+    its task ready or falls silent, or on which alone processes keep being killed by a signal, has
+    one strike for each time; a node that is lost has all of them at once."""
 
-
-class Data(Section):
-    """What the job reads and writes."""
-
-    inputs: list[Input] = []
-    """What the job reads; each is the variable `YARNAM_INPUT_<NAME>` in its processes."""
-    outputs: Annotated[Text | None, BeforeValidator(_outputs)] = None
-    """Directory that the job's results go to (same forms as an input's `path`); the variable
-    `YARNAM_OUTPUT` in its processes."""
-
-
-class Checkpoint(Section):
-    """Where the training code keeps its checkpoints."""
-
-    later_keys = {
-        "async": "checkpoints written in the background",
-        "every": "checkpoints at intervals",
-        "keep_every": "keeping every n-th checkpoint",
-        "best": "keeping the best by a metric",
-        "restore": "choosing the checkpoint to start from",
-        "spool": "spooling to local disk",
-    }
-
-    directory: Text
-    """A directory (same forms as an input's `path`); the variable `YARNAM_CHECKPOINT_DIR`."""
-    keep: Whole = _CHECKPOINT.keep
-    """How many checkpoints to keep."""
+    strikes: Annotated[int, Field(ge=0, le=1000)] = _RETRY.blacklist.strikes
+    """So many exclude the node. 0: no node is ever excluded."""
+    expiry: Annotated[float, DurationBetween(1.0, 30 * DAY_S)] = _RETRY.blacklist.expiry_s
+    """How long a strike counts."""
+    cool_down: Annotated[float, DurationBetween(1.0, 30 * DAY_S)] = _RETRY.blacklist.cool_down_s
+    """How long an excluded node stays so."""
+    max_share: Annotated[float, Field(ge=0.0, le=1.0)] = _RETRY.blacklist.max_share
+    """Most of the cluster's nodes excluded at once, from 0 to 1; beyond it the oldest exclusions
+    are lifted."""
 
 
 class Retry(Section):
@@ -318,13 +196,14 @@ class Retry(Section):
     later_keys = {
         "rules": "rules by cause of failure",
         "more_memory": "more memory on retry",
-        "blacklist": "nodes given up after faults",
     }
 
     max_restarts: Annotated[int, Field(ge=0, le=1000)] = _RETRY.max_restarts
-    """After faults of the infrastructure: a lost node, a silent agent, preemption. 0: never."""
+    """After faults of the infrastructure (a lost node, a silent agent), whether the lost tasks are
+    replaced in place or the whole gang starts anew. 0: never. Preemptions are free."""
     on_user_failure: Annotated[int, Field(ge=0, le=1000)] = _RETRY.on_user_failure
     """After failures of the job's own code; counted apart."""
+    blacklist: Blacklist = Blacklist()
 
 
 class ApplicationMaster(Section):
@@ -361,11 +240,7 @@ class Document(Section):
         "pre_run": "running the first iterations on one GPU",
         "docker": "container images",
         "image": "container images",
-        "duration": "forecasts and backfill by declared duration",
-        "priority": "an order among waiting jobs",
-        "elastic": "elastic gangs",
         "node_label": "YARN node labels",
-        "gpu_model": "choosing the model of GPU",
         "notify": "notifications",
         "sweep": "sweeps",
     }
@@ -402,8 +277,9 @@ class Document(Section):
     secret_env: list[Text] = []
     """Names in `env` whose values are never shown or logged. Every process of the job gets them,
     also when only one role names them."""
-    gpus: Annotated[int, Field(ge=1, le=MAX_GPUS), BeforeValidator(_gpus)] | None = None
-    """How many GPUs in all; the planner chooses tasks and GPUs per task. Instead of `roles`."""
+    gpus: GpuCount | None = None
+    """How many GPUs in all: a number, or `{min, max}` for an elastic gang. The planner chooses
+    tasks and GPUs per task. Instead of `roles`."""
     roles: dict[str, Role] | None = None
     """The gang's members by role name (`[a-z][a-z0-9-]*`). Instead of `gpus`."""
     memory_per_gpu: Memory | None = None
@@ -414,6 +290,7 @@ class Document(Section):
     """Processes of a task, for the roles that do not say. With `gpus` always `per-gpu`."""
     placement: Placement = Placement()
     gang: Gang = Gang()
+    elastic: Elastic = Elastic()
     data: Data = Data()
     checkpoint: Checkpoint | None = None
     retry: Retry = Retry()
@@ -421,5 +298,8 @@ class Document(Section):
     """Names of extra ports (`[a-z][a-z0-9_]*`): each process gets one of each, reserved for it, as
     the variable `YARNAM_PORT_<NAME>`."""
     am: ApplicationMaster = ApplicationMaster()
+    duration: Annotated[float, DurationBetween(1.0, 365 * DAY_S)] | None = None
+    """How long the gang will run, as you expect. Nothing ends when it is over; a job that says so
+    may start before longer ones, in a gap that it fits into."""
     tags: list[Text] = []
     """YARN application tags, at most 8."""

@@ -5,6 +5,7 @@ Every check raises ``PydanticCustomError`` with the whole message, ready to be s
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -159,6 +160,31 @@ class DurationBetween:
         self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         return {"type": "string", "pattern": DURATION_PATTERN, "$comment": self.limits}
+
+
+SHARE_PATTERN = r"^(100|[0-9]{1,2})(\.[0-9]{1,6})? ?%$"
+
+
+def _share(value: Any) -> float:
+    """Of a whole, from 0 to 1."""
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise wrong(f"must be a share such as 0.1 %, not {describe(value)}")
+    if isinstance(value, Ambiguous) or not isinstance(value, str):
+        raise wrong(f"`{value}` of what? Write a share with its sign, as in 0.1 %")
+    if not re.fullmatch(SHARE_PATTERN, value):
+        raise wrong(f"{value!r} is not a share from 0 % to 100 %, such as 0.1 %")
+    share = float(value.rstrip("% ")) / 100
+    if share > 1:
+        raise wrong(f"{value!r} is more than 100 %")
+    return share
+
+
+Share = Annotated[
+    float,
+    BeforeValidator(_share),
+    WithJsonSchema({"type": "string", "pattern": SHARE_PATTERN}),
+]
+"""A share of a whole, written in per cent."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ from yarnam.model.job import JobSpec
 from yarnam.spec.build import Surroundings, build
 from yarnam.spec.checks import check
 from yarnam.spec.document import Document
+from yarnam.spec.elastic_checks import check_elastic
+from yarnam.spec.placement_checks import check_placement
 from yarnam.spec.problems import examples_at, report
 from yarnam.spec.tree import MAX_BYTES, STAND_IN, Path, Tree, tree_from_mapping, tree_from_text
 
@@ -92,6 +94,8 @@ def _parse(tree: Tree, surroundings: Surroundings) -> JobSpec:
         document = _validate(tree)
     if document is not None:
         check(document, tree)
+        check_elastic(document, tree)
+        check_placement(document, tree)
         job = build(document, tree, surroundings)
         if not tree.problems:
             return job

@@ -10,9 +10,10 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from yarnam.spec.document import Document, Section
+from yarnam.spec.document import Document
 from yarnam.spec.fields import ambiguous_message, describe
 from yarnam.spec.scalars import Ambiguous, TypedInt
+from yarnam.spec.sections import Section
 from yarnam.spec.tree import Path, Tree
 
 _OTHER_NAMES = {

@@ -6,9 +6,10 @@ import json
 from typing import Any
 
 from yarnam.spec.checks import OWN_VARIABLES
-from yarnam.spec.document import Document, Section
+from yarnam.spec.document import Document
 from yarnam.spec.problems import keys_of, section_at
 from yarnam.spec.schema import json_schema
+from yarnam.spec.sections import Section
 from yarnam.spec.template import template
 from yarnam.spec.tree import Path, show_path
 from yarnam.spec.units import DURATION_PATTERN, SIZE_PATTERN
@@ -19,14 +20,21 @@ _SECTIONS: tuple[Path, ...] = (
     ("environment",),
     ("env", "NAME"),
     ("roles", "NAME"),
+    ("roles", "NAME", "tasks"),
+    ("gpus",),
+    ("elastic",),
     ("placement",),
     ("placement", "locality"),
     ("gang",),
     ("gang", "backoff"),
     ("data",),
     ("data", "inputs", 0),
+    ("data", "outputs"),
     ("checkpoint",),
+    ("checkpoint", "best"),
+    ("checkpoint", "spool"),
     ("retry",),
+    ("retry", "blacklist"),
     ("am",),
 )
 
@@ -180,6 +188,8 @@ def _plain_kind(node: dict[str, Any], schema: dict[str, Any]) -> str:
     kind = node.get("type")
     if kind == "integer":
         return f"whole number, {node['minimum']} to {node['maximum']}"
+    if kind == "number":
+        return f"number, {node['minimum']:g} to {node['maximum']:g}"
     if kind == "array":
         return f"list of {_kind(node['items'], schema)}"
     if kind == "object":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from yarnam.spec import checks
+from yarnam.spec import checks, placement_checks
 from yarnam.spec.document import Document
 from yarnam.spec.units import DURATION_PATTERN, SIZE_PATTERN, format_duration, format_size
 
@@ -25,9 +25,10 @@ def json_schema() -> dict[str, Any]:
     properties["tags"]["items"]["pattern"] = _anchored(checks.TAG.pattern)
     properties["roles"]["propertyNames"] = {"pattern": _anchored(checks.ROLE_NAME.pattern)}
     properties["roles"]["minProperties"] = 1
-    definitions["Placement"]["properties"]["exclude_nodes"]["items"]["pattern"] = _anchored(
-        checks.HOST.pattern
-    )
+    placement = definitions["Placement"]["properties"]
+    for key in ("exclude_nodes", "include_nodes"):
+        placement[key]["items"]["pattern"] = _anchored(checks.HOST.pattern)
+    placement["gpu_model"]["pattern"] = _anchored(placement_checks.GPU_MODEL.pattern)
     for section in (schema, definitions["Role"]):
         section["properties"]["env"]["propertyNames"] = {
             "pattern": _anchored(checks.VARIABLE.pattern)

@@ -11,7 +11,8 @@ from urllib.parse import unquote, urlsplit
 
 from yarnam.model.job import EnvironmentSpec, ShippedFile
 from yarnam.spec.checks import Reporter
-from yarnam.spec.document import Document, ShippedPath
+from yarnam.spec.document import Document
+from yarnam.spec.role_sections import ShippedPath
 from yarnam.spec.tree import Path
 
 ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")

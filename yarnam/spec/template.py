@@ -50,6 +50,7 @@ _SIZE_BY_GPUS = """\
 # So many GPUs in all: the planner chooses how many containers of how many GPUs. CPU and memory
 # come in proportion.
 gpus: 2
+# Or a range, for a job that grows and shrinks while it runs: gpus: {min: 2, max: 8}
 # vcores_per_gpu: 4
 # memory_per_gpu: 16GiB
 #
@@ -83,12 +84,13 @@ _TAIL = """\
 # data:
 #   inputs:
 #     - hdfs:///data/digits
-#   outputs: hdfs:///results/my-job
+#   outputs: hdfs:///results/my-job   # there when all have succeeded, whole
 # checkpoint: {directory: hdfs:///checkpoints/my-job, keep: 3}
 
 # placement:
 #   locality: {node: preferred, rack: required}
 #   exclude_nodes: [node17.example.org]
+#   gpu_model: same             # or any, or a name such as A100
 # gang: {hold_timeout: 2min, attempts: 10, backoff: {base: 5s, cap: 5min}}
 # retry: {max_restarts: 2, on_user_failure: 0}
 """

@@ -11,13 +11,15 @@ agent is away::
         loss = ...
         train.report(step=step, total_steps=total, loss=loss)
         if train.should_stop():
-            save(train.checkpoint_directory())
-            break
+            break  # write a checkpoint first: see yarnam.train.checkpoint
 """
 
 from __future__ import annotations
 
+from yarnam.train import checkpoint
+from yarnam.train._inputs import Epoch, Inputs, Part, inputs
 from yarnam.train._jax import initialize_jax
+from yarnam.train._left_out import LeftOutUnknown, left_out
 from yarnam.train._place import (
     attempt,
     checkpoint_directory,
@@ -31,20 +33,37 @@ from yarnam.train._place import (
     world_size,
 )
 from yarnam.train._report import report
-from yarnam.train._stop import should_stop
+from yarnam.train._shards import StatesMissing
+from yarnam.train._skips import TooManySkipped, decoded, skip, skipped, skipped_inputs
+from yarnam.train._stop import StopRequest, should_stop, stop_request
 
 __all__ = [
+    "Epoch",
+    "Inputs",
+    "LeftOutUnknown",
+    "Part",
+    "StatesMissing",
+    "StopRequest",
+    "TooManySkipped",
     "attempt",
+    "checkpoint",
     "checkpoint_directory",
     "checkpoint_keep",
+    "decoded",
     "initialize_jax",
     "input",
+    "inputs",
     "is_chief",
     "is_in_job",
+    "left_out",
     "local_rank",
     "output_directory",
     "rank",
     "report",
     "should_stop",
+    "skip",
+    "skipped",
+    "skipped_inputs",
+    "stop_request",
     "world_size",
 ]

@@ -54,7 +54,8 @@ def checkpoint_keep(default: int = 3) -> int:
 
 
 def output_directory(default: str | None = None) -> str | None:
-    """URI where the job's output belongs; ``default`` when the spec names none."""
+    """URI of a directory of this task's own: what is written there becomes part of the job's output
+    when all tasks have succeeded. ``default`` when the spec names no output."""
     return os.environ.get("YARNAM_OUTPUT") or default
 
 

@@ -8,6 +8,8 @@ import socket
 import time
 from typing import Any
 
+from yarnam.train._skips import counts
+
 _MAX_VALUES = 64
 _MAX_NAME = 100
 
@@ -31,6 +33,7 @@ def report(
         if not address:
             return
         values = dict(metrics) if loss is None else {"loss": loss, **metrics}
+        values = {**counts(), **values}
         message = {
             "local_rank": int(os.environ.get("YARNAM_LOCAL_RANK", "0")),
             "at_s": time.time(),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 _LOOK_S = 0.2
 """The stop file is looked for at most this often: the call belongs into every step."""
@@ -20,6 +21,37 @@ def should_stop() -> bool:
     that a stop during the first step is not missed. Outside a job it works with SIGTERM alone.
     """
     return _watch.look()
+
+
+class StopRequest(NamedTuple):
+    """Why this process is asked to end, and how long it has to write a checkpoint and leave."""
+
+    reason: str
+    """In words; empty when it is not known (a plain SIGTERM)."""
+    ends_at_s: float
+    """Seconds since the epoch: what is left then is killed. Infinite when it is not known."""
+
+    def left_s(self) -> float:
+        """Seconds until then, not negative."""
+        return max(0.0, self.ends_at_s - time.time())
+
+
+def stop_request() -> StopRequest | None:
+    """None while nobody asks this process to end; then: checkpoint now and leave, and by when.
+
+    A job is asked so when it is cancelled, when its gang changes its size, when a task of it is
+    lost, when YARN wants its containers back. Whoever leaves with a checkpoint loses nothing: if
+    the job goes on, it goes on from there. Like ``should_stop``, of which it is the long form.
+    """
+    if not should_stop():
+        return None
+    try:
+        with open(os.environ["YARNAM_STOP_FILE"], encoding="utf-8") as stream:  # noqa: PTH123
+            facts = json.load(stream)
+        ends_at_s = float(facts["asked_at_s"]) + float(facts["grace_s"])
+        return StopRequest(str(facts["reason"]), ends_at_s)
+    except (OSError, ValueError, KeyError, TypeError):
+        return StopRequest("", float("inf"))
 
 
 class _Watch:

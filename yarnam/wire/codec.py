@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from cattrs import Converter
-from cattrs.strategies import configure_tagged_union
 
 from yarnam.errors import WireMismatch
 from yarnam.model.actions import Action
@@ -19,12 +18,33 @@ from yarnam.model.events import Event
 
 T = TypeVar("T")
 
+_TAG = "t"
+
 
 def _converter() -> Converter:
     converter = Converter(prefer_attrib_converters=False)
     for union in (Event, Action):
-        configure_tagged_union(union, converter, tag_name="t")
+        _tag(converter, union)
     return converter
+
+
+def _tag(converter: Converter, union: Any) -> None:
+    """Members carry their class name. As ``cattrs.strategies.configure_tagged_union`` does it, but
+    a member's code is generated when it is first met: all of them take 50 ms, which every start of
+    an AM and of an agent would wait for."""
+    members = {member.__name__: member for member in get_args(union)}
+
+    def unstructure(value: Any) -> dict[str, Any]:
+        return {**converter.unstructure(value, type(value)), _TAG: type(value).__name__}
+
+    def structure(plain: Any, _: Any) -> Any:
+        if not isinstance(plain, dict) or plain.get(_TAG) not in members:
+            name = plain.get(_TAG) if isinstance(plain, dict) else plain
+            raise ValueError(f"no kind of event or action: {name!r}")
+        return converter.structure(plain, members[plain[_TAG]])
+
+    converter.register_unstructure_hook_func(lambda kind: kind == union, unstructure)
+    converter.register_structure_hook_func(lambda kind: kind == union, structure)
 
 
 _CONVERTER = _converter()

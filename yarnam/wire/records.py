@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from yarnam.model.gpus import NO_RULES, GpuModelRules
 from yarnam.model.job import JobSpec
-from yarnam.model.placement import Target
+from yarnam.model.locality import NO_DATA, BytesByNode
+from yarnam.model.placement import EarlyAsk, Target
 from yarnam.wire.protocol import RECORD_VERSION
 
 
@@ -25,7 +27,21 @@ class JobRecord:
     yarnam_version: str
     rm_url: str = ""
     """http(s)://host:port of the ResourceManager's REST API as the client reached it."""
+    zookeeper: str = ""
+    """``host:port,host:port/root`` of the ZooKeeper where jobs take turns; empty: none."""
+    gpu_models: GpuModelRules = NO_RULES
+    """What administrators said about nodes' GPUs when the job was submitted."""
+    data: BytesByNode = NO_DATA
+    """Where the inputs lay then."""
+    early: tuple[EarlyAsk, ...] = ()
+    """What need not wait for the AM's Python: the first rung's containers, where there was room to
+    spare at submit and nobody in line."""
     version: int = RECORD_VERSION
+
+    @property
+    def key(self) -> str:
+        """The job's own name among all: the last part of its directory."""
+        return self.job_dir.rstrip("/").rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,4 +53,31 @@ class AmRecord:
     host: str
     port: int
     pid: int = 0
+    version: int = RECORD_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class TicketRecord:
+    """``ticket.json``: the job's number at the ticket office, and since when it has it."""
+
+    number: int
+    taken_at_s: float
+    version: int = RECORD_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class InputEpochs:
+    """What the epochs of one input leave out: ``lists`` of paths relative to its URI, and for each
+    epoch that has begun the number of its list."""
+
+    input: str
+    lists: tuple[tuple[str, ...], ...] = ()
+    epochs: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EpochsRecord:
+    """``left-out.json``: decided for good, whatever becomes known later."""
+
+    inputs: tuple[InputEpochs, ...] = ()
     version: int = RECORD_VERSION

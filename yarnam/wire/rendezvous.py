@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from yarnam.errors import InternalError
 from yarnam.model.actions import GangMember
 from yarnam.model.job import Framework, JobSpec, RoleSpec
+from yarnam.wire.output_places import task_place
 from yarnam.wire.port_names import COORDINATOR_PORT, TASK_PORT, port_key
+from yarnam.wire.shares import all_shares, first_shares
 
 # Roles of TensorFlow's that are not members of the training cluster.
 _OUTSIDE_TF_CLUSTER = frozenset({"evaluator"})
@@ -135,19 +137,64 @@ class _Table:
             "YARNAM_ADDRESS": member.placed.address,
         }
         env |= self._places()
+        env |= self._share(number, local)
+        env |= self._output(str(member.task))
         for name in self._role(number).ports:
             env[variable_name("YARNAM_PORT_", name)] = str(_port(member, port_key(name, local)))
             addresses = ",".join(self._addresses(name, self._of_role(member.task.role)))
             env[variable_name("YARNAM_ADDRESSES_", name)] = addresses
         return env
 
+    def _share(self, number: int, local: int) -> dict[str, str]:
+        """Which share of the inputs is this process's, of how many."""
+        if not self.job.inputs:
+            return {}
+        first = first_shares(self.members)[number]
+        if first is None:
+            return {}
+        return {"YARNAM_INPUT_SHARE": f"{first + local}/{all_shares(self.members)}"}
+
     def _places(self) -> dict[str, str]:
         env = {variable_name("YARNAM_INPUT_", given.name): given.uri for given in self.job.inputs}
-        if self.job.output:
-            env["YARNAM_OUTPUT"] = self.job.output
-        if self.job.checkpoint.directory:
-            env["YARNAM_CHECKPOINT_DIR"] = self.job.checkpoint.directory
-            env["YARNAM_CHECKPOINT_KEEP"] = str(self.job.checkpoint.keep)
+        env |= {
+            variable_name("YARNAM_SKIPPED_", given.name): "\n".join(given.skipped)
+            for given in self.job.inputs
+            if given.skipped
+        }
+        return env | self._checkpoints()
+
+    def _output(self, task: str) -> dict[str, str]:
+        """A place of the task's own: the AM makes the job's output of them when all have
+        succeeded."""
+        target = self.job.output
+        if not target:
+            return {}
+        place = task_place(target, self.application, self.attempt, task)
+        return {"YARNAM_OUTPUT": place, "YARNAM_OUTPUT_TARGET": target}
+
+    def _checkpoints(self) -> dict[str, str]:
+        """What ``yarnam.train.checkpoint`` reads."""
+        spec = self.job.checkpoint
+        if not spec.directory:
+            return {}
+        env = {
+            "YARNAM_CHECKPOINT_DIR": spec.directory,
+            "YARNAM_CHECKPOINT_KEEP": str(spec.keep),
+            "YARNAM_CHECKPOINT_RESTORE": spec.restore,
+            "YARNAM_CHECKPOINT_SPOOL": f"{spec.spool_limit_s:g},{spec.spool_max_mib}",
+        }
+        if self.application:
+            # The attempt grows with every launch of the gang, over all lives of the AM.
+            env["YARNAM_CHECKPOINT_TOKEN"] = f"{self.application}:{self.attempt}"
+        if spec.in_background:
+            env["YARNAM_CHECKPOINT_ASYNC"] = "1"
+        if spec.every:
+            env["YARNAM_CHECKPOINT_EVERY"] = str(spec.every)
+        if spec.keep_every:
+            env["YARNAM_CHECKPOINT_KEEP_EVERY"] = str(spec.keep_every)
+        if spec.best_metric:
+            best = f"{spec.best_mode},{spec.best_keep},{spec.best_metric}"
+            env["YARNAM_CHECKPOINT_BEST"] = best
         return env
 
     def _addresses(self, name: str, members: Sequence[GangMember]) -> list[str]:

@@ -2,7 +2,8 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -13,14 +14,16 @@ class TaskState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     STARTED: _ClassVar[TaskState]
     EXITED: _ClassVar[TaskState]
     UNABLE: _ClassVar[TaskState]
+    STAGED: _ClassVar[TaskState]
 TASK_STATE_UNSPECIFIED: TaskState
 READY: TaskState
 STARTED: TaskState
 EXITED: TaskState
 UNABLE: TaskState
+STAGED: TaskState
 
 class AgentReport(_message.Message):
-    __slots__ = ("protocol", "ask", "container", "node", "address", "log_address", "gpu_ids", "ports", "state", "attempt", "processes", "message", "user_fault", "nm_http_address")
+    __slots__ = ("protocol", "ask", "container", "node", "address", "log_address", "gpu_ids", "ports", "state", "attempt", "processes", "message", "user_fault", "nm_http_address", "gpu_model", "staging")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     ASK_FIELD_NUMBER: _ClassVar[int]
     CONTAINER_FIELD_NUMBER: _ClassVar[int]
@@ -35,6 +38,8 @@ class AgentReport(_message.Message):
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     USER_FAULT_FIELD_NUMBER: _ClassVar[int]
     NM_HTTP_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    GPU_MODEL_FIELD_NUMBER: _ClassVar[int]
+    STAGING_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     ask: str
     container: str
@@ -49,7 +54,27 @@ class AgentReport(_message.Message):
     message: str
     user_fault: bool
     nm_http_address: str
-    def __init__(self, protocol: _Optional[int] = ..., ask: _Optional[str] = ..., container: _Optional[str] = ..., node: _Optional[str] = ..., address: _Optional[str] = ..., log_address: _Optional[str] = ..., gpu_ids: _Optional[_Iterable[str]] = ..., ports: _Optional[_Iterable[_Union[NamedPort, _Mapping]]] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., processes: _Optional[_Iterable[_Union[ProcessReport, _Mapping]]] = ..., message: _Optional[str] = ..., user_fault: bool = ..., nm_http_address: _Optional[str] = ...) -> None: ...
+    gpu_model: str
+    staging: StagingReport
+    def __init__(self, protocol: _Optional[int] = ..., ask: _Optional[str] = ..., container: _Optional[str] = ..., node: _Optional[str] = ..., address: _Optional[str] = ..., log_address: _Optional[str] = ..., gpu_ids: _Optional[_Iterable[str]] = ..., ports: _Optional[_Iterable[_Union[NamedPort, _Mapping]]] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., processes: _Optional[_Iterable[_Union[ProcessReport, _Mapping]]] = ..., message: _Optional[str] = ..., user_fault: _Optional[bool] = ..., nm_http_address: _Optional[str] = ..., gpu_model: _Optional[str] = ..., staging: _Optional[_Union[StagingReport, _Mapping]] = ...) -> None: ...
+
+class StagingReport(_message.Message):
+    __slots__ = ("files", "files_done", "size", "done", "cached", "left_s", "trouble")
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    FILES_DONE_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    CACHED_FIELD_NUMBER: _ClassVar[int]
+    LEFT_S_FIELD_NUMBER: _ClassVar[int]
+    TROUBLE_FIELD_NUMBER: _ClassVar[int]
+    files: int
+    files_done: int
+    size: int
+    done: int
+    cached: int
+    left_s: float
+    trouble: str
+    def __init__(self, files: _Optional[int] = ..., files_done: _Optional[int] = ..., size: _Optional[int] = ..., done: _Optional[int] = ..., cached: _Optional[int] = ..., left_s: _Optional[float] = ..., trouble: _Optional[str] = ...) -> None: ...
 
 class NamedPort(_message.Message):
     __slots__ = ("name", "port")
@@ -81,7 +106,7 @@ class ProcessReport(_message.Message):
     ended_at_s: float
     last_lines: _containers.RepeatedScalarFieldContainer[str]
     metrics: Metrics
-    def __init__(self, local_rank: _Optional[int] = ..., rank: _Optional[int] = ..., pid: _Optional[int] = ..., ended: bool = ..., kind: _Optional[str] = ..., code: _Optional[int] = ..., signal: _Optional[int] = ..., ended_at_s: _Optional[float] = ..., last_lines: _Optional[_Iterable[str]] = ..., metrics: _Optional[_Union[Metrics, _Mapping]] = ...) -> None: ...
+    def __init__(self, local_rank: _Optional[int] = ..., rank: _Optional[int] = ..., pid: _Optional[int] = ..., ended: _Optional[bool] = ..., kind: _Optional[str] = ..., code: _Optional[int] = ..., signal: _Optional[int] = ..., ended_at_s: _Optional[float] = ..., last_lines: _Optional[_Iterable[str]] = ..., metrics: _Optional[_Union[Metrics, _Mapping]] = ...) -> None: ...
 
 class Metrics(_message.Message):
     __slots__ = ("at_s", "step", "total_steps", "values")
@@ -121,18 +146,20 @@ class DirectiveRequest(_message.Message):
     def __init__(self, protocol: _Optional[int] = ..., ask: _Optional[str] = ..., container: _Optional[str] = ..., seen: _Optional[int] = ..., hold_ms: _Optional[int] = ...) -> None: ...
 
 class Directive(_message.Message):
-    __slots__ = ("number", "park", "launch", "stop", "leave")
+    __slots__ = ("number", "park", "launch", "stop", "leave", "prepare")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     PARK_FIELD_NUMBER: _ClassVar[int]
     LAUNCH_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
     LEAVE_FIELD_NUMBER: _ClassVar[int]
+    PREPARE_FIELD_NUMBER: _ClassVar[int]
     number: int
     park: Park
     launch: Launch
     stop: Stop
     leave: Leave
-    def __init__(self, number: _Optional[int] = ..., park: _Optional[_Union[Park, _Mapping]] = ..., launch: _Optional[_Union[Launch, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., leave: _Optional[_Union[Leave, _Mapping]] = ...) -> None: ...
+    prepare: Launch
+    def __init__(self, number: _Optional[int] = ..., park: _Optional[_Union[Park, _Mapping]] = ..., launch: _Optional[_Union[Launch, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., leave: _Optional[_Union[Leave, _Mapping]] = ..., prepare: _Optional[_Union[Launch, _Mapping]] = ...) -> None: ...
 
 class Park(_message.Message):
     __slots__ = ()
@@ -213,6 +240,18 @@ class CancelReply(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class ScaleRequest(_message.Message):
+    __slots__ = ("by", "tasks")
+    BY_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    by: str
+    tasks: int
+    def __init__(self, by: _Optional[str] = ..., tasks: _Optional[int] = ...) -> None: ...
+
+class ScaleReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class EventsRequest(_message.Message):
     __slots__ = ()
     FROM_FIELD_NUMBER: _ClassVar[int]
@@ -236,7 +275,7 @@ class TailRequest(_message.Message):
     offset: int
     last_lines: int
     follow: bool
-    def __init__(self, local_rank: _Optional[int] = ..., agent_log: bool = ..., offset: _Optional[int] = ..., last_lines: _Optional[int] = ..., follow: bool = ...) -> None: ...
+    def __init__(self, local_rank: _Optional[int] = ..., agent_log: _Optional[bool] = ..., offset: _Optional[int] = ..., last_lines: _Optional[int] = ..., follow: _Optional[bool] = ...) -> None: ...
 
 class LogChunk(_message.Message):
     __slots__ = ("data", "offset")
@@ -245,3 +284,89 @@ class LogChunk(_message.Message):
     data: bytes
     offset: int
     def __init__(self, data: _Optional[bytes] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class InputCaller(_message.Message):
+    __slots__ = ("protocol", "ask", "container", "node")
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    ASK_FIELD_NUMBER: _ClassVar[int]
+    CONTAINER_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    protocol: int
+    ask: str
+    container: str
+    node: str
+    def __init__(self, protocol: _Optional[int] = ..., ask: _Optional[str] = ..., container: _Optional[str] = ..., node: _Optional[str] = ...) -> None: ...
+
+class EpochRequest(_message.Message):
+    __slots__ = ("caller", "input", "epoch", "attempt")
+    CALLER_FIELD_NUMBER: _ClassVar[int]
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    caller: InputCaller
+    input: str
+    epoch: int
+    attempt: int
+    def __init__(self, caller: _Optional[_Union[InputCaller, _Mapping]] = ..., input: _Optional[str] = ..., epoch: _Optional[int] = ..., attempt: _Optional[int] = ...) -> None: ...
+
+class EpochReply(_message.Message):
+    __slots__ = ("left_out", "problem")
+    LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    left_out: _containers.RepeatedScalarFieldContainer[str]
+    problem: str
+    def __init__(self, left_out: _Optional[_Iterable[str]] = ..., problem: _Optional[str] = ...) -> None: ...
+
+class SuspectRequest(_message.Message):
+    __slots__ = ("caller", "suspects")
+    CALLER_FIELD_NUMBER: _ClassVar[int]
+    SUSPECTS_FIELD_NUMBER: _ClassVar[int]
+    caller: InputCaller
+    suspects: _containers.RepeatedCompositeFieldContainer[SuspectInput]
+    def __init__(self, caller: _Optional[_Union[InputCaller, _Mapping]] = ..., suspects: _Optional[_Iterable[_Union[SuspectInput, _Mapping]]] = ...) -> None: ...
+
+class SuspectInput(_message.Message):
+    __slots__ = ("path", "reason", "times", "first_record", "last_record")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    TIMES_FIELD_NUMBER: _ClassVar[int]
+    FIRST_RECORD_FIELD_NUMBER: _ClassVar[int]
+    LAST_RECORD_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    reason: str
+    times: int
+    first_record: int
+    last_record: int
+    def __init__(self, path: _Optional[str] = ..., reason: _Optional[str] = ..., times: _Optional[int] = ..., first_record: _Optional[int] = ..., last_record: _Optional[int] = ...) -> None: ...
+
+class SuspectReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class CheckRequest(_message.Message):
+    __slots__ = ("caller", "done", "hold_ms")
+    CALLER_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    HOLD_MS_FIELD_NUMBER: _ClassVar[int]
+    caller: InputCaller
+    done: CheckDone
+    hold_ms: int
+    def __init__(self, caller: _Optional[_Union[InputCaller, _Mapping]] = ..., done: _Optional[_Union[CheckDone, _Mapping]] = ..., hold_ms: _Optional[int] = ...) -> None: ...
+
+class CheckDone(_message.Message):
+    __slots__ = ("order", "outcome_json")
+    ORDER_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_JSON_FIELD_NUMBER: _ClassVar[int]
+    order: int
+    outcome_json: bytes
+    def __init__(self, order: _Optional[int] = ..., outcome_json: _Optional[bytes] = ...) -> None: ...
+
+class CheckReply(_message.Message):
+    __slots__ = ("order", "uri", "limit_s")
+    ORDER_FIELD_NUMBER: _ClassVar[int]
+    URI_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_S_FIELD_NUMBER: _ClassVar[int]
+    order: int
+    uri: str
+    limit_s: float
+    def __init__(self, order: _Optional[int] = ..., uri: _Optional[str] = ..., limit_s: _Optional[float] = ...) -> None: ...

@@ -1,0 +1,289 @@
+"""``yarnam blacklist``: inputs that are known to be corrupt, shared by all jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from yarnam.cli.options import json_option, open_client, open_data
+from yarnam.cli.output import clock_time, print_json, say, table
+
+if TYPE_CHECKING:
+    from hdfs_utils import FileSystem
+    from yarnam.adapters.shared_blacklist import SharedBlacklist
+    from yarnam.client.blacklist import Found
+
+path_argument = click.argument("path")
+
+
+@click.group("blacklist")
+def command() -> None:
+    """Show and change what is known of corrupt inputs.
+
+    Entries are kept beside the data they are about; who may write the data may say that it is
+    corrupt. What others say is shown, and only warns.
+    """
+
+
+@contextmanager
+def _opened(ctx: click.Context, path: str) -> Iterator[tuple[FileSystem, SharedBlacklist, str]]:
+    """The file system of ``path``, its blacklist, and who we are."""
+    from yarnam.client.blacklist import open_blacklist
+
+    with open_data(ctx, path) as place:
+        blacklist = open_blacklist(place)
+        try:
+            yield place.files, blacklist, place.user
+        finally:
+            blacklist.close()
+
+
+@command.command("ls")
+@click.argument("path", required=False)
+@click.option("-a", "--all", "with_all", is_flag=True, help="With cleared and outdated entries.")
+@json_option
+@click.pass_context
+def list_(ctx: click.Context, path: str | None, with_all: bool, as_json: bool) -> None:
+    """List entries about files at or below PATH. Default: your home directory."""
+    from yarnam.client.blacklist import find
+
+    where = path or ""
+    if not where:
+        with open_client(ctx) as client:
+            where = client.site.places.home
+    with _opened(ctx, where) as (files, blacklist, _):
+        found, looked = find(files, blacklist, where)
+    shown = [f for f in found if with_all or (f.state.value != "cleared" and f.present == "same")]
+    if as_json:
+        print_json([_plain(f) for f in shown])
+    else:
+        _print_table(shown)
+    for problem in looked.problems:
+        say(f"not read: {problem}")
+    hidden = len(found) - len(shown)
+    if not as_json and (hidden or not shown):
+        more = f"; {hidden} cleared or outdated (--all)" if hidden else ""
+        say(f"{len(shown)} entries at or below {where}{more}")
+
+
+def _print_table(shown: list[Found]) -> None:
+    if not shown:
+        return
+    rows = [
+        [
+            f.state.value + ("" if f.is_trusted else "?"),
+            f.present,
+            f.claim.reason,
+            f.claim.by,
+            clock_time(f.claim.last_s),
+            f.entry.path + _records(f),
+        ]
+        for f in shown
+    ]
+    click.echo(table(("STATE", "FILE IS", "REASON", "BY", "LAST", "PATH"), rows))
+    if any(not f.is_trusted for f in shown):
+        say("? said by somebody who may not write there: it only warns")
+
+
+def _records(found: Found) -> str:
+    first, last = found.entry.key.first, found.entry.key.last
+    if first < 0:
+        return ""
+    return f" record {first}" if first == last else f" records {first} to {last}"
+
+
+def _plain(found: Found) -> dict[str, Any]:
+    key = found.entry.key
+    return {
+        "path": key.path,
+        "state": found.state.value,
+        "trusted": found.is_trusted,
+        "file": found.present,
+        "length": key.version.length,
+        "mtime_ms": key.version.mtime_ms,
+        "checksum": key.version.checksum,
+        "records": None if key.first < 0 else [key.first, key.last],
+        "claims": [
+            {
+                "state": claim.state.value,
+                "by": claim.by,
+                "job": claim.job,
+                "reason": claim.reason,
+                "evidence": claim.evidence,
+                "first_s": claim.first_s,
+                "last_s": claim.last_s,
+                "expires_s": claim.expires_s or None,
+            }
+            for claim in sorted(found.entry.claims, key=lambda c: c.last_s)
+        ],
+    }
+
+
+@command.command()
+@path_argument
+@json_option
+@click.pass_context
+def show(ctx: click.Context, path: str, as_json: bool) -> None:
+    """Show all that was ever said about one file."""
+    from yarnam.client.blacklist import find, in_quarantine
+
+    with _opened(ctx, path) as (files, blacklist, _):
+        found, _looked = find(files, blacklist, path)
+        away = in_quarantine(files, path)
+    if as_json:
+        print_json({"entries": [_plain(f) for f in found], "quarantined": [q.now for q in away]})
+        return
+    for number, one in enumerate(found):
+        if number:
+            click.echo()
+        _print_entry(one)
+    for item in away:
+        click.echo(f"quarantined at {item.now} by {item.by}: {item.reason}")
+    if not found and not away:
+        say(f"nothing is said about {path}")
+
+
+def _print_entry(found: Found) -> None:
+    key = found.entry.key
+    trust = "trusted" if found.is_trusted else "said by somebody who may not write there: warns"
+    click.echo(f"{key.path}{_records(found)}")
+    click.echo(f"  state     {found.state.value} ({trust})")
+    written = clock_time(key.version.mtime_ms / 1000)
+    click.echo(f"  version   {key.version.length} bytes, written {written}; now: {found.present}")
+    if key.version.checksum:
+        click.echo(f"  checksum  {key.version.checksum}")
+    for claim in sorted(found.entry.claims, key=lambda c: c.last_s):
+        job = f", job {claim.job}" if claim.job else ""
+        until = f", until {clock_time(claim.expires_s)}" if claim.expires_s else ""
+        when = f"{clock_time(claim.last_s)}{until}"
+        why = f"{claim.reason}: {claim.evidence}" if claim.evidence else claim.reason
+        click.echo(f"  {claim.state.value.ljust(9)} by {claim.by}{job}, {when}: {why}")
+
+
+@command.command()
+@path_argument
+@click.option("-r", "--reason", default="by-hand", show_default=True, help="One word.")
+@click.option("-e", "--evidence", default="", help="What you saw.")
+@click.option("--record", type=click.IntRange(0), help="One record of it, from 0.")
+@click.option("--proved", is_flag=True, help="You know it. Default: you suspect it.")
+@json_option
+@click.pass_context
+def add(
+    ctx: click.Context,
+    path: str,
+    reason: str,
+    evidence: str,
+    record: int | None,
+    proved: bool,
+    as_json: bool,
+) -> None:
+    """Say that a file, as it is now, is corrupt. `check` proves it or clears it."""
+    from hdfs_utils.blacklist import State
+    from hdfs_utils.blacklist.claims import new_claim
+    from yarnam.client.blacklist import add_by_hand
+
+    state = State.PROVED if proved else State.SUSPECTED
+    with _opened(ctx, path) as (files, blacklist, user):
+        claim = new_claim(state, user, reason, evidence)
+        added = add_by_hand(files, blacklist, path, claim, record)
+    if as_json:
+        print_json({"place": added.place, "trusted": added.is_trusted, "state": state.value})
+        return
+    click.echo(f"{state.value}: {path}")
+    if not added.is_trusted:
+        say(f"You may not write beside it: this only warns others ({added.place}).")
+
+
+@command.command()
+@path_argument
+@click.option("--restore", is_flag=True, help="Bring quarantined files back to their place.")
+@click.option("-r", "--reason", default="by-hand", show_default=True, help="Why.")
+@json_option
+@click.pass_context
+def clear(ctx: click.Context, path: str, restore: bool, reason: str, as_json: bool) -> None:
+    """Take back what is said about files at or below PATH.
+
+    A file that is written again needs no clearing: entries are about one version of a file.
+    """
+    from yarnam.client.blacklist import clear as clear_entries
+
+    with _opened(ctx, path) as (files, blacklist, user):
+        done = clear_entries(files, blacklist, path, user, reason, bring_back=restore)
+    is_weak = any(f.is_trusted for f in done.entries) and not all(
+        place.is_trusted for place in done.places
+    )
+    if as_json:
+        print_json(
+            {
+                "cleared": [f.entry.path for f in done.entries],
+                "restored": [q.origin for q in done.restored],
+                "kept_out": list(done.kept_out),
+                "without_effect": is_weak,
+            }
+        )
+    else:
+        for one in done.entries:
+            click.echo(f"cleared: {one.entry.path}{_records(one)}")
+        for item in done.restored:
+            click.echo(f"restored: {item.origin}")
+        if not done.entries and not done.restored:
+            say(f"nothing to clear at or below {path}")
+    for problem in done.kept_out:
+        say(problem)
+    if is_weak:
+        say("You may not write beside the data: entries of those who may still stand.")
+
+
+@command.command()
+@path_argument
+@click.option("-f", "--format", "format_name", default="", help="Of the files. Default: by name.")
+@json_option
+@click.pass_context
+def check(ctx: click.Context, path: str, format_name: str, as_json: bool) -> int:
+    """Check again the files at or below PATH that are said to be corrupt: prove or clear each.
+
+    Exits 65 when one is proved corrupt.
+    """
+    from hdfs_utils.validation import Options
+    from yarnam.client.blacklist import find, recheck
+    from yarnam.errors import ExitCode
+
+    with _opened(ctx, path) as (files, blacklist, user):
+        found, _ = find(files, blacklist, path)
+        standing = [f for f in found if f.state.value != "cleared" and f.present == "same"]
+        done = recheck(files, blacklist, standing, user, Options(format=format_name))
+    if as_json:
+        print_json([{"path": d.report.path, "outcome": d.outcome} for d in done])
+    for one in [] if as_json else done:
+        click.echo(f"{one.outcome}: {one.report.path}")
+    if not done and not as_json:
+        say(f"nothing is said about what is at or below {path}")
+    return int(ExitCode.BAD_SPEC if any(d.outcome == "proved" for d in done) else ExitCode.OK)
+
+
+@command.command()
+@path_argument
+@click.option("-o", "--output", help="A local file to write. Default: standard output.")
+@click.pass_context
+def export(ctx: click.Context, path: str, output: str | None) -> None:
+    """Print all entries at or below PATH as JSON lines, one for each version of a file."""
+    import json
+    from pathlib import Path
+
+    from yarnam.client.blacklist import find
+    from yarnam.errors import UsageError
+
+    with _opened(ctx, path) as (files, blacklist, _):
+        found, _looked = find(files, blacklist, path)
+    text = "".join(json.dumps(_plain(f), ensure_ascii=False) + "\n" for f in found)
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        Path(output).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {output}: {error.strerror}") from error
+    say(f"{len(found)} entries written to {output}")
