@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 if TYPE_CHECKING:
@@ -36,6 +37,13 @@ heartbeats (1 s each) and its own grace for processes (250 ms, then SIGKILL); wi
 busy cores."""
 
 
+# A red CI is the change's fault, never the dice's: there each property sees the same examples every
+# time. Everywhere else they are new ones, and YARNAM_EXAMPLES=20 looks at 20 times as many.
+hypothesis.settings.register_profile("ci", derandomize=True)
+if os.environ.get("CI"):
+    hypothesis.settings.load_profile("ci")
+
+
 def pytest_configure() -> None:
     """Ctrl-C reaches the commands that tests start, even where a shell started the tests in the
     background: it has SIGINT ignored then, which children inherit."""
@@ -45,12 +53,24 @@ def pytest_configure() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """`make unit` leaves out what is marked: a test of the cluster without a mark would boot it."""
+    times = int(os.environ.get("YARNAM_EXAMPLES", "1"))
     for item in items:
+        if times > 1 and hypothesis.is_hypothesis_test(getattr(item, "obj", None)):
+            _look_longer(item, times)
         uses_cluster = CLUSTER_FIXTURES & set(getattr(item, "fixturenames", ()))
         marks = {mark.name for mark in item.iter_markers()}
         if uses_cluster and not NEEDS_CLUSTER & marks:
             wanted = ", ".join(sorted(NEEDS_CLUSTER))
             raise pytest.UsageError(f"{item.nodeid} uses the cluster: mark it with one of {wanted}")
+
+
+def _look_longer(item: pytest.Item, times: int) -> None:
+    test = getattr(item, "obj")  # noqa: B009  # pytest.Item does not declare it
+    name = "_hypothesis_internal_use_settings"
+    own = getattr(test, name, None) or hypothesis.settings.default
+    longer = hypothesis.settings(own, max_examples=own.max_examples * times, deadline=None)
+    setattr(getattr(test, "__func__", test), name, longer)
+    item.add_marker(pytest.mark.timeout(300 * times))
 
 
 @pytest.fixture(scope="session")

@@ -159,6 +159,18 @@ def test_the_queue_as_the_fair_scheduler_shows_it(stub: StubRm) -> None:
     assert (queue.running_jobs, queue.pending_jobs, queue.max_running_jobs) == (1, 2, None)
 
 
+def test_a_queue_of_the_whole_cluster_has_no_maximum(stub: StubRm) -> None:
+    """So it is shown where none is configured; of GPUs alone too."""
+    free = leaf("root.free", maxResources=resource(262144, 256, 32))
+    part = leaf("root.part", maxResources=resource(1000, 256, 32))
+    stub.pages["/ws/v1/cluster/scheduler"] = (200, scheduler(free, part))
+    whole, some = ResourceManager([stub.url]).queues()
+    assert (whole.maximum, whole.headroom) == (None, None)
+    assert some.maximum is not None
+    assert some.maximum.memory_mib == 1000
+    assert some.maximum.gpus > 10**6
+
+
 def test_the_tightest_limit_from_the_root_down_counts(stub: StubRm) -> None:
     inner = {
         "queueName": "root.a",

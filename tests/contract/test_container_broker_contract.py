@@ -263,19 +263,6 @@ def test_a_container_whose_answer_was_lost_is_given_back(
     assert [type(event) for event in events] == [ContainerGranted]
 
 
-def test_containers_declared_at_submit_can_be_adopted(events: list[Event]) -> None:
-    skein = FakeSkeinAm()
-    (key,) = skein.add([("worker-n0", {})])
-    assert isinstance(key, ContainerKey)
-    broker = SkeinBroker(skein, NODES.get, adopt=lambda found: A if found == key else None)
-    broker.start(events.append)
-    skein.run(key, "n2:8042")
-    wait_for(lambda: len(events) == 1)
-    broker.release([A])
-    broker.close()
-    assert skein.kills == [key]
-
-
 def test_skein_gone_for_too_long_is_a_broken_way(
     real: SkeinYarn, events: list[Event], monkeypatch: pytest.MonkeyPatch
 ) -> None:

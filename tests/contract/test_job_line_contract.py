@@ -16,7 +16,7 @@ from tests.fakes.job_line import FakeJobLine
 from yarnam.adapters.control_desk import ControlDesk
 from yarnam.adapters.job_line import GrpcJobLine
 from yarnam.errors import Unavailable
-from yarnam.model.events import CancelRequested, Event, JobStarted
+from yarnam.model.events import CancelRequested, Event, JobStarted, ScaleRequested
 from yarnam.model.status import JobState, JobStatus
 from yarnam.ports.submission import JobLine
 from yarnam.wire.codec import encode, encode_event
@@ -41,6 +41,7 @@ class Am(Protocol):
     def record(self, *events: Event) -> None: ...
     def prints(self, local_rank: int, *pieces: bytes) -> None: ...
     def cancelled(self) -> tuple[str, str]: ...
+    def scaled(self) -> list[tuple[str, int | None]]: ...
     def die(self) -> None: ...
 
 
@@ -62,6 +63,9 @@ class FakeAm:
 
     def cancelled(self) -> tuple[str, str]:
         return self._line.cancelled[0]
+
+    def scaled(self) -> list[tuple[str, int | None]]:
+        return self._line.scaled
 
     def die(self) -> None:
         self._line.failure = Unavailable("no answer")
@@ -119,6 +123,9 @@ class RealAm:
         assert isinstance(event, CancelRequested)
         return event.by, event.reason
 
+    def scaled(self) -> list[tuple[str, int | None]]:
+        return [(e.by, e.tasks) for e in self.inbox if isinstance(e, ScaleRequested)]
+
     def die(self) -> None:
         if self._thread.is_alive():
             asyncio.run_coroutine_threadsafe(self.server.stop(0), self._loop).result(10)
@@ -161,6 +168,12 @@ def test_a_cancel_arrives_with_who_and_why(am: Am) -> None:
     assert am.cancelled() == ("me", "enough")
 
 
+def test_wishes_for_a_size_arrive_in_order(am: Am) -> None:
+    am.line.scale(by="me", tasks=4)
+    am.line.scale(by="you", tasks=None)
+    assert am.scaled() == [("me", 4), ("you", None)]
+
+
 def test_logs_come_in_pieces(am: Am) -> None:
     am.prints(1, b"one ", b"two\n")
     assert b"".join(am.line.tail(am.log_address, 1, last_lines=10)) == b"one two\n"
@@ -174,9 +187,10 @@ def test_logs_come_in_pieces(am: Am) -> None:
         lambda line: line.status(hold_s=1.0),
         lambda line: line.events(),
         lambda line: line.cancel(by="me", reason=""),
+        lambda line: line.scale(by="me", tasks=2),
         lambda line: list(line.tail("127.0.0.1:1", 0)),
     ],
-    ids=["status", "await", "events", "cancel", "tail"],
+    ids=["status", "await", "events", "cancel", "scale", "tail"],
 )
 def test_an_am_that_is_gone_is_unavailable_within_the_limit(
     am: Am, call: Callable[[JobLine], object]

@@ -17,6 +17,7 @@ from yarnam.model.events import (
     AgentUnable,
     Event,
     TaskExited,
+    TaskStaged,
     TaskStarted,
 )
 from yarnam.model.ids import AskId, NodeId, RackId, TaskId
@@ -24,7 +25,7 @@ from yarnam.model.job import AmSpec, Framework, JobSpec, RoleSpec
 from yarnam.model.outcomes import ExitKind
 from yarnam.model.placement import Placed
 from yarnam.model.resources import Resources
-from yarnam.ports import TaskMailbox
+from yarnam.ports import AgentStaging, TaskMailbox
 from yarnam.wire.credentials import new_credentials
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc as pb_grpc
@@ -49,6 +50,7 @@ class Agents(Protocol):
     mailbox: TaskMailbox
 
     def register(self, ask: AskId) -> None: ...
+    def staged(self, ask: AskId) -> None: ...
     def started(self, ask: AskId) -> None: ...
     def exited(self, ask: AskId, code: int) -> None: ...
     def unable(self, ask: AskId) -> None: ...
@@ -62,6 +64,9 @@ class FakeAgents:
 
     def register(self, ask: AskId) -> None:
         self.mailbox.register(ask, "n1")
+
+    def staged(self, ask: AskId) -> None:
+        self.mailbox.staged(ask, 1)
 
     def started(self, ask: AskId) -> None:
         self.mailbox.started(ask, 1)
@@ -93,6 +98,9 @@ class GrpcAgents:
 
     def register(self, ask: AskId) -> None:
         self.report(ask, pb.READY)
+
+    def staged(self, ask: AskId) -> None:
+        self.report(ask, pb.STAGED, attempt=1)
 
     def started(self, ask: AskId) -> None:
         self.report(ask, pb.STARTED, attempt=1)
@@ -212,6 +220,19 @@ def test_launch_reaches_every_member(agents: Agents, events: list[Event]) -> Non
     assert [(one.kind, one.code) for one in last.exits] == [(ExitKind.NON_ZERO, 3)]
 
 
+def test_inputs_are_prepared_before_the_launch(agents: Agents, events: list[Event]) -> None:
+    agents.mailbox.expect([A, B])
+    agents.register(A)
+    agents.register(B)
+    agents.mailbox.prepare(1, [member(A), member(B)])
+    assert (agents.order(A), agents.order(B)) == ("prepare", "prepare")
+    agents.staged(A)
+    agents.mailbox.launch(1, [member(A), member(B)])
+    assert agents.order(A) == "launch"
+    agents.started(A)
+    assert [type(event) for event in events[2:]] == [TaskStaged, TaskStarted]
+
+
 def test_stop_replaces_launch_and_leave_replaces_everything(agents: Agents) -> None:
     agents.mailbox.expect([A])
     agents.register(A)
@@ -250,6 +271,32 @@ def test_a_repeated_report_is_one_event(real: GrpcAgents, events: list[Event]) -
         real.report(A, state, attempt=1)
     kinds = [type(event) for event in events]
     assert kinds == [AgentRegistered, TaskStarted, TaskExited]
+
+
+@pytest.mark.grpc
+def test_who_is_prepared_again_says_again_that_it_has_its_inputs(
+    real: GrpcAgents, events: list[Event]
+) -> None:
+    real.mailbox.expect([A, B])
+    for others in ([], [], [member(B)]):
+        # The same order twice is one; another member makes it another.
+        real.mailbox.prepare(1, [member(A), *others])
+        real.report(A, pb.STAGED, attempt=1)
+    kinds = [type(event) for event in events]
+    assert kinds == [AgentRegistered, TaskStaged, TaskStaged]
+
+
+@pytest.mark.grpc
+def test_the_newest_word_on_inputs_counts(real: GrpcAgents) -> None:
+    real.mailbox.expect([A, B])
+    for done in (10, 60):
+        staging = pb.StagingReport(files=2, files_done=1, size=100, done=done, cached=10, left_s=4)
+        real.report(A, pb.READY, attempt=0, staging=staging)
+    real.report(B, pb.READY, attempt=0)
+    assert real.mailbox.staging() == [AgentStaging(A, 2, 1, 100, 60, 10, 4.0)]
+    # What the job has read is told at its end too.
+    real.mailbox.dismiss([A])
+    assert len(real.mailbox.staging()) == 1
 
 
 @pytest.mark.grpc
@@ -408,6 +455,25 @@ def test_metrics_of_the_newest_attempt_by_rank(real: GrpcAgents) -> None:
     assert dict(metric.values) == {"loss": 0.5}
     real.mailbox.dismiss([A, later])
     assert len(real.mailbox.metrics()) == 1
+
+
+@pytest.mark.grpc
+def test_metrics_of_a_kept_agent_are_of_its_newest_launch(real: GrpcAgents) -> None:
+    """Its ask keeps its name when the gang is made whole in place; its ranks may be others."""
+    new = AskId(2, "worker", 0)
+    real.mailbox.expect([A, B, new])
+
+    def tell(ask: AskId, attempt: int, rank: int, step: int) -> None:
+        process = pb.ProcessReport(rank=rank, metrics=pb.Metrics(at_s=1.0, step=step))
+        real.report(ask, pb.STARTED, attempt=attempt, processes=[process])
+
+    tell(A, 1, 0, 50)
+    tell(B, 1, 1, 50)
+    real.mailbox.dismiss([B])
+    tell(new, 2, 0, 40)
+    assert [(m.ask, m.rank, m.step) for m in real.mailbox.metrics()] == [(new, 0, 40)]
+    tell(A, 2, 1, 41)
+    assert [(m.ask, m.rank, m.step) for m in real.mailbox.metrics()] == [(new, 0, 40), (A, 1, 41)]
 
 
 @pytest.mark.grpc

@@ -77,6 +77,14 @@ class FakeBroker:
             self.grant(ask, node, target.racks[0] if target.racks else "/rack1")
         return asks
 
+    def grant_one(self) -> AskId:
+        """The first one that is awaited, where its target says."""
+        ask = next(iter(self.pending))
+        others = {other: self.pending.pop(other) for other in list(self.pending) if other != ask}
+        self.grant_all()
+        self.pending.update(others)
+        return ask
+
     def end(self, ask: AskId, end: ContainerEnd, text: str = "") -> None:
         """YARN says that the container is gone. Nothing is reported of a released one."""
         known = self.granted.pop(ask, None) or self.pending.pop(ask, None)

@@ -8,11 +8,10 @@ from __future__ import annotations
 import hashlib
 import io
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import TYPE_CHECKING
 
+from hdfs_utils import checksums
 from hdfs_utils import uri as uris
 from hdfs_utils.derived import DerivedOperations
 from hdfs_utils.errors import (
@@ -34,9 +33,7 @@ from hdfs_utils.filesystem import (
     FreeSpace,
     TimeLimits,
 )
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
+from hdfs_utils.streams import ClosedOrAborted, position_after
 
 BLOCK_SIZE = 128 << 20
 
@@ -61,6 +58,7 @@ class MemoryFiles(DerivedOperations):
     """
 
     uri = "hdfs://memory"
+    backend = "memory"
 
     def __init__(self) -> None:
         self.limits = TimeLimits()
@@ -209,6 +207,24 @@ class MemoryFiles(DerivedOperations):
             plain = self._enter("chmod", path)
             self._get(plain, "chmod").permission = permission
 
+    def set_times(self, path: str, mtime_ms: int, atime_ms: int | None = None) -> None:
+        with self._lock:
+            plain = self._enter("set times", path)
+            self._get(plain, "set times").mtime_ms = mtime_ms
+
+    def concat(self, target: str, sources: Sequence[str]) -> None:
+        with self._lock:
+            plain = self._enter("concat", target)
+            node = self._file(plain, "concat")
+            pieces = [self._file(self.own_path(source), "concat") for source in sources]
+            for piece in pieces:
+                node.data += piece.data
+            for source in sources:
+                self._nodes.pop(self.own_path(source))
+
+    def crc32c(self, paths: Sequence[str]) -> tuple[int, ...]:
+        return tuple(checksums.crc32c(self.read_bytes(path)) for path in paths)
+
     def checksum(self, path: str) -> FileChecksum:
         data = self.read_bytes(path)
         return FileChecksum("MD5", hashlib.md5(data, usedforsecurity=False).hexdigest())
@@ -232,13 +248,10 @@ class MemoryReader(io.BytesIO):
         self.size = len(data)
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
-        base = {0: 0, 1: self.tell(), 2: self.size}[whence]
-        if base + offset < 0:
-            raise ValueError("negative position")
-        return super().seek(min(base + offset, self.size))
+        return super().seek(position_after(offset, whence, here=self.tell(), size=self.size))
 
 
-class MemoryWriter:
+class MemoryWriter(ClosedOrAborted):
     """What is written is visible after ``sync`` only; ``crash`` is a kill -9 of the writer."""
 
     def __init__(self, files: MemoryFiles, path: str, node: _Node, is_new: bool) -> None:
@@ -291,21 +304,6 @@ class MemoryWriter:
     def crash(self) -> None:
         """The process is gone: what was not synced is lost, the lease stays."""
         self._is_open = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-        /,
-    ) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abort()
 
     def _check_open(self) -> None:
         if not self._is_open:

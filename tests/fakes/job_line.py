@@ -19,6 +19,8 @@ class FakeJobLine:
         self.failure: Unavailable | None = None
         self.cancelled: list[tuple[str, str]] = []
         self.on_cancel: Callable[[], None] = lambda: None
+        self.scaled: list[tuple[str, int | None]] = []
+        self.on_scale: Callable[[], None] = lambda: None
         self.journal: list[Event] = []
         self.outputs: dict[tuple[str, int], list[bytes]] = {}
         self.tails: list[tuple[str, int, int | None, bool, bool]] = []
@@ -34,6 +36,11 @@ class FakeJobLine:
         self._enter()
         self.cancelled.append((by, reason))
         self.on_cancel()
+
+    def scale(self, *, by: str, tasks: int | None) -> None:
+        self._enter()
+        self.scaled.append((by, tasks))
+        self.on_scale()
 
     def events(self, first: int = 0) -> Sequence[Event]:
         self._enter()

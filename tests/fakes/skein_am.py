@@ -37,7 +37,10 @@ class FakeSkeinAm:
         self.rows: dict[ContainerKey, ContainerRow] = {}
         self.env: dict[ContainerKey, Mapping[str, str]] = {}
         self.kills: list[ContainerKey] = []
+        self.rows_at_kill: list[tuple[ContainerKey, int]] = []
+        """How many containers there had been at each kill."""
         self.progress: list[float] = []
+        self.store: dict[str, bytes] = {}
         self.shut: tuple[str, str] | None = None
         self.is_gone = False
         self.ignores_kills = False
@@ -65,11 +68,16 @@ class FakeSkeinAm:
     def kill(self, key: ContainerKey) -> None:
         self._answer()
         self.kills.append(key)
+        self.rows_at_kill.append((key, len(self.rows)))
         if self.ignores_kills:
             raise Unavailable("killContainer: DEADLINE_EXCEEDED")
         with self._lock:
             if self.rows[key].state in ACTIVE:
                 self._put(key, state=KILLED, exit_message="Killed by user request.")
+
+    def tell(self, key: str, value: bytes) -> None:
+        self._answer()
+        self.store[key] = value
 
     def set_progress(self, fraction: float) -> None:
         self._answer()
@@ -98,6 +106,11 @@ class FakeSkeinAm:
 
     def succeed(self, key: ContainerKey) -> None:
         self.end(key, "Completed successfully.", SUCCEEDED)
+
+    def start_early(self, service: str, count: int) -> None:
+        """Instances declared at submit."""
+        for _ in range(count):
+            self._add(service, {})
 
     def of_service(self, service: str) -> list[ContainerKey]:
         with self._lock:

@@ -9,12 +9,14 @@ from yarnam.model.events import (
     AgentRegistered,
     AgentSilent,
     AgentUnable,
+    ScaleRequested,
     TaskExited,
+    TaskStaged,
     TaskStarted,
 )
 from yarnam.model.ids import AskId, ContainerId, NodeId
 from yarnam.model.outcomes import ExitKind, ProcessExit
-from yarnam.ports import AgentMetrics, Inbox
+from yarnam.ports import AgentMetrics, AgentStaging, Inbox
 
 
 class FakeMailbox:
@@ -26,6 +28,8 @@ class FakeMailbox:
         self.orders: dict[AskId, str] = {}
         self.launches: list[tuple[int, tuple[GangMember, ...]]] = []
         self.measured: list[AgentMetrics] = []
+        self.preparations: list[tuple[int, tuple[GangMember, ...]]] = []
+        self.told_staging: list[AgentStaging] = []
         self.is_closed = False
 
     # ---- the port ------------------------------------------------------------------------
@@ -37,6 +41,11 @@ class FakeMailbox:
     def expect(self, asks: Iterable[AskId]) -> None:
         for ask in asks:
             self.orders.setdefault(ask, "park")
+
+    def prepare(self, attempt: int, members: Sequence[GangMember]) -> None:
+        self.preparations.append((attempt, tuple(members)))
+        for member in members:
+            self._order(member.ask, "prepare")
 
     def launch(self, attempt: int, members: Sequence[GangMember]) -> None:
         self.launches.append((attempt, tuple(members)))
@@ -55,6 +64,9 @@ class FakeMailbox:
 
     def metrics(self) -> Sequence[AgentMetrics]:
         return list(self.measured)
+
+    def staging(self) -> Sequence[AgentStaging]:
+        return list(self.told_staging)
 
     def close(self) -> None:
         self.is_closed = True
@@ -78,6 +90,9 @@ class FakeMailbox:
                 )
             )
 
+    def staged(self, ask: AskId, attempt: int) -> None:
+        self._inbox(TaskStaged(self._now_s(), ask, attempt))
+
     def started(self, ask: AskId, attempt: int) -> None:
         self._inbox(TaskStarted(self._now_s(), ask, attempt))
 
@@ -85,6 +100,14 @@ class FakeMailbox:
         kind = ExitKind.NON_ZERO if code else ExitKind.OK
         exits = (ProcessExit(0, kind, code=code, ended_at_s=self._now_s()),)
         self._inbox(TaskExited(self._now_s(), ask, attempt, exits))
+
+    def stopped(self, ask: AskId, attempt: int) -> None:
+        exits = (ProcessExit(0, ExitKind.STOPPED, ended_at_s=self._now_s()),)
+        self._inbox(TaskExited(self._now_s(), ask, attempt, exits))
+
+    def scaled(self, tasks: int | None) -> None:
+        """A client's wish comes over the same line."""
+        self._inbox(ScaleRequested(self._now_s(), "ann", tasks))
 
     def unable(self, ask: AskId, message: str, *, is_user_fault: bool = False) -> None:
         self._inbox(AgentUnable(self._now_s(), ask, message, is_user_fault))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import select
 import signal
 import subprocess
 import time
@@ -57,8 +58,12 @@ NAMES_IN_JOB_DIR = {
     "job.json",
     "journal",
     "status.json",
+    "ticket.json",
     "verdict.json",
 }
+
+UNFINISHED = re.compile(r"\.[a-z]+\.json\.[0-9a-f]{32}\.tmp")
+"""What a killed writer leaves of a file that it was writing: hidden, under a name of its own."""
 
 SMALL = {"tasks": 2, "gpus": 1, "memory": "512MiB", "vcores": 1}
 QUICK = {"base": "200ms", "cap": "1s"}
@@ -87,6 +92,11 @@ class Running:
             command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             errors="replace",
         )  # fmt: skip
+
+    def until_it_speaks(self, limit_s: float = LIMIT_S) -> None:
+        """It has something on its stdout, which stays there for ``wait``."""
+        ready, _, _ = select.select([self.process.stdout], [], [], limit_s)
+        assert ready, f"{' '.join(self.command)} says nothing for {limit_s:.0f} s"
 
     def wait(self, limit_s: float = LIMIT_S) -> Done:
         try:
@@ -229,7 +239,11 @@ class FaultWorld:
 
     def pids(self, job: Job, marker: str = "") -> list[int]:
         """Living processes in the job's containers; ``marker`` is part of the command line."""
-        number = job.id.removeprefix("application").encode()
+        return self.pids_of(job.id, marker)
+
+    def pids_of(self, application: str, marker: str = "") -> list[int]:
+        """The same by YARN's name of any application."""
+        number = application.removeprefix("application").encode()
         owner = f"YARNAM_CLUSTER_ID={self.cluster.plan.cluster_id}".encode()
         found = []
         for entry in Path("/proc").iterdir():
@@ -248,8 +262,13 @@ class FaultWorld:
         return sorted(found)
 
     def container_of(self, pid: int) -> str:
-        """The YARN container that a process belongs to."""
-        variables = Path(f"/proc/{pid}/environ").read_bytes()
+        """The YARN container that a process belongs to; empty: it has just ended."""
+        try:
+            variables = Path(f"/proc/{pid}/environ").read_bytes()
+        except OSError:
+            return ""
+        if not variables:  # a zombie's
+            return ""
         found = re.search(rb"(?:^|\0)CONTAINER_ID=([^\0]*)", variables)
         assert found is not None
         return found[1].decode()
@@ -271,7 +290,7 @@ class FaultWorld:
     def am_pid(self, job: Job, marker: str = AM) -> int:
         """Of the AM's Python, or with ``JAVA_AM`` of Skein's Java; the process itself, not the
         shell that started it."""
-        return self.the_pid(job, lambda pid: marker in _arguments(pid) and not _is_shell(pid))
+        return self.the_pid(job, lambda pid: marker in _arguments(pid) and not is_shell(pid))
 
     def agent_pid(self, job: Job, container: str) -> int:
         """The agent itself, not the keeper that it has forked."""
@@ -332,6 +351,7 @@ class FaultWorld:
     def _assert_whole_on_hdfs(self, job: Job) -> None:
         directory = uris.parse(job.directory).path
         names = {Path(status.path).name for status in self.site.files.list(directory)}
+        names = {name for name in names if not UNFINISHED.fullmatch(name)}
         assert names <= NAMES_IN_JOB_DIR, f"unknown files in {directory}: {names}"
         status = job.status()
         assert status.verdict is not None
@@ -348,7 +368,8 @@ def _arguments(pid: int) -> str:
         return ""
 
 
-def _is_shell(pid: int) -> bool:
+def is_shell(pid: int) -> bool:
+    """Raises OSError for a process that has just ended."""
     return Path(f"/proc/{pid}/exe").readlink().name in {"bash", "sh", "dash"}
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
+import socket
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +20,7 @@ from yarnam.agent.life import AgentExit
 from yarnam.wire.credentials import new_credentials, split
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc
+from yarnam.wire.port_names import COORDINATOR_PORT
 from yarnam.wire.tls import CHANNEL_OPTIONS
 
 pytestmark = [pytest.mark.grpc, pytest.mark.asyncio]
@@ -221,12 +224,26 @@ async def test_killed_keeper_is_noticed_and_all_processes_end(tmp_path: Path) ->
         agent = psutil.Process(container.process.pid)
         (keeper,) = agent.children()
         keeper.send_signal(signal.SIGKILL)
-        exited = await here.am.until(container.ask, pb.EXITED)
-        assert (exited.processes[0].kind, exited.processes[0].signal) == ("signal", signal.SIGKILL)
+        unable = await here.am.until(container.ask, pb.UNABLE)
+        assert "keeper of the task's processes was killed" in unable.message
+        assert not unable.user_fault, "nobody's program did that"
         assert sleepers() == before, "also those that were not its children"
         await here.am.leave(container.ask)
         assert await container.exit_code() == AgentExit.DONE
         await container.until_empty()
+
+
+async def test_a_keeper_killed_while_the_agent_is_parked_is_noticed_too(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        container = here.container(small_job(["sh", "-c", FAMILY]))
+        container.start()
+        await here.am.until(container.ask, pb.READY)
+        assert container.process is not None
+        (keeper,) = psutil.Process(container.process.pid).children()
+        keeper.send_signal(signal.SIGKILL)
+        await here.am.until(container.ask, pb.UNABLE)
+        await here.am.leave(container.ask)
+        assert await container.exit_code() == AgentExit.DONE
 
 
 async def test_late_and_doubled_directives_are_harmless(tmp_path: Path) -> None:
@@ -247,6 +264,52 @@ async def test_late_and_doubled_directives_are_harmless(tmp_path: Path) -> None:
         await here.am.mailbox.until(
             container.ask, lambda report: report.state == pb.STARTED and report.attempt == 2
         )
+
+
+async def test_a_stop_says_why_and_how_long_there_is(tmp_path: Path) -> None:
+    program = 'trap "cat $YARNAM_STOP_FILE; exit 0" TERM; echo up; sleep 600 & wait'
+    job = small_job(["sh", "-c", program])
+    async with world(tmp_path) as here:
+        container = here.container(job)
+        await started(here, container)
+        order = pb.Stop(attempt=1, grace_s=7.5, reason="2 -> 4 tasks")
+        await here.am.mailbox.order(container.ask, stop=order)
+        await here.am.until(container.ask, pb.EXITED)
+        up, said = container.log().split(b"\n", 1)
+        assert up == b"up"
+        facts = json.loads(said)
+        assert (facts["reason"], facts["grace_s"]) == ("2 -> 4 tasks", 7.5)
+        assert 0.0 <= time.time() - facts["asked_at_s"] < 60.0
+        await here.am.launch(job, [container.ask], attempt=2)
+        await here.am.mailbox.until(
+            container.ask, lambda report: report.state == pb.STARTED and report.attempt == 2
+        )
+        assert not list(container.directory.glob(".yarnam-stop*")), "it speaks of the next launch"
+        assert b"yarnam: attempt 2 begins in the same container\n" in container.log()
+
+
+async def test_a_port_that_somebody_took_between_two_launches_is_no_fault_of_the_user(
+    tmp_path: Path,
+) -> None:
+    job = small_job(["sh", "-c", "sleep 600"])
+    async with world(tmp_path) as here:
+        container = here.container(job)
+        await started(here, container)
+        # A server that binds a held port frees it for itself; here it is a stranger.
+        report = await here.am.until(container.ask, pb.STARTED)
+        (port,) = [p.port for p in report.ports if p.name == COORDINATOR_PORT]
+        with socket.create_server((report.address, port), reuse_port=True):
+            await asyncio.sleep(1.0)
+            stop = pb.Stop(attempt=1, grace_s=1, reason="again")
+            await here.am.mailbox.order(container.ask, stop=stop)
+            await here.am.until(container.ask, pb.EXITED)
+            await here.am.launch(job, [container.ask], attempt=2)
+            again = await here.am.mailbox.until(
+                container.ask, lambda report: report.state == pb.EXITED and report.attempt == 2
+            )
+        (process,) = again.processes
+        assert process.kind == "not-started", "so the platform's, not the user's"
+        assert "ports in the hands of others" in process.last_lines[0]
 
 
 async def test_damaged_files_end_the_agent_with_a_reason(tmp_path: Path) -> None:

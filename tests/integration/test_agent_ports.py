@@ -121,6 +121,30 @@ async def test_only_rank_zeros_task_keeps_its_coordinator_port(tmp_path: Path) -
             stranger.bind(("127.0.0.1", ports[1]))
 
 
+async def test_a_task_that_starts_again_as_rank_zero_has_its_coordinator_port_back(
+    tmp_path: Path,
+) -> None:
+    """After a change of the gang's size another task may be the first one."""
+    job = small_job(["sleep", "600"], tasks=2)
+    async with world(tmp_path) as here:
+        containers = [here.container(job).start() for _ in range(2)]
+        first, second = (container.ask for container in containers)
+        port = (await here.am.until(second, pb.READY)).ports[0].port
+        await here.am.until(first, pb.READY)
+        await here.am.launch(job, [first, second])
+        await here.am.until(second, pb.STARTED)
+        with socket.socket() as stranger:
+            stranger.bind(("127.0.0.1", port))
+        await here.am.mailbox.order(second, stop=pb.Stop(attempt=1, grace_s=1, reason="resize"))
+        await here.am.until(second, pb.EXITED)
+        await here.am.launch(job, [second], attempt=2)
+        await here.am.mailbox.until(
+            second, lambda report: report.state == pb.STARTED and report.attempt == 2
+        )
+        with socket.socket() as stranger, pytest.raises(OSError, match="in use"):
+            stranger.bind(("127.0.0.1", port))
+
+
 async def test_tensorflow_processes_each_hold_their_own_port(tmp_path: Path) -> None:
     program = "echo $TF_CONFIG"
     job = small_job(["sh", "-c", program], processes=2, framework=Framework.TENSORFLOW)

@@ -60,7 +60,7 @@ def digits_spec(folder: Path, root: str) -> Path:
     plain = yaml.safe_load((EXAMPLES / "digits" / "spec.yaml").read_text())
     plain["code"] = str(EXAMPLES / "digits")
     plain["data"]["inputs"][0]["path"] = f"{root}/data"
-    plain["data"]["outputs"] = f"{root}/output"
+    plain["data"]["outputs"]["path"] = f"{root}/output"
     plain["checkpoint"]["directory"] = f"{root}/checkpoints"
     spec = folder / "spec.yaml"
     spec.write_text(yaml.safe_dump(plain))

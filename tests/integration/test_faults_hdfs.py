@@ -63,7 +63,7 @@ def test_an_outage_while_a_job_runs(world: FaultWorld, tmp_path: Path) -> None:
     job = world.submit("hdfs-outage", waiting_for(flag))
     world.until_phase(job, Phase.RUNNING)
     watch = world.yarnam("watch", job.id, "--json")
-    time.sleep(3.0)
+    watch.until_it_speaks()
     with down(world):
         refused = world.yarnam("submit", str(world.folder / "hdfs-outage.yaml")).wait(
             SUBMIT_LIMIT_S
@@ -77,7 +77,8 @@ def test_an_outage_while_a_job_runs(world: FaultWorld, tmp_path: Path) -> None:
         assert watch.process.poll() is None, watch.wait()
     verdict = world.end_of(job)
     assert verdict.kind is VerdictKind.SUCCEEDED, verdict
-    assert len(job.status().history) == 1, "an outage of HDFS costs no attempt"
+    outcomes = [attempt.outcome for attempt in job.status().history]
+    assert len(outcomes) == 1, f"an outage of HDFS costs no attempt: {outcomes}"
     done = watch.wait(LIMIT_S)
     assert done.code == 0, done
     world.assert_cleared(job)

@@ -98,8 +98,8 @@ def test_an_agent_that_is_no_more_is_noticed_and_the_gang_starts_again(
     assert noticed_at_s(world, job, harmed_at_s) - harmed_at_s < NOTICED_S
     *_, first, second = job.status().history
     assert "worker-1" in first.outcome, first
-    assert "restart 1 of 1" in first.outcome, first
-    assert (second.asked, second.granted) == (2, 2)
+    assert "restart 1 of 1, in place" in first.outcome, first
+    assert (second.asked, second.granted, second.kept) == (1, 1, 1)
     world.assert_cleared(job)
 
 

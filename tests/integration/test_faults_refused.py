@@ -43,7 +43,7 @@ REFUSALS = {
         ExitCode.BAD_SPEC, (":3:1: not valid YAML",), text="version: 1\nname: [never closed\n"
     ),
     "not supported yet": Refusal(
-        ExitCode.BAD_SPEC, ("elastic", "not supported yet"), {"elastic": {"min": 1}}
+        ExitCode.BAD_SPEC, ("sweep", "not supported yet"), {"sweep": {"lr": [1, 2]}}
     ),
     "more memory than any node": Refusal(
         ExitCode.NEVER_FITS, ("71680 MiB", "65536 MiB"), {"worker": {"memory": "70GiB"}}

@@ -140,23 +140,26 @@ def test_the_status_stays_json(
 
 @pytest.fixture
 def small_log_disk(world: FaultWorld) -> Iterator[Path]:
-    """nm4's containers keep their logs on a disk of 1 MiB."""
+    """nm4's containers keep their logs on a small disk, yet with as much room as the NodeManager
+    wants there to be (16 MiB): it looks every two minutes, and would call the node unhealthy."""
+    world.until_nodes_are_back()
     logs = world.cluster.places.data / "nm4" / "container-logs"
     assert logs.is_dir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m,mode=755", "tmpfs", str(logs)]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=24m,mode=755", "tmpfs", str(logs)]
     subprocess.run(mount, check=True)
     try:
         yield logs
     finally:
         # Lazily: YARN may still have a log open that it is sending to HDFS.
         subprocess.run(["umount", "--lazy", str(logs)], check=True)
+        world.until_nodes_are_back()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
 def test_a_full_disk_for_logs(world: FaultWorld, small_log_disk: Path) -> None:
     """Until its log's disk is full the job prints; then it is told so by its own write, fails, and
     the user hears why."""
-    spam = "import sys\nfor _ in range(64): sys.stdout.write('x' * 65535 + '\\n')"
+    spam = "import sys\nfor _ in range(1024): sys.stdout.write('x' * 65535 + '\\n')"
     job = world.submit(
         "fills-its-disk", ["python3", "-c", spam], worker={"tasks": 1}, nodes=["nm4"]
     )

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -136,16 +137,37 @@ def replace_port(conf: Path, name: str, address: str) -> None:
     (conf / name).write_text(text.replace(address, address.rpartition(":")[0] + ":1"))
 
 
+def http_address(conf: Path) -> str:
+    root = ET.parse(conf / "hdfs-site.xml").getroot()
+    named = {one.findtext("name"): one.findtext("value") or "" for one in root.iter("property")}
+    return named["dfs.namenode.http-address"]
+
+
 def test_hdfs_does_not_answer(
     world: SubmitWorld, cluster: EmbeddedCluster, broken_conf: Path, unique_name: Any
 ) -> None:
-    address = cluster.namenode_uri.removeprefix("hdfs://")
-    replace_port(broken_conf, "core-site.xml", address)
+    replace_port(broken_conf, "core-site.xml", cluster.namenode_uri.removeprefix("hdfs://"))
+    replace_port(broken_conf, "hdfs-site.xml", http_address(broken_conf))
     spec = world.spec(unique_name("hdfs"), "true")
     done = world.run("submit", spec, "--json", HADOOP_CONF_DIR=str(broken_conf))
     assert done.code == 69
     assert "looking for" in done.json["error"]["message"]
     assert done.took_s <= 20
+    assert world.no_process_left()
+
+
+def test_hdfs_answers_over_http_only(
+    world: SubmitWorld, cluster: EmbeddedCluster, broken_conf: Path, unique_name: Any
+) -> None:
+    """yarnam itself goes on over HTTP; Skein's driver cannot, and everything is taken back."""
+    address = cluster.namenode_uri.removeprefix("hdfs://")
+    replace_port(broken_conf, "core-site.xml", address)
+    spec = world.spec(unique_name("http-only"), "true")
+    done = world.run("submit", spec, "--json", HADOOP_CONF_DIR=str(broken_conf))
+    assert done.code == 69
+    assert f"{address.rpartition(':')[0]}:1" in done.json["error"]["message"]
+    jobs = world.files.list(f"{world.home}/.yarnam/jobs")
+    assert not [entry.path for entry in jobs if _names(world, entry.path, spec)]
     assert world.no_process_left()
 
 

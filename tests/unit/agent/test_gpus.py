@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from yarnam.agent.gpus import Device, find_devices, parse_devices, share, visibility
+from yarnam.agent.gpus import Device, find_devices, model_of, parse_devices, share, visibility
 from yarnam.errors import Unavailable
 
 
@@ -20,13 +20,24 @@ def test_real_devices_belong_to_the_machine() -> None:
 
 def test_nvidia_smi_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tool = tmp_path / "nvidia-smi"
-    tool.write_text("#!/bin/sh\necho '0, GPU-aa'\necho '1, GPU-bb'\n")
+    tool.write_text("#!/bin/sh\necho '0, GPU-aa, NVIDIA A100, 80GB'\necho '1, GPU-bb, NVIDIA T4'\n")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    assert find_devices("", "h:1") == (Device("0", "gpu-GPU-aa"), Device("1", "gpu-GPU-bb"))
+    assert find_devices("", "h:1") == (
+        Device("0", "gpu-GPU-aa", "NVIDIA A100, 80GB"),
+        Device("1", "gpu-GPU-bb", "NVIDIA T4"),
+    )
     tool.write_text("#!/bin/sh\necho 'driver mismatch' >&2\nexit 9\n")
     with pytest.raises(Unavailable, match=r"nvidia-smi failed \(9\): driver mismatch"):
         find_devices("", "h:1")
+
+
+def test_the_model_of_a_task_is_known_when_it_is_one() -> None:
+    same = find_devices("sim:0,1", "h:1", "A100")
+    assert model_of(same) == "A100"
+    assert model_of([*same, Device("2", "x", "T4")]) == ""
+    assert model_of([*same, Device("2", "x")]) == ""
+    assert model_of([]) == ""
 
 
 def test_counted_devices_where_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:

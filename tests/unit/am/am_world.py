@@ -11,9 +11,12 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.cluster_view import FakeView, cluster
 from tests.fakes.container_broker import FakeBroker
 from tests.fakes.journal import FakeJournal, JournalDisk
+from tests.fakes.node_hints import FakeHints
+from tests.fakes.output_store import FakeOutputs, OutputDisk
 from tests.fakes.state_store import FakeStore, StoreDisk
 from tests.fakes.status_desk import FakeDesk
 from tests.fakes.task_mailbox import FakeMailbox
+from tests.fakes.ticket_office import FakeOffice, Hall
 from yarnam.am.lanes import InlineLane
 from yarnam.am.loop import AmPorts, ApplicationMaster
 from yarnam.am.settings import AmSettings
@@ -28,6 +31,8 @@ from yarnam.placement import declared_targets, ladder_for_submit
 from yarnam.wire.codec import decode
 from yarnam.wire.protocol import VERDICT_FILE
 from yarnam.wire.records import JobRecord
+
+APPLICATION = "application_1_0001"
 
 
 def job(tasks: int = 2, gpus: int = 4, **changes: object) -> JobSpec:
@@ -63,6 +68,7 @@ class Disk:
 
     journal: JournalDisk = field(default_factory=JournalDisk)
     store: StoreDisk = field(default_factory=StoreDisk)
+    outputs: OutputDisk = field(default_factory=OutputDisk)
 
     @property
     def verdict(self) -> Verdict | None:
@@ -71,12 +77,29 @@ class Disk:
 
 
 class AmWorld:
-    def __init__(self, spec: JobSpec, disk: Disk, am_attempt: int, settings: AmSettings) -> None:
+    """``hall`` None: there is no ticket office."""
+
+    def __init__(
+        self,
+        spec: JobSpec,
+        disk: Disk,
+        am_attempt: int,
+        settings: AmSettings,
+        hall: Hall | None = None,
+    ) -> None:
         self.clock = FakeClock()
+        self.learnt: list[tuple[str, str]] = []
+        """GPU models that agents have told, and the AM has passed on."""
+        self.office: FakeOffice | None = None
+        self.office_error: Exception | None = None
+        if hall is not None:
+            hall.now_s = self.clock.now_s
+            self.office = FakeOffice(hall, APPLICATION, am_attempt)
         self.broker = FakeBroker(self.clock.now_s)
         self.mailbox = FakeMailbox(self.clock.now_s)
         self.view = FakeView(cluster())
         self.desk = FakeDesk()
+        self.hints = FakeHints(self.clock.now_s)
         self.disk = disk
         self.record = record_of(spec)
         self._sleepers: list[tuple[float, asyncio.Future[None]]] = []
@@ -91,10 +114,20 @@ class AmWorld:
             draw=lambda: 0.5,
             sleep=self._sleep,
             lane=lambda name: InlineLane(),
+            office=None if self.office is None else self._open_office,
+            learn=lambda node, model: self.learnt.append((node, model)),
+            hints=self.hints,
+            outputs=FakeOutputs(disk.outputs) if spec.output else None,
         )
-        facts = AmFacts("application_1_0001", am_attempt, "http://rm:8088/proxy/x/")
+        facts = AmFacts(APPLICATION, am_attempt, "http://rm:8088/proxy/x/")
         self.am = ApplicationMaster(self.record, facts, ports, settings)
         self.run: asyncio.Task[Verdict]
+
+    def _open_office(self) -> FakeOffice:
+        assert self.office is not None
+        if self.office_error is not None:
+            raise self.office_error
+        return self.office
 
     @property
     def status(self) -> JobStatus:
@@ -162,8 +195,19 @@ async def am_world(
     disk: Disk | None = None,
     am_attempt: int = 1,
     settings: AmSettings | None = None,
+    hall: Hall | None = None,
+    *,
+    is_office_away: bool = False,
+    office_error: Exception | None = None,
+    used: int = 0,
 ) -> AsyncIterator[AmWorld]:
-    world = AmWorld(spec or job(), disk or Disk(), am_attempt, settings or AmSettings())
+    """``used``: GPUs of each node that are taken."""
+    world = AmWorld(spec or job(), disk or Disk(), am_attempt, settings or AmSettings(), hall)
+    if used:
+        world.view.shown = cluster(used=used)
+    if world.office is not None:
+        world.office.is_away = is_office_away
+        world.office_error = office_error
     world.run = asyncio.get_running_loop().create_task(world.am.run())
     await world.settle()
     try:

@@ -126,7 +126,7 @@ async def test_gang_that_can_never_be_held_ends_with_gang_timeout() -> None:
         job(gang=GangSpec(hold_timeout_s=5, attempts=2, backoff_base_s=1))
     ) as world:
         for _ in range(2):
-            world.broker.grant(next(iter(world.broker.pending)), "n1")
+            world.broker.grant_one()
             await world.advance(10.0)
         verdict = await world.run
     assert verdict.exit_code == ExitCode.GANG_TIMEOUT
@@ -137,7 +137,7 @@ async def test_full_cluster_backs_off_and_asks_when_there_is_room() -> None:
     disk = Disk()
     async with am_world(job(tasks=2, gpus=8), disk=disk) as world:
         world.view.shown = cluster(used=1)
-        world.broker.grant(next(iter(world.broker.pending)), "n1")
+        world.broker.grant_one()
         await world.advance(31.0)
         assert world.phase == "BACKING_OFF"
         await world.advance(10.0)
@@ -339,7 +339,7 @@ async def test_a_new_am_attempt_obeys_a_verdict_that_only_the_journal_has() -> N
 async def test_jitter_is_drawn_by_the_shell_and_journaled() -> None:
     disk = Disk()
     async with am_world(disk=disk) as world:
-        world.broker.grant(next(iter(world.broker.pending)), "n1")
+        world.broker.grant_one()
         await world.advance(31.0)
         drawn = [event for event in disk.journal.events if isinstance(event, JitterDrawn)]
         assert [event.u for event in drawn] == [0.5]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,14 @@ from yarnam.client import Job, LogPiece
 from yarnam.errors import Unavailable
 from yarnam.model.events import CancelRequested, JobStarted
 from yarnam.model.outcomes import VerdictKind
-from yarnam.model.status import AttemptRecord, JobState, JobStatus
+from yarnam.model.status import (
+    AttemptRecord,
+    JobState,
+    JobStatus,
+    RefusedNode,
+    StartForecast,
+    TurnStatus,
+)
 from yarnam.wire.codec import encode
 
 KEY = "20261121-000000-abcdef"
@@ -173,6 +181,23 @@ def test_status(world: World, call: Call) -> None:
     assert json.loads(out)["tasks"][0]["ranks"] == [0, 1]
 
 
+def test_a_job_that_was_made_whole_shows_what_was_kept_and_which_nodes_it_refuses(
+    world: World, call: Call
+) -> None:
+    history = (
+        AttemptRecord(1, 0, "RACK", 1.0, 2.0, 8, 8, "worker-3 on n5: agent silent"),
+        AttemptRecord(2, 0, "RACK", 3.0, None, 1, 1, kept=7),
+    )
+    refused = RefusedNode("n5", 7200.0, "agent silent: not heard of for 8 s")
+    world.line.statuses = [status(attempt=2, history=history, blacklist=(refused,))]
+    world.job()
+    _, out, _ = call("status", "last")
+    assert "1 of 1, 7 kept" in out
+    assert "REFUSED NODE" in out
+    assert out.splitlines()[-1].split()[0] == "n5"
+    assert "agent silent: not heard of for 8 s" in out
+
+
 def test_the_status_of_a_failed_job_is_no_failure_of_the_command(world: World, call: Call) -> None:
     world.job(state="FINISHED", key=KEY)
     world.put(KEY, "verdict.json", encode(verdict(VerdictKind.FAILED, 90, "exit code 3")))
@@ -192,6 +217,45 @@ def test_a_waiting_job_is_never_shown_as_running(world: World, call: Call) -> No
         assert "RUNNING" not in out
     _, out, _ = call("status", "last")
     assert "5 of 8 (node 4, rack 1)" in out
+
+
+def test_a_job_in_line_is_shown_with_its_place(world: World, call: Call) -> None:
+    """Nothing is asked for yet, and it has days to wait: neither is shown as if it mattered."""
+    place = TurnStatus(9, 2, "application_1_0007", "big", 16, "nodes are kept for it")
+    world.line.statuses = [
+        status(
+            JobState.QUEUED,
+            phase="PENDING",
+            asked=8,
+            turn=place,
+            deadline_s=time.time() + 5 * 86400,
+            reason="WAITING for its turn (2 ahead, head is big)",
+        )
+    ]
+    world.job()
+    _, out, _ = call("status", "last")
+    assert "  QUEUED: WAITING for its turn (2 ahead, head is big)\n" in out
+    _, out, _ = call("ps")
+    assert out.splitlines()[1].split()[4:6] == ["QUEUED", "-"]
+    _, out, _ = call("status", "last", "--json")
+    assert json.loads(out)["turn"]["ahead"] == 2
+
+
+def test_a_job_in_line_tells_when_it_is_likely_to_start(world: World, call: Call) -> None:
+    now_s = time.time() + 0.5
+    start = StartForecast(now_s, now_s + 600, now_s + 1500, now_s + 7500, now_s + 1800)
+    untold = StartForecast(now_s, untold="3 GPUs are held by jobs that tell nothing of themselves")
+    late = StartForecast(now_s, now_s + 600, now_s + 1500)
+    for told, words in (
+        (start, "likely to start in 25m00s (from 10m00s to 2h05m, if no others come; smaller ones"),
+        (untold, "when it starts cannot be told: 3 GPUs are held by jobs that tell nothing"),
+        (late, "(not before 10m00s, perhaps much later, if no others come)"),
+    ):
+        turn = TurnStatus(9, 0, reason="first in line", start=told)
+        world.line.statuses = [status(JobState.QUEUED, phase="PENDING", turn=turn)]
+        world.job()
+        _, out, _ = call("status", "last")
+        assert words in out
 
 
 def test_ps(world: World, call: Call) -> None:

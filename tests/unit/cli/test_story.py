@@ -15,6 +15,7 @@ ASK = AskId(1, "worker", 0)
 RUNG = Rung(2, LocalityLevel.RACK, (), 0.5, "all in /rack1")
 
 TOLD: list[tuple[Event, str]] = [
+    (ev.InputsRefused(1.0, "a.npy is corrupt"), "because of its inputs: a.npy is corrupt"),
     (ev.JobStarted(1.0), "ApplicationMaster started"),
     (ev.AmRestarted(1.0, 2), "AM attempt 2"),
     (ev.PlanReady(1.0, 1, PlacementPlan((RUNG,))), "rung 2, RACK: all in /rack1"),
@@ -34,6 +35,7 @@ TOLD: list[tuple[Event, str]] = [
     ),
     (ev.AgentUnable(1.0, ASK, "no port"), "no port"),
     (ev.AgentSilent(1.0, ASK, 8.25), "8.2 s"),
+    (ev.TaskStaged(1.0, ASK, 1), "has its inputs"),
     (ev.TaskStarted(1.0, ASK, 1), "all processes run"),
     (
         ev.TaskExited(
@@ -50,7 +52,13 @@ TOLD: list[tuple[Event, str]] = [
     ),
     (ev.TimerFired(1.0, ev.TimerId(ev.TimerKind.HOLD, 3)), "hold@3"),
     (ev.CancelRequested(1.0, "me", "enough"), "cancelled by me: enough"),
+    (ev.NodesSuspected(1.0, (NodeId("n1"), NodeId("n2"))), "trouble with n1, n2"),
+    (ev.ScaleRequested(1.0, "me", 4), "me wished for 4 tasks"),
+    (ev.ClusterSeen(1.0, 1, 2, 1, 3), "room for 2 tasks more, 3 waiting, 1 task over"),
     (ev.BrokerFailed(1.0, "gone"), "broken: gone"),
+    (ev.OutputsStored(1.0, 2, 12, 3 << 20), "outputs stored: 12 files, 3.0 MiB"),
+    (ev.StoringTroubled(1.0, 2, "safe mode"), "takes longer: safe mode"),
+    (ev.StoringFailed(1.0, 2, 65, "is there already"), "not stored: is there already"),
 ]
 
 

@@ -13,7 +13,7 @@ from hdfs_utils.errors import Unavailable as HdfsUnavailable
 from tests.unit.client.world import World, job_spec
 from yarnam.client.checks import check_job
 from yarnam.errors import BadSpec, NeverFits, NoPermission, Unavailable
-from yarnam.model.job import DataInput, EnvironmentSpec, ShippedFile
+from yarnam.model.job import DataInput, EnvironmentSpec, ShippedFile, StoringSpec
 
 
 @pytest.fixture
@@ -74,6 +74,38 @@ def test_a_missing_input_is_found_now_and_not_on_the_gpus(world: World) -> None:
     inputs = (DataInput("a", "hdfs:///data/there"), DataInput("b", "/data/not"))
     error = refusal(world, BadSpec, inputs=inputs)
     assert error.message == "input 'b': there is no /data/not"
+
+
+def test_an_output_that_is_there_is_refused_unless_it_may_be_replaced(world: World) -> None:
+    world.files.write_bytes("/results/job/theirs", b"x")
+    for output in ("/results/job", "hdfs:///results/job/theirs"):
+        error = refusal(world, BadSpec, output=output)
+        assert error.message == f"output: {output} is there already"
+        assert "replace: true" in error.hint
+    check_job(world.site, job_spec(output="/results/job", storing=StoringSpec(replace=True)))
+
+
+def test_an_empty_or_missing_output_is_fine(world: World) -> None:
+    world.files.mkdirs("/results/empty")
+    check_job(world.site, job_spec(output="/results/empty"))
+    check_job(world.site, job_spec(output="hdfs:///results/deep/down"))
+
+
+def test_an_output_below_a_file_cannot_be_made(world: World) -> None:
+    world.files.write_bytes("/results/file", b"x")
+    error = refusal(world, BadSpec, output="/results/file/a/b")
+    assert "/results/file is a file" in error.message
+
+
+def test_an_output_where_others_alone_may_write(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.files.mkdirs("/user/you")
+    world.files.mkdirs("/results")  # me owns it, as all there is
+    world.site.user = "you"
+    error = refusal(world, NoPermission, output="/results/job")
+    assert error.message == "output: you may not write to /results, which is me's"
+    world.files.chmod("/results", 0o777)
+    check_job(world.site, job_spec(output="/results/job"))
 
 
 def test_missing_files_and_environments_are_all_named(world: World, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from yarnam.errors import (
     WireMismatch,
 )
 from yarnam.model.events import CancelRequested, JobStarted
+from yarnam.model.job import StoringSpec
 from yarnam.model.outcomes import Verdict, VerdictKind
 from yarnam.model.status import JobState
 from yarnam.wire.codec import decode, encode, encode_event
@@ -262,6 +263,19 @@ def test_the_ams_own_verdict_is_never_overwritten(world: World) -> None:
     job = world.job(am=False, key=KEY)
     world.put(KEY, "verdict.json", encode(verdict(message="done in time")))
     assert job.kill().state is JobState.SUCCEEDED
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_kill_without_an_am_settles_what_the_tasks_wrote(world: World, keep: bool) -> None:
+    job = world.job(state="ACCEPTED", am=False, key=KEY)
+    spec = replace(job.record().job, output="/o/out", storing=StoringSpec(keep_on_failure=keep))
+    record = replace(job.record(), job=spec)
+    world.put(KEY, "job.json", encode(record))
+    world.files.write_bytes(f"/o/.out.{job.id}/attempt-1/worker-0/x", b"1")
+    world.client.job(job.id).kill()
+    left = [status.path for status in world.files.walk("/o") if not status.is_dir]
+    kept = f"/o/out.partial.{job.id}/attempt-1/worker-0/x"
+    assert left == ([kept] if keep else [])
 
 
 def test_killing_a_job_that_is_over_changes_nothing(world: World) -> None:

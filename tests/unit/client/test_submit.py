@@ -75,9 +75,10 @@ def test_what_the_am_and_the_tasks_get(world: World, tmp_path: Path) -> None:
     spec, _ = submitted(world, job_spec(files=(ShippedFile("code", str(code)),)))
     common = {"yarnam-job.json", "yarnam-credentials.pem", "yarnam-runtime", "hconf"}
     assert set(spec.master.files) == common
+    # An idle cluster: the first rung's containers need not wait for the AM's Python.
+    assert sum(service.instances for service in spec.services.values()) == job_spec().tasks
     for service in spec.services.values():
         assert set(service.files) == common | {"code"}
-        assert service.instances == 0
         runtime = service.files["yarnam-runtime"]
         assert (str(runtime.type), str(runtime.visibility)) == ("ARCHIVE", "PRIVATE")
         # Known sizes and times: Skein asks the NameNode once per file and service otherwise.

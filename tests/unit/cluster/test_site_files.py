@@ -85,7 +85,8 @@ def test_the_gpu_model_is_a_node_attribute(make_plan: MakePlan) -> None:
     plan = make_plan(ClusterShape(gpu_model="A100 80GB"))
     site = nodemanager_site(plan, plan.nodes[0])
     key = "yarn.nodemanager.node-attributes.provider.configured-node-attributes"
-    assert site[key] == "gpu-model,STRING,A100 80GB"
+    # Words as YARN takes them in the value of an attribute.
+    assert site[key] == "gpu-model,STRING,A100-80GB"
 
 
 def test_the_resource_manager_keeps_its_state_in_zookeeper(plan: ClusterPlan) -> None:

@@ -44,7 +44,7 @@ def test_short_heartbeats_and_the_topology_table(tmp_path: Path) -> None:
     nodes = [a_node("n1", "/r1"), a_node("n2", "/r2")]
     made = hadoop_conf(conf, nodes, addresses={"n1": ["10.0.0.1", "fe80::1"]})
     yarn = shipped(tmp_path, made, "yarn-site.xml")
-    assert yarn["yarn.am.liveness-monitor.expiry-interval-ms"] == "1000"
+    assert yarn["yarn.am.liveness-monitor.expiry-interval-ms"] == "500"
     core = shipped(tmp_path, made, "core-site.xml")
     assert core["fs.defaultFS"] == "hdfs://a&b"
     assert core["net.topology.node.switch.mapping.impl"] == "org.apache.hadoop.net.TableMapping"

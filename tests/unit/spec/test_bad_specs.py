@@ -37,7 +37,7 @@ CASES = [
     ("gpus: 4\nvcores: 4", "6:1: vcores: unknown key; did you mean vcores_per_gpu?"),
     (
         "gpus: 4\nretry: {qqq: 1}",
-        ("6:9: retry.qqq: unknown key; allowed here: max_restarts, on_user_failure"),
+        "6:9: retry.qqq: unknown key; allowed here: max_restarts, on_user_failure, blacklist",
     ),
     ("roles:\n  worker:\n    gpu: 4", "7:5: roles.worker.gpu: unknown key; did you mean gpus?"),
     (
@@ -135,11 +135,46 @@ CASES = [
         ("6:23: placement.strategy: 'packed' is not one of pack, spread; did you mean pack?"),
     ),
     ("gpus: 4\ncheckpoint: {keep: 3}", "6:1: checkpoint.directory: missing"),
-    # Not yet.
+    # Elastic.
+    ("gpus: {min: 8, max: 4}", "5:8: gpus.min: min 8 is more than max 4"),
     (
-        "gpus: {min: 2, max: 8}",
-        ("5:7: gpus: not supported yet: elastic gangs ({min, max}); write a number, as in gpus: 8"),
+        "gpus: {min: 4, max: 4}",
+        "5:1: gpus: min and max are the same: write gpus: 4 for a gang of one size",
     ),
+    ("gpus: {min: 4}", "5:1: gpus.max: missing; write for example max: 16"),
+    ("gpus: {min: 4, max: 8, step: 2}", "5:24: gpus.step: unknown key; allowed here: min, max"),
+    ("gpus: {min: 0, max: 8}", "5:13: gpus.min: must be at least 1, not 0"),
+    ("gpus: {min: two, max: 8}", "5:13: gpus.min: must be a whole number, not text"),
+    (
+        "roles: {worker: {tasks: 2, gpus: {min: 1, max: 2}}}",
+        (
+            "5:34: roles.worker.gpus: a task has one size: write gpus: 2 and the range at the"
+            " role's tasks, as in tasks: {min: 2, max: 8}"
+        ),
+    ),
+    (
+        "roles: {ps: {tasks: {min: 1, max: 2}}, worker: {tasks: 2}}",
+        (
+            "5:14: roles.ps.tasks: role ps cannot be elastic: the parameters are divided over the"
+            " parameter servers"
+        ),
+    ),
+    (
+        "roles: {a: {tasks: {min: 1, max: 2}}, b: {tasks: {min: 1, max: 3}}}",
+        "5:43: roles.b.tasks: one role of a job can be elastic, and a is",
+    ),
+    (
+        "gpus: 4\nelastic: {patience: 1s}",
+        (
+            "6:1: elastic: nothing of this job is elastic: write a range, as in tasks:"
+            " {min: 2, max: 4} at a role, or gpus: {min: 4, max: 16}"
+        ),
+    ),
+    (
+        "roles: {worker: {tasks: {min: 2, max: 8}}}\nplacement: {strategy: spread, max_nodes: 4}",
+        "6:31: placement.max_nodes: 8 tasks spread over nodes of their own need max_nodes: 8",
+    ),
+    # Not yet.
     (
         "gpus: 4\npre_run: true",
         ("6:1: pre_run: not supported yet: running the first iterations on one GPU"),
@@ -153,8 +188,45 @@ CASES = [
         ("6:12: framework: not supported yet: torchrun; one of command, jax, pytorch, tensorflow"),
     ),
     (
-        "gpus: 4\nplacement: {gpu_model: A100}",
-        ("6:13: placement.gpu_model: not supported yet: choosing the model of GPU"),
+        "gpus: 4\nplacement: {gpu_model: '?!'}",
+        "6:24: placement.gpu_model: must be same, any, or words of a model's name, such as A100",
+    ),
+    (
+        "gpus: 4\ngpu_model: A100",
+        (
+            "6:1: gpu_model: unknown key here; did you mean placement.gpu_model or"
+            " roles.<name>.gpu_model?"
+        ),
+    ),
+    (
+        "roles: {worker: {gpus: 1}, ps: {gpu_model: A100}}",
+        "5:33: roles.ps.gpu_model: role ps has no GPUs",
+    ),
+    (
+        "gpus: 4\nplacement: {anti_affinity: [ps]}",
+        (
+            "6:29: placement.anti_affinity[0]: a job without roles has nothing to keep apart;"
+            " write strategy: spread"
+        ),
+    ),
+    (
+        "roles: {worker: {gpus: 1}, ps: {}}\nplacement: {anti_affinity: [[ps, workr]]}",
+        ("6:29: placement.anti_affinity[0]: there is no role workr; did you mean worker?"),
+    ),
+    (
+        "roles: {worker: {gpus: 1}, ps: {}}\nplacement: {anti_affinity: [[ps]]}",
+        (
+            "6:29: placement.anti_affinity[0]: a list keeps roles apart from each other; for one"
+            " role write ps"
+        ),
+    ),
+    (
+        "gpus: 4\nplacement: {include_nodes: ['n1:8041']}",
+        ("6:29: placement.include_nodes[0]: must be a host name as YARN shows it, without a port"),
+    ),
+    (
+        "gpus: 4\nplacement: {include_nodes: [n1], exclude_nodes: [n1]}",
+        "6:13: placement.include_nodes: every one of these nodes is in exclude_nodes too",
     ),
     (
         "gpus: 4\nplacement: {node_label: gpu}",
@@ -169,31 +241,73 @@ CASES = [
         ("6:15: environment.docker: not supported yet: container images"),
     ),
     (
-        "gpus: 4\ncheckpoint: {directory: /c, async: true}",
-        ("6:29: checkpoint.async: not supported yet: checkpoints written in the background"),
+        "gpus: 4\ncheckpoint: {directory: /c, restore: latest}",
+        "6:38: checkpoint.restore: must be newest, none or a step, not text",
     ),
     (
-        "gpus: 4\ndata: {inputs: [{path: /d, mode: cache}]}",
+        "gpus: 4\ncheckpoint: {directory: /c, best: {metric: acc, mode: most}}",
+        "6:55: checkpoint.best.mode: 'most' is not one of min, max",
+    ),
+    (
+        "gpus: 4\ncheckpoint: {directory: /c, every: 10m}",
+        "6:36: checkpoint.every: must be a whole number, not text",
+    ),
+    (
+        "gpus: 4\ndata: {inputs: [{path: /d, mode: copy}]}",
+        "6:34: data.inputs[0].mode: 'copy' is not one of stream, localize, cache",
+    ),
+    (
+        "gpus: 4\ndata: {inputs: [{path: /d, on_corrupt: ignore}]}",
+        ("6:40: data.inputs[0].on_corrupt: 'ignore' is not one of fail, skip, quarantine"),
+    ),
+    (
+        "gpus: 4\ndata: {inputs: [{path: /d, max_skipped: 0.1}]}",
+        "6:41: data.inputs[0].max_skipped: `0.1` of what? Write a share with its sign, as in 0.1 %",
+    ),
+    (
+        "gpus: 4\ndata: {inputs: [{path: /d, max_skipped: 101 %}]}",
         (
-            "6:34: data.inputs[0].mode: not supported"
-            " yet: caching inputs on the nodes; one of stream"
+            "6:41: data.inputs[0].max_skipped: '101 %' is not a share from 0 % to 100 %, "
+            "such as 0.1 %"
         ),
     ),
     (
-        "gpus: 4\ndata: {inputs: [{path: /d, on_corrupt: skip}]}",
-        ("6:28: data.inputs[0].on_corrupt: not supported yet: what to do about corrupt records"),
+        "gpus: 4\ndata: {inputs: [{path: /d, verify: no}]}",
+        "6:36: data.inputs[0].verify: 'no' is not one of off, sample, full",
     ),
     (
-        "gpus: 4\ndata: {inputs: [{path: /d, max_skipped: 1%}]}",
-        ("6:28: data.inputs[0].max_skipped: not supported yet: skipping corrupt records"),
+        "gpus: 4\ndata: {inputs: ['/d/**/*.rec']}",
+        (
+            "6:17: data.inputs[0]: `**` is not known; a pattern that fits a directory takes all"
+            " below it"
+        ),
     ),
     (
-        "gpus: 4\ndata: {inputs: ['/d/*.rec']}",
-        ("6:17: data.inputs[0]: not supported yet: patterns; write a file or a directory"),
+        "gpus: 4\ndata: {outputs: '/d/*'}",
+        "6:17: data.outputs: a pattern; write a directory",
+    ),
+    (
+        "gpus: 4\ndata: {inputs: [{path: /d, shard: records}]}",
+        "6:35: data.inputs[0].shard: 'records' is not one of none, files",
     ),
     (
         "gpus: 4\ndata: {outputs: [/a, /b]}",
         ("6:17: data.outputs: not supported yet: several outputs; write one directory"),
+    ),
+    (
+        "gpus: 4\ndata: {outputs: {replace: true}}",
+        "6:8: data.outputs.path: missing",
+    ),
+    (
+        "gpus: 4\ndata: {outputs: {path: /o, on_failure: leave}}",
+        "6:40: data.outputs.on_failure: 'leave' is not one of discard, keep",
+    ),
+    (
+        "gpus: 4\ndata: {outputs: {path: o}}",
+        (
+            "6:24: data.outputs.path: nodes cannot see relative paths; write hdfs:///... or an"
+            " absolute path"
+        ),
     ),
     # Combinations.
     ("", "1:1: says neither gpus nor roles; write for example gpus: 4"),
@@ -526,7 +640,7 @@ framework: jxa
 gang: {hold_timeout: 90, attempts: 3, attempts: 4}
 hold_timeout: 3s
 files: [a, {source: b, exec: true}, 8]
-data: {inputs: [{path: x, mode: cache}, hdfs:///a], outputs: hdfs:///a/b}
+data: {inputs: [{path: x, mode: zzzzz}, hdfs:///a], outputs: hdfs:///a/b}
 environment: ~
 """
     paths = [line.split(": ")[:2] for line in complaints(text)]

@@ -12,8 +12,10 @@ import pytest
 from yarnam.errors import BadSpec
 from yarnam.model.job import (
     AmSpec,
+    BlacklistSpec,
     CheckpointSpec,
     DataInput,
+    ElasticSpec,
     EnvironmentSpec,
     Framework,
     GangSpec,
@@ -23,6 +25,7 @@ from yarnam.model.job import (
     RetrySpec,
     RoleSpec,
     ShippedFile,
+    StoringSpec,
     TopologyWish,
 )
 from yarnam.model.resources import Resources
@@ -53,6 +56,48 @@ def test_the_smallest_job_gets_every_default_of_the_model() -> None:
     )
 
 
+def test_an_elastic_number_of_tasks() -> None:
+    made = job(
+        roles={"worker": {"tasks": {"min": 2, "max": 6}, "gpus": 2}},
+        elastic={
+            "patience": "2s", "grow": False, "grow_interval": "3s", "min_run": "4s",
+            "shrink_after": "5s", "checkpoint_grace": "6s",
+        },
+    )  # fmt: skip
+    [worker] = made.roles
+    assert (worker.min_tasks, worker.tasks, worker.resources.gpus) == (2, 6, 2)
+    assert made.elastic == ElasticSpec(False, 2.0, False, 3.0, 4.0, 5.0, 6.0)
+    assert not made.flexible_shape
+    assert made.elastic_role == worker
+    fixed = made.at_size(3)
+    assert (fixed.tasks, fixed.gpus, fixed.elastic_role) == (3, 6, None)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "step"), [(4, 16, 4), (6, 16, 2), (3, 16, 1), (1, 8, 1), (8, 24, 8)]
+)
+def test_an_elastic_number_of_gpus_moves_in_steps_that_divide_both(
+    low: int, high: int, step: int
+) -> None:
+    made = job(gpus={"min": low, "max": high})
+    [worker] = made.roles
+    assert made.elastic.counts_gpus
+    assert made.flexible_shape
+    assert worker.min_tasks is not None
+    assert worker.min_tasks * step == low
+    assert worker.tasks * step == high
+    assert worker.resources.gpus == worker.processes_per_task == step
+
+
+def test_a_gang_grows_by_itself_only_where_it_can_go_on_from_a_checkpoint() -> None:
+    size = {"min": 2, "max": 4}
+    assert not job(gpus=size).elastic.grow
+    assert job(gpus=size, checkpoint={"directory": "/a/b"}).elastic.grow
+    assert job(gpus=size, elastic={"grow": True}).elastic.grow
+    no = job(gpus=size, checkpoint={"directory": "/a/b"}, elastic={"grow": False})
+    assert not no.elastic.grow
+
+
 FULL = """\
 version: 1
 name: full
@@ -72,13 +117,18 @@ memory_per_gpu: 4GiB
 processes: per-task
 roles:
   chief: {tasks: 1, gpus: 2, processes: per-gpu}
-  worker: {tasks: 3, gpus: 4, processes_per_task: 2, memory: 8g, vcores: 3, ports: [ui]}
+  worker:
+    {tasks: 3, gpus: 4, gpu_model: V100, processes_per_task: 2, memory: 8g, vcores: 3, ports: [ui]}
   ps: {tasks: 2, command: "exec ps $A", env: {P: q}}
 placement:
   locality: {node: unconstrained, rack: required}
   strategy: spread
   exclude_nodes: [n1, n2, n1]
   max_nodes: 6
+  include_nodes: [n3, n4]
+  gpu_model: A100 80GB
+  anti_affinity: [ps, [worker, ps, chief]]
+  near_data: false
 gang:
   hold_timeout: 1min
   ask_timeout: 2min
@@ -88,13 +138,28 @@ gang:
   relax_after_attempts: 2
   look_before_ask: false
   wait_timeout: 1h
+  recovery_timeout: 45s
+  priority: -3
+  ticket: false
 data:
   inputs: [hdfs:///data/Train-Set.npz, {path: /data/b, name: validation, mode: stream}]
-  outputs: hdfs:///out
-checkpoint: {directory: hdfs:///ckpt, keep: 5}
-retry: {max_restarts: 1, on_user_failure: 4}
+  outputs: {path: hdfs:///out, replace: true, on_failure: keep, timeout: 20min}
+checkpoint:
+  directory: hdfs:///ckpt
+  keep: 5
+  keep_every: 1000
+  best: {metric: accuracy, mode: max, keep: 2}
+  every: 50
+  async: true
+  restore: 700
+  spool: {limit: 10min, max_size: 20GiB}
+retry:
+  max_restarts: 1
+  on_user_failure: 4
+  blacklist: {strikes: 3, expiry: 30min, cool_down: 10min, max_share: 0.5}
 ports: [debug]
 am: {memory: 2GiB, vcores: 2, attempts: 3, agent_silence: 5s, orphan_timeout: 9s, stop_grace: 0s}
+duration: 1h30m
 tags: [team-a, "x=1"]
 """
 
@@ -114,7 +179,7 @@ def test_every_key(tmp_path: Path) -> None:
         framework=Framework.TENSORFLOW,
         roles=(
             RoleSpec("chief", 1, Resources(8192, 4, 2), train, 2, (), ("debug",)),
-            RoleSpec("worker", 3, Resources(8192, 3, 4), train, 2, (), ("debug", "ui")),
+            RoleSpec("worker", 3, Resources(8192, 3, 4), train, 2, (), ("debug", "ui"), "V100"),
             RoleSpec("ps", 2, Resources(2048, 1, 0), line, 1, (("P", "q"),), ("debug",)),
         ),
         environment=EnvironmentSpec("bin/python3", "hdfs:///envs/e.tar.gz"),
@@ -130,18 +195,26 @@ def test_every_key(tmp_path: Path) -> None:
             DataInput("validation", "/data/b"),
         ),
         output="hdfs:///out",
-        checkpoint=CheckpointSpec("hdfs:///ckpt", 5),
+        storing=StoringSpec(replace=True, keep_on_failure=True, timeout_s=1200.0),
+        checkpoint=CheckpointSpec(
+            "hdfs:///ckpt", 5, True, 50, 1000, "accuracy", "max", 2, "700", 600.0, 20 * 1024
+        ),
         placement=PlacementWish(
             TopologyWish.UNCONSTRAINED,
             TopologyWish.REQUIRED,
             PackOrSpread.SPREAD,
             ("n1", "n2"),
             6,
+            ("n3", "n4"),
+            "A100 80GB",
+            (("ps", "ps"), ("chief", "ps"), ("chief", "worker"), ("ps", "worker")),
+            near_data=False,
         ),
-        gang=GangSpec(60, 120, 180, 7, 1, 60, 2, False, 3600),
-        retry=RetrySpec(1, 4),
+        gang=GangSpec(60, 120, 180, 7, 1, 60, 2, False, 3600, 45, -3, False),
+        retry=RetrySpec(1, 4, BlacklistSpec(3, 1800, 600, 0.5)),
         am=AmSpec(Resources(2048, 2, 0), 3, 5, 9, 0),
         flexible_shape=False,
+        duration_s=5400.0,
         tags=("team-a", "x=1"),
         secret_env=("C", "S"),
     )

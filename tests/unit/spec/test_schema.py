@@ -15,8 +15,9 @@ from yarnam.client.packing import LEFT_OUT_FOLDERS
 from yarnam.errors import BadSpec, UsageError
 from yarnam.spec import json_schema, parse_spec_file, parse_spec_text, template
 from yarnam.spec.build import MEMORY_PER_GPU_MIB, MEMORY_WITHOUT_GPU_MIB, VCORES_PER_GPU
-from yarnam.spec.document import Document, Section
+from yarnam.spec.document import Document
 from yarnam.spec.reference import reference_page
+from yarnam.spec.sections import Section
 from yarnam.spec.template import FRAMEWORKS
 from yarnam.spec.units import format_size
 
@@ -105,6 +106,8 @@ def test_examples_are_valid(file: Path) -> None:
         {"gpus": 4, "gang": {"hold_timeout": "1h30m"}, "memory_per_gpu": "8GiB"},
         {"gpus": 4, "data": {"inputs": ["/a", {"path": "/b"}]}},
         {"roles": {"worker": {"tasks": 2, "gpus": 1, "memory": "16g"}}},
+        {"roles": {"worker": {"tasks": {"min": 2, "max": 8}, "gpus": 1}}},
+        {"gpus": {"min": 4, "max": 16}, "elastic": {"patience": "2min", "grow": False}},
     ],
 )
 def test_good_documents(more: dict[str, Any]) -> None:
@@ -120,7 +123,9 @@ def test_good_documents(more: dict[str, Any]) -> None:
         {"gpus": "4"},
         {"gpus": 0},
         {"gpus": None},
-        {"gpus": {"min": 1, "max": 2}},
+        {"gpus": {"min": 0, "max": 2}},
+        {"gpus": {"max": 2}},
+        {"roles": {"worker": {"tasks": {"min": 1, "max": 2}, "gpus": {"min": 1, "max": 2}}}},
         {"gpus": 4, "version": 2},
         {"gpus": 4, "queue": "default"},
         {"gpus": 4, "queue": "research"},
@@ -138,7 +143,7 @@ def test_good_documents(more: dict[str, Any]) -> None:
         {"gpus": 4, "env": {"A": {"from": "server"}}},
         {"gpus": 4, "files": [{"name": "x"}]},
         {"gpus": 4, "checkpoint": {"keep": 3}},
-        {"gpus": 4, "placement": {"gpu_model": "x"}},
+        {"gpus": 4, "placement": {"gpu_model": "?"}},
         {"gpus": 4, "retry": {"max_restarts": -1}},
         {"roles": {"Worker": {}}},
         {"roles": {}},

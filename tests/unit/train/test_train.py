@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from yarnam import train
+from yarnam.agent.task_run import write_stop_file
 from yarnam.train import _stop
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -133,6 +134,43 @@ def test_stop_file_and_signal(tmp_path: Path) -> None:
         "print('told')\n"
     )
     assert run_python(code, YARNAM_STOP_FILE=str(tmp_path / "stop")) == "told\n"
+
+
+def test_a_stop_request_says_why_and_how_long_there_is(tmp_path: Path) -> None:
+    stop = tmp_path / "stop"
+    write_stop_file(stop, "2 -> 4 tasks", 30.0)
+    code = (
+        "from yarnam import train\n"
+        "asked = train.stop_request()\n"
+        "assert asked.reason == '2 -> 4 tasks', asked\n"
+        "assert 0 < asked.left_s() <= 30, asked\n"
+        "print('told')\n"
+    )
+    assert run_python(code, YARNAM_STOP_FILE=str(stop)) == "told\n"
+    assert "told" in run_python(
+        "from yarnam import train; assert train.stop_request() is None; print('told')",
+        YARNAM_STOP_FILE=str(tmp_path / "none"),
+    )
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"reason": 1, "grace_s": "x"}', "\xff"])
+def test_a_stop_file_of_another_make_still_asks_to_stop(tmp_path: Path, content: str) -> None:
+    stop = tmp_path / "stop"
+    stop.write_bytes(content.encode("latin-1"))
+    code = (
+        "from yarnam import train\n"
+        "asked = train.stop_request()\n"
+        "assert asked.reason == '' and asked.left_s() == float('inf'), asked\n"
+    )
+    run_python(code, YARNAM_STOP_FILE=str(stop))
+
+
+def test_the_first_stop_file_stands(tmp_path: Path) -> None:
+    stop = tmp_path / "stop"
+    write_stop_file(stop, "first", 30.0)
+    write_stop_file(stop, "second", 5.0)
+    assert json.loads(stop.read_text())["reason"] == "first"
+    assert list(tmp_path.iterdir()) == [stop]
 
 
 def test_should_stop_off_the_main_thread_installs_nothing() -> None:

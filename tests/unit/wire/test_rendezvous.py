@@ -103,12 +103,20 @@ def test_generic_variables_of_every_rank() -> None:
         "YARNAM_COORDINATOR_PORT": "61000",
         "YARNAM_HOSTS": "10.0.0.1,10.0.0.1,10.0.0.2,10.0.0.3,10.0.0.3",
         "YARNAM_INPUT_TRAIN_SET": "hdfs://nn/data/train",
-        "YARNAM_OUTPUT": "hdfs://nn/out",
+        "YARNAM_OUTPUT_TARGET": "hdfs://nn/out",
         "YARNAM_CHECKPOINT_DIR": "hdfs://nn/ckpt",
         "YARNAM_CHECKPOINT_KEEP": "5",
+        "YARNAM_CHECKPOINT_TOKEN": "application_7_1:1",
+        "YARNAM_CHECKPOINT_RESTORE": "newest",
+        "YARNAM_CHECKPOINT_SPOOL": "3600,0",
     }
     for name, value in same.items():
         assert set(column(envs, name)) == {value}, name
+    # A place of each task's own, which its processes share.
+    place = "hdfs://nn/.out.application_7_1/attempt-1"
+    tasks = ["worker-0", "worker-0", "worker-1", "worker-1", "worker-2", "worker-2"]
+    expected = [f"{place}/{task}" for task in (*tasks, "ps-0", "evaluator-0")]
+    assert column(envs, "YARNAM_OUTPUT") == expected
     workers = envs[:6]
     ports = column(workers, "YARNAM_PORT_METRICS")
     assert ports == ["61005", "61006", "61015", "61016", "61025", "61026"]
@@ -119,6 +127,27 @@ def test_generic_variables_of_every_rank() -> None:
     ]
     assert "YARNAM_PORT_METRICS" not in envs[6]
     assert column(envs, "YARNAM_ADDRESS")[3:6] == ["10.0.0.1", "10.0.0.2", "10.0.0.2"]
+
+
+def test_what_the_spec_says_of_checkpoints() -> None:
+    checkpoint = CheckpointSpec(
+        "hdfs://nn/c", 2, True, 500, 5000, "top,5", "max", 2, "700", 60.5, 1024
+    )
+    env = by_rank(Framework.COMMAND, attempt=3, checkpoint=checkpoint)[0]
+    found = {name[18:]: value for name, value in env.items() if name[:18] == "YARNAM_CHECKPOINT_"}
+    assert found == {
+        "DIR": "hdfs://nn/c",
+        "KEEP": "2",
+        "TOKEN": "application_7_1:3",
+        "ASYNC": "1",
+        "EVERY": "500",
+        "KEEP_EVERY": "5000",
+        "BEST": "max,2,top,5",
+        "RESTORE": "700",
+        "SPOOL": "60.5,1024",
+    }
+    none = by_rank(Framework.COMMAND, checkpoint=CheckpointSpec())[0]
+    assert not [name for name in none if name.startswith("YARNAM_CHECKPOINT_")]
 
 
 def test_a_plain_command_gets_no_frameworks_variables() -> None:

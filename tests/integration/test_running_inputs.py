@@ -1,0 +1,182 @@
+"""Inputs found to be corrupt while a job runs: the real cluster."""
+
+from __future__ import annotations
+
+import json
+import random
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.integration.submit_world import SubmitWorld
+from tests.unit.hdfs_utils.validation import samples
+
+if TYPE_CHECKING:
+    from yarnam.cluster import EmbeddedCluster
+
+pytestmark = [pytest.mark.yarn, pytest.mark.hdfs, pytest.mark.timeout(240)]
+
+FILES = 20
+PROVED, COMPLAINED, PICKY = "03.tfrecord", "07.tfrecord", "11.tfrecord"
+
+TRAIN = f"""
+    import json, os, time
+    import hdfs_utils
+    from yarnam import train
+
+    fs = hdfs_utils.connect(train.input("numbers"))
+    out = os.environ["REPORTS"]
+    for epoch in range(200):
+        left_out = sorted(train.left_out("numbers", epoch))
+        told = {{"rank": train.rank(), "epoch": epoch, "left_out": left_out, "at_s": time.time()}}
+        fs.write_bytes(f"{{out}}/{{epoch:03}}-{{train.rank()}}.json", json.dumps(told).encode())
+        if train.rank() == 1 and epoch == 1:
+            train.skip(train.input("numbers") + "/{COMPLAINED}", 1, "ValueError: bad checksum")
+            train.skip(train.input("numbers") + "/{PICKY}", 4, "ValueError: not my taste")
+        train.report(step=epoch, total_steps=200)
+        if {{"{PROVED}", "{COMPLAINED}"}} <= set(left_out) and "{PICKY}" not in left_out:
+            break
+        time.sleep(0.5)
+    else:
+        raise SystemExit("never left out")
+"""
+
+
+@pytest.fixture
+def world(
+    cluster: EmbeddedCluster, cluster_env: dict[str, str], tmp_path: Path
+) -> Iterator[SubmitWorld]:
+    world = SubmitWorld(tmp_path, cluster_env, cluster.conf_dir)
+    yield world
+    assert world.no_process_left()
+
+
+@pytest.fixture
+def data(world: SubmitWorld, unique_name: Callable[[str], str]) -> Iterator[str]:
+    """Twenty files, two of them with a changed byte that nobody knows of yet."""
+    home = f"/tmp/{unique_name('running-inputs')}"
+    rng = random.Random(1)
+
+    def write(name: str) -> None:
+        content = bytearray(samples.tfrecord(rng, [400] * 5))
+        if name in (PROVED, COMPLAINED):
+            content[600] ^= 1
+        world.files.write_bytes(f"{home}/numbers/{name}", bytes(content))
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(write, [f"{n:02}.tfrecord" for n in range(FILES)]))
+    yield f"{home}/numbers"
+    world.files.delete(home, recursive=True)
+
+
+def reports(world: SubmitWorld, place: str) -> dict[int, dict[int, dict[str, Any]]]:
+    """By epoch and rank."""
+    found: dict[int, dict[int, dict[str, Any]]] = {}
+    for status in world.files.list(place):
+        told = json.loads(world.files.read_bytes(status.path))
+        found.setdefault(told["epoch"], {})[told["rank"]] = told
+    return found
+
+
+def test_a_running_job_learns_leaves_out_and_looks_into_complaints(
+    world: SubmitWorld, data: str, unique_name: Callable[[str], str]
+) -> None:
+    place = f"{data.rpartition('/')[0]}/reports"
+    world.files.mkdirs(place)
+    world.folder.joinpath("train.py").write_text(textwrap.dedent(TRAIN))
+    name = unique_name("epochs")
+    spec = world.spec(
+        name,
+        ["python3", "train.py"],
+        gpus=2,
+        files=["train.py"],
+        env={"REPORTS": place},
+        placement={"strategy": "spread"},
+        data={"inputs": [{"path": data, "name": "numbers", "on_corrupt": "skip",
+                          "max_skipped": "20 %"}]},
+    )  # fmt: skip
+    application = world.submit(spec)
+    world.await_state(application, "RUNNING")
+    while len(reports(world, place)) < 2:
+        time.sleep(0.2)
+
+    # Somebody else proves a file; the job hears of it within seconds.
+    said_s = time.time()
+    assert world.run("data", "verify", f"{data}/{PROVED}", "--add").code == 65
+    status = world.await_state(application, "SUCCEEDED", "FAILED", limit_s=90)
+    assert status["state"] == "SUCCEEDED", status
+
+    told = reports(world, place)
+    lists = {
+        epoch: {tuple(t["left_out"]) for t in by_rank.values()} for epoch, by_rank in told.items()
+    }
+    assert {epoch: found for epoch, found in lists.items() if len(found) > 1} == {}
+    assert {len(by_rank) for by_rank in told.values()} == {2}
+    assert lists[0] == {()}
+    assert lists[max(lists)] == {(PROVED, COMPLAINED)}
+    first = min(t["at_s"] for e in told.values() for t in e.values() if PROVED in t["left_out"])
+    assert first - said_s < 20, "heard of after more than 20 s"
+
+    suspects = {Path(s["path"]).name: s for s in status["suspects"]}
+    assert suspects[COMPLAINED]["state"] == "proved"
+    assert suspects[PICKY]["state"] == "cleared"
+    assert "seen on" in suspects[COMPLAINED]["why"]
+    assert (status["left_out"][0]["files"], status["left_out"][0]["later"]) == (2, 0)
+    words = world.run("status", application).out
+    assert "2 files are left out of input numbers as corrupt, 10.000% of it, in epoch" in words
+    assert f"{COMPLAINED} is corrupt: the checksum of the record's data does not fit" in words
+    listed = world.run("blacklist", "ls", data, "--json").json
+    assert {Path(e["path"]).name: e["state"] for e in listed if e["state"] != "cleared"} == {
+        PROVED: "proved",
+        COMPLAINED: "proved",
+    }
+
+    # The next one is refused at submit, with the list.
+    spec = world.spec(unique_name("fails"), "true", data={"inputs": [{"path": data}]})
+    refused = world.run("submit", spec, "--json")
+    assert refused.code == 65
+    assert "2 files are known to be corrupt" in refused.json["error"]["message"]
+
+
+def test_a_crash_that_names_its_input_is_looked_into_before_the_verdict(
+    world: SubmitWorld, data: str, unique_name: Callable[[str], str]
+) -> None:
+    code = """
+        import sys
+        from yarnam import train
+        sys.exit("DataLossError: corrupted record at 600 in " + train.input("numbers") + "/%s")
+    """
+    world.folder.joinpath("train.py").write_text(textwrap.dedent(code) % COMPLAINED)
+    spec = world.spec(
+        unique_name("crash"),
+        ["python3", "train.py"],
+        files=["train.py"],
+        data={"inputs": [{"path": data, "name": "numbers", "on_corrupt": "skip"}]},
+    )
+    done = world.run("submit", spec, "--watch")
+    assert done.code == 90
+    assert f"{data}/{COMPLAINED} is corrupt: the checksum" in done.out
+    (entry,) = world.run("blacklist", "ls", data, "--json").json
+    assert (Path(entry["path"]).name, entry["state"]) == (COMPLAINED, "proved")
+
+
+def test_proof_ends_a_job_whose_policy_is_to_fail(
+    world: SubmitWorld, data: str, unique_name: Callable[[str], str]
+) -> None:
+    spec = world.spec(
+        unique_name("fails"),
+        ["/bin/sh", "-c", "sleep 100"],
+        data={"inputs": [{"path": data, "name": "numbers"}]},
+    )
+    application = world.submit(spec)
+    world.await_state(application, "RUNNING")
+    assert world.run("data", "verify", f"{data}/{PROVED}", "--add").code == 65
+    status = world.await_state(application, "FAILED", limit_s=60)
+    assert status["verdict"]["exit_code"] == 65
+    assert "input 'numbers': 1 file is known to be corrupt" in status["verdict"]["message"]
+    assert PROVED in status["verdict"]["message"]

@@ -1,0 +1,139 @@
+"""The blacklist with its bell: who watches learns of news, whatever breaks meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from hdfs_utils.blacklist import FileBlacklist, Looked
+from hdfs_utils.errors import PermissionDenied
+from hdfs_utils.errors import Unavailable as HdfsUnavailable
+from tests.fakes.bell import FakeBell, Tower
+from tests.fakes.files import MemoryFiles
+from tests.unit.hdfs_utils.blacklist.makers import entry
+from yarnam.adapters.shared_blacklist import SharedBlacklist, places_of
+from yarnam.errors import NoPermission, Unavailable
+
+SOON_S = 5.0
+
+
+@pytest.fixture
+def fs() -> MemoryFiles:
+    files = MemoryFiles()
+    files.write_bytes("/data/set/1.txt", b"x")
+    return files
+
+
+@pytest.fixture
+def shared(fs: MemoryFiles) -> Iterator[Callable[..., SharedBlacklist]]:
+    made: list[SharedBlacklist] = []
+
+    def make(bell: FakeBell | None = None, poll_s: float = 60.0) -> SharedBlacklist:
+        made.append(SharedBlacklist(FileBlacklist(fs, "/tmp/open"), bell, poll_s))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+class Seen:
+    """The paths that were known at each call."""
+
+    def __init__(self) -> None:
+        self.looks: list[set[str]] = []
+        self._more = threading.Condition()
+
+    def __call__(self, looked: Looked) -> None:
+        with self._more:
+            self.looks.append({e.path for e in looked.known.trusted.entries.values()})
+            self._more.notify_all()
+
+    def wait_for(self, paths: set[str]) -> bool:
+        with self._more:
+            return self._more.wait_for(lambda: paths in self.looks, SOON_S)
+
+
+@pytest.mark.parametrize("with_bell", [True, False])
+def test_who_watches_learns_of_news(
+    fs: MemoryFiles, shared: Callable[..., SharedBlacklist], with_bell: bool
+) -> None:
+    tower = Tower()
+    bells = (FakeBell(tower), FakeBell(tower)) if with_bell else (None, None)
+    running, finding = shared(bells[0], 60.0 if with_bell else 0.05), shared(bells[1])
+    seen = Seen()
+    running.watch(["/data/set"], seen)
+    assert seen.wait_for(set())
+    finding.add([entry("/data/set/1.txt")])
+    assert seen.wait_for({"/data/set/1.txt"})
+    finding.add([entry("/data/set/2.txt")])
+    assert seen.wait_for({"/data/set/1.txt", "/data/set/2.txt"})
+    assert len(seen.looks) == 3, "told of each change, and of nothing else"
+
+
+def test_a_bell_that_does_not_ring_loses_no_entry(
+    fs: MemoryFiles, shared: Callable[..., SharedBlacklist], caplog: pytest.LogCaptureFixture
+) -> None:
+    bell = FakeBell(Tower())
+    bell.is_down = True
+    (added,) = shared(bell).add([entry("/data/set/1.txt")])
+    assert added.is_trusted
+    assert "nobody was told" in caplog.text
+    assert shared().look(["/data/set"]).known.trusted.entries
+
+
+def test_a_watch_outlives_an_hdfs_that_is_away(
+    fs: MemoryFiles, shared: Callable[..., SharedBlacklist], caplog: pytest.LogCaptureFixture
+) -> None:
+    def away(operation: str, path: str) -> None:
+        raise HdfsUnavailable("no answer", path=path)
+
+    fs.fail = away
+    seen = Seen()
+    watching = shared(poll_s=0.05)
+    watching.watch(["/data/set"], seen)
+    assert not seen.looks
+    fs.fail = lambda _operation, _path: None
+    assert seen.wait_for(set())
+
+
+def test_errors_are_those_of_yarnam(
+    fs: MemoryFiles, shared: Callable[..., SharedBlacklist]
+) -> None:
+    def refuse(operation: str, path: str) -> None:
+        if operation in ("create", "mkdirs"):
+            raise PermissionDenied("no", path=path)
+
+    fs.fail = refuse
+    with pytest.raises(NoPermission, match="input blacklist"):
+        shared().add([entry("/data/set/1.txt")])
+
+    def away(operation: str, path: str) -> None:
+        raise HdfsUnavailable("no answer", path=path)
+
+    fs.fail = away
+    with pytest.raises(Unavailable, match="no answer"):
+        shared().look(["/data/set"])
+
+
+def test_a_stopped_watch_is_told_nothing(
+    fs: MemoryFiles, shared: Callable[..., SharedBlacklist]
+) -> None:
+    tower = Tower()
+    running, finding = shared(FakeBell(tower)), shared(FakeBell(tower))
+    seen = Seen()
+    watch = running.watch(["/data/set"], seen)
+    assert seen.wait_for(set())
+    watch.stop()
+    finding.add([entry("/data/set/1.txt")])
+    assert seen.looks == [set()]
+
+
+def test_all_places_above_are_listened_to() -> None:
+    assert set(places_of(["/a/b/c"])) >= {
+        "/a/.yarnam-blacklist",
+        "/a/b/.yarnam-blacklist",
+        "/a/b/c/.yarnam-blacklist",
+    }

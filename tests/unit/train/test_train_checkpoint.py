@@ -1,0 +1,98 @@
+"""yarnam.train.checkpoint: what the spec says reaches the checkpointer."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hdfs_utils.checkpoints import Best, Part, Region, Retention, Start, Token
+from yarnam import train
+from yarnam.model.job import CheckpointSpec
+from yarnam.train import checkpoint
+
+JOB = "application_1700000000000_0007"
+
+
+@pytest.fixture(autouse=True)
+def outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith("YARNAM_") or name == "LOCAL_DIRS":
+            monkeypatch.delenv(name)
+
+
+def test_outside_of_a_job(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"checkpoint\.directory"):
+        train.checkpoint.open()
+    with train.checkpoint.open(f"file://{tmp_path}/c") as saved:
+        assert saved.load() is None
+        assert not any(saved.is_due(step) for step in range(100))
+        saved.save(1, {"w": np.ones(3)})
+        found = saved.load()
+    assert found is not None
+    assert found[0].step == 1
+    assert saved.inner.retention == Retention(CheckpointSpec().keep)
+
+
+def test_in_a_job_the_spec_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    env = {
+        "YARNAM_RANK": "1",
+        "YARNAM_WORLD_SIZE": "4",
+        "YARNAM_CHECKPOINT_DIR": f"file://{tmp_path}/c",
+        "YARNAM_CHECKPOINT_KEEP": "5",
+        "YARNAM_CHECKPOINT_KEEP_EVERY": "1000",
+        "YARNAM_CHECKPOINT_BEST": "max,2,top,5",
+        "YARNAM_CHECKPOINT_EVERY": "50",
+        "YARNAM_CHECKPOINT_ASYNC": "1",
+        "YARNAM_CHECKPOINT_RESTORE": "700",
+        "YARNAM_CHECKPOINT_SPOOL": "60.5,16",
+        "YARNAM_CHECKPOINT_TOKEN": f"{JOB}:3",
+        "LOCAL_DIRS": f"/no/such,{tmp_path}",
+    }
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    saved = checkpoint.open("/elsewhere")
+    inner = saved.inner
+    assert (inner.root, inner.rank, inner.world_size) == (f"{tmp_path}/c", 0, 1)
+    assert inner.retention == Retention(5, 1000, Best("top,5", "max", 2))
+    assert (inner._token, inner._start) == (Token(JOB, (3,)), Start(step=700))
+    assert inner._background
+    assert inner._spool is not None
+    assert inner._spool.directory.parent == tmp_path
+    assert (inner._spool.limit_s, inner._spool.max_bytes) == (60.5, 16 << 20)
+    assert [step for step in range(201) if saved.is_due(step)] == [50, 100, 150, 200]
+    sharded = checkpoint.open(sharded=True, background=False).inner
+    assert (sharded.rank, sharded.world_size, sharded._background) == (1, 4, False)
+    monkeypatch.setenv("YARNAM_CHECKPOINT_SPOOL", "0,0")
+    assert checkpoint.open().inner._spool is None
+
+
+def test_all_ranks_of_an_attempt_save_and_restore_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("YARNAM_CHECKPOINT_DIR", f"file://{tmp_path}/c")
+    array = np.arange(12.0).reshape(6, 2)
+    results: dict[int, Any] = {}
+
+    def work(rank: int) -> None:
+        saved = checkpoint.open(sharded=True, rank=rank, world_size=2)
+        found = saved.restore(lambda opened: opened.array("w", Region((3 * rank, 0), (3, 2))))
+        part = Part(array[3 * rank : 3 * rank + 3], (6, 2), (3 * rank, 0))
+        saved.save(1, {"w": part})
+        saved.close()
+        results[rank] = None if found is None else found[1]
+
+    for attempt in (1, 2):
+        monkeypatch.setenv("YARNAM_CHECKPOINT_TOKEN", f"{JOB}:{attempt}")
+        ranks = [threading.Thread(target=work, args=(rank,)) for rank in range(2)]
+        for thread in ranks:
+            thread.start()
+        for thread in ranks:
+            thread.join()
+        if attempt == 1:
+            assert results == {0: None, 1: None}
+    np.testing.assert_array_equal(np.concatenate([results[0], results[1]]), array)
