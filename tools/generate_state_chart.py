@@ -24,10 +24,16 @@ PAGE = HERE / "docs/reference/gang-machine.md"
 TIMERS = {
     TimerKind.ASK: ("no container granted yet", "`gang.ask_timeout`"),
     TimerKind.HOLD: ("some granted, the gang not whole", "`gang.hold_timeout`"),
+    TimerKind.STAGING: ("inputs are not on all nodes", "`data.staging_timeout`"),
     TimerKind.LAUNCH: ("launched, not every process has started", "`gang.launch_timeout`"),
     TimerKind.STOP: ("stopping, not every end is known", "`am.stop_grace` and 5 s"),
     TimerKind.BACKOFF: ("until the next attempt or look", "`gang.backoff_base`, `backoff_cap`"),
     TimerKind.WAIT: ("all waiting before the gang runs", "`gang.wait_timeout`"),
+    TimerKind.RECOVERY: ("a lost task is being replaced in place", "`gang.recovery_timeout`"),
+    TimerKind.PATIENCE: ("waiting for room for the largest size", "`elastic.patience`"),
+    TimerKind.RESIZE: ("until the next look for idle GPUs", "`elastic.grow_interval`"),
+    TimerKind.GROWTH: ("the containers to grow by are not all there", "`gang.hold_timeout`"),
+    TimerKind.STORE: ("the outputs are not stored", "`data.outputs.timeout`"),
 }
 
 
@@ -73,10 +79,14 @@ def _theory() -> list[str]:
     return ["## Theory of operation", "", *text.splitlines(), ""]
 
 
+ENDS = {"CancelRequested", "InputsRefused", "BrokerFailed"}
+"""They may come in any phase: the chart would be nothing but them."""
+
+
 def _chart() -> list[str]:
     edges: dict[tuple[Phase, Phase], list[str]] = {}
     for row in TRANSITIONS:
-        if {event.__name__ for event in row.events} <= {"CancelRequested", "BrokerFailed"}:
+        if {event.__name__ for event in row.events} <= ENDS:
             continue
         for to in row.to:
             if to is not row.phase:

@@ -26,7 +26,7 @@ PIP = "pip>=25.1"  # the first that knows --group
 WHAT = {
     "demo": [["-e", ".[local,examples]"]],
     # One call each: pip resolves the second with the first already there.
-    "test": [["-e", ".[local,zookeeper,examples]", "--group", "dev"]],
+    "test": [["-e", ".[local,validate,examples]", "--group", "dev"]],
 }
 
 

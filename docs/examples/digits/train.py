@@ -27,7 +27,8 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from records import PIXELS, Shard, read_manifest, read_shard
 
-from hdfs_utils import checkpoints, connect
+from hdfs_utils import connect
+from hdfs_utils.checkpoints import pytrees
 from yarnam import train
 
 SEED = 20
@@ -145,6 +146,8 @@ class Run:
         self.split = NamedSharding(mesh, PartitionSpec("data"))
         self.everywhere = NamedSharding(mesh, PartitionSpec())
         self.losses: list[float] = []
+        # All processes hold the same state: rank 0 saves it for all.
+        self.saved = train.checkpoint.open(options.checkpoints) if self.rank == 0 else None
 
     def spread(self, arrays: tuple[np.ndarray, ...]) -> list[jax.Array]:
         """Every process's rows as one global array, split over the processes."""
@@ -158,12 +161,10 @@ class Run:
         """The state to go on from and the next epoch. All processes take what rank 0 reads."""
         state = jax.device_get(jax.jit(initial_state)())
         epoch = 0
-        if self.rank == 0:
-            found = checkpoints.load_arrays(self.options.checkpoints)
+        if self.saved:
+            found = self.saved.restore(lambda opened: pytrees.load(opened, like=state))
             if found is not None:
-                checkpoint, arrays = found
-                saved = [arrays[str(number)] for number in range(len(arrays))]
-                state = jax.tree.unflatten(jax.tree.structure(state), saved)
+                checkpoint, state = found
                 self.losses = list(checkpoint.metadata["losses"])
                 epoch = len(self.losses)
                 self.say(f"going on from the checkpoint after epoch {epoch}")
@@ -171,15 +172,12 @@ class Run:
         return jax.device_put(state, self.everywhere), int(epoch)
 
     def save(self, state: dict[str, Params], step: int) -> None:
-        if self.rank == 0:
-            leaves = jax.tree.leaves(jax.device_get(state))
-            arrays = {str(number): leaf for number, leaf in enumerate(leaves)}
-            checkpoints.save_arrays(
-                self.options.checkpoints,
+        if self.saved:
+            self.saved.save(
                 step,
-                arrays,
+                pytrees.values(jax.device_get(state)),
                 metadata={"losses": self.losses},
-                keep=train.checkpoint_keep(),
+                metrics={"loss": self.losses[-1]},
             )
 
     def anyone_has_to_stop(self) -> bool:
@@ -221,7 +219,8 @@ class Run:
             "epochs": self.options.epochs,
             "losses": self.losses,
         }
-        if self.rank == 0:
+        if self.saved:
+            self.saved.close()
             path = f"{self.options.output}/result.json"
             connect(path).write_atomic(path, json.dumps(result, indent=1).encode())
 
