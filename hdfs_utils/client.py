@@ -157,7 +157,7 @@ class Site:
                 raise translate(error, "connect", uri, uri) from error
         has_web = bool(self._web_addresses())
         web = self._some_web if has_web else None
-        return NativeFileSystem(client, uri, self.limits, web, self._questions(), conf)
+        return NativeFileSystem(client, uri, self.limits, web, self._questions())
 
     def web(self) -> FileSystem:
         """Over HTTP."""

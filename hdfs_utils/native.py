@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from hdfs_utils import uri as uris
@@ -78,6 +78,9 @@ class NativeCalls:
 class NativeFileSystem(DerivedOperations):
     """An HDFS (or viewfs) through ``hdfs-native``.
 
+    Attributes:
+        completes_late: closing a file waits, asleep, for most of a second.
+
     Args:
         client: the native client.
         uri: ``hdfs://host:port``, what the client talks to.
@@ -85,8 +88,9 @@ class NativeFileSystem(DerivedOperations):
         web: makes the client of the NameNode's HTTP side, for what the native client does not
             offer; called when it is first needed.
         questions: asks the servers what the native client cannot.
-        conf: the properties that the client was made with, for further ones.
     """
+
+    completes_late = True
 
     def __init__(
         self,
@@ -95,21 +99,13 @@ class NativeFileSystem(DerivedOperations):
         limits: TimeLimits,
         web: Callable[[], WebHdfs] | None = None,
         questions: Questions | None = None,
-        conf: Mapping[str, str] | None = None,
     ) -> None:
         self.uri = uri
         self.limits = limits
         self._client = client
         self._web = web
         self._questions = questions
-        self._conf = dict(conf or {})
         self._calls = NativeCalls(uri, limits)
-
-    def bulk_client(self) -> hdfs_native.AsyncClient:
-        """The same client for coroutines, for many small writes at once."""
-        import hdfs_native
-
-        return hdfs_native.AsyncClient(self.uri, config=self._conf)
 
     def _metadata(self, operation: str, path: str, call: Callable[[], T]) -> T:
         return self._calls.run(operation, path, call, self.limits.metadata_s)

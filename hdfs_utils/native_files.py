@@ -111,6 +111,11 @@ class NativeWriter(ClosedOrAborted):
         """Length of the file with all that was written."""
         return self._length
 
+    def flush(self) -> None:
+        """Hand on what was gathered; nothing is said of its being durable."""
+        self._check_open()
+        self._flush()
+
     def sync(self) -> None:
         """Return when all is durable on every replica."""
         self._check_open()

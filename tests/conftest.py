@@ -8,6 +8,7 @@ up: ``YARNAM_TEST_CLUSTER=dev`` (see ``yarnam cluster up --name dev``), or ``env
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import signal
@@ -44,11 +45,33 @@ if os.environ.get("CI"):
     hypothesis.settings.load_profile("ci")
 
 
-def pytest_configure() -> None:
+STUCK_S = 180.0
+"""After its limit (pytest-timeout's, raised in the main thread) a test may still take down what it
+started. Who has not come back by then never will: a thread holds Python's global lock, or a join
+has no end. The process then ends with the stacks of all its threads on stderr."""
+
+_real_stderr = pytest.StashKey[int]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Ctrl-C reaches the commands that tests start, even where a shell started the tests in the
     background: it has SIGINT ignored then, which children inherit."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    config.stash[_real_stderr] = os.dup(2)  # nothing is captured yet
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Ends the process where a test can be ended by nothing else."""
+    mark = item.get_closest_marker("timeout")
+    limit_s = float(mark.args[0]) if mark is not None else float(item.config.getini("timeout"))
+    stderr = item.config.stash[_real_stderr]
+    faulthandler.dump_traceback_later(limit_s + STUCK_S, exit=True, file=stderr)
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

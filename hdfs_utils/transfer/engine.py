@@ -6,9 +6,8 @@ import contextlib
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from hdfs_utils import uri as uris
 from hdfs_utils.checksums import combine, crc32c
@@ -17,7 +16,7 @@ from hdfs_utils.filesystem import FileSystem
 from hdfs_utils.transfer.pieces import copy_file, copy_range
 from hdfs_utils.transfer.scan import place
 from hdfs_utils.transfer.staged import Finished, Staging
-from hdfs_utils.transfer.values import LARGE_PIECE, Entry, Options, Progress
+from hdfs_utils.transfer.values import LARGE_PIECE, WAITING, Entry, Options, Progress
 from hdfs_utils.transfer.workers import Crew
 
 # Tries of one file before the transfer fails: a DataNode may have died in the middle.
@@ -26,6 +25,9 @@ TRIES = 3
 SMALL = 1 << 20
 # Asked for together: the answers for more would only wait.
 VERIFY_BATCH = 2000
+# Of the hundreds of threads that wait for completions: the address space of a container may be
+# limited (yarn.nodemanager.vmem-check-enabled), and 8 MiB each would count.
+SMALL_STACK = 512 << 10
 _CHECKS_READS = ("native", "arrow")
 
 
@@ -69,11 +71,10 @@ class Engine:
         for entry in large:
             self._large(entry, base)
         inner = getattr(self._sink, "current", self._sink)
-        make_client: Callable[[], Any] | None = getattr(inner, "bulk_client", None)
         tiny = [e for e in small if e.size <= LARGE_PIECE]
         rest = small
-        if make_client is not None and len(tiny) > 1:
-            self._bulk(make_client(), inner, tiny, base)
+        if getattr(inner, "completes_late", False) and len(tiny) > 1:
+            self._tiny(tiny, base)
             rest = [e for e in small if e.size > LARGE_PIECE]
         crew = Crew(min(self._options.threads, max(len(rest), 1)))
         if rest:
@@ -89,36 +90,26 @@ class Engine:
 
         self._done(entry, target, self._insist(send))
 
-    def _bulk(self, client: Any, inner: FileSystem, files: list[Entry], base: str) -> None:
-        from hdfs_utils.transfer.bulk import write_all
+    def _tiny(self, files: list[Entry], base: str) -> None:
+        from hdfs_utils.transfer.small import SmallFiles
 
-        stopping = threading.Event()
+        crew = Crew(min(WAITING, len(files)), stack=SMALL_STACK)
+        small = SmallFiles(self._sink, crew, self._options.replication)
 
-        def items() -> Iterator[tuple[str, Callable[[], bytes], Callable[[], None]]]:
-            for entry in files:
-                target = place(base, entry.relative)
-                crcs: list[int] = []
-                yield target, self._read_whole(entry, crcs), self._told(entry, target, crcs)
-
-        write_all(client, items(), inner.uri, inner.limits, self._options, stopping)
-
-    def _read_whole(self, entry: Entry, crcs: list[int]) -> Callable[[], bytes]:
-        def read() -> bytes:
-            data = self._source.read_bytes(place(self._root, entry.relative))
-            if len(data) != entry.size:
-                message = f"has {len(data)} bytes and had {entry.size} when the transfer began"
-                raise CorruptData(message, path=entry.relative, operation="transfer")
-            crcs[:] = [crc32c(data)]
-            return data
-
-        return read
-
-    def _told(self, entry: Entry, target: str, crcs: list[int]) -> Callable[[], None]:
-        def told() -> None:
+        def send(entry: Entry) -> None:
+            target = place(base, entry.relative)
+            crc = self._insist(lambda: small.write(target, lambda: self._read_whole(entry)))
             self._progress.add(entry.size)
-            self._done(entry, target, crcs[0])
+            self._done(entry, target, crc)
 
-        return told
+        crew.run(send, files)
+
+    def _read_whole(self, entry: Entry) -> bytes:
+        data = self._source.read_bytes(place(self._root, entry.relative))
+        if len(data) != entry.size:
+            message = f"has {len(data)} bytes and had {entry.size} when the transfer began"
+            raise CorruptData(message, path=entry.relative, operation="transfer")
+        return data
 
     def _insist(self, send: Callable[[], int]) -> int:
         """Again from the start after a break: nothing half-written is ever continued."""

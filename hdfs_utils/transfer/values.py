@@ -16,7 +16,7 @@ PART = 256 << 20
 # asleep (hdfs-native 0.14.7), so many wait; but few send, or the NameNode finds its DataNodes too
 # busy (dfs.namenode.redundancy.considerLoad) and refuses: measured, with one DataNode, from 512 on.
 SENDING = 64
-WAITING = 512
+WAITING = 256
 
 Verify = Literal["auto", "full", "none"]
 

@@ -7,6 +7,7 @@ one, and who waits for them looks. A stuck worker is a daemon and is left behind
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -16,6 +17,7 @@ from hdfs_utils.deadline import Watched, watched
 from hdfs_utils.errors import Unavailable
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 _LOOK_S = 0.5
 # After an error or Ctrl-C the others finish their piece; who does not within this is left behind.
 _LEAVE_S = 5.0
@@ -28,13 +30,18 @@ class Stopped(Exception):
 class Crew:
     """A group of workers.
 
+    Args:
+        threads: how many.
+        stack: the size of each thread's stack, bytes; 0 for the system's.
+
     Attributes:
         stopping: set when the rest is not to be done any more.
     """
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, stack: int = 0) -> None:
         self.stopping = threading.Event()
         self._threads = threads
+        self._stack = stack
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._slots: list[Watched] = []
@@ -57,9 +64,7 @@ class Crew:
             threading.Thread(target=self._work, args=(call, rest), name="transfer", daemon=True)
             for _ in range(self._threads)
         ]
-        self._running = len(workers)
-        for worker in workers:
-            worker.start()
+        workers = self._started(workers)
         try:
             self._wait()
         except BaseException:
@@ -70,6 +75,27 @@ class Crew:
             raise
         if self._error is not None:
             raise self._error
+
+    def _started(self, workers: list[threading.Thread]) -> list[threading.Thread]:
+        """Those that the system allows: the first must be, for others there may be no room."""
+        usual = threading.stack_size(self._stack) if self._stack else 0
+        try:
+            for number, worker in enumerate(workers):
+                with self._lock:
+                    self._running += 1
+                try:
+                    worker.start()
+                except RuntimeError:
+                    with self._lock:
+                        self._running -= 1
+                    if not number:
+                        raise
+                    _log.warning("only %d of %d threads can be had", number, len(workers))
+                    return workers[:number]
+        finally:
+            if self._stack:
+                threading.stack_size(usual)
+        return workers
 
     def _wait(self) -> None:
         with self._changed:

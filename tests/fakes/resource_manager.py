@@ -97,6 +97,10 @@ class FakeResourceManager:
         self._enter()
         return {"state": "STARTED", "resourceManagerVersion": "3.4.1"}
 
+    def settings(self) -> Mapping[str, str]:
+        self._enter()
+        return {"yarn.resourcemanager.scheduler.class": "a.b.FairScheduler"}
+
     def _enter(self) -> None:
         self.asked += 1
         if self.failure is not None:

@@ -81,6 +81,21 @@ def test_odd_names_empty_files_and_directories(fs: FileSystem, home: str, tmp_pa
     assert hidden(fs, home) == []
 
 
+def test_many_small_files_are_the_users_that_the_client_is(
+    fs: FileSystem, home: str, cluster_env: dict[str, str], tmp_path: Path
+) -> None:
+    """They once went by a second client, which was whoever the process was."""
+    fs.mkdirs(f"{home}/open")
+    fs.chmod(f"{home}/open", 0o777)
+    tree = make_tree(tmp_path / "tree", files=300)
+    stranger = hdfs_utils.connect(
+        conf_dir=cluster_env["HADOOP_CONF_DIR"], backend="native", user="stranger"
+    )
+    assert transfer.put_tree(stranger, tree, f"{home}/open/tree").files == 300
+    assert {status.owner for status in fs.walk(f"{home}/open/tree")} == {"stranger"}
+    assert transfer.compare(LOCAL, str(tree), fs, f"{home}/open/tree").differences == ()
+
+
 def test_a_large_file_goes_in_parts(fs: FileSystem, home: str, tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(os.urandom(9 * MIB + 12345))
     for number, streams in enumerate((1, 3)):
@@ -119,8 +134,6 @@ class FlippingReader(NativeReader):
 
 class Flipping(NativeFileSystem):
     """The real file system with a bad cable to it."""
-
-    bulk_client = None  # type: ignore[assignment]
 
     def __init__(self, inner: NativeFileSystem, *, reads: bool) -> None:
         self.__dict__.update(vars(inner))

@@ -113,6 +113,11 @@ class ResourceManager:
             self._known_steps = found
         return found
 
+    def settings(self) -> Mapping[str, str]:
+        """The ResourceManager's own configuration, as far as it shows it. Raises NoPermission."""
+        rows = self._get("/conf").get("properties") or []
+        return {str(row.get("key")): str(row.get("value") or "") for row in rows}
+
     def info(self) -> Mapping[str, Any]:
         """``clusterInfo`` as it comes: state, haState, resourceManagerVersion, startedOn (ms)."""
         found: Mapping[str, Any] = self._get("/ws/v1/cluster/info").get("clusterInfo") or {}

@@ -10,17 +10,17 @@ import time
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from yarnam.adapters.hadoop_site import expanded, read_settings, zookeeper_credentials
+from yarnam.client.finding import Finding, Health
 from yarnam.client.hdfs_errors import hdfs_errors
 from yarnam.client.runtime import runtime_source
+from yarnam.client.scheduler_doctor import hands_out
 from yarnam.client.site import Site
-from yarnam.errors import ExitCode, Unavailable, YarnamError
+from yarnam.errors import ExitCode, NoPermission, Unavailable, YarnamError
 from yarnam.model.snapshot import ClusterSnapshot, NodeState
 
 OLDEST_HADOOP = (3, 1)
@@ -32,25 +32,6 @@ a day of slack)."""
 
 ANSWER_LIMIT_S = 5.0
 _VERSION = re.compile(r'version "?(\d+)(?:\.(\d+))?')
-
-
-class Health(Enum):
-    """How a part is."""
-
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "fail"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at. ``exit_code`` is that of a failure."""
-
-    part: str
-    health: Health
-    message: str
-    hint: str = ""
-    exit_code: ExitCode = ExitCode.OK
 
 
 Check = Callable[[], Finding]
@@ -72,6 +53,7 @@ def examine(site: Site, queue: str = "") -> list[Finding]:
         lambda: _gpu_type(site),
         lambda: _nodes(site),
         lambda: _racks(site),
+        lambda: _hands_out(site),
         lambda: _log_aggregation(site),
         _runtime,
     ]
@@ -367,6 +349,15 @@ def _racks(site: Site) -> Finding:
             "Placement by rack has no effect until a topology script or table is configured.",
         )
     return _ok(f"{len(racks)}: {', '.join(sorted(racks)[:8])}")
+
+
+@_named("Scheduler")
+def _hands_out(site: Site) -> Finding:
+    try:
+        settings = site.rm.settings()
+    except NoPermission:
+        return _ok("the ResourceManager does not show its settings")
+    return hands_out(settings)
 
 
 @_named("Log aggregation")

@@ -52,6 +52,8 @@ class ResourceManager(Protocol):
 
     def info(self) -> Mapping[str, Any]: ...
 
+    def settings(self) -> Mapping[str, str]: ...
+
 
 @dataclass
 class Site:

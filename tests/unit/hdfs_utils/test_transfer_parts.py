@@ -12,7 +12,7 @@ import pytest
 
 from hdfs_utils import transfer
 from hdfs_utils.deadline import DeadlinePool
-from hdfs_utils.errors import Unavailable
+from hdfs_utils.errors import QuotaExceeded, Unavailable
 from hdfs_utils.local import LocalFileSystem
 from hdfs_utils.transfer import Options, staged
 from hdfs_utils.transfer.progress import Plain, human
@@ -177,3 +177,57 @@ def test_plain_progress_has_files_bytes_rate_and_time_left() -> None:
     assert first == "put: 100.0 MiB of 400.0 MiB, 0 of 4 files, 20.0 MiB/s, 15 s left"
     assert second == "put: 200.0 MiB of 400.0 MiB, 1 of 4 files, 20.0 MiB/s, 10 s left"
     assert [human(n) for n in (0, 1023, 1024, 1 << 40)] == ["0 B", "1023 B", "1.0 KiB", "1.0 TiB"]
+
+
+def test_threads_that_the_system_does_not_give_are_done_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begin, begun = threading.Thread.start, []
+
+    def start(thread: threading.Thread) -> None:
+        if len(begun) == 3:
+            raise RuntimeError("can't start new thread")
+        begun.append(thread)
+        begin(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    done: list[int] = []
+    Crew(100, stack=256 << 10).run(done.append, range(50))
+    assert sorted(done) == list(range(50))
+    assert threading.stack_size() == 0
+
+
+class SlowToComplete(MemoryFiles):
+    """As HDFS by the native client: closing waits, and a busy DataNode refuses now and then."""
+
+    completes_late = True
+
+
+def test_many_small_files_with_refusals(fs: MemoryFiles, tmp_path: Path) -> None:
+    tree = tmp_path / "many"
+    tree.mkdir()
+    for number in range(300):
+        (tree / f"{number}").write_bytes(b"%d" % number)
+    slow = SlowToComplete()
+    refused: list[str] = []
+
+    def busy(operation: str, path: str) -> None:
+        if operation == "create" and path.endswith("7") and path not in refused:
+            refused.append(path)
+            raise Unavailable("too busy")
+
+    slow.fail = busy
+    done = transfer.copy(LOCAL, str(tree), slow, "/t", Options())
+    assert (done.files, done.size) == (300, 10 + 90 * 2 + 200 * 3)
+    assert slow.read_bytes("/t/297") == b"297"
+    assert len(refused) == 30
+
+
+def test_small_files_that_are_refused_for_good_end_the_transfer(
+    fs: MemoryFiles, tmp_path: Path
+) -> None:
+    slow = SlowToComplete()
+    slow.fail = fail_on("create", QuotaExceeded("full"), times=1000)
+    with pytest.raises(QuotaExceeded):
+        transfer.copy(LOCAL, str(tree_of(tmp_path)), slow, "/t", Options())
+    assert not slow.exists("/t")
