@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,6 +104,31 @@ def test_a_missing_environment(world: SubmitWorld, unique_name: Any) -> None:
     error = refused(world, world.spec(unique_name("env"), "true", environment=environment))
     assert error["name"] == "BAD_SPEC"
     assert "hdfs:///no/such/env.tar.gz" in error["message"]
+
+
+@pytest.mark.parametrize("kind", ["-setQuota", "-setSpaceQuota"])
+@pytest.mark.parametrize("key", ["outputs", "checkpoint"])
+def test_no_quota_left_where_it_will_write(
+    world: SubmitWorld, unique_name: Any, kind: str, key: str
+) -> None:
+    """One name is the directory's own; and a block with its replica does not fit in a megabyte."""
+    home = f"/tmp/{unique_name('quota')}"
+    world.files.mkdirs(home)
+    quota = ["hdfs", "dfsadmin", kind, "1" if kind == "-setQuota" else "1m", home]
+    subprocess.run(quota, env=world.environ, check=True, capture_output=True)
+    changes: dict[str, Any] = {
+        "outputs": {"data": {"outputs": f"{home}/there"}},
+        "checkpoint": {"checkpoint": {"directory": f"{home}/there"}},
+    }
+    try:
+        error = refused(world, world.spec(unique_name("full"), "true", **changes[key]))
+        assert error["name"] == "NO_PERMISSION"
+        assert f"{key}: the job will write to {home}/there" in error["message"]
+        assert "quota" in error["message"]
+        assert "larger" in error["hint"]
+        assert world.files.list(home) == []
+    finally:
+        world.files.delete(home, recursive=True)
 
 
 def test_a_spec_error(world: SubmitWorld, unique_name: Any) -> None:

@@ -16,15 +16,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from yarnam.am.executor import Executor
-from yarnam.am.lanes import Lane, ThreadLane
 from yarnam.am.line import Line
-from yarnam.am.looking import Waiters
-from yarnam.am.planning import Planning, Sleep
+from yarnam.am.outside import AmPorts, Lanes
+from yarnam.am.planning import Planning
 from yarnam.am.recovery import first_event, replayed
 from yarnam.am.settings import AmSettings
 from yarnam.am.status import AmFacts, addressed, job_status, kept_place, progress, with_suspects
@@ -35,94 +34,20 @@ from yarnam.gang import Gang, initial, policy_for, step
 from yarnam.gang.sizing import Waiter
 from yarnam.model.actions import Action
 from yarnam.model.events import AgentRegistered, Event, TimerKind
-from yarnam.model.ids import NodeId
 from yarnam.model.outcomes import Verdict, VerdictKind
 from yarnam.model.status import JobStatus
-from yarnam.ports import (
-    Clock,
-    ClusterView,
-    ContainerBroker,
-    Inbox,
-    Journal,
-    NodeHints,
-    NoNodeHints,
-    StateStore,
-    StatusDesk,
-    Superseded,
-    TaskMailbox,
-)
-from yarnam.ports.outputs import OutputStore
-from yarnam.ports.tickets import TicketOffice
+from yarnam.ports import Clock, Inbox, Superseded
 from yarnam.wire.codec import decode, encode, encode_event
 from yarnam.wire.protocol import AM_FILE, STATUS_FILE, TICKET_FILE, VERDICT_FILE
 from yarnam.wire.records import AmRecord, JobRecord, TicketRecord
 
 if TYPE_CHECKING:
     # Loaded for jobs that have inputs.
-    from yarnam.am.inputs import DataWays, Inputs
+    from yarnam.am.inputs import Inputs
 
 log = logging.getLogger("yarnam.am")
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class AmPorts:
-    """The outside world of one AM attempt."""
-
-    clock: Callable[[Inbox], Clock]
-    broker: ContainerBroker
-    view: ClusterView
-    mailbox: TaskMailbox
-    journal: Journal
-    store: StateStore
-    desk: StatusDesk
-    draw: Callable[[], float]
-    sleep: Sleep = asyncio.sleep
-    lane: Callable[[str], Lane] = ThreadLane
-    hints: NodeHints = field(default_factory=NoNodeHints)
-    waiters: Waiters = tuple
-    """Who waits for GPUs, asked before the gang grows by itself."""
-    learn: Callable[[NodeId, str], None] = lambda node, model: None
-    """Keeps the GPU model that an agent has seen on a node. May block like a port."""
-    office: Callable[[], TicketOffice] | None = None
-    """Makes it, in a thread; None: there is no ZooKeeper."""
-    outputs: OutputStore | None = None
-    """None: the job has no outputs."""
-    data: DataWays | None = None
-    """None: the job has no inputs."""
-
-
-@dataclass(slots=True)
-class _Lanes:
-    """One per port; the progress has its own, so that it never delays an ask."""
-
-    make: Callable[[str], Lane]
-    broker: Lane = field(init=False)
-    mailbox: Lane = field(init=False)
-    view: Lane = field(init=False)
-    journal: Lane = field(init=False)
-    store: Lane = field(init=False)
-    office: Lane = field(init=False)
-    courtesy: Lane = field(init=False)
-    outputs: Lane = field(init=False)
-    inputs: Lane = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.broker = self.make("broker")
-        self.mailbox = self.make("mailbox-calls")
-        self.view = self.make("view")
-        self.journal = self.make("journal")
-        self.store = self.make("store")
-        self.office = self.make("office")
-        self.courtesy = self.make("courtesy")
-        self.outputs = self.make("outputs")
-        self.inputs = self.make("inputs-end")
-
-    def close(self) -> None:
-        mine = (self.broker, self.mailbox, self.view, self.journal, self.store, self.office)
-        for lane in (*mine, self.courtesy, self.outputs, self.inputs):
-            lane.close()
 
 
 class ApplicationMaster:
@@ -142,7 +67,7 @@ class ApplicationMaster:
         self._policy = policy_for(record.job)
         self._gang: Gang = initial(record.job)
         self._queue: asyncio.Queue[Event] = asyncio.Queue()
-        self._lanes = _Lanes(ports.lane)
+        self._lanes = Lanes(ports.lane)
         self._trouble = ""
         self._published: JobStatus | None = None
         self._progress_told: tuple[float, float] = (0.0, 0.0)

@@ -27,7 +27,8 @@ from yarnam.adapters.skein_broker import SkeinBroker
 from yarnam.adapters.skein_nodes import FallbackView, SkeinNodeView
 from yarnam.adapters.zookeeper_gate import Gate
 from yarnam.adapters.zookeeper_hints import ZooKeeperHints
-from yarnam.am.loop import AmPorts, ApplicationMaster
+from yarnam.am.loop import ApplicationMaster
+from yarnam.am.outside import AmPorts
 from yarnam.am.status import AmFacts
 from yarnam.errors import BadConfig, ExitCode, InternalError, YarnamError
 from yarnam.model.outcomes import Verdict, VerdictKind

@@ -45,6 +45,10 @@ def submit_job(
     checked = check_job(site, job, seed=key)
     for warning in (w for outcome in checked.inputs for w in outcome.warnings):
         say(warning)
+    if job.output or job.checkpoint.directory:
+        from yarnam.client.probing import probe_targets
+
+        probe_targets(site, job)
     if checked.inputs:
         from yarnam.client.input_checks import act_on_inputs
 

@@ -18,7 +18,8 @@ from tests.fakes.status_desk import FakeDesk
 from tests.fakes.task_mailbox import FakeMailbox
 from tests.fakes.ticket_office import FakeOffice, Hall
 from yarnam.am.lanes import InlineLane
-from yarnam.am.loop import AmPorts, ApplicationMaster
+from yarnam.am.loop import ApplicationMaster
+from yarnam.am.outside import AmPorts
 from yarnam.am.settings import AmSettings
 from yarnam.am.status import AmFacts
 from yarnam.model.ids import AskId

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from hdfs_utils.errors import QuotaExceeded
+from tests.fakes.files import fail_on
 from tests.unit.client.world import World, job_spec
 from yarnam.errors import BadSpec, NoPermission, Unavailable, YarnamError
-from yarnam.model.job import EnvironmentSpec, JobSpec, ShippedFile
+from yarnam.model.job import CheckpointSpec, EnvironmentSpec, JobSpec, ShippedFile
 from yarnam.wire.codec import decode
 from yarnam.wire.credentials import split
 from yarnam.wire.records import JobRecord
@@ -268,3 +269,34 @@ def test_plan_asks_nothing_and_writes_nothing(world: World) -> None:
     assert world.client.plan(job_spec()).plan.rungs
     assert world.left_on_hdfs() == []
     assert world.launcher.started == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"output": "/results/mine"}, "outputs"),
+        ({"checkpoint": CheckpointSpec("/ckpt/mine")}, "checkpoint"),
+    ],
+)
+def test_no_quota_left_where_it_will_write(
+    world: World, changes: dict[str, Any], what: str
+) -> None:
+    world.files.mkdirs("/results", 0o777)
+    world.files.mkdirs("/ckpt/mine")
+    world.files.fail = fail_on("write", QuotaExceeded("The DiskSpace quota is exceeded"), times=99)
+    with pytest.raises(
+        NoPermission, match=f"{what}: the job will write to /.*mine.*quota"
+    ) as caught:
+        world.client.submit(job_spec(**changes))
+    assert "larger" in caught.value.hint
+    world.files.fail = lambda _operation, _path: None
+    assert world.launcher.submitted == []
+    assert world.files.list("/results") == world.files.list("/ckpt/mine") == []
+
+
+def test_what_it_tries_to_write_is_taken_away_again(world: World) -> None:
+    world.files.mkdirs("/results", 0o777)
+    changes = {"output": "/results/a/b", "checkpoint": CheckpointSpec("/ckpt/not/there/yet")}
+    world.client.submit(job_spec(**changes))
+    assert world.files.list("/results") == []
+    assert not world.files.exists("/ckpt")
