@@ -277,13 +277,26 @@ def test_a_repeated_report_is_one_event(real: GrpcAgents, events: list[Event]) -
 def test_who_is_prepared_again_says_again_that_it_has_its_inputs(
     real: GrpcAgents, events: list[Event]
 ) -> None:
+    """Also where its order is the same, as when another took B's place on B's node: the gang waits
+    for both again."""
     real.mailbox.expect([A, B])
+    numbers = []
     for others in ([], [], [member(B)]):
-        # The same order twice is one; another member makes it another.
         real.mailbox.prepare(1, [member(A), *others])
+        numbers.append(real.directive(A).number)
+        real.report(A, pb.STAGED, attempt=1)
         real.report(A, pb.STAGED, attempt=1)
     kinds = [type(event) for event in events]
-    assert kinds == [AgentRegistered, TaskStaged, TaskStaged]
+    assert kinds == [AgentRegistered, TaskStaged, TaskStaged, TaskStaged]
+    assert numbers == [2, 3, 4]
+
+
+@pytest.mark.grpc
+def test_who_is_fetching_is_not_told_the_same_again(real: GrpcAgents) -> None:
+    real.mailbox.expect([A])
+    for _ in range(2):
+        real.mailbox.prepare(1, [member(A)])
+        assert real.directive(A).number == 2
 
 
 @pytest.mark.grpc

@@ -75,11 +75,13 @@ class AgentSeat:
         """Want something else of the agent; False when that is wanted already. An agent that is
         to leave is never called back."""
         directive.number = self.directive.number
-        if self.is_dismissed or directive == self.directive:
+        # A gang whose member was replaced is prepared again, in the same attempt. Who said before
+        # that it has its inputs is asked to say so once more, even where it needs the same ones.
+        asks_again = directive.prepare.attempt in self._staged
+        if self.is_dismissed or (directive == self.directive and not asks_again):
             return False
         directive.number += 1
         self.directive = directive
-        # A gang whose member was replaced is prepared again, in the same attempt.
         self._staged.discard(directive.prepare.attempt)
         return True
 

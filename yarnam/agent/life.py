@@ -292,6 +292,13 @@ class Agent:
 
     async def _carry_out(self, run: TaskRun, launch: Any, *, is_again: bool) -> None:
         assert self._ports is not None
+        if self._staging is not None:
+            # Nothing to do, unless the AM took an earlier word for this one: then it is waited for.
+            try:
+                await self._staging.prepare(launch)
+            except YarnamError as error:
+                self._say_unable(error)
+                return
         await self._spools.send(BEFORE_LAUNCH_S, "before the processes choose theirs")
         taken = set(self._ports.hold_again())
         if all(process.rank for process in launch.processes):
