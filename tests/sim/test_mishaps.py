@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from click.testing import CliRunner
 
 from tests.sim.scenes import cluster, job
+from yarnam.cli.sim import command
 from yarnam.model.outcomes import ContainerEnd
-from yarnam.sim import Mishap, Mode, Outcome, SimJob, SimSettings, Workload, simulate
+from yarnam.sim import (
+    Mishap,
+    Mode,
+    Outcome,
+    SimJob,
+    SimSettings,
+    Workload,
+    mishaps,
+    simulate,
+)
 
 pytestmark = pytest.mark.sim
 
@@ -62,9 +75,37 @@ def test_a_gang_that_finds_no_replacement_gives_the_rest_back(mode: Mode) -> Non
 def test_with_many_mishaps_all_jobs_end_and_nothing_is_held(mode: Mode) -> None:
     jobs = [job(n, 4 + 4 * (n % 3), at_s=20.0 * n, runs_s=400.0) for n in range(30)]
     kinds = (ContainerEnd.LOST, ContainerEnd.PREEMPTED)
-    mishaps = [Mishap(100.0 * n + 37.0, n % 6, kinds[n % 2], 120.0) for n in range(25)]
-    outcome = play(mode, jobs, 6, *mishaps)
+    hits = [Mishap(100.0 * n + 37.0, n % 6, kinds[n % 2], 120.0) for n in range(25)]
+    outcome = play(mode, jobs, 6, *hits)
     assert all(record.ended_s is not None for record in outcome.records)
     assert all(container.freed_s is not None for container in outcome.containers)
     assert sum(record.attempts for record in outcome.records) > 35, "hardly any was hit"
     assert sum(record.is_failed for record in outcome.records) <= 3
+
+
+def test_drawn_mishaps_are_those_asked_for_in_order_and_the_same_again() -> None:
+    rm = cluster(6)
+    drawn = mishaps(1000.0, rm, 3, lost=4, preempted=7)
+    assert drawn == mishaps(1000.0, rm, 3, lost=4, preempted=7)
+    assert drawn != mishaps(1000.0, rm, 4, lost=4, preempted=7)
+    assert [m.at_s for m in drawn] == sorted(m.at_s for m in drawn)
+    assert all(0.0 <= m.at_s <= 1000.0 and 0 <= m.node < 6 for m in drawn)
+    ends = [m.end for m in drawn]
+    assert (ends.count(ContainerEnd.LOST), ends.count(ContainerEnd.PREEMPTED)) == (4, 7)
+
+
+def test_by_the_command_jobs_that_are_hit_start_again_and_end() -> None:
+    small = ["--jobs", "40", "--nodes", "8", "--rack", "4", "--json"]
+    hit = ["--lost-nodes", "6", "--preemptions", "6"]
+    quiet, hard = (
+        json.loads(CliRunner().invoke(command, [*small, *more]).output)[3:] for more in ([], hit)
+    )
+    for before, after in zip(quiet, hard, strict=True):
+        assert after["finished"] + after["failed"] == 40
+        assert after["attempts_per_job"] > before["attempts_per_job"]
+
+
+def test_launchers_that_do_not_start_again_are_not_hit() -> None:
+    done = CliRunner().invoke(command, ["--mode", "hold", "--lost-nodes", "1"])
+    assert done.exit_code == 2
+    assert "tickets and jitter only" in done.output

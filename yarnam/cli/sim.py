@@ -13,6 +13,9 @@ MODES = ("tickets", "jitter", "hold", "hbox")
 
 SHARE = click.FloatRange(0.0, 1.0)
 COUNT = click.IntRange(min=1)
+NUMBER = click.IntRange(min=0)
+RECOVERING = {"tickets", "jitter"}
+"""The others' launchers have no recovery that could be simulated."""
 
 
 @click.command("sim")
@@ -51,6 +54,20 @@ COUNT = click.IntRange(min=1)
     show_default=True,
     help="How the jobs contend; may be given again.",
 )
+@click.option(
+    "--lost-nodes",
+    type=NUMBER,
+    default=0,
+    show_default=True,
+    help="Nodes that are lost on the way, at random, for ten minutes each.",
+)
+@click.option(
+    "--preemptions",
+    type=NUMBER,
+    default=0,
+    show_default=True,
+    help="Nodes on which YARN takes all containers, at random.",
+)
 @click.option("--compare", is_flag=True, help="All modes, the ask-and-hold launchers' included.")
 @json_option
 def command(
@@ -63,6 +80,8 @@ def command(
     declared: float,
     seed: int,
     modes: tuple[str, ...],
+    lost_nodes: int,
+    preemptions: int,
     compare: bool,
     as_json: bool,
 ) -> int:
@@ -71,12 +90,22 @@ def command(
     Each job runs yarnam's own gang machine and planner on a model of YARN. The sizes and run times
     are like those of a large shared cluster. Every mode is compared with an all-seeing central
     scheduler that knows all run times. 1,000 jobs take about half a minute in each mode.
+
+    Lost nodes and preemptions hit yarnam's modes only: the central scheduler is compared as it is
+    without them.
     """
+    chosen = MODES if compare else tuple(dict.fromkeys(modes))
+    if (lost_nodes or preemptions) and not RECOVERING.issuperset(chosen):
+        raise click.UsageError(
+            "--lost-nodes and --preemptions go with the modes tickets and jitter only: the others "
+            "do not start their jobs again"
+        )
     from yarnam.sim import (
         Mode,
         RmSettings,
         SimSettings,
         WorkloadSettings,
+        mishaps,
         report,
         shaken,
         simulate,
@@ -95,17 +124,25 @@ def command(
         report(again, central, "central, shaken"),
         report(informed, central),
     ]
-    for mode in MODES if compare else dict.fromkeys(modes):
-        outcome = simulate(given, SimSettings(Mode[mode.upper()], seed=seed, rm=rm))
+    span_s = given.jobs[-1].submit_s
+    hits = mishaps(span_s, rm, seed, lost=lost_nodes, preempted=preemptions)
+    for mode in chosen:
+        outcome = simulate(given, SimSettings(Mode[mode.upper()], seed=seed, rm=rm, mishaps=hits))
         rows.append(report(outcome, central))
     if as_json:
         print_json([asdict(row) for row in rows])
         return 0
-    span_h = given.jobs[-1].submit_s / 3600
+    span_h = span_s / 3600
     click.echo(
         f"{jobs} jobs of {sum(job.gpus for job in given.jobs)} GPUs in all arrive within "
         f"{span_h:.1f} h at {rm.gpus} GPUs, {busy:.0%} of them taken at the start; seed {seed}"
     )
+    if hits:
+        again = ", ".join(f"{row.name} {row.attempts_per_job - 1:.2f}" for row in rows[3:])
+        click.echo(
+            f"{lost_nodes} nodes are lost and {preemptions} preempted; "
+            f"attempts beyond a job's first: {again}"
+        )
     click.echo()
     click.echo(table(rows))
     click.echo()

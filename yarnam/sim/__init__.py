@@ -9,7 +9,7 @@ processes (``gang_job``). Nothing in the ApplicationMaster knows of the simulato
 from yarnam.sim.report import Report, report, table
 from yarnam.sim.settings import Mishap, Mode, RmSettings, SimJob, SimSettings, Workload
 from yarnam.sim.simulation import Outcome, simulate
-from yarnam.sim.workload import WorkloadSettings, shaken, workload
+from yarnam.sim.workload import WorkloadSettings, mishaps, shaken, workload
 
 __all__ = [
     "Mishap",
@@ -21,6 +21,7 @@ __all__ = [
     "SimSettings",
     "Workload",
     "WorkloadSettings",
+    "mishaps",
     "report",
     "shaken",
     "simulate",

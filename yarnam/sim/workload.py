@@ -12,7 +12,8 @@ import math
 import random
 from dataclasses import dataclass, replace
 
-from yarnam.sim.settings import RmSettings, SimJob, StandingGang, Workload, sim_spec
+from yarnam.model.outcomes import ContainerEnd
+from yarnam.sim.settings import Mishap, RmSettings, SimJob, StandingGang, Workload, sim_spec
 
 SIZES = (
     (1, 0.52),
@@ -85,6 +86,17 @@ def shaken(given: Workload, seed: int) -> Workload:
     dice = random.Random(seed)  # noqa: S311 - reproducible, not secret
     jobs = (replace(job, duration_s=job.duration_s + dice.uniform(1.0, 4.0)) for job in given.jobs)
     return replace(given, jobs=tuple(jobs))
+
+
+def mishaps(
+    span_s: float, rm: RmSettings, seed: int, *, lost: int = 0, preempted: int = 0
+) -> tuple[Mishap, ...]:
+    """So many nodes lost (for ten minutes each) and so many preempted, each at a uniform moment of
+    the span on a node drawn at random; by time."""
+    dice = random.Random(seed)  # noqa: S311 - reproducible, not secret
+    ends = [ContainerEnd.LOST] * lost + [ContainerEnd.PREEMPTED] * preempted
+    drawn = [Mishap(dice.uniform(0.0, span_s), dice.randrange(rm.nodes), end) for end in ends]
+    return tuple(sorted(drawn, key=lambda mishap: mishap.at_s))
 
 
 def _draw(dice: random.Random, settings: WorkloadSettings, rm: RmSettings) -> _Draw:
