@@ -138,10 +138,10 @@ def command(
         f"{span_h:.1f} h at {rm.gpus} GPUs, {busy:.0%} of them taken at the start; seed {seed}"
     )
     if hits:
-        again = ", ".join(f"{row.name} {row.attempts_per_job - 1:.2f}" for row in rows[3:])
+        more = ", ".join(f"{row.name} {row.attempts_per_job - 1:.2f}" for row in rows[3:])
         click.echo(
             f"{lost_nodes} nodes are lost and {preemptions} preempted; "
-            f"attempts beyond a job's first: {again}"
+            f"attempts beyond a job's first: {more}"
         )
     click.echo()
     click.echo(table(rows))

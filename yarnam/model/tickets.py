@@ -25,6 +25,11 @@ class Demand:
     count: int
 
 
+LINE_RULES = 1
+"""By which rules this version orders the line (``queues.line``): one more whenever they change.
+Jobs of two versions wait in one line, and by two orders each could wait for the other."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ticket:
     """One job's place among those that wait, and what it waits for.
@@ -61,6 +66,8 @@ class Ticket:
     seen_at_s: float | None = None
     """When its holder last gave a sign of life, by the clock that ``turn`` is asked with; None: not
     told."""
+    rules: int = LINE_RULES
+    """``LINE_RULES`` of the version that wrote it."""
 
     @property
     def is_choosy(self) -> bool:

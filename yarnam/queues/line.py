@@ -26,7 +26,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from yarnam.model.snapshot import ClusterSnapshot, QueueView
-from yarnam.model.tickets import RunningGang, Ticket
+from yarnam.model.tickets import LINE_RULES, RunningGang, Ticket
 from yarnam.queues.priority import by_priority
 
 PASS_OVER_S = 60.0
@@ -73,10 +73,14 @@ def in_line(
 ) -> Line:
     """``me`` is always among them."""
     queues = queues_of(snapshot)
-    counted = [me]
+    counted, is_mixed = [me], False
     for ticket in tickets:
+        # Of the whole line: those who contend with other jobs than this one have to agree too.
+        is_mixed |= ticket.rules != LINE_RULES and not is_silent(ticket, now_s)
         if ticket.number != me.number and _counts(ticket, me, snapshot, queues, now_s):
             counted.append(ticket)
+    if is_mixed:
+        return Line(tuple(sorted(counted, key=lambda ticket: ticket.number)), None)
     has_share = {name: _has_its_share(queue) for name, queue in queues.items()}
     limit_s = _limit_s(counted, running, now_s)
     head = _head(counted, has_share, limit_s, now_s)

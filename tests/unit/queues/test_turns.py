@@ -9,7 +9,7 @@ import pytest
 from yarnam.model.ids import NodeId, RackId
 from yarnam.model.resources import Resources
 from yarnam.model.snapshot import ClusterSnapshot, Node, NodeState, QueueView
-from yarnam.model.tickets import Demand, MayAsk, RunningGang, Ticket, Turn, WaitTurn
+from yarnam.model.tickets import LINE_RULES, Demand, MayAsk, RunningGang, Ticket, Turn, WaitTurn
 from yarnam.queues import turn
 from yarnam.queues.line import (
     CERTAIN,
@@ -382,3 +382,15 @@ def test_roles_of_different_sizes_are_all_laid_down() -> None:
     head = replace(due(1, 2, 3), demands=(Demand(gpus(3), 2), Demand(Resources(1024, 1, 0), 1)))
     assert waits(ask(ticket(2, 1, 3), [head], snapshot(0)))
     assert may(ask(ticket(2, 1, 1), [head], snapshot(0)))
+
+
+def test_with_tickets_of_another_version_in_the_line_all_go_by_arrival() -> None:
+    """Each version knows its own order only: small ones first here, and there who knows what. A
+    small one that would wait for the large one there, and the large one here for it, never ends."""
+    large, small = ticket(1, 1, 8), ticket(2, 1, 1)
+    other = ticket(3, 1, 1)
+    assert waits(ask(large, [small, other], snapshot(0))).head == small
+    newer = replace(other, rules=LINE_RULES + 1)
+    assert may(ask(large, [small, newer], snapshot(0))).reason.startswith("first in line")
+    silent = replace(newer, seen_at_s=NOW_S - 10 * PASS_OVER_S)
+    assert waits(ask(large, [small, silent], snapshot(0))).head == small
