@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import signal
-from collections import deque
 from collections.abc import Coroutine
 from dataclasses import replace
 from enum import IntEnum
@@ -25,6 +24,7 @@ from yarnam.agent.log_service import LogFile, LogService
 from yarnam.agent.mailbox_client import AmVanished, MailboxClient
 from yarnam.agent.metrics_inbox import MetricsInbox, Sample
 from yarnam.agent.node_address import node_address
+from yarnam.agent.outbox import Outbox
 from yarnam.agent.output import append_note
 from yarnam.agent.reports import Identity, build_report
 from yarnam.agent.settings import Settings, environment_of_container
@@ -41,9 +41,6 @@ if TYPE_CHECKING:
     from yarnam.agent.staging import InputStaging
 
 _LOG = logging.getLogger("yarnam.agent")
-
-METRICS_PERIOD_S = 1.0
-"""Reports that bring nothing but newer metrics are at least this far apart."""
 
 DRAIN_LIMIT_S = 3.0
 """How long the agent stays for readers of its logs once it may leave."""
@@ -93,9 +90,7 @@ class Agent:
         self._leases: tuple[Lease, ...] = ()
         self._spools = SpoolCare(os.environ, job.spool_limit_s)
         self._run: TaskRun | None = None
-        self._pending: deque[Any] = deque()
-        self._wake = asyncio.Event()
-        self._is_metrics_due = False
+        self._outbox = Outbox(self._metrics_report)
         self._tasks: set[asyncio.Task[None]] = set()
         self._cut_short: asyncio.Future[AgentExit] | None = None
 
@@ -204,7 +199,7 @@ class Agent:
 
     async def _converse(self, mailbox: MailboxClient) -> AgentExit:
         """Report and obey until told to leave, or until the AM is given up."""
-        reporting = asyncio.create_task(self._report_for_ever(mailbox), name="reports")
+        reporting = asyncio.create_task(self._outbox.send_for_ever(mailbox), name="reports")
         obeying = asyncio.create_task(self._obey_until_leave(mailbox), name="directives")
         try:
             await asyncio.wait({reporting, obeying}, return_when=asyncio.FIRST_COMPLETED)
@@ -223,8 +218,7 @@ class Agent:
     # ---- directives ----------------------------------------------------------------------
 
     async def _obey_until_leave(self, mailbox: MailboxClient) -> None:
-        # The AM knows an agent by its first report.
-        await self._first_report(mailbox)
+        await self._outbox.send_first(mailbox)
         seen = 0
         while True:
             directive = await mailbox.await_directive(seen)
@@ -266,12 +260,11 @@ class Agent:
             return
         report = build_report(self._identity, pb.STAGED, self._run)
         report.attempt = order.attempt
-        self._pending.append(report)
-        self._wake.set()
+        self._outbox.put(report)
 
     def _tell_staging(self) -> None:
         """How far it is; what waits to be told says so too."""
-        if not self._pending and (self._run is None or self._run.state is RunState.EXITED):
+        if self._outbox.is_empty and (self._run is None or self._run.state is RunState.EXITED):
             self._say(pb.READY if self._run is None else pb.EXITED)
 
     def _launch(self, launch: Any) -> None:
@@ -351,16 +344,14 @@ class Agent:
     # ---- reports -------------------------------------------------------------------------
 
     def _say(self, state: Any) -> None:
-        self._pending.append(build_report(self._identity, state, self._run))
-        self._wake.set()
+        self._outbox.put(build_report(self._identity, state, self._run))
 
     def _say_unable(self, error: YarnamError) -> None:
         _LOG.error("cannot make the task ready: %s", error)
         report = build_report(self._identity, pb.UNABLE, None)
         report.message = str(error)
         report.user_fault = error.blame is Blame.USER
-        self._pending.append(report)
-        self._wake.set()
+        self._outbox.put(report)
 
     def _lose_keeper(self) -> None:
         """Without it nothing can be started or ended here any more, whether something ran or not.
@@ -376,49 +367,16 @@ class Agent:
                 log.ended = True
         self._say(pb.EXITED if self._run.state is RunState.EXITED else pb.STARTED)
 
-    async def _first_report(self, mailbox: MailboxClient) -> None:
-        await mailbox.report(self._pending[0])
-        self._pending.popleft()
-        self._wake.set()
-
-    async def _report_for_ever(self, mailbox: MailboxClient) -> None:
-        """In order, each until acknowledged: no state is skipped, not even a short one."""
-        loop = asyncio.get_running_loop()
-        metrics_at = 0.0
-        # The first one is sent by whoever waits for directives.
-        first = self._pending[0]
-        while self._pending and self._pending[0] is first:
-            self._wake.clear()
-            await self._wake.wait()
-        while True:
-            self._wake.clear()
-            while self._pending:
-                await mailbox.report(self._pending[0])
-                self._pending.popleft()
-            run = self._run
-            if self._is_metrics_due and run is not None and run.state is RunState.STARTED:
-                late_s = metrics_at + METRICS_PERIOD_S - loop.time()
-                if late_s > 0:
-                    await self._wake_within(late_s)
-                    continue
-                self._is_metrics_due = False
-                metrics_at = loop.time()
-                await mailbox.report(build_report(self._identity, pb.STARTED, run))
-            else:
-                await self._wake.wait()
-
-    async def _wake_within(self, wait_s: float) -> None:
-        try:
-            await asyncio.wait_for(self._wake.wait(), wait_s)
-        except asyncio.TimeoutError:
-            pass
+    def _metrics_report(self) -> Any:
+        run = self._run
+        if run is None or run.state is not RunState.STARTED:
+            return None
+        return build_report(self._identity, pb.STARTED, run)
 
     def _take_sample(self, local_rank: int, sample: Sample) -> None:
         if self._run is not None:
             self._run.take_sample(local_rank, sample)
-            if not self._is_metrics_due:
-                self._is_metrics_due = True
-                self._wake.set()
+            self._outbox.metrics_are_due()
 
     # ---- the end -------------------------------------------------------------------------
 
