@@ -49,6 +49,10 @@ JOBS: dict[str, dict[str, Any]] = {
 # They start together: none shall wait for another one's node.
 ANYWHERE = {"locality": {"node": "unconstrained", "rack": "unconstrained"}}
 
+# All nodes are this machine: what is done to its agents speaks against no node, on which another
+# task of the gang may be well.
+NO_GRUDGE = {"blacklist": {"strikes": 0}}
+
 GANG = {"hold_timeout": "2min", "backoff": {"base": "200ms", "cap": "1s"}}
 
 
@@ -69,7 +73,7 @@ def jobs(world: FaultWorld, flags: Path) -> Mapping[str, Job]:
                 long_until(flags / name),
                 gang=GANG,
                 placement=ANYWHERE,
-                **changes,
+                **{**changes, "retry": {**changes.get("retry", {}), **NO_GRUDGE}},
             )
             for name, changes in JOBS.items()
         }
