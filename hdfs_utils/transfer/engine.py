@@ -98,7 +98,9 @@ class Engine:
 
         def send(entry: Entry) -> None:
             target = place(base, entry.relative)
-            crc = self._insist(lambda: small.write(target, lambda: self._read_whole(entry)))
+            crc = self._insist(
+                lambda: small.write(target, entry.size, lambda: self._read_whole(entry))
+            )
             self._progress.add(entry.size)
             self._done(entry, target, crc)
 

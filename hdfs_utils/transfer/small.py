@@ -13,12 +13,13 @@ the lock first.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from hdfs_utils.checksums import crc32c
 from hdfs_utils.errors import HdfsError
 from hdfs_utils.filesystem import FileSystem
-from hdfs_utils.transfer.values import SENDING
+from hdfs_utils.transfer.values import SENDING, SENDING_BYTES
 from hdfs_utils.transfer.workers import Crew, Stopped
 
 # Refused for the moment (a busy DataNode, a lease of one's own): tried again after these pauses.
@@ -32,10 +33,12 @@ class SmallFiles:
         self._sink = sink
         self._crew = crew
         self._replication = replication
-        self._sending = threading.Semaphore(SENDING)
+        self._sending = _Turns(SENDING, SENDING_BYTES)
 
-    def write(self, target: str, read: Callable[[], bytes]) -> int:
+    def write(self, target: str, size: int, read: Callable[[], bytes]) -> int:
         """Write what ``read`` gives, again after a pause where that may help; its CRC32C.
+
+        ``size`` is about how many bytes that will be: it limits how many are in memory at a time.
 
         Raises:
             HdfsError: the last refusal.
@@ -43,16 +46,16 @@ class SmallFiles:
         """
         for pause_s in PAUSES_S:
             try:
-                return self._once(target, read)
+                return self._once(target, size, read)
             except HdfsError as error:
                 if not error.retriable:
                     raise
             if self._crew.stopping.wait(pause_s):
                 raise Stopped
-        return self._once(target, read)
+        return self._once(target, size, read)
 
-    def _once(self, target: str, read: Callable[[], bytes]) -> int:
-        with self._sending:
+    def _once(self, target: str, size: int, read: Callable[[], bytes]) -> int:
+        with self._sending.of(size):
             self._crew.check()
             data = read()
             writer = self._sink.open_writer(target, True, self._replication)
@@ -68,3 +71,27 @@ class SmallFiles:
         del data  # hundreds of threads hold none while they wait
         writer.close()
         return crc
+
+
+class _Turns:
+    """At most so many at a time, and at most so many bytes; who is larger than that goes alone."""
+
+    def __init__(self, count: int, size: int) -> None:
+        self._count = count
+        self._limit = self._size = size
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def of(self, size: int) -> Iterator[None]:
+        size = min(size, self._limit)
+        with self._changed:
+            self._changed.wait_for(lambda: self._count > 0 and self._size >= size)
+            self._count -= 1
+            self._size -= size
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._count += 1
+                self._size += size
+                self._changed.notify_all()

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from hdfs_utils.errors import QuotaExceeded, Unavailable
 from hdfs_utils.local import LocalFileSystem
 from hdfs_utils.transfer import Options, staged
 from hdfs_utils.transfer.progress import Plain, human
+from hdfs_utils.transfer.small import SmallFiles
+from hdfs_utils.transfer.values import SENDING
 from hdfs_utils.transfer.workers import Crew
 from tests.fakes.files import MemoryFiles, fail_on
 
@@ -231,3 +234,29 @@ def test_small_files_that_are_refused_for_good_end_the_transfer(
     with pytest.raises(QuotaExceeded):
         transfer.copy(LOCAL, str(tree_of(tmp_path)), slow, "/t", Options())
     assert not slow.exists("/t")
+
+
+@pytest.mark.parametrize(
+    ("size", "least", "most"),
+    [(10, 2, SENDING), (20 << 20, 1, 1), (100 << 20, 1, 1)],
+    ids=["many", "large", "larger than the limit"],
+)
+def test_what_is_being_sent_is_limited_by_number_and_by_bytes(
+    size: int, least: int, most: int
+) -> None:
+    """Hundreds of threads with files of 4 MiB would be a gigabyte."""
+    crew = Crew(100)
+    small = SmallFiles(MemoryFiles(), crew, None)
+    lock, now, seen = threading.Lock(), [0], [0]
+
+    def read() -> bytes:
+        with lock:
+            now[0] += 1
+            seen[0] = max(seen[0], now[0])
+        time.sleep(0.002)
+        with lock:
+            now[0] -= 1
+        return b"x"
+
+    crew.run(lambda number: small.write(f"/{number}", size, read), range(150))
+    assert least <= seen[0] <= most
