@@ -16,7 +16,7 @@ from hdfs_utils.filesystem import FileSystem
 from hdfs_utils.transfer.pieces import copy_file, copy_range
 from hdfs_utils.transfer.scan import place
 from hdfs_utils.transfer.staged import Finished, Staging
-from hdfs_utils.transfer.values import LARGE_PIECE, WAITING, Entry, Options, Progress
+from hdfs_utils.transfer.values import LARGE_PIECE, MEMORY, WAITING, Entry, Options, Progress
 from hdfs_utils.transfer.workers import Crew
 
 # Tries of one file before the transfer fails: a DataNode may have died in the middle.
@@ -93,7 +93,10 @@ class Engine:
     def _tiny(self, files: list[Entry], base: str) -> None:
         from hdfs_utils.transfer.small import SmallFiles
 
-        crew = Crew(min(WAITING, len(files)), stack=SMALL_STACK)
+        # More threads than may have their file in memory would only cost memory of their own.
+        at_once = MEMORY * len(files) // max(1, sum(entry.size for entry in files))
+        threads = min(WAITING, len(files), max(self._options.threads, at_once))
+        crew = Crew(threads, stack=SMALL_STACK)
         small = SmallFiles(self._sink, crew, self._options.replication)
 
         def send(entry: Entry) -> None:

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from hdfs_utils.checksums import crc32c
 from hdfs_utils.errors import HdfsError
 from hdfs_utils.filesystem import FileSystem
-from hdfs_utils.transfer.values import SENDING, SENDING_BYTES
+from hdfs_utils.transfer.values import MEMORY, SENDING
 from hdfs_utils.transfer.workers import Crew, Stopped
 
 # Refused for the moment (a busy DataNode, a lease of one's own): tried again after these pauses.
@@ -33,7 +33,8 @@ class SmallFiles:
         self._sink = sink
         self._crew = crew
         self._replication = replication
-        self._sending = _Turns(SENDING, SENDING_BYTES)
+        self._sending = threading.Semaphore(SENDING)
+        self._memory = _Budget(MEMORY)
 
     def write(self, target: str, size: int, read: Callable[[], bytes]) -> int:
         """Write what ``read`` gives, again after a pause where that may help; its CRC32C.
@@ -55,43 +56,42 @@ class SmallFiles:
         return self._once(target, size, read)
 
     def _once(self, target: str, size: int, read: Callable[[], bytes]) -> int:
-        with self._sending.of(size):
-            self._crew.check()
-            data = read()
-            writer = self._sink.open_writer(target, True, self._replication)
-            try:
-                writer.write(data)
-                flush = getattr(writer, "flush", None)
-                if flush is not None:
-                    flush()
-            except BaseException:
-                writer.abort()
-                raise
-        crc = crc32c(data)
-        del data  # hundreds of threads hold none while they wait
-        writer.close()
+        # The client has a file's bytes until the DataNodes have acknowledged them: so do we count.
+        with self._memory.of(size):
+            with self._sending:
+                self._crew.check()
+                data = read()
+                writer = self._sink.open_writer(target, True, self._replication)
+                try:
+                    writer.write(data)
+                    flush = getattr(writer, "flush", None)
+                    if flush is not None:
+                        flush()
+                except BaseException:
+                    writer.abort()
+                    raise
+            crc = crc32c(data)
+            del data
+            writer.close()
         return crc
 
 
-class _Turns:
-    """At most so many at a time, and at most so many bytes; who is larger than that goes alone."""
+class _Budget:
+    """At most so many bytes at a time; who wants more than there are at all goes alone."""
 
-    def __init__(self, count: int, size: int) -> None:
-        self._count = count
-        self._limit = self._size = size
+    def __init__(self, size: int) -> None:
+        self._limit = self._left = size
         self._changed = threading.Condition()
 
     @contextmanager
     def of(self, size: int) -> Iterator[None]:
         size = min(size, self._limit)
         with self._changed:
-            self._changed.wait_for(lambda: self._count > 0 and self._size >= size)
-            self._count -= 1
-            self._size -= size
+            self._changed.wait_for(lambda: self._left >= size)
+            self._left -= size
         try:
             yield
         finally:
             with self._changed:
-                self._count += 1
-                self._size += size
+                self._left += size
                 self._changed.notify_all()

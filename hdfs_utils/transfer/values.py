@@ -17,8 +17,8 @@ PART = 256 << 20
 # busy (dfs.namenode.redundancy.considerLoad) and refuses: measured, with one DataNode, from 512 on.
 SENDING = 64
 WAITING = 256
-# Of files being sent, each in memory as a whole, and once more on its way.
-SENDING_BYTES = 24 << 20
+# Bytes of the files that are being sent or completed.
+MEMORY = 48 << 20
 
 Verify = Literal["auto", "full", "none"]
 

@@ -238,7 +238,7 @@ def test_small_files_that_are_refused_for_good_end_the_transfer(
 
 @pytest.mark.parametrize(
     ("size", "least", "most"),
-    [(10, 2, SENDING), (20 << 20, 1, 1), (100 << 20, 1, 1)],
+    [(10, 2, SENDING), (30 << 20, 1, 1), (100 << 20, 1, 1)],
     ids=["many", "large", "larger than the limit"],
 )
 def test_what_is_being_sent_is_limited_by_number_and_by_bytes(
