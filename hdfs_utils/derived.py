@@ -10,7 +10,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 from hdfs_utils import uri as uris
-from hdfs_utils.errors import HdfsError, InvalidPath, NotADirectory, NotFound, Unavailable
+from hdfs_utils.errors import (
+    AlreadyExists,
+    HdfsError,
+    InvalidPath,
+    IsADirectory,
+    NotADirectory,
+    NotFound,
+    Unavailable,
+)
 from hdfs_utils.filesystem import Content, Data, FileStatus, Reader, Writer
 
 # Names that begin with a dot are hidden from Hadoop's input formats and most listings.
@@ -77,6 +85,19 @@ class DerivedOperations(ABC):
             if parsed.scheme != own.scheme or parsed.authority not in ("", own.authority):
                 raise InvalidPath(f"belongs to another file system than {self.uri}", path=path)
         return parsed.path
+
+    @contextlib.contextmanager
+    def _renaming_to(self, target: str) -> Iterator[None]:
+        """What HDFS says of a rename is about the target. It has one message for both mismatches:
+        the target tells which it was."""
+        try:
+            yield
+        except IsADirectory as error:
+            if not self.stat(target).is_dir:
+                raise NotADirectory("is a file", path=target, operation="rename") from error
+            raise
+        except AlreadyExists as error:
+            raise AlreadyExists(error.message, path=target, operation="rename") from error
 
     def exists(self, path: str) -> bool:
         """Whether the path is there."""

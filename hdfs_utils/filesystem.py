@@ -128,6 +128,9 @@ class Writer(Protocol):
     def write(self, data: Data, /) -> int:
         """Take all of ``data``; it is durable only after ``sync`` or ``close``."""
 
+    def flush(self) -> None:
+        """Hand on what was gathered; nothing is said of its being durable."""
+
     def sync(self) -> None:
         """Return when all that was written is durable on every replica.
 

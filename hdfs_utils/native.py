@@ -11,10 +11,8 @@ from hdfs_utils import uri as uris
 from hdfs_utils.deadline import DeadlineExceeded, DeadlinePool
 from hdfs_utils.derived import DerivedOperations
 from hdfs_utils.errors import (
-    AlreadyExists,
     HdfsError,
     InvalidPath,
-    IsADirectory,
     NotADirectory,
     NotFound,
     NotSupported,
@@ -186,15 +184,8 @@ class NativeFileSystem(DerivedOperations):
     def rename(self, src: str, dst: str, overwrite: bool = False) -> None:
         """Rename atomically."""
         source, target = self.own_path(src), self.own_path(dst)
-        try:
+        with self._renaming_to(target):
             self._metadata("rename", source, lambda: self._client.rename(source, target, overwrite))
-        except IsADirectory as error:
-            # HDFS has one message for both mismatches: the target tells which it was.
-            if not self.stat(target).is_dir:
-                raise NotADirectory("is a file", path=target, operation="rename") from error
-            raise
-        except AlreadyExists as error:
-            raise AlreadyExists(error.message, path=target, operation="rename") from error
 
     def delete(self, path: str, recursive: bool = False) -> bool:
         """Delete; False if it was not there."""

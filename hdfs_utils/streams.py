@@ -82,6 +82,9 @@ class RangeReader(io.RawIOBase):
 class ClosedOrAborted(ABC):
     """A writer as a context: closed at its end, aborted by an error."""
 
+    def flush(self) -> None:  # noqa: B027 - most gather nothing
+        """Hand on what was gathered."""
+
     @abstractmethod
     def close(self) -> None:
         """Finish the file."""

@@ -132,14 +132,8 @@ class WebFileSystem(DerivedOperations):
         """Rename atomically."""
         source, target = self.own_path(src), self.own_path(dst)
         options = "OVERWRITE" if overwrite else "NONE"
-        try:
+        with self._renaming_to(target):
             self._web.request("PUT", "RENAME", source, destination=target, renameoptions=options)
-        except IsADirectory as error:
-            if not self.stat(target).is_dir:
-                raise NotADirectory("is a file", path=target, operation="rename") from error
-            raise
-        except AlreadyExists as error:
-            raise AlreadyExists(error.message, path=target, operation="rename") from error
 
     def delete(self, path: str, recursive: bool = False) -> bool:
         """Delete; False if it was not there."""

@@ -64,9 +64,7 @@ class SmallFiles:
                 writer = self._sink.open_writer(target, True, self._replication)
                 try:
                     writer.write(data)
-                    flush = getattr(writer, "flush", None)
-                    if flush is not None:
-                        flush()
+                    writer.flush()
                 except BaseException:
                     writer.abort()
                     raise

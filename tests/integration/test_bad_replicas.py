@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 import hdfs_utils
 from hdfs_utils.validation import Verdict, check_file
+from tests.integration.hdfs_faults import own_cluster
 from tests.integration.replicas import damage_one_replica
 from tests.unit.hdfs_utils.validation import samples
 
@@ -27,18 +27,8 @@ YARNAM = str(Path(sys.executable).parent / "yarnam")
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
     """With two DataNodes."""
-    from yarnam.cluster import EmbeddedCluster
-    from yarnam.cluster.places import clusters_dir
-
-    state = {**os.environ, "XDG_STATE_HOME": str(tmp_path_factory.mktemp("state"))}
-    yarnam = [YARNAM, "cluster"]
-    name = f"replicas-{os.getpid()}"
-    shape = ["--nodes=2", "--racks=1", "--datanodes=2", "--no-zookeeper", "--quiet"]
-    try:
-        subprocess.run([*yarnam, "up", "--name", name, *shape], env=state, check=True)
-        yield EmbeddedCluster(name=name, state_root=clusters_dir(state))
-    finally:
-        subprocess.run([*yarnam, "down", "--name", name], env=state, check=True)
+    with own_cluster(f"replicas-{os.getpid()}", tmp_path_factory.mktemp("state")) as started:
+        yield started
 
 
 def test_a_bad_replica_beside_a_good_one_accuses_nobody(own: EmbeddedCluster) -> None:

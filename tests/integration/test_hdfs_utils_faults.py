@@ -19,6 +19,7 @@ import hdfs_utils
 from hdfs_utils import FileSystem
 from hdfs_utils.errors import SafeMode, Unavailable
 from hdfs_utils.journal import AppendLog, read_journal
+from tests.integration.hdfs_faults import own_cluster
 
 if TYPE_CHECKING:
     from yarnam.cluster import EmbeddedCluster
@@ -34,18 +35,8 @@ YARNAM = str(Path(sys.executable).parent / "yarnam")
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
     """A cluster of this module: its faults must not meet other tests."""
-    from yarnam.cluster import EmbeddedCluster
-    from yarnam.cluster.places import clusters_dir
-
-    state = {**os.environ, "XDG_STATE_HOME": str(tmp_path_factory.mktemp("state"))}
-    yarnam = [YARNAM, "cluster"]
-    name = f"faults-{os.getpid()}"
-    shape = ["--nodes=2", "--racks=1", "--datanodes=2", "--no-zookeeper", "--quiet"]
-    try:
-        subprocess.run([*yarnam, "up", "--name", name, *shape], env=state, check=True)
-        yield EmbeddedCluster(name=name, state_root=clusters_dir(state))
-    finally:
-        subprocess.run([*yarnam, "down", "--name", name], env=state, check=True)
+    with own_cluster(f"faults-{os.getpid()}", tmp_path_factory.mktemp("state")) as started:
+        yield started
 
 
 @pytest.fixture

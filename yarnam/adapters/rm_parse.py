@@ -226,6 +226,12 @@ def _tighter(left: Resources | None, right: Resources | None) -> Resources | Non
     )
 
 
+def settings_of(json: Json) -> dict[str, str]:
+    """The RM's ``/conf``: empty for what has no value."""
+    rows = json.get("properties") or []
+    return {str(row.get("key")): str(row.get("value") or "") for row in rows}
+
+
 def steps_of(json: Json) -> AllocationSteps:
     """How the scheduler rounds, from the RM's ``/conf``.
 
@@ -233,11 +239,11 @@ def steps_of(json: Json) -> AllocationSteps:
     getIncrementAllocation: 1024 MiB and 1 vcore unless configured); the Capacity Scheduler's steps
     are its minimum.
     """
-    settings = {str(row.get("key")): row.get("value") for row in json.get("properties") or []}
+    settings = settings_of(json)
 
     def amount(default: int, *names: str) -> int:
         for name in names:
-            digits = _AMOUNT.match(str(settings.get(name) or ""))
+            digits = _AMOUNT.match(settings.get(name, ""))
             if digits:
                 return int(digits[1]) * _UNITS.get(digits[2].lower(), 1)
         return default

@@ -24,6 +24,7 @@ from yarnam.adapters.rm_parse import (
     nodes_of,
     queue_of,
     queues_of,
+    settings_of,
     steps_of,
 )
 from yarnam.errors import NoPermission, Unavailable, UsageError
@@ -115,8 +116,7 @@ class ResourceManager:
 
     def settings(self) -> Mapping[str, str]:
         """The ResourceManager's own configuration, as far as it shows it. Raises NoPermission."""
-        rows = self._get("/conf").get("properties") or []
-        return {str(row.get("key")): str(row.get("value") or "") for row in rows}
+        return settings_of(self._get("/conf"))
 
     def info(self) -> Mapping[str, Any]:
         """``clusterInfo`` as it comes: state, haState, resourceManagerVersion, startedOn (ms)."""

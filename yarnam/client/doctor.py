@@ -15,7 +15,7 @@ from typing import Any
 from uuid import uuid4
 
 from yarnam.adapters.hadoop_site import expanded, read_settings, zookeeper_credentials
-from yarnam.client.finding import Finding, Health
+from yarnam.client.finding import Finding, Health, fail, ok, warn
 from yarnam.client.hdfs_errors import hdfs_errors
 from yarnam.client.runtime import runtime_source
 from yarnam.client.scheduler_doctor import hands_out
@@ -90,21 +90,9 @@ def _named(part: str) -> Callable[[Callable[..., Finding]], Callable[..., Findin
     return wrap
 
 
-def _ok(message: str) -> Finding:
-    return Finding("", Health.OK, message)
-
-
-def _warn(message: str, hint: str) -> Finding:
-    return Finding("", Health.WARN, message, hint)
-
-
-def _fail(message: str, hint: str, code: ExitCode) -> Finding:
-    return Finding("", Health.FAIL, message, hint, code)
-
-
 @_named("Hadoop configuration")
 def _configuration(site: Site) -> Finding:
-    return _ok(f"{site.conf_dir} (file system {site.files.uri}, user {site.user})")
+    return ok(f"{site.conf_dir} (file system {site.files.uri}, user {site.user})")
 
 
 @_named("Java")
@@ -113,7 +101,7 @@ def _java(environ: Mapping[str, str]) -> Finding:
     java = shutil.which(f"{home}/bin/java" if home else "java", path=environ.get("PATH"))
     if java is None:
         where = f"in JAVA_HOME={home}" if home else "on the PATH"
-        return _fail(
+        return fail(
             f"there is none {where}", "Install Java 8 or newer, set JAVA_HOME.", ExitCode.BAD_CONFIG
         )
     done = subprocess.run(
@@ -121,20 +109,20 @@ def _java(environ: Mapping[str, str]) -> Finding:
     )
     match = _VERSION.search(done.stderr + done.stdout)
     if match is None:
-        return _fail(f"{java} does not tell its version", "Set JAVA_HOME.", ExitCode.BAD_CONFIG)
+        return fail(f"{java} does not tell its version", "Set JAVA_HOME.", ExitCode.BAD_CONFIG)
     major = int(match[2] or 0) if match[1] == "1" else int(match[1])
     if major < 8:
-        return _fail(f"{java} is Java {major}", "Skein needs Java 8 or newer.", ExitCode.BAD_CONFIG)
+        return fail(f"{java} is Java {major}", "Skein needs Java 8 or newer.", ExitCode.BAD_CONFIG)
     if major > 21:
-        return _warn(f"{java} is Java {major}", "Hadoop's clients are known to work with 8 to 21.")
-    return _ok(f"{java} (Java {major})")
+        return warn(f"{java} is Java {major}", "Hadoop's clients are known to work with 8 to 21.")
+    return ok(f"{java} (Java {major})")
 
 
 @_named("yarn command")
 def _yarn_command(environ: Mapping[str, str]) -> Finding:
     yarn = shutil.which("yarn", path=environ.get("PATH"))
     if yarn is None:
-        return _fail(
+        return fail(
             "there is none on the PATH", "Put Hadoop's bin directory on it.", ExitCode.BAD_CONFIG
         )
     done = subprocess.run(
@@ -148,12 +136,12 @@ def _yarn_command(environ: Mapping[str, str]) -> Finding:
     jars = sum(part.endswith(".jar") for part in done.stdout.strip().split(":"))
     if done.returncode or not jars:
         said = done.stderr.strip().splitlines()
-        return _fail(
+        return fail(
             f"'{yarn} classpath --glob' names no jars: {said[-1] if said else 'no output'}",
             "Check HADOOP_HOME, JAVA_HOME and HADOOP_CONF_DIR.",
             ExitCode.BAD_CONFIG,
         )
-    return _ok(f"{yarn} ({jars} jars)")
+    return ok(f"{yarn} ({jars} jars)")
 
 
 @_named("ResourceManager")
@@ -162,15 +150,15 @@ def _resource_manager(site: Site) -> Finding:
     version = str(info.get("resourceManagerVersion") or info.get("hadoopVersion") or "")
     numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
     if numbers and numbers < OLDEST_HADOOP:
-        return _fail(
+        return fail(
             f"{site.rm.url} is Hadoop {version}",
             "GPUs as a resource need Hadoop 3.1 or newer.",
             ExitCode.BAD_CONFIG,
         )
     state = str(info.get("state", ""))
     if state and state != "STARTED":
-        return _fail(f"{site.rm.url} is {state}", "Wait, or ask an admin.", ExitCode.UNAVAILABLE)
-    return _ok(f"{site.rm.url} (Hadoop {version or 'of unknown version'})")
+        return fail(f"{site.rm.url} is {state}", "Wait, or ask an admin.", ExitCode.UNAVAILABLE)
+    return ok(f"{site.rm.url} (Hadoop {version or 'of unknown version'})")
 
 
 @_named("Clocks")
@@ -181,20 +169,20 @@ def _clock(site: Site) -> Finding:
         with opener.open(f"{site.rm.url}/ws/v1/cluster/info", timeout=ANSWER_LIMIT_S) as reply:
             stamp = reply.headers.get("Date", "")
     except OSError as error:
-        return _warn(f"could not be compared: {error}", "See the ResourceManager.")
+        return warn(f"could not be compared: {error}", "See the ResourceManager.")
     after = time.time()
     try:
         theirs = email.utils.parsedate_to_datetime(stamp).timestamp()
     except (TypeError, ValueError):
-        return _warn("the ResourceManager does not tell its time", "Compare them by hand.")
+        return warn("the ResourceManager does not tell its time", "Compare them by hand.")
     # The header has whole seconds.
     skew = max(0.0, before - theirs - 1.0, theirs - after)
     if skew > SKEW_WARN_S:
-        return _warn(
+        return warn(
             f"this machine and the ResourceManager differ by {skew:.0f} s",
             "Let both follow NTP; Kerberos refuses more than 300 s.",
         )
-    return _ok("this machine and the ResourceManager agree")
+    return ok("this machine and the ResourceManager agree")
 
 
 @_named("HDFS")
@@ -203,7 +191,7 @@ def _hdfs(site: Site) -> Finding:
     probe = f"{site.places.root}/.doctor-{uuid4().hex[:8]}"
     with hdfs_errors("asking the NameNode"):
         if not site.files.exists("/"):
-            return _fail("there is no /", "Check fs.defaultFS.", ExitCode.BAD_CONFIG)
+            return fail("there is no /", "Check fs.defaultFS.", ExitCode.BAD_CONFIG)
     began = time.monotonic()
     with hdfs_errors(f"writing in {home}"):
         site.files.write_bytes(probe, b"yarnam doctor\n")
@@ -212,9 +200,9 @@ def _hdfs(site: Site) -> Finding:
         finally:
             site.files.delete(probe)
     if content != b"yarnam doctor\n":
-        return _fail(f"{probe} does not read as written", "Run hdfs fsck.", ExitCode.UNAVAILABLE)
+        return fail(f"{probe} does not read as written", "Run hdfs fsck.", ExitCode.UNAVAILABLE)
     took_ms = (time.monotonic() - began) * 1000
-    return _ok(f"{home} can be written and read ({took_ms:.0f} ms)")
+    return ok(f"{home} can be written and read ({took_ms:.0f} ms)")
 
 
 @_named("Ways to HDFS")
@@ -224,7 +212,7 @@ def _hdfs_ways(site: Site) -> Finding:
     from hdfs_utils.arrow_files import why_not
 
     if site.files.uri.startswith("file:"):
-        return _ok("the local disk")
+        return ok("the local disk")
     ways = []
     for backend in ("native", "webhdfs"):
         try:
@@ -239,15 +227,15 @@ def _hdfs_ways(site: Site) -> Finding:
     ways.append(f"arrow: no ({reason})" if (reason := why_not(site.environ)) else "arrow")
     message = f"{site.files.backend} is used; {', '.join(ways)}"
     if "native" not in ways:
-        return _warn(message, "The native client is the fast one: are the NameNode's ports open?")
-    return _ok(message)
+        return warn(message, "The native client is the fast one: are the NameNode's ports open?")
+    return ok(message)
 
 
 @_named("ZooKeeper")
 def _zookeeper(site: Site) -> Finding:
     """What jobs do there: make a node of their own below yarnam's, read it, remove it."""
     if not site.zookeeper:
-        return _ok("none is configured; jobs take no turns")
+        return ok("none is configured; jobs take no turns")
     from yarnam.adapters.zookeeper_gate import Gate
 
     hint = "Jobs take no turns, and go by chance: docs/how-to/zookeeper.md"
@@ -260,10 +248,10 @@ def _zookeeper(site: Site) -> Finding:
         zookeeper.delete(path)
         took_ms = (time.monotonic() - began) * 1000
     except Unavailable as error:
-        return _warn(error.message, error.hint or hint)
+        return warn(error.message, error.hint or hint)
     finally:
         gate.close()
-    return _ok(f"{site.zookeeper} can be written ({took_ms:.0f} ms)")
+    return ok(f"{site.zookeeper} can be written ({took_ms:.0f} ms)")
 
 
 @_named("Skein")
@@ -274,7 +262,7 @@ def _skein(site: Site) -> Finding:
         launcher.wait()
     finally:
         launcher.close()
-    return _ok(f"its driver starts ({time.monotonic() - began:.1f} s)")
+    return ok(f"its driver starts ({time.monotonic() - began:.1f} s)")
 
 
 @_named("Queues")
@@ -282,7 +270,7 @@ def _queues(site: Site, queue: str) -> Finding:
     names = sorted(view.name for view in site.rm.queues())
     if queue:
         if queue not in names:
-            return _fail(
+            return fail(
                 f"there is no queue {queue}", f"There are: {', '.join(names)}", ExitCode.BAD_SPEC
             )
         names = [queue]
@@ -291,7 +279,7 @@ def _queues(site: Site, queue: str) -> Finding:
     usable = [name for name, allowed in access.items() if allowed]
     untold = [name for name, allowed in access.items() if allowed is None]
     if not usable and not untold:
-        return _fail(
+        return fail(
             f"{site.user} may submit to none of {', '.join(names) or 'no queue'}",
             "Ask an administrator for SUBMIT access.",
             ExitCode.NO_PERMISSION,
@@ -303,7 +291,7 @@ def _queues(site: Site, queue: str) -> Finding:
         parts.append(f"not to {', '.join(refused)}")
     if untold:
         parts.append(f"{', '.join(untold)}: the ResourceManager tells only the queue's admins")
-    return _ok("; ".join(parts))
+    return ok("; ".join(parts))
 
 
 @_named("GPU resource type")
@@ -312,17 +300,17 @@ def _gpu_type(site: Site) -> Finding:
     types = [name.strip() for name in expanded(settings, "yarn.resource-types").split(",")]
     total = sum(node.total.gpus for node in _snapshot(site).nodes if node.is_usable)
     if not total:
-        return _fail(
+        return fail(
             "no node of the cluster offers yarn.io/gpu",
             "An administrator has to configure it: docs/how-to/real-cluster.md",
             ExitCode.BAD_CONFIG,
         )
     if "yarn.io/gpu" not in types:
-        return _warn(
+        return warn(
             f"the cluster has {total} GPUs, but this machine's configuration lacks yarn.io/gpu",
             f"Put resource-types.xml with yarn.resource-types=yarn.io/gpu into {site.conf_dir}.",
         )
-    return _ok(f"yarn.io/gpu, {total} on the cluster")
+    return ok(f"yarn.io/gpu, {total} on the cluster")
 
 
 @_named("Nodes")
@@ -331,24 +319,24 @@ def _nodes(site: Site) -> Finding:
     usable = [node for node in nodes if node.is_usable]
     others = [node for node in nodes if node.state is not NodeState.RUNNING]
     if not usable:
-        return _fail("none is running", "Ask an administrator.", ExitCode.UNAVAILABLE)
+        return fail("none is running", "Ask an administrator.", ExitCode.UNAVAILABLE)
     free = sum(node.free.gpus for node in usable)
     message = f"{len(usable)} run, {free} GPUs are free"
     if others:
         named = ", ".join(f"{node.node_id} {node.state.value}" for node in others[:5])
-        return _warn(f"{message}; {len(others)} do not: {named}", "See 'yarn node -list -all'.")
-    return _ok(message)
+        return warn(f"{message}; {len(others)} do not: {named}", "See 'yarn node -list -all'.")
+    return ok(message)
 
 
 @_named("Racks")
 def _racks(site: Site) -> Finding:
     racks = {str(node.rack) for node in _snapshot(site).nodes if node.is_usable}
     if racks == {"/default-rack"}:
-        return _warn(
+        return warn(
             "YARN knows no racks: all nodes are in /default-rack",
             "Placement by rack has no effect until a topology script or table is configured.",
         )
-    return _ok(f"{len(racks)}: {', '.join(sorted(racks)[:8])}")
+    return ok(f"{len(racks)}: {', '.join(sorted(racks)[:8])}")
 
 
 @_named("Scheduler")
@@ -356,7 +344,7 @@ def _hands_out(site: Site) -> Finding:
     try:
         settings = site.rm.settings()
     except NoPermission:
-        return _ok("the ResourceManager does not show its settings")
+        return ok("the ResourceManager does not show its settings")
     return hands_out(settings)
 
 
@@ -364,11 +352,11 @@ def _hands_out(site: Site) -> Finding:
 def _log_aggregation(site: Site) -> Finding:
     settings = read_settings(site.conf_dir, "yarn-site.xml")
     if expanded(settings, "yarn.log-aggregation-enable", "false") != "true":
-        return _warn(
+        return warn(
             "off, as far as this machine's configuration tells",
             "Logs of ended jobs then stay on the nodes; set yarn.log-aggregation-enable.",
         )
-    return _ok("on")
+    return ok("on")
 
 
 @_named("yarnam's own packages")
@@ -376,8 +364,8 @@ def _runtime() -> Finding:
     source = runtime_source()
     missing = [name for name, folder in source.packages if not Path(folder).is_dir()]
     if missing:
-        return _fail(f"{missing} cannot be found", "Reinstall yarnam.", ExitCode.BAD_CONFIG)
-    return _ok(f"{len(source.distributions)} distributions to ship, runtime {source.key}")
+        return fail(f"{missing} cannot be found", "Reinstall yarnam.", ExitCode.BAD_CONFIG)
+    return ok(f"{len(source.distributions)} distributions to ship, runtime {source.key}")
 
 
 def _snapshot(site: Site) -> ClusterSnapshot:

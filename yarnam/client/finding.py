@@ -1,4 +1,4 @@
-"""What the doctor finds of one part."""
+"""What the doctor finds of one part; who looks at it adds the part's name."""
 
 from __future__ import annotations
 
@@ -25,3 +25,15 @@ class Finding:
     message: str
     hint: str = ""
     exit_code: ExitCode = ExitCode.OK
+
+
+def ok(message: str) -> Finding:
+    return Finding("", Health.OK, message)
+
+
+def warn(message: str, hint: str) -> Finding:
+    return Finding("", Health.WARN, message, hint)
+
+
+def fail(message: str, hint: str, code: ExitCode) -> Finding:
+    return Finding("", Health.FAIL, message, hint, code)

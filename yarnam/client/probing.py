@@ -42,9 +42,7 @@ def _probe(files: FileSystem, directory: str) -> None:
         writer = files.open_writer(path)
         try:
             writer.write(b"?")
-            flush = getattr(writer, "flush", None)
-            if flush is not None:
-                flush()
+            writer.flush()
         finally:
             writer.abort()  # closing would wait for the DataNodes' reports
     finally:

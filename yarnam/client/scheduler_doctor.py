@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from yarnam.client.finding import Finding, Health
+from yarnam.client.finding import Finding, ok, warn
 
 _FAIR = "yarn.scheduler.fair"
 _HOW_TO = "See docs/how-to/real-cluster.md."
@@ -19,11 +19,9 @@ def hands_out(settings: Mapping[str, str]) -> Finding:
     """
     if "fair" not in settings.get("yarn.resourcemanager.scheduler.class", "").lower():
         message = "not the Fair Scheduler: queues and shares are read, not its preemption"
-        return Finding("", Health.OK, message)
+        return ok(message)
     if settings.get(f"{_FAIR}.assignmultiple") != "true":
-        return Finding(
-            "",
-            Health.WARN,
+        return warn(
             "one container per node heartbeat: a gang that fills a node of 8 GPUs waits for eight",
             f"Have {_FAIR}.assignmultiple = true set. {_HOW_TO}",
         )
@@ -32,8 +30,8 @@ def hands_out(settings: Mapping[str, str]) -> Finding:
             "half of what a node has free per heartbeat: 8 GPUs of a node come in three "
             f"({_FAIR}.dynamic.max.assign = false makes it one)"
         )
-        return Finding("", Health.OK, message)
+        return ok(message)
     limit = settings.get(f"{_FAIR}.max.assign", "-1")
     if limit.startswith("-"):
-        return Finding("", Health.OK, "as many containers per node heartbeat as fit")
-    return Finding("", Health.OK, f"at most {limit} containers per node heartbeat")
+        return ok("as many containers per node heartbeat as fit")
+    return ok(f"at most {limit} containers per node heartbeat")
