@@ -42,7 +42,7 @@ def of_files(files: Sequence[LocatedFile], timeout_s: float) -> Iterator[tuple[s
     """``(path, CRC32C)`` of each file, one replica asked for each block.
 
     Raises:
-        NotSupported: written with another checksum, or erasure coded or encrypted.
+        NotSupported: written with another checksum, erasure coded or encrypted, or still open.
         CorruptData: no replica of a block answers for it.
         Unavailable: a DataNode does not answer.
     """
@@ -52,6 +52,8 @@ def of_files(files: Sequence[LocatedFile], timeout_s: float) -> Iterator[tuple[s
     for file in files:
         if not file.is_plain:
             raise NotSupported("erasure coded or encrypted", path=file.path, operation="checksum")
+        if file.is_open:
+            raise NotSupported("still being written", path=file.path, operation="checksum")
     answers = of_blocks([block for _, block in asked], timeout_s)
     crcs = dict.fromkeys(range(len(files)), 0)
     for (index, block), found in zip(asked, answers, strict=True):

@@ -55,7 +55,8 @@ def connect(
         conf_dir: directory of core-site.xml and hdfs-site.xml; by default HADOOP_CONF_DIR.
         user: act as this user (simple authentication only). The native client takes the user
             from the process's environment at each connection, so one process can be one user.
-        timeout_s: one limit, in seconds, for every operation; see ``limits``.
+        timeout_s: one limit, in seconds, for every operation; see ``limits``. The first answer
+            may take twice as long: where one way is silent, the other is tried.
         conf: Hadoop properties that win over the files.
         limits: the limits one by one; not together with ``timeout_s``.
         backend: ``native``, ``webhdfs``, ``arrow``, or ``auto``: the native client, and WebHDFS

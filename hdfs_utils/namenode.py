@@ -239,10 +239,12 @@ class _Connection:
 def _located(path: str, located: Message, length: int | None = None) -> LocatedFile:
     blocks = tuple(_block(raw) for raw in located.all(2))
     total = located.number(1) if length is None else length
-    if sum(block.length for block in blocks) != located.number(1):
+    is_open = bool(located.number(3))
+    # The length of an open file leaves out the block that is being written; its blocks do not.
+    if not is_open and sum(block.length for block in blocks) != located.number(1):
         raise CorruptData("its blocks do not cover it", path=path, operation="block locations")
     is_plain = 6 not in located and 7 not in located
-    return LocatedFile(path, total, blocks, bool(located.number(3)), is_plain)
+    return LocatedFile(path, total, blocks, is_open, is_plain)
 
 
 def _block(raw: bytes) -> Block:
