@@ -24,8 +24,9 @@ class FakeLauncher:
     def start(self) -> None:
         self.started += 1
 
-    def wait(self) -> None:
+    def wait(self) -> str:
         self.start()
+        return "the fake is ready"
 
     def new_security(self) -> Any:
         import skein

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from yarnam.adapters.rm_parse import YarnApplication
-from yarnam.errors import NoPermission, YarnamError
+from yarnam.errors import NoPermission, Unavailable, YarnamError
 from yarnam.model.ids import NodeId, RackId
 from yarnam.model.resources import Resources
 from yarnam.model.snapshot import ClusterSnapshot, Node, NodeState, QueueView
@@ -35,6 +35,9 @@ class FakeResourceManager:
         self.failure: YarnamError | None = None
         self.asked = 0
         self.on_look: Callable[[YarnApplication], None] = lambda _: None
+        self.takes_by_http = True
+        self.sent: list[Mapping[str, Any]] = []
+        self.answers_submit = True
 
     def add(self, application: str, *, state: str = "RUNNING", **facts: Any) -> YarnApplication:
         values: dict[str, Any] = {
@@ -80,6 +83,21 @@ class FakeResourceManager:
         self.killed.append(app_id)
         if self.kill_takes:
             self.change(app_id, state="KILLED", final_status="KILLED", diagnostics="killed by user")
+
+    def new_application(self) -> str:
+        self._enter()
+        if not self.takes_by_http:
+            raise refusing("submit by HTTP")
+        return f"application_1700000000000_{len(self.sent) + 1:04}"
+
+    def submit_application(self, context: Mapping[str, Any]) -> None:
+        self._enter()
+        self.sent.append(context)
+        tags = tuple(context["application-tags"]["tag"])
+        name = str(context["application-name"])
+        self.add(str(context["application-id"]), state="NEW", tags=tags, name=name)
+        if not self.answers_submit:
+            raise Unavailable("no answer from the ResourceManager")
 
     def queues(self) -> Sequence[QueueView]:
         self._enter()

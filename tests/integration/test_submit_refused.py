@@ -182,14 +182,21 @@ def test_hdfs_does_not_answer(
     assert world.no_process_left()
 
 
+@pytest.mark.parametrize("way", ["rest", "driver"])
 def test_hdfs_answers_over_http_only(
-    world: SubmitWorld, cluster: EmbeddedCluster, broken_conf: Path, unique_name: Any
+    world: SubmitWorld, cluster: EmbeddedCluster, broken_conf: Path, unique_name: Any, way: str
 ) -> None:
     """yarnam itself goes on over HTTP; Skein's driver cannot, and everything is taken back."""
     address = cluster.namenode_uri.removeprefix("hdfs://")
     replace_port(broken_conf, "core-site.xml", address)
     spec = world.spec(unique_name("http-only"), "true")
-    done = world.run("submit", spec, "--json", HADOOP_CONF_DIR=str(broken_conf))
+    environ = {"HADOOP_CONF_DIR": str(broken_conf), "YARNAM_SUBMIT": way}
+    done = world.run("submit", spec, "--json", **environ)
+    if way == "rest":
+        assert done.code == 0
+        # Its containers have the same broken configuration.
+        assert world.run("kill", done.json["application"], **environ).code == 0
+        return
     assert done.code == 69
     assert f"{address.rpartition(':')[0]}:1" in done.json["error"]["message"]
     jobs = world.files.list(f"{world.home}/.yarnam/jobs")
@@ -206,11 +213,12 @@ def test_the_resource_manager_does_not_answer(
     assert "ResourceManager" in error["message"]
 
 
-def test_a_queue_that_is_closed_to_the_user(world: SubmitWorld, unique_name: Any) -> None:
+@pytest.mark.parametrize("way", ["rest", "driver"])
+def test_a_queue_that_is_closed_to_the_user(world: SubmitWorld, unique_name: Any, way: str) -> None:
     """YARN tells only a queue's administrators who may submit: this one is refused by YARN itself,
     after staging, and everything is taken back."""
     spec = world.spec(unique_name("locked"), "true", queue="root.locked")
-    done = world.run("submit", spec, "--json")
+    done = world.run("submit", spec, "--json", YARNAM_SUBMIT=way)
     assert done.code == 77
     error = done.json["error"]
     assert error["name"] == "NO_PERMISSION"

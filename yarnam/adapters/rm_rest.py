@@ -33,6 +33,8 @@ from yarnam.model.snapshot import AllocationSteps, ClusterSnapshot, QueueView
 
 REQUEST_TIMEOUT_S = 4.0
 """For one address to connect, and between bytes. A healthy RM answers in milliseconds."""
+SUBMIT_TIMEOUT_S = 30.0
+"""For handing an application in: the RM writes it to its state store first."""
 TOTAL_TIMEOUT_S = 10.0
 """For one call over all addresses (the promise of ``ports.ClusterView``)."""
 
@@ -183,6 +185,18 @@ class ResourceManager:
             body={"state": "KILLED"},
         )
 
+    def new_application(self) -> str:
+        """The id of an application that may be submitted; one that never is leaves no trace.
+        Raises NoPermission, UsageError, Unavailable."""
+        reply = self._call("POST", "/ws/v1/cluster/apps/new-application", {}, body={})
+        return str(reply["application-id"])
+
+    def submit_application(self, context: Mapping[str, Any]) -> None:
+        """Hand an ApplicationSubmissionContext in; the same one again is harmless. YARN decides
+        on it afterwards: look at its state. Raises NoPermission, UsageError, Unavailable."""
+        deadline = time.monotonic() + SUBMIT_TIMEOUT_S
+        self._call("POST", "/ws/v1/cluster/apps", {}, body=context, deadline=deadline)
+
     def _get(
         self, path: str, query: Mapping[str, str] | None = None, *, deadline: float | None = None
     ) -> Mapping[str, Any]:
@@ -210,7 +224,9 @@ class ResourceManager:
                 continue
             request = self._request(method, url + path, query, body)
             try:
-                reply = self._answer(request, min(self._request_timeout_s, left_s))
+                # Whoever gives a call more time wants its answer more than another address.
+                limit_s = max(self._request_timeout_s, left_s - self._total_timeout_s)
+                reply = self._answer(request, min(limit_s, left_s))
             except (OSError, HTTPException, ValueError) as error:
                 failures.append(f"{url}: {_words(error)}")
                 cause = error
@@ -246,7 +262,7 @@ class ResourceManager:
                 content = error.read()
             _raise_refusal(error.code, content, request.selector)
             raise OSError(f"HTTP {error.code}: {_remote_message(content)}") from error
-        reply = json.loads(content)
+        reply = json.loads(content or b"{}")
         if not isinstance(reply, dict):
             raise ValueError(f"not a JSON object: {content[:80]!r}")
         return reply

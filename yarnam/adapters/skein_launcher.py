@@ -80,14 +80,13 @@ class SkeinLauncher:
                 self._thread = threading.Thread(target=self._run, name="skein-driver", daemon=True)
                 self._thread.start()
 
-    def wait(self) -> None:
+    def wait(self) -> str:
+        began = time.monotonic()
         self._wait()
+        return f"Skein's driver starts ({time.monotonic() - began:.1f} s)"
 
     def new_security(self) -> Any:
-        import skein
-
-        certificate, key = _skein_credentials()
-        return skein.Security(cert_bytes=certificate, key_bytes=key)
+        return new_security()
 
     def submit(self, application_spec: Any) -> ApplicationId:
         import grpc
@@ -228,6 +227,14 @@ def _skein_credentials() -> tuple[bytes, bytes]:
     )
 
 
+def new_security() -> Any:
+    """``skein.Security`` for one application."""
+    import skein
+
+    certificate, key = _skein_credentials()
+    return skein.Security(cert_bytes=certificate, key_bytes=key)
+
+
 def _command(environ: Mapping[str, str], jar: Path) -> Sequence[str]:
     java = f"{environ['JAVA_HOME']}/bin/java" if environ.get("JAVA_HOME") else "java"
     found = shutil.which(java, path=environ.get("PATH"))
@@ -275,8 +282,20 @@ def _submit_error(error: grpc.RpcError) -> YarnamError:
     from grpc import StatusCode
 
     text = (error.details() or "").strip() or error.code().name
+    if (refused := refusal(text)) is not None:
+        return refused
     said = in_short(text)
-    lowered = text.lower()
+    if error.code() in {StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED}:
+        return Unavailable(f"Skein's driver did not answer: {said}")
+    return Unavailable(
+        f"YARN did not take the application: {said}",
+        hint="'yarnam doctor' checks the parts one by one.",
+    )
+
+
+def refusal(java_text: str) -> YarnamError | None:
+    """What YARN's words mean, where they mean that this user or this queue will not do."""
+    said, lowered = in_short(java_text), java_text.lower()
     if any(mark in lowered for mark in _REFUSALS):
         return NoPermission(
             f"YARN refused the application: {said}",
@@ -284,12 +303,7 @@ def _submit_error(error: grpc.RpcError) -> YarnamError:
         )
     if any(mark in lowered for mark in _BAD_QUEUES):
         return BadSpec(f"YARN refused the queue: {said}", hint="'yarnam doctor' lists the queues.")
-    if error.code() in {StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED}:
-        return Unavailable(f"Skein's driver did not answer: {said}")
-    return Unavailable(
-        f"YARN did not take the application: {said}",
-        hint="'yarnam doctor' checks the parts one by one.",
-    )
+    return None
 
 
 _REFUSALS = ("accesscontrolexception", "permission denied", "cannot submit", "denied by acl")

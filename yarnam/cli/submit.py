@@ -51,7 +51,7 @@ def command(
     if not as_json:
         settings["on_progress"] = lambda text: say(f"{text} …")
     with ExitStack() as stack:
-        # Before the client's own imports: its JVM is what a submit waits for longest.
+        # Before the client's own imports: its JVM would be what a submit waits for longest.
         ahead = None if dry_run or local else stack.enter_context(_driver_ahead())
         client = stack.enter_context(open_client(ctx, **settings))
         if dry_run:
@@ -78,10 +78,16 @@ def command(
 
 @contextmanager
 def _driver_ahead() -> Iterator[Launcher | None]:
-    """Skein's driver for the cluster of HADOOP_CONF_DIR, starting; None: where that is has still to
-    be found out (or said to be missing) by others."""
+    """Skein's driver for the cluster of HADOOP_CONF_DIR, starting; None: not wanted there, or where
+    that is has still to be found out (or said to be missing) by others."""
     conf_dir = os.environ.get("HADOOP_CONF_DIR", "")
     if not os.path.isfile(os.path.join(conf_dir, "yarn-site.xml")):  # noqa: PTH113, PTH118
+        yield None
+        return
+    from yarnam.adapters.hadoop_site import read_settings
+    from yarnam.client.direct_launcher import is_driver_wanted
+
+    if not is_driver_wanted(read_settings(conf_dir, "core-site.xml"), os.environ):
         yield None
         return
     from yarnam.adapters.skein_launcher import SkeinLauncher, driver_environment

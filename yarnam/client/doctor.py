@@ -15,6 +15,7 @@ from typing import Any
 from uuid import uuid4
 
 from yarnam.adapters.hadoop_site import expanded, read_settings, zookeeper_credentials
+from yarnam.client.direct_launcher import is_driver_wanted
 from yarnam.client.finding import Finding, Health, fail, ok, warn
 from yarnam.client.hdfs_errors import hdfs_errors
 from yarnam.client.runtime import runtime_source
@@ -41,8 +42,8 @@ def examine(site: Site, queue: str = "") -> list[Finding]:
     """All findings, in a fixed order; ``queue``: the one to look at, else all. About 5 s."""
     checks: list[Check] = [
         lambda: _configuration(site),
-        lambda: _java(site.environ),
-        lambda: _yarn_command(site.environ),
+        lambda: _if_wanted(site, _java(site.environ)),
+        lambda: _if_wanted(site, _yarn_command(site.environ)),
         lambda: _resource_manager(site),
         lambda: _clock(site),
         lambda: _hdfs(site),
@@ -93,6 +94,15 @@ def _named(part: str) -> Callable[[Callable[..., Finding]], Callable[..., Findin
 @_named("Hadoop configuration")
 def _configuration(site: Site) -> Finding:
     return ok(f"{site.conf_dir} (file system {site.files.uri}, user {site.user})")
+
+
+def _if_wanted(site: Site, finding: Finding) -> Finding:
+    """Where jobs go in by the REST API, a machine without Java and Hadoop submits as well."""
+    settings = read_settings(site.conf_dir, "core-site.xml")
+    if finding.health is not Health.FAIL or is_driver_wanted(settings, site.environ):
+        return finding
+    hint = f"{finding.hint} Submitting does without; 'yarnam logs' of jobs that are over does not."
+    return Finding(finding.part, Health.WARN, finding.message, hint)
 
 
 @_named("Java")
@@ -257,12 +267,10 @@ def _zookeeper(site: Site) -> Finding:
 @_named("Skein")
 def _skein(site: Site) -> Finding:
     launcher = site.open_launcher()
-    began = time.monotonic()
     try:
-        launcher.wait()
+        return ok(launcher.wait())
     finally:
         launcher.close()
-    return ok(f"its driver starts ({time.monotonic() - began:.1f} s)")
 
 
 @_named("Queues")

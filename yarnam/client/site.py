@@ -8,13 +8,14 @@ import pwd
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
 from hdfs_utils import FileSystem, TimeLimits
 from yarnam.adapters.rm_parse import YarnApplication
 from yarnam.client.places import UserPlaces
+from yarnam.client.quick_files import HTTP_LIMITS, QuickFiles
 from yarnam.errors import BadConfig
 from yarnam.model.gpus import NOTHING_LEARNT, GpuModelRules, Inventory, with_gpu_models
 from yarnam.model.snapshot import ClusterSnapshot, QueueView
@@ -43,6 +44,10 @@ class ResourceManager(Protocol):
     ) -> Sequence[YarnApplication]: ...
 
     def kill(self, app_id: str, user: str = "") -> None: ...
+
+    def new_application(self) -> str: ...
+
+    def submit_application(self, context: Mapping[str, Any]) -> None: ...
 
     def queues(self) -> Sequence[QueueView]: ...
 
@@ -74,6 +79,14 @@ class Site:
     """``host:port,host:port/root`` where jobs take turns; empty: none."""
     learnt: Callable[[], Inventory] = lambda: NOTHING_LEARNT
     """GPU models that agents have seen, where somebody keeps them. Raises nothing."""
+
+    open_web: Callable[[], FileSystem] | None = None
+    """``files`` over HTTP, for small ones; None: not tried."""
+
+    @cached_property
+    def quick(self) -> QuickFiles:
+        """Writes small files that nobody else writes."""
+        return QuickFiles(self.files, self.open_web)
 
     def snapshot(self, queue: str) -> ClusterSnapshot:
         """Nodes and the queue, with all known GPU models. Raises Unavailable, BadConfig."""
@@ -151,7 +164,7 @@ def open_site(
     from hdfs_utils import connect
     from yarnam.adapters.hadoop_site import expanded, read_settings, zookeeper_address
     from yarnam.adapters.rm_rest import ResourceManager as RestResourceManager
-    from yarnam.adapters.skein_launcher import SkeinLauncher, driver_environment
+    from yarnam.adapters.skein_launcher import driver_environment
     from yarnam.client.hdfs_errors import hdfs_errors
 
     surroundings = dict(os.environ if environ is None else environ)
@@ -179,19 +192,41 @@ def open_site(
     def learnt() -> Inventory:
         return _learnt(zookeeper, files, f"{prefix.rstrip('/')}/{name}/.yarnam", surroundings)
 
-    return Site(
+    def open_web() -> FileSystem:
+        return connect(conf_dir=str(where), user=user, limits=HTTP_LIMITS, backend="webhdfs")
+
+    is_simple = settings.get("hadoop.security.authentication", "simple") == "simple"
+    site = Site(
         conf_dir=where,
         user=name,
         rm=RestResourceManager.from_conf(str(where), user=name),
         files=files,
-        open_launcher=lambda: SkeinLauncher(child_environ),
+        open_launcher=lambda: _open_launcher(site),
         open_line=open_line,
         cache=cache_dir(surroundings),
         environ=child_environ,
         home_prefix=prefix,
         zookeeper=zookeeper,
         learnt=learnt,
+        # Of a viewfs no single NameNode has all paths.
+        open_web=open_web if is_simple and files.uri.startswith("hdfs:") else None,
     )
+    return site
+
+
+def _open_launcher(site: Site) -> Launcher:
+    from yarnam.adapters.hadoop_site import expanded, read_settings
+    from yarnam.client.direct_launcher import DirectLauncher, is_driver_wanted
+
+    def open_driver() -> Launcher:
+        from yarnam.adapters.skein_launcher import SkeinLauncher
+
+        return SkeinLauncher(site.environ)
+
+    settings = read_settings(site.conf_dir, "core-site.xml", "yarn-site.xml")
+    if is_driver_wanted(settings, site.environ):
+        return open_driver()
+    return DirectLauncher(site, expanded(settings, "yarn.application.classpath"), open_driver)
 
 
 def _learnt(

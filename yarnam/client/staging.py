@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from skein_specs import LocalizedFile
 
 PARALLEL_UPLOADS = 8
-"""A small file on HDFS takes 0.3 s of waiting, whatever its size: wait for all of them at once."""
+"""A small file on HDFS is mostly waiting, whatever its size: wait for all of them at once."""
 
 _CHUNK = 4 << 20
 """The native client is fastest with pieces of 1 to 8 MiB."""
@@ -245,7 +245,7 @@ class Staging:
     ) -> LocalizedFile:
         target = f"{self.job_dir}/{name}"
         with hdfs_errors(f"writing {target}"):
-            self._files.write_bytes(target, content)
+            self._site.quick.put(target, content)
         return self._localized(target, kind, "APPLICATION")
 
     def _upload(self, local: Path, target: str, what: str) -> None:

@@ -98,7 +98,7 @@ class _Attempt:
         self._application = self._launcher.submit(spec)
         # Lets a later client find the job's directory when the RM has forgotten the application.
         with suppress(HdfsError):
-            self._site.files.write_bytes(
+            self._site.quick.put(
                 self._site.places.application(self._application), self._staging.key.encode()
             )
         return self._application

@@ -1,6 +1,6 @@
 """What a client needs of the outside world beyond the file system (``hdfs_utils.FileSystem``).
 
-The way in (Skein's driver) and the line to a job's AM and agents. Errors are ``yarnam.errors``.
+The way into YARN and the line to a job's AM and agents. Errors are ``yarnam.errors``.
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ from yarnam.model.status import JobStatus
 
 
 class Launcher(Protocol):
-    """The way into YARN: Skein's driver."""
+    """The way into YARN: its REST API, or Skein's driver."""
 
     def start(self) -> None:
         """Begin to get ready, in the background; returns at once."""
 
-    def wait(self) -> None:
-        """Return when it is ready; at most 65 s. Raises BadConfig, Unavailable."""
+    def wait(self) -> str:
+        """Return when it is ready, with words for who asked; at most 65 s.
+
+        Raises BadConfig, Unavailable.
+        """
 
     def new_security(self) -> Any:
         """Fresh ``skein.Security`` for one job."""

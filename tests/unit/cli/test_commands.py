@@ -446,11 +446,16 @@ def test_doctor_names_what_is_wrong_and_what_to_do(world: World, call: Call) -> 
     findings = {finding["part"]: finding for finding in json.loads(out)}
     assert findings["ResourceManager"]["health"] == "fail"
     assert findings["ResourceManager"]["hint"] == "Start it."
-    assert findings["Java"]["health"] == "fail"
-    assert findings["yarn command"]["hint"]
+    assert findings["Java"]["health"] == "warn"
+    assert "Submitting does without" in findings["yarn command"]["hint"]
     assert findings["HDFS"]["health"] == "ok"
     assert findings["Skein"]["health"] == "ok"
-    assert code == 78  # of the first failure: no Java on the PATH
+    assert code == 69
     assert world.left_on_hdfs() == []
+    world.site.environ = {**world.site.environ, "YARNAM_SUBMIT": "driver"}
+    code, out, _ = call("doctor", "--json")
+    assert json.loads(out)[1]["part"] == "Java"
+    assert json.loads(out)[1]["health"] == "fail"
+    assert code == 78  # of the first failure: no Java on the PATH
     code, out, _ = call("doctor")
     assert "fail  ResourceManager" in out
