@@ -158,7 +158,10 @@ class Site:
                 raise translate(error, "connect", uri, uri) from error
         has_web = bool(self._web_addresses())
         web = self._some_web if has_web else None
-        return NativeFileSystem(client, uri, self.limits, web, self._questions())
+        names = Nameservices(self.target, self.properties)
+        return NativeFileSystem(
+            client, uri, self.limits, web, self._questions(), is_paired=names.is_paired
+        )
 
     def web(self) -> FileSystem:
         """Over HTTP."""

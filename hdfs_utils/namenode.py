@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from hdfs_utils.errors import CorruptData, HdfsError, NotFound, Unavailable
+from hdfs_utils.failover import until_one_is_active
 from hdfs_utils.native_errors import from_java
 from hdfs_utils.protowire import Message, delimited, message, read_varint, zigzag
 
@@ -102,7 +103,7 @@ class NameNodeRpc:
     def blocks(self, path: str) -> LocatedFile:
         """A file's blocks."""
         request = message((1, path), (2, 0), (3, (1 << 63) - 1))
-        answer = Message(self._call("getBlockLocations", path, request))
+        answer = Message(self._ask("getBlockLocations", path, request))
         if 1 not in answer:
             raise NotFound("no such file", path=path, operation="block locations")
         return _located(path, answer.sub(1))
@@ -112,7 +113,7 @@ class NameNodeRpc:
         after = b""
         while True:
             request = message((1, directory), (2, after), (3, 1))
-            answer = Message(self._call("getListing", directory, request))
+            answer = Message(self._ask("getListing", directory, request))
             if 1 not in answer:
                 raise NotFound("no such directory", path=directory, operation="list")
             listing = answer.sub(1)
@@ -129,6 +130,12 @@ class NameNodeRpc:
     def concat(self, target: str, sources: list[str]) -> None:
         """Move the blocks of ``sources`` to the end of ``target``."""
         self._call("concat", target, message((1, target), *((2, s) for s in sources)))
+
+    def _ask(self, method: str, path: str, request: bytes) -> bytes:
+        """A question that changes nothing: of a pair of NameNodes one answers in the end."""
+        if len(self._addresses) == 1:
+            return self._call(method, path, request)
+        return until_one_is_active(lambda: self._call(method, path, request), self._timeout_s)
 
     def _call(self, method: str, path: str, request: bytes) -> bytes:
         failure: HdfsError = Unavailable("no NameNode to ask", path=path, operation=method)

@@ -41,6 +41,12 @@ class Nameservices:
                 return Uri("hdfs", found.authority, found.path)
         raise NotFound("no mount of this viewfs has it", path=path)
 
+    @property
+    def is_paired(self) -> bool:
+        """Whether a NameNode of this file system has a standby (of a viewfs: any of them)."""
+        names = {self._target.authority, *(target.authority for _, target in self._links)}
+        return any(len(self.rpc_addresses(name)) > 1 for name in names)
+
     def rpc_addresses(self, authority: str) -> tuple[tuple[str, int], ...]:
         """``(host, port)`` of the NameNodes' RPC servers."""
         found = []

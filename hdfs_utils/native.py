@@ -18,6 +18,7 @@ from hdfs_utils.errors import (
     NotSupported,
     Unavailable,
 )
+from hdfs_utils.failover import until_one_is_active
 from hdfs_utils.filesystem import (
     BlockLocation,
     FileChecksum,
@@ -41,6 +42,11 @@ T = TypeVar("T")
 # A dead writer's block is recovered on a DataNode's next heartbeat (3 s by default): asking more
 # often only costs the NameNode.
 LEASE_POLL_S = 0.1
+
+# What has the same effect twice. A rename or a new file has not: its caller has to look.
+_REPEATABLE = frozenset(
+    {"stat", "list", "open", "mkdirs", "chmod", "set times", "recover lease", "replace"}
+)
 
 
 class NativeCalls:
@@ -86,6 +92,7 @@ class NativeFileSystem(DerivedOperations):
         web: makes the client of the NameNode's HTTP side, for what the native client does not
             offer; called when it is first needed.
         questions: asks the servers what the native client cannot.
+        is_paired: the NameNode has a standby, to which it may change over.
     """
 
     completes_late = True
@@ -97,6 +104,7 @@ class NativeFileSystem(DerivedOperations):
         limits: TimeLimits,
         web: Callable[[], WebHdfs] | None = None,
         questions: Questions | None = None,
+        is_paired: bool = False,
     ) -> None:
         self.uri = uri
         self.limits = limits
@@ -104,9 +112,17 @@ class NativeFileSystem(DerivedOperations):
         self._web = web
         self._questions = questions
         self._calls = NativeCalls(uri, limits)
+        self._is_paired = is_paired
 
     def _metadata(self, operation: str, path: str, call: Callable[[], T]) -> T:
-        return self._calls.run(operation, path, call, self.limits.metadata_s)
+        """A question or change, repeated over a failover where that is harmless."""
+
+        def once() -> T:
+            return self._calls.run(operation, path, call, self.limits.metadata_s)
+
+        if self._is_paired and operation in _REPEATABLE:
+            return until_one_is_active(once, self.limits.metadata_s)
+        return once()
 
     def stat(self, path: str) -> FileStatus:
         """Status of a path."""
@@ -161,7 +177,8 @@ class NativeFileSystem(DerivedOperations):
             block_size=block_size, replication=replication, overwrite=overwrite, create_parent=True
         )
         # The inner client's writer: the outer one closes the file when it is garbage collected.
-        inner = self._metadata("create", plain, lambda: self._client.inner.create(plain, options))
+        doing = "replace" if overwrite else "create"
+        inner = self._metadata(doing, plain, lambda: self._client.inner.create(plain, options))
         return NativeWriter(inner, plain, self._calls, self, start=0, is_new=True)
 
     def open_appender(self, path: str) -> Writer:

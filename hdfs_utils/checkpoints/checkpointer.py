@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from hdfs_utils import uri as uris
 from hdfs_utils.checkpoints import agree, clearing, names, restoring, shelf
 from hdfs_utils.checkpoints.fence import Claim, Fence, Token, newest_claim
-from hdfs_utils.checkpoints.insist import insist
 from hdfs_utils.checkpoints.manifest import Checkpoint
 from hdfs_utils.checkpoints.reading import OpenCheckpoint, everything
 from hdfs_utils.checkpoints.restoring import NEWEST, Start
@@ -30,6 +29,7 @@ from hdfs_utils.checkpoints.values import Value, sources
 from hdfs_utils.client import connect
 from hdfs_utils.errors import HdfsError, Unavailable
 from hdfs_utils.filesystem import FileSystem
+from hdfs_utils.insist import insist
 
 if TYPE_CHECKING:
     from typing_extensions import Self

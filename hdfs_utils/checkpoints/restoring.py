@@ -11,13 +11,13 @@ from hdfs_utils import uri as uris
 from hdfs_utils.checkpoints import names, shelf
 from hdfs_utils.checkpoints.agree import BAD, GOOD, UNREADABLE, Round, wait_for
 from hdfs_utils.checkpoints.fence import Fence
-from hdfs_utils.checkpoints.insist import insist
 from hdfs_utils.checkpoints.manifest import Checkpoint
 from hdfs_utils.checkpoints.reading import OpenCheckpoint
 from hdfs_utils.checkpoints.saving import Limits
 from hdfs_utils.checkpoints.shelf import Report, Skipped
 from hdfs_utils.errors import CorruptData, HdfsError, NotFound, PermissionDenied, Unavailable
 from hdfs_utils.filesystem import FileSystem
+from hdfs_utils.insist import insist
 
 T = TypeVar("T")
 

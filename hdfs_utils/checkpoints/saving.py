@@ -13,12 +13,12 @@ from hdfs_utils import uri as uris
 from hdfs_utils.checkpoints import manifest as mf
 from hdfs_utils.checkpoints import names, parallel, shard
 from hdfs_utils.checkpoints.fence import Fence
-from hdfs_utils.checkpoints.insist import insist, is_passing, pause_s
 from hdfs_utils.checkpoints.manifest import Checkpoint
 from hdfs_utils.checkpoints.shard import Identity, WrittenShard
 from hdfs_utils.checkpoints.spool import Spool
 from hdfs_utils.checkpoints.values import Source
 from hdfs_utils.errors import HdfsError, NotFound, Unavailable
+from hdfs_utils.insist import insist, is_passing, pause_s
 
 
 @dataclass(frozen=True, slots=True)

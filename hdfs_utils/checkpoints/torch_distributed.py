@@ -36,7 +36,6 @@ from torch.futures import Future
 
 from hdfs_utils.checkpoints import shard
 from hdfs_utils.checkpoints.checkpointer import Checkpointer
-from hdfs_utils.checkpoints.insist import insist
 from hdfs_utils.checkpoints.manifest import Checkpoint
 from hdfs_utils.checkpoints.reading import OpenCheckpoint
 from hdfs_utils.checkpoints.regions import Region
@@ -45,6 +44,7 @@ from hdfs_utils.checkpoints.shard import Identity
 from hdfs_utils.checkpoints.torch_state import to_array
 from hdfs_utils.checkpoints.values import Source, sources
 from hdfs_utils.errors import CorruptData, HdfsError
+from hdfs_utils.insist import insist
 
 METADATA = "dcp/metadata"
 

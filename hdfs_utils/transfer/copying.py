@@ -11,7 +11,7 @@ from hdfs_utils.errors import AlreadyExists, HdfsError, InvalidPath, NotFound
 from hdfs_utils.filesystem import FileSystem
 from hdfs_utils.transfer.engine import Engine
 from hdfs_utils.transfer.scan import scan
-from hdfs_utils.transfer.staged import Staging, claim
+from hdfs_utils.transfer.staged import Staging, claim, renamed
 from hdfs_utils.transfer.values import Entry, Options, Progress, Silent, Transferred
 
 SUCCESS = "_SUCCESS"
@@ -109,10 +109,10 @@ def _publish(
         # A directory is not replaced in one step: aside, in, away. See _recover_moved.
         sink.delete(moved, recursive=True)
         sink.rename(goal, moved)
-        sink.rename(base, goal)
+        renamed(sink, base, goal, overwrite=False)
         sink.delete(moved, recursive=True)
     else:
-        sink.rename(base, goal, overwrite=overwrite)
+        renamed(sink, base, goal, overwrite=overwrite)
     with contextlib.suppress(HdfsError):
         staging.remove()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
 import threading
 from collections.abc import Callable
@@ -11,15 +12,17 @@ from pathlib import Path
 
 from hdfs_utils import uri as uris
 from hdfs_utils.checksums import combine, crc32c
-from hdfs_utils.errors import CorruptData, HdfsError, NotSupported, Unavailable
+from hdfs_utils.errors import CorruptData, HdfsError, NotSupported
 from hdfs_utils.filesystem import FileSystem
+from hdfs_utils.insist import insist
+from hdfs_utils.local import LocalFileSystem
 from hdfs_utils.transfer.pieces import copy_file, copy_range
 from hdfs_utils.transfer.scan import place
-from hdfs_utils.transfer.staged import Finished, Staging
+from hdfs_utils.transfer.staged import OUTAGE_S, Finished, Staging, renamed
 from hdfs_utils.transfer.values import LARGE_PIECE, MEMORY, WAITING, Entry, Options, Progress
 from hdfs_utils.transfer.workers import Crew
 
-# Tries of one file before the transfer fails: a DataNode may have died in the middle.
+# Of one file before the transfer fails: a DataNode may have died in the middle.
 TRIES = 3
 # Below this a file read by a client that checks each chunk is not asked for again (verify: auto).
 SMALL = 1 << 20
@@ -28,6 +31,9 @@ VERIFY_BATCH = 2000
 # Of the hundreds of threads that wait for completions: the address space of a container may be
 # limited (yarn.nodemanager.vmem-check-enabled), and 8 MiB each would count.
 SMALL_STACK = 512 << 10
+# Beyond so many small files one call that settles the whole disk is quicker than one for each.
+SETTLE_TOGETHER = 16
+_log = logging.getLogger(__name__)
 _CHECKS_READS = ("native", "arrow")
 
 
@@ -53,6 +59,7 @@ class Engine:
         self.crcs: dict[str, int] = {}
         self.resumed = 0
         self.verified = 0
+        self._unsettled: LocalFileSystem | None = None
 
     def run(self, entries: list[Entry], base: str) -> None:
         """Bring all ``entries`` below ``base`` and check them."""
@@ -63,6 +70,8 @@ class Engine:
         todo = [entry for entry in files if not self._is_finished(entry, base)]
         self._send(todo, base)
         self._check(files, base)
+        if self._unsettled is not None:
+            self._unsettled.settle(base)
 
     def _send(self, files: list[Entry], base: str) -> None:
         limit = self._options.part
@@ -75,6 +84,9 @@ class Engine:
         rest = small
         if getattr(inner, "completes_late", False) and len(tiny) > 1:
             self._tiny(tiny, base)
+            rest = [e for e in small if e.size > LARGE_PIECE]
+        elif isinstance(self._sink, LocalFileSystem) and len(tiny) > SETTLE_TOGETHER:
+            self._near(tiny, base, self._sink)
             rest = [e for e in small if e.size > LARGE_PIECE]
         crew = Crew(min(self._options.threads, max(len(rest), 1)))
         if rest:
@@ -89,6 +101,25 @@ class Engine:
             return self._copied(entry, target, crew)
 
         self._done(entry, target, self._insist(send))
+
+    def _near(self, files: list[Entry], base: str, sink: LocalFileSystem) -> None:
+        """Many small files to a local disk, which is asked once at the end whether it has them."""
+        self._unsettled = sink
+        crew = Crew(self._options.threads)
+
+        def fetch(entry: Entry) -> None:
+            target = place(base, entry.relative)
+
+            def send() -> int:
+                data = self._read_whole(entry)
+                sink.write_unsettled(target, data)
+                return crc32c(data)
+
+            crc = self._insist(send)
+            self._progress.add(entry.size)
+            self._done(entry, target, crc)
+
+        crew.run(fetch, files)
 
     def _tiny(self, files: list[Entry], base: str) -> None:
         from hdfs_utils.transfer.small import SmallFiles
@@ -118,17 +149,14 @@ class Engine:
 
     def _insist(self, send: Callable[[], int]) -> int:
         """Again from the start after a break: nothing half-written is ever continued."""
-        for attempt in range(1, TRIES + 1):
-            try:
-                return send()
-            except Unavailable as error:
-                for fs in (self._source, self._sink):
-                    give_up = getattr(fs, "give_up_on", None)
-                    if give_up is not None and give_up(error):
-                        break
-                if attempt == TRIES:
-                    raise
-        raise AssertionError("unreachable")
+        return insist(send, OUTAGE_S, on_trouble=self._in_trouble, at_least=TRIES)
+
+    def _in_trouble(self, error: HdfsError, spent_s: float) -> None:
+        _log.warning("tried again for up to %g s, %.0f s by now: %s", OUTAGE_S, spent_s, error)
+        for fs in (self._source, self._sink):
+            give_up = getattr(fs, "give_up_on", None)
+            if give_up is not None and give_up(error):
+                break
 
     def _done(self, entry: Entry, target: str, crc: int) -> None:
         if entry.is_executable:
@@ -248,7 +276,7 @@ class Engine:
             except NotSupported:
                 return self._one_stream(entry, target)
         self._sink.mkdirs(uris.parent(target))
-        self._sink.rename(parts[0], target, overwrite=True)
+        renamed(self._sink, parts[0], target, overwrite=True)
         return _joined(crcs, ranges)
 
     def _joined_before(

@@ -20,7 +20,7 @@ from hdfs_utils.errors import AlreadyExists, CorruptData, HdfsError
 from hdfs_utils.filesystem import FileSystem, Writer
 from hdfs_utils.transfer.copying import SUCCESS
 from hdfs_utils.transfer.scan import place, scan
-from hdfs_utils.transfer.staged import claim
+from hdfs_utils.transfer.staged import claim, renamed
 from hdfs_utils.transfer.values import PIECE, Entry, Options, Progress, Silent
 from hdfs_utils.transfer.verify import storage_crcs
 from hdfs_utils.transfer.workers import Crew
@@ -124,7 +124,7 @@ def shard(
         ]
         sink.write_bytes(uris.join(staging.tree, INDEX), "".join(f"{i}\n" for i in lines).encode())
         sink.write_bytes(uris.join(staging.tree, SUCCESS), b"")
-        sink.rename(staging.tree, goal)
+        renamed(sink, staging.tree, goal, overwrite=False)
     finally:
         with contextlib.suppress(HdfsError):
             staging.remove()

@@ -4,7 +4,7 @@
 the source and the target, so the next run of the same transfer finds what an earlier one left. It
 holds
 
-- ``owner.json``: host, process and its start; its time is the owner's sign of life;
+- ``owner.json``: host, its boot, process and its start; its time is the owner's sign of life;
 - ``journal/N.jsonl``: what is finished, a new segment every few seconds, each sealed by the CRC32C
   of its lines; a torn one counts as none;
 - ``tree/``, ``parts/``: the data.
@@ -28,8 +28,9 @@ from pathlib import Path
 
 from hdfs_utils import uri as uris
 from hdfs_utils.checksums import crc32c
-from hdfs_utils.errors import HdfsError, NotFound
+from hdfs_utils.errors import AlreadyExists, DirectoryNotEmpty, HdfsError, NotFound
 from hdfs_utils.filesystem import FileSystem
+from hdfs_utils.insist import insist
 
 SUFFIX = ".transfer.tmp"
 SEGMENT_S = 2.0
@@ -37,6 +38,8 @@ SEGMENT_S = 2.0
 FIRST_SEGMENT_S = 3.0
 SIGN_OF_LIFE_S = 20.0
 DEAD_S = 600.0
+# A transfer under way waits so long for a NameNode that changes over or a DataNode that restarts.
+OUTAGE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,13 +147,17 @@ def claim(fs: FileSystem, target: str, identity: str, resume: bool) -> Staging:
         own = _name(target, f"{digest}-{uuid.uuid4().hex[:8]}")
     finished: dict[str, Finished] = {}
     if resume and fs.exists(own):
-        finished = _read_journal(fs, own)
+        # After a crash of this machine the files of a local disk may be less than they seem.
+        if fs.backend != "local" or _boot_of(fs, own) == boot_id():
+            finished = _read_journal(fs, own)
         if not finished:
             fs.delete(own, recursive=True)
     owner = {"host": socket.gethostname(), "pid": os.getpid(), "start": _start(os.getpid())}
+    owner["boot"] = boot_id()
     place = uris.join(own, "owner.json")
     try:
-        fs.write_bytes(place, json.dumps(owner).encode(), overwrite=True)
+        data = json.dumps(owner).encode()
+        insist(lambda: fs.write_bytes(place, data, overwrite=True), OUTAGE_S)
         staging = Staging(fs, own, finished)
         staging.start(resume)
     except BaseException:
@@ -159,6 +166,23 @@ def claim(fs: FileSystem, target: str, identity: str, resume: bool) -> Staging:
                 fs.delete(own, recursive=True)
         raise
     return staging
+
+
+def renamed(fs: FileSystem, src: str, dst: str, *, overwrite: bool) -> None:
+    """Rename what has a name of its own, also where an answer to that was lost."""
+
+    def rename() -> None:
+        try:
+            fs.rename(src, dst, overwrite=overwrite)
+        except (NotFound, AlreadyExists, DirectoryNotEmpty):
+            # An earlier try had its effect and not its answer.
+            if not was_asked or fs.exists(src) or not fs.exists(dst):
+                raise
+        finally:
+            was_asked.append(True)
+
+    was_asked: list[bool] = []
+    insist(rename, OUTAGE_S)
 
 
 def _name(target: str, digest: str) -> str:
@@ -189,6 +213,19 @@ def _is_abandoned(fs: FileSystem, path: str, default: bool) -> bool:
     except (HdfsError, ValueError, KeyError):
         status = fs.stat(path)
     return _now_ms() - status.mtime_ms > DEAD_S * 1000
+
+
+def _boot_of(fs: FileSystem, path: str) -> str:
+    with contextlib.suppress(HdfsError, ValueError, AttributeError):
+        return str(json.loads(fs.read_bytes(uris.join(path, "owner.json"))).get("boot", ""))
+    return ""
+
+
+def boot_id() -> str:
+    """Another one after each start of this machine."""
+    with contextlib.suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return "unknown"
 
 
 def _start(pid: int) -> str:

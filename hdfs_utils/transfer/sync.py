@@ -11,7 +11,7 @@ from hdfs_utils.filesystem import FileSystem
 from hdfs_utils.transfer.copying import MANIFEST, SUCCESS
 from hdfs_utils.transfer.engine import Engine
 from hdfs_utils.transfer.scan import place, scan
-from hdfs_utils.transfer.staged import claim
+from hdfs_utils.transfer.staged import claim, renamed
 from hdfs_utils.transfer.values import Entry, Options, Progress, Silent
 from hdfs_utils.transfer.verify import storage_crcs
 from hdfs_utils.transfer.workers import Crew
@@ -180,6 +180,6 @@ def _move_in(
         staged = place(base, entry.relative)
         # Before it is renamed: whoever sees the new file sees its time, too.
         sink.set_times(staged, entry.mtime_ms)
-        sink.rename(staged, place(goal, entry.relative), overwrite=True)
+        renamed(sink, staged, place(goal, entry.relative), overwrite=True)
 
     Crew(threads).run(move, [entry for entry in changed if not entry.is_dir])

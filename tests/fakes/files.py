@@ -310,13 +310,18 @@ class MemoryWriter(ClosedOrAborted):
             raise ValueError(f"write to a closed file: {self._path}")
 
 
-def fail_on(operation: str, error: HdfsError, times: int = 1) -> Callable[[str, str], None]:
-    """A ``fail`` hook that raises ``error`` at the next ``times`` uses of ``operation``."""
-    left = [times]
+def fail_on(
+    operation: str, error: HdfsError, times: int = 1, after: int = 0
+) -> Callable[[str, str], None]:
+    """A ``fail`` hook that raises ``error`` at ``times`` uses of ``operation``, the first
+    ``after`` left out."""
+    left = [times + after]
 
     def hook(used: str, _path: str) -> None:
         if used == operation and left[0] > 0:
             left[0] -= 1
+            if left[0] >= times:
+                return
             raise error
 
     return hook

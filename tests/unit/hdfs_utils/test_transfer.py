@@ -9,11 +9,14 @@ import pytest
 
 from hdfs_utils import transfer
 from hdfs_utils.errors import AlreadyExists, InvalidPath, NotFound, Unavailable
+from hdfs_utils.transfer import engine, staged
 from tests.fakes.files import MemoryFiles, fail_on
 
 
 @pytest.fixture
-def fs() -> MemoryFiles:
+def fs(monkeypatch: pytest.MonkeyPatch) -> MemoryFiles:
+    for module in (staged, engine):
+        monkeypatch.setattr(module, "OUTAGE_S", 0.0)
     return MemoryFiles()
 
 

@@ -15,7 +15,7 @@ from hdfs_utils import transfer
 from hdfs_utils.deadline import DeadlinePool
 from hdfs_utils.errors import QuotaExceeded, Unavailable
 from hdfs_utils.local import LocalFileSystem
-from hdfs_utils.transfer import Options, staged
+from hdfs_utils.transfer import Options, engine, staged
 from hdfs_utils.transfer.progress import Plain, human
 from hdfs_utils.transfer.small import SmallFiles
 from hdfs_utils.transfer.values import SENDING
@@ -28,6 +28,8 @@ LOCAL = LocalFileSystem()
 @pytest.fixture
 def fs(monkeypatch: pytest.MonkeyPatch) -> MemoryFiles:
     monkeypatch.setattr(staged, "FIRST_SEGMENT_S", 0.0)
+    for module in (staged, engine):
+        monkeypatch.setattr(module, "OUTAGE_S", 0.0)
     return MemoryFiles()
 
 
@@ -133,6 +135,48 @@ def test_a_large_get_resumes_by_what_the_disk_has(fs: MemoryFiles, tmp_path: Pat
     done = transfer.copy(fs, "/large", LOCAL, str(tmp_path / "large"), options)
     assert done.resumed == 3000
     assert (tmp_path / "large").read_bytes() == data
+
+
+@pytest.mark.parametrize("was_rebooted", [False, True])
+def test_a_get_of_small_files_resumes_unless_the_machine_went_down(
+    fs: MemoryFiles, tmp_path: Path, was_rebooted: bool
+) -> None:
+    """Small files reach the disk together, at the end: after a crash of the machine some of what
+    is finished may be empty, and their length might not show it."""
+    for number in range(20):
+        fs.write_bytes(f"/tree/{number:02}", b"%02d" % number * 50)
+    fs.fail = fail_on("open", Unavailable("down"), times=9, after=15)
+    options, goal = Options(part=2000, threads=1), tmp_path / "tree"
+    with pytest.raises(Unavailable):
+        transfer.copy(fs, "/tree", LOCAL, str(goal), options)
+    fs.fail = lambda _operation, _path: None
+    (left,) = tmp_path.iterdir()
+    owner = json.loads((left / "owner.json").read_text())
+    changes = {"start": "long ago", **({"boot": "an earlier one"} if was_rebooted else {})}
+    (left / "owner.json").write_text(json.dumps({**owner, **changes}))
+    if was_rebooted:
+        (left / "tree" / "00").write_bytes(bytes(100))
+    done = transfer.copy(fs, "/tree", LOCAL, str(goal), options)
+    assert done.resumed == (0 if was_rebooted else 1500)
+    assert transfer.compare(fs, "/tree", LOCAL, str(goal)).differences == ()
+
+
+def test_small_files_are_on_the_disk_before_they_get_their_name(
+    fs: MemoryFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        fs.write_bytes(f"/tree/d/{number:02}", b"x" * 50)
+    goal, seen = tmp_path / "tree", []
+    settle = LocalFileSystem.settle
+
+    def settled(self: LocalFileSystem, path: str) -> None:
+        settle(self, path)
+        seen.append((goal.exists(), len(list(Path(path).rglob("*")))))
+
+    monkeypatch.setattr(LocalFileSystem, "settle", settled)
+    transfer.copy(fs, "/tree", LOCAL, str(goal), Options())
+    assert seen == [(False, 21)]
+    assert len(list((goal / "d").iterdir())) == 20
 
 
 def test_a_stuck_call_ends_the_transfer() -> None:

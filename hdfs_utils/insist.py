@@ -13,8 +13,8 @@ from hdfs_utils.errors import HdfsError, LeaseLost
 T = TypeVar("T")
 
 FIRST_PAUSE_S = 0.2
-# A NameNode in safe mode looks at its blocks every few seconds; asking less often than this only
-# makes the training wait longer.
+# A NameNode in safe mode looks at its blocks every few seconds, and a pair of them changes over in
+# seconds; asking less often than this only makes everybody wait longer.
 MAX_PAUSE_S = 5.0
 
 # Dice of its own: this runs in a thread of the training program, whose `random` must give the same
@@ -42,6 +42,7 @@ def insist(
     *,
     on_trouble: Callable[[HdfsError, float], None] | None = None,
     stop: threading.Event | None = None,
+    at_least: int = 1,
 ) -> T:
     """Call until it works.
 
@@ -50,6 +51,7 @@ def insist(
         limit_s: after so many seconds of trouble the last error is raised.
         on_trouble: told of each error and of the seconds spent so far.
         stop: set it to end the waiting early, with the last error.
+        at_least: how often it is called even where that takes longer than the limit.
     """
     began = time.monotonic()
     tries = 0
@@ -60,7 +62,8 @@ def insist(
             spent = time.monotonic() - began
             tries += 1
             wait = pause_s(tries)
-            if not is_passing(error) or spent + wait > limit_s or (stop and stop.is_set()):
+            is_enough = spent + wait > limit_s and tries >= at_least
+            if not is_passing(error) or is_enough or (stop and stop.is_set()):
                 raise
             if on_trouble is not None:
                 on_trouble(error, spent)
