@@ -88,6 +88,11 @@ class SafeMode(Unavailable):
     """The NameNode is in safe mode: it answers questions and changes nothing."""
 
 
+class Starting(SafeMode):
+    """In safe mode only until the DataNodes have reported, which is a matter of seconds: one of a
+    pair of NameNodes has just taken over."""
+
+
 class LeaseConflict(HdfsError):
     """Somebody else has the file open for writing."""
 

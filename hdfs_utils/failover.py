@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from hdfs_utils.deadline import DeadlineExceeded
-from hdfs_utils.errors import SafeMode, Unavailable
+from hdfs_utils.errors import SafeMode, Starting, Unavailable
 from hdfs_utils.insist import pause_s
 
 T = TypeVar("T")
@@ -35,6 +35,7 @@ def until_one_is_active(call: Callable[[], T], limit_s: float) -> T:
             wait = pause_s(tries)
             is_silent = isinstance(error.cause, DeadlineExceeded)
             is_over = time.monotonic() + wait > deadline
-            if is_silent or is_over or isinstance(error, SafeMode):
+            is_closed = isinstance(error, SafeMode) and not isinstance(error, Starting)
+            if is_silent or is_over or is_closed:
                 raise
         time.sleep(wait)

@@ -52,6 +52,8 @@ _BY_MESSAGE: tuple[tuple[str, type[HdfsError]], ...] = (
     ("destination directory is not empty", errors.DirectoryNotEmpty),
     ("must both be directories", errors.IsADirectory),
     ("could only be written to 0 of", errors.Unavailable),
+    # Of a pair, an active one that waits for its DataNodes says so by another class and this name.
+    ("namenode.SafeModeException: ", errors.Starting),
     ("Name node is in safe mode", errors.SafeMode),
 )
 
@@ -98,7 +100,7 @@ def translate(error: BaseException, operation: str, path: str, where: str) -> Hd
     kind = _classify(error, text, java, message)
     if kind is errors.Unavailable:
         message = f"{where} did not do it: {message}; is HDFS up and reachable from here?"
-    elif kind is errors.SafeMode:
+    elif issubclass(kind, errors.SafeMode):
         message = f"{message}; it leaves safe mode by itself once its blocks are reported"
     elif message in ("", path):
         # The client said which path and nothing else; the class says what.

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from hdfs_utils.deadline import DeadlineExceeded
-from hdfs_utils.errors import AlreadyExists, HdfsError, NotFound, SafeMode, Unavailable
+from hdfs_utils.errors import AlreadyExists, HdfsError, NotFound, SafeMode, Starting, Unavailable
 from hdfs_utils.failover import until_one_is_active
 from hdfs_utils.insist import FIRST_PAUSE_S, MAX_PAUSE_S, insist, pause_s
 from hdfs_utils.nameservices import Nameservices
@@ -51,9 +51,9 @@ def test_as_often_as_asked_however_long_it_takes() -> None:
 
 
 def test_a_failover_is_waited_for() -> None:
-    call = Troubled(Unavailable("standby"), Unavailable("refused"))
+    call = Troubled(Unavailable("standby"), Unavailable("refused"), Starting("blocks missing"))
     assert until_one_is_active(call, 10.0) == "answer"
-    assert call.calls == 3
+    assert call.calls == 4
 
 
 @pytest.mark.parametrize("error", [SafeMode("on"), NotFound("gone")])

@@ -62,6 +62,14 @@ CASES: list[tuple[BaseException, type[HdfsError]]] = [
         rpc("org.apache.hadoop.hdfs.server.namenode.SafeModeException", "Cannot create /a"),
         errors.SafeMode,
     ),
+    (
+        rpc(
+            "org.apache.hadoop.ipc.RetriableException",
+            "org.apache.hadoop.hdfs.server.namenode.SafeModeException: Cannot create directory /a."
+            " Name node is in safe mode.",
+        ),
+        errors.Starting,
+    ),
     (rpc("org.apache.hadoop.ipc.RetriableException", "x"), errors.Unavailable),
     (
         rpc("org.apache.hadoop.ipc.RetriableException", "Name node is in safe mode."),
@@ -109,7 +117,7 @@ def test_what_may_be_tried_again() -> None:
         for kind in vars(errors).values()
         if isinstance(kind, type) and issubclass(kind, HdfsError) and kind.retriable
     }
-    assert retriable == {"Unavailable", "SafeMode", "LeaseConflict"}
+    assert retriable == {"Unavailable", "SafeMode", "Starting", "LeaseConflict"}
 
 
 def test_a_broken_connection_leaves_the_outcome_open() -> None:
