@@ -67,7 +67,7 @@ class Options:
     resume: bool = True
     manifest: bool = False
     part: int = PART
-    streams: int = 1
+    streams: int = 2
     replication: int | None = None
 
 
