@@ -4,13 +4,16 @@
 the source and the target, so the next run of the same transfer finds what an earlier one left. It
 holds
 
-- ``owner.json``: host, its boot, process and its start; its time is the owner's sign of life;
+- ``owner-PID-START-BOOT-HOST``: whose it is, an empty directory: made in one step and renamed in
+  one, where a small file would wait half a second for its completion. The time of the directory
+  above is the owner's sign of life;
 - ``journal/N.jsonl``: what is finished, a new segment every few seconds, each sealed by the CRC32C
   of its lines; a torn one counts as none;
 - ``tree/``, ``parts/``: the data.
 
 A directory is taken over when its owner is dead: a process of this host that is gone, or one of
-another host that has not been heard of for 10 minutes. Others with the same target are swept.
+another host that has not been heard of for 10 minutes. Of two who want it one has the rename, and
+the other begins afresh. Others with the same target are swept.
 """
 
 from __future__ import annotations
@@ -49,6 +52,39 @@ class Finished:
     size: int
     mtime_ms: int
     crc: int
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A process, and which start of which machine it is of."""
+
+    pid: int
+    start: str
+    boot: str
+    host: str
+
+    @classmethod
+    def this(cls) -> Owner:
+        """This process."""
+        return cls(os.getpid(), _start(os.getpid()), boot_id(), socket.gethostname())
+
+    @classmethod
+    def of(cls, name: str) -> Owner | None:
+        """From the name of the directory that says so; None: it is another's."""
+        parts = name.split("-", 4)
+        if len(parts) != 5 or parts[0] != "owner" or not parts[1].isdigit():
+            return None
+        return cls(int(parts[1]), *parts[2:])
+
+    @property
+    def name(self) -> str:
+        """The name of the directory."""
+        return f"owner-{self.pid}-{self.start}-{self.boot}-{self.host}"
+
+    @property
+    def lives_here(self) -> bool:
+        """Whether this machine still has the process."""
+        return self.boot == boot_id() and _start(self.pid) == self.start
 
 
 class Staging:
@@ -99,8 +135,14 @@ class Staging:
                 self._flush()
                 if time.monotonic() - alive > SIGN_OF_LIFE_S:
                     alive = time.monotonic()
-                    self._fs.set_times(uris.join(self.path, "owner.json"), _now_ms())
+                    self._give_sign_of_life()
             self._stop.wait(SEGMENT_S)
+
+    def _give_sign_of_life(self) -> None:
+        """Whatever comes into a directory or goes changes its time."""
+        mark = uris.join(self.path, "alive")
+        self._fs.mkdirs(mark)
+        self._fs.delete(mark)
 
     def _flush(self) -> None:
         with self._lock:
@@ -147,17 +189,15 @@ def claim(fs: FileSystem, target: str, identity: str, resume: bool) -> Staging:
         own = _name(target, f"{digest}-{uuid.uuid4().hex[:8]}")
     finished: dict[str, Finished] = {}
     if resume and fs.exists(own):
-        # After a crash of this machine the files of a local disk may be less than they seem.
-        if fs.backend != "local" or _boot_of(fs, own) == boot_id():
-            finished = _read_journal(fs, own)
-        if not finished:
-            fs.delete(own, recursive=True)
-    owner = {"host": socket.gethostname(), "pid": os.getpid(), "start": _start(os.getpid())}
-    owner["boot"] = boot_id()
-    place = uris.join(own, "owner.json")
+        try:
+            finished = _left_behind(fs, own)
+        except NotFound:
+            own = _name(target, f"{digest}-{uuid.uuid4().hex[:8]}")
+        else:
+            if not finished:
+                fs.delete(own, recursive=True)
     try:
-        data = json.dumps(owner).encode()
-        insist(lambda: fs.write_bytes(place, data, overwrite=True), OUTAGE_S)
+        insist(lambda: fs.mkdirs(uris.join(own, Owner.this().name)), OUTAGE_S)
         staging = Staging(fs, own, finished)
         staging.start(resume)
     except BaseException:
@@ -166,6 +206,16 @@ def claim(fs: FileSystem, target: str, identity: str, resume: bool) -> Staging:
                 fs.delete(own, recursive=True)
         raise
     return staging
+
+
+def _left_behind(fs: FileSystem, own: str) -> dict[str, Finished]:
+    """What a dead owner finished, taken over; nothing where somebody else was quicker."""
+    owner = _owner_of(fs, own)
+    # After a crash of this machine the files of a local disk may be less than they seem.
+    if owner is None or (fs.backend == "local" and owner.boot != boot_id()):
+        return {}
+    fs.rename(uris.join(own, owner.name), uris.join(own, Owner.this().name))
+    return _read_journal(fs, own)
 
 
 def renamed(fs: FileSystem, src: str, dst: str, *, overwrite: bool) -> None:
@@ -200,31 +250,28 @@ def _sweep(fs: FileSystem, target: str, own: str) -> None:
 
 
 def _is_abandoned(fs: FileSystem, path: str, default: bool) -> bool:
-    place = uris.join(path, "owner.json")
-    try:
-        status = fs.stat(place)
-        owner = json.loads(fs.read_bytes(place))
-        if owner["host"] == socket.gethostname():
-            return bool(_start(owner["pid"]) != owner["start"])
-    except NotFound:
-        if not fs.exists(path):
-            return default
-        return _now_ms() - fs.stat(path).mtime_ms > DEAD_S * 1000 or default
-    except (HdfsError, ValueError, KeyError):
-        status = fs.stat(path)
-    return _now_ms() - status.mtime_ms > DEAD_S * 1000
+    if not fs.exists(path):
+        return default
+    owner = _owner_of(fs, path)
+    if owner is not None and owner.host == socket.gethostname():
+        return not owner.lives_here
+    is_silent = _now_ms() - fs.stat(path).mtime_ms > DEAD_S * 1000
+    return is_silent or (owner is None and default)
 
 
-def _boot_of(fs: FileSystem, path: str) -> str:
-    with contextlib.suppress(HdfsError, ValueError, AttributeError):
-        return str(json.loads(fs.read_bytes(uris.join(path, "owner.json"))).get("boot", ""))
-    return ""
+def _owner_of(fs: FileSystem, path: str) -> Owner | None:
+    with contextlib.suppress(HdfsError):
+        for status in fs.list(path):
+            if (owner := Owner.of(uris.name(status.path))) is not None:
+                return owner
+    return None
 
 
 def boot_id() -> str:
     """Another one after each start of this machine."""
     with contextlib.suppress(OSError):
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        text = Path("/proc/sys/kernel/random/boot_id").read_text()
+        return text.strip().replace("-", "")
     return "unknown"
 
 

@@ -54,6 +54,41 @@ OURS = """
                       "cpu_s": peak.ru_utime + peak.ru_stime, "verified": done.verified}))
 """
 
+# The best raw client of those measured (hdfs-native, no checks, no names, nothing to resume):
+# eight threads for small files, four for ranges of a large one, one stream to write it.
+RAW = """
+    import json, os, sys, time
+    from concurrent.futures import ThreadPoolExecutor
+    import hdfs_native
+    what, source, target = sys.argv[1:4]
+    began = time.monotonic()
+    client = hdfs_native.Client(os.environ["RAW_URI"])
+    PIECE = 8 << 20
+    def small(path):
+        with client.read(path) as reader:
+            data = reader.read()
+        with open(f"{target}/{os.path.basename(path)}", "wb") as sink:
+            sink.write(data)
+    def piece(at):
+        data = client.inner.read(source).read_range(at, min(PIECE, size - at))
+        os.pwrite(sink, data, at)
+    if what == "small get":
+        os.mkdir(target)
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(small, [s.path for s in client.list_status(source)]))
+    elif what == "large get":
+        size = client.get_file_info(source).length
+        sink = os.open(target, os.O_WRONLY | os.O_CREAT)
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(piece, range(0, size, PIECE)))
+    else:
+        with open(source, "rb") as reader, client.create(target) as writer:
+            while data := reader.read(PIECE):
+                writer.write(data)
+    print(json.dumps({"s": time.monotonic() - began}))
+"""
+RAW_SHARE = 1.3
+
 
 @pytest.fixture(scope="module")
 def fs(cluster_env: dict[str, str]) -> FileSystem:
@@ -88,6 +123,46 @@ def ours(env: dict[str, str], *arguments: str) -> dict[str, float]:
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
     found: dict[str, float] = json.loads(done.stdout)
     return found
+
+
+def raw(env: dict[str, str], uri: str, *arguments: str) -> float:
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(RAW), *arguments],
+        env={**env, "RAW_URI": uri}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return float(json.loads(done.stdout)["s"])
+
+
+def removed(*paths: Path) -> None:
+    for path in paths:
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def test_beside_the_best_raw_client(
+    fs: FileSystem, here: Path, there: str, cluster_env: dict[str, str]
+) -> None:
+    """Ours checks each file against the DataNodes' checksums and can be broken off anywhere."""
+    rows: dict[str, list[tuple[float, float]]] = {}
+    for kind in ("small", "large"):
+        ours(cluster_env, "put", str(here / kind), f"{there}/{kind}", "none")
+    for _ in range(2 * ROUNDS):
+        for name in ("small get", "large get", "large put"):
+            kind, what = name.split()
+            ends = (f"{there}/{kind}", str(here / "back"))
+            if what == "put":
+                ends = (str(here / kind), f"{there}/back")
+            plain = raw(cluster_env, fs.uri, name, *ends)
+            removed(here / "back")
+            fs.delete(f"{there}/back", recursive=True)
+            mine = ours(cluster_env, what, *ends, "auto")["s"]
+            removed(here / "back")
+            fs.delete(f"{there}/back", recursive=True)
+            rows.setdefault(name, []).append((plain, mine))
+    print(f"\nload {os.getloadavg()[0]:.1f}; medians of {2 * ROUNDS} pairs")
+    for name, pairs in rows.items():
+        share = statistics.median(mine / plain for plain, mine in pairs)
+        plain_s, mine_s = (statistics.median(column) for column in zip(*pairs, strict=True))
+        print(f"{name}: {mine_s:.2f} s, raw client {plain_s:.2f} s, {share:.2f} ({RAW_SHARE})")
 
 
 def timed(env: dict[str, str], *command: str) -> float:

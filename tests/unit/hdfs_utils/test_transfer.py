@@ -81,7 +81,7 @@ def test_nothing_is_replaced(fs: MemoryFiles, tree: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize("operation", ["create", "write", "close", "chmod", "rename"])
 def test_a_broken_upload_leaves_nothing(fs: MemoryFiles, tree: Path, operation: str) -> None:
     fs.mkdirs("/stage")
-    fs.fail = fail_on(operation, Unavailable("down"), times=9)
+    fs.fail = fail_on(operation, Unavailable("down"), times=99)
     with pytest.raises(Unavailable):
         transfer.put_tree(fs, tree, "/stage/tree")
     assert names(fs, "/stage") == []

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from hdfs_utils import transfer
+from hdfs_utils import FileSystem, transfer
 from hdfs_utils.deadline import DeadlinePool
 from hdfs_utils.errors import QuotaExceeded, Unavailable
 from hdfs_utils.local import LocalFileSystem
 from hdfs_utils.transfer import Options, engine, staged
 from hdfs_utils.transfer.progress import Plain, human
 from hdfs_utils.transfer.small import SmallFiles
+from hdfs_utils.transfer.staged import Owner
 from hdfs_utils.transfer.values import SENDING
 from hdfs_utils.transfer.workers import Crew
 from tests.fakes.files import MemoryFiles, fail_on
@@ -40,9 +41,15 @@ def interrupted(fs: MemoryFiles, tree: Path, options: Options) -> str:
         transfer.copy(LOCAL, str(tree), fs, "/t", options)
     fs.fail = lambda _operation, _path: None
     (left,) = fs.list("/")
-    owner = {"host": staged.socket.gethostname(), "pid": os.getpid(), "start": "long ago"}
-    fs.write_bytes(f"{left.path}/owner.json", json.dumps(owner).encode(), overwrite=True)
+    die(fs, left.path)
     return left.path
+
+
+def die(fs: FileSystem, left: str, **changes: str) -> None:
+    """Its owner is a process of this machine that is gone."""
+    name = f"{left}/{Owner.this().name}"
+    dead = replace(Owner.this(), **{"start": "longago", **changes})
+    fs.rename(name, f"{left}/{dead.name}")
 
 
 def tree_of(root: Path) -> Path:
@@ -84,14 +91,49 @@ def test_a_torn_journal_counts_as_none(fs: MemoryFiles, tmp_path: Path) -> None:
 def test_another_run_that_lives_is_left_alone(fs: MemoryFiles, tmp_path: Path) -> None:
     tree, options = tree_of(tmp_path), Options(part=1000)
     left = interrupted(fs, tree, options)
-    alive = {
-        "host": staged.socket.gethostname(),
-        "pid": os.getpid(),
-        "start": staged._start(os.getpid()),
-    }
-    fs.write_bytes(f"{left}/owner.json", json.dumps(alive).encode(), overwrite=True)
+    dead = next(s.path for s in fs.list(left) if "/owner-" in s.path)
+    fs.rename(dead, f"{left}/{Owner.this().name}")
     assert transfer.copy(LOCAL, str(tree), fs, "/t", options).resumed == 0
     assert fs.exists(left)
+
+
+def test_another_hosts_run_counts_as_dead_when_it_is_silent(
+    fs: MemoryFiles, tmp_path: Path
+) -> None:
+    tree, options = tree_of(tmp_path), Options(part=1000)
+    left = interrupted(fs, tree, options)
+    dead = next(s.path for s in fs.list(left) if "/owner-" in s.path)
+    fs.rename(dead, f"{left}/owner-1-2-3-another-host.example")
+    fs.set_times(left, int(time.time() * 1000) - 60_000)
+    assert transfer.copy(LOCAL, str(tree), fs, "/t", options).resumed == 0
+    assert fs.exists(left)
+    fs.delete("/t", recursive=True)
+    fs.set_times(left, int((time.time() - staged.DEAD_S - 60) * 1000))
+    assert transfer.copy(LOCAL, str(tree), fs, "/t", options).resumed > 0
+    assert not fs.exists(left)
+
+
+def test_of_two_who_take_it_over_one_begins_afresh(fs: MemoryFiles, tmp_path: Path) -> None:
+    tree, options = tree_of(tmp_path), Options(part=1000)
+    left = interrupted(fs, tree, options)
+    rename = fs.rename
+
+    def too_late(src: str, dst: str, overwrite: bool = False) -> None:
+        if "/owner-" in src:
+            rename(src, f"{left}/owner-1-2-3-quicker.example")
+        rename(src, dst, overwrite)
+
+    fs.rename = too_late  # type: ignore[method-assign]
+    assert transfer.copy(LOCAL, str(tree), fs, "/t", options).resumed == 0
+    assert transfer.compare(LOCAL, str(tree), fs, "/t").differences == ()
+    assert fs.exists(left)
+
+
+def test_who_owns_it_is_in_a_name() -> None:
+    assert Owner.of(Owner.this().name) == Owner.this()
+    assert Owner.this().lives_here
+    assert Owner.of("owner-7-8-9-a-b.c") == Owner(7, "8", "9", "a-b.c")
+    assert Owner.of("journal") is Owner.of("owner-x-1-2-h") is None
 
 
 def test_leftovers_of_the_dead_are_swept(fs: MemoryFiles, tmp_path: Path) -> None:
@@ -130,8 +172,7 @@ def test_a_large_get_resumes_by_what_the_disk_has(fs: MemoryFiles, tmp_path: Pat
     fs.fail = lambda _operation, _path: None
     assert not (tmp_path / "large").exists()
     (left,) = tmp_path.iterdir()
-    owner = json.loads((left / "owner.json").read_text())
-    (left / "owner.json").write_text(json.dumps({**owner, "start": "long ago"}))
+    die(LOCAL, str(left))
     done = transfer.copy(fs, "/large", LOCAL, str(tmp_path / "large"), options)
     assert done.resumed == 3000
     assert (tmp_path / "large").read_bytes() == data
@@ -151,9 +192,7 @@ def test_a_get_of_small_files_resumes_unless_the_machine_went_down(
         transfer.copy(fs, "/tree", LOCAL, str(goal), options)
     fs.fail = lambda _operation, _path: None
     (left,) = tmp_path.iterdir()
-    owner = json.loads((left / "owner.json").read_text())
-    changes = {"start": "long ago", **({"boot": "an earlier one"} if was_rebooted else {})}
-    (left / "owner.json").write_text(json.dumps({**owner, **changes}))
+    die(LOCAL, str(left), **({"boot": "anearlierone"} if was_rebooted else {}))
     if was_rebooted:
         (left / "tree" / "00").write_bytes(bytes(100))
     done = transfer.copy(fs, "/tree", LOCAL, str(goal), options)
