@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import logging
 import os
 import threading
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from hdfs_utils.insist import insist
 from hdfs_utils.local import LocalFileSystem
 from hdfs_utils.transfer.pieces import copy_file, copy_range
 from hdfs_utils.transfer.scan import place
-from hdfs_utils.transfer.staged import OUTAGE_S, Finished, Staging, renamed
+from hdfs_utils.transfer.staged import OUTAGE_S, Finished, Staging, renamed, tell
 from hdfs_utils.transfer.values import LARGE_PIECE, MEMORY, WAITING, Entry, Options, Progress
 from hdfs_utils.transfer.workers import Crew
 
@@ -33,7 +32,6 @@ VERIFY_BATCH = 2000
 SMALL_STACK = 512 << 10
 # Beyond so many small files one call that settles the whole disk is quicker than one for each.
 SETTLE_TOGETHER = 16
-_log = logging.getLogger(__name__)
 _CHECKS_READS = ("native", "arrow")
 
 
@@ -152,7 +150,7 @@ class Engine:
         return insist(send, OUTAGE_S, on_trouble=self._in_trouble, at_least=TRIES)
 
     def _in_trouble(self, error: HdfsError, spent_s: float) -> None:
-        _log.warning("tried again for up to %g s, %.0f s by now: %s", OUTAGE_S, spent_s, error)
+        tell(error, spent_s)
         for fs in (self._source, self._sink):
             give_up = getattr(fs, "give_up_on", None)
             if give_up is not None and give_up(error):

@@ -21,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import logging
 import os
 import socket
 import threading
@@ -35,6 +36,7 @@ from hdfs_utils.errors import AlreadyExists, DirectoryNotEmpty, HdfsError, NotFo
 from hdfs_utils.filesystem import FileSystem
 from hdfs_utils.insist import insist
 
+_log = logging.getLogger(__name__)
 SUFFIX = ".transfer.tmp"
 SEGMENT_S = 2.0
 # Before this nothing is journaled: a short transfer is quicker repeated than resumed.
@@ -197,7 +199,7 @@ def claim(fs: FileSystem, target: str, identity: str, resume: bool) -> Staging:
             if not finished:
                 fs.delete(own, recursive=True)
     try:
-        insist(lambda: fs.mkdirs(uris.join(own, Owner.this().name)), OUTAGE_S)
+        fs.mkdirs(uris.join(own, Owner.this().name))
         staging = Staging(fs, own, finished)
         staging.start(resume)
     except BaseException:
@@ -232,7 +234,12 @@ def renamed(fs: FileSystem, src: str, dst: str, *, overwrite: bool) -> None:
             was_asked.append(True)
 
     was_asked: list[bool] = []
-    insist(rename, OUTAGE_S)
+    insist(rename, OUTAGE_S, on_trouble=tell)
+
+
+def tell(error: HdfsError, spent_s: float) -> None:
+    """Why a transfer stands still."""
+    _log.warning("tried again for up to %g s, %.0f s by now: %s", OUTAGE_S, spent_s, error)
 
 
 def _name(target: str, digest: str) -> str:

@@ -188,8 +188,12 @@ class DirectLauncher:
         """YARN looks at the queue and at who may use it only after it has taken the application."""
         deadline = time.monotonic() + TAKEN_LIMIT_S
         pause_s = _POLL_S[0]
+        silent: Unavailable | None = None
         while True:
-            found = self._found(application)
+            try:
+                found, silent = self._found(application), None
+            except Unavailable as error:  # it restarts: what it took is in its state store
+                found, silent = None, error
             state = found.state if found is not None else ""
             if found is not None and state not in _UNDECIDED:
                 if state in ("FAILED", "KILLED"):
@@ -200,7 +204,7 @@ class DirectLauncher:
                     )
                 return
             if time.monotonic() > deadline:
-                raise Unavailable(
+                raise silent or Unavailable(
                     f"YARN has not accepted {application} within {TAKEN_LIMIT_S:g} s"
                     f" (it is {state or 'not known'})",
                     hint="'yarnam doctor' checks the parts one by one.",
@@ -232,11 +236,16 @@ def skein_jar() -> Path:
 
 
 def is_driver_wanted(settings: Mapping[str, str], environ: Mapping[str, str]) -> bool:
-    """Whether Skein's driver has to submit: by the site's authentication, or by the user's wish."""
-    if environ.get(WAY_VARIABLE, "").lower() == "driver":
+    """Whether Skein's driver has to submit: by the site's authentication, or by the user's wish.
+    Raises BadConfig."""
+    way = environ.get(WAY_VARIABLE, "").lower()
+    if way not in ("", "rest", "driver"):
+        raise BadConfig(f"{WAY_VARIABLE}={way} is no way to submit", hint="Say rest or driver.")
+    if way == "driver":
         return True
     return settings.get("hadoop.security.authentication", "simple") != "simple"
 
 
 WAY_VARIABLE = "YARNAM_SUBMIT"
-"""``driver``: Skein's driver submits, whatever the site."""
+"""``driver``: Skein's driver submits, whatever the site. ``rest``, the default: it does so where it
+has to."""

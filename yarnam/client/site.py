@@ -162,6 +162,7 @@ def open_site(
     tools are not on the PATH). Raises BadConfig.
     """
     from hdfs_utils import connect
+    from hdfs_utils.namenode import usable
     from yarnam.adapters.hadoop_site import expanded, read_settings, zookeeper_address
     from yarnam.adapters.rm_rest import ResourceManager as RestResourceManager
     from yarnam.adapters.skein_launcher import driver_environment
@@ -195,7 +196,6 @@ def open_site(
     def open_web() -> FileSystem:
         return connect(conf_dir=str(where), user=user, limits=HTTP_LIMITS, backend="webhdfs")
 
-    is_simple = settings.get("hadoop.security.authentication", "simple") == "simple"
     site = Site(
         conf_dir=where,
         user=name,
@@ -208,8 +208,8 @@ def open_site(
         home_prefix=prefix,
         zookeeper=zookeeper,
         learnt=learnt,
-        # Of a viewfs no single NameNode has all paths.
-        open_web=open_web if is_simple and files.uri.startswith("hdfs:") else None,
+        # Of a viewfs no single NameNode has all paths; and HTTP would go round a site's encryption.
+        open_web=open_web if usable(settings) and files.uri.startswith("hdfs:") else None,
     )
     return site
 

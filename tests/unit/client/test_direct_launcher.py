@@ -18,7 +18,7 @@ from yarnam.adapters.rm_parse import YarnApplication
 from yarnam.client import direct_launcher
 from yarnam.client.direct_launcher import DirectLauncher, is_driver_wanted
 from yarnam.client.quick_files import QuickFiles
-from yarnam.errors import BadSpec, NoPermission
+from yarnam.errors import BadConfig, BadSpec, NoPermission
 from yarnam.errors import Unavailable as NoAnswer
 
 ID = "application_1700000000000_0001"
@@ -107,6 +107,35 @@ def test_yarn_that_never_decides(world: World) -> None:
         launcher(world).submit(spec(world))
     assert world.rm.killed == [ID]
     assert not world.files.exists(f"/user/me/.skein/{ID}")
+
+
+def test_a_resource_manager_that_restarts_in_between(world: World) -> None:
+    looks = []
+
+    def look(app: YarnApplication) -> None:
+        looks.append(app)
+        if len(looks) < 3:
+            raise NoAnswer("no answer from the ResourceManager")
+        world.rm.change(app.application, state="ACCEPTED")
+
+    world.rm.on_look = look
+    assert launcher(world).submit(spec(world)) == ID
+    assert world.rm.killed == []
+
+
+def test_a_resource_manager_that_does_not_come_back(world: World) -> None:
+    def look(app: YarnApplication) -> None:
+        raise NoAnswer("no answer from the ResourceManager")
+
+    world.rm.on_look = look
+    with pytest.raises(NoAnswer, match="no answer from the ResourceManager"):
+        launcher(world).submit(spec(world))
+    assert not world.files.exists(f"/user/me/.skein/{ID}")
+
+
+def test_a_way_that_there_is_not() -> None:
+    with pytest.raises(BadConfig, match="YARNAM_SUBMIT=jdbc is no way"):
+        is_driver_wanted({}, {"YARNAM_SUBMIT": "jdbc"})
 
 
 def test_ctrl_c_takes_it_back(world: World) -> None:
