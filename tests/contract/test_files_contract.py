@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
+import os
 import socket
 import threading
 import uuid
@@ -15,6 +16,7 @@ import pytest
 
 import hdfs_utils
 from hdfs_utils import FileSystem
+from hdfs_utils.arrow_files import LIBRARY_VARIABLE
 from hdfs_utils.checksums import Md5OfCrc, crc32c
 from hdfs_utils.derived import is_temporary
 from hdfs_utils.errors import (
@@ -31,15 +33,14 @@ from hdfs_utils.errors import (
 from hdfs_utils.fallback import FallbackFileSystem
 from tests.fakes.files import MemoryFiles
 
+WAYS = ["native", "webhdfs", "fallback"]
+if os.environ.get(LIBRARY_VARIABLE):
+    # libhdfs comes with a site's Hadoop; where there is one the same is asked of it.
+    WAYS.append("arrow")
+
 
 @pytest.fixture(
-    params=[
-        "memory",
-        "local",
-        pytest.param("native", marks=pytest.mark.hdfs),
-        pytest.param("webhdfs", marks=pytest.mark.hdfs),
-        pytest.param("fallback", marks=pytest.mark.hdfs),
-    ],
+    params=["memory", "local", *(pytest.param(way, marks=pytest.mark.hdfs) for way in WAYS)],
     scope="module",
 )
 def fs(request: pytest.FixtureRequest) -> FileSystem:
@@ -49,6 +50,9 @@ def fs(request: pytest.FixtureRequest) -> FileSystem:
         return hdfs_utils.connect("file:///")
     environment = request.getfixturevalue("cluster_env")
     conf_dir = environment["HADOOP_CONF_DIR"]
+    if request.param == "arrow":
+        # A JVM starts in this process and has its class path from the environment.
+        os.environ.update({name: environment[name] for name in ("HADOOP_CONF_DIR", "PATH")})
     if request.param != "fallback":
         return hdfs_utils.connect(conf_dir=conf_dir, backend=request.param)
     # The native client knows of no NameNode that listens: everything goes the other way.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -138,6 +139,19 @@ class HaHdfs:
                 assert time.monotonic() < deadline, log[-3000:]
                 time.sleep(0.1)
 
+    def await_data_node(self) -> None:
+        """Until both know it: the standby has to when it takes over."""
+        deadline = time.monotonic() + START_LIMIT_S
+        query = "jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState"
+        for daemon in ("nn1", "nn2"):
+            live = 0
+            while not live:
+                assert time.monotonic() < deadline, f"{daemon} knows no DataNode"
+                url = f"http://{self._at(f'{daemon}-web')}/{query}"
+                with urllib.request.urlopen(url, timeout=5) as reply:
+                    live = json.load(reply)["beans"][0]["NumLiveDataNodes"]
+                time.sleep(0.05)
+
     def kill(self, daemon: str) -> None:
         process = self.processes.pop(daemon)
         process.send_signal(signal.SIGKILL)
@@ -166,6 +180,7 @@ def ha_hdfs(software: EmbeddedCluster, folder: Path) -> Iterator[HaHdfs]:
         pair.run(_MAIN["nn2"], *pair._own("nn2"), "-bootstrapStandby", "-nonInteractive")
         pair.start("nn2")
         pair.start("dn")
+        pair.await_data_node()
         pair.make_active("nn1")
         yield pair
 

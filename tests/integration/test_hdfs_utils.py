@@ -236,7 +236,7 @@ def test_kill_9_while_sending_a_tree_leaves_nothing_at_its_name(
     transfer.put_tree(fs, sys.argv[2], sys.argv[1] + "/tree", threads=4)
     """
     with python(code, cluster_env, home, str(tmp_path)) as process:
-        lines_until(process, 1.0)
+        lines_until(process, 0.3)
     with pytest.raises(NotFound):
         fs.stat(f"{home}/tree")
     assert all(is_temporary(status.path) for status in fs.list(home))

@@ -101,16 +101,46 @@ class Terminated(KeyboardInterrupt):
         self.number = number
 
 
-def end_cleanly_on_signals() -> None:
-    """For the process's main thread. By default these signals end Python on the spot."""
+IMPORT_PAUSE_S = 0.02
+IMPORT_LIMIT_S = 5.0
+"""A signal that comes while a module is imported waits so long at most for its end."""
+_IMPORTING = "<frozen importlib._bootstrap>"
 
-    def handle(number: int, _: FrameType | None) -> None:
+
+def end_cleanly_on_signals() -> None:
+    """For the process's main thread. By default SIGTERM and SIGHUP end Python on the spot, and
+    Ctrl-C raises wherever it comes: between two instructions of Python's import machinery that
+    leaves its lock taken, and every other thread that imports waits for ever, and then so do we.
+    """
+    postponed = [0, 0]  # which signal, how often
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGALRM:
+            number = postponed[0]
+        if _is_importing(frame) and postponed[1] * IMPORT_PAUSE_S < IMPORT_LIMIT_S:
+            postponed[:] = number, postponed[1] + 1
+            signal.setitimer(signal.ITIMER_REAL, IMPORT_PAUSE_S)
+            return
+        postponed[1] = 0
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
         signal.signal(number, signal.SIG_IGN)  # once is enough
         raise Terminated(number)
 
+    signal.signal(signal.SIGALRM, handle)
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, handle)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, handle)
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename == _IMPORTING:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def run(arguments: Sequence[str], shell: Shell | None = None) -> int:

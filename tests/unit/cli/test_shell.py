@@ -229,3 +229,29 @@ def test_help_costs_at_most_a_quarter_of_a_second_of_cpu() -> None:
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": ""},
     )
     assert float(done.stdout) <= 0.25
+
+
+def test_ctrl_c_while_a_module_is_imported_comes_when_it_is_there(tmp_path: Path) -> None:
+    """Raised in the middle of Python's import machinery it can leave a lock taken for ever."""
+    (tmp_path / "slow.py").write_text(
+        "import os, signal, time\n"
+        "os.kill(os.getpid(), signal.SIGINT)\n"
+        "time.sleep(0.2)\n"
+        "print('imported', flush=True)\n"
+    )
+    code = (
+        "import sys, time\n"
+        "from yarnam.cli import shell\n"
+        "shell.end_cleanly_on_signals()\n"
+        "try:\n"
+        "    import slow\n"
+        "    time.sleep(5)\n"
+        "except KeyboardInterrupt:\n"
+        "    print('interrupted', 'slow' in sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert done.stdout.split("\n")[:2] == ["imported", "interrupted True"], done.stderr
