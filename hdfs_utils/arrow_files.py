@@ -11,17 +11,17 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from hdfs_utils import uri as uris
+from hdfs_utils.arrow_streams import ArrowReader, ArrowWriter, translated
 from hdfs_utils.derived import DerivedOperations
 from hdfs_utils.errors import (
     AlreadyExists,
     DirectoryNotEmpty,
-    HdfsError,
     InvalidPath,
     IsADirectory,
     NotADirectory,
@@ -29,13 +29,11 @@ from hdfs_utils.errors import (
     NotSupported,
     Unavailable,
 )
-from hdfs_utils.filesystem import Data, FileChecksum, FileStatus, FreeSpace, TimeLimits, Writer
-from hdfs_utils.streams import ClosedOrAborted, position_after
+from hdfs_utils.filesystem import FileChecksum, FileStatus, FreeSpace, TimeLimits, Writer
 from hdfs_utils.uri import Uri
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
+    from hdfs_utils.namenode import NameNodeRpc
     from hdfs_utils.questions import Questions
 
 LIBRARY_VARIABLE = "ARROW_LIBHDFS_DIR"
@@ -107,32 +105,6 @@ def _classpath() -> str:
     return done.stdout.strip()
 
 
-@contextlib.contextmanager
-def _translated(operation: str, path: str) -> Iterator[None]:
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise NotFound("no such file or directory", path=path, operation=operation) from error
-    except FileExistsError as error:
-        raise AlreadyExists("already exists", path=path, operation=operation) from error
-    except NotADirectoryError as error:
-        raise NotADirectory("is a file", path=path, operation=operation) from error
-    except IsADirectoryError as error:
-        raise IsADirectory("is a directory", path=path, operation=operation) from error
-    except OSError as error:
-        kind: type[HdfsError] = Unavailable
-        text = str(error)
-        if "[errno 2]" in text:
-            kind = NotFound
-        elif "[errno 39]" in text:
-            kind = DirectoryNotEmpty
-        elif "[errno 13]" in text or "[errno 1]" in text:
-            from hdfs_utils.errors import PermissionDenied
-
-            kind = PermissionDenied
-        raise kind(text, path=path, operation=operation) from error
-
-
 class ArrowFileSystem(DerivedOperations):
     """Any ``pyarrow.fs.FileSystem`` as one of ours.
 
@@ -157,9 +129,13 @@ class ArrowFileSystem(DerivedOperations):
         return "arrow"
 
     def stat(self, path: str) -> FileStatus:
-        """Status of a path; owner, group and permission are not known to pyarrow."""
+        """Status of a path; pyarrow itself knows of no owner, group and permission and of whole
+        seconds only, so the NameNode is asked where it answers."""
         plain = self.own_path(path)
-        with _translated("stat", plain):
+        if (asked := self._name_node(plain, "stat")) is not None:
+            node, there = asked
+            return replace(node.stat(there), path=plain)
+        with translated("stat", plain):
             info = self._inner.get_file_info(plain)
         if info.type.name == "NotFound":
             raise NotFound("no such file or directory", path=plain, operation="stat")
@@ -172,7 +148,12 @@ class ArrowFileSystem(DerivedOperations):
         plain = self.own_path(path)
         if not self.stat(plain).is_dir:
             raise NotADirectory("is a file", path=plain, operation="list")
-        with _translated("list", plain):
+        if (asked := self._name_node(plain, "list")) is not None:
+            node, there = asked
+            found = node.entries(there)
+            known = [replace(s, path=uris.join(plain, uris.name(s.path))) for s in found]
+            return sorted(known, key=lambda status: status.path)
+        with translated("list", plain):
             infos = self._inner.get_file_info(FileSelector(plain))
         found = [_status(info, uris.join(plain, info.base_name)) for info in infos]
         return sorted(found, key=lambda status: status.path)
@@ -182,7 +163,7 @@ class ArrowFileSystem(DerivedOperations):
         status = self.stat(path)
         if status.is_dir:
             raise IsADirectory("is a directory", path=status.path, operation="open")
-        with _translated("open", status.path):
+        with translated("open", status.path):
             return ArrowReader(self._inner.open_input_file(status.path), status)
 
     def open_writer(
@@ -200,29 +181,42 @@ class ArrowFileSystem(DerivedOperations):
             if not overwrite:
                 raise AlreadyExists("already exists", path=plain, operation="create")
         self.mkdirs(uris.parent(plain))
-        with _translated("create", plain):
+        with translated("create", plain):
             return ArrowWriter(self, self._inner.open_output_stream(plain), plain)
 
     def open_appender(self, path: str) -> Writer:
         """Open an existing file to add to it."""
         length = self.stat(path).length
         plain = self.own_path(path)
-        with _translated("append", plain):
+        with translated("append", plain):
             return ArrowWriter(self, self._inner.open_append_stream(plain), plain, length)
+
+    def append_stream(self, path: str) -> Any:
+        """pyarrow's own, for a writer that goes on."""
+        return self._inner.open_append_stream(path)
 
     def recover_lease(self, path: str) -> None:
         """libhdfs has no such call."""
         raise NotSupported("not through libhdfs", path=path, operation="recover lease")
 
     def rename(self, src: str, dst: str, overwrite: bool = False) -> None:
-        """Rename; replacing is not atomic here, libhdfs has only the old rename."""
+        """Rename atomically; by libhdfs itself, which cannot replace, where RPC is not let in."""
         source, target = self.own_path(src), self.own_path(dst)
+        asked = self._name_node(target, "rename")
+        origin = self._name_node(source, "rename")
+        if asked is None or origin is None:
+            self._move(source, target, overwrite)
+            return
+        with self._renaming_to(target):
+            asked[0].rename(origin[1], asked[1], overwrite)
+
+    def _move(self, source: str, target: str, overwrite: bool) -> None:
         self.stat(source)
         if self.exists(target):
             if not overwrite:
                 raise AlreadyExists("already exists", path=target, operation="rename")
             raise NotSupported("libhdfs cannot replace", path=target, operation="rename")
-        with _translated("rename", source):
+        with translated("rename", source):
             self._inner.move(source, target)
 
     def delete(self, path: str, recursive: bool = False) -> bool:
@@ -236,26 +230,35 @@ class ArrowFileSystem(DerivedOperations):
             return False
         if is_dir and not recursive and self.list(plain):
             raise DirectoryNotEmpty("is not empty", path=plain, operation="delete")
-        with _translated("delete", plain):
+        with translated("delete", plain):
             (self._inner.delete_dir if is_dir else self._inner.delete_file)(plain)
         return True
 
     def mkdirs(self, path: str, permission: int = 0o755) -> None:
-        """Make a directory and those above it, with the site's umask."""
+        """Make a directory and those above it; by libhdfs itself with the site's umask."""
         plain = self.own_path(path)
         with contextlib.suppress(NotFound):
             if not self.stat(plain).is_dir:
                 raise NotADirectory("is a file", path=plain, operation="mkdirs")
-        with _translated("mkdirs", plain):
+        if (asked := self._name_node(plain, "mkdirs")) is not None:
+            asked[0].mkdirs(asked[1], permission)
+            return
+        with translated("mkdirs", plain):
             self._inner.create_dir(plain, recursive=True)
 
     def chmod(self, path: str, permission: int) -> None:
-        """pyarrow has no such call: nothing is done to what is there."""
-        self.stat(path)
+        """Set the permission bits; nothing is done where RPC is not let in."""
+        plain = self.own_path(path)
+        asked = self._name_node(plain, "chmod")
+        if asked is None:
+            self.stat(plain)
+            return
+        asked[0].chmod(asked[1], permission)
 
     def set_times(self, path: str, mtime_ms: int, atime_ms: int | None = None) -> None:
-        """pyarrow has no such call."""
-        raise NotSupported("not through pyarrow", path=path, operation="set times")
+        """Set the times of modification and of access."""
+        node, there = self._ask("set times").name_node(self.own_path(path), "set times")
+        node.set_times(there, mtime_ms, mtime_ms if atime_ms is None else atime_ms)
 
     def concat(self, target: str, sources: Sequence[str]) -> None:
         """Move bytes to the end of ``target``."""
@@ -275,8 +278,17 @@ class ArrowFileSystem(DerivedOperations):
         return self._ask("block locations").block_locations(self.own_path(path))
 
     def free_space(self) -> FreeSpace:
-        """pyarrow has no such call."""
-        raise NotSupported("not through pyarrow", operation="free space")
+        """Space of the whole file system."""
+        return self._ask("free space").name_node("/", "free space")[0].free_space()
+
+    def _name_node(self, path: str, operation: str) -> tuple[NameNodeRpc, str] | None:
+        """Who may be asked past pyarrow, and the path there; None: nobody."""
+        if self._questions is None:
+            return None
+        try:
+            return self._questions.name_node(path, operation)
+        except NotSupported:
+            return None
 
     def _ask(self, operation: str) -> Questions:
         if self._questions is None:
@@ -297,98 +309,3 @@ def _status(info: Any, path: str) -> FileStatus:
         replication=0 if is_dir else 1,
         block_size=0,
     )
-
-
-class ArrowReader:
-    """A pyarrow file open for reading."""
-
-    def __init__(self, inner: Any, status: FileStatus) -> None:
-        self._inner = inner
-        self._path = status.path
-        self.size = status.length
-
-    def read(self, size: int = -1, /) -> bytes:
-        """Up to ``size`` bytes."""
-        with _translated("read", self._path):
-            return bytes(self._inner.read(None if size < 0 else size))
-
-    def seek(self, offset: int, whence: int = 0, /) -> int:
-        """Go to a position, at most to the end."""
-        position = position_after(offset, whence, here=self.tell(), size=self.size)
-        with _translated("seek", self._path):
-            self._inner.seek(position)
-        return self.tell()
-
-    def tell(self) -> int:
-        """The position in bytes."""
-        return int(self._inner.tell())
-
-    def close(self) -> None:
-        """Let it go."""
-        self._inner.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-        /,
-    ) -> None:
-        self.close()
-
-
-class ArrowWriter(ClosedOrAborted):
-    """A pyarrow file open for writing."""
-
-    def __init__(self, owner: ArrowFileSystem, inner: Any, path: str, start: int = 0) -> None:
-        self._owner = owner
-        self._inner = inner
-        self._path = path
-        self._length = start
-        self._is_new = start == 0
-        self._closed = False
-
-    def write(self, data: Data, /) -> int:
-        """Take all of ``data``."""
-        self._check_open()
-        size = len(memoryview(data).cast("B"))
-        self._call("write", lambda: self._inner.write(data))
-        self._length += size
-        return size
-
-    def tell(self) -> int:
-        """Length of the file with all that was written."""
-        return self._length
-
-    def sync(self) -> None:
-        """Return when all was flushed to the replicas."""
-        self._check_open()
-        self._call("sync", self._inner.flush)
-
-    def close(self) -> None:
-        """Complete the file."""
-        if not self._closed:
-            self._closed = True
-            self._call("close", self._inner.close)
-
-    def abort(self) -> None:
-        """Give up: libhdfs can only complete the file, which is deleted then."""
-        if self._closed:
-            return
-        self._closed = True
-        with contextlib.suppress(OSError):
-            self._inner.close()
-        if self._is_new:
-            with contextlib.suppress(HdfsError):
-                self._owner.delete(self._path)
-
-    def _call(self, operation: str, call: Callable[[], object]) -> None:
-        with _translated(operation, self._path):
-            call()
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise ValueError(f"write to a closed file: {self._path}")

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 from hdfs_utils.errors import CorruptData, HdfsError, NotFound, Unavailable
 from hdfs_utils.failover import until_one_is_active
+from hdfs_utils.filesystem import FileStatus, FreeSpace
 from hdfs_utils.native_errors import from_java
 from hdfs_utils.protowire import Message, delimited, message, read_varint, zigzag
 
@@ -110,9 +111,18 @@ class NameNodeRpc:
 
     def list_located(self, directory: str) -> Iterator[LocatedFile]:
         """The files (not the directories) of a directory by name, each with its blocks."""
+        for path, entry in self._listing(directory, with_blocks=True):
+            if entry.number(1) != _IS_DIR:
+                yield _located(path, entry.sub(12), entry.number(3))
+
+    def entries(self, directory: str) -> list[FileStatus]:
+        """What a directory has, by name; of a file itself."""
+        return [_status(path, entry) for path, entry in self._listing(directory, with_blocks=False)]
+
+    def _listing(self, directory: str, *, with_blocks: bool) -> Iterator[tuple[str, Message]]:
         after = b""
         while True:
-            request = message((1, directory), (2, after), (3, 1))
+            request = message((1, directory), (2, after), (3, int(with_blocks)))
             answer = Message(self._ask("getListing", directory, request))
             if 1 not in answer:
                 raise NotFound("no such directory", path=directory, operation="list")
@@ -120,19 +130,47 @@ class NameNodeRpc:
             for raw in listing.all(1):
                 entry = Message(raw)
                 after = entry.raw(2)
-                if entry.number(1) != _IS_DIR:
-                    name = after.decode()
-                    path = f"{directory.rstrip('/')}/{name}" if name else directory
-                    yield _located(path, entry.sub(12), entry.number(3))
+                name = after.decode()
+                yield f"{directory.rstrip('/')}/{name}" if name else directory, entry
             if not listing.number(2):
                 return
+
+    def stat(self, path: str) -> FileStatus:
+        """Status of a path."""
+        answer = Message(self._ask("getFileInfo", path, message((1, path))))
+        if 1 not in answer:
+            raise NotFound("no such file or directory", path=path, operation="stat")
+        return _status(path, answer.sub(1))
 
     def concat(self, target: str, sources: list[str]) -> None:
         """Move the blocks of ``sources`` to the end of ``target``."""
         self._call("concat", target, message((1, target), *((2, s) for s in sources)))
 
+    def rename(self, src: str, dst: str, overwrite: bool) -> None:
+        """Rename atomically, over an older file if asked to."""
+        self._call("rename2", src, message((1, src), (2, dst), (3, int(overwrite))))
+
+    def set_times(self, path: str, mtime_ms: int, atime_ms: int) -> None:
+        """Set the times of modification and of access."""
+        self._ask("setTimes", path, message((1, path), (2, mtime_ms), (3, atime_ms)))
+
+    def chmod(self, path: str, permission: int) -> None:
+        """Set the permission bits."""
+        request = message((1, path), (2, message((1, permission))))
+        self._ask("setPermission", path, request)
+
+    def mkdirs(self, path: str, permission: int) -> None:
+        """Make a directory and those above it."""
+        request = message((1, path), (2, message((1, permission))), (3, 1))
+        self._ask("mkdirs", path, request)
+
+    def free_space(self) -> FreeSpace:
+        """Space of the whole file system."""
+        answer = Message(self._ask("getFsStats", "/", b""))
+        return FreeSpace(answer.number(1), answer.number(2), answer.number(3))
+
     def _ask(self, method: str, path: str, request: bytes) -> bytes:
-        """A question that changes nothing: of a pair of NameNodes one answers in the end."""
+        """What may be asked twice: of a pair of NameNodes one answers in the end."""
         if len(self._addresses) == 1:
             return self._call(method, path, request)
         return until_one_is_active(lambda: self._call(method, path, request), self._timeout_s)
@@ -252,6 +290,21 @@ def _located(path: str, located: Message, length: int | None = None) -> LocatedF
         raise CorruptData("its blocks do not cover it", path=path, operation="block locations")
     is_plain = 6 not in located and 7 not in located
     return LocatedFile(path, total, blocks, is_open, is_plain)
+
+
+def _status(path: str, entry: Message) -> FileStatus:
+    """``HdfsFileStatusProto`` of hdfs.proto."""
+    return FileStatus(
+        path=path,
+        length=entry.number(3),
+        is_dir=entry.number(1) == _IS_DIR,
+        mtime_ms=entry.number(7),
+        owner=entry.text(5),
+        group=entry.text(6),
+        permission=entry.sub(4).number(1),
+        replication=entry.number(10),
+        block_size=entry.number(11),
+    )
 
 
 def _block(raw: bytes) -> Block:

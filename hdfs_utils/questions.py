@@ -85,6 +85,18 @@ class Questions:
             # HadoopIllegalArgumentException: a zone, a policy, another directory.
             raise NotSupported(error.message, path=target, operation="concat") from error
 
+    def name_node(self, path: str, operation: str) -> tuple[NameNodeRpc, str]:
+        """Who answers for a path, and the path there.
+
+        Raises:
+            NotSupported: with Kerberos or wire encryption.
+        """
+        place = self._names.resolve(path)
+        if not self._has_rpc:
+            message = "cannot be asked for with Kerberos or wire encryption"
+            raise NotSupported(message, path=path, operation=operation)
+        return self._rpc(place.authority), place.path
+
     def crc32c(self, paths: Sequence[str]) -> tuple[int, ...]:
         """CRC32C of each file from what the DataNodes stored.
 
