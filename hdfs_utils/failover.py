@@ -6,13 +6,12 @@ The native client asks both once and gives up; Hadoop's own goes on for minutes
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
 from hdfs_utils.deadline import DeadlineExceeded
-from hdfs_utils.errors import SafeMode, Starting, Unavailable
-from hdfs_utils.insist import pause_s
+from hdfs_utils.errors import HdfsError, SafeMode, Starting, Unavailable
+from hdfs_utils.insist import insist
 
 T = TypeVar("T")
 
@@ -25,17 +24,10 @@ def until_one_is_active(call: Callable[[], T], limit_s: float) -> T:
     Raises:
         Unavailable: the last one's; at once where a call itself took its whole limit.
     """
-    deadline = time.monotonic() + limit_s
-    tries = 0
-    while True:
-        try:
-            return call()
-        except Unavailable as error:
-            tries += 1
-            wait = pause_s(tries)
-            is_silent = isinstance(error.cause, DeadlineExceeded)
-            is_over = time.monotonic() + wait > deadline
-            is_closed = isinstance(error, SafeMode) and not isinstance(error, Starting)
-            if is_silent or is_over or is_closed:
-                raise
-        time.sleep(wait)
+    return insist(call, limit_s, passes=_may_change_over)
+
+
+def _may_change_over(error: HdfsError) -> bool:
+    is_closed = isinstance(error, SafeMode) and not isinstance(error, Starting)
+    is_silent = isinstance(error.cause, DeadlineExceeded)
+    return isinstance(error, Unavailable) and not is_closed and not is_silent

@@ -43,6 +43,7 @@ def insist(
     on_trouble: Callable[[HdfsError, float], None] | None = None,
     stop: threading.Event | None = None,
     at_least: int = 1,
+    passes: Callable[[HdfsError], bool] = is_passing,
 ) -> T:
     """Call until it works.
 
@@ -52,6 +53,7 @@ def insist(
         on_trouble: told of each error and of the seconds spent so far.
         stop: set it to end the waiting early, with the last error.
         at_least: how often it is called even where that takes longer than the limit.
+        passes: which trouble may go away by itself.
     """
     began = time.monotonic()
     tries = 0
@@ -63,7 +65,7 @@ def insist(
             tries += 1
             wait = pause_s(tries)
             is_enough = spent + wait > limit_s and tries >= at_least
-            if not is_passing(error) or is_enough or (stop and stop.is_set()):
+            if not passes(error) or is_enough or (stop and stop.is_set()):
                 raise
             if on_trouble is not None:
                 on_trouble(error, spent)

@@ -128,9 +128,7 @@ class LocalFileSystem(DerivedOperations):
         with _translated("create", plain):
             descriptor = os.open(plain, flags, 0o644)
             try:
-                view = memoryview(data).cast("B")
-                while view:
-                    view = view[os.write(descriptor, view) :]
+                _write_all(descriptor, data)
             finally:
                 os.close(descriptor)
 
@@ -273,6 +271,12 @@ class LocalFileSystem(DerivedOperations):
         return FreeSpace(usage.total, usage.used, usage.free)
 
 
+def _write_all(descriptor: int, data: Data) -> None:
+    view = memoryview(data).cast("B")
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
 def _make(path: str, operation: str) -> None:
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
@@ -349,12 +353,11 @@ class _LocalWriter(ClosedOrAborted):
     def write(self, data: Data, /) -> int:
         """Take all of ``data``."""
         self._check_open()
-        view = memoryview(data).cast("B")
-        self._length += len(view)
+        size = len(memoryview(data).cast("B"))
+        self._length += size
         with _translated("write", self._path):
-            while view:
-                view = view[os.write(self._descriptor, view) :]
-        return len(memoryview(data).cast("B"))
+            _write_all(self._descriptor, data)
+        return size
 
     def tell(self) -> int:
         """Length of the file with all that was written."""

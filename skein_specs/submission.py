@@ -133,11 +133,23 @@ class Submission:
         the application's own, which Skein's AM removes at the end; ``class_path`` is the AM's.
         """
         message, master = self._message, self._message.master
-        resources = {name: _resource(file) for name, file in master.files.items()}
-        for name in (CERTIFICATE_FILE, KEY_FILE, SPEC_FILE):
-            resources[name] = _stored_resource(stored[name])
-        # Kept on the node for this user's next job: 8 MB need not be fetched for each.
-        resources[JAR_FILE] = _stored_resource(stored[JAR_FILE], visibility="PRIVATE")
+        resources = {
+            name: _resource(
+                _uri(file.source),
+                file.size,
+                file.timestamp,
+                _enum_name(file, "type"),
+                _enum_name(file, "visibility"),
+            )
+            for name, file in master.files.items()
+        }
+        for name in (CERTIFICATE_FILE, KEY_FILE, SPEC_FILE, JAR_FILE):
+            lies = stored[name]
+            # The jar is kept on the node for this user's next job: 8 MB are not fetched for each.
+            visibility = "PRIVATE" if name == JAR_FILE else "APPLICATION"
+            resources[name] = _resource(
+                lies.uri, lies.size_bytes, lies.modified_ms, visibility=visibility
+            )
         env = {
             **master.env,
             "CLASSPATH": class_path,
@@ -210,23 +222,15 @@ def _own(file: Any, stored: Stored) -> None:
     file.visibility = type(file).Visibility.Value("APPLICATION")
 
 
-def _resource(file: Any) -> dict[str, Any]:
+def _resource(
+    uri: str, size_bytes: int, modified_ms: int, kind: str = "FILE", visibility: str = "APPLICATION"
+) -> dict[str, Any]:
     return {
-        "resource": quote(_uri(file.source), safe="/:@"),
-        "type": _enum_name(file, "type"),
-        "visibility": _enum_name(file, "visibility"),
-        "size": file.size,
-        "timestamp": file.timestamp,
-    }
-
-
-def _stored_resource(stored: Stored, visibility: str = "APPLICATION") -> dict[str, Any]:
-    return {
-        "resource": quote(stored.uri, safe="/:@"),
-        "type": "FILE",
+        "resource": quote(uri, safe="/:@"),
+        "type": kind,
         "visibility": visibility,
-        "size": stored.size_bytes,
-        "timestamp": stored.modified_ms,
+        "size": size_bytes,
+        "timestamp": modified_ms,
     }
 
 

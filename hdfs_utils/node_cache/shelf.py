@@ -33,6 +33,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hdfs_utils.boot import boot_id
 from hdfs_utils.node_cache import locks
 from hdfs_utils.node_cache.errors import NoRoom
 from hdfs_utils.sizes import human
@@ -47,8 +48,6 @@ DEFAULT_SHARE = 0.5
 
 OBJECT_MODE = 0o444
 """All jobs of the user read the same bytes: none may write into them by mistake."""
-
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +106,9 @@ class Shelf:
             self._clear_dead()
 
     def _empty_after_boot(self) -> None:
-        try:
-            boot = _BOOT_ID.read_text()
-        except OSError:
-            boot = ""
+        boot = boot_id()
         mark = self.root / "boot"
-        if mark.exists() and mark.read_text() == boot:
+        if mark.exists() and mark.read_text().strip() == boot:
             return
         old = self.root / f"old-{uuid.uuid4().hex}"
         (self.root / "objects").rename(old)

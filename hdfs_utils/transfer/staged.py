@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hdfs_utils import uri as uris
+from hdfs_utils.boot import boot_id
 from hdfs_utils.checksums import crc32c
 from hdfs_utils.errors import AlreadyExists, DirectoryNotEmpty, HdfsError, NotFound
 from hdfs_utils.filesystem import FileSystem
@@ -68,7 +69,7 @@ class Owner:
     @classmethod
     def this(cls) -> Owner:
         """This process."""
-        return cls(os.getpid(), _start(os.getpid()), boot_id(), socket.gethostname())
+        return cls(os.getpid(), _start(os.getpid()), _boot(), socket.gethostname())
 
     @classmethod
     def of(cls, name: str) -> Owner | None:
@@ -86,7 +87,7 @@ class Owner:
     @property
     def lives_here(self) -> bool:
         """Whether this machine still has the process."""
-        return self.boot == boot_id() and _start(self.pid) == self.start
+        return self.boot == _boot() and _start(self.pid) == self.start
 
 
 class Staging:
@@ -214,7 +215,7 @@ def _left_behind(fs: FileSystem, own: str) -> dict[str, Finished]:
     """What a dead owner finished, taken over; nothing where somebody else was quicker."""
     owner = _owner_of(fs, own)
     # After a crash of this machine the files of a local disk may be less than they seem.
-    if owner is None or (fs.backend == "local" and owner.boot != boot_id()):
+    if owner is None or (fs.backend == "local" and owner.boot != _boot()):
         return {}
     fs.rename(uris.join(own, owner.name), uris.join(own, Owner.this().name))
     return _read_journal(fs, own)
@@ -274,12 +275,8 @@ def _owner_of(fs: FileSystem, path: str) -> Owner | None:
     return None
 
 
-def boot_id() -> str:
-    """Another one after each start of this machine."""
-    with contextlib.suppress(OSError):
-        text = Path("/proc/sys/kernel/random/boot_id").read_text()
-        return text.strip().replace("-", "")
-    return "unknown"
+def _boot() -> str:
+    return boot_id().replace("-", "")  # the parts of an owner's name are joined by dashes
 
 
 def _start(pid: int) -> str:

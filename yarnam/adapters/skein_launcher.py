@@ -51,6 +51,10 @@ JAVA_OPTIONS = (
 )
 """The driver lives for seconds: start fast, stay small."""
 
+WAY_VARIABLE = "YARNAM_SUBMIT"
+"""``driver``: Skein's driver submits, whatever the site. ``rest``, the default: it does so where it
+has to."""
+
 CERTIFICATE_DAYS = 365
 """As Skein's own: no job trains for longer."""
 
@@ -345,3 +349,14 @@ def driver_environment(
     if user:
         pointed["HADOOP_USER_NAME"] = user
     return pointed
+
+
+def is_driver_wanted(settings: Mapping[str, str], environ: Mapping[str, str]) -> bool:
+    """Whether Skein's driver has to submit: by the site's authentication, or by the user's wish.
+    Raises BadConfig."""
+    way = environ.get(WAY_VARIABLE, "").lower()
+    if way not in ("", "rest", "driver"):
+        raise BadConfig(f"{WAY_VARIABLE}={way} is no way to submit", hint="Say rest or driver.")
+    if way == "driver":
+        return True
+    return settings.get("hadoop.security.authentication", "simple") != "simple"

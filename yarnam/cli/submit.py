@@ -85,13 +85,15 @@ def _driver_ahead() -> Iterator[Launcher | None]:
         yield None
         return
     from yarnam.adapters.hadoop_site import read_settings
-    from yarnam.client.direct_launcher import is_driver_wanted
+    from yarnam.adapters.skein_launcher import (
+        SkeinLauncher,
+        driver_environment,
+        is_driver_wanted,
+    )
 
     if not is_driver_wanted(read_settings(conf_dir, "core-site.xml"), os.environ):
         yield None
         return
-    from yarnam.adapters.skein_launcher import SkeinLauncher, driver_environment
-
     launcher = SkeinLauncher(driver_environment(conf_dir))
     launcher.start()
     try:

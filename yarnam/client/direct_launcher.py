@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdfs_utils import HdfsError
-from hdfs_utils.errors import AlreadyExists, NotFound
 from yarnam.adapters.rm_parse import YarnApplication
 from yarnam.adapters.skein_launcher import new_security, refusal
 from yarnam.client.hdfs_errors import hdfs_errors
+from yarnam.client.quick_files import put_once
 from yarnam.errors import BadConfig, NoPermission, Unavailable, UsageError, YarnamError
 from yarnam.model.ids import ApplicationId
 from yarnam.ports.submission import Launcher
@@ -156,17 +156,12 @@ class DirectLauncher:
 
     def _jar(self) -> Stored:
         """Skein's jar, on HDFS once for each of its versions."""
-        jar = skein_jar()
-        data = jar.read_bytes()
+        data = skein_jar().read_bytes()
         digest = hashlib.sha256(data).hexdigest()[:20]
         target = f"{self._site.places.runtimes}/skein-{digest}.jar"
-        files = self._site.files
         with hdfs_errors(f"uploading {target}"):
-            with suppress(NotFound):
-                if files.stat(target).length == len(data):
-                    return self._look(target)
-            with suppress(AlreadyExists):
-                files.write_atomic(target, data, overwrite=False)
+            if not self._site.files.exists(target):
+                put_once(self._site.files, target, data)
         return self._look(target)
 
     # ---- the ResourceManager -----------------------------------------------------------------
@@ -233,19 +228,3 @@ def skein_jar() -> Path:
     if found is None or found.origin is None:
         raise BadConfig("the package skein is not installed", hint="Reinstall yarnam with pip.")
     return Path(found.origin).parent / "java" / "skein.jar"
-
-
-def is_driver_wanted(settings: Mapping[str, str], environ: Mapping[str, str]) -> bool:
-    """Whether Skein's driver has to submit: by the site's authentication, or by the user's wish.
-    Raises BadConfig."""
-    way = environ.get(WAY_VARIABLE, "").lower()
-    if way not in ("", "rest", "driver"):
-        raise BadConfig(f"{WAY_VARIABLE}={way} is no way to submit", hint="Say rest or driver.")
-    if way == "driver":
-        return True
-    return settings.get("hadoop.security.authentication", "simple") != "simple"
-
-
-WAY_VARIABLE = "YARNAM_SUBMIT"
-"""``driver``: Skein's driver submits, whatever the site. ``rest``, the default: it does so where it
-has to."""

@@ -15,7 +15,7 @@ from typing import Any
 from uuid import uuid4
 
 from yarnam.adapters.hadoop_site import expanded, read_settings, zookeeper_credentials
-from yarnam.client.direct_launcher import is_driver_wanted
+from yarnam.adapters.skein_launcher import is_driver_wanted
 from yarnam.client.finding import Finding, Health, fail, ok, warn
 from yarnam.client.hdfs_errors import hdfs_errors
 from yarnam.client.runtime import runtime_source

@@ -11,14 +11,23 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 from hdfs_utils import FileSystem, HdfsError, TimeLimits
-from hdfs_utils.errors import NotSupported, PermissionDenied, Unavailable
+from hdfs_utils.errors import AlreadyExists, NotSupported, PermissionDenied, Unavailable
+from hdfs_utils.filesystem import Content
 
 HTTP_LIMITS = TimeLimits.all(4.0)
 """A DataNode that cannot be reached from here is given up on after this long, once."""
 
 _log = logging.getLogger(__name__)
+
+
+def put_once(files: FileSystem, target: str, content: Content) -> None:
+    """Write what is named by its content: whoever is first wins, and the other's copy is the same.
+    Raises HdfsError."""
+    with suppress(AlreadyExists):
+        files.write_atomic(target, content, overwrite=False)
 
 
 class QuickFiles:

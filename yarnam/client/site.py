@@ -216,11 +216,10 @@ def open_site(
 
 def _open_launcher(site: Site) -> Launcher:
     from yarnam.adapters.hadoop_site import expanded, read_settings
-    from yarnam.client.direct_launcher import DirectLauncher, is_driver_wanted
+    from yarnam.adapters.skein_launcher import SkeinLauncher, is_driver_wanted
+    from yarnam.client.direct_launcher import DirectLauncher
 
     def open_driver() -> Launcher:
-        from yarnam.adapters.skein_launcher import SkeinLauncher
-
         return SkeinLauncher(site.environ)
 
     settings = read_settings(site.conf_dir, "core-site.xml", "yarn-site.xml")

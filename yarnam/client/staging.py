@@ -14,13 +14,13 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Literal
 
 from hdfs_utils import FileSystem, HdfsError, Writer
-from hdfs_utils.errors import AlreadyExists
 from yarnam._version import __version__
 from yarnam.adapters.hadoop_site import zookeeper_credentials
 from yarnam.client.checks import CheckedJob
 from yarnam.client.hdfs_errors import hdfs_errors
 from yarnam.client.line import is_anybody_waiting
 from yarnam.client.packing import pack_folder, sha256_of
+from yarnam.client.quick_files import put_once
 from yarnam.client.runtime import build_runtime, runtime_source
 from yarnam.client.site import Site
 from yarnam.errors import BadSpec
@@ -256,16 +256,9 @@ class Staging:
             self._files.write_atomic(target, lambda writer: _copy(local, writer))
 
     def _upload_once(self, local: Path, target: str, what: str) -> None:
-        """Content-named: whoever is first wins, and the other's copy is the same."""
-        try:
-            self._say(f"Uploading {what} ({local.stat().st_size / 1e6:.0f} MB), once")
-            with hdfs_errors(f"uploading {local} to {target}"):
-                self._files.write_atomic(
-                    target, lambda writer: _copy(local, writer), overwrite=False
-                )
-        except Exception as error:
-            if not isinstance(error.__cause__, AlreadyExists):
-                raise
+        self._say(f"Uploading {what} ({local.stat().st_size / 1e6:.0f} MB), once")
+        with hdfs_errors(f"uploading {local} to {target}"):
+            put_once(self._files, target, lambda writer: _copy(local, writer))
 
     def _localized(
         self,

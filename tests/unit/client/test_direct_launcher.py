@@ -15,8 +15,9 @@ from tests.fakes.launcher import FakeLauncher
 from tests.unit.client.world import World
 from tests.unit.skein_specs.test_application import RECORD
 from yarnam.adapters.rm_parse import YarnApplication
+from yarnam.adapters.skein_launcher import is_driver_wanted
 from yarnam.client import direct_launcher
-from yarnam.client.direct_launcher import DirectLauncher, is_driver_wanted
+from yarnam.client.direct_launcher import DirectLauncher
 from yarnam.client.quick_files import QuickFiles
 from yarnam.errors import BadConfig, BadSpec, NoPermission
 from yarnam.errors import Unavailable as NoAnswer
