@@ -9,16 +9,30 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
+# A full run has two workers, each with a cluster of its own where the tests want one. A run of chosen tests
+# (ARGS) has none beside itself, so that nothing starts twice; a cluster that is up already is one only.
+WORKERS ?= $(if $(ARGS)$(YARNAM_TEST_CLUSTER),0,2)
+SPREAD := $(PYTEST) -n $(WORKERS) --dist worksteal
+
+# Without bytecode pytest rewrites 500 files in each of its processes, and so does each command that a test
+# starts: 25 s of a run, and more on the cluster.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Not in `make test`: what needs hardware or services that a plain machine lacks, and the second
 # tier that .ci/run adds (see CONTRIBUTING.md).
-ELSEWHERE := chaos or setup or benchmark or gpu or secure or browser
+ELSEWHERE := long or chaos or setup or benchmark or gpu or secure or browser
 CLUSTER := yarn or hdfs or zookeeper
 
-.PHONY: help demo demo-down test check unit integration chaos setup-guard bench docs format clean
+# What the goals have taken until now. On two quiet cores `make check unit` takes at most 4 minutes and
+# `make test` at most 20.
+BEGAN := $(shell date +%s)
+TOOK = @s=$$(($$(date +%s) - $(BEGAN))); echo "=== $@ has ended: $$((s / 60)) min $$((s % 60)) s after make began"
+
+.PHONY: help demo demo-down test check .mypy .basedpyright unit integration long chaos setup-guard bench docs format clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
-	@echo "also:       make check unit integration chaos setup-guard bench docs format demo-down clean"
+	@echo "also:       make check unit integration long chaos setup-guard bench docs format demo-down clean"
 
 demo: .set-up-demo
 	@$(BIN)/python tools/demo.py
@@ -31,24 +45,34 @@ test: check unit integration
 check: .set-up-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/basedpyright
 	$(BIN)/lint-imports
+	@$(MAKE) --no-print-directory -j2 --output-sync .mypy .basedpyright
+	$(TOOK)
+
+.mypy .basedpyright: .%:
+	$(BIN)/$*
 
 unit: .set-up-test
-	$(PYTEST) -m "not ($(CLUSTER) or $(ELSEWHERE))" $(ARGS)
+	$(SPREAD) -m "not ($(CLUSTER) or $(ELSEWHERE))" $(ARGS)
+	$(TOOK)
 
 # ONCE_MORE=yes: what failed on the cluster runs once more, on a new one. What passes then is reported
 # as unsteady: a fault that comes now and then, of the test or of the product. It wants to be found.
 integration: .set-up-test
-	$(PYTEST) -m "($(CLUSTER)) and not ($(ELSEWHERE))" $(ARGS) $(if $(ONCE_MORE),|| $(AGAIN))
+	$(SPREAD) -m "($(CLUSTER)) and not ($(ELSEWHERE))" $(ARGS) $(if $(ONCE_MORE),|| $(AGAIN))
+	$(TOOK)
 
 AGAIN = { test $$? = 1 && echo "=== UNSTEADY or broken: the failed tests once more, on a new cluster" \
-	&& $(PYTEST) -m "($(CLUSTER)) and not ($(ELSEWHERE))" --last-failed --last-failed-no-failures none $(ARGS) \
+	&& $(PYTEST) -n 0 -m "($(CLUSTER)) and not ($(ELSEWHERE))" --last-failed --last-failed-no-failures none $(ARGS) \
 	&& echo "=== UNSTEADY: they passed the second time; see the failures above"; }
 
 chaos: .set-up-test
 	$(PYTEST) -m "chaos" $(ARGS)
+
+# The second tier's own: statistics that take minutes, and properties with eight times the examples.
+long: .set-up-test
+	$(PYTEST) -n 2 --dist worksteal -m "long"
+	YARNAM_EXAMPLES=4 $(PYTEST) -n 2 --dist worksteal tests/property
 
 setup-guard: .set-up-test
 	$(PYTEST) -m "setup" $(ARGS)

@@ -23,12 +23,7 @@ class HdfsError(Exception):
     retriable: ClassVar[bool] = False
 
     def __init__(
-        self,
-        message: str,
-        *,
-        path: str = "",
-        operation: str = "",
-        outcome_unknown: bool = False,
+        self, message: str, *, path: str = "", operation: str = "", outcome_unknown: bool = False
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -51,7 +46,7 @@ class NotFound(HdfsError):
 
 
 class AlreadyExists(HdfsError):
-    """The target is there already and was not to be overwritten."""
+    """The target exists already and was not to be overwritten."""
 
 
 class PermissionDenied(HdfsError):
@@ -85,7 +80,7 @@ class Unavailable(HdfsError):
 
 
 class SafeMode(Unavailable):
-    """The NameNode is in safe mode: it answers questions and changes nothing."""
+    """The NameNode is in safe mode: it serves reads and refuses changes."""
 
 
 class Starting(SafeMode):
@@ -112,7 +107,7 @@ class CorruptData(HdfsError):
 
 
 class NotSupported(HdfsError):
-    """This client or this cluster cannot do it."""
+    """This client or this cluster does not support the operation."""
 
 
 class BadConfig(HdfsError):

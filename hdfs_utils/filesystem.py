@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Protocol, Union
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from hdfs_utils.errors import HdfsError
+
 # The native client's sync now and then never returns when the DataNode dies under it (0.14.7), so
 # it has a shorter limit than other data. A healthy one takes milliseconds.
 SYNC_S = 5.0
@@ -92,7 +94,40 @@ class FreeSpace:
     remaining: int
 
 
-class Reader(Protocol):
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What callers may rely on, so that nobody has to know the back-ends by name.
+
+    Attributes:
+        is_local: its files are on this machine's disks, under the same paths.
+        verifies_reads: what is read was checked against the storage's checksums.
+        stores_crc32c: ``crc32c`` answers from stored checksums, without reading the files.
+        tells_md5_of_crc: ``checksum`` is Hadoop's MD5-of-CRC where ``crc32c`` is not supported.
+        recovers_leases: ``recover_lease`` cuts a writer off.
+        completes_slowly: closing a file waits, asleep, for most of a second: keep many in flight.
+    """
+
+    is_local: bool = False
+    verifies_reads: bool = False
+    stores_crc32c: bool = False
+    tells_md5_of_crc: bool = False
+    recovers_leases: bool = False
+    completes_slowly: bool = False
+
+
+class _OpenFile(Protocol):
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+        /,
+    ) -> None: ...
+
+
+class Reader(_OpenFile, Protocol):
     """A binary file open for reading; an ``io.RawIOBase``, so ``io.BufferedReader`` takes it."""
 
     @property
@@ -109,27 +144,17 @@ class Reader(Protocol):
         """The position in bytes."""
 
     def close(self) -> None:
-        """Let it go."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-        /,
-    ) -> None: ...
+        """Close the file."""
 
 
-class Writer(Protocol):
+class Writer(_OpenFile, Protocol):
     """A binary file open for writing. Leaving its block by an error aborts it."""
 
     def write(self, data: Data, /) -> int:
-        """Take all of ``data``; it is durable only after ``sync`` or ``close``."""
+        """Write all of ``data``; it is durable only after ``sync`` or ``close``."""
 
     def flush(self) -> None:
-        """Hand on what was gathered; nothing is said of its being durable."""
+        """Pass on what was buffered; it need not be durable."""
 
     def sync(self) -> None:
         """Return when all that was written is durable on every replica.
@@ -139,27 +164,17 @@ class Writer(Protocol):
         """
 
     def tell(self) -> int:
-        """Length of the file in bytes with all that was written."""
+        """Length of the file in bytes, all that was written included."""
 
     def close(self) -> None:
         """Complete the file. An error is raised only where the file is not whole."""
 
     def abort(self) -> None:
-        """Give up: a new file is deleted, an appended one keeps what was synced.
+        """Abort: a new file is deleted, an appended one keeps what was synced.
 
         After a failed write or sync nothing is touched: the lease may be lost, and the file be
         another writer's.
         """
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-        /,
-    ) -> None: ...
 
 
 Content = Union[Data, Callable[[Writer], object]]
@@ -178,7 +193,11 @@ class FileSystem(Protocol):
 
     @property
     def backend(self) -> str:
-        """The name of the client below: ``native``, ``webhdfs``, ``arrow``, ``local``."""
+        """The client's name, to be shown: ``native``, ``webhdfs``, ``arrow`` or ``local``."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What callers may rely on; may change when another client takes over."""
 
     def own_path(self, path: str) -> str:
         """The plain path of a path or URI. Raises InvalidPath if it is of another file system."""
@@ -187,7 +206,7 @@ class FileSystem(Protocol):
         """Status of a path. Raises NotFound."""
 
     def exists(self, path: str) -> bool:
-        """Whether the path is there."""
+        """Whether the path exists."""
 
     def list(self, path: str) -> list[FileStatus]:
         """Entries of a directory by name. Raises NotFound, NotADirectory."""
@@ -208,7 +227,7 @@ class FileSystem(Protocol):
         """Create a file, its directories too. Raises AlreadyExists, IsADirectory."""
 
     def open_appender(self, path: str) -> Writer:
-        """Open an existing file to add to it. Raises NotFound, LeaseConflict."""
+        """Open an existing file to append to it. Raises NotFound, LeaseConflict."""
 
     def recover_lease(self, path: str) -> None:
         """Take a file over from its writer, dead or alive: it is closed and cannot be written on.
@@ -271,10 +290,36 @@ class FileSystem(Protocol):
         """
 
     def glob(self, pattern: str) -> tuple[FileStatus, ...]:
-        """What fits a shell pattern, by name; ``*``, ``?`` and ``[…]`` stay within one name."""
+        """The paths that match a shell pattern, by name; wildcards do not match ``/``."""
 
     def block_locations(self, path: str) -> tuple[BlockLocation, ...]:
         """Which hosts hold which part. Raises NotSupported."""
 
     def free_space(self) -> FreeSpace:
         """Space of the whole file system. Raises NotSupported."""
+
+    def report_replicas(self, path: str, offset: int, length: int) -> None:
+        """Have a client read a part of a file that tells the NameNode of bad replicas.
+
+        HDFS then makes good ones from good ones, or ``block_locations`` says that there are none.
+
+        Raises:
+            Unavailable: the part cannot be read.
+            NotSupported: there is no such client.
+        """
+
+    def give_up_on(self, error: HdfsError) -> bool:
+        """After a broken read or write: whether to begin it again, because another client does it
+        from now on."""
+
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def format_bytes(size: float) -> str:
+    """Bytes in the unit that fits, as in ``1.5 GiB``."""
+    for unit in _UNITS:
+        if abs(size) < 1024 or unit == _UNITS[-1]:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    raise AssertionError("unreachable")

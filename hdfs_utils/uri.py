@@ -30,16 +30,6 @@ class Uri:
     authority: str
     path: str
 
-    @property
-    def name(self) -> str:
-        """The last part of the path; empty for the root."""
-        return self.path.rpartition("/")[2]
-
-    @property
-    def parent(self) -> Uri:
-        """The directory above; the root is its own parent."""
-        return Uri(self.scheme, self.authority, parent(self.path))
-
     def join(self, *parts: str) -> Uri:
         """The URI with relative ``parts`` below it."""
         return Uri(self.scheme, self.authority, join(self.path, *parts))

@@ -11,13 +11,13 @@ from typing import Any, Literal
 import skein
 import yaml
 
-from yarnam.model.placement import LocalityLevel, Target
-from yarnam.model.resources import Resources
+from yarnam.core.model.plans import LocalityLevel, Target
+from yarnam.core.model.resources import Resources
 from yarnam.wire.protocol import APPLICATION_TAG, ENV_JOB_DIR, ENV_SERVICE
 from yarnam.wire.records import JobRecord
 
-AM_MODULE = "yarnam.cli.am_process"
-AGENT_MODULE = "yarnam.cli.agent_process"
+AM_MODULE = "yarnam.cli.containers.am_process"
+AGENT_MODULE = "yarnam.cli.containers.agent_process"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,6 @@ def application_spec(
     tags: Iterable[str] = (),
     am_python: str = "",
     python_version: str = "",
-    am_env: Mapping[str, str] | None = None,
-    task_env: Mapping[str, str] | None = None,
-    file_systems: Iterable[str] = (),
-    user: str = "",
 ) -> skein.ApplicationSpec:
     """The Skein application of this job: the AM, and one service per target, without instances but
     for the record's early ones.
@@ -63,7 +59,6 @@ def application_spec(
     ``python_version`` (as in "3.11") is the one the runtime archive was built for; by default
     that of this process. ``am_python`` is the first interpreter tried on the nodes, for the AM and
     for the agents. ``security`` must be the job's own (``skein.Security.new_credentials()``).
-    ``user`` impersonates (proxy user); empty: the submitting user.
 
     Raises ValueError when Skein finds the specification impossible (a bad file name, no memory).
     """
@@ -75,18 +70,16 @@ def application_spec(
         shared_env["YARNAM_PYTHON"] = am_python
 
     master = dict(template["master"])
-    master["env"] = {**master["env"], **shared_env, **(am_env or {})}
+    master["env"] = {**master["env"], **shared_env}
     service = dict(template["service"])
-    service["env"] = {**service["env"], **shared_env, **(task_env or {})}
+    service["env"] = {**service["env"], **shared_env}
     service["script"] = launch_script(AGENT_MODULE, version)
 
     early = {ask.service: len(ask.nodes) for ask in record.early}
     return skein.ApplicationSpec(
         name=job.name,
         queue=job.queue,
-        user=user,
         tags={APPLICATION_TAG, *tags},
-        file_systems=list(file_systems),
         max_attempts=job.am.attempts,
         master=skein.Master(
             resources=_resources(job.am.resources),

@@ -12,9 +12,10 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from yarnam.adapters.hadoop_site import Property, read_properties
+from hdfs_utils import errors
+from hdfs_utils.config.configuration import Property, read_properties
+from yarnam.core.model.snapshot import Node
 from yarnam.errors import BadConfig
-from yarnam.model.snapshot import Node
 from yarnam.wire.protocol import LOCAL_HADOOP_CONF
 
 SITE_FILES = ("core-site.xml", "hdfs-site.xml", "yarn-site.xml", "resource-types.xml")
@@ -36,6 +37,9 @@ IPC_CONNECT_RETRIES = 1
 """Skein starts containers one after another: a NodeManager that hangs or is gone holds back the
 rest of the gang for this long (times the retries), not for Hadoop's 3 minutes."""
 
+RESOLVE_LIMIT_S = 2.0
+"""For all hosts together."""
+
 _GPU = "yarn.io/gpu"
 
 
@@ -44,7 +48,6 @@ def hadoop_conf(
     nodes: Sequence[Node],
     *,
     addresses: Mapping[str, Sequence[str]] | None = None,
-    heartbeat_expiry_ms: int = HEARTBEAT_EXPIRY_MS,
     overrides: Mapping[str, str] | None = None,
 ) -> dict[str, bytes]:
     """File name to content of the job's ``hconf``.
@@ -59,7 +62,7 @@ def hadoop_conf(
     site = read_site_conf(site_conf_dir)
     files: dict[str, bytes] = {}
     for name, properties in site.items():
-        changes = dict(_changes(name, heartbeat_expiry_ms))
+        changes = dict(_changes(name))
         if name == "yarn-site.xml":
             changes.update(overrides or {})
         files[name] = _render(properties, changes)
@@ -88,7 +91,11 @@ def read_site_conf(site_conf_dir: str | Path) -> dict[str, tuple[Property, ...]]
     for name in SITE_FILES:
         path = directory / name
         if path.is_file():
-            found[name] = read_properties(path)
+            try:
+                found[name] = read_properties(path)
+            except errors.BadConfig as error:
+                hint = "It must be a Hadoop configuration file."
+                raise BadConfig(str(error), hint=hint) from error
         elif name != "resource-types.xml":
             raise BadConfig(
                 f"the Hadoop configuration directory {directory} has no {name}",
@@ -97,17 +104,15 @@ def read_site_conf(site_conf_dir: str | Path) -> dict[str, tuple[Property, ...]]
     return found
 
 
-def host_addresses(hosts: Iterable[str], *, timeout_s: float = 2.0) -> dict[str, tuple[str, ...]]:
-    """Host name to its IP addresses, looked up side by side within ``timeout_s`` seconds in all.
-
-    Hosts that do not resolve in time are left out: for them the topology table has names only.
-    """
+def host_addresses(hosts: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Host name to its IP addresses, looked up side by side. Hosts that do not resolve in time are
+    left out: for them the topology table has names only."""
     wanted = sorted(set(hosts))
     if not wanted:
         return {}
     pool = ThreadPoolExecutor(max_workers=min(16, len(wanted)), thread_name_prefix="resolve")
     futures = {pool.submit(_resolve, host): host for host in wanted}
-    done, _ = wait(futures, timeout=timeout_s)
+    done, _ = wait(futures, timeout=RESOLVE_LIMIT_S)
     pool.shutdown(wait=False, cancel_futures=True)
     return {futures[future]: future.result() for future in done if future.result()}
 
@@ -120,10 +125,10 @@ def _resolve(host: str) -> tuple[str, ...]:
     return tuple(sorted({str(row[4][0]) for row in rows}))
 
 
-def _changes(name: str, heartbeat_expiry_ms: int) -> Mapping[str, str]:
+def _changes(name: str) -> Mapping[str, str]:
     if name == "yarn-site.xml":
         return {
-            "yarn.am.liveness-monitor.expiry-interval-ms": str(heartbeat_expiry_ms),
+            "yarn.am.liveness-monitor.expiry-interval-ms": str(HEARTBEAT_EXPIRY_MS),
             "yarn.client.nodemanager-connect.max-wait-ms": str(NM_CONNECT_MAX_WAIT_MS),
             "yarn.client.nodemanager-connect.retry-interval-ms": str(NM_CONNECT_RETRY_MS),
             # Not in yarn-default.xml: ContainerManagementProtocolPBClientImpl, default 60 s. It

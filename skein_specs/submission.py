@@ -5,7 +5,7 @@ certificate and key, the scripts of the services, and the whole specification as
 in which every file has its place, size and time on HDFS. Skein's driver, a JVM of its own, writes
 them and sends the submission. What it does with them (Driver.java of Skein 0.8.2:
 ``submitApplicationInner``, ``setupAppDir``, ``finalizeService``) is done here without it; who
-writes the files and asks the ResourceManager is ``yarnam.client.direct_launcher``.
+writes the files and asks the ResourceManager is ``yarnam.adapters.yarn.rest_launcher``.
 """
 
 from __future__ import annotations
@@ -95,11 +95,9 @@ class Submission:
         )
 
     def completed(self, stored: Mapping[str, Stored]) -> bytes:
-        """The message that Skein's ApplicationMaster reads. Call it once.
-
-        ``stored``: for each name of :meth:`contents`, each path of :meth:`local_sources` and each
-        URI of :meth:`unseen`, where it lies.
-        """
+        """The message that Skein's ApplicationMaster reads. Call it once. ``stored``: for each name
+        of :meth:`contents`, each path of :meth:`local_sources` and each URI of :meth:`unseen`,
+        where it lies."""
         message = self._message
         for file in self._files():
             source = file.source
@@ -127,11 +125,9 @@ class Submission:
         class_path: str,
         user: str,
     ) -> dict[str, Any]:
-        """The ApplicationSubmissionContext as the ResourceManager's REST API takes it.
-
-        After :meth:`completed`. ``stored`` names JAR_FILE and SPEC_FILE as well; ``directory`` is
-        the application's own, which Skein's AM removes at the end; ``class_path`` is the AM's.
-        """
+        """The ApplicationSubmissionContext as the ResourceManager's REST API takes it. After
+        :meth:`completed`. ``stored`` names JAR_FILE and SPEC_FILE as well; ``directory`` is the
+        application's own, which Skein's AM removes at the end; ``class_path`` is the AM's."""
         message, master = self._message, self._message.master
         resources = {
             name: _resource(

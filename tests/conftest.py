@@ -1,9 +1,10 @@
-"""Fixtures for all tests: above all the one real Hadoop cluster that they share.
+"""Fixtures for all tests: above all the real Hadoop cluster that they share, one in each worker.
 
 The cluster is brought up when the first test asks for it, and taken down at the end, when nothing
-of any job may be left on it. ``YARNAM_TEST_CLUSTER`` names a cluster that is up already and stays
-up: ``YARNAM_TEST_CLUSTER=dev`` (see ``yarnam cluster up --name dev``), or ``env`` for the one that
-``eval $(yarnam cluster env)`` put into the environment.
+of any job may be left on it. Workers (``pytest -n 2``) have nothing in common: each has its own
+daemons on its own loopback network, and its own state. ``YARNAM_TEST_CLUSTER`` names a cluster that
+is up already and stays up: ``YARNAM_TEST_CLUSTER=dev`` (see ``yarnam cluster up --name dev``), or
+``env`` for the one that ``eval $(yarnam cluster env)`` put into the environment.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ import signal
 import subprocess
 import sys
 import time
+import unittest
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
@@ -38,8 +40,12 @@ heartbeats (1 s each) and its own grace for processes (250 ms, then SIGKILL); wi
 busy cores."""
 
 
+EXAMPLES = 0.5
+"""How many of its examples a property tries, unless ``YARNAM_EXAMPLES`` says otherwise: half of
+them in every run, several times as many in the second tier (`make long`)."""
+
 # A red CI is the change's fault, never the dice's: there each property sees the same examples every
-# time. Everywhere else they are new ones, and YARNAM_EXAMPLES=20 looks at 20 times as many.
+# time. Everywhere else they are new ones.
 hypothesis.settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI"):
     hypothesis.settings.load_profile("ci")
@@ -74,12 +80,24 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         faulthandler.cancel_dump_traceback_later()
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """A worker that broke off (see ``STUCK_S``) has left its cluster up."""
+    if not error:
+        return
+    folder = node.config._tmp_path_factory.getbasetemp() / f"popen-{node.gateway.id}"
+    for record in folder.glob("*/yarnam/clusters/*/cluster.json"):
+        environ = {**os.environ, "XDG_STATE_HOME": str(record.parents[3])}
+        down = [str(BIN / "yarnam"), "cluster", "down", "--name", record.parent.name]
+        subprocess.run(down, env=environ, check=False)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """`make unit` leaves out what is marked: a test of the cluster without a mark would boot it."""
-    times = int(os.environ.get("YARNAM_EXAMPLES", "1"))
+    factor = float(os.environ.get("YARNAM_EXAMPLES", EXAMPLES))
     for item in items:
-        if times > 1 and hypothesis.is_hypothesis_test(getattr(item, "obj", None)):
-            _look_longer(item, times)
+        if hypothesis.is_hypothesis_test(getattr(item, "obj", None)):
+            _scale_examples(item, factor)
         uses_cluster = CLUSTER_FIXTURES & set(getattr(item, "fixturenames", ()))
         marks = {mark.name for mark in item.iter_markers()}
         if uses_cluster and not NEEDS_CLUSTER & marks:
@@ -87,23 +105,31 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(f"{item.nodeid} uses the cluster: mark it with one of {wanted}")
 
 
-def _look_longer(item: pytest.Item, times: int) -> None:
+def _scale_examples(item: pytest.Item, factor: float) -> None:
+    """``factor`` times as many examples as the test asks for, and time for them."""
     test = getattr(item, "obj")  # noqa: B009  # pytest.Item does not declare it
-    name = "_hypothesis_internal_use_settings"
-    own = getattr(test, name, None) or hypothesis.settings.default
-    longer = hypothesis.settings(own, max_examples=own.max_examples * times, deadline=None)
-    setattr(getattr(test, "__func__", test), name, longer)
-    item.add_marker(pytest.mark.timeout(300 * times))
+    # A state machine has its settings on the class, a function on itself.
+    holder, name = getattr(test, "__func__", test), "_hypothesis_internal_use_settings"
+    if issubclass(case := getattr(item, "cls", None) or object, unittest.TestCase):
+        holder, name = case, "settings"
+    own = getattr(holder, name, None) or hypothesis.settings.default
+    scaled = hypothesis.settings(own, max_examples=max(1, round(own.max_examples * factor)))
+    if factor > 1:
+        scaled = hypothesis.settings(scaled, deadline=None)
+        item.add_marker(pytest.mark.timeout(300 * factor))
+    setattr(holder, name, scaled)
 
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
     """Four nodes on two racks with eight simulated GPUs each."""
     from yarnam.cluster import EmbeddedCluster
-    from yarnam.cluster.places import clusters_dir
+    from yarnam.cluster.cluster_paths import clusters_dir
 
     chosen = os.environ.get("YARNAM_TEST_CLUSTER", "")
     if chosen:
+        if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1:
+            raise pytest.UsageError("YARNAM_TEST_CLUSTER is one cluster, for one worker: -n 0")
         name = os.environ["YARNAM_CLUSTER"] if chosen == "env" else chosen
         running = EmbeddedCluster(name=name)
         running.ready_plan()  # or an error that says how to bring it up

@@ -49,21 +49,21 @@ CODES_HEAD = """# Exit codes
 
 {generated}
 
-`yarnam` ends with one of these. With `submit --watch` and `watch` it is the job's verdict; for all
-other commands it says how the command itself went. 64 to 78 mean what `sysexits.h` says; none can
-be mistaken for the shell's (126 and up) or Skein's (10 to 12).
+`yarnam` exits with one of these codes. With `submit --watch` and `watch` it is the job's verdict;
+for all other commands it is the result of the command itself. 64 to 78 mean what `sysexits.h`
+defines; no code collides with the shell's (126 and up) or Skein's (10 to 12).
 
 | code | name | blame | retry? | meaning |
 |---|---|---|---|---|
 """
 
 CODES_TAIL = """
-Besides: 130 after Ctrl-C (`watch` and `submit --watch` leave the job alone), 141 when the reader of
-the output has gone away.
+`yarnam` also exits with 130 after Ctrl-C (`watch` and `submit --watch` do not stop the job), and
+with 141 when the reader of its output closes the pipe.
 
-*Blame* tells who has to do something: the **user** (the spec, the code, the ask), the
+*Blame* names who has to act: the **user** (the spec, the code, the request), the
 **platform** (yarnam itself or the cluster's rules) or the **infra**structure (nodes, HDFS, YARN).
-*Retry* says whether the same command may succeed later with nothing changed.
+*Retry* is yes if the same command may succeed later without a change.
 
 In Python the same codes are `yarnam.errors.ExitCode`; every error is a `yarnam.errors.YarnamError`
 with `exit_code`, `blame`, `retryable`, `message` and `hint`. `Job.wait()` returns the verdict with
@@ -75,7 +75,7 @@ def cli_page() -> str:
     """The whole page on the commands."""
     head = CLI_HEAD.format(generated=GENERATED, summary=inspect.cleandoc(root.help or ""))
     parts = [head]
-    for title, entries in SECTIONS:
+    for title, entries in SECTIONS.items():
         parts.append(f"## {title}\n")
         for entry in entries:
             command: click.Command = importlib.import_module(entry.module).command
@@ -85,7 +85,7 @@ def cli_page() -> str:
 
 def exit_codes_page() -> str:
     """The whole page on the exit codes."""
-    rows = [f"| 0 | `{ExitCode.OK.name}` | | | it went well |"]
+    rows = [f"| 0 | `{ExitCode.OK.name}` | | | success |"]
     for kind in sorted(error_classes(), key=lambda kind: kind.exit_code):
         meaning = _first_paragraph(kind.__doc__ or "").rstrip(".")
         retry = "yes" if kind.retryable else "no"

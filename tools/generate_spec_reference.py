@@ -10,7 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from yarnam.spec.reference import reference_page, schema_file
+from yarnam.spec.export.reference_page import reference_page, schema_file
 
 HERE = Path(__file__).resolve().parent.parent / "docs/reference"
 

@@ -73,7 +73,7 @@ def main() -> None:
     parser.add_argument("--version", default="3.4.1")
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
-    home = Path(__file__).parent.parent / "yarnam" / "cluster"
+    home = Path(__file__).parent.parent / "yarnam" / "cluster" / "software"
     output = arguments.output or home / f"hadoop-{arguments.version}.lock.json"
     with tempfile.TemporaryDirectory() as work:
         entries = resolve(arguments.version, Path(work))

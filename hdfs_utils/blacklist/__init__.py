@@ -6,6 +6,12 @@ them on HDFS; :func:`decide` says what a job does about them.
 
 from __future__ import annotations
 
+from hdfs_utils.blacklist.claim_merge import (
+    gather_entries,
+    merge_blacklists,
+    state_in_open_directory,
+    state_of,
+)
 from hdfs_utils.blacklist.entries import (
     Blacklist,
     Claim,
@@ -17,45 +23,22 @@ from hdfs_utils.blacklist.entries import (
     encode,
     version_of,
 )
-from hdfs_utils.blacklist.merge import gathered, merged, state_in_the_open, state_of
+from hdfs_utils.blacklist.file_blacklist import Added, BlacklistView, FileBlacklist
 from hdfs_utils.blacklist.policy import (
     CorruptPolicy,
-    Decision,
-    Known,
+    ExcludedFile,
+    InputDecision,
+    KnownEntries,
     OnCorrupt,
-    Skipped,
     decide,
-    standing,
+    worst_known,
 )
 from hdfs_utils.blacklist.quarantine import Quarantined, quarantine, quarantined, restore
-from hdfs_utils.blacklist.store import Added, FileBlacklist, Looked
 
 __all__ = [
-    "Added",
-    "Blacklist",
-    "Claim",
-    "CorruptPolicy",
-    "Decision",
-    "Entry",
-    "FileBlacklist",
-    "FileVersion",
-    "Key",
-    "Known",
-    "Looked",
-    "OnCorrupt",
-    "Quarantined",
-    "Skipped",
-    "State",
-    "decide",
-    "decode",
-    "encode",
-    "gathered",
-    "merged",
-    "quarantine",
-    "quarantined",
-    "restore",
-    "standing",
-    "state_in_the_open",
-    "state_of",
-    "version_of",
-]
+    "Added", "Blacklist", "BlacklistView", "Claim", "CorruptPolicy", "Entry", "ExcludedFile",
+    "FileBlacklist", "FileVersion", "InputDecision", "Key", "KnownEntries", "OnCorrupt",
+    "Quarantined", "State", "decide", "decode", "encode", "gather_entries", "merge_blacklists",
+    "quarantine", "quarantined", "restore", "state_in_open_directory", "state_of", "version_of",
+    "worst_known",
+]  # fmt: skip

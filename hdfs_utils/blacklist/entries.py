@@ -1,13 +1,14 @@
-"""What the input blacklist holds: files, in one version of theirs, and what was claimed of them.
+"""The entries of the input blacklist: versions of files and the claims about them. Values.
 
-Everything here is a value; times are seconds since the epoch, by the clock of who claims.
+Times are seconds since 1970 by the claimant's clock.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -53,13 +54,13 @@ class FileVersion:
 
 
 def version_of(status: FileStatus) -> FileVersion:
-    """As a listing tells it."""
+    """The version of a listed file; its checksum is unknown."""
     return FileVersion(status.length, status.mtime_ms)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Key:
-    """What an entry is about. ``first`` and ``last``: records, from 0; -1: the whole file."""
+    """The subject of an entry. ``first`` and ``last``: records, from 0; -1: the whole file."""
 
     path: str
     version: FileVersion
@@ -69,16 +70,16 @@ class Key:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Claim:
-    """What somebody says of it.
+    """One user's claim about a file.
 
     Attributes:
         by: the user.
         job: the application that found it; empty: by hand.
-        reason: a word, as in ``bad-crc``.
-        evidence: what was seen, for a human.
+        reason: one of the findings' reasons, as in ``bad-crc``.
+        evidence: what was found, for a human.
         first_s: when it was found first.
         last_s: when it was found last.
-        expires_s: from when on it no longer counts; 0: never.
+        expires_s: when it stops counting; 0: never.
     """
 
     state: State
@@ -89,6 +90,16 @@ class Claim:
     first_s: float
     last_s: float
     expires_s: float = 0.0
+
+
+def new_claim(
+    state: State, by: str, reason: str, evidence: str, *, job: str = "", now_s: float | None = None
+) -> Claim:
+    """A claim made now, with the expiry of its state."""
+    at_s = time.time() if now_s is None else now_s
+    lasts = {State.SUSPECTED: SUSPECTED_FOR_S, State.PROVED: PROVED_FOR_S}
+    expires_s = at_s + lasts[state] if state in lasts else 0.0
+    return Claim(state, by, job, reason, evidence, at_s, at_s, expires_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +116,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Blacklist:
-    """Entries by key; made by :func:`hdfs_utils.blacklist.merge.merged`."""
+    """Entries by key; made by :func:`hdfs_utils.blacklist.claim_merge.merge_blacklists`."""
 
     entries: Mapping[Key, Entry] = field(default_factory=dict)
 
@@ -123,25 +134,12 @@ def encode(entries: Iterable[Entry]) -> bytes:
             "mtime_ms": entry.key.version.mtime_ms,
             "checksum": entry.key.version.checksum,
             "records": [entry.key.first, entry.key.last],
-            "claims": [_plain_claim(claim) for claim in sorted(entry.claims)],
+            "claims": [asdict(claim) for claim in sorted(entry.claims)],
         }
         for entry in sorted(entries, key=lambda e: e.key)
     ]
     document = {"yarnam-blacklist": FORMAT_VERSION, "entries": plain}
     return json.dumps(document, ensure_ascii=False, sort_keys=True).encode()
-
-
-def _plain_claim(claim: Claim) -> dict[str, Any]:
-    return {
-        "state": claim.state.value,
-        "by": claim.by,
-        "job": claim.job,
-        "reason": claim.reason,
-        "evidence": claim.evidence,
-        "first_s": claim.first_s,
-        "last_s": claim.last_s,
-        "expires_s": claim.expires_s,
-    }
 
 
 def decode(data: bytes) -> tuple[Entry, ...]:
@@ -175,14 +173,8 @@ def _entry(plain: Mapping[str, Any]) -> Entry:
 
 
 def by_owner(entries: Iterable[Entry], owner: str) -> tuple[Entry, ...]:
-    """As claimed by ``owner``, whoever the claims name: HDFS says who wrote a file."""
+    """The entries as claimed by ``owner``, the file's owner on HDFS, whoever the claims name."""
     return tuple(
-        Entry(
-            entry.key,
-            frozenset(
-                Claim(c.state, owner, c.job, c.reason, c.evidence, c.first_s, c.last_s, c.expires_s)
-                for c in entry.claims
-            ),
-        )
+        Entry(entry.key, frozenset(replace(claim, by=owner) for claim in entry.claims))
         for entry in entries
     )

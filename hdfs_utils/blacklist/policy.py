@@ -1,7 +1,7 @@
-"""What to do about inputs that are known to be bad: one pure function, the same for everybody.
+"""What a job does about corrupt inputs: one pure function, the same for everybody.
 
-Submit asks it whether to refuse a job, staging which files to shard; all of them, on every rank,
-come to the same files from the same listing and blacklist.
+Submit refuses a job by it, staging chooses the files by it; all of them, on every rank, get the
+same files from the same listing and blacklist.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from hdfs_utils.blacklist.claim_merge import leading_claim, state_in_open_directory, state_of
 from hdfs_utils.blacklist.entries import Blacklist, Claim, Entry, State, version_of
-from hdfs_utils.blacklist.merge import leading_claim, state_in_the_open, state_of
 from hdfs_utils.filesystem import FileStatus
 
 # Named in a message; the rest is counted.
@@ -29,11 +29,11 @@ class OnCorrupt(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class CorruptPolicy:
-    """What a job wants.
+    """A job's policy.
 
     Attributes:
-        max_skipped: the largest share of an input that may be left out, from 0 to 1: of its files
-            and of its bytes, whichever is more.
+        max_skipped: the largest share of an input, from 0 to 1, that may be excluded, of files or
+            bytes, whichever is larger.
     """
 
     on_corrupt: OnCorrupt = OnCorrupt.FAIL
@@ -41,12 +41,12 @@ class CorruptPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What is known of bad inputs, by whom it comes from.
+class KnownEntries:
+    """Entries by trust.
 
     Attributes:
-        trusted: from places that only those can write to who can write the data.
-        open: from places that anybody can write to: it warns, and decides nothing.
+        trusted: from locations that only writers of the data can write to.
+        open: from the location that anybody can write to; these only warn.
     """
 
     trusted: Blacklist = field(default_factory=Blacklist)
@@ -54,8 +54,8 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
-    """A file that is left out. ``length`` in bytes."""
+class ExcludedFile:
+    """A file that the job does not read. ``length`` in bytes."""
 
     path: str
     length: int
@@ -66,69 +66,74 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """What becomes of an input.
+class InputDecision:
+    """Which files of an input a job reads.
 
     Attributes:
         kept: the files to read, by path.
-        skipped: those left out, by path; with ``fail``, those that the job is refused for.
-        share: of the input that is left out, from 0 to 1, the larger of files and bytes.
-        refusal: why the job must not run; empty: it may.
-        warnings: what to tell the user.
+        excluded: the excluded files, by path; with ``fail``, those that the job is refused for.
+        share: of the input that is excluded, from 0 to 1, the larger of files and bytes.
+        refusal: why the job must not run; empty if it may.
+        warnings: for the user.
     """
 
     kept: tuple[FileStatus, ...]
-    skipped: tuple[Skipped, ...]
+    excluded: tuple[ExcludedFile, ...]
     share: float
     refusal: str
     warnings: tuple[str, ...]
 
     @property
     def to_quarantine(self) -> tuple[str, ...]:
-        """Paths that are proved corrupt: a suspicion moves nothing."""
-        return tuple(s.path for s in self.skipped if s.state is State.PROVED)
+        """Paths of the files proved corrupt; suspected files are never moved."""
+        return tuple(s.path for s in self.excluded if s.state is State.PROVED)
 
 
 def decide(
     files: Iterable[FileStatus],
-    known: Known,
+    known: KnownEntries,
     policy: CorruptPolicy,
     now_s: float,
     totals: tuple[int, int] | None = None,
-) -> Decision:
-    """Which of the files to read. Only entries of the files' present versions count.
+) -> InputDecision:
+    """Decide which files to read. Only entries about the files' present versions count.
 
-    ``totals``: number and bytes of all files of the input, where ``files`` are only those of them
-    that something is known about.
+    Args:
+        files: of the input.
+        known: the blacklist entries.
+        policy: of the job.
+        now_s: seconds since 1970; entries expire.
+        totals: number and bytes of all files of the input, if ``files`` are only some of them.
     """
     kept, bad, warnings = [], [], []
-    trusted, told = _by_path(known.trusted), _by_path(known.open)
+    trusted, unproved = _by_path(known.trusted), _by_path(known.open)
     length = 0
     for status in sorted(files, key=lambda f: f.path):
         length += status.length
-        found = _standing(status, trusted.get(status.path, ()), now_s)
+        found = _worst_known(status, trusted.get(status.path, ()), now_s)
         if found is None:
             kept.append(status)
-            warnings += _open_warning(status, told.get(status.path, ()), now_s)
+            warnings += _open_warning(status, unproved.get(status.path, ()), now_s)
         elif found.state is State.SUSPECTED and policy.on_corrupt is OnCorrupt.FAIL:
             kept.append(status)
-            warnings.append(f"{status.path} is suspected to be corrupt: {_because(found)}")
+            why = f"{found.reason}: {found.evidence} (by {found.by})"
+            warnings.append(f"{status.path} is suspected to be corrupt: {why}")
         else:
             bad.append(found)
     count, length = totals or (len(kept) + len(bad), length)
     share = _share(bad, count, length)
     refusal = _refusal(bad, share, policy, has_kept=count > len(bad))
     if bad and not refusal:
-        warnings.insert(0, f"{_files(len(bad))} left out, {share:.3%} of the input: {_names(bad)}")
-    return Decision(tuple(kept), tuple(bad), share, refusal, tuple(warnings))
+        warnings.insert(0, f"{_files(len(bad))} excluded, {share:.3%} of the input: {_names(bad)}")
+    return InputDecision(tuple(kept), tuple(bad), share, refusal, tuple(warnings))
 
 
-def standing(status: FileStatus, blacklist: Blacklist, now_s: float) -> Skipped | None:
-    """The worst that a blacklist says of the present version of a file; None: nothing."""
-    return _standing(status, blacklist.of(status.path), now_s)
+def worst_known(status: FileStatus, blacklist: Blacklist, now_s: float) -> ExcludedFile | None:
+    """The worst entry about the present version of a file; None if there is none."""
+    return _worst_known(status, blacklist.of(status.path), now_s)
 
 
-def _standing(status: FileStatus, entries: Iterable[Entry], now_s: float) -> Skipped | None:
+def _worst_known(status: FileStatus, entries: Iterable[Entry], now_s: float) -> ExcludedFile | None:
     version = version_of(status)
     claims = [
         (state, entry)
@@ -141,7 +146,7 @@ def _standing(status: FileStatus, entries: Iterable[Entry], now_s: float) -> Ski
     state, entry = max(claims, key=lambda found: (found[0] is State.PROVED, found[1].key))
     claim = leading_claim(entry.claims, state)
     assert claim is not None
-    return Skipped(
+    return ExcludedFile(
         status.path, status.length, state, claim.reason, _evidence(entry, claim), claim.by
     )
 
@@ -168,47 +173,45 @@ def _open_warning(status: FileStatus, entries: Iterable[Entry], now_s: float) ->
     for entry in entries:
         if not entry.key.version.is_that_of(version):
             continue
-        if state_in_the_open(entry.claims, now_s) is State.CLEARED:
+        if state_in_open_directory(entry.claims, now_s) is State.CLEARED:
             continue
         claim = max(
             (c for c in entry.claims if c.state is not State.CLEARED), key=lambda c: c.last_s
         )
         who = f"{claim.by}, who may not write there"
         what = f"{claim.reason}: {_evidence(entry, claim)}"
-        return [f"{status.path} is said to be corrupt by {who}: {what}"]
+        return [f"{status.path} is reported as corrupt by {who}: {what}"]
     return []
 
 
-def _share(bad: list[Skipped], files: int, length: int) -> float:
+def _share(bad: list[ExcludedFile], files: int, length: int) -> float:
     of_files = len(bad) / files if files else 0.0
     of_bytes = sum(skipped.length for skipped in bad) / length if length else 0.0
     return max(of_files, of_bytes)
 
 
-def _refusal(bad: list[Skipped], share: float, policy: CorruptPolicy, *, has_kept: bool) -> str:
+def _refusal(
+    bad: list[ExcludedFile], share: float, policy: CorruptPolicy, *, has_kept: bool
+) -> str:
     if not bad:
         return ""
     if policy.on_corrupt is OnCorrupt.FAIL:
         return f"{_files(len(bad))} known to be corrupt: {_names(bad)}"
     if not has_kept:
-        return f"nothing is left: {_files(len(bad))} known to be corrupt: {_names(bad)}"
+        return f"no file remains: {_files(len(bad))} known to be corrupt: {_names(bad)}"
     if share > policy.max_skipped:
         return (
-            f"{share:.3%} of the input would be left out, more than max_skipped "
+            f"{share:.3%} of the input would be excluded, more than max_skipped "
             f"{policy.max_skipped:.3%}: {_names(bad)}"
         )
     return ""
-
-
-def _because(skipped: Skipped) -> str:
-    return f"{skipped.reason}: {skipped.evidence} (by {skipped.by})"
 
 
 def _files(count: int) -> str:
     return "1 file is" if count == 1 else f"{count} files are"
 
 
-def _names(bad: list[Skipped]) -> str:
+def _names(bad: list[ExcludedFile]) -> str:
     named = [f"{s.path} ({s.reason}: {s.evidence})" for s in bad[:MAX_NAMED]]
     rest = len(bad) - len(named)
     return "; ".join(named) + (f"; and {rest} more" if rest else "")

@@ -19,20 +19,20 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hdfs_utils.checkpoints import shelf
+from hdfs_utils.backends.connect import connect
+from hdfs_utils.checkpoints import catalog
+from hdfs_utils.checkpoints.catalog import Report, SkippedCheckpoint, read_manifest, warn
 from hdfs_utils.checkpoints.checkpointer import Checkpointer
-from hdfs_utils.checkpoints.fence import Token
-from hdfs_utils.checkpoints.manifest import Checkpoint
-from hdfs_utils.checkpoints.names import MANIFEST
-from hdfs_utils.checkpoints.reading import OpenCheckpoint, everything
-from hdfs_utils.checkpoints.regions import Region
-from hdfs_utils.checkpoints.restoring import NEWEST, Start
+from hdfs_utils.checkpoints.commit.fence import Token
+from hdfs_utils.checkpoints.commit.restore_operation import NEWEST, StartPoint
+from hdfs_utils.checkpoints.commit.save_operation import Limits
+from hdfs_utils.checkpoints.format.layout import MANIFEST
+from hdfs_utils.checkpoints.format.manifest import Checkpoint
+from hdfs_utils.checkpoints.format.reader import OpenCheckpoint, read_all
+from hdfs_utils.checkpoints.format.regions import Region
+from hdfs_utils.checkpoints.format.values import LocalFile, Part, PerRank, Value, files_below
 from hdfs_utils.checkpoints.retention import Best, Retention
-from hdfs_utils.checkpoints.saving import Limits
-from hdfs_utils.checkpoints.shelf import Report, Skipped, read_manifest, warn
 from hdfs_utils.checkpoints.spool import Spool
-from hdfs_utils.checkpoints.values import LocalFile, Own, Part, Value, files_below
-from hdfs_utils.client import connect
 from hdfs_utils.errors import CorruptData, NotFound, Unavailable
 from hdfs_utils.filesystem import FileSystem
 
@@ -42,33 +42,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 __all__ = [
-    "MANIFEST",
-    "NEWEST",
-    "Best",
-    "Checkpoint",
-    "Checkpointer",
-    "Limits",
-    "LocalFile",
-    "OpenCheckpoint",
-    "Own",
-    "Part",
-    "Region",
-    "Retention",
-    "Skipped",
-    "Spool",
-    "Start",
-    "Token",
-    "Value",
-    "files_below",
-    "latest",
-    "load",
-    "load_arrays",
-    "load_latest",
-    "open_checkpoint",
-    "read_manifest",
-    "save",
-    "save_arrays",
-]
+    "MANIFEST", "NEWEST", "Best", "Checkpoint", "Checkpointer", "Limits", "LocalFile",
+    "OpenCheckpoint", "Part", "PerRank", "Region", "Retention", "SkippedCheckpoint", "Spool",
+    "StartPoint", "Token", "Value", "files_below", "latest", "load", "load_arrays", "load_latest",
+    "open_checkpoint", "read_manifest", "save", "save_arrays",
+]  # fmt: skip
 
 
 @functools.cache
@@ -149,7 +127,7 @@ def latest(
     Raises:
         HdfsError: the file system does not answer; never because of a torn checkpoint.
     """
-    found = _newest(directory, fs, report, lambda opened: shelf.verify(*opened))
+    found = _newest(directory, fs, report, lambda opened: catalog.verify(*opened))
     return found[0] if found else None
 
 
@@ -172,18 +150,18 @@ def _newest(
 ) -> tuple[Checkpoint, T] | None:
     fs = given or connect(directory)
     out_of_reach: Unavailable | None = None
-    for status in shelf.candidates(fs, fs.own_path(directory)):
+    for status in catalog.candidates(fs, fs.own_path(directory)):
         try:
-            with shelf.pinned(fs, status.path):
+            with catalog.pinned(fs, status.path):
                 checkpoint = read_manifest(fs, status.path)
                 return checkpoint, read((fs, checkpoint))
         except (NotFound, CorruptData) as error:
             report(_skipped(status.path, error))
         except Unavailable as error:
-            if not shelf.is_out_of_reach(fs, status.path, error):
+            if not catalog.is_out_of_reach(fs, status.path, error):
                 raise
             out_of_reach = out_of_reach or error
-            report(Skipped(status.path, str(error)))
+            report(SkippedCheckpoint(status.path, str(error)))
     if out_of_reach is not None:
         raise out_of_reach  # none is not the same as none that can be read now
     return None
@@ -211,7 +189,7 @@ def load(checkpoint: Checkpoint, *, fs: FileSystem | None = None) -> dict[str, A
         CorruptData: something is not what was saved.
         NotFound: a file is gone.
     """
-    return everything(open_checkpoint(checkpoint, fs=fs))
+    return read_all(open_checkpoint(checkpoint, fs=fs))
 
 
 def open_checkpoint(
@@ -230,7 +208,7 @@ def open_checkpoint(
     return OpenCheckpoint(fs, checkpoint)
 
 
-def _skipped(path: str, error: NotFound | CorruptData) -> Skipped:
+def _skipped(path: str, error: NotFound | CorruptData) -> SkippedCheckpoint:
     if isinstance(error, NotFound):
-        return Skipped(path, "unfinished: it has no manifest, or files are gone")
-    return Skipped(path, str(error))
+        return SkippedCheckpoint(path, "unfinished: it has no manifest, or files are gone")
+    return SkippedCheckpoint(path, str(error))

@@ -8,28 +8,28 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hdfs_utils import uri as uris
-from hdfs_utils.checkpoints import agree, clearing, names, restoring, shelf
-from hdfs_utils.checkpoints.fence import Claim, Fence, Token, newest_claim
-from hdfs_utils.checkpoints.manifest import Checkpoint
-from hdfs_utils.checkpoints.reading import OpenCheckpoint, everything
-from hdfs_utils.checkpoints.restoring import NEWEST, Start
+from hdfs_utils.backends.connect import connect
+from hdfs_utils.checkpoints import catalog, pruning
+from hdfs_utils.checkpoints.catalog import Report
+from hdfs_utils.checkpoints.commit import agreement, restore_operation
+from hdfs_utils.checkpoints.commit.fence import EpochClaim, Fence, Token, newest_claim
+from hdfs_utils.checkpoints.commit.restore_operation import NEWEST, StartPoint
+from hdfs_utils.checkpoints.commit.save_operation import Limits, SaveOperation, SaveSpec
+from hdfs_utils.checkpoints.format import layout
+from hdfs_utils.checkpoints.format.manifest import Checkpoint
+from hdfs_utils.checkpoints.format.reader import OpenCheckpoint, read_all
+from hdfs_utils.checkpoints.format.shard_file import Identity
+from hdfs_utils.checkpoints.format.values import Source, Value, sources
 from hdfs_utils.checkpoints.retention import Retention
-from hdfs_utils.checkpoints.saving import Limits, Plan, Saving
-from hdfs_utils.checkpoints.shard import Identity
-from hdfs_utils.checkpoints.shelf import Report
 from hdfs_utils.checkpoints.spool import Spool
-from hdfs_utils.checkpoints.staging import StagingBuffer
-from hdfs_utils.checkpoints.values import Value, sources
-from hdfs_utils.client import connect
+from hdfs_utils.concurrency.retry import retry
 from hdfs_utils.errors import HdfsError, Unavailable
 from hdfs_utils.filesystem import FileSystem
-from hdfs_utils.insist import insist
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -51,26 +51,56 @@ def _now_ms() -> int:
         return _last_ms
 
 
+class StagingBuffer:
+    """Memory that is used again for each save: fresh memory costs as much as the copy itself."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def copy(self, sources: Sequence[Source]) -> list[Source]:
+        """The same sources with their bytes in the buffer; what was there before is gone.
+
+        What nobody will change (bytes, JAX's arrays) is not copied.
+        """
+        sizes = [
+            len(s.content) for s in sources if isinstance(s.content, memoryview) and not s.is_frozen
+        ]
+        if sum(sizes) > len(self._buffer):
+            self._buffer = bytearray(sum(sizes))
+        target = memoryview(self._buffer)
+        copied, at = [], 0
+        for source in sources:
+            if isinstance(source.content, memoryview) and not source.is_frozen:
+                end = at + len(source.content)
+                target[at:end] = source.content
+                content = target[at:end].toreadonly()
+                copied.append(Source(source.name, source.length, content, source.array))
+                at = end
+            else:
+                copied.append(source)
+        return copied
+
+
 class Checkpointer:
     """Checkpoints of one process, or of one rank of a group. For one thread at a time.
 
-    Every rank of a group makes one, and all make the same calls in the same order. Nothing is
-    asked of the storage before the first save or restore.
+    Every rank of a group creates one, and all make the same calls in the same order. Nothing is
+    read or written before the first save or restore.
 
     Args:
         directory: of all checkpoints of a job; a path or a URI.
         rank: of this process, from 0.
         world_size: how many processes save together.
-        token: who this is; by default that of the job's attempt (``YARNAM_CHECKPOINT_TOKEN``),
-            else one of its own. A group needs one that all its ranks share.
+        token: identifies the writer; by default the job's attempt (``YARNAM_CHECKPOINT_TOKEN``),
+            else one for this process. A group needs one that all its ranks share.
         retention: what stays after each save.
         background: ``save`` returns as soon as the values are copied in memory; at most one save
             is behind.
-        spool: where shards wait while the storage is in trouble; None: such a save fails.
-        limits: of all waits.
-        start: which checkpoint to begin with.
+        spool: where shards wait while the storage is unavailable; None: such a save fails.
+        limits: for all waits.
+        start: which checkpoint to start from.
         fs: where; by default the file system of ``directory``.
-        report: told of each checkpoint that was skipped; by default they are logged as warnings.
+        report: called for each checkpoint that is skipped; by default it logs a warning.
 
     Raises:
         ValueError: a group without a common token, or a rank that is not in it.
@@ -87,9 +117,9 @@ class Checkpointer:
         background: bool = False,
         spool: Spool | None = None,
         limits: Limits | None = None,
-        start: Start = NEWEST,
+        start: StartPoint = NEWEST,
         fs: FileSystem | None = None,
-        report: Report = shelf.warn,
+        report: Report = catalog.warn,
     ) -> None:
         if not 0 <= rank < world_size:
             raise ValueError(f"rank {rank} is not one of {world_size}")
@@ -105,13 +135,13 @@ class Checkpointer:
         self._spool = spool
         self._start = start
         self._report = report
-        self._known = clearing.Known()
+        self._known = pruning.MetricsCache()
         self._fence: Fence | None = None
         self._numbers: Counter[int] = Counter()
         self._restores = 0
         self._staging = StagingBuffer()
-        self._savings: list[Saving] = []
-        self._last: Saving | None = None
+        self._savings: list[SaveOperation] = []
+        self._last: SaveOperation | None = None
         self._failed: BaseException | None = None
         self._changed = threading.Condition()
         self._worker: threading.Thread | None = None
@@ -145,27 +175,27 @@ class Checkpointer:
                 checkpoint. Older ones are untouched.
         """
         self._raise_failure()
-        if not 0 <= step <= names.MAX_STEP:
-            raise ValueError(f"step must be from 0 to {names.MAX_STEP}, not {step}")
+        if not 0 <= step <= layout.MAX_STEP:
+            raise ValueError(f"step must be from 0 to {layout.MAX_STEP}, not {step}")
         # A copy, deeply: the caller's lists go on growing while this is saved.
-        told = json.loads(json.dumps(dict(metadata or {}), allow_nan=False))
+        copied = json.loads(json.dumps(dict(metadata or {}), allow_nan=False))
         ratings = {name: float(value) for name, value in (metrics or {}).items()}
         json.dumps(ratings, allow_nan=False)
         given = sources(values, self.rank, self.world_size)
         fence = self.enter()
         name, saved_ms = self.new_name(step)
-        plan = Plan(
+        plan = SaveSpec(
             fence=fence,
             name=name,
             identity=Identity(step, fence.epoch, self.rank, self.world_size),
             saved_ms=saved_ms,
             metrics=ratings,
-            metadata=told,
+            metadata=copied,
         )
         # At most one behind, and its memory is free to be used again.
         self._wait(lambda: all(saving.is_ours for saving in self._savings), None)
         self._raise_failure()
-        saving = Saving(plan, self._staging.copy(given) if self._background else given)
+        saving = SaveOperation(plan, self._staging.copy(given) if self._background else given)
         self._submit(saving)
         if self._background:
             return None
@@ -195,14 +225,14 @@ class Checkpointer:
         self.wait()
         fence = self._observed() if self._token.is_anonymous else self.enter()
         number, self._restores = self._restores, self._restores + 1
-        work = restoring.Restoring(
+        work = restore_operation.RestoreOperation(
             fence, self.rank, self.world_size, self._start, self.limits, self._report
         )
         return work.run(number, read)
 
     def load(self) -> tuple[Checkpoint, dict[str, Any]] | None:
         """Restore everything: arrays as arrays, the rest as bytes."""
-        return self.restore(everything)
+        return self.restore(read_all)
 
     def wait(self, limit_s: float | None = None) -> None:
         """Until all saves are checkpoints, those in the spool too.
@@ -242,13 +272,7 @@ class Checkpointer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-        /,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self.close()
 
@@ -262,12 +286,12 @@ class Checkpointer:
         if self._fence is not None:
             return self._fence
         if self.rank == 0:
-            self._fence = insist(
+            self._fence = retry(
                 lambda: Fence.claim(self.fs, self.root, self._token), self.limits.patience_s
             )
         else:
-            self._fence = agree.wait_for(
-                lambda: insist(
+            self._fence = agreement.poll_until(
+                lambda: retry(
                     lambda: Fence.find(self.fs, self.root, self._token), self.limits.patience_s
                 ),
                 self.limits.agree_s,
@@ -279,44 +303,40 @@ class Checkpointer:
     def _observed(self) -> Fence:
         """For a process outside of a job, until it saves: who only reads takes nothing over."""
 
-        def look() -> Fence:
+        def observe() -> Fence:
             newest = newest_claim(self.fs, self.root)
-            return Fence(self.fs, self.root, newest or Claim(0, self._token))
+            return Fence(self.fs, self.root, newest or EpochClaim(0, self._token))
 
-        return self._fence or insist(look, self.limits.patience_s)
-
-    def fence_of(self, claim: Claim) -> Fence:
-        """The claim that rank 0 has made and told, as one's own."""
-        return Fence(self.fs, self.root, claim)
+        return self._fence or retry(observe, self.limits.patience_s)
 
     def new_name(self, step: int) -> tuple[str, int]:
         """For the next save of a step: the same on all ranks of a group. And the time in ms."""
         saved_ms = _now_ms()
         if self.world_size == 1:
-            tag = names.single_tag(saved_ms, secrets.randbits(16))
+            tag = layout.single_tag(saved_ms, secrets.randbits(16))
         else:
-            tag = names.group_tag(self._numbers[step])
+            tag = layout.group_tag(self._numbers[step])
             self._numbers[step] += 1
-        return str(names.CheckpointName(step, self.enter().epoch, tag)), saved_ms
+        return str(layout.CheckpointName(step, self.enter().epoch, tag)), saved_ms
 
-    def _wait_for_manifest(self, saving: Saving) -> None:
+    def _wait_for_manifest(self, saving: SaveOperation) -> None:
         """On the other ranks: until rank 0 has committed."""
-        place = uris.join(saving.plan.path, names.MANIFEST)
+        place = uris.join(saving.plan.path, layout.MANIFEST)
 
-        def look() -> bool | None:
+        def is_committed() -> bool | None:
             if self.fs.exists(place):
                 return True
             saving.plan.fence.check()
             return None
 
-        agree.wait_for(
-            lambda: insist(look, self.limits.patience_s),
+        agreement.poll_until(
+            lambda: retry(is_committed, self.limits.patience_s),
             self.limits.commit_s,
             lambda: f"rank 0 has not committed {saving.plan.name}",
             self.root,
         )
 
-    def _submit(self, saving: Saving) -> None:
+    def _submit(self, saving: SaveOperation) -> None:
         with self._changed:
             self._savings.append(saving)
             self._last = saving
@@ -347,7 +367,7 @@ class Checkpointer:
                     return
                 savings = list(self._savings)
                 if all(s.is_ours for s in savings):
-                    first_s = min(s.next_look_s for s in savings)
+                    first_s = min(s.next_try_s for s in savings)
                     self._changed.wait(max(0.0, min(first_s - time.monotonic(), 1.0)))
                     savings = list(self._savings)
             if not threading.main_thread().is_alive():
@@ -358,17 +378,20 @@ class Checkpointer:
             for saving in savings:
                 self._drive(saving)
 
-    def _drive(self, saving: Saving) -> None:
+    def _drive(self, saving: SaveOperation) -> None:
         try:
             if not saving.is_ours:
-                saving.write(self._limits_now(), self._spool, _log.warning)
-                self._notify()
+                # With others in the spool already the trouble is known: one try is enough.
+                patience_s = 0.0 if self.spooled else self.limits.patience_s
+                limits = replace(self.limits, patience_s=patience_s)
+                saving.write(limits, self._spool, _log.warning)
+                with self._changed:
+                    self._changed.notify_all()
             saving.advance(self.limits, self._spool)
             if saving.committed is not None:
                 self.clear_after(saving)
         except BaseException as error:  # noqa: BLE001 - raised by the next call of the owner
             with self._changed:  # who sees that it is over sees why
-                saving.error = error
                 saving.is_over = saving.is_ours = True
                 saving.sources = ()
                 self._failed = self._failed or error
@@ -378,27 +401,17 @@ class Checkpointer:
                 self._savings.remove(saving)
                 self._changed.notify_all()
 
-    def _limits_now(self) -> Limits:
-        """With others in the spool already the trouble is known: one try is enough."""
-        return replace(self.limits, patience_s=0.0) if self.spooled else self.limits
-
-    def _notify(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
-
-    def clear_after(self, saving: Saving) -> None:
+    def clear_after(self, saving: SaveOperation) -> None:
         """Clear old checkpoints away. Never a reason for a good save to fail."""
         assert saving.committed is not None
         with self._changed:
             pending = {other.plan.name for other in self._savings}
         try:
-            clearing.clear(
-                saving.plan.fence, saving.committed, self.retention, self._known, pending
-            )
+            pruning.prune(saving.plan.fence, saving.committed, self.retention, self._known, pending)
         except HdfsError as error:
             _log.warning("old checkpoints in %s were not cleared away: %s", self.root, error)
 
-    def _forget(self, saving: Saving) -> None:
+    def _forget(self, saving: SaveOperation) -> None:
         """Take away what a failed save of one process left. A group's is cleared away later."""
         if self.world_size == 1:
             try:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hdfs_utils.checkpoints.names import CheckpointName
+from hdfs_utils.checkpoints.format.layout import CheckpointName
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,13 @@
 """Shards that wait on the local disk until the storage takes them.
 
 Beside each shard lies a note: whatever else its checkpoint needs to exist. So what a process leaves
-behind when it is killed can be sent by another (:mod:`hdfs_utils.checkpoints.left_behind`). The
+behind when it is killed can be sent by another (:mod:`hdfs_utils.checkpoints.orphaned_spools`). The
 directory is locked for as long as its process lives.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
@@ -17,10 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hdfs_utils.checkpoints.shard import Identity, write_to
-from hdfs_utils.checkpoints.values import Source
+from hdfs_utils.backends.local import LocalFileSystem
+from hdfs_utils.checkpoints.format.shard_file import Identity, write_to
+from hdfs_utils.checkpoints.format.values import Source
+from hdfs_utils.concurrency.process_locks import try_lock
 from hdfs_utils.errors import QuotaExceeded
-from hdfs_utils.local import LocalFileSystem
 
 # Of the disk stays free, at least: a full disk stops a NodeManager (its default is 90 % used).
 FREE_SHARE = 0.1
@@ -59,7 +59,7 @@ class Spool:
         size = sum(source.length for source in sources)
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         take_lock(self.directory)
-        self._check_room(size)
+        self._check_space(size)
         path = self.directory / f"{name}.{os.getpid()}.shard"
         local = LocalFileSystem()
         with local.open_writer(str(path.absolute()), overwrite=True) as writer:
@@ -69,7 +69,6 @@ class Spool:
         return path
 
     def drop(self, path: Path) -> None:
-        """It is no longer needed."""
         note_of(path).unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             path.unlink()
@@ -78,7 +77,7 @@ class Spool:
             with contextlib.suppress(OSError):
                 self.directory.rmdir()  # where it was the last
 
-    def _check_room(self, size: int) -> None:
+    def _check_space(self, size: int) -> None:
         used = sum(path.stat().st_size for path in self.directory.glob("*.shard"))
         if self.max_bytes is not None and used + size > self.max_bytes:
             message = f"{size} bytes more than the {self.max_bytes} allowed ({used} wait already)"
@@ -90,7 +89,6 @@ class Spool:
 
 
 def note_of(shard: Path) -> Path:
-    """Where the note of a spooled shard lies."""
     return shard.with_suffix(".json")
 
 
@@ -100,9 +98,7 @@ def take_lock(directory: Path) -> bool:
     if key in _locks:
         return True
     fd = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    if not try_lock(fd):
         os.close(fd)
         return False
     _locks[key] = fd

@@ -1,22 +1,20 @@
 """Inputs on a node's own disks: fetched once, verified, shared by the jobs of a user.
 
-A :class:`NodeStore` brings files of HDFS to local disks. Copies are of one container, or lie in a
-cache (:class:`Shelf`, one on each disk) that later containers of the same user find there.
+A :class:`NodeStore` fetches files of HDFS to local disks. Copies belong to one container, or lie in
+a cache (:class:`CacheDir`, one on each disk) that later containers of the same user share.
 """
 
-from hdfs_utils.node_cache.counts import Counts, Standing
-from hdfs_utils.node_cache.errors import ChangedInput, NoRoom
-from hdfs_utils.node_cache.shelf import KEEP_FREE_SHARE, Shelf, Wanted
-from hdfs_utils.node_cache.store import NodeStore, Place
+from hdfs_utils.node_cache.cache_dir import (
+    KEEP_FREE_SHARE,
+    CacheDir,
+    ChangedInput,
+    NoSpace,
+    WantedFile,
+)
+from hdfs_utils.node_cache.fetch_progress import FetchProgress, FetchSnapshot
+from hdfs_utils.node_cache.node_store import CacheDisk, NodeStore
 
 __all__ = [
-    "KEEP_FREE_SHARE",
-    "ChangedInput",
-    "Counts",
-    "NoRoom",
-    "NodeStore",
-    "Place",
-    "Shelf",
-    "Standing",
-    "Wanted",
-]
+    "KEEP_FREE_SHARE", "CacheDir", "CacheDisk", "ChangedInput", "FetchProgress", "FetchSnapshot",
+    "NoSpace", "NodeStore", "WantedFile",
+]  # fmt: skip

@@ -10,31 +10,18 @@ import os
 from pathlib import Path
 
 from hdfs_utils.filesystem import FileSystem
-from hdfs_utils.transfer.copying import MANIFEST, SUCCESS, copy
+from hdfs_utils.transfer.compare import Comparison, Difference, compare
+from hdfs_utils.transfer.copy import copy
+from hdfs_utils.transfer.options import MANIFEST, PIECE, SUCCESS, Options, TransferResult
+from hdfs_utils.transfer.progress import NoProgress, Progress
 from hdfs_utils.transfer.scan import scan_local
-from hdfs_utils.transfer.sync import Synced, sync
-from hdfs_utils.transfer.values import PIECE, Options, Progress, Transferred
-from hdfs_utils.transfer.verify import Compared, Difference, compare
+from hdfs_utils.transfer.sync import SyncResult, sync
 
 __all__ = [
-    "MANIFEST",
-    "PIECE",
-    "SUCCESS",
-    "Compared",
-    "Difference",
-    "Options",
-    "Progress",
-    "Synced",
-    "Transferred",
-    "compare",
-    "copy",
-    "get_file",
-    "get_tree",
-    "put_file",
-    "put_tree",
-    "sha256_tree",
-    "sync",
-]
+    "MANIFEST", "PIECE", "SUCCESS", "Comparison", "Difference", "NoProgress", "Options",
+    "Progress", "SyncResult", "TransferResult", "compare", "copy", "get_file", "get_tree",
+    "put_file", "put_tree", "sha256_tree", "sync",
+]  # fmt: skip
 
 THREADS = 8
 
@@ -69,7 +56,7 @@ def put_tree(
     threads: int = THREADS,
     options: Options | None = None,
     progress: Progress | None = None,
-) -> Transferred:
+) -> TransferResult:
     """Upload a directory with everything below it.
 
     Symbolic links to files are followed. Empty directories and the executable bit are kept.
@@ -91,7 +78,7 @@ def get_tree(
     threads: int = THREADS,
     options: Options | None = None,
     progress: Progress | None = None,
-) -> Transferred:
+) -> TransferResult:
     """Download a directory with everything below it; ``local`` must not exist.
 
     Raises:
@@ -134,7 +121,7 @@ def _sha256_file(path: Path) -> bytes:
 
 
 def _local() -> FileSystem:
-    from hdfs_utils.local import LocalFileSystem
+    from hdfs_utils.backends.local import LocalFileSystem
 
     return LocalFileSystem()
 

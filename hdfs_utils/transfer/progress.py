@@ -1,126 +1,38 @@
-"""How a transfer is shown: a bar on a terminal, a plain line now and then elsewhere."""
+"""The progress of long operations, as those report it and others show it."""
 
 from __future__ import annotations
 
-import sys
-import threading
-import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TextIO
-
-from hdfs_utils.sizes import human
-
-if TYPE_CHECKING:
-    from rich.progress import Progress as RichProgress
-    from rich.progress import TaskID
-
-PLAIN_EVERY_S = 5.0
+from typing import Protocol
 
 
-class Plain:
-    """Lines with files, bytes, rate and time left; for logs and pipes. Safe between threads."""
-
-    def __init__(
-        self, label: str, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._label = label
-        self._stream = stream or sys.stderr
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._files = self._size = self._all_files = self._all_size = 0
-        self._began = self._told = clock()
+class Progress(Protocol):
+    """Receives the progress of an operation, from several threads."""
 
     def begin(self, files: int, size: int) -> None:
-        """See :class:`hdfs_utils.transfer.values.Progress`."""
-        self._all_files, self._all_size = files, size
-        self._began = self._told = self._clock()
+        """Set the totals: files and bytes."""
 
     def add(self, size: int) -> None:
-        """See :class:`hdfs_utils.transfer.values.Progress`."""
-        with self._lock:
-            self._size += size
-            now = self._clock()
-            if now - self._told < PLAIN_EVERY_S:
-                return
-            self._told = now
-            text = self.line(now)
-        self._stream.write(f"{text}\n")
-        self._stream.flush()
-
-    def line(self, now: float) -> str:
-        """The line for now."""
-        rate = self._size / max(now - self._began, 1e-9)
-        left = f", {(self._all_size - self._size) / rate:.0f} s left" if rate > 0 else ""
-        return (
-            f"{self._label}: {human(self._size)} of {human(self._all_size)}, "
-            f"{self._files} of {self._all_files} files, {human(rate)}/s{left}"
-        )
+        """Count bytes; negative if they must be sent again."""
 
     def file_done(self) -> None:
-        """See :class:`hdfs_utils.transfer.values.Progress`."""
-        with self._lock:
-            self._files += 1
+        """Count a complete file."""
 
     def phase(self, name: str) -> None:
-        """See :class:`hdfs_utils.transfer.values.Progress`."""
+        """Name what is being done now, as in ``verifying``."""
 
     def end(self) -> None:
-        """See :class:`hdfs_utils.transfer.values.Progress`."""
+        """The operation is over."""
 
 
-class Bar:
-    """A bar of rich on standard error."""
+class NoProgress:
+    """Ignores all progress; a base class for those that need only some of it."""
 
-    def __init__(self, label: str) -> None:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            DownloadColumn,
-            Progress,
-            TextColumn,
-            TimeRemainingColumn,
-            TransferSpeedColumn,
-        )
+    def begin(self, files: int, size: int) -> None: ...
 
-        self._files = self._all_files = 0
-        self._lock = threading.Lock()
-        self._inner: RichProgress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            DownloadColumn(binary_units=True),
-            TextColumn("{task.fields[files]}"),
-            TransferSpeedColumn(),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        self._task: TaskID = self._inner.add_task(label, total=None, files="")
-        self._label = label
-        self._inner.start()
+    def add(self, size: int) -> None: ...
 
-    def begin(self, files: int, size: int) -> None:
-        """See :class:`hdfs_utils.transfer.values.Progress`."""
-        self._all_files = files
-        self._inner.update(self._task, total=size, files=f"0/{files} files")
+    def file_done(self) -> None: ...
 
-    def add(self, size: int) -> None:
-        """See :class:`hdfs_utils.transfer.values.Progress`."""
-        self._inner.advance(self._task, size)
+    def phase(self, name: str) -> None: ...
 
-    def file_done(self) -> None:
-        """See :class:`hdfs_utils.transfer.values.Progress`."""
-        with self._lock:
-            self._files += 1
-            shown = f"{self._files}/{self._all_files} files"
-        self._inner.update(self._task, files=shown)
-
-    def phase(self, name: str) -> None:
-        """See :class:`hdfs_utils.transfer.values.Progress`."""
-        self._inner.update(self._task, description=f"{self._label} ({name})")
-
-    def end(self) -> None:
-        """See :class:`hdfs_utils.transfer.values.Progress`."""
-        self._inner.stop()
-
-
-__all__ = ["Bar", "Plain", "human"]
+    def end(self) -> None: ...

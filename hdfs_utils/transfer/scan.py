@@ -7,15 +7,15 @@ import stat
 from pathlib import Path
 
 from hdfs_utils import uri as uris
-from hdfs_utils.derived import is_temporary
+from hdfs_utils.backends.base import is_temporary
 from hdfs_utils.errors import InvalidPath
 from hdfs_utils.filesystem import FileStatus, FileSystem
-from hdfs_utils.transfer.values import Entry
+from hdfs_utils.transfer.options import SourceEntry
 
 _EXECUTABLE = 0o111
 
 
-def scan(fs: FileSystem, root: str) -> list[Entry]:
+def scan(fs: FileSystem, root: str) -> list[SourceEntry]:
     """Everything below ``root`` by name, or ``root`` itself, as ``""``, where it is a file.
 
     Links to files of the local disk are followed; hidden temporary names are left out.
@@ -28,7 +28,7 @@ def scan(fs: FileSystem, root: str) -> list[Entry]:
     top = fs.stat(plain)
     if not top.is_dir:
         return [_of_status(top, "")]
-    if fs.backend == "local":
+    if fs.capabilities.is_local:
         return [
             entry for entry in scan_local(Path(plain)) if not is_temporary("/" + entry.relative)
         ]
@@ -40,12 +40,12 @@ def scan(fs: FileSystem, root: str) -> list[Entry]:
     ]
 
 
-def _of_status(status: FileStatus, relative: str) -> Entry:
+def _of_status(status: FileStatus, relative: str) -> SourceEntry:
     is_executable = not status.is_dir and bool(status.permission & _EXECUTABLE)
-    return Entry(relative, status.is_dir, status.length, status.mtime_ms, is_executable)
+    return SourceEntry(relative, status.is_dir, status.length, status.mtime_ms, is_executable)
 
 
-def scan_local(root: Path) -> list[Entry]:
+def scan_local(root: Path) -> list[SourceEntry]:
     """What is below ``root`` by name, or ``root`` itself where it is a file.
 
     Raises:
@@ -54,7 +54,7 @@ def scan_local(root: Path) -> list[Entry]:
     """
     if not root.is_dir():
         return [_entry(root, "")]
-    entries: list[Entry] = []
+    entries: list[SourceEntry] = []
     for directory, directories, files in os.walk(root, onerror=_raise):
         directories.sort()
         here = Path(directory)
@@ -68,14 +68,14 @@ def _raise(error: OSError) -> None:
     raise error
 
 
-def _entry(path: Path, relative: str) -> Entry:
+def _entry(path: Path, relative: str) -> SourceEntry:
     found = path.stat()
     mtime_ms = found.st_mtime_ns // 1_000_000
     if stat.S_ISDIR(found.st_mode):
         if path.is_symlink():
             message = "a symbolic link to a directory is not sent; put the files themselves there"
             raise InvalidPath(message, path=str(path))
-        return Entry(relative, True, 0, mtime_ms, False)
+        return SourceEntry(relative, True, 0, mtime_ms, False)
     if not stat.S_ISREG(found.st_mode):
         raise InvalidPath("neither a file nor a directory", path=str(path))
     try:
@@ -84,9 +84,9 @@ def _entry(path: Path, relative: str) -> Entry:
         raise InvalidPath(
             "its name is not UTF-8", path=os.fsencode(path).decode(errors="replace")
         ) from error
-    return Entry(relative, False, found.st_size, mtime_ms, bool(found.st_mode & _EXECUTABLE))
+    return SourceEntry(relative, False, found.st_size, mtime_ms, bool(found.st_mode & _EXECUTABLE))
 
 
-def place(root: str, relative: str) -> str:
+def path_below(root: str, relative: str) -> str:
     """The path of an entry below a root; the root itself where it is a file."""
     return uris.join(root, relative) if relative else root

@@ -6,19 +6,19 @@ import contextlib
 from dataclasses import dataclass, replace
 
 from hdfs_utils import uri as uris
+from hdfs_utils.concurrency.worker_pool import WorkerPool
 from hdfs_utils.errors import HdfsError, NotFound
 from hdfs_utils.filesystem import FileSystem
-from hdfs_utils.transfer.copying import MANIFEST, SUCCESS
-from hdfs_utils.transfer.engine import Engine
-from hdfs_utils.transfer.scan import place, scan
-from hdfs_utils.transfer.staged import claim, renamed
-from hdfs_utils.transfer.values import Entry, Options, Progress, Silent
-from hdfs_utils.transfer.verify import storage_crcs
-from hdfs_utils.transfer.workers import Crew
+from hdfs_utils.transfer.compare import storage_crcs
+from hdfs_utils.transfer.options import MANIFEST, SUCCESS, Options, SourceEntry
+from hdfs_utils.transfer.progress import NoProgress, Progress
+from hdfs_utils.transfer.scan import path_below, scan
+from hdfs_utils.transfer.staging_dir import claim_staging, rename_once
+from hdfs_utils.transfer.tree_transfer import TreeTransfer
 
 
 @dataclass(frozen=True, slots=True)
-class Synced:
+class SyncResult:
     """What was done, by relative name; ``size`` bytes were sent, ``same`` files left alone."""
 
     sent: tuple[str, ...]
@@ -39,7 +39,7 @@ def sync(
     delete: bool = False,
     by_checksum: bool = False,
     dry_run: bool = False,
-) -> Synced:
+) -> SyncResult:
     """Make ``target`` like ``path``; each file is replaced by one rename.
 
     A file is sent when its length or its time of modification differs; the copy gets the source's
@@ -61,7 +61,7 @@ def sync(
         NotFound: the source is not there.
         HdfsError: as for :func:`hdfs_utils.transfer.copy`.
     """
-    options, progress = options or Options(), progress or Silent()
+    options, progress = options or Options(), progress or NoProgress()
     plain, goal = source.own_path(path), sink.own_path(target)
     wanted = scan(source, plain)
     present = {entry.relative: entry for entry in _present(sink, goal)}
@@ -71,7 +71,7 @@ def sync(
     extra = [e for e in extra if e.relative not in (SUCCESS, MANIFEST)]
     files = [entry for entry in changed if not entry.is_dir]
     size = sum(entry.size for entry in files)
-    done = Synced(
+    done = SyncResult(
         tuple(entry.relative for entry in files),
         tuple(entry.relative for entry in extra),
         sum(not entry.is_dir for entry in wanted) - len(files),
@@ -84,12 +84,12 @@ def sync(
         )
     if not dry_run:
         for entry in sorted(extra, key=lambda e: e.relative, reverse=True):
-            sink.delete(place(goal, entry.relative), recursive=True)
+            sink.delete(path_below(goal, entry.relative), recursive=True)
     progress.end()
     return done
 
 
-def _present(sink: FileSystem, goal: str) -> list[Entry]:
+def _present(sink: FileSystem, goal: str) -> list[SourceEntry]:
     try:
         return scan(sink, goal)
     except NotFound:
@@ -101,12 +101,12 @@ def _changed(
     plain: str,
     sink: FileSystem,
     goal: str,
-    wanted: list[Entry],
-    present: dict[str, Entry],
+    wanted: list[SourceEntry],
+    present: dict[str, SourceEntry],
     by_checksum: bool,
-) -> list[Entry]:
-    found: list[Entry] = []
-    asked: list[Entry] = []
+) -> list[SourceEntry]:
+    found: list[SourceEntry] = []
+    asked: list[SourceEntry] = []
     for entry in wanted:
         old = present.get(entry.relative)
         if old is None or old.is_dir != entry.is_dir or old.size != entry.size:
@@ -117,7 +117,7 @@ def _changed(
             found.append(entry)
     if asked:
         sides = [
-            storage_crcs(fs, [place(root, entry.relative) for entry in asked])
+            storage_crcs(fs, [path_below(root, entry.relative) for entry in asked])
             for fs, root in ((source, plain), (sink, goal))
         ]
         left, right = (side or [-1] * len(asked) for side in sides)
@@ -130,13 +130,15 @@ def _send(
     plain: str,
     sink: FileSystem,
     goal: str,
-    changed: list[Entry],
-    present: dict[str, Entry],
+    changed: list[SourceEntry],
+    present: dict[str, SourceEntry],
     options: Options,
     progress: Progress,
 ) -> int:
-    staging = claim(sink, goal, f"sync\n{source.uri}{plain}\n{sink.uri}{goal}", options.resume)
-    engine = Engine(source, plain, sink, staging, options, progress)
+    staging = claim_staging(
+        sink, goal, f"sync\n{source.uri}{plain}\n{sink.uri}{goal}", options.resume
+    )
+    engine = TreeTransfer(source, plain, sink, staging, options, progress)
     base = staging.tree
     try:
         sink.mkdirs(base)
@@ -150,11 +152,7 @@ def _send(
             sink.mkdirs(goal)
         _move_in(sink, base, goal, changed, present, options.threads)
     except BaseException:
-        with contextlib.suppress(HdfsError, OSError):
-            if options.resume:
-                staging.keep()
-            if not staging.has_journal:
-                staging.remove()
+        staging.leave(options.resume)
         raise
     with contextlib.suppress(HdfsError):
         staging.remove()
@@ -165,21 +163,21 @@ def _move_in(
     sink: FileSystem,
     base: str,
     goal: str,
-    changed: list[Entry],
-    present: dict[str, Entry],
+    changed: list[SourceEntry],
+    present: dict[str, SourceEntry],
     threads: int,
 ) -> None:
     for entry in changed:
         old = present.get(entry.relative)
         if old is not None and old.is_dir != entry.is_dir:
-            sink.delete(place(goal, entry.relative), recursive=True)
+            sink.delete(path_below(goal, entry.relative), recursive=True)
         if entry.is_dir:
-            sink.mkdirs(place(goal, entry.relative))
+            sink.mkdirs(path_below(goal, entry.relative))
 
-    def move(entry: Entry) -> None:
-        staged = place(base, entry.relative)
+    def move(entry: SourceEntry) -> None:
+        staged = path_below(base, entry.relative)
         # Before it is renamed: whoever sees the new file sees its time, too.
         sink.set_times(staged, entry.mtime_ms)
-        renamed(sink, staged, place(goal, entry.relative), overwrite=True)
+        rename_once(sink, staged, path_below(goal, entry.relative), overwrite=True)
 
-    Crew(threads).run(move, [entry for entry in changed if not entry.is_dir])
+    WorkerPool(threads).run(move, [entry for entry in changed if not entry.is_dir])

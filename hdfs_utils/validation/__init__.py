@@ -13,37 +13,44 @@ never clean.
 
 from __future__ import annotations
 
-from hdfs_utils.validation.engine import Options, check_file, choose_sample, data_files, verify
-from hdfs_utils.validation.findings import (
-    Corrupt,
-    FileReport,
-    Finding,
-    FindingKind,
-    Findings,
-    Reason,
-    Verdict,
-)
-from hdfs_utils.validation.formats import FORMATS, Checks
-from hdfs_utils.validation.sources import Source
-from hdfs_utils.validation.texts import TextRules
-from hdfs_utils.validation.user_checks import Problem
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hdfs_utils.validation.engine import (
+        CheckOptions,
+        check_file,
+        choose_sample,
+        data_files,
+        verify,
+    )
+    from hdfs_utils.validation.findings import (
+        Corrupt,
+        FileReport,
+        Finding,
+        FindingKind,
+        Findings,
+        Reason,
+        Verdict,
+    )
+    from hdfs_utils.validation.input_format import TextRules
+    from hdfs_utils.validation.registry import FORMATS, Checks
+    from hdfs_utils.validation.sources import Source
+    from hdfs_utils.validation.user_checks import Problem
 
 __all__ = [
-    "FORMATS",
-    "Checks",
-    "Corrupt",
-    "FileReport",
-    "Finding",
-    "FindingKind",
-    "Findings",
-    "Options",
-    "Problem",
-    "Reason",
-    "Source",
-    "TextRules",
-    "Verdict",
-    "check_file",
-    "choose_sample",
-    "data_files",
-    "verify",
-]
+    "FORMATS", "CheckOptions", "Checks", "Corrupt", "FileReport", "Finding", "FindingKind",
+    "Findings", "Problem", "Reason", "Source", "TextRules", "Verdict", "check_file",
+    "choose_sample", "data_files", "verify",
+]  # fmt: skip
+
+# The light ones first: each name is found where it is defined.
+_MODULES = ("findings", "sources", "input_format", "user_checks", "registry", "engine")
+
+
+def __getattr__(name: str) -> object:
+    # Lazily: who only has a file checked in a subprocess must not load what checks it.
+    for module in _MODULES if name in __all__ else ():
+        if hasattr(home := importlib.import_module(f"{__name__}.{module}"), name):
+            return getattr(home, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,44 +14,19 @@ from array import array
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from hdfs_utils.protocols.checksums import multiply, power
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     Words = NDArray[np.uint32]
 
-POLYNOMIAL = 0x82F63B78
-"""Of CRC-32C, reflected (RFC 3720, B.4)."""
 MASK_DELTA = 0xA282EAD8
 _DIGITS = 7
 """Hexadecimal digits of a distance in bytes: up to 256 MiB."""
 MAX_BUFFER = 16**_DIGITS
 _ONES = 0xFFFFFFFF
-
-
-def _times(operator: list[int], value: int) -> int:
-    """The operator (images of the 32 bits) applied to a CRC."""
-    image, bit = 0, 0
-    while value:
-        if value & 1:
-            image ^= operator[bit]
-        value >>= 1
-        bit += 1
-    return image
-
-
-def _after(first: list[int], second: list[int]) -> list[int]:
-    return [_times(second, image) for image in first]
-
-
-def _one_zero_byte() -> list[int]:
-    images = []
-    for bit in range(32):
-        crc = 1 << bit
-        for _ in range(8):
-            crc = (crc >> 1) ^ (POLYNOMIAL if crc & 1 else 0)
-        images.append(crc)
-    return images
 
 
 class Shifter:
@@ -61,13 +36,11 @@ class Shifter:
     def __init__(self, numpy: Any) -> None:
         np = self._np = numpy
         tables = np.zeros((_DIGITS, 16, 4, 256), np.uint32)
-        step = _one_zero_byte()
         for place in range(_DIGITS):
-            operator = [1 << bit for bit in range(32)]
             for digit in range(16):
+                zeros = power(digit * 16**place)
+                operator = [multiply(zeros, 1 << bit) for bit in range(32)]
                 tables[place, digit] = self._tables(operator)
-                operator = _after(operator, step)
-            step = operator  # sixteen times
         self._tables_of = tables.reshape(_DIGITS, 16 * 1024)
         self._by_four = tables[0, 4].reshape(1024)
         zeros = self.by_four(np.full(1, _ONES, np.uint32))[0]
@@ -157,6 +130,3 @@ def same_headers(shift: Shifter, buffer: bytes, at: int, size: int) -> int:
     differs = (heads[1:] != heads[0]).any(axis=1)
     first = int(differs.argmax())
     return 1 + first if differs[first] else count
-
-
-__all__ = ["MAX_BUFFER", "Shifter", "expected_crc", "same_headers", "shifter"]

@@ -13,16 +13,9 @@ from dataclasses import dataclass, field
 from hdfs_utils import uri as uris
 from hdfs_utils.errors import CorruptData, HdfsError, NotFound, Unavailable
 from hdfs_utils.filesystem import FileStatus, FileSystem
-from hdfs_utils.validation.findings import (
-    FileReport,
-    FindingKind,
-    Findings,
-    Reason,
-    Stop,
-)
-from hdfs_utils.validation.formats import HEAD_BYTES, Checks, check_empty, format_of, run_check
+from hdfs_utils.validation.findings import FileReport, FindingKind, Findings, Reason, Stop
 from hdfs_utils.validation.hdfs_blocks import examine_replicas
-from hdfs_utils.validation.isolated import close_children
+from hdfs_utils.validation.registry import HEAD_BYTES, Checks, check_empty, format_of, run_check
 from hdfs_utils.validation.sources import PIECE, FileSource
 
 # One reads while another's data is looked at; more only help where DataNodes are slow.
@@ -34,7 +27,7 @@ AGAIN_AFTER_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class CheckOptions:
     """How to check.
 
     Attributes:
@@ -88,13 +81,13 @@ def choose_sample(
 
 
 def verify(
-    fs: FileSystem, files: Iterable[FileStatus], options: Options | None = None
+    fs: FileSystem, files: Iterable[FileStatus], options: CheckOptions | None = None
 ) -> Iterator[FileReport]:
     """Check files; the reports come in the order of ``files``, each as soon as it can.
 
     Leaving the iteration early waits for the checks that are under way.
     """
-    chosen = options or Options()
+    chosen = options or CheckOptions()
     waiting: deque[Future[FileReport]] = deque()
     with ThreadPoolExecutor(chosen.workers, thread_name_prefix="validation") as pool:
         try:
@@ -108,12 +101,14 @@ def verify(
             for future in waiting:
                 future.cancel()
             pool.shutdown()
-            close_children()
+            chosen.checks.decoders.close()
 
 
-def check_file(fs: FileSystem, status: FileStatus, options: Options | None = None) -> FileReport:
+def check_file(
+    fs: FileSystem, status: FileStatus, options: CheckOptions | None = None
+) -> FileReport:
     """Check one file. Never raises about the file: what cannot be checked is a finding."""
-    chosen = options or Options()
+    chosen = options or CheckOptions()
     start = time.monotonic()
     found = Findings()
     format_name = ""
@@ -123,7 +118,7 @@ def check_file(fs: FileSystem, status: FileStatus, options: Options | None = Non
         for is_last in (False, True):
             found = Findings()
             source = FileSource(fs, status.path, status.length)
-            format_name = _look(source, status, found, chosen)
+            format_name = _check_once(source, status, found, chosen)
             if _judge_reading(fs, status, source, found, is_last=is_last):
                 break
             time.sleep(AGAIN_AFTER_S)
@@ -138,7 +133,9 @@ def check_file(fs: FileSystem, status: FileStatus, options: Options | None = Non
     )
 
 
-def _look(source: FileSource, status: FileStatus, found: Findings, chosen: Options) -> str:
+def _check_once(
+    source: FileSource, status: FileStatus, found: Findings, chosen: CheckOptions
+) -> str:
     """One pass over the file; returns the format."""
     format_name = ""
     try:
@@ -219,13 +216,3 @@ def _judge_storage(fs: FileSystem, source: FileSource, failure: HdfsError, found
 
 def _drop(found: Findings) -> None:
     found.found = [f for f in found.found if f.kind is not FindingKind.CONTENT]
-
-
-__all__ = [
-    "DEFAULT_WORKERS",
-    "Options",
-    "check_file",
-    "choose_sample",
-    "data_files",
-    "verify",
-]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 # A file with so many findings is broken beyond doubt; the rest would only fill the table.
 MAX_FINDINGS = 100
@@ -126,11 +128,7 @@ class Corrupt(Stop):
     """The content is wrong in a way after which the rest cannot be read."""
 
     def __init__(
-        self,
-        reason: Reason,
-        message: str,
-        offset: int | None = None,
-        record: int | None = None,
+        self, reason: Reason, message: str, offset: int | None = None, record: int | None = None
     ) -> None:
         super().__init__(message)
         self.reason = reason
@@ -139,7 +137,7 @@ class Corrupt(Stop):
         self.record = record
 
 
-class Below(Stop):
+class EnclosingCorrupt(Stop):
     """What a check reads from is itself broken (a gzip stream around it): not the check's finding.
 
     It passes through to whoever gave that stream, who raises ``cause`` as its own.
@@ -156,6 +154,19 @@ class NeedsLibrary(Stop):
     def __init__(self, library: str) -> None:
         super().__init__(library)
         self.library = library
+
+
+def needed(module: str, package: str = "") -> Any:
+    """A library that is optional. Raises NeedsLibrary with the name of its package."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise NeedsLibrary(package or module) from None
+
+
+def first_line(error: BaseException) -> str:
+    """What a library says of bad data, at most 300 characters of it."""
+    return str(error).strip().partition("\n")[0][:300] or type(error).__name__
 
 
 class NotSupported(Stop):
@@ -188,8 +199,7 @@ class Findings:
             self.corrupt(error.reason, error.message, error.offset, error.record)
         except NeedsLibrary as error:
             self.not_checked(
-                Reason.NEEDS_LIBRARY,
-                f"needs {error.library}: pip install 'yarnam[validate]'",
+                Reason.NEEDS_LIBRARY, f"needs {error.library}: pip install 'yarnam[validate]'"
             )
         except NotSupported as error:
             self.not_checked(Reason.NOT_SUPPORTED, str(error))
@@ -221,6 +231,5 @@ class Findings:
         offset: int | None = None,
         record: int | None = None,
     ) -> None:
-        """Any finding."""
         member = "!".join(self._within)
         self.found.append(Finding(kind, reason, message, offset, record, member))

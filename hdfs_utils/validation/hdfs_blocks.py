@@ -74,10 +74,8 @@ def examine_replicas(
     Hadoop's own client is made to read the part first, because it tells the NameNode of replicas
     whose checksum does not fit, and of those that are gone; else the NameNode knows nothing yet.
     """
-    have_checked = getattr(fs, "have_replicas_checked", None)
-    if have_checked is not None:
-        with contextlib.suppress(HdfsError):
-            have_checked(path, offset, length)
+    with contextlib.suppress(HdfsError):
+        fs.report_replicas(path, offset, length)
     try:
         blocks = fs.block_locations(path)
     except HdfsError:

@@ -104,24 +104,6 @@ class Source(ABC):
         return data
 
 
-class MemorySource(Source):
-    """Bytes at hand, such as a member of an archive."""
-
-    def __init__(self, name: str, data: bytes) -> None:
-        self.name = name
-        self.size = len(data)
-        self._data = data
-
-    def stream(self) -> Stream:
-        return Stream(iter([self._data] if self._data else []))
-
-    def open(self) -> BinaryIO:
-        return io.BytesIO(self._data)
-
-    def whole(self) -> bytes:
-        return self._data
-
-
 class StreamSource(Source):
     """What another stream gives, such as decompressed data; can be read once."""
 

@@ -17,7 +17,7 @@ from importlib.metadata import entry_points
 from typing import BinaryIO, Union
 
 from hdfs_utils.validation.findings import Corrupt, Findings, Reason
-from hdfs_utils.validation.formats import Check
+from hdfs_utils.validation.input_format import Check
 from hdfs_utils.validation.sources import Source
 
 GROUP = "yarnam.validators"
@@ -42,8 +42,8 @@ def as_check(function: UserCheck) -> Check:
         with source.open() as file:
             try:
                 for problem in function(file, source.name) or ():
-                    told = Problem(problem) if isinstance(problem, str) else problem
-                    found.corrupt(Reason.USER_CHECK, told.message, told.offset, told.record)
+                    one = Problem(problem) if isinstance(problem, str) else problem
+                    found.corrupt(Reason.USER_CHECK, one.message, one.offset, one.record)
             except ValueError as error:
                 raise Corrupt(Reason.USER_CHECK, str(error) or "refused") from error
 

@@ -21,7 +21,7 @@ import pytest
 import hdfs_utils
 from hdfs_utils import FileSystem
 from hdfs_utils.checkpoints import Checkpointer, open_checkpoint
-from hdfs_utils.checkpoints.reading import RUN
+from hdfs_utils.checkpoints.format.reader import RUN
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.hdfs, pytest.mark.slow, pytest.mark.timeout(900)]
 

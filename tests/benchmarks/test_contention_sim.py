@@ -19,8 +19,8 @@ from yarnam.sim import (
     RmSettings,
     SimSettings,
     WorkloadSettings,
+    perturbed,
     report,
-    shaken,
     simulate,
     table,
     workload,
@@ -37,7 +37,7 @@ def compare(load: float, modes: list[Mode]) -> dict[str, Report]:
     rm = RmSettings()
     given = workload(WorkloadSettings(load=load), rm)
     central = simulate(given, SimSettings(Mode.CENTRAL, rm=rm))
-    again = simulate(shaken(given, 7), SimSettings(Mode.CENTRAL, rm=rm))
+    again = simulate(perturbed(given, 7), SimSettings(Mode.CENTRAL, rm=rm))
     rows = [report(central, central), report(again, central, "central, shaken")]
     lines: list[str] = []
     for mode in modes:

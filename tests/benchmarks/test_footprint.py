@@ -94,9 +94,9 @@ def test_memory_and_dead_agents(
         until(lambda: "RUNNING: " in yarnam(cluster_env, "status", job[0]).stdout, "running")
         time.sleep(5)  # some heartbeats at full size
         print(f"\nfootprint with {TASKS} tasks")
-        (am,) = processes("yarnam.cli.am_process", job[0])
+        (am,) = processes("yarnam.cli.containers.am_process", job[0])
         show("AM's Python process, peak resident", peak_mb(am), AM_LIMIT_MB, "MB")
-        agents = processes("yarnam.cli.agent_process", job[0])
+        agents = processes("yarnam.cli.containers.agent_process", job[0])
         # Two per task: the agent, and its small keeper, forked before anything heavy is loaded.
         assert len(agents) == 2 * TASKS, agents
         worst = max(peak_mb(pid) for pid in agents)

@@ -20,12 +20,18 @@ from typing import Any
 import orjson
 import pytest
 
-from yarnam.adapters.rm_parse import nodes_of
-from yarnam.model.job import Framework, JobSpec, PlacementWish, RoleSpec, TopologyWish
-from yarnam.model.placement import NoFit, PlacementPlan
-from yarnam.model.resources import Resources
-from yarnam.model.snapshot import ClusterSnapshot, QueueView
-from yarnam.placement import declared_targets, ladder_for_submit, plan
+from yarnam.adapters.yarn.rest_parse import nodes_of
+from yarnam.core.model.job_spec import (
+    Framework,
+    JobSpec,
+    PlacementSpec,
+    RoleSpec,
+    TopologyConstraint,
+)
+from yarnam.core.model.plans import NoFit, PlacementPlan
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import ClusterSnapshot, QueueView
+from yarnam.core.placement import declared_targets, ladder_for_submit, plan
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(300)]
 
@@ -115,7 +121,7 @@ def gang(gpus: int, ps: int = 0, **wish: Any) -> JobSpec:
     if ps:
         roles.append(RoleSpec("ps", ps, Resources(4096, 2, 0), ("serve",), 1))
     return JobSpec(
-        "big", "root.ml", "u", Framework.COMMAND, tuple(roles), placement=PlacementWish(**wish)
+        "big", "root.ml", "u", Framework.COMMAND, tuple(roles), placement=PlacementSpec(**wish)
     )
 
 
@@ -156,7 +162,7 @@ def test_other_questions_on_the_largest_cluster() -> None:
     flexible = replace(gang(8), flexible_shape=True)
     kinds = {
         "8 GPUs, shape open": flexible,
-        "320 GPUs in one rack": gang(320, rack=TopologyWish.REQUIRED),
+        "320 GPUs in one rack": gang(320, rack=TopologyConstraint.REQUIRED),
         "64 GPUs and 4 ps": gang(64, ps=4),
         "64 GPUs and 4 ps, apart": gang(64, ps=4, anti_affinity=(("ps", "ps"),)),
         "64 GPUs on at most 8 nodes": gang(64, max_nodes=8),

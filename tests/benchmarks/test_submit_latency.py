@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from yarnam.adapters.hadoop_site import rm_web_urls
+from yarnam.adapters.yarn.addresses import rm_web_urls
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.yarn, pytest.mark.timeout(1800)]
 

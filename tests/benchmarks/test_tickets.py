@@ -11,11 +11,11 @@ from dataclasses import replace
 
 import pytest
 
-from yarnam.adapters.rm_rest import ResourceManager
-from yarnam.adapters.zookeeper import ZooKeeper
-from yarnam.adapters.zookeeper_tickets import ZooKeeperTickets
-from yarnam.model.resources import Resources
-from yarnam.model.tickets import Demand, Ticket
+from yarnam.adapters.yarn.rest import ResourceManager
+from yarnam.adapters.zookeeper.session import ZooKeeper
+from yarnam.adapters.zookeeper.ticket_queue import ZooKeeperTicketQueue
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.tickets import Demand, Ticket
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.zookeeper, pytest.mark.timeout(300)]
 
@@ -25,18 +25,18 @@ WANTED = Ticket(0, "", "train", "root.dl", (Demand(Resources(1024, 1, 1), 4),), 
 
 
 @pytest.fixture
-def open_office(cluster_env: dict[str, str]) -> Iterator[Callable[[str], ZooKeeperTickets]]:
+def open_office(cluster_env: dict[str, str]) -> Iterator[Callable[[str], ZooKeeperTicketQueue]]:
     address = f"{cluster_env['YARNAM_ZOOKEEPER']}/yarnam-bench-{uuid.uuid4().hex}"
     opened: list[ZooKeeper] = []
 
-    def make(job: str) -> ZooKeeperTickets:
+    def make(job: str) -> ZooKeeperTicketQueue:
         zookeeper = ZooKeeper(address)
         opened.append(zookeeper)
-        office = ZooKeeperTickets(zookeeper, job)
-        office.open(lambda: None)
-        while office.trouble:
+        queue = ZooKeeperTicketQueue(zookeeper, job)
+        queue.open(lambda: None)
+        while queue.trouble:
             time.sleep(0.001)
-        return office
+        return queue
 
     yield make
     make("sweeper")
@@ -55,30 +55,30 @@ def median_ms(call: Callable[[], object]) -> float:
 
 
 def test_a_ticket_against_a_look(
-    cluster_env: dict[str, str], open_office: Callable[[str], ZooKeeperTickets]
+    cluster_env: dict[str, str], open_office: Callable[[str], ZooKeeperTicketQueue]
 ) -> None:
     rm = ResourceManager.from_conf(cluster_env["HADOOP_CONF_DIR"])
-    office = open_office("me")
+    queue = open_office("me")
     mine = replace(WANTED, job="me")
 
     def fast_path() -> None:
-        office.take(mine)
-        assert office.claim(mine, lambda others: True)
-        office.give_back()
+        queue.take(mine)
+        assert queue.claim(mine, lambda others: True)
+        queue.withdraw()
 
     look_ms = median_ms(lambda: rm.snapshot("root.dl"))
     alone_ms = median_ms(fast_path)
     others = [open_office(f"job{number}") for number in range(4)]
     for number in range(LINE):
         # One session may hold many tickets: the line is long, the test is not.
-        holder = ZooKeeperTickets(others[number % 4]._zk, f"other{number}")
+        holder = ZooKeeperTicketQueue(others[number % 4]._zk, f"other{number}")
         holder.take(replace(WANTED, job=f"other{number}"))
     crowd_ms = median_ms(fast_path)
-    office.take(mine)
-    office.others()
-    while office._copy.nodes() is None:
-        office.others()
-    copy_ms = median_ms(office.others)
+    queue.take(mine)
+    queue.others()
+    while queue._copy.nodes() is None:
+        queue.others()
+    copy_ms = median_ms(queue.others)
     print()
     for what, took_ms in (
         ("look at the cluster (ResourceManager)", look_ms),
@@ -87,4 +87,4 @@ def test_a_ticket_against_a_look(
         ("read the others from the copy", copy_ms),
     ):
         print(f"  {what:40s} {took_ms:7.2f} ms, ratio to the look {took_ms / look_ms:5.2f}")
-    assert len(office.others().tickets) == LINE
+    assert len(queue.others().tickets) == LINE

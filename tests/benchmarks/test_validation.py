@@ -18,9 +18,9 @@ import pytest
 
 import hdfs_utils
 from hdfs_utils import FileSystem
-from hdfs_utils.validation import Options, Verdict, check_file, data_files, verify
+from hdfs_utils.validation import CheckOptions, Verdict, check_file, data_files, verify
 from hdfs_utils.validation.findings import Findings
-from hdfs_utils.validation.formats import PROTECTION, Checks, format_of, run_check
+from hdfs_utils.validation.registry import FORMATS, Checks, format_of, run_check
 from hdfs_utils.validation.sources import PIECE, Stream, StreamSource
 from tests.fakes.files import MemoryFiles
 from tests.unit.hdfs_utils.validation import samples
@@ -134,7 +134,7 @@ def test_several_files_beside_as_many_readers(fs: FileSystem, home: str, kind: s
     paths = [status.path for status in data_files(fs, home)]
 
     def check() -> None:
-        reports = verify(fs, data_files(fs, home), Options(workers=2))
+        reports = verify(fs, data_files(fs, home), CheckOptions(workers=2))
         assert [report.verdict for report in reports] == [Verdict.CLEAN] * 6
 
     def read() -> None:
@@ -211,7 +211,7 @@ def test_many_files_with_bounded_memory(fs: FileSystem, home: str) -> None:
         put(fs, f"{home}/{number}.tfrecord", data)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = time.perf_counter()
-    reports = list(verify(fs, data_files(fs, home), Options(workers=4)))
+    reports = list(verify(fs, data_files(fs, home), CheckOptions(workers=4)))
     took_s = time.perf_counter() - start
     grown_mib = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     mb = sum(report.length for report in reports) / 1e6
@@ -236,6 +236,6 @@ def test_share_of_changed_bits_that_each_format_shows() -> None:
                 report = check_file(memory, memory.stat(f"/{name}"))
                 found[kind] += report.verdict is Verdict.CORRUPT
         format_name = format_of(name, good[:512], Checks())
-        covers = "; ".join(PROTECTION[part] for part in format_name.split("+"))
+        covers = "; ".join(FORMATS[part].protects for part in format_name.split("+"))
         flips, cuts = (100 * count / FLIPS for count in found)
         print(f"  {name:36s} {flips:5.1f} % {cuts:5.1f} %  {covers}")

@@ -17,7 +17,7 @@ import pytest
 
 import hdfs_utils
 from hdfs_utils import FileSystem, checkpoints
-from hdfs_utils.checkpoints import Checkpointer, Limits, Skipped, Token, shelf
+from hdfs_utils.checkpoints import Checkpointer, Limits, SkippedCheckpoint, Token, catalog
 
 if TYPE_CHECKING:
     from yarnam.cluster import EmbeddedCluster
@@ -55,7 +55,7 @@ def attempt(fs: FileSystem, home: str, number: int, **options: object) -> Checkp
 ZOMBIE = """
     import os, signal, sys, hdfs_utils
     from hdfs_utils.checkpoints import Checkpointer, Token
-    from hdfs_utils.native import NativeFileSystem
+    from hdfs_utils.backends.native import NativeFileSystem
 
     home, when = sys.argv[1:]
     fs = hdfs_utils.connect()
@@ -106,7 +106,7 @@ def test_a_zombie_stopped_before_its_rename_cannot_win_later(
         finally:
             zombie.kill()
     assert checkpoints.latest(home, fs=fs) == saved
-    whole = [found.path for found in shelf.survey(fs, home) if found.checkpoint]
+    whole = [found.path for found in catalog.list_checkpoints(fs, home) if found.checkpoint]
     assert len(whole) == 2
     assert not any("-e000001-" in path for path in whole[:1])
 
@@ -164,8 +164,8 @@ def test_a_rewritten_file_is_reported_and_set_aside(fs: FileSystem, home: str) -
     data[100] ^= 1
     fs.write_bytes(path, bytes(data), overwrite=True)
     # Already without reading it: HDFS's checksum is another one.
-    assert [found.state.value for found in shelf.survey(fs, home)] == ["torn", "whole"]
-    skipped: list[Skipped] = []
+    assert [found.state.value for found in catalog.list_checkpoints(fs, home)] == ["torn", "whole"]
+    skipped: list[SkippedCheckpoint] = []
     found = attempt(fs, home, 2, report=skipped.append).load()
     assert found is not None
     assert found[0] == first
@@ -176,7 +176,7 @@ def test_a_rewritten_file_is_reported_and_set_aside(fs: FileSystem, home: str) -
 
 def block_file(cluster: EmbeddedCluster, size: int) -> Path:
     """The one block of this length on the DataNodes' disks."""
-    root = cluster.places.root
+    root = cluster.paths.root
     found = [
         path
         for path in root.rglob("blk_*")
@@ -201,7 +201,7 @@ def test_a_flipped_bit_on_a_data_nodes_disk_is_reported_and_the_one_before_is_ta
         byte = block.read(1)[0]
         block.seek(5000)
         block.write(bytes([byte ^ 4]))
-    skipped: list[Skipped] = []
+    skipped: list[SkippedCheckpoint] = []
     found = attempt(fs, home, 2, report=skipped.append).load()
     assert found is not None
     assert found[0] == first

@@ -10,7 +10,7 @@ import pytest
 
 from tests.fakes.clock import FakeClock
 from yarnam.adapters.clock import SystemClock
-from yarnam.model.events import Event, TimerFired, TimerId, TimerKind
+from yarnam.core.model.events import Event, TimerFired, TimerId, TimerKind
 from yarnam.ports import Clock
 
 HOLD, ASK = TimerId(TimerKind.HOLD, 1), TimerId(TimerKind.ASK, 1)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Protocol
 
 import pytest
 
 from tests.fakes.container_broker import FakeBroker
 from tests.fakes.skein_am import FakeSkeinAm, Refusal
-from yarnam.adapters import skein_broker
-from yarnam.adapters.skein_am import ContainerKey
-from yarnam.adapters.skein_broker import SkeinBroker
+from yarnam.adapters.skein.am_client import ContainerKey
+from yarnam.adapters.skein.broker import BrokerTiming, SkeinBroker
+from yarnam.core.model.actions import AskContainer
+from yarnam.core.model.events import BrokerFailed, ContainerEnded, ContainerGranted, Event
+from yarnam.core.model.ids import AskId, NodeId, RackId
+from yarnam.core.model.outcomes import ContainerEnd, Verdict, VerdictKind
+from yarnam.core.model.plans import LocalityLevel, Target
+from yarnam.core.model.resources import Resources
 from yarnam.errors import ExitCode, InternalError, Unavailable
-from yarnam.model.actions import AskContainer
-from yarnam.model.events import BrokerFailed, ContainerEnded, ContainerGranted, Event
-from yarnam.model.ids import AskId, NodeId, RackId
-from yarnam.model.outcomes import ContainerEnd, Verdict, VerdictKind
-from yarnam.model.placement import LocalityLevel, Target
-from yarnam.model.resources import Resources
 from yarnam.ports import ContainerBroker
 
 TARGET = Target("worker-any", "worker", LocalityLevel.ANY, Resources(512, 1, 1))
@@ -38,12 +38,20 @@ def wait_for(condition: Callable[[], bool], limit_s: float = 5.0) -> None:
         time.sleep(0.01)
 
 
+def until_polled(skein: FakeSkeinAm) -> None:
+    """The broker has seen all that was so when this began: one poll has begun since, and ended,
+    for another has begun."""
+    before = skein.polls
+    wait_for(lambda: skein.polls >= before + 2)
+
+
 class Yarn(Protocol):
     broker: ContainerBroker
 
     def grant(self, ask: AskId, node: str) -> None: ...
     def end(self, ask: AskId, end: ContainerEnd) -> None: ...
     def outstanding(self) -> int: ...
+    def final_status(self) -> tuple[str, str]: ...
     def settle(self) -> None: ...
 
 
@@ -64,6 +72,11 @@ class FakeYarn:
     def settle(self) -> None:
         pass
 
+    def final_status(self) -> tuple[str, str]:
+        verdict = self.broker.verdict
+        assert verdict is not None
+        return verdict.kind.value, verdict.message
+
     def close(self) -> None:
         pass
 
@@ -75,12 +88,14 @@ TEXTS = {
 }
 
 
+QUICK = BrokerTiming(eager_poll_s=0.02, calm_poll_s=0.02, idle_poll_s=0.02)
+
+
 class SkeinYarn:
-    def __init__(self, events: list[Event]) -> None:
+    def __init__(self, events: list[Event], timing: BrokerTiming) -> None:
         self.skein = FakeSkeinAm()
-        self.broker = SkeinBroker(
-            self.skein, NODES.get, agent_env=lambda: {"YARNAM_AM_ADDRESS": "h:1"}
-        )
+        env = {"YARNAM_AM_ADDRESS": "h:1"}
+        self.broker = SkeinBroker(self.skein, NODES.get, agent_env=lambda: env, timing=timing)
         self.broker.start(events.append)
 
     def key(self, ask: AskId) -> ContainerKey:
@@ -101,9 +116,12 @@ class SkeinYarn:
     def outstanding(self) -> int:
         return len(self.skein.containers(("REQUESTED", "RUNNING")))
 
+    def final_status(self) -> tuple[str, str]:
+        assert self.skein.shut is not None
+        return self.skein.shut
+
     def settle(self) -> None:
-        """Longer than two polls at the pace of that moment."""
-        time.sleep(0.1)
+        until_polled(self.skein)
 
     def close(self) -> None:
         self.broker.close()
@@ -114,22 +132,24 @@ def events() -> list[Event]:
     return []
 
 
-@pytest.fixture(autouse=True)
-def quick_polls(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("EAGER_POLL_S", "CALM_POLL_S", "IDLE_POLL_S"):
-        monkeypatch.setattr(skein_broker, name, 0.02)
-
-
 @pytest.fixture(params=["fake", "skein"])
 def yarn(request: pytest.FixtureRequest, events: list[Event]) -> Iterator[Yarn]:
-    made: FakeYarn | SkeinYarn = FakeYarn(events) if request.param == "fake" else SkeinYarn(events)
+    made: FakeYarn | SkeinYarn = (
+        FakeYarn(events) if request.param == "fake" else SkeinYarn(events, QUICK)
+    )
     yield made
     made.close()
 
 
 @pytest.fixture
-def real(events: list[Event]) -> Iterator[SkeinYarn]:
-    made = SkeinYarn(events)
+def timing(request: pytest.FixtureRequest) -> BrokerTiming:
+    """Quick polls; a test asks for other limits by a parameter."""
+    return getattr(request, "param", QUICK)
+
+
+@pytest.fixture
+def real(events: list[Event], timing: BrokerTiming) -> Iterator[SkeinYarn]:
+    made = SkeinYarn(events, timing)
     yield made
     made.close()
 
@@ -208,6 +228,9 @@ def test_a_grant_after_the_release_is_given_back(yarn: Yarn, events: list[Event]
 
 def test_shutdown_carries_the_verdict(yarn: Yarn) -> None:
     yarn.broker.shutdown(Verdict(VerdictKind.SUCCEEDED, 0, "done"))
+    status, text = yarn.final_status()
+    assert status == "SUCCEEDED"
+    assert "done" in text
 
 
 # ---- the real one -----------------------------------------------------------------------------
@@ -247,10 +270,10 @@ def test_a_second_refusal_is_the_end(real: SkeinYarn, events: list[Event]) -> No
     assert "too much" in event.message
 
 
+@pytest.mark.parametrize("timing", [replace(QUICK, stray_s=0.2)], indirect=True)
 def test_a_container_whose_answer_was_lost_is_given_back(
-    real: SkeinYarn, events: list[Event], monkeypatch: pytest.MonkeyPatch
+    real: SkeinYarn, events: list[Event]
 ) -> None:
-    monkeypatch.setattr(skein_broker, "STRAY_LIMIT_S", 0.2)
     lost = Unavailable("addContainer: DEADLINE_EXCEEDED")
     real.skein.refusal = Refusal(lost, happens_anyway=True)
     real.broker.ask(ask(A))
@@ -263,27 +286,25 @@ def test_a_container_whose_answer_was_lost_is_given_back(
     assert [type(event) for event in events] == [ContainerGranted]
 
 
-def test_skein_gone_for_too_long_is_a_broken_way(
-    real: SkeinYarn, events: list[Event], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(skein_broker, "GONE_LIMIT_S", 0.3)
+@pytest.mark.parametrize("timing", [replace(QUICK, gone_s=0.3)], indirect=True)
+def test_skein_gone_for_too_long_is_a_broken_way(real: SkeinYarn, events: list[Event]) -> None:
     real.broker.ask(ask(A))
     real.skein.is_gone = True
-    time.sleep(0.1)
+    real.settle()
     assert events == []
     wait_for(lambda: bool(events))
-    time.sleep(0.1)
+    real.settle()
     assert [type(event) for event in events] == [BrokerFailed]
 
 
 def test_a_node_unknown_for_a_moment_is_awaited(events: list[Event]) -> None:
     known: dict[str, tuple[NodeId, RackId]] = {}
     skein = FakeSkeinAm()
-    broker = SkeinBroker(skein, known.get)
+    broker = SkeinBroker(skein, known.get, timing=QUICK)
     broker.start(events.append)
     broker.ask(ask(A))
     skein.run(skein.of_service("worker-any")[0], "n9:8042")
-    time.sleep(0.1)
+    until_polled(skein)
     assert events == []
     known["n9:8042"] = (NodeId("n9"), RackId("/r9"))
     wait_for(lambda: bool(events))
@@ -293,10 +314,10 @@ def test_a_node_unknown_for_a_moment_is_awaited(events: list[Event]) -> None:
     assert (event.node, event.rack) == ("n9", "/r9")
 
 
+@pytest.mark.parametrize("timing", [replace(QUICK, locate_s=0.1)], indirect=True)
 def test_a_node_that_stays_unknown_is_told_without_a_rack(
-    real: SkeinYarn, events: list[Event], monkeypatch: pytest.MonkeyPatch
+    real: SkeinYarn, events: list[Event]
 ) -> None:
-    monkeypatch.setattr(skein_broker, "LOCATE_LIMIT_S", 0.1)
     real.broker.ask(ask(A))
     real.grant(A, "stranger")
     wait_for(lambda: bool(events))

@@ -16,9 +16,9 @@ import pytest
 
 import hdfs_utils
 from hdfs_utils import FileSystem
-from hdfs_utils.arrow_files import LIBRARY_VARIABLE
-from hdfs_utils.checksums import Md5OfCrc, crc32c
-from hdfs_utils.derived import is_temporary
+from hdfs_utils.backends.base import is_temporary
+from hdfs_utils.backends.fallback import FallbackFileSystem
+from hdfs_utils.backends.libhdfs import LIBRARY_VARIABLE
 from hdfs_utils.errors import (
     AlreadyExists,
     DirectoryNotEmpty,
@@ -30,7 +30,7 @@ from hdfs_utils.errors import (
     NotFound,
     NotSupported,
 )
-from hdfs_utils.fallback import FallbackFileSystem
+from hdfs_utils.protocols.checksums import Md5OfCrc, crc32c
 from tests.fakes.files import MemoryFiles
 
 WAYS = ["native", "webhdfs", "fallback"]
@@ -72,7 +72,7 @@ def webhdfs(conf_dir: str) -> FileSystem:
 
 
 def has_leases(fs: FileSystem) -> bool:
-    return fs.backend not in ("webhdfs", "arrow")
+    return fs.capabilities.recovers_leases
 
 
 @pytest.fixture
@@ -376,7 +376,7 @@ def test_crc32c_is_that_of_the_bytes(fs: FileSystem, home: str) -> None:
     for path, data in zip(paths, contents, strict=True):
         with fs.open_writer(path, block_size=1 << 20) as writer:
             writer.write(data)
-    if fs.backend == "webhdfs":
+    if fs.capabilities.tells_md5_of_crc:
         # The site's default is MD5-of-CRC, which HTTP cannot choose: that is compared instead.
         with pytest.raises(NotSupported, match="over HTTP"):
             fs.crc32c(paths)

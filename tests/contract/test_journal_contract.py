@@ -12,8 +12,15 @@ import hdfs_utils
 from tests.fakes.files import MemoryFiles
 from tests.fakes.journal import FakeJournal, JournalDisk
 from tests.fakes.state_store import FakeStore, StoreDisk
-from yarnam.adapters.hdfs_store import HdfsJournal, HdfsStateStore
-from yarnam.model.events import CancelRequested, Event, JobStarted, TimerFired, TimerId, TimerKind
+from yarnam.adapters.hdfs.job_store import HdfsJournal, HdfsStateStore
+from yarnam.core.model.events import (
+    CancelRequested,
+    Event,
+    JobStarted,
+    TimerFired,
+    TimerId,
+    TimerKind,
+)
 from yarnam.ports import Journal, StateStore, Superseded
 
 EVENTS: tuple[Event, ...] = (

@@ -11,14 +11,14 @@ import pytest
 from hdfs_utils import FileSystem, connect
 from tests.fakes.files import MemoryFiles, fail_on
 from tests.fakes.output_store import FakeOutputs, OutputDisk
-from yarnam.adapters.hdfs_outputs import HdfsOutputs
-from yarnam.errors import BadSpec, NoPermission, Unavailable, YarnamError
-from yarnam.model.ids import TaskId
-from yarnam.model.job import Framework, JobSpec, RoleSpec, StoringSpec
-from yarnam.model.resources import Resources
+from yarnam.adapters.hdfs.output_store import HdfsOutputStore
+from yarnam.core.model.ids import TaskId
+from yarnam.core.model.job_spec import Framework, JobSpec, RoleSpec, StoringSpec
+from yarnam.core.model.resources import Resources
+from yarnam.errors import BadSpec, NoPermission, QuotaFull, Unavailable, YarnamError
 from yarnam.ports import Superseded
-from yarnam.ports.outputs import OutputStore, StoredOutputs, StoringProgress
-from yarnam.wire.output_places import partial_place, task_place
+from yarnam.ports.output_store import OutputStore, StoredOutputs, StoringProgress
+from yarnam.wire.output_paths import partial_output_path, task_output_path
 
 APPLICATION = "application_1700000000000_0001"
 TASKS = (TaskId("worker", 0), TaskId("worker", 1))
@@ -66,13 +66,13 @@ class FilesWorld:
     def target(self) -> str:
         return f"{self.home}/out"
 
-    def store(self, am_attempt: int = 1) -> HdfsOutputs:
+    def store(self, am_attempt: int = 1) -> HdfsOutputStore:
         role = RoleSpec("worker", 2, Resources(1024, 1, 0), ("train",))
         job = JobSpec("j", "root.q", "u", Framework.COMMAND, (role,), output=self.target)
-        return HdfsOutputs(job, APPLICATION, am_attempt, self.fs)
+        return HdfsOutputStore(job, APPLICATION, am_attempt, self.fs)
 
     def write(self, attempt: int, task: TaskId, name: str, content: bytes) -> None:
-        place = task_place(self.target, APPLICATION, attempt, str(task))
+        place = task_output_path(self.target, APPLICATION, attempt, str(task))
         self.fs.write_bytes(f"{place}/{name}", content)
 
     def take(self) -> None:
@@ -80,7 +80,7 @@ class FilesWorld:
 
     def is_kept(self) -> bool | None:
         left = {status.path for status in self.fs.list(self.home)}
-        if partial_place(self.target, APPLICATION) in left:
+        if partial_output_path(self.target, APPLICATION) in left:
             return True
         return False if not left - {self.target} else None
 
@@ -122,7 +122,7 @@ def test_stored_once_and_told_again(world: World) -> None:
     assert (told[0].moved, told[-1]) == (0, StoringProgress(2, 5, 2))
     assert world.store().store(1, TASKS, quiet, never) == StoredOutputs(2, 5)
     assert world.store(2).store(1, TASKS, quiet, never) == StoredOutputs(2, 5)
-    assert world.store(2).look() == StoredOutputs(2, 5)
+    assert world.store(2).find_stored() == StoredOutputs(2, 5)
 
 
 def test_of_the_attempt_that_it_is_told(world: World) -> None:
@@ -134,7 +134,7 @@ def test_of_the_attempt_that_it_is_told(world: World) -> None:
 def test_stopped_and_taken_up_by_a_later_am(world: World) -> None:
     both_write(world)
     assert world.store().store(1, TASKS, quiet, lambda: True) is None
-    assert world.store().look() is None
+    assert world.store().find_stored() is None
     assert world.store(2).store(1, TASKS, quiet, never) == StoredOutputs(2, 5)
 
 
@@ -178,7 +178,7 @@ def test_an_older_am_is_superseded() -> None:
     [
         ("Unavailable", Unavailable),
         ("SafeMode", Unavailable),
-        ("QuotaExceeded", Unavailable),
+        ("QuotaExceeded", QuotaFull),
         ("PermissionDenied", NoPermission),
     ],
 )

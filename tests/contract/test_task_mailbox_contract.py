@@ -10,9 +10,9 @@ import grpc
 import pytest
 
 from tests.fakes.task_mailbox import FakeMailbox
-from yarnam.adapters.grpc_mailbox import GrpcMailbox
-from yarnam.model.actions import GangMember
-from yarnam.model.events import (
+from yarnam.adapters.grpc.am_server import GrpcMailbox
+from yarnam.core.model.actions import GangMember
+from yarnam.core.model.events import (
     AgentRegistered,
     AgentUnable,
     Event,
@@ -20,11 +20,11 @@ from yarnam.model.events import (
     TaskStaged,
     TaskStarted,
 )
-from yarnam.model.ids import AskId, NodeId, RackId, TaskId
-from yarnam.model.job import AmSpec, Framework, JobSpec, RoleSpec
-from yarnam.model.outcomes import ExitKind
-from yarnam.model.placement import Placed
-from yarnam.model.resources import Resources
+from yarnam.core.model.ids import AskId, NodeId, RackId, TaskId
+from yarnam.core.model.job_spec import AmSpec, Framework, JobSpec, RoleSpec
+from yarnam.core.model.outcomes import ExitKind
+from yarnam.core.model.plans import Placed
+from yarnam.core.model.resources import Resources
 from yarnam.ports import AgentStaging, TaskMailbox
 from yarnam.wire.credentials import new_credentials
 from yarnam.wire.pb import yarnam_pb2 as pb

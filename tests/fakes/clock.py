@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from yarnam.model.events import TimerFired, TimerId
+from yarnam.core.model.events import TimerFired, TimerId
 from yarnam.ports import Inbox
 
 START_S = 1_700_000_000.0

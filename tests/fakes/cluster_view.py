@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from yarnam.core.model.ids import NodeId, RackId
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import ClusterSnapshot, Node, NodeState, QueueView
 from yarnam.errors import Unavailable
-from yarnam.model.ids import NodeId, RackId
-from yarnam.model.resources import Resources
-from yarnam.model.snapshot import ClusterSnapshot, Node, NodeState, QueueView
 
 
 class FakeView:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from yarnam.core.model.actions import AskContainer
+from yarnam.core.model.events import BrokerFailed, ContainerEnded, ContainerGranted
+from yarnam.core.model.ids import AskId, ContainerId, NodeId, RackId
+from yarnam.core.model.outcomes import ContainerEnd, Verdict
+from yarnam.core.model.plans import Target
 from yarnam.errors import YarnamError
-from yarnam.model.actions import AskContainer
-from yarnam.model.events import BrokerFailed, ContainerEnded, ContainerGranted
-from yarnam.model.ids import AskId, ContainerId, NodeId, RackId
-from yarnam.model.outcomes import ContainerEnd, Verdict
-from yarnam.model.placement import Target
 from yarnam.ports import Inbox
 
 

@@ -11,9 +11,9 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from hdfs_utils import checksums
 from hdfs_utils import uri as uris
-from hdfs_utils.derived import DerivedOperations
+from hdfs_utils.backends.base import BaseFileSystem
+from hdfs_utils.backends.streams import BaseWriter, position_after
 from hdfs_utils.errors import (
     AlreadyExists,
     DirectoryNotEmpty,
@@ -27,13 +27,14 @@ from hdfs_utils.errors import (
 )
 from hdfs_utils.filesystem import (
     BlockLocation,
+    Capabilities,
     Data,
     FileChecksum,
     FileStatus,
     FreeSpace,
     TimeLimits,
 )
-from hdfs_utils.streams import ClosedOrAborted, position_after
+from hdfs_utils.protocols import checksums
 
 BLOCK_SIZE = 128 << 20
 
@@ -50,7 +51,7 @@ class _Node:
     replication: int = 1
 
 
-class MemoryFiles(DerivedOperations):
+class MemoryFiles(BaseFileSystem):
     """Thread-safe; the clock counts operations.
 
     Attributes:
@@ -59,6 +60,7 @@ class MemoryFiles(DerivedOperations):
 
     uri = "hdfs://memory"
     backend = "memory"
+    capabilities = Capabilities(recovers_leases=True)
 
     def __init__(self) -> None:
         self.limits = TimeLimits()
@@ -184,7 +186,7 @@ class MemoryFiles(DerivedOperations):
         with self._lock:
             plain = self._enter("delete", path)
             if plain == "/":
-                raise InvalidPath("the root is not deleted", path=plain, operation="delete")
+                raise InvalidPath("the root cannot be deleted", path=plain, operation="delete")
             if plain not in self._nodes:
                 return False
             if self._children(plain) and not recursive:
@@ -251,7 +253,7 @@ class MemoryReader(io.BytesIO):
         return super().seek(position_after(offset, whence, here=self.tell(), size=self.size))
 
 
-class MemoryWriter(ClosedOrAborted):
+class MemoryWriter(BaseWriter):
     """What is written is visible after ``sync`` only; ``crash`` is a kill -9 of the writer."""
 
     def __init__(self, files: MemoryFiles, path: str, node: _Node, is_new: bool) -> None:

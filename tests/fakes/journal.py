@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from yarnam.core.model.events import Event
 from yarnam.errors import Unavailable
-from yarnam.model.events import Event
 from yarnam.ports import Superseded
 
 

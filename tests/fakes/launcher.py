@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from yarnam.model.ids import ApplicationId
+from yarnam.core.model.ids import ApplicationId
 
 
 class FakeLauncher:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from yarnam.model.events import NodesSuspected
-from yarnam.model.ids import NodeId
+from yarnam.core.model.events import NodesSuspected
+from yarnam.core.model.ids import NodeId
 from yarnam.ports import Inbox
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from yarnam.core.model.ids import TaskId
 from yarnam.errors import BadSpec, Unavailable, YarnamError
-from yarnam.model.ids import TaskId
-from yarnam.ports.outputs import StoredOutputs, StoringProgress
+from yarnam.ports.output_store import StoredOutputs, StoringProgress
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class FakeOutputs:
         tell(StoringProgress(files, size, files))
         return disk.stored
 
-    def look(self) -> StoredOutputs | None:
+    def find_stored(self) -> StoredOutputs | None:
         self._fail()
         return self._disk.stored
 

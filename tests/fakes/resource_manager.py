@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from yarnam.adapters.rm_parse import YarnApplication
+from yarnam.adapters.yarn.rest_parse import YarnApplication
+from yarnam.core.model.ids import NodeId, RackId
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import ClusterSnapshot, Node, NodeState, QueueView
 from yarnam.errors import NoPermission, Unavailable, YarnamError
-from yarnam.model.ids import NodeId, RackId
-from yarnam.model.resources import Resources
-from yarnam.model.snapshot import ClusterSnapshot, Node, NodeState, QueueView
 
 NODE = Resources(memory_mib=262144, vcores=64, gpus=8)
 

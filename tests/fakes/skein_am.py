@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from yarnam.adapters.skein_am import (
+from yarnam.adapters.skein.am_client import (
     ACTIVE,
     FAILED,
     KILLED,
@@ -45,6 +45,8 @@ class FakeSkeinAm:
         self.is_gone = False
         self.ignores_kills = False
         self.refusal: Refusal | None = None
+        self.polls = 0
+        """How often its containers were asked for."""
 
     # ---- what the broker calls -----------------------------------------------------------
 
@@ -56,6 +58,7 @@ class FakeSkeinAm:
     def containers(
         self, states: Iterable[str], services: Iterable[str] = ()
     ) -> Sequence[ContainerRow]:
+        self.polls += 1
         self._answer()
         named, chosen = set(services), set(states)
         with self._lock:
@@ -75,7 +78,7 @@ class FakeSkeinAm:
             if self.rows[key].state in ACTIVE:
                 self._put(key, state=KILLED, exit_message="Killed by user request.")
 
-    def tell(self, key: str, value: bytes) -> None:
+    def write_key(self, key: str, value: bytes) -> None:
         self._answer()
         self.store[key] = value
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from yarnam.model.actions import GangMember
-from yarnam.model.events import (
+from yarnam.core.model.actions import GangMember
+from yarnam.core.model.events import (
     AgentRegistered,
     AgentSilent,
     AgentUnable,
@@ -14,8 +14,8 @@ from yarnam.model.events import (
     TaskStaged,
     TaskStarted,
 )
-from yarnam.model.ids import AskId, ContainerId, NodeId
-from yarnam.model.outcomes import ExitKind, ProcessExit
+from yarnam.core.model.ids import AskId, ContainerId, NodeId
+from yarnam.core.model.outcomes import ExitKind, ProcessExit
 from yarnam.ports import AgentMetrics, AgentStaging, Inbox
 
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
 
-from tests.golden.journals import FOLDER, journal, replay
-from tests.golden.stories import STORIES, Play
+from tests.golden.journals import (
+    FOLDER,
+    VERSION_1,
+    is_same_story,
+    journal,
+    replay,
+)
+from tests.golden.scenarios import SCENARIOS, Play
 
-NAMES = [story.__name__ for story in STORIES]
+NAMES = [story.__name__ for story in SCENARIOS]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -18,7 +25,15 @@ def test_replay_is_byte_for_byte(name: str) -> None:
     assert replay(stored).splitlines() == stored.splitlines()
 
 
-@pytest.mark.parametrize("story", STORIES, ids=NAMES)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_journal_of_version_1_leads_to_the_same_actions(name: str) -> None:
+    stored = (VERSION_1 / f"{name}.jsonl").read_bytes()
+    lines = zip(stored.splitlines(), replay(stored).splitlines(), strict=True)
+    for old, new in lines:
+        assert is_same_story(json.loads(old), json.loads(new)), (old, new)
+
+
+@pytest.mark.parametrize("story", SCENARIOS, ids=NAMES)
 def test_the_story_still_goes_like_this(story: Callable[[], Play]) -> None:
     play = story()
     stored = (FOLDER / f"{story.__name__}.jsonl").read_bytes()
@@ -30,7 +45,7 @@ def test_every_journal_has_its_story() -> None:
 
 
 def test_the_stories_end_as_they_should() -> None:
-    ends = {story.__name__: story().verdict.exit_code for story in STORIES}
+    ends = {story.__name__: story().verdict.exit_code for story in SCENARIOS}
     assert ends == {
         "grows_and_shrinks": 0,
         "shrinks_instead_of_dying": 0,

@@ -15,13 +15,13 @@ from typing import Any
 
 import grpc
 
-from yarnam.agent import procfs
-from yarnam.agent.keeper import MARK
-from yarnam.model.actions import GangMember
-from yarnam.model.ids import NodeId, RackId, TaskId, parse_ask_id
-from yarnam.model.job import AmSpec, Framework, JobSpec, RoleSpec, ShippedFile
-from yarnam.model.placement import Placed
-from yarnam.model.resources import Resources
+from yarnam.agent.keeper import procfs
+from yarnam.agent.keeper.keeper import MARK
+from yarnam.core.model.actions import GangMember
+from yarnam.core.model.ids import NodeId, RackId, TaskId, parse_ask_id
+from yarnam.core.model.job_spec import AmSpec, Framework, JobSpec, RoleSpec, ShippedFile
+from yarnam.core.model.plans import Placed
+from yarnam.core.model.resources import Resources
 from yarnam.wire.codec import encode
 from yarnam.wire.credentials import new_credentials
 from yarnam.wire.pb import yarnam_pb2 as pb
@@ -64,6 +64,8 @@ class SmallMailbox(yarnam_pb2_grpc.TaskMailboxServicer):
     def __init__(self) -> None:
         self.reports: dict[str, list[Any]] = {}
         self.polled_at: dict[str, list[float]] = {}
+        self.seen: dict[str, int] = {}
+        """The newest directive that an agent has followed."""
         self._directives: dict[str, Any] = {}
         self._changed = asyncio.Condition()
         self._is_closing = False
@@ -76,6 +78,7 @@ class SmallMailbox(yarnam_pb2_grpc.TaskMailboxServicer):
 
     async def AwaitDirective(self, request: Any, context: Any) -> Any:  # noqa: N802
         self.polled_at.setdefault(request.ask, []).append(time.monotonic())
+        self.seen[request.ask] = request.seen
         end = time.monotonic() + request.hold_ms / 1000
         async with self._changed:
             while True:
@@ -96,6 +99,13 @@ class SmallMailbox(yarnam_pb2_grpc.TaskMailboxServicer):
             number = (old.number if old is not None else 1) + 1
             self._directives[ask] = pb.Directive(number=number, **order)
             self._changed.notify_all()
+
+    async def until_followed(self, ask: str, limit_s: float = LIMIT_S) -> None:
+        """Until the agent has followed the newest directive: its next poll has seen it."""
+        end = time.monotonic() + limit_s
+        while self.seen.get(ask) != self._directives[ask].number:
+            assert time.monotonic() < end, f"{ask} has followed {self.seen.get(ask)}"
+            await asyncio.sleep(0.02)
 
     async def close(self) -> None:
         async with self._changed:
@@ -251,7 +261,7 @@ class Container:
         }
         with (self.logs / "stderr").open("ab") as stderr:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "yarnam.cli.agent_process"],
+                [sys.executable, "-m", "yarnam.cli.containers.agent_process"],
                 cwd=self.directory,
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -265,7 +275,15 @@ class Container:
         return (self.logs / f"worker-{index}.{local_rank}.log").read_bytes()
 
     def agent_log(self) -> str:
-        return (self.logs / "agent.log").read_text() + (self.logs / "stderr").read_text()
+        logs = (self.logs / "agent.log", self.logs / "stderr")
+        return "".join(log.read_text() for log in logs if log.exists())
+
+    async def until_logged(self, text: str, limit_s: float = LIMIT_S) -> None:
+        """Until the agent's own log has it."""
+        end = time.monotonic() + limit_s
+        while text not in self.agent_log():
+            assert time.monotonic() < end, f"{text!r} is not in:\n{self.agent_log()}"
+            await asyncio.sleep(0.02)
 
     async def exit_code(self, limit_s: float = LIMIT_S) -> int:
         assert self.process is not None

@@ -22,8 +22,8 @@ from hdfs_utils.checkpoints import (
     Checkpointer,
     Limits,
     OpenCheckpoint,
-    Own,
     Part,
+    PerRank,
     Region,
     Retention,
     Spool,
@@ -135,7 +135,7 @@ def train_rank(directory: str, steps: int, attempt: int, rank: int, spool: Path)
         weights = weights - 0.05 * gradient
         values = {
             "weights": Part(weights, (SIZE,), (first,)),
-            "losses": Own(json.dumps(losses).encode()),
+            "losses": PerRank(json.dumps(losses).encode()),
         }
         one.save(step + 1, values)
     one.close()

@@ -22,10 +22,10 @@ from hdfs_utils import uri as uris
 from tests.conftest import BIN
 from yarnam.client import Client, Job
 from yarnam.client.site import Site, open_site
-from yarnam.model.ids import ApplicationId
-from yarnam.model.outcomes import Verdict
-from yarnam.model.status import JobStatus, Phase
-from yarnam.ports.submission import Launcher
+from yarnam.core.model.ids import ApplicationId
+from yarnam.core.model.job_status import JobStatus, Phase
+from yarnam.core.model.outcomes import Verdict
+from yarnam.ports.job_access import Launcher
 from yarnam.wire.codec import decode
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ LIMIT_S = 240.0
 CLEAR_S = 30.0
 """From the end of a job until YARN's books and the process table show nothing of it."""
 
-AM = "yarnam.cli.am_process"
-AGENT = "yarnam.cli.agent_process"
+AM = "yarnam.cli.containers.am_process"
+AGENT = "yarnam.cli.containers.agent_process"
 JAVA_AM = "com.anaconda.skein.ApplicationMaster"
 
 NAMES_IN_JOB_DIR = {
@@ -276,7 +276,7 @@ class FaultWorld:
     def node_of_container(self, job: Job, container: str) -> str:
         """The NodeManager (nm1, ...) below whose directory a container runs."""
         for node in self.cluster.nodes:
-            logs = self.cluster.places.data / node.name / "container-logs" / job.id / container
+            logs = self.cluster.paths.data / node.name / "container-logs" / job.id / container
             if logs.exists():
                 return node.name
         raise AssertionError(f"{container} is on no node")
@@ -343,7 +343,7 @@ class FaultWorld:
         containers, gpus = max(0, app.get("runningContainers") or 0), self.gpus_of(job)
         if containers or gpus:
             left.append(f"{containers} containers with {gpus} GPUs")
-        staging = uris.parse(self.site.places.skein_staging(ApplicationId(job.id))).path
+        staging = uris.parse(self.site.paths.skein_staging(ApplicationId(job.id))).path
         if self.site.files.exists(staging):
             left.append(f"Skein's staging directory {staging}")
         return left

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
-from yarnam.cluster.commands import LEAN, OPENS
+from yarnam.cluster.hadoop.daemon_commands import LEAN, OPENS
 
 if TYPE_CHECKING:
     from yarnam.cluster import EmbeddedCluster

@@ -20,7 +20,7 @@ YARNAM = str(Path(sys.executable).parent / "yarnam")
 def own_cluster(name: str, state_home: Path) -> Iterator[EmbeddedCluster]:
     """Two nodes with a DataNode each: its faults meet no other test."""
     from yarnam.cluster import EmbeddedCluster
-    from yarnam.cluster.places import clusters_dir
+    from yarnam.cluster.cluster_paths import clusters_dir
 
     state = {**os.environ, "XDG_STATE_HOME": str(state_home)}
     yarnam = [YARNAM, "cluster"]
@@ -34,7 +34,7 @@ def own_cluster(name: str, state_home: Path) -> Iterator[EmbeddedCluster]:
 
 def start(own: EmbeddedCluster, *daemons: str) -> None:
     """By the command: this process would be the daemon's parent and have to wait for its end."""
-    env = {**os.environ, "XDG_STATE_HOME": str(own.places.root.parents[2])}
+    env = {**os.environ, "XDG_STATE_HOME": str(own.paths.root.parents[2])}
     for daemon in daemons:
         command = [YARNAM, "cluster", "start", "--name", own.name, daemon]
         subprocess.run(command, env=env, check=True)

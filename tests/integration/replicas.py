@@ -7,7 +7,7 @@ import urllib.request
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from yarnam.adapters.hadoop_site import read_settings
+from yarnam.adapters.yarn.addresses import read_settings
 
 if TYPE_CHECKING:
     from yarnam.cluster import EmbeddedCluster
@@ -24,7 +24,7 @@ def damage_one_replica(cluster: EmbeddedCluster, path: str, replicas: int = 1) -
     with urllib.request.urlopen(f"http://{web_address(cluster)}/fsck?{query}", timeout=10) as told:
         block = re.search(r"blk_\d+", told.read().decode())
     assert block
-    stored = sorted(cluster.places.data.glob(f"hdfs/**/current/**/{block[0]}"))
+    stored = sorted(cluster.paths.data.glob(f"hdfs/**/current/**/{block[0]}"))
     assert len(stored) == replicas
     data = bytearray(stored[0].read_bytes())
     data[len(data) // 2] ^= 1

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from tests.conftest import BIN
 from tests.integration.fault_world import AGENT, AM, JAVA_AM, is_shell, kill_now
 from tests.integration.rm_books import Held, held_at
+from yarnam.core.model.outcomes import VerdictKind
 from yarnam.errors import YarnamError
-from yarnam.model.outcomes import VerdictKind
 
 if TYPE_CHECKING:
     from tests.integration.fault_world import FaultWorld
@@ -173,7 +173,7 @@ def phase_of(run: Run) -> str:
 def own_cluster(name: str, folder: Path) -> Iterator[EmbeddedCluster]:
     """A cluster that may be harmed: its daemons belong to one test alone."""
     from yarnam.cluster import EmbeddedCluster
-    from yarnam.cluster.places import clusters_dir
+    from yarnam.cluster.cluster_paths import clusters_dir
 
     folder.mkdir(parents=True, exist_ok=True)
     shape = folder / "shape.yaml"

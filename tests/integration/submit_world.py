@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 from hdfs_utils import FileSystem, connect
-from yarnam.adapters.rm_rest import ResourceManager
+from yarnam.adapters.yarn.rest import ResourceManager
 from yarnam.client.site import user_name
 
 BIN = Path(sys.executable).parent

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.integration.agent_world import Container, World, shipped, small_job, world
-from yarnam.model.job import JobSpec
+from yarnam.core.model.job_spec import JobSpec
 from yarnam.wire.pb import yarnam_pb2 as pb
 
 pytestmark = [pytest.mark.grpc, pytest.mark.asyncio]

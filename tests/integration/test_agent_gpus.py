@@ -68,7 +68,7 @@ async def test_a_killed_agents_lease_is_free_when_its_processes_are_gone(
             await here.am.launch(job, [first.ask])
             await here.am.until(first.ask, pb.STARTED)
         second = here.container(job, env=env).start()
-        await asyncio.sleep(1.0)
+        await second.until_logged("for 1 GPUs that others hold")
         assert second.ask not in here.am.mailbox.reports, "it waits for the device"
         assert first.process is not None
         first.process.send_signal(signal.SIGKILL)
@@ -93,7 +93,7 @@ async def test_a_device_is_not_given_on_while_processes_may_still_use_it(tmp_pat
             first.process.kill()
             first.process.wait()
             second = here.container(job, env=env).start()
-            await asyncio.sleep(1.5)
+            await second.until_logged("for 1 GPUs that others hold")
             assert first.user_processes(), "its process still runs"
             assert second.ask not in here.am.mailbox.reports, "so nobody else has the device"
         finally:

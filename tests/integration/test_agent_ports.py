@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.integration.agent_world import World, small_job, world
-from yarnam.model.job import Framework, JobSpec
+from yarnam.core.model.job_spec import Framework, JobSpec
 from yarnam.wire.pb import yarnam_pb2 as pb
 
 pytestmark = [pytest.mark.grpc, pytest.mark.asyncio]
@@ -89,7 +89,7 @@ async def test_held_port_is_handed_to_the_users_server(tmp_path: Path, server: s
             assert time.monotonic() < end
             await asyncio.sleep(0.05)
         end = time.monotonic() + 10
-        while "served by the processes by now: web.0" not in container.agent_log():
+        while "ports taken over by the processes: web.0" not in container.agent_log():
             assert time.monotonic() < end, container.agent_log()
             await asyncio.sleep(0.05)
         assert is_listening(("127.0.0.1", port))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.integration.agent_world import Container, World, shipped, small_job, world
-from yarnam.model.job import EnvironmentSpec, ShippedFile
+from yarnam.core.model.job_spec import EnvironmentSpec, ShippedFile
 from yarnam.wire.pb import yarnam_pb2 as pb
 
 pytestmark = [pytest.mark.grpc, pytest.mark.asyncio]
@@ -190,8 +190,8 @@ async def test_metrics_of_the_sdk_come_with_the_reports(tmp_path: Path) -> None:
 
 
 async def test_planners_shape_wins_over_the_roles(tmp_path: Path) -> None:
-    from yarnam.model.placement import LocalityLevel, Target
-    from yarnam.model.resources import Resources
+    from yarnam.core.model.plans import LocalityLevel, Target
+    from yarnam.core.model.resources import Resources
     from yarnam.wire.codec import encode
     from yarnam.wire.records import JobRecord
 

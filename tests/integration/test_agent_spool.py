@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from hdfs_utils import connect
-from hdfs_utils.checkpoints import shelf
+from hdfs_utils.checkpoints import catalog
 from tests.integration.agent_world import ROOT, Container, World, small_job, world
-from yarnam.model.job import CheckpointSpec, JobSpec
+from yarnam.core.model.job_spec import CheckpointSpec, JobSpec
 from yarnam.wire.pb import yarnam_pb2 as pb
 
 pytestmark = [pytest.mark.grpc, pytest.mark.asyncio]
@@ -73,7 +73,7 @@ def job(home: str, end: str, spool_limit_s: float = 60.0) -> JobSpec:
 
 def steps(home: str) -> list[int]:
     fs = connect(home)
-    found = shelf.survey(fs, fs.own_path(home))
+    found = catalog.list_checkpoints(fs, fs.own_path(home))
     return sorted(one.name.step for one in found if one.checkpoint)
 
 

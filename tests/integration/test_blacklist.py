@@ -15,8 +15,8 @@ import pytest
 
 import hdfs_utils
 from hdfs_utils import FileSystem
-from hdfs_utils.blacklist import FileBlacklist, Looked
-from hdfs_utils.validation import Options, Reason, Verdict, check_file, data_files, verify
+from hdfs_utils.blacklist import BlacklistView, FileBlacklist
+from hdfs_utils.validation import CheckOptions, Reason, Verdict, check_file, data_files, verify
 from hdfs_utils.validation.hdfs_blocks import BadBlock, bad_blocks_of_site
 from tests.integration.replicas import damage_one_replica, web_address
 from tests.unit.hdfs_utils.blacklist.makers import entry
@@ -102,7 +102,7 @@ def test_fifty_writers_at_once_lose_nothing(
     finally:
         for process in processes:
             process.kill()
-    looked = FileBlacklist(fs, f"{home}/o").look([home])
+    looked = FileBlacklist(fs, f"{home}/o").read([home])
     assert not looked.problems
     found = {e.path: e for e in looked.known.trusted.entries.values()}
     expected = {f"{home}/{n}-{r}" for n in range(WRITERS) for r in range(ENTRIES_EACH)}
@@ -139,13 +139,13 @@ def test_who_cannot_write_there_cannot_poison_others(
     by_mallory = run_as("mallory", ADD, env, f"{home}/set/1.txt", open_place)
     assert by_mallory == f"False {open_place}"
     blacklist = FileBlacklist(fs, open_place)
-    known = blacklist.look([f"{home}/set"]).known
+    known = blacklist.read([f"{home}/set"]).known
     assert not known.trusted.entries
     (told,) = known.open.entries.values()
     assert {claim.by for claim in told.claims} == {"mallory"}, "HDFS says who wrote it"
     by_alice = run_as("alice", ADD, env, f"{home}/set/1.txt", open_place)
     assert by_alice == f"True {home}/set/.yarnam-blacklist"
-    (proved,) = blacklist.look([f"{home}/set"]).known.trusted.entries.values()
+    (proved,) = blacklist.read([f"{home}/set"]).known.trusted.entries.values()
     assert {claim.by for claim in proved.claims} == {"alice"}
     # A place of mallory's own above the data of others: /tmp lets everybody make directories.
     fs.chmod(home, 0o1777)
@@ -157,7 +157,7 @@ def test_who_cannot_write_there_cannot_poison_others(
     fs.write_bytes(sys.argv[1] + "/.yarnam-blacklist/x.json", encode([entry(sys.argv[2])]))
     """
     run_as("mallory", make_place, env, home, f"{home}/set/2.txt")
-    looked = blacklist.look([f"{home}/set"]).known
+    looked = blacklist.read([f"{home}/set"]).known
     assert {e.path for e in looked.trusted.entries.values()} == {f"{home}/set/1.txt"}
     assert f"{home}/set/2.txt" in {e.path for e in looked.open.entries.values()}
 
@@ -168,23 +168,23 @@ def test_a_running_job_learns_within_seconds(
 ) -> None:
     from kazoo.client import KazooClient
 
-    from yarnam.adapters.shared_blacklist import SharedBlacklist
-    from yarnam.adapters.zookeeper import ZooKeeper
-    from yarnam.adapters.zookeeper_bell import ZooKeeperBell
+    from yarnam.adapters.hdfs.shared_blacklist import SharedBlacklist
+    from yarnam.adapters.zookeeper.blacklist_notifier import ZooKeeperBlacklistNotifier
+    from yarnam.adapters.zookeeper.session import ZooKeeper
 
     hosts = cluster_env["YARNAM_ZOOKEEPER"].partition("/")[0]
     root = unique_name("blacklist-test")
 
     def open_one() -> SharedBlacklist:
-        bell = ZooKeeperBell(ZooKeeper(f"{hosts}/{root}"))
-        return SharedBlacklist(FileBlacklist(fs, f"{home}/open"), bell)
+        notifier = ZooKeeperBlacklistNotifier(ZooKeeper(f"{hosts}/{root}"))
+        return SharedBlacklist(FileBlacklist(fs, f"{home}/open"), notifier)
 
     running, finding = open_one(), open_one()
     try:
         arrived: dict[str, float] = {}
         news = threading.Condition()
 
-        def changed(looked: Looked) -> None:
+        def changed(looked: BlacklistView) -> None:
             with news:
                 for found in looked.known.trusted.entries.values():
                     arrived.setdefault(found.path, time.monotonic())
@@ -210,7 +210,7 @@ def test_a_running_job_learns_within_seconds(
 
 def test_what_is_broken_on_hdfs_is_found_and_nothing_else(fs: FileSystem, home: str) -> None:
     made = build(fs, f"{home}/set", clean_files=78, per_way=1, threads=32)
-    reports = list(verify(fs, data_files(fs, f"{home}/set"), Options(workers=4)))
+    reports = list(verify(fs, data_files(fs, f"{home}/set"), CheckOptions(workers=4)))
     assert len(reports) == 100
     assert {r.path for r in reports if r.verdict is Verdict.CORRUPT} == made.broken.keys()
     assert all(r.verdict is not Verdict.NOT_CHECKED for r in reports)

@@ -13,7 +13,15 @@ import pytest
 
 import hdfs_utils
 from hdfs_utils import FileSystem
-from hdfs_utils.checkpoints import Checkpointer, Limits, Skipped, Spool, Token, latest, shelf
+from hdfs_utils.checkpoints import (
+    Checkpointer,
+    Limits,
+    SkippedCheckpoint,
+    Spool,
+    Token,
+    catalog,
+    latest,
+)
 from hdfs_utils.errors import Unavailable
 from tests.integration.hdfs_faults import own_cluster, safe_mode, start
 
@@ -90,7 +98,7 @@ def test_a_restart_of_the_name_node_loses_no_save(
     assert found is not None
     assert found[0].step == 3
     assert set(found[1]["w"]) == {3}
-    assert [one.name.step for one in shelf.survey(fs, home)] == [3, 2, 1]
+    assert [one.name.step for one in catalog.list_checkpoints(fs, home)] == [3, 2, 1]
 
 
 def test_without_data_nodes_training_does_not_begin_afresh(
@@ -100,7 +108,7 @@ def test_without_data_nodes_training_does_not_begin_afresh(
     nodes = [name for name in own.plan.daemons if name.startswith("dn")]
     for name in nodes:
         own.daemon(name).kill()
-    skipped: list[Skipped] = []
+    skipped: list[SkippedCheckpoint] = []
     try:
         with pytest.raises(Unavailable):
             checkpointer(fs, home, 2, report=skipped.append).load()

@@ -16,8 +16,8 @@ import pytest
 
 from hdfs_utils import checkpoints, connect
 from tests.integration.fault_world import LIMIT_S, MARKS
-from yarnam.model.outcomes import VerdictKind
-from yarnam.model.status import Phase
+from yarnam.core.model.job_status import Phase
+from yarnam.core.model.outcomes import VerdictKind
 
 if TYPE_CHECKING:
     from tests.integration.fault_world import FaultWorld

@@ -24,11 +24,11 @@ from typing import Any
 import pytest
 
 from yarnam.cluster import EmbeddedCluster
-from yarnam.cluster.devices import find_devices
-from yarnam.cluster.java import find_java
+from yarnam.cluster.cluster_paths import ClusterPaths, cache_dir, clusters_dir
+from yarnam.cluster.daemons.daemon_processes import read_record
 from yarnam.cluster.lifecycle import living_processes
-from yarnam.cluster.places import ClusterPlaces, cache_dir, clusters_dir
-from yarnam.cluster.processes import read_record
+from yarnam.cluster.software.java import find_java
+from yarnam.cluster.software.physical_gpus import find_physical_gpus
 from yarnam.errors import ExitCode
 
 pytestmark = [pytest.mark.yarn, pytest.mark.hdfs, pytest.mark.zookeeper, pytest.mark.slow]
@@ -68,8 +68,8 @@ class Home:
             text=True,
         )
 
-    def places(self, name: str) -> ClusterPlaces:
-        return ClusterPlaces(clusters_dir(self.environ), name)
+    def paths(self, name: str) -> ClusterPaths:
+        return ClusterPaths(clusters_dir(self.environ), name)
 
     def cluster(self, name: str) -> EmbeddedCluster:
         return EmbeddedCluster(name=name, state_root=clusters_dir(self.environ))
@@ -142,7 +142,7 @@ def test_the_resource_manager_counts_the_gpus_and_knows_the_models(
 
 def test_every_server_listens_on_loopback_only(whole: EmbeddedCluster) -> None:
     inodes = set()
-    for process in living_processes(whole.places):
+    for process in living_processes(whole.paths):
         for link in Path(f"/proc/{process.pid}/fd").iterdir():
             target = str(link.readlink())
             if target.startswith("socket:["):
@@ -283,7 +283,7 @@ def test_a_container_finds_its_devices_and_its_way(whole: EmbeddedCluster, tmp_p
     assert found["YARNAM_NODE_GPU_MODEL"] == "A100"
     assert found["HADOOP_CONF_DIR"] == str(whole.conf_dir)
     assert found["JAVA_HOME"] == str(whole.plan.java_home)
-    assert found["HOME"].rstrip("/") == str(whole.places.container_home)
+    assert found["HOME"].rstrip("/") == str(whole.paths.container_home)
     assert lines[-1] == sys.executable or Path(lines[-1]).samefile(sys.executable)
     assert sorted(node.containers for node in whole.status().nodes) == [0, 1]
 
@@ -337,7 +337,7 @@ def test_a_killed_node_is_lost_and_takes_up_its_containers_again(
     lost = lambda: {node.name: node.state for node in whole.status().nodes}[busy] == "LOST"  # noqa: E731
     wait_until("the node is lost", lost)
     wait_until("its application failed", lambda: state(whole, app) in ("FAILED", "KILLED"))
-    assert "up again" in home.run("up", *PAIR).stderr
+    assert f"{busy} ready after" in home.run("up", *PAIR).stderr
     assert whole.status().is_healthy
     wait_until("the orphan is gone", lambda: not containers(whole))
 
@@ -353,12 +353,12 @@ def test_any_daemon_can_die_and_come_back(whole: EmbeddedCluster, daemon: str) -
 
 def test_logs_are_named_shown_and_followed(home: Home, whole: EmbeddedCluster) -> None:
     names = home.run("logs", "--name", "pair").stdout
-    assert str(whole.places.log("rm")) in names
+    assert str(whole.paths.log("rm")) in names
     assert len(home.run("logs", "--name", "pair", "rm", "-n", "5").stdout.splitlines()) == 5
     follower = home.start("logs", "--name", "pair", "rm", "-n", "1", "-f")
     assert follower.stdout is not None
     follower.stdout.readline()
-    with whole.places.log("rm").open("a") as log:
+    with whole.paths.log("rm").open("a") as log:
         log.write("a line of this test\n")
     try:
         assert any("a line of this test" in line for line in iter(follower.stdout.readline, ""))
@@ -394,7 +394,7 @@ def test_four_nodes_are_up_in_time(home: Home) -> None:
 
 @pytest.mark.gpu
 def test_real_gpus_are_handed_to_containers(home: Home) -> None:
-    devices = find_devices()
+    devices = find_physical_gpus()
     assert devices, "this test needs a machine where nvidia-smi finds a GPU"
     home.run("up", "--name", "real", "--nodes", "1", "--racks", "1", "--gpus", "real")
     (node,) = home.cluster("real").nodes
@@ -407,7 +407,7 @@ def test_real_gpus_are_handed_to_containers(home: Home) -> None:
 
 def test_up_on_a_cluster_that_is_up(home: Home, whole: EmbeddedCluster) -> None:
     pids = {name: whole.daemon(name).pid for name in whole.plan.daemons}
-    assert "is up already" in home.run("up", *PAIR).stdout
+    assert "is already up" in home.run("up", *PAIR).stdout
     other = home.run("up", "--name", "pair", "--nodes", "3", check=False)
     assert other.returncode == ExitCode.BAD_CONFIG
     assert "nodes 2, asked for 3" in other.stderr
@@ -430,13 +430,13 @@ def test_two_side_by_side_then_down_and_up_with_the_same_data(
     )
     urllib.request.urlopen(put, timeout=10).close()
     home.run("down", "--name", "single", "--keep-data")
-    assert not living_processes(single.places)
+    assert not living_processes(single.paths)
     assert home.run("status", "--name", "single", check=False).returncode == 69
     home.run("up", *shape)
     kept = f"{single.namenode_url}/webhdfs/v1/tmp/kept?op=GETFILESTATUS"
     urllib.request.urlopen(kept, timeout=10).close()
     home.run("down", "--name", "single")
-    assert not single.places.root.exists()
+    assert not single.paths.root.exists()
     assert whole.status().is_healthy
 
 
@@ -449,14 +449,14 @@ def test_down_ends_runaways_of_containers_too(home: Home, whole: EmbeddedCluster
     assert len(processes) >= len(whole.plan.daemons) + 3
     home.run("down", "--name", "pair")
     assert not [process for process in processes if process.is_alive()]
-    assert not whole.places.root.exists()
+    assert not whole.paths.root.exists()
 
 
 # -- starts that fail -----------------------------------------------------------------------------
 
 
 def started(home: Home, name: str, daemon: str) -> bool:
-    record = read_record(home.places(name).process_record(daemon))
+    record = read_record(home.paths(name).process_record(daemon))
     return record is not None and record.is_alive()
 
 
@@ -469,7 +469,7 @@ def test_an_interrupted_up_leaves_no_process(home: Home, number: int) -> None:
     output, _ = up.communicate(timeout=60)
     assert up.returncode == 128 + signal.SIGINT, output
     assert "taking the cluster down" in output
-    assert not living_processes(home.places(name))
+    assert not living_processes(home.paths(name))
     assert "its start failed" in home.run("env", "--name", name, check=False).stderr
 
 
@@ -489,7 +489,7 @@ def test_ctrl_c_on_a_terminal_leaves_no_process(home: Home) -> None:
     drain.join()
     os.close(terminal)
     assert os.waitstatus_to_exitcode(status) == 128 + signal.SIGINT
-    assert not living_processes(home.places("tty"))
+    assert not living_processes(home.paths("tty"))
 
 
 def read_all(terminal: int) -> None:
@@ -505,10 +505,10 @@ def test_down_cleans_up_after_an_up_that_was_killed(home: Home) -> None:
     wait_until("a NodeManager was started", lambda: started(home, "crash", "nm1"))
     up.kill()
     up.communicate()
-    assert living_processes(home.places("crash"))
+    assert living_processes(home.paths("crash"))
     home.run("down", "--name", "crash")
-    assert not living_processes(home.places("crash"))
-    assert not home.places("crash").root.exists()
+    assert not living_processes(home.paths("crash"))
+    assert not home.paths("crash").root.exists()
 
 
 def test_down_stops_an_up_at_work(home: Home) -> None:
@@ -517,8 +517,8 @@ def test_down_stops_an_up_at_work(home: Home) -> None:
     home.run("down", "--name", "cancel")
     output, _ = up.communicate(timeout=60)
     assert up.returncode == ExitCode.CANCELLED, output
-    assert not living_processes(home.places("cancel"))
-    assert not home.places("cancel").root.exists()
+    assert not living_processes(home.paths("cancel"))
+    assert not home.paths("cancel").root.exists()
 
 
 def test_a_daemon_that_fails_is_told_with_its_last_words(home: Home, tmp_path: Path) -> None:
@@ -533,11 +533,11 @@ def test_a_daemon_that_fails_is_told_with_its_last_words(home: Home, tmp_path: P
     assert up.returncode == ExitCode.UNAVAILABLE
     assert "ResourceManager (rm) exited" in up.stderr
     assert "Cannot parse resource values from input: eight cores" in up.stderr
-    assert str(home.places("bad").log("rm")) in up.stderr
-    assert home.places("bad").log("rm").exists()
+    assert str(home.paths("bad").log("rm")) in up.stderr
+    assert home.paths("bad").log("rm").exists()
     # Told when it happens, not when a limit has passed.
     assert time.monotonic() - began < 60
-    assert not living_processes(home.places("bad"))
+    assert not living_processes(home.paths("bad"))
 
 
 def test_a_port_that_is_taken_meanwhile_costs_a_second_start(home: Home, tmp_path: Path) -> None:
@@ -558,6 +558,6 @@ def test_a_port_that_is_taken_meanwhile_costs_a_second_start(home: Home, tmp_pat
     fake.chmod(0o755)
     environ = {**home.environ, "JAVA_HOME": str(tmp_path / "java")}
     up = Home(environ).run("up", "--name", "ports", "--nodes", "1", "--racks", "1")
-    assert "a port was taken meanwhile" in up.stderr
+    assert "a port was taken in the meantime" in up.stderr
     assert home.cluster("ports").status().is_healthy
     home.run("down", "--name", "ports")

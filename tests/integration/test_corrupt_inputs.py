@@ -28,12 +28,12 @@ TRAIN = """
     import hdfs_utils
     from yarnam import train
 
-    left_out = {uri.rpartition("/")[2] for uri in train.skipped_inputs("numbers")}
+    excluded = {uri.rpartition("/")[2] for uri in train.excluded_uris("numbers")}
     fs = hdfs_utils.connect(train.input("numbers"))
     rows = []
     for status in fs.list(train.input("numbers")):
         name = status.path.rpartition("/")[2]
-        if name.startswith(".") or name in left_out:
+        if name.startswith(".") or name in excluded:
             continue
         lines = fs.read_bytes(status.path).splitlines()
         rows += train.decoded(lines, json.loads, fs.uri + status.path, errors=(ValueError,))
@@ -45,7 +45,7 @@ TRAIN = """
         weights -= 0.5 * x.T @ error / len(y)
     accuracy = float(np.mean((x @ weights > 0) == (y > 0.5)))
     train.report(step=200, accuracy=accuracy)
-    result = {"rows": len(rows), "accuracy": accuracy, "left_out": sorted(left_out),
+    result = {"rows": len(rows), "accuracy": accuracy, "excluded": sorted(excluded),
               "skipped": train.skipped()}
     fs.write_bytes(train.output_directory() + "/result.json", json.dumps(result).encode())
 """
@@ -141,11 +141,11 @@ def test_from_the_check_to_the_mended_file(
     )
     done = world.run("submit", spec, "--watch")
     assert done.code == 0, done.err
-    assert "3 files are left out" in done.err
+    assert "3 files are excluded" in done.err
     told = world.run("status", name)
-    assert "3 files are left out of input numbers as corrupt, 7.5" in told.out
+    assert "3 files are excluded from input numbers as corrupt, 7.5" in told.out
     result = json.loads(world.files.read_bytes(f"{home}/out/result.json"))
-    assert result["left_out"] == sorted(BROKEN)
+    assert result["excluded"] == sorted(BROKEN)
     assert (result["rows"], result["skipped"]) == ((FILES - 3) * ROWS, 0)
     assert result["accuracy"] == pytest.approx(accuracy_on_the_clean_subset(), abs=0.005)
 

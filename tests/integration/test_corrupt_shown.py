@@ -27,7 +27,7 @@ from tests.integration.replicas import damage_one_replica
 from tests.integration.submit_world import SubmitWorld
 from tests.unit.hdfs_utils.validation import broken_dataset as breaks
 from tests.unit.hdfs_utils.validation import samples
-from yarnam.adapters.hadoop_site import read_settings
+from yarnam.adapters.yarn.addresses import read_settings
 
 if TYPE_CHECKING:
     from yarnam.cluster import EmbeddedCluster
@@ -96,13 +96,13 @@ TRAIN = (
     from yarnam import train
 
     fs = hdfs_utils.connect(train.input("numbers"))
-    left_out = train.left_out("numbers", 0)
+    excluded = train.excluded_files("numbers", 0)
     rows = []
     for status in fs.list(train.input("numbers")):
         name = status.path.rpartition("/")[2]
-        if not name.startswith(".") and name not in left_out:
+        if not name.startswith(".") and name not in excluded:
             rows += rows_of(name, fs.read_bytes(status.path))
-    result = {"rows": len(rows), "accuracy": accuracy(rows), "left_out": sorted(left_out)}
+    result = {"rows": len(rows), "accuracy": accuracy(rows), "excluded": sorted(excluded)}
     print("RESULT", json.dumps(result))
 """
 )
@@ -111,7 +111,7 @@ TRAIN = (
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
     from yarnam.cluster import EmbeddedCluster
-    from yarnam.cluster.places import clusters_dir
+    from yarnam.cluster.cluster_paths import clusters_dir
 
     state = {**os.environ, "XDG_STATE_HOME": str(tmp_path_factory.mktemp("state"))}
     state["PATH"] = f"{Path(YARNAM).parent}{os.pathsep}{state['PATH']}"
@@ -213,7 +213,7 @@ def test_twelve_kinds_of_damage_from_the_check_to_the_mended_file(
     assert done.code == 0, done.out + done.err
     told = world.run("logs", "skips").out
     result = json.loads(told[told.index("RESULT ") + 7 :].splitlines()[0])
-    assert result["left_out"] == sorted(broken)
+    assert result["excluded"] == sorted(broken)
     local: dict[str, Any] = {}
     exec(textwrap.dedent(READ), local)  # the very same training
     clean = [row for name in names if name not in broken for row in rows(int(name[:3]))]
@@ -272,7 +272,7 @@ def test_bad_blocks_under_a_running_job_are_the_storages_fault(
     assert world.run("blacklist", "ls", data, "--json").json == []
 
     # Now all that is left of the block is damaged: the job ends, with the true cause.
-    for stored in own.places.data.glob("hdfs/**/current/**/blk_*"):
+    for stored in own.paths.data.glob("hdfs/**/current/**/blk_*"):
         content = stored.read_bytes()
         if stored.suffix != ".meta" and len(content) > 400_000:
             stored.write_bytes(content[:1000] + bytes([content[1000] ^ 1]) + content[1001:])

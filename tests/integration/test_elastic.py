@@ -19,10 +19,10 @@ import yaml
 from hdfs_utils import connect
 from tests.integration.fault_world import LIMIT_S, MARKS
 from tests.integration.test_examples import EXAMPLES, digits_spec
+from yarnam.core.model.events import PlanReady
+from yarnam.core.model.job_status import JobStatus, Phase
+from yarnam.core.model.outcomes import VerdictKind
 from yarnam.errors import UsageError
-from yarnam.model.events import PlanReady
-from yarnam.model.outcomes import VerdictKind
-from yarnam.model.status import JobStatus, Phase
 
 if TYPE_CHECKING:
     from tests.integration.fault_world import FaultWorld
@@ -138,7 +138,7 @@ def test_a_gang_grows_shrinks_and_goes_on_where_it_was(
     assert job.scale(2).gpus == 2
     second = world.until(job, running(2, first.attempt), "two tasks")
     before, after = lives(place, first.attempt, 3, ended=True), lives(place, second.attempt, 2)
-    assert [life["why"] for life in before] == ["3 -> 2 tasks: as a user wished"] * 3
+    assert [life["why"] for life in before] == ["3 -> 2 tasks: as a user asked"] * 3
     assert all(0 < life["left_s"] <= 15 for life in before)
     assert [life["from"] for life in after] == [before[0]["to"]] * 2
     assert [(life["rank"], life["of"], life["tasks"], life["hosts"]) for life in after] == [

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.integration.fault_world import LIMIT_S, MARKS, waiting_for
+from yarnam.core.model.events import ContainerGranted, TaskStarted, TimerFired, TimerKind
+from yarnam.core.model.job_status import JobState, Phase
+from yarnam.core.model.outcomes import VerdictKind
 from yarnam.errors import ExitCode
-from yarnam.model.events import ContainerGranted, TaskStarted, TimerFired, TimerKind
-from yarnam.model.outcomes import VerdictKind
-from yarnam.model.status import JobState, Phase
 
 if TYPE_CHECKING:
     from tests.integration.fault_world import FaultWorld
@@ -117,7 +117,7 @@ def test_a_gang_that_backs_off_holds_nothing(
     assert world.rm(f"apps/{job.id}")["app"]["runningContainers"] == 1, "more than the AM's own"
     assert job.status().phase == Phase.BACKING_OFF.value
     killed = world.yarnam("kill", job.id).wait()
-    assert "is over: CANCELLED" in killed.out, killed
+    assert "is finished: CANCELLED" in killed.out, killed
     assert job.wait(LIMIT_S).exit_code == ExitCode.CANCELLED
     assert not list(flags.glob("backs-off-*"))
     world.assert_cleared(job)
@@ -128,7 +128,7 @@ def test_a_waiting_gang_starts_when_there_is_room(
 ) -> None:
     """It looks before it asks: until then it has asked for nothing and used up no attempt."""
     job = jobs["waits"]
-    status = world.until(job, lambda s: s.turn is not None, "place in the line")
+    status = world.until(job, lambda s: s.wait_queue is not None, "place in the wait queue")
     assert status.state is JobState.QUEUED
     assert not status.history
     assert "6" in status.reason, status.reason

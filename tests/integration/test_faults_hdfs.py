@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.integration.fault_world import LIMIT_S, MARKS, waiting_for
+from yarnam.core.model.job_status import Phase
+from yarnam.core.model.outcomes import VerdictKind
 from yarnam.errors import ExitCode
-from yarnam.model.outcomes import VerdictKind
-from yarnam.model.status import Phase
 
 if TYPE_CHECKING:
     from tests.integration.fault_world import FaultWorld

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.integration.fault_world import MARKS, STUBBORN, waiting_for
+from yarnam.core.model.job_status import JobState, Phase
+from yarnam.core.model.outcomes import VerdictKind
 from yarnam.errors import ExitCode
-from yarnam.model.outcomes import VerdictKind
-from yarnam.model.status import JobState, Phase
 
 if TYPE_CHECKING:
     from tests.integration.fault_world import FaultWorld
@@ -75,7 +75,7 @@ def kill(world: FaultWorld) -> Callable[[Job], None]:
     def call(job: Job) -> None:
         done = world.yarnam("kill", job.id, "--reason", "a test").wait()
         assert done.code == 0, done
-        assert f"{job.id} is over: CANCELLED" in done.out, done
+        assert f"{job.id} is finished: CANCELLED" in done.out, done
         watched = world.yarnam("watch", job.id).wait()
         assert watched.code == ExitCode.CANCELLED, watched
         assert "a test" in watched.out, watched

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.integration.fault_world import AM, JAVA_AM, LIMIT_S, MARKS, kill_now, long_until
-from yarnam.errors import ExitCode
-from yarnam.model.events import (
+from yarnam.core.model.events import (
     AgentSilent,
     AmRestarted,
     ContainerEnded,
@@ -22,8 +21,9 @@ from yarnam.model.events import (
     TimerFired,
     TimerKind,
 )
-from yarnam.model.outcomes import VerdictKind
-from yarnam.model.status import Phase
+from yarnam.core.model.job_status import Phase
+from yarnam.core.model.outcomes import VerdictKind
+from yarnam.errors import ExitCode
 
 if TYPE_CHECKING:
     from tests.integration.fault_world import FaultWorld

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.integration.fault_world import JAVA_AM, LIMIT_S, MARKS, STUBBORN, kill_now, long_until
+from yarnam.core.model.events import ContainerGranted
+from yarnam.core.model.job_status import Phase
+from yarnam.core.model.outcomes import VerdictKind
 from yarnam.errors import ExitCode
-from yarnam.model.events import ContainerGranted
-from yarnam.model.outcomes import VerdictKind
-from yarnam.model.status import Phase
 
 if TYPE_CHECKING:
     from tests.integration.fault_world import FaultWorld

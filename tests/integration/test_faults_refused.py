@@ -62,7 +62,7 @@ REFUSALS = {
     ),
     "several things at once": Refusal(
         ExitCode.BAD_SPEC,
-        ("there is no queue root.nowhere", "also:", "/data/no/train", "hdfs:///no/base"),
+        ("queue root.nowhere does not exist", "Also:", "/data/no/train", "hdfs:///no/base"),
         {
             "queue": "root.nowhere",
             "files": ["hdfs:///no/base"],
@@ -86,7 +86,7 @@ def _applications(world: FaultWorld) -> set[str]:
 
 
 def _job_directories(world: FaultWorld) -> set[str]:
-    folder = uris.parse(world.site.places.jobs).path
+    folder = uris.parse(world.site.paths.jobs).path
     if not world.site.files.exists(folder):
         return set()
     found = set()

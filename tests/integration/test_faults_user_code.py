@@ -143,7 +143,7 @@ def small_log_disk(world: FaultWorld) -> Iterator[Path]:
     """nm4's containers keep their logs on a small disk, yet with as much room as the NodeManager
     wants there to be (16 MiB): it looks every two minutes, and would call the node unhealthy."""
     world.until_nodes_are_back()
-    logs = world.cluster.places.data / "nm4" / "container-logs"
+    logs = world.cluster.paths.data / "nm4" / "container-logs"
     assert logs.is_dir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=24m,mode=755", "tmpfs", str(logs)]
     subprocess.run(mount, check=True)

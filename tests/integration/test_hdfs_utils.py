@@ -16,9 +16,9 @@ import pytest
 
 import hdfs_utils
 from hdfs_utils import FileSystem, checkpoints, transfer
-from hdfs_utils.derived import is_temporary
+from hdfs_utils.backends.base import is_temporary
 from hdfs_utils.errors import Fenced, NotFound, QuotaExceeded
-from hdfs_utils.journal import AppendLog, read_journal
+from hdfs_utils.journal.log import AppendLog, read_journal
 
 pytestmark = pytest.mark.hdfs
 
@@ -64,7 +64,7 @@ def lines_until(process: subprocess.Popen[str], duration_s: float) -> list[str]:
 
 WRITER = """
     import sys, hdfs_utils
-    from hdfs_utils.journal import AppendLog
+    from hdfs_utils.journal.log import AppendLog
     log = AppendLog.open(hdfs_utils.connect(), sys.argv[1])
     number = int(sys.argv[2])
     while True:
@@ -101,7 +101,7 @@ def test_a_live_stale_writer_is_cut_off(
     code = """
     import sys, hdfs_utils
     from hdfs_utils.errors import Fenced
-    from hdfs_utils.journal import AppendLog
+    from hdfs_utils.journal.log import AppendLog
     log = AppendLog.open(hdfs_utils.connect(), sys.argv[1])
     number = 0
     try:
@@ -141,7 +141,7 @@ def test_an_append_is_fast(fs: FileSystem, home: str) -> None:
 def test_memory_of_a_process_with_a_journal(home: str, cluster_env: dict[str, str]) -> None:
     code = """
     import sys, hdfs_utils
-    from hdfs_utils.journal import AppendLog
+    from hdfs_utils.journal.log import AppendLog
     fs = hdfs_utils.connect()
     log = AppendLog.open(fs, sys.argv[1])
     for number in range(200):

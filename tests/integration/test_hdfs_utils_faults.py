@@ -18,7 +18,7 @@ import pytest
 import hdfs_utils
 from hdfs_utils import FileSystem
 from hdfs_utils.errors import SafeMode, Unavailable
-from hdfs_utils.journal import AppendLog, read_journal
+from hdfs_utils.journal.log import AppendLog, read_journal
 from tests.integration.hdfs_faults import own_cluster
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def frozen(own: EmbeddedCluster, daemon: str) -> Iterator[None]:
 
 def start(own: EmbeddedCluster, daemon: str) -> None:
     """By the command: this process would be the daemon's parent and have to wait for its end."""
-    env = {**os.environ, "XDG_STATE_HOME": str(own.places.root.parents[2])}
+    env = {**os.environ, "XDG_STATE_HOME": str(own.paths.root.parents[2])}
     subprocess.run([YARNAM, "cluster", "start", "--name", own.name, daemon], env=env, check=True)
 
 

@@ -12,9 +12,9 @@ import pytest
 
 import hdfs_utils
 from hdfs_utils import FileSystem, transfer
-from hdfs_utils.checksums import crc32c
 from hdfs_utils.errors import Unavailable
-from hdfs_utils.journal import AppendLog, read_journal
+from hdfs_utils.journal.log import AppendLog, read_journal
+from hdfs_utils.protocols.checksums import crc32c
 from tests.integration.ha_hdfs import HaHdfs, ha_hdfs
 
 if TYPE_CHECKING:

@@ -16,13 +16,12 @@ import pytest
 
 import hdfs_utils
 from hdfs_utils import FileSystem, transfer
+from hdfs_utils.backends.native import NativeFileSystem, NativeReader, NativeWriter
 from hdfs_utils.errors import CorruptData, PermissionDenied, QuotaExceeded
-from hdfs_utils.locality import locality
-from hdfs_utils.native import NativeFileSystem
-from hdfs_utils.native_files import NativeReader, NativeWriter
 from hdfs_utils.transfer import Options
-from hdfs_utils.transfer.sharding import shard
-from hdfs_utils.transfer.staged import SUFFIX
+from hdfs_utils.transfer.replica_locality import replica_locality
+from hdfs_utils.transfer.staging_dir import SUFFIX
+from hdfs_utils.transfer.tar_shards import pack_shards
 
 pytestmark = pytest.mark.hdfs
 
@@ -188,7 +187,7 @@ def test_permission_and_quota_leave_the_target_as_it_was(
 def test_sync_sends_what_differs(fs: FileSystem, home: str, tmp_path: Path) -> None:
     tree = make_tree(tmp_path / "tree", files=8)
 
-    def sync(**named: bool) -> transfer.Synced:
+    def sync(**named: bool) -> transfer.SyncResult:
         return transfer.sync(LOCAL, str(tree), fs, f"{home}/t", **named)
 
     assert len(sync().sent) == 8
@@ -323,7 +322,7 @@ def test_shards_hold_every_file(fs: FileSystem, home: str, tmp_path: Path) -> No
             path = tree / f"{number:03}.{ending}"
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(os.urandom(2000))
-    done = shard(LOCAL, str(tree), fs, f"{home}/s", size=20_000)
+    done = pack_shards(LOCAL, str(tree), fs, f"{home}/s", size=20_000)
     assert done.files == 80
     assert done.shards > 3
     index = [json.loads(line) for line in fs.read_bytes(f"{home}/s/index.jsonl").splitlines()]
@@ -346,7 +345,7 @@ def test_shards_hold_every_file(fs: FileSystem, home: str, tmp_path: Path) -> No
 def test_locality_names_nodes_and_racks(fs: FileSystem, home: str) -> None:
     fs.write_bytes(f"{home}/a", bytes(1000))
     fs.write_bytes(f"{home}/b", bytes(500))
-    found = locality(fs, home)
+    found = replica_locality(fs, home)
     assert (found.files, found.size) == (2, 1500)
     assert sum(size for _, size in found.racks) >= 1500
     assert all(rack.startswith("/") for rack, _ in found.racks)

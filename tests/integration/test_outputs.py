@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hdfs_utils import FileSystem, connect
-from hdfs_utils.outputs import MANIFEST, SUCCESS
+from hdfs_utils.outputs.committer import MANIFEST, SUCCESS
 from tests.integration.fault_world import LIMIT_S, MARKS
+from yarnam.core.model.events import StoringTroubled, TaskStarted
+from yarnam.core.model.job_status import JobState, Phase
+from yarnam.core.model.outcomes import VerdictKind
 from yarnam.errors import BadSpec, ExitCode
-from yarnam.model.events import StoringTroubled, TaskStarted
-from yarnam.model.outcomes import VerdictKind
-from yarnam.model.status import JobState, Phase
 
 if TYPE_CHECKING:
     from tests.integration.fault_world import FaultWorld
@@ -145,7 +145,7 @@ def test_there_when_all_have_succeeded(
 
 def test_refused_when_it_is_there_already(jobs: dict[str, Job], submit: Submit) -> None:
     assert jobs["succeeds"]
-    with pytest.raises(BadSpec, match="is there already"):
+    with pytest.raises(BadSpec, match="already exists"):
         submit("succeeds")
 
 

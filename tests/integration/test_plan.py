@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.integration.submit_world import SubmitWorld
-from yarnam.model.resources import Resources
+from yarnam.core.model.resources import Resources
 
 if TYPE_CHECKING:
     from yarnam.cluster import EmbeddedCluster

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.integration.fault_world import AGENT, MARKS, kill_now, waiting_for
-from yarnam.model.events import ContainerEnded, ContainerGranted
-from yarnam.model.outcomes import ContainerEnd, VerdictKind
-from yarnam.model.status import Phase
+from yarnam.core.model.events import ContainerEnded, ContainerGranted
+from yarnam.core.model.job_status import Phase
+from yarnam.core.model.outcomes import ContainerEnd, VerdictKind
 
 if TYPE_CHECKING:
     from tests.integration.fault_world import FaultWorld
     from yarnam.client import Job
-    from yarnam.model.status import JobStatus
+    from yarnam.core.model.job_status import JobStatus
 
 pytestmark = [*MARKS, pytest.mark.timeout(600)]
 
@@ -87,7 +87,7 @@ def test_a_killed_agent_s_task_is_replaced_in_place(world: FaultWorld, folder: P
     harmed = time.monotonic()
     shown = world.until(job, lambda s: "replacing in place" in s.reason, "a replacement")
     assert f"lost {victim.task} on {victim.node}" in shown.reason
-    assert shown.state.value == "ACQUIRING", "nothing runs"
+    assert shown.state.value == "REPLACING", "nothing runs"
     again = world.until(
         job, lambda s: s.attempt == 2 and s.phase == Phase.RUNNING.value, "the second run"
     )

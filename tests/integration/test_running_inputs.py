@@ -32,14 +32,14 @@ TRAIN = f"""
     fs = hdfs_utils.connect(train.input("numbers"))
     out = os.environ["REPORTS"]
     for epoch in range(200):
-        left_out = sorted(train.left_out("numbers", epoch))
-        told = {{"rank": train.rank(), "epoch": epoch, "left_out": left_out, "at_s": time.time()}}
+        excluded = sorted(train.excluded_files("numbers", epoch))
+        told = {{"rank": train.rank(), "epoch": epoch, "excluded": excluded, "at_s": time.time()}}
         fs.write_bytes(f"{{out}}/{{epoch:03}}-{{train.rank()}}.json", json.dumps(told).encode())
         if train.rank() == 1 and epoch == 1:
             train.skip(train.input("numbers") + "/{COMPLAINED}", 1, "ValueError: bad checksum")
             train.skip(train.input("numbers") + "/{PICKY}", 4, "ValueError: not my taste")
         train.report(step=epoch, total_steps=200)
-        if {{"{PROVED}", "{COMPLAINED}"}} <= set(left_out) and "{PICKY}" not in left_out:
+        if {{"{PROVED}", "{COMPLAINED}"}} <= set(excluded) and "{PICKY}" not in excluded:
             break
         time.sleep(0.5)
     else:
@@ -113,22 +113,22 @@ def test_a_running_job_learns_leaves_out_and_looks_into_complaints(
 
     told = reports(world, place)
     lists = {
-        epoch: {tuple(t["left_out"]) for t in by_rank.values()} for epoch, by_rank in told.items()
+        epoch: {tuple(t["excluded"]) for t in by_rank.values()} for epoch, by_rank in told.items()
     }
     assert {epoch: found for epoch, found in lists.items() if len(found) > 1} == {}
     assert {len(by_rank) for by_rank in told.values()} == {2}
     assert lists[0] == {()}
     assert lists[max(lists)] == {(PROVED, COMPLAINED)}
-    first = min(t["at_s"] for e in told.values() for t in e.values() if PROVED in t["left_out"])
+    first = min(t["at_s"] for e in told.values() for t in e.values() if PROVED in t["excluded"])
     assert first - said_s < 20, "heard of after more than 20 s"
 
     suspects = {Path(s["path"]).name: s for s in status["suspects"]}
     assert suspects[COMPLAINED]["state"] == "proved"
     assert suspects[PICKY]["state"] == "cleared"
     assert "seen on" in suspects[COMPLAINED]["why"]
-    assert (status["left_out"][0]["files"], status["left_out"][0]["later"]) == (2, 0)
+    assert (status["excluded_files"][0]["files"], status["excluded_files"][0]["later"]) == (2, 0)
     words = world.run("status", application).out
-    assert "2 files are left out of input numbers as corrupt, 10.000% of it, in epoch" in words
+    assert "2 files are excluded from input numbers as corrupt, 10.000% of it, in epoch" in words
     assert f"{COMPLAINED} is corrupt: the checksum of the record's data does not fit" in words
     listed = world.run("blacklist", "ls", data, "--json").json
     assert {Path(e["path"]).name: e["state"] for e in listed if e["state"] != "cleared"} == {

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.integration.fault_world import MARKS
-from yarnam.model.events import ContainerGranted
-from yarnam.model.outcomes import VerdictKind
+from yarnam.core.model.events import ContainerGranted
+from yarnam.core.model.outcomes import VerdictKind
 
 if TYPE_CHECKING:
     from tests.integration.fault_world import FaultWorld

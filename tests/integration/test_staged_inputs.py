@@ -145,7 +145,7 @@ def test_the_second_job_reads_nothing_from_hdfs(world: SubmitWorld, data: str) -
     assert where == {"here"}
     shown = world.run("status", second).out
     assert f"inputs on the nodes: {FILES} files" in shown
-    assert "were there before" in shown
+    assert "from cache" in shown
 
 
 def test_an_agent_killed_while_it_fetches_is_replaced(world: SubmitWorld, data: str) -> None:
@@ -166,16 +166,16 @@ def test_an_agent_killed_while_it_fetches_is_replaced(world: SubmitWorld, data: 
     story = world.run("events", application).out
     # In time: nothing ran yet. Whether another container of the attempt takes its place or the
     # next attempt does is up to what other jobs say of the node.
-    assert "container failed" in story.partition("all processes run")[0]
+    assert "container failed" in story.partition("all processes started")[0]
     logs = world.run("logs", application).out
     assert logs.count(hashlib.md5(big).hexdigest()) == 2
 
 
 def test_what_cannot_be_read_is_refused_at_submit(world: SubmitWorld, data: str) -> None:
     cases = [
-        ({"path": f"{data}/*.parquet"}, "no file fits"),
+        ({"path": f"{data}/*.parquet"}, "no file matches"),
         ({"path": f"{data}/0/00.txt", "shard": "files"}, "1 file for 2 processes"),
-        ({"path": f"{data}/none"}, f"there is no {data}/none"),
+        ({"path": f"{data}/none"}, f"{data}/none does not exist"),
     ]
     before = world.traces()
     for given, words in cases:
@@ -235,7 +235,7 @@ def agents_of(application: str) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         try:
-            is_agent = "yarnam.cli.agent_process" in process.cmdline()
+            is_agent = "yarnam.cli.containers.agent_process" in process.cmdline()
             if is_agent and application in process.cwd() and process.parent() is not None:
                 found.append(process)
         except (psutil.Error, OSError):

@@ -12,8 +12,8 @@ import pytest
 
 import yarnam
 from tests.integration.submit_world import SubmitWorld, finish, interrupt, until
+from yarnam.core.model.job_status import JobState
 from yarnam.errors import UserFailed
-from yarnam.model.status import JobState
 
 if TYPE_CHECKING:
     from yarnam.cluster import EmbeddedCluster
@@ -83,7 +83,7 @@ def test_a_job_from_submit_to_its_logs(world: SubmitWorld, unique_name: Any) -> 
     assert states[0] == "QUEUED"
     assert states[-1] == "SUCCEEDED"
     # The containers come so soon that a look may miss ACQUIRING; never is it RUNNING before.
-    expected = ("QUEUED", "ACQUIRING", "STAGING", "RUNNING", "STORING", "SUCCEEDED")
+    expected = ("QUEUED", "ACQUIRING", "LAUNCHING", "RUNNING", "STORING", "SUCCEEDED")
     assert states == sorted(states, key=expected.index)
     assert statuses[-1]["verdict"]["exit_code"] == 0
     # When the command ends, YARN has everything back.
@@ -102,7 +102,7 @@ def test_a_job_from_submit_to_its_logs(world: SubmitWorld, unique_name: Any) -> 
     assert world.run("logs", application, "--agent").out
     story = world.run("events", application).out
     assert story.index("ApplicationMaster started") < story.index("granted")
-    assert story.index("granted") < story.index("all processes run")
+    assert story.index("granted") < story.index("all processes started")
 
     directory = first["directory"]
     for entry in world.files.walk(directory):
@@ -234,7 +234,8 @@ def test_kill_while_looking_for_room(world: SubmitWorld, unique_name: Any) -> No
     waiting = world.submit(world.spec(unique_name("waiting"), FOREVER, gpus=2), "-q", "root.small")
     deadline = time.monotonic() + 120
     while (
-        "WAITING for room" not in (found := world.run("status", waiting, "--json").json)["reason"]
+        "waiting for free GPUs"
+        not in (found := world.run("status", waiting, "--json").json)["reason"]
     ):
         assert time.monotonic() < deadline, found["reason"]
         time.sleep(0.2)
@@ -249,7 +250,7 @@ def test_kill_while_running(world: SubmitWorld, unique_name: Any) -> None:
     kill_and_check(world, application)
     again = world.run("kill", application)
     assert again.code == 0
-    assert "was over already: CANCELLED" in again.out
+    assert "was already finished: CANCELLED" in again.out
 
 
 def test_killed_through_yarn(world: SubmitWorld, unique_name: Any) -> None:
@@ -258,7 +259,7 @@ def test_killed_through_yarn(world: SubmitWorld, unique_name: Any) -> None:
     world.rm.kill(application)
     watched = world.run("watch", application)
     assert watched.code == 93
-    assert "killed through YARN" in watched.out
+    assert "killed by YARN" in watched.out
     assert is_gone(world, application)
 
 

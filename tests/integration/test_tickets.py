@@ -17,9 +17,9 @@ import pytest
 from tests.integration.fault_world import MARKS, kill_now, waiting_for
 from tests.integration.tcp_relay import TcpRelay
 from yarnam.client import Client
-from yarnam.model.events import ContainerGranted, PlanReady, TimerFired, TimerKind
-from yarnam.model.outcomes import VerdictKind
-from yarnam.model.status import JobState, JobStatus, Phase
+from yarnam.core.model.events import ContainerGranted, PlanReady, TimerFired, TimerKind
+from yarnam.core.model.job_status import JobState, JobStatus, Phase
+from yarnam.core.model.outcomes import VerdictKind
 
 if TYPE_CHECKING:
     from tests.integration.fault_world import FaultWorld
@@ -60,20 +60,20 @@ def test_three_gangs_with_room_for_one_take_turns(
 ) -> None:
     first = until_one_runs(trio)
     waiting = [name for name in trio if name != first]
-    places = {name: until_in_line(world, trio[name]) for name in waiting}
+    places = {name: until_waiting(world, trio[name]) for name in waiting}
     second, third = sorted(waiting, key=lambda name: ticket_of(places[name]))
     assert_waits_for_nothing(world, trio[third])
 
     status = world.until(
         trio[third],
-        lambda s: s.turn is not None and s.turn.head == trio[second].id and s.turn.ahead == 1,
+        lambda s: is_behind(s, trio[second].id) and s.wait_queue.ahead == 1,
         "place behind the other one that waits",
     )
     assert status.state is JobState.QUEUED
-    assert f"WAITING for its turn (1 ahead, head is turn-{second}" in status.reason, status.reason
-    assert "needing 20 GPUs" in status.reason
+    assert f"waiting behind 1 job (turn-{second}" in status.reason, status.reason
+    assert "needs 20 GPUs" in status.reason
     shown = world.yarnam("status", trio[third].id).wait().out
-    assert "QUEUED: WAITING for its turn (1 ahead" in shown, shown
+    assert "QUEUED: waiting behind 1 job" in shown, shown
 
     # The one whose turn is next hangs: it is passed over, and comes back to its place.
     hung = world.am_pid(trio[second])
@@ -85,7 +85,7 @@ def test_three_gangs_with_room_for_one_take_turns(
         assert time.monotonic() - ended_at < HUNG_LIMIT_S
     finally:
         os.kill(hung, signal.SIGCONT)
-    back = until_in_line(world, trio[second])
+    back = until_waiting(world, trio[second])
     assert ticket_of(back) == ticket_of(places[second])
     assert_waits_for_nothing(world, trio[second])
 
@@ -116,16 +116,18 @@ def test_a_job_in_line_goes_on_by_chance_when_zookeeper_goes_away(
         document = world.document("left-alone", waiting_for(flags / "b"), worker=FIVE)
         job = client.submit(world.write(document))
         world.jobs.append(job)
-        place = until_in_line(world, job)
+        place = until_waiting(world, job)
         relay.cut()
         alone = world.until(
-            job, lambda s: "without turns, by chance alone" in s.reason, "word of the loss"
+            job,
+            lambda s: "no wait queue, retrying at random intervals" in s.reason,
+            "word of the loss",
         )
         assert f"ZooKeeper at {relay.address} does not answer" in alone.reason
         assert alone.state is JobState.QUEUED
         relay.mend()
         back = world.until(
-            job, lambda s: s.turn is not None and "by chance" not in s.reason, "place again"
+            job, lambda s: s.wait_queue is not None and "by chance" not in s.reason, "place again"
         )
         assert ticket_of(back) == ticket_of(place)
         relay.cut()
@@ -143,16 +145,16 @@ def test_a_new_am_attempt_comes_back_to_its_place(world: FaultWorld, flags: Path
     holder = world.submit("holder", waiting_for(flags / "a"), worker=FIVE)
     world.until_phase(holder, Phase.RUNNING)
     first = world.submit("first", waiting_for(flags / "b"), worker=FIVE)
-    place = until_in_line(world, first)
+    place = until_waiting(world, first)
     behind = world.submit("behind", waiting_for(flags / "c"), worker=FIVE)
-    world.until(behind, lambda s: s.turn is not None and s.turn.head == first.id, "place behind")
+    world.until(behind, lambda s: is_behind(s, first.id), "place behind")
     kill_now(world.am_pid(first))
     # Its session ends with it: the one behind is first for a while.
     back = world.until(
-        first, lambda s: s.am_attempt == 2 and s.turn is not None, "place of the new AM attempt"
+        first, lambda s: s.am_attempt == 2 and s.wait_queue is not None, "place of the new AM"
     )
     assert ticket_of(back) == ticket_of(place)
-    world.until(behind, lambda s: s.turn is not None and s.turn.head == first.id, "place behind")
+    world.until(behind, lambda s: is_behind(s, first.id), "place behind")
     (flags / "a").touch()
     world.until_phase(first, Phase.RUNNING)
     assert world.gpus_of(behind) == 0
@@ -175,13 +177,17 @@ def until_one_runs(jobs: dict[str, Job]) -> str:
     raise AssertionError({name: job.status().reason for name, job in jobs.items()})
 
 
-def until_in_line(world: FaultWorld, job: Job) -> JobStatus:
-    return world.until(job, lambda status: status.turn is not None, "place in the line")
+def until_waiting(world: FaultWorld, job: Job) -> JobStatus:
+    return world.until(job, lambda status: status.wait_queue is not None, "place in the wait queue")
+
+
+def is_behind(status: JobStatus, application: str) -> bool:
+    return status.wait_queue is not None and status.wait_queue.head == application
 
 
 def ticket_of(status: JobStatus) -> int:
-    assert status.turn is not None
-    return status.turn.ticket
+    assert status.wait_queue is not None
+    return status.wait_queue.ticket
 
 
 def assert_waits_for_nothing(world: FaultWorld, job: Job) -> None:

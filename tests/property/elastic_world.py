@@ -17,10 +17,10 @@ from tests.property.gang_world import (
     rungs_for,
     small_job,
 )
-from yarnam.gang import Gang
-from yarnam.gang.state import StopKind
-from yarnam.model.actions import Action, LookAround, RequestPlan
-from yarnam.model.events import (
+from yarnam.core.gang import Gang
+from yarnam.core.gang.state import StopKind
+from yarnam.core.model.actions import Action, ProbeCluster, RequestPlan
+from yarnam.core.model.events import (
     AgentSilent,
     AgentUnable,
     AmRestarted,
@@ -33,12 +33,13 @@ from yarnam.model.events import (
     TimerFired,
     TimerKind,
 )
-from yarnam.model.job import ElasticSpec, JobSpec, RoleSpec
-from yarnam.model.outcomes import ContainerEnd, ExitKind
-from yarnam.model.placement import PlacementPlan
-from yarnam.model.status import FINAL_PHASES, Phase
+from yarnam.core.model.job_spec import ElasticSpec, JobSpec, RoleSpec
+from yarnam.core.model.job_status import FINAL_PHASES, Phase
+from yarnam.core.model.outcomes import ContainerEnd, ExitKind
+from yarnam.core.model.plans import PlacementPlan
 
 LEAST, MOST = 2, 5
+LAUNCHES = frozenset({Phase.STAGING, Phase.LAUNCHING})
 
 
 def elastic_job(*, with_ps: bool = False, recovery_timeout_s: float = 60.0) -> JobSpec:
@@ -58,7 +59,7 @@ def elastic_job(*, with_ps: bool = False, recovery_timeout_s: float = 60.0) -> J
 
 @dataclass
 class ElasticWorld(World):
-    looks: list[LookAround] = field(default_factory=list)
+    looks: list[ProbeCluster] = field(default_factory=list)
     resizes: int = 0
     may_end: bool = False
     """Whether healthy tasks come to an end: a gang that is done soon never changes its size."""
@@ -117,10 +118,10 @@ class ElasticWorld(World):
     # ---- what must hold -----------------------------------------------------------------------
 
     def _perform(self, action: Action, before: Gang) -> None:
-        if isinstance(action, LookAround):
-            require(self.gang.phase is Phase.RUNNING, "a look while nothing runs")
+        if isinstance(action, ProbeCluster):
+            require(self.gang.phase is Phase.RUNNING, "a probe while nothing runs")
             [wanted] = action.growth.wanted
-            tasks = len(action.growth.standing) - self._others()
+            tasks = len(action.growth.held) - self._others()
             require(0 <= wanted.count <= MOST - tasks, f"asks about {wanted.count} more")
             self.looks.append(action)
             return
@@ -148,7 +149,7 @@ class ElasticWorld(World):
             kinds = {timer.timer.kind for timer in gang.timers}
             require(TimerKind.RESIZE in kinds, "nobody will look at the size again")
         stopping = before.stopping
-        if gang.attempt > before.attempt and gang.phase is Phase.LAUNCHING:
+        if gang.attempt > before.attempt and gang.phase in LAUNCHES:
             self.resizes += 1
             self.extra_attempts += 1
             if stopping is not None and stopping.kind is StopKind.RESIZED and self.is_calm:
@@ -164,7 +165,7 @@ class ElasticWorld(World):
             elif stopping is None or stopping.kind is not StopKind.RESIZED:
                 require(len(gang.members) <= len(before.members), "a loss that made it larger")
             return
-        if gang.preemptions > before.preemptions and gang.phase is Phase.LAUNCHING:
+        if gang.preemptions > before.preemptions and gang.phase in LAUNCHES:
             require(gang.restarts == before.restarts, "a preemption was not free")
             return
         if gang.attempt > before.attempt and stopping is not None:

@@ -12,10 +12,16 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from yarnam.gang import Gang, GangPolicy, MemberState, describe, initial, nodes, policy_for, step
-from yarnam.gang.asks import left_out
-from yarnam.gang.running import LAUNCHED, MAY_RUN
-from yarnam.model.actions import (
+from yarnam.core.gang import (
+    Gang,
+    GangPolicy,
+    MemberState,
+    describe,
+    initial,
+    policy_for,
+    step,
+)
+from yarnam.core.model.actions import (
     Action,
     AskContainer,
     CancelTimer,
@@ -30,7 +36,7 @@ from yarnam.model.actions import (
     StopTask,
     StoreOutputs,
 )
-from yarnam.model.events import (
+from yarnam.core.model.events import (
     AgentRegistered,
     AgentSilent,
     AgentUnable,
@@ -56,20 +62,21 @@ from yarnam.model.events import (
     TimerId,
     TimerKind,
 )
-from yarnam.model.ids import AskId, ContainerId, NodeId, RackId
-from yarnam.model.job import (
+from yarnam.core.model.ids import AskId, ContainerId, NodeId, RackId
+from yarnam.core.model.job_spec import (
     DataInput,
     Framework,
     GangSpec,
     InputMode,
     JobSpec,
-    PlacementWish,
+    PlacementSpec,
     RetrySpec,
     RoleSpec,
     StagingSpec,
 )
-from yarnam.model.outcomes import ContainerEnd, ExitKind, ProcessExit, VerdictKind
-from yarnam.model.placement import (
+from yarnam.core.model.job_status import FINAL_PHASES, JobState, Phase
+from yarnam.core.model.outcomes import ContainerEnd, ExitKind, ProcessExit, VerdictKind
+from yarnam.core.model.plans import (
     LocalityLevel,
     NoFit,
     PlacementPlan,
@@ -78,8 +85,7 @@ from yarnam.model.placement import (
     Target,
     TargetAsk,
 )
-from yarnam.model.resources import Resources
-from yarnam.model.status import FINAL_PHASES, JobState, Phase
+from yarnam.core.model.resources import Resources
 
 Step = Callable[[Gang, Event, GangPolicy], tuple[Gang, tuple[Action, ...]]]
 
@@ -93,6 +99,9 @@ RACKS = {
 NODES = tuple(RACKS)
 ENDED = FINAL_PHASES | {Phase.STORING}
 """The gang is over: nothing is held."""
+LAUNCHED = frozenset({Phase.LAUNCHING, Phase.RUNNING})
+MAY_RUN = frozenset({MemberState.READY, MemberState.STARTED})
+GETS_CONTAINERS = frozenset({Phase.ACQUIRING, Phase.REPLACING})
 
 SIZE = Resources(1024, 1, 2)
 
@@ -118,7 +127,7 @@ def small_job(
         output=output,
         inputs=(DataInput("d", "/d", mode=InputMode.CACHE),) if is_staged else (),
         staging=StagingSpec(timeout_s=900.0),
-        placement=PlacementWish(exclude_nodes=("bad",)),
+        placement=PlacementSpec(exclude_nodes=("bad",)),
         gang=GangSpec(attempts=attempts, wait_timeout_s=5000.0, recovery_timeout_s=60.0),
         retry=RetrySpec(max_restarts=restarts, on_user_failure=1),
     )
@@ -160,6 +169,20 @@ def _target(role: RoleSpec, level: LocalityLevel) -> Target:
 
 class Violation(AssertionError):
     """The machine did what it must never do."""
+
+
+def excluded(gang: Gang, policy: GangPolicy, now_s: float) -> tuple[NodeId, ...]:
+    """Nodes that must get no task now: the job's own list, then its blacklist."""
+    mine = (one.node for one in gang.exclusions if now_s < one.until_s)
+    return tuple(dict.fromkeys((*policy.excluded, *mine)))
+
+
+def most_excluded(gang: Gang, policy: GangPolicy) -> int:
+    """How many nodes may be on the blacklist at once."""
+    share = policy.retry.blacklist.max_share
+    if not gang.cluster_nodes:
+        return 1 if share else 0
+    return int(share * gang.cluster_nodes + 1e-9)
 
 
 def require(fact: object, text: str) -> None:
@@ -253,7 +276,7 @@ class World:
             self._perform(action, before)
         self._check(event, before, actions)
         if must_be_out is not None and after.phase not in FINAL_PHASES:
-            out = nodes.excluded(after, self.policy, self.now_s)
+            out = excluded(after, self.policy, self.now_s)
             require(must_be_out in out, f"{must_be_out} was lost and is not excluded")
 
     def _lost_node(self, event: Event, before: Gang) -> NodeId | None:
@@ -263,9 +286,9 @@ class World:
         member = before.find(event.ask)
         if member is None or member.grant is None:
             return None
-        if member.state not in MAY_RUN and before.phase is not Phase.ACQUIRING:
+        if member.state not in MAY_RUN and before.phase not in GETS_CONTAINERS:
             return None
-        has_begun = before.phase in LAUNCHED and not before.is_staging
+        has_begun = before.phase in LAUNCHED
         if event.end is ContainerEnd.PREEMPTED and has_begun:
             self.preempted.add(before.attempt)
         return member.grant.node if event.end is ContainerEnd.LOST else None
@@ -309,7 +332,9 @@ class World:
             if self.timers.pop(action.timer, None) is not None:
                 self.old_timers.append(action.timer)
         elif isinstance(action, RequestPlan):
-            out = left_out(self.gang, self.policy, self.now_s)
+            out = excluded(self.gang, self.policy, self.now_s)
+            unfit = (one.node for one in self.gang.refusals if one.is_unfit)
+            out = tuple(dict.fromkeys((*out, *unfit)))
             require(out == action.excluded, "the planner must know who is out")
             require(not set(out) & set(action.suspects), "a node is both out and last")
             self.plans.append(action)
@@ -400,7 +425,7 @@ class World:
             require(not truth.is_released, f"{member.ask} was launched after its release")
             require(not truth.is_told_ended, f"{member.ask} was launched after its end")
             require(not truth.is_gone_with_am, f"{member.ask} was launched after its AM")
-            out = nodes.excluded(self.gang, self.policy, self.now_s)
+            out = excluded(self.gang, self.policy, self.now_s)
             require(member.placed.node not in out, "launched on an excluded node")
             require(
                 not truth.is_launched or truth.is_told_exited,
@@ -444,7 +469,7 @@ class World:
         again, _ = self.play(gang, replace(event, at_s=self.now_s), self.policy)
         require(again == gang, f"a doubled {type(event).__name__} changed the gang")
         status = describe(gang, self.now_s)
-        waits = gang.phase in {Phase.PENDING, Phase.BACKING_OFF, Phase.ACQUIRING}
+        waits = gang.phase in {Phase.PENDING, Phase.BACKING_OFF, *GETS_CONTAINERS}
         require(not waits or status.state is not JobState.RUNNING, "RUNNING while it waits")
         require(status.reason or gang.phase in {Phase.PENDING}, f"no reason in {gang.phase}")
 
@@ -476,8 +501,8 @@ class World:
                 require(not truth.is_told_granted, f"the grant of {ask} was not noticed")
             if held and member is not None and member.grant is not None:
                 node, rack = member.grant.node, member.grant.rack
-                out = nodes.excluded(gang, self.policy, self.now_s)
-                is_parked = gang.phase is Phase.ACQUIRING
+                out = excluded(gang, self.policy, self.now_s)
+                is_parked = gang.phase in GETS_CONTAINERS
                 require(not is_parked or node not in out, f"{ask} is held on an excluded node")
                 require(truth.target.accepts(node, rack), f"{ask} is held outside of its target")
             if truth.is_told_granted and not truth.is_gone_with_am:
@@ -496,27 +521,27 @@ class World:
         require(known == set(self.timers), f"timers {known} but running are {set(self.timers)}")
         kinds = {timer.kind for timer in known}
         phase = gang.phase
-        if phase is Phase.ACQUIRING and gang.recovery is not None:
-            limit = TimerKind.HOLD if gang.recovery.is_first else TimerKind.RECOVERY
+        if gang.search is not None:
+            limit = TimerKind.HOLD if phase is Phase.ACQUIRING else TimerKind.RECOVERY
             require(limit in kinds, "replacing a lost task without a limit")
             drawn = self.draws or any(isinstance(e, JitterDrawn) for e in self.inflight)
-            goes_on = gang.recovery.is_looking or drawn or TimerKind.BACKOFF in kinds
-            waits = gang.recovery.missing or any(m.state is MemberState.ASKED for m in gang.members)
-            is_asked = gang.recovery.is_first and not gang.recovery.missing
+            goes_on = gang.search.is_planning or drawn or TimerKind.BACKOFF in kinds
+            waits = gang.search.missing or any(m.state is MemberState.ASKED for m in gang.members)
+            is_asked = phase is Phase.ACQUIRING and not gang.search.missing
             require(goes_on or not waits or is_asked, "nobody looks for what is missing")
         elif phase is Phase.ACQUIRING:
             require(kinds & {TimerKind.ASK, TimerKind.HOLD}, "acquiring without a limit")
             granted = any(m.state is not MemberState.ASKED for m in gang.members)
             require(not granted or TimerKind.HOLD in kinds, "holding without a limit")
-        if phase is Phase.LAUNCHING:
-            limits = kinds & {TimerKind.STAGING, TimerKind.LAUNCH}
-            require(len(limits) == 1, f"launching with the limits {limits}")
+        limits = kinds & {TimerKind.STAGING, TimerKind.LAUNCH}
+        limit_of = {Phase.STAGING: {TimerKind.STAGING}, Phase.LAUNCHING: {TimerKind.LAUNCH}}
+        require(limits == limit_of.get(phase, set()), f"{phase} with the limits {limits}")
         if phase is Phase.STOPPING:
             require(TimerKind.STOP in kinds, "stopping without a limit")
         if phase is Phase.BACKING_OFF:
             drawn = self.draws or any(isinstance(e, JitterDrawn) for e in self.inflight)
             require(TimerKind.BACKOFF in kinds or drawn, "backing off without an end")
-        if phase in {Phase.PENDING, Phase.BACKING_OFF, Phase.ACQUIRING} and gang.recovery is None:
+        if phase in {Phase.PENDING, Phase.BACKING_OFF, Phase.ACQUIRING}:
             require(TimerKind.WAIT in kinds, "the whole wait has no limit")
         if phase in FINAL_PHASES:
             require(not known, "timers after the end")
@@ -528,8 +553,8 @@ class World:
             gang.failures < policy.attempts or gang.phase in FINAL_PHASES,
             "goes on after the last attempt",
         )
-        require(gang.restarts <= policy.max_restarts, "more restarts than allowed")
-        require(gang.user_retries <= policy.user_retries, "more user retries than allowed")
+        require(gang.restarts <= policy.retry.max_restarts, "more restarts than allowed")
+        require(gang.user_retries <= policy.retry.on_user_failure, "more user retries than allowed")
         free = gang.restarts + gang.user_retries + gang.preemptions + self.am_attempt
         limit = policy.attempts * (1 + self.runs) + free + self.extra_attempts
         require(len(gang.history) <= limit, f"{len(gang.history)} attempts, at most {limit}")
@@ -539,13 +564,14 @@ class World:
     def _check_recovery(self, before: Gang) -> None:
         """Replaced in place: paid for, limited, and never what YARN has preempted."""
         gang = self.gang
-        if gang.recovery is not None:
-            require(gang.phase is Phase.ACQUIRING, f"a recovery in {gang.phase}")
-            tasks = len(gang.members) + len(gang.recovery.missing)
+        require(gang.phase is not Phase.REPLACING or gang.search is not None, "replaces nothing")
+        if gang.search is not None:
+            require(gang.phase in GETS_CONTAINERS, f"a search in {gang.phase}")
+            tasks = len(gang.members) + len(gang.search.missing)
             require(tasks == gang.size, f"{tasks} tasks of {gang.size} are wanted or held")
-            first = gang.recovery.is_first
+            first = gang.phase is Phase.ACQUIRING
             kept = [m for m in gang.members if first or m.ask.attempt != gang.attempt]
-            require(kept or before.recovery is not None, "a recovery that keeps nothing")
+            require(kept or before.search is not None, "a recovery that keeps nothing")
         if gang.attempt > before.attempt and before.phase in {Phase.STOPPING, *LAUNCHED}:
             self.recoveries += 1
             cost = (gang.restarts - before.restarts, gang.failures - before.failures)
@@ -560,12 +586,12 @@ class World:
                 paid == (before.restarts, before.failures, before.user_retries),
                 "a preemption was not free",
             )
-            require(not gang.members and gang.recovery is None, "a preempted gang holds on")
+            require(not gang.members and gang.search is None, "a preempted gang holds on")
 
     def _check_blacklist(self, event: Event, before: Gang) -> None:
         gang, policy = self.gang, self.policy
         live = [e for e in gang.exclusions if self.now_s < e.until_s]
-        cap = nodes.cap(gang, policy)
+        cap = most_excluded(gang, policy)
         require(len(live) <= cap, f"{len(live)} nodes are excluded, at most {cap} may be")
         struck = {strike.node for strike in gang.strikes}
         require({e.node for e in live} <= struck, "excluded without a strike of its own")
@@ -805,7 +831,7 @@ class World:
                 alive = self.asks(lambda t: t.grant is not None and not t.is_ended)
                 self.agent_registers(alive.index(ask))
                 return True
-            elif self.gang.is_staging:
+            elif self.gang.phase is Phase.STAGING:
                 if not member.is_staged:
                     truth.staged = truth.prepared
                     self.inflight.append(TaskStaged(self.now_s, ask, truth.prepared))
@@ -835,7 +861,7 @@ class World:
         rung = self.gang.rung
         held = [m.grant for m in self.gang.members if m.grant is not None]
         used = {g.node for g in held}
-        if rung is None or node in nodes.excluded(self.gang, self.policy, self.now_s):
+        if rung is None or node in excluded(self.gang, self.policy, self.now_s):
             return False
         return (
             truth.target.accepts(node, RACKS[node])
@@ -852,7 +878,7 @@ def _counts(gang: Gang) -> tuple[int, ...]:
         gang.user_retries,
         gang.preemptions,
         gang.preempted_in_row,
-        gang.looks,
+        gang.refused_plans,
         len(gang.history),
     )
 
@@ -911,7 +937,7 @@ def troubled_run(world: World, seed: int, moves: int) -> None:
     rare: tuple[Callable[[], None], ...] = (
         lambda: world.container_ends(n(99), ContainerEnd.PREEMPTED),
         lambda: world.task_exits(n(99), ExitKind.SIGNAL),
-        lambda: world.planner_answers("never" if world.gang.recovery is not None else "busy"),
+        lambda: world.planner_answers("never" if world.gang.search is not None else "busy"),
         lambda: world.planner_answers("ready", n(5)),
         lambda: world.timer_fires(),
         lambda: world.old_timer_fires(n(99)),
@@ -920,8 +946,8 @@ def troubled_run(world: World, seed: int, moves: int) -> None:
     )
     for _ in range(moves):
         stands = world.gang.phase in {Phase.RUNNING, Phase.STOPPING}
-        starts = world.gang.phase is Phase.LAUNCHING and n(4) == 0
-        if (stands or starts or world.gang.recovery is not None) and n(5) == 0:
+        starts = world.gang.phase in {Phase.STAGING, Phase.LAUNCHING} and n(4) == 0
+        if (stands or starts or world.gang.search is not None) and n(5) == 0:
             dice.choice(losses if n(3) else rare)()
         elif world.inflight and n(3) == 0:
             world.message_comes(n(99))
@@ -985,7 +1011,7 @@ def _mishap(world: World, dice: random.Random) -> None:
         world.agent_reports(n(99), "silent")
     if n(12 if phase is Phase.RUNNING else 60) == 0:
         world.container_ends(n(99), dice.choice(tuple(ContainerEnd)))
-    if n(40) == 0 and phase is Phase.ACQUIRING:
+    if n(40) == 0 and phase in GETS_CONTAINERS:
         world.timer_fires()
     if n(40) == 0:
         world.task_exits(n(99), dice.choice(tuple(ExitKind)))

@@ -11,8 +11,9 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hdfs_utils.checkpoints import Checkpointer, Part, Region, Token, open_checkpoint, regions
-from hdfs_utils.checkpoints import manifest as mf
+from hdfs_utils.checkpoints import Checkpointer, Part, Region, Token, open_checkpoint
+from hdfs_utils.checkpoints.format import manifest as mf
+from hdfs_utils.checkpoints.format import regions
 from tests.fakes.files import MemoryFiles
 
 

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from hdfs_utils.checkpoints import Best, Checkpointer, Limits, Retention, Token, shelf
-from hdfs_utils.checkpoints.names import CheckpointName
+from hdfs_utils.checkpoints import Best, Checkpointer, Limits, Retention, Token, catalog
+from hdfs_utils.checkpoints.catalog import CheckpointState
+from hdfs_utils.checkpoints.format.layout import CheckpointName
 from hdfs_utils.checkpoints.retention import Whole, kept
-from hdfs_utils.checkpoints.shelf import State
 from tests.fakes.files import MemoryFiles
 
 losses = st.one_of(st.floats(-5, 5), st.just(math.inf))
@@ -118,8 +118,10 @@ class ADirectory(RuleBasedStateMachine):
         self.fs.write_bytes(f"/c/{name}/shard-00000-of-00001", b"half", overwrite=True)
 
     def whole(self) -> list[str]:
-        found = shelf.survey(self.fs, "/c")
-        return [f.path for f in found if f.state is State.WHOLE and f.path not in self.damaged]
+        found = catalog.list_checkpoints(self.fs, "/c")
+        return [
+            f.path for f in found if f.state is CheckpointState.WHOLE and f.path not in self.damaged
+        ]
 
     @precondition(lambda self: len(self.whole()) > 1)
     @rule()
@@ -147,7 +149,7 @@ class ADirectory(RuleBasedStateMachine):
     @rule(data=st.data())
     def begin_to_read(self, data: st.DataObject) -> None:
         path = data.draw(st.sampled_from(self.whole()))
-        pin = shelf.pinned(self.fs, path)
+        pin = catalog.pinned(self.fs, path)
         pin.__enter__()
         self.pins.append((path, pin))
 

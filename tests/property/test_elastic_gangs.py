@@ -21,12 +21,12 @@ from tests.property.elastic_world import (
 )
 from tests.property.gang_world import Step, Violation
 from tests.property.test_gang_machine import Machine
-from yarnam.am.recovery import replayed
-from yarnam.gang import Gang, GangPolicy, step
-from yarnam.gang.sizing import SizePolicy
-from yarnam.model.actions import Action
-from yarnam.model.events import Event
-from yarnam.model.status import Phase
+from yarnam.am.loop import replayed
+from yarnam.core.gang import Gang, GangPolicy, step
+from yarnam.core.gang.policy import SizePolicy
+from yarnam.core.model.actions import Action
+from yarnam.core.model.events import Event
+from yarnam.core.model.job_status import Phase
 
 Stepped = tuple[Gang, tuple[Action, ...]]
 
@@ -70,7 +70,7 @@ def test_walks(seed: int) -> None:
     world.drain()
     again = replayed(job, world.seen)
     assert again == world.gang, "the journal tells another story"
-    assert again.wish == world.gang.wish
+    assert again.requested_size == world.gang.requested_size
 
 
 def test_the_walks_do_change_sizes() -> None:

@@ -18,10 +18,10 @@ from tests.property.gang_world import (
     stored_run,
     troubled_run,
 )
-from yarnam.am.recovery import replayed
-from yarnam.gang import Gang, GangPolicy, MemberState, step
-from yarnam.gang.state import Exclusion
-from yarnam.model.actions import (
+from yarnam.am.loop import replayed
+from yarnam.core.gang import Gang, GangPolicy, MemberState, step
+from yarnam.core.gang.state import Exclusion
+from yarnam.core.model.actions import (
     Action,
     AskContainer,
     Finish,
@@ -31,7 +31,7 @@ from yarnam.model.actions import (
     StopTask,
     StoreOutputs,
 )
-from yarnam.model.events import (
+from yarnam.core.model.events import (
     AmRestarted,
     ContainerEnded,
     ContainerGranted,
@@ -42,9 +42,9 @@ from yarnam.model.events import (
     TimerFired,
     TimerKind,
 )
-from yarnam.model.ids import AskId
-from yarnam.model.outcomes import ContainerEnd, ExitKind, ProcessExit
-from yarnam.model.status import FINAL_PHASES, Phase
+from yarnam.core.model.ids import AskId
+from yarnam.core.model.job_status import FINAL_PHASES, Phase
+from yarnam.core.model.outcomes import ContainerEnd, ExitKind, ProcessExit
 from yarnam.wire.codec import decode_event, encode_event
 
 PICK = st.integers(0, 30)
@@ -200,7 +200,7 @@ def test_no_process_starts_before_all_have_their_inputs() -> None:
         world = World(small_job(with_ps=seed % 2 == 1, is_staged=True, restarts=9))
         (random_walk if seed % 4 else troubled_run)(world, seed, moves=150)
         launches += len(world.launches)
-        back = (Phase.LAUNCHING, Phase.ACQUIRING)
+        back = (Phase.STAGING, Phase.ACQUIRING)
         lost_while_staging += any((a, b) == back for a, _, b in world.edges)
     assert launches > 200
     assert lost_while_staging > 20, "it came to losses while inputs were on their way"
@@ -410,8 +410,8 @@ def goes_on_without_the_missing(
     gang: Gang, event: Event, policy: GangPolicy
 ) -> tuple[Gang, tuple[Action, ...]]:
     after, actions = step(gang, event, policy)
-    if after.recovery is not None and len(after.members) > 1:
-        return replace(after, recovery=replace(after.recovery, missing=())), actions
+    if after.search is not None and len(after.members) > 1:
+        return replace(after, search=replace(after.search, missing=())), actions
     return after, actions
 
 
@@ -420,7 +420,7 @@ def does_not_let_the_lost_go(
 ) -> tuple[Gang, tuple[Action, ...]]:
     """What is released when a recovery begins stays with YARN."""
     after, actions = step(gang, event, policy)
-    if after.recovery is not None and gang.recovery is None:
+    if after.search is not None and gang.search is None:
         actions = tuple(a for a in actions if not isinstance(a, ReleaseContainer))
     return after, actions
 
@@ -565,7 +565,7 @@ def test_seeded_fault_of_storing_is_caught(fault: Step) -> None:
 def starts_with_the_first_that_has_its_inputs(
     gang: Gang, event: Event, policy: GangPolicy
 ) -> tuple[Gang, tuple[Action, ...]]:
-    if isinstance(event, TaskStaged) and gang.is_staging:
+    if isinstance(event, TaskStaged) and gang.phase is Phase.STAGING:
         others = tuple(
             member if member.ask == event.ask else replace(member, is_staged=True)
             for member in gang.members
@@ -578,7 +578,7 @@ def waits_for_inputs_for_ever(
     gang: Gang, event: Event, policy: GangPolicy
 ) -> tuple[Gang, tuple[Action, ...]]:
     after, actions = step(gang, event, policy)
-    if after.is_staging:
+    if after.phase is Phase.STAGING:
         timers = tuple(t for t in after.timers if t.timer.kind is not TimerKind.STAGING)
         after = replace(after, timers=timers)
     return after, actions
@@ -588,7 +588,8 @@ def starts_where_a_node_was_excluded_meanwhile(
     gang: Gang, event: Event, policy: GangPolicy
 ) -> tuple[Gang, tuple[Action, ...]]:
     after, actions = step(gang, event, policy)
-    if gang.is_staging and isinstance(event, NodesSuspected) and not after.is_staging:
+    is_left = gang.phase is Phase.STAGING and after.phase is not Phase.STAGING
+    if is_left and isinstance(event, NodesSuspected):
         return replace(gang, suspicions=after.suspicions, exclusions=after.exclusions), ()
     return after, actions
 

@@ -15,17 +15,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from yarnam.train._shards import (
-    NOTHING,
-    Dealing,
+from yarnam.train._input_shares import (
+    NOTHING_READ,
     InputFile,
     Merged,
+    Partitioner,
     Progress,
     ReaderState,
     StatesMissing,
-    deal,
     in_order,
-    merge,
+    merge_states,
+    partition,
 )
 
 EPOCHS = 3
@@ -46,12 +46,12 @@ class Reader:
 
     def todo(self) -> list[int]:
         state = self.state
-        read = self.game.before.get(state.epoch, NOTHING)
-        mine = self.game.dealing.share(
-            state.epoch, state.share, state.shares, self.game.left_out(state.epoch), read
+        read = self.game.before.get(state.epoch, NOTHING_READ)
+        mine = self.game.partitioner.share(
+            state.epoch, state.share, state.shares, self.game.excluded(state.epoch), read
         )
         left = [number for number in mine if number not in state.own.done]
-        return in_order(self.game.dealing.files, left, str(state.epoch))
+        return in_order(self.game.partitioner.files, left, str(state.epoch))
 
     def read_one(self) -> tuple[int, int, int] | None:
         """The next record as (epoch, file, record); None: all epochs are over."""
@@ -64,7 +64,7 @@ class Reader:
                 )
                 continue
             number = todo[0]
-            base = self.game.before.get(state.epoch, NOTHING)
+            base = self.game.before.get(state.epoch, NOTHING_READ)
             at = state.own.begun.get(number, base.begun.get(number, 0))
             own = state.own
             if at >= self.game.records[number]:
@@ -83,9 +83,9 @@ class Reader:
 
 @dataclass
 class Game:
-    dealing: Dealing
+    partitioner: Partitioner
     records: list[int]
-    left_out_from: dict[int, int]
+    excluded_from: dict[int, int]
     """File number to the first epoch that leaves it out."""
     before: dict[int, Progress] = field(default_factory=dict)
     readers: list[Reader] = field(default_factory=list)
@@ -93,17 +93,17 @@ class Game:
     saved_seen: Counter[tuple[int, int, int]] = field(default_factory=Counter)
     saved: list[ReaderState] = field(default_factory=list)
 
-    def left_out(self, epoch: int) -> set[str]:
+    def excluded(self, epoch: int) -> set[str]:
         return {
-            self.dealing.files[number].path
-            for number, first in self.left_out_from.items()
+            self.partitioner.files[number].path
+            for number, first in self.excluded_from.items()
             if epoch >= first
         }
 
     def start(self, shares: int) -> None:
-        merged = merge(self.dealing, self.saved, self.left_out)
+        merged = merge_states(self.partitioner, self.saved, self.excluded)
         self.before = dict(merged.read)
-        if not self.dealing.is_shared:
+        if not self.partitioner.is_shared:
             shares = 1
         self.readers = [Reader(self, merged.state(share, shares)) for share in range(shares)]
 
@@ -144,10 +144,10 @@ def test_each_record_is_read_exactly_once_in_an_epoch(
     is_shared: bool,
     blacklist: dict[int, int],
 ) -> None:
-    dealing = Dealing(files_of([length for length, _ in sizes]), is_fixed, is_shared)
+    partitioner = Partitioner(files_of([length for length, _ in sizes]), is_fixed, is_shared)
     records = [count for _, count in sizes]
     bad = {number: epoch for number, epoch in blacklist.items() if number < len(records)}
-    game = Game(dealing, records, bad)
+    game = Game(partitioner, records, bad)
     game.start(shares)
     for what, one, two in steps:
         if what == "read":
@@ -181,11 +181,11 @@ def test_dealing_is_complete_balanced_and_the_same_everywhere(
     lengths: list[int], shares: int, salt: str
 ) -> None:
     files = files_of(lengths)
-    dealt = deal(files, range(len(files)), shares, salt)
+    dealt = partition(files, range(len(files)), shares, salt)
     assert sorted(n for mine in dealt for n in mine) == list(range(len(files)))
     loads = [sum(files[n].length for n in mine) for mine in dealt]
     assert max(loads) <= sum(lengths) / shares + max(lengths)
-    assert dealt == deal(files, reversed(range(len(files))), shares, salt)
+    assert dealt == partition(files, reversed(range(len(files))), shares, salt)
     if len(files) >= shares and min(lengths) == max(lengths):
         assert max(map(len, dealt)) - min(map(len, dealt)) <= 1
 
@@ -195,27 +195,27 @@ def test_fixed_shares_do_not_depend_on_what_is_left_out_or_on_the_epoch(
     lengths: list[int], shares: int, gone: set[int]
 ) -> None:
     """What a node has a copy of stays what its processes read."""
-    dealing = Dealing(files_of(lengths), is_fixed=True)
-    left_out = {f"part-{n:05}" for n in gone}
+    partitioner = Partitioner(files_of(lengths), is_fixed=True)
+    excluded = {f"part-{n:05}" for n in gone}
     for share in range(shares):
-        whole = dealing.share(0, share, shares)
-        later = dealing.share(7, share, shares, left_out)
+        whole = partitioner.share(0, share, shares)
+        later = partitioner.share(7, share, shares, excluded)
         assert later == [n for n in whole if n not in gone]
 
 
 def test_another_epoch_deals_files_of_one_size_anew() -> None:
-    dealing = Dealing(files_of([1000] * 40))
-    assert dealing.share(0, 0, 4) != dealing.share(1, 0, 4)
+    partitioner = Partitioner(files_of([1000] * 40))
+    assert partitioner.share(0, 0, 4) != partitioner.share(1, 0, 4)
 
 
 def test_states_of_some_processes_only_are_refused() -> None:
-    dealing = Dealing(files_of([10] * 8))
+    partitioner = Partitioner(files_of([10] * 8))
     states = [ReaderState(share, 4) for share in (0, 2, 3)]
     with pytest.raises(StatesMissing, match="states of 4 processes are needed; missing: 1"):
-        merge(dealing, states, lambda _: ())
+        merge_states(partitioner, states, lambda _: ())
     with pytest.raises(StatesMissing, match="different sizes"):
-        merge(dealing, [ReaderState(0, 2), ReaderState(1, 3)], lambda _: ())
+        merge_states(partitioner, [ReaderState(0, 2), ReaderState(1, 3)], lambda _: ())
 
 
 def test_nothing_saved_begins_at_the_beginning() -> None:
-    assert merge(Dealing(files_of([1])), [], lambda _: ()) == Merged(0, {})
+    assert merge_states(Partitioner(files_of([1])), [], lambda _: ()) == Merged(0, {})

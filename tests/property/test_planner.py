@@ -10,18 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.placement.clusters import job, node
-from yarnam.model.ids import NodeId, RackId
-from yarnam.model.job import JobSpec, PackOrSpread, TopologyWish
-from yarnam.model.placement import LocalityLevel, NoFit, PlacementPlan, PlanPolicy, Rung
-from yarnam.model.resources import Resources
-from yarnam.model.snapshot import ClusterSnapshot, Node, QueueView
-from yarnam.placement import declared_targets, ladder_for_submit, plan
-from yarnam.placement.packing import pack
-from yarnam.placement.rooms import Room
-from yarnam.placement.search import PackRules
-from yarnam.placement.shapes import Group, Shape
+from yarnam.core.model.ids import NodeId, RackId
+from yarnam.core.model.job_spec import JobSpec, PackOrSpread, TopologyConstraint
+from yarnam.core.model.plans import LocalityLevel, NoFit, PlacementPlan, PlanPolicy, Rung
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import ClusterSnapshot, Node, QueueView
+from yarnam.core.placement import declared_targets, ladder_for_submit, plan
+from yarnam.core.placement.gang_shape import Group, Shape
+from yarnam.core.placement.packing.bin_packing import PackRules, pack
+from yarnam.core.placement.packing.node_capacity import NodeCapacity
 
-PREFERRED, REQUIRED = TopologyWish.PREFERRED, TopologyWish.REQUIRED
+PREFERRED, REQUIRED = TopologyConstraint.PREFERRED, TopologyConstraint.REQUIRED
 
 
 @st.composite
@@ -43,8 +42,8 @@ def jobs(draw: st.DrawFn) -> JobSpec:
         draw(st.integers(1, 8)),
         flexible=draw(st.booleans()),
         ps=draw(st.sampled_from((0, 0, 0, 1, 2))),
-        node=draw(st.sampled_from(TopologyWish)),
-        rack=draw(st.sampled_from(TopologyWish)),
+        node=draw(st.sampled_from(TopologyConstraint)),
+        rack=draw(st.sampled_from(TopologyConstraint)),
         strategy=draw(st.sampled_from((PackOrSpread.PACK, PackOrSpread.PACK, PackOrSpread.SPREAD))),
         exclude_nodes=draw(st.sampled_from(((), (), ("n0",)))),
     )
@@ -88,7 +87,7 @@ def check_ladder(ladder: PlacementPlan, spec: JobSpec) -> None:
     if spec.placement.rack is REQUIRED:
         assert LocalityLevel.ANY not in levels
         assert all(rung.same_rack for rung in ladder.rungs)
-    if spec.placement.node is TopologyWish.UNCONSTRAINED:
+    if spec.placement.node is TopologyConstraint.UNCONSTRAINED:
         assert LocalityLevel.NODE not in levels
 
 
@@ -210,7 +209,9 @@ def outline(found: PlacementPlan | NoFit, *, with_nodes: bool = True) -> object:
 def test_packing_several_roles_takes_the_fewest_nodes(
     rooms: list[tuple[int, int, int]], groups: list[tuple[int, int, int, int]]
 ) -> None:
-    where = [Room(NodeId(f"n{i}"), RackId("/r"), *amounts) for i, amounts in enumerate(rooms)]
+    where = [
+        NodeCapacity(NodeId(f"n{i}"), RackId("/r"), *amounts) for i, amounts in enumerate(rooms)
+    ]
     shape: Shape = tuple(
         Group(f"r{i}", count, Resources(*amounts), 1) for i, (count, *amounts) in enumerate(groups)
     )
@@ -221,7 +222,7 @@ def test_packing_several_roles_takes_the_fewest_nodes(
         assert pack(where, shape, limited) is None
 
 
-def brute_force(rooms: Iterable[Room], shape: Shape) -> int | None:
+def brute_force(rooms: Iterable[NodeCapacity], shape: Shape) -> int | None:
     """Every arrangement, the best number of nodes."""
     items = [group.resources for group in shape for _ in range(group.count)]
     rooms = list(rooms)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import replace
 
 from hypothesis import assume, given, settings
@@ -11,65 +11,69 @@ from hypothesis import strategies as st
 
 from tests.property.test_planner import fix_flexible, jobs, snapshots
 from tests.unit.placement.clusters import job, node
-from yarnam.model.job import PackOrSpread, TopologyWish
-from yarnam.model.placement import ChangeKind, NoFit, PlacementPlan
-from yarnam.model.resources import Resources
-from yarnam.model.snapshot import ClusterSnapshot, Node, QueueView
-from yarnam.placement import declared_targets, ladder_for_submit, plan
-from yarnam.placement.freeing import least_to_free, price_of, with_freed
-from yarnam.placement.ground import Ground
-from yarnam.placement.rooms import free_rooms, total_rooms
-from yarnam.placement.search import PackRules
-from yarnam.placement.shapes import Group, Shape
+from yarnam.core.model.job_spec import PackOrSpread, TopologyConstraint
+from yarnam.core.model.plans import ChangeKind, NoFit, PlacementPlan
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import ClusterSnapshot, QueueView
+from yarnam.core.placement import declared_targets, ladder_for_submit, plan
+from yarnam.core.placement.explain.minimal_release import minimal_release
+from yarnam.core.placement.gang_shape import Group, Shape
+from yarnam.core.placement.packing.bin_packing import PackRules
+from yarnam.core.placement.packing.capacity_index import CapacityIndex
+from yarnam.core.placement.packing.node_capacity import free_capacity, total_capacity
 
 
 @st.composite
-def grounds(draw: st.DrawFn) -> tuple[Ground, Ground]:
-    """Up to five nodes of up to four GPUs, idle and as they are now."""
-    nodes: list[Node] = []
-    for number in range(draw(st.integers(1, 5))):
-        total = draw(st.integers(1, 4))
-        nodes.append(node(f"n{number}", "/r", total, draw(st.integers(0, total))))
-    return Ground(total_rooms(nodes, ())), Ground(free_rooms(nodes, ()))
+def small_nodes(draw: st.DrawFn) -> list[tuple[int, int]]:
+    """Up to five nodes of up to four GPUs: all of them, and those free now."""
+    totals = draw(st.lists(st.integers(1, 4), min_size=1, max_size=5))
+    return [(total, draw(st.integers(0, total))) for total in totals]
 
 
-def ways_to_free(idle: Ground, free: Ground) -> Iterator[dict[str, Resources]]:
-    """Every way to make GPUs free, each with its MiB and vcores."""
-    rooms = [(idle.by_node[room.node], room) for room in free.rooms]
-    choices = [range(total.gpus - now.gpus + 1) for total, now in rooms]
-    for counts in itertools.product(*choices):
-        yield {
-            now.node: Resources(min(total.memory_mib - now.memory_mib, 1024 * gpus), gpus, gpus)
-            for (total, now), gpus in zip(rooms, counts, strict=True)
-            if gpus
-        }
+def fits(free: Sequence[int], tasks: int, gpus: int, limit: int | None, alone: bool) -> bool:
+    """Whether so many tasks fit, by arithmetic: the nodes that take the most tasks first."""
+    counts = sorted((min(1, n // gpus) if alone else n // gpus for n in free), reverse=True)
+    return sum(counts[:limit]) >= tasks
+
+
+def fewest_gpus_to_free(nodes: Sequence[tuple[int, int]], *gang: object) -> int | None:
+    """Tries every number of GPUs on every node; None: it does not fit even if all are free."""
+    ways = itertools.product(*(range(now, total + 1) for total, now in nodes))
+    before = sum(now for _, now in nodes)
+    return min((sum(way) - before for way in ways if fits(way, *gang)), default=None)  # type: ignore[arg-type]
 
 
 @settings(max_examples=250, deadline=None)
 @given(
-    sides=grounds(),
+    sizes=small_nodes(),
     tasks=st.integers(1, 6),
     gpus=st.integers(1, 3),
     limit=st.one_of(st.none(), st.integers(1, 3)),
     alone=st.booleans(),
 )
-def test_the_least_to_free_is_the_least_there_is(
-    sides: tuple[Ground, Ground], tasks: int, gpus: int, limit: int | None, alone: bool
+def test_the_smallest_release_is_the_smallest_there_is(
+    sizes: list[tuple[int, int]],
+    tasks: int,
+    gpus: int,
+    limit: int | None,
+    alone: bool,
 ) -> None:
-    idle, free = sides
+    assume(not fits([now for _, now in sizes], tasks, gpus, limit, alone))
+    nodes = [node(f"n{i}", "/r", total, now) for i, (total, now) in enumerate(sizes)]
+    idle, free = CapacityIndex(total_capacity(nodes, ())), CapacityIndex(free_capacity(nodes, ()))
     shape: Shape = (Group("worker", tasks, Resources(0, 0, gpus), 1),)
     rules = PackRules(node_limit=limit, one_task_per_node=alone)
-    assume(free.pack(shape, rules) is None)
-    found = least_to_free(idle, free, shape, rules)
-    prices = [
-        sum(more.gpus for more in freed.values())
-        for freed in ways_to_free(idle, free)
-        if with_freed(free, freed).pack(shape, rules) is not None  # type: ignore[arg-type]
-    ]
+    found = minimal_release(idle, free, shape, rules)
+    least = fewest_gpus_to_free(sizes, tasks, gpus, limit, alone)
     if found is None:
-        assert not prices
+        assert least is None
         return
-    assert price_of(found)[0] == min(prices)
+    assert sum(more.gpus for more in found.values()) == least
+    after = [
+        now + found.get(n.node_id, Resources()).gpus
+        for n, (_, now) in zip(nodes, sizes, strict=True)
+    ]
+    assert fits(after, tasks, gpus, limit, alone)
     for name, more in found.items():
         left = idle.by_node[name].gpus - free.by_node[name].gpus
         assert more.gpus <= left, "no more than is in use there"
@@ -78,7 +82,7 @@ def test_the_least_to_free_is_the_least_there_is(
 @settings(max_examples=200, deadline=None)
 @given(snapshot=snapshots(), spec=jobs().map(fix_flexible))
 def test_every_change_that_is_told_makes_it_fit(snapshot: ClusterSnapshot, spec: object) -> None:
-    from yarnam.model.job import JobSpec
+    from yarnam.core.model.job_spec import JobSpec
 
     assert isinstance(spec, JobSpec)
     found = plan(snapshot, spec)
@@ -95,8 +99,8 @@ def test_every_change_that_is_told_makes_it_fit(snapshot: ClusterSnapshot, spec:
 
 
 RELAXED = {
-    "relax placement.locality.rack": {"rack": TopologyWish.PREFERRED},
-    "relax placement.locality.node": {"node": TopologyWish.PREFERRED},
+    "relax placement.locality.rack": {"rack": TopologyConstraint.PREFERRED},
+    "relax placement.locality.node": {"node": TopologyConstraint.PREFERRED},
     "placement.strategy: pack": {"strategy": PackOrSpread.PACK},
     "without placement.exclude_nodes": {"exclude_nodes": ()},
 }
@@ -107,7 +111,7 @@ RELAXED = {
 def test_every_wish_that_may_be_given_up_makes_it_fit(
     snapshot: ClusterSnapshot, spec: object
 ) -> None:
-    from yarnam.model.job import JobSpec
+    from yarnam.core.model.job_spec import JobSpec
 
     assert isinstance(spec, JobSpec)
     found = plan(snapshot, spec)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given, settings
 
 from tests.property.test_planner import fix_flexible, jobs, snapshots
-from yarnam.client.checks import CheckedJob
-from yarnam.client.outlook import Outlook, outlook
-from yarnam.model.job import JobSpec
-from yarnam.model.placement import NoFit
-from yarnam.model.snapshot import ClusterSnapshot
-from yarnam.placement import ladder_for_submit
+from yarnam.client.planning.outlook import Outlook, outlook
+from yarnam.client.submit.preflight import CheckedJob
+from yarnam.core.model.job_spec import JobSpec
+from yarnam.core.model.plans import NoFit
+from yarnam.core.model.snapshot import ClusterSnapshot
+from yarnam.core.placement import ladder_for_submit
 
 
 def looked_at(snapshot: ClusterSnapshot, spec: JobSpec) -> Outlook | None:
@@ -34,7 +34,7 @@ def test_each_boundary_is_crossed_once(snapshot: ClusterSnapshot, spec: JobSpec)
     if found is None:
         return
     for role in spec.roles:
-        mine = [seat for seat in found.seats if seat.task.startswith(f"{role.name}-")]
+        mine = [seat for seat in found.tasks if seat.task.startswith(f"{role.name}-")]
         for places in ([seat.node for seat in mine], [seat.rack for seat in mine]):
             different = len(set(places))
             # k places in a ring have k boundaries; one place has none.
@@ -48,9 +48,9 @@ def test_ranks_are_complete_and_in_order(snapshot: ClusterSnapshot, spec: JobSpe
     if found is None:
         return
     nodes = sum(len(ask.expected_nodes) for ask in found.best.asks)
-    assert len(found.seats) == nodes == found.best.tasks
+    assert len(found.tasks) == nodes == found.best.tasks
     first = 0
-    for seat in found.seats:
+    for seat in found.tasks:
         assert seat.first_rank == first
         first += seat.processes
     assert first == sum(role.tasks * role.processes_per_task for role in spec.roles)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from yarnam.model.job import GangSpec
+from yarnam.core.model.job_spec import GangSpec
 from yarnam.sim import Mode, Outcome, RmSettings, SimJob, SimSettings, Workload, simulate
-from yarnam.sim.settings import QueueSettings, sim_spec
+from yarnam.sim.sim_settings import QueueSettings, sim_spec
 
 ONE_QUEUE = (QueueSettings("root.a"),)
 

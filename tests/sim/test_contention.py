@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.sim.scenes import cluster, job, play, stuck
-from yarnam.model.job import GangSpec
+from yarnam.core.model.job_spec import GangSpec
 from yarnam.sim import Mode
 from yarnam.sim.report import idle_share
-from yarnam.sim.settings import QueueSettings
+from yarnam.sim.sim_settings import QueueSettings
 
 pytestmark = pytest.mark.sim
 

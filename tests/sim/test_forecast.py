@@ -7,14 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from yarnam.model.resources import Resources
-from yarnam.model.snapshot import ClusterSnapshot
-from yarnam.model.tickets import Demand, RunningGang, Ticket
-from yarnam.queues.forecast import Forecast, Untold, forecast
+from yarnam.core.admission import Contention
+from yarnam.core.admission.forecast import Forecast, UnknownStart, forecast
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import ClusterSnapshot
+from yarnam.core.model.tickets import Demand, RunningGang, Ticket
 from yarnam.sim import Mode, RmSettings, SimSettings, Workload, WorkloadSettings, simulate, workload
-from yarnam.sim.line import Office
-from yarnam.sim.resource_manager import ResourceManager
-from yarnam.sim.standing import Standing
+from yarnam.sim.initial_gangs import InitialGangRun
+from yarnam.sim.resource_manager import SimResourceManager
+from yarnam.sim.sim_tickets import SimTicketQueue
 from yarnam.sim.timeline import Timeline
 from yarnam.sim.world import World
 
@@ -36,9 +37,9 @@ def all_at_once(seed: int) -> Workload:
 def as_seen(given: Workload) -> tuple[ClusterSnapshot, tuple[RunningGang, ...], list[Ticket]]:
     """What a job's ApplicationMaster can know at the start."""
     timeline, dice = Timeline(), random.Random(1)
-    world = World(timeline, dice, ResourceManager(RM, timeline, dice), Office())
+    world = World(timeline, dice, SimResourceManager(RM, timeline, dice), SimTicketQueue())
     for gang in given.standing:
-        Standing(gang, world).start()
+        InitialGangRun(gang, world).start()
     one = Resources(32768, 4, 1)
     tickets = [
         Ticket(
@@ -47,9 +48,10 @@ def as_seen(given: Workload) -> tuple[ClusterSnapshot, tuple[RunningGang, ...], 
         )
         for job in given.jobs
     ]  # fmt: skip
-    return world.rm.snapshot(RM.queues[0].name), tuple(world.office.running.values()), tickets
+    return world.rm.snapshot(RM.queues[0].name), tuple(world.tickets.running.values()), tickets
 
 
+@pytest.mark.long
 def test_what_happens_is_mostly_within_what_was_forecast() -> None:
     """Four of five, if ends were just as they are drawn. In twelve such worlds three of four were;
     most of the misses were in three in which everything ran longer than its age told. Of these six
@@ -60,7 +62,7 @@ def test_what_happens_is_mostly_within_what_was_forecast() -> None:
         snapshot, running, tickets = as_seen(given)
         outcome = simulate(given, SimSettings(Mode.TICKETS, rm=RM))
         for ticket, record in zip(tickets, outcome.records, strict=True):
-            found = forecast(ticket, tickets, snapshot, running, 1.0, plays=10)
+            found = forecast(ticket, Contention(snapshot, tickets, running, 1.0), plays=10)
             if not isinstance(found, Forecast) or record.wait_s is None or found.likely_s < 60.0:
                 continue
             told += 1
@@ -74,7 +76,7 @@ def test_what_happens_is_mostly_within_what_was_forecast() -> None:
 def test_a_job_that_fits_now_starts_now() -> None:
     snapshot, running, [first, *others] = as_seen(all_at_once(0))
     idle = replace(snapshot, nodes=tuple(replace(n, used=Resources()) for n in snapshot.nodes))
-    found = forecast(first, [first], idle, (), 1.0)
+    found = forecast(first, Contention(idle, [first], (), 1.0))
     assert found == Forecast(0.0, 0.0, 0.0, found.passed_until_s)  # type: ignore[union-attr]
     assert others
     assert running
@@ -82,16 +84,16 @@ def test_a_job_that_fits_now_starts_now() -> None:
 
 def test_the_same_question_has_the_same_answer() -> None:
     snapshot, running, tickets = as_seen(all_at_once(2))
-    answers = [forecast(tickets[0], tickets, snapshot, running, 1.0) for _ in range(2)]
+    answers = [forecast(tickets[0], Contention(snapshot, tickets, running, 1.0)) for _ in range(2)]
     assert answers[0] == answers[1]
 
 
 def test_gpus_of_strangers_cannot_be_told() -> None:
     snapshot, _, tickets = as_seen(all_at_once(0))
     full = replace(snapshot, nodes=tuple(replace(n, used=n.total) for n in snapshot.nodes))
-    found = forecast(tickets[0], tickets, full, (), 1.0)
-    assert isinstance(found, Untold)
-    assert "96 GPUs are held by jobs that tell nothing of themselves" in found.reason
+    found = forecast(tickets[0], Contention(full, tickets, (), 1.0))
+    assert isinstance(found, UnknownStart)
+    assert "96 GPUs are in use by jobs that take no tickets" in found.reason
 
 
 def test_a_declared_end_bounds_the_forecast() -> None:
@@ -101,8 +103,8 @@ def test_a_declared_end_bounds_the_forecast() -> None:
     alone = replace(snapshot, nodes=(node,))
     gang = RunningGang("r", me.queue, 8, 601.0, ((node.node_id, 8),), 0.0)
     small = replace(me, demands=(Demand(Resources(1, 1, 1), 1),))
-    found = forecast(small, [small], alone, (gang,), 1.0)
+    found = forecast(small, Contention(alone, [small], (gang,), 1.0))
     assert isinstance(found, Forecast)
     assert 0.0 < found.soonest_s < found.likely_s < found.latest_s <= 600.0
     larger = replace(small, demands=(Demand(Resources(1, 1, 1), 9),))
-    assert isinstance(forecast(larger, [larger], alone, (gang,), 1.0), Untold)
+    assert isinstance(forecast(larger, Contention(alone, [larger], (gang,), 1.0)), UnknownStart)

@@ -9,12 +9,12 @@ from itertools import pairwise
 import pytest
 
 from tests.sim.scenes import ONE_QUEUE, cluster, job, play, stuck
-from yarnam.model.placement import NoFit
+from yarnam.core.model.plans import NoFit
 from yarnam.sim import Mode, RmSettings, SimSettings, Workload, WorkloadSettings, simulate, workload
-from yarnam.sim.nodes import fair_shares
-from yarnam.sim.planning import Planning
+from yarnam.sim.planners import JitterPlanner
 from yarnam.sim.report import idle_share, percentile, report
-from yarnam.sim.settings import Deal, QueueSettings
+from yarnam.sim.sim_nodes import fair_shares
+from yarnam.sim.sim_settings import Deal, QueueSettings
 from yarnam.sim.timeline import Timeline
 
 pytestmark = pytest.mark.sim
@@ -135,27 +135,23 @@ def test_no_gang_runs_with_fewer_gpus_than_it_wants(mode: Mode) -> None:
 def test_where_the_count_of_free_gpus_says_no_the_planner_would_too() -> None:
     """The simulator skips the planner there; that must never change an answer."""
     refused = 0
-    plain = Planning._plan
+    plain = JitterPlanner._may_fit
 
-    def checked(self: Planning, action, avoid=(), *, blind=False):
+    def checked(self: JitterPlanner, action) -> bool:
         nonlocal refused
-        answer = plain(self, action, avoid, blind=blind)
-        if not blind and self._never is None and not self._could_fit():
+        may_fit = plain(self, action)
+        if not may_fit:
             refused += 1
-            try:
-                self._could_fit = lambda: True
-                assert isinstance(plain(self, action, avoid), NoFit)
-            finally:
-                del self._could_fit
-        return answer
+            assert isinstance(self._plan(action), NoFit)
+        return may_fit
 
     rm = RmSettings(nodes=6, queues=(QueueSettings("root.a", max_gpus=40),))
     given = workload(WorkloadSettings(jobs=40, load=4.0, busy=0.6), rm)
-    Planning._plan = checked
+    JitterPlanner._may_fit = checked
     try:
         simulate(given, SimSettings(Mode.JITTER, rm=rm))
     finally:
-        Planning._plan = plain
+        JitterPlanner._may_fit = plain
     assert refused > 50
 
 

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.sim.scenes import cluster, job, play
-from yarnam.queues.line import CERTAIN, MOST_PATIENCE_S
+from yarnam.core.admission.wait_queue import CERTAIN, MOST_PATIENCE_S
+from yarnam.core.model.job_spec import GangSpec
 from yarnam.sim import Mode, SimJob
 
-pytestmark = pytest.mark.sim
+pytestmark = [pytest.mark.sim, pytest.mark.long]
 
 LONGEST_S = 1200.0
 STREAM_S = 18_000.0
@@ -62,3 +63,23 @@ def job_number(each: SimJob) -> int:
 
 def renumbered(each: SimJob, number: int) -> SimJob:
     return SimJob(number, each.submit_s, each.duration_s, each.declared_s, each.spec)
+
+
+def test_time_alone_may_let_a_job_pass_the_head() -> None:
+    """The head waits for a gang that has declared its end, so nobody of unknown duration passes
+    shortly before. The gang runs on beyond that: nothing happens in the cluster, but the head is no
+    longer expected soon."""
+    jobs = [
+        job(0, 8, runs_s=6000.0, declared_s=3000.0),
+        job(1, 16, at_s=10.0, runs_s=100.0),
+        job(2, 8, at_s=2750.0, runs_s=100.0),
+    ]
+    outcome = play(Mode.TICKETS, jobs, cluster(2))
+    assert 3000.0 < (outcome.records[2].stood_s or 0.0) < 3200.0
+
+
+def test_a_gang_that_does_not_look_first_asks_for_gpus_that_are_taken() -> None:
+    blind = GangSpec(look_before_ask=False, hold_timeout_s=20.0, attempts=50)
+    jobs = [job(0, 8, runs_s=600.0), job(1, 8, at_s=10.0, gang=blind)]
+    outcome = play(Mode.JITTER, jobs, cluster(1))
+    assert outcome.records[1].asks > 1, "it never asked while they were taken"

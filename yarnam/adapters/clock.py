@@ -6,7 +6,7 @@ import heapq
 import threading
 import time
 
-from yarnam.model.events import TimerFired, TimerId
+from yarnam.core.model.events import TimerFired, TimerId
 from yarnam.ports import Inbox
 
 

@@ -11,26 +11,21 @@ from typing import Protocol
 
 from hdfs_utils import FileSystem
 from hdfs_utils.errors import HdfsError, NotFound
-from yarnam.adapters.zookeeper_gate import Gate
+from yarnam.core.model.gpu_names import NOTHING_LEARNT, Inventory
+from yarnam.core.model.ids import NodeId
 from yarnam.errors import YarnamError
-from yarnam.model.gpus import NOTHING_LEARNT, Inventory
-from yarnam.model.ids import NodeId
 from yarnam.wire.inventory import decode_inventory, encode_inventory
 
 log = logging.getLogger("yarnam.am")
 
-NODE = "gpu-models"
 FILE = "gpu-models"
 
 FRESH_S = 60.0
 """How long what was read counts as fresh: models change when a machine is rebuilt."""
 
-TRIES = 5
-"""Writers who meet at one moment read again and write again."""
 
-
-class Shelf(Protocol):
-    """Where one record lies. Both calls may raise YarnamError, HdfsError."""
+class InventoryStore(Protocol):
+    """Keeps one record. Both calls may raise YarnamError, HdfsError."""
 
     def read(self) -> bytes:
         """Empty: there is none."""
@@ -41,10 +36,12 @@ class Shelf(Protocol):
 
 class GpuInventory:
     """What is known, and what is learnt. Raises nothing: a model that is not known is no error.
-    Thread-safe; ``known`` asks the shelf at most once a minute."""
+    Thread-safe; ``known`` asks the store at most once a minute."""
 
-    def __init__(self, shelf: Shelf, *, now_s: Callable[[], float] = time.monotonic) -> None:
-        self._shelf = shelf
+    def __init__(
+        self, store: InventoryStore, *, now_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._store = store
         self._now_s = now_s
         self._lock = threading.Lock()
         self._inventory = NOTHING_LEARNT
@@ -56,7 +53,7 @@ class GpuInventory:
             if self._read_at_s is None or now_s - self._read_at_s >= FRESH_S:
                 self._read_at_s = now_s
                 try:
-                    data = self._shelf.read()
+                    data = self._store.read()
                     self._inventory = decode_inventory(data) if data else NOTHING_LEARNT
                 except (YarnamError, HdfsError) as error:
                     log.info("the learnt GPU models are not known: %s", error)
@@ -71,7 +68,7 @@ class GpuInventory:
             return encode_inventory(decode_inventory(data).seen(node, model))
 
         try:
-            self._shelf.write(change)
+            self._store.write(change)
         except (YarnamError, HdfsError) as error:
             log.info("the GPU model of %s is not kept: %s", node, error)
             return
@@ -79,36 +76,7 @@ class GpuInventory:
             self._inventory = self._inventory.seen(node, model)
 
 
-class ZooKeeperShelf:
-    """A node of everybody's."""
-
-    def __init__(self, gate: Gate) -> None:
-        self._gate = gate
-
-    def read(self) -> bytes:
-        zookeeper = self._gate.enter()
-        [entry] = zookeeper.read(zookeeper.path(NODE))
-        return entry.data if entry else b""
-
-    def write(self, change: Callable[[bytes], bytes]) -> None:
-        from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
-
-        zookeeper = self._gate.enter()
-        path = zookeeper.path(NODE)
-        for _ in range(TRIES):
-            [entry] = zookeeper.read(path)
-            try:
-                if entry is None:
-                    zookeeper.create(path, change(b""))
-                else:
-                    zookeeper.set(path, change(entry.data), entry.version)
-            except (BadVersionError, NodeExistsError, NoNodeError):
-                continue
-            return
-        log.info("%s is written by many at once: left to them", path)
-
-
-class FileShelf:
+class FileInventoryStore:
     """A file of the user's own. Of two jobs that write at once one may be lost, and is learnt
     again."""
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import grpc
 
-from yarnam.agent.output import start_of_last_lines
+from yarnam.agent.launch.log_files import start_of_last_lines
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc
 
@@ -56,7 +56,7 @@ class LogService(yarnam_pb2_grpc.AgentLogsServicer):
             self._readers -= 1
 
     async def close(self, limit_s: float) -> None:
-        """Let the readers have the rest, for at most ``limit_s``."""
+        """Let readers get the rest, for at most ``limit_s`` seconds."""
         self._is_closing = True
         loop = asyncio.get_running_loop()
         end = loop.time() + limit_s

@@ -1,7 +1,7 @@
-"""Receives what the training SDK says: datagrams on an abstract Unix socket.
+"""Receives the reports of the training SDK: datagrams on an abstract Unix socket.
 
 Abstract, because a container's path is often longer than the 107 characters that a socket's path
-may have. Anybody on the machine can write to such a name, so the kernel is asked who did.
+may have. Anybody on the machine can write to such a name; the kernel knows who did.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The newest that one process said. ``at_s``: seconds since the epoch, by its own clock."""
+    """The newest report of one process. ``at_s``: seconds since the epoch, by its own clock."""
 
     at_s: float
     step: int | None
@@ -44,7 +44,7 @@ class MetricsInbox:
 
     @property
     def address(self) -> str:
-        """For YARNAM_METRICS_SOCKET: ``@`` stands for the leading zero byte."""
+        """For the SDK: ``@`` stands for the leading zero byte."""
         return f"@{self._name}"
 
     def open(self) -> None:

@@ -8,19 +8,18 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from yarnam.am.lanes import Lane
-from yarnam.am.planning import Planning
-from yarnam.am.storing import Storing, storing_words
-from yarnam.errors import YarnamError
-from yarnam.model.actions import (
+from yarnam.am.output_storer import OutputStorer, storing_text
+from yarnam.am.plan_service import PlanService
+from yarnam.am.serial_executor import SerialExecutor
+from yarnam.core.model.actions import (
     Action,
     AskContainer,
     CancelTimer,
     DrawJitter,
     Finish,
     LaunchGang,
-    LookAround,
     PrepareGang,
+    ProbeCluster,
     ReleaseContainer,
     RequestPlan,
     ShareStrike,
@@ -29,9 +28,10 @@ from yarnam.model.actions import (
     StopTask,
     StoreOutputs,
 )
-from yarnam.model.events import BrokerFailed, JitterDrawn
-from yarnam.model.exhaustive import assert_never
-from yarnam.model.outcomes import Verdict
+from yarnam.core.model.events import BrokerFailed, JitterDrawn
+from yarnam.core.model.exhaustive import assert_never
+from yarnam.core.model.outcomes import Verdict
+from yarnam.errors import YarnamError
 from yarnam.ports import Clock, ContainerBroker, Inbox, NodeHints, TaskMailbox
 
 log = logging.getLogger("yarnam.am")
@@ -44,15 +44,15 @@ class Executor:
     broker: ContainerBroker
     mailbox: TaskMailbox
     clock: Clock
-    planning: Planning
+    planning: PlanService
     inbox: Inbox
     draw: Callable[[], float]
-    broker_lane: Lane
-    mailbox_lane: Lane
+    broker_executor: SerialExecutor
+    mailbox_executor: SerialExecutor
     hints: NodeHints
-    courtesy_lane: Lane
+    courtesy_executor: SerialExecutor
     """For what nobody waits for."""
-    storing: Storing
+    storing: OutputStorer
     _under_way: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def perform(self, actions: Iterable[Action]) -> Verdict | None:
@@ -61,7 +61,7 @@ class Executor:
         for _, group in groupby(actions, key=type):
             batch = list(group)
             for action in batch:
-                log.info("%s", words(action))
+                log.info("%s", action_text(action))
             verdict = await self._perform(batch) or verdict
         return verdict
 
@@ -88,8 +88,8 @@ class Executor:
                 await self._release([action])
             case RequestPlan():
                 self.planning.request(action)
-            case LookAround():
-                self.planning.look_around(action, self.draw())
+            case ProbeCluster():
+                self.planning.probe(action, self.draw())
             case DrawJitter():
                 self.inbox(JitterDrawn(self.clock.now_s(), action.attempt, self.draw()))
             case StartTimer() | CancelTimer():
@@ -99,7 +99,7 @@ class Executor:
             case StoreOutputs() | StopStoring():
                 self.storing.perform(action)
             case StopTask():
-                await self.mailbox_lane.call(
+                await self.mailbox_executor.call(
                     lambda: self.mailbox.stop(
                         action.ask, action.attempt, action.grace_s, action.reason
                     )
@@ -116,7 +116,7 @@ class Executor:
         tell = self.mailbox.prepare if isinstance(action, PrepareGang) else self.mailbox.launch
         if isinstance(action, LaunchGang):
             await self.storing.prepare(action)
-        await self.mailbox_lane.call(lambda: tell(action.attempt, action.members))
+        await self.mailbox_executor.call(lambda: tell(action.attempt, action.members))
 
     def _move_timer(self, action: StartTimer | CancelTimer) -> None:
         if isinstance(action, StartTimer):
@@ -125,13 +125,13 @@ class Executor:
             self.clock.cancel_timer(action.timer)
 
     async def _ask(self, asks: Sequence[AskContainer]) -> None:
-        await self.mailbox_lane.call(lambda: self.mailbox.expect([ask.ask for ask in asks]))
+        await self.mailbox_executor.call(lambda: self.mailbox.expect([ask.ask for ask in asks]))
         await self._on_broker("asking for containers", lambda: self.broker.ask(asks))
 
     async def _release(self, releases: Sequence[ReleaseContainer]) -> None:
         """The agent hears it first: it leaves within milliseconds, YARN's way takes a second."""
         asks = [release.ask for release in releases]
-        await self.mailbox_lane.call(lambda: self.mailbox.dismiss(asks))
+        await self.mailbox_executor.call(lambda: self.mailbox.dismiss(asks))
         await self._on_broker("releasing containers", lambda: self.broker.release(asks))
 
     def _aside(self, call: Callable[[], None]) -> None:
@@ -142,25 +142,25 @@ class Executor:
 
     async def _courteously(self, call: Callable[[], None]) -> None:
         try:
-            await self.courtesy_lane.call(call)
+            await self.courtesy_executor.call(call)
         except Exception:
-            log.exception("could not tell others")
+            log.exception("could not notify other jobs")
 
     async def _on_broker(self, doing: str, call: Callable[[], None]) -> None:
         try:
-            await self.broker_lane.call(call)
+            await self.broker_executor.call(call)
         except YarnamError as error:
             log.error("%s: %s", doing, error.message)
             self.inbox(BrokerFailed(self.clock.now_s(), f"{doing}: {error.message}"))
 
 
-def words(action: Action) -> str:
+def action_text(action: Action) -> str:
     """One line for the log."""
     match action:
         case RequestPlan():
             text = f"plan attempt {action.attempt} from rung {action.first_rung} on"
-        case LookAround():
-            text = f"look around for {sum(ask.count for ask in action.growth.wanted)} more tasks"
+        case ProbeCluster():
+            text = f"probe whether {sum(ask.count for ask in action.growth.wanted)} more tasks fit"
         case DrawJitter():
             text = f"draw the back-off of attempt {action.attempt}"
         case AskContainer():
@@ -178,9 +178,9 @@ def words(action: Action) -> str:
         case StopTask():
             text = f"stop {action.ask} within {action.grace_s:.0f} s: {action.reason}"
         case StoreOutputs() | StopStoring():
-            text = storing_words(action)
+            text = storing_text(action)
         case ShareStrike():
-            text = f"tell other jobs of a strike against {action.node}: {action.reason}"
+            text = f"report to other jobs a strike against {action.node}: {action.reason}"
         case Finish():
             verdict = action.verdict
             text = f"finish {verdict.kind.value} ({verdict.exit_code}): {verdict.message}"

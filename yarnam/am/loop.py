@@ -15,75 +15,134 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from yarnam.am.admission_poller import AdmissionPoller
+from yarnam.am.am_ports import AmPorts, PortExecutors
+from yarnam.am.am_settings import AmSettings
 from yarnam.am.executor import Executor
-from yarnam.am.line import Line
-from yarnam.am.outside import AmPorts, Lanes
-from yarnam.am.planning import Planning
-from yarnam.am.recovery import first_event, replayed
-from yarnam.am.settings import AmSettings
-from yarnam.am.status import AmFacts, addressed, job_status, kept_place, progress, with_suspects
-from yarnam.am.storing import Storing
-from yarnam.am.turn_taking import TurnTaking
-from yarnam.errors import Unavailable, YarnamError
-from yarnam.gang import Gang, initial, policy_for, step
-from yarnam.gang.sizing import Waiter
-from yarnam.model.actions import Action
-from yarnam.model.events import AgentRegistered, Event, TimerKind
-from yarnam.model.outcomes import Verdict, VerdictKind
-from yarnam.model.status import JobStatus
-from yarnam.ports import Clock, Inbox, Superseded
+from yarnam.am.output_storer import OutputStorer
+from yarnam.am.plan_service import PlanService
+from yarnam.am.status_report import (
+    AmFacts,
+    addressed,
+    job_status,
+    kept_place,
+    progress,
+    with_suspects,
+)
+from yarnam.am.ticket_holder import TicketHolder
+from yarnam.core.gang import RECENT_EVENTS, Gang, initial, policy_for, step
+from yarnam.core.gang.elastic.sizing import WaitingJob
+from yarnam.core.model.actions import Action
+from yarnam.core.model.events import AgentRegistered, AmRestarted, Event, JobStarted, TimerKind
+from yarnam.core.model.job_spec import JobSpec
+from yarnam.core.model.job_status import JobStatus
+from yarnam.core.model.outcomes import Verdict, VerdictKind
+from yarnam.errors import QuotaFull, Unavailable, YarnamError
+from yarnam.ports import Clock, Superseded
 from yarnam.wire.codec import decode, encode, encode_event
 from yarnam.wire.protocol import AM_FILE, STATUS_FILE, TICKET_FILE, VERDICT_FILE
 from yarnam.wire.records import AmRecord, JobRecord, TicketRecord
 
 if TYPE_CHECKING:
     # Loaded for jobs that have inputs.
-    from yarnam.am.inputs import Inputs
+    from yarnam.am.input_integrity import InputIntegrity
+
 
 log = logging.getLogger("yarnam.am")
 
 T = TypeVar("T")
 
 
+class EventInbox:
+    """Everything that happens comes through here. Thread-safe from ``open`` on; after the end of
+    the loop nobody reads any more, and a late report is dropped."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[Event] = asyncio.Queue()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def open(self) -> None:
+        """To be called in the loop that reads."""
+        self._loop = asyncio.get_running_loop()
+
+    def __call__(self, event: Event) -> None:
+        if self._loop is None:
+            self._queue.put_nowait(event)
+        elif not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._queue.put_nowait, event)
+
+    async def batch(self) -> list[Event]:
+        """What has come, in order: at least one event."""
+        events = [await self._queue.get()]
+        while not self._queue.empty():
+            events.append(self._queue.get_nowait())
+        return events
+
+
+@dataclass(frozen=True, slots=True)
+class AmParts:
+    """What the ApplicationMaster works with, built by the composition root."""
+
+    inbox: EventInbox
+    clock: Clock
+    executors: PortExecutors
+    holder: TicketHolder
+    admission: AdmissionPoller
+    planning: PlanService
+    storing: OutputStorer
+    executor: Executor
+    inputs: InputIntegrity | None
+    """None: the job has no inputs."""
+
+
 class ApplicationMaster:
-    """One attempt of a job's ApplicationMaster, from its start to the job's verdict."""
+    """One attempt of a job's ApplicationMaster, from its start to the job's verdict. ``build``
+    makes the parts; some of them ask for what only this object knows, once it runs."""
 
     def __init__(
         self,
         record: JobRecord,
         facts: AmFacts,
         ports: AmPorts,
-        settings: AmSettings | None = None,
+        settings: AmSettings,
+        build: Callable[[ApplicationMaster], AmParts],
     ) -> None:
         self._record = record
         self._facts = facts
         self._ports = ports
-        self._settings = settings or AmSettings()
+        self._settings = settings
         self._policy = policy_for(record.job)
         self._gang: Gang = initial(record.job)
-        self._queue: asyncio.Queue[Event] = asyncio.Queue()
-        self._lanes = Lanes(ports.lane)
+        self._recent: deque[Event] = deque(maxlen=RECENT_EVENTS)
         self._trouble = ""
         self._published: JobStatus | None = None
         self._progress_told: tuple[float, float] = (0.0, 0.0)
         self._asides: set[asyncio.Task[None]] = set()
-        self._clock: Clock
-        self._line: Line
-        self._turns: TurnTaking
-        self._planning: Planning
-        self._storing: Storing
-        self._inputs: Inputs | None = None
         self._is_end_told = False
-        self._executor: Executor
+        parts = build(self)
+        self._inbox = parts.inbox
+        self._clock = parts.clock
+        self._executors = parts.executors
+        self._holder = parts.holder
+        self._admission = parts.admission
+        self._planning = parts.planning
+        self._storing = parts.storing
+        self._inputs = parts.inputs
+        self._executor = parts.executor
 
     @property
     def gang(self) -> Gang:
         return self._gang
+
+    def wait_ends_at_s(self) -> float | None:
+        """When the gang machine's WAIT timer ends the job; None: it does not run."""
+        return self._gang.deadline_s(TimerKind.WAIT)
 
     async def run(self) -> Verdict:
         """The job's verdict, carried out: persisted, agents sent off, the application ended.
@@ -91,40 +150,10 @@ class ApplicationMaster:
         Raises Superseded when a newer AM attempt has the journal, Unavailable when HDFS stays
         away longer than ``AmSettings.journal_patience_s``; the application has not been ended then.
         """
-        ports = self._ports
-        inbox = self._thread_safe_inbox(asyncio.get_running_loop())
-        self._clock = ports.clock(inbox)
-        self._line = Line(
-            self._record.job, self._record.targets, self._facts.application, ports.office,
-            self._lanes.office, self._clock, self._settings, self._remember, ports.sleep,
-        )  # fmt: skip
-        self._turns = TurnTaking(
-            self._line, self._lanes.view, self._clock, self._settings, ports.draw, ports.sleep,
-            lambda: self._gang.deadline_s(TimerKind.WAIT),
-        )  # fmt: skip
-        self._planning = Planning(
-            self._record, ports.view, self._lanes.view, self._clock, inbox,
-            self._settings, ports.sleep, self._waiters, self._turns,
-        )  # fmt: skip
-        self._storing = Storing(
-            self._record.job, ports.outputs, self._lanes.outputs, self._clock, inbox,
-            self._settings, ports.sleep,
-        )  # fmt: skip
-        self._executor = Executor(
-            ports.broker, ports.mailbox, self._clock, self._planning, inbox, ports.draw,
-            self._lanes.broker, self._lanes.mailbox, ports.hints, self._lanes.courtesy,
-            self._storing,
-        )  # fmt: skip
-        if ports.data is not None:
-            from yarnam.am.inputs import Inputs
-
-            self._inputs = Inputs(
-                self._record.job, self._facts.application, ports.data, ports.store, inbox,
-                self._clock.now_s,
-            )  # fmt: skip
+        self._inbox.open()
         aside: list[asyncio.Task[None]] = []
         try:
-            where = await self._open(inbox)
+            where = await self._open()
             loop = asyncio.get_running_loop()
             # Clients only read it: the agents have the address in their environment.
             aside.append(loop.create_task(self._announce(where)))
@@ -135,27 +164,27 @@ class ApplicationMaster:
             self._planning.close()
             await self._storing.close()
             if self._inputs is not None:
-                await self._lanes.inputs.call(self._inputs.close)
-            ports.hints.close()
+                await self._executors.inputs.call(self._inputs.close)
+            self._ports.hints.close()
             for task in aside:
                 task.cancel()
             await asyncio.gather(*aside, *self._asides, return_exceptions=True)
-            await self._line.close()
-            self._lanes.close()
+            await self._holder.close()
+            self._executors.close()
         return verdict
 
     # ---- life ----------------------------------------------------------------------------
 
-    async def _open(self, inbox: Inbox) -> AmRecord:
+    async def _open(self) -> AmRecord:
         """Listen, read the journal, say where we are, begin."""
-        ports = self._ports
-        self._line.open()
+        ports, inbox = self._ports, self._inbox
+        self._holder.open()
         # Side by side: the first word with Skein's cold JVM takes as long as the journal.
         address, events, _, _ = await asyncio.gather(
-            self._lanes.mailbox.call(lambda: ports.mailbox.start(inbox)),
+            self._executors.mailbox.call(lambda: ports.mailbox.start(inbox)),
             self._patiently("read the journal", ports.journal.replay),
-            self._lanes.broker.call(lambda: ports.broker.start(inbox)),
-            self._resume_in_line(),
+            self._executors.broker.call(lambda: ports.broker.start(inbox)),
+            self._resume_place(),
         )
         self._gang = replayed(self._record.job, events)
         if events:
@@ -182,22 +211,22 @@ class ApplicationMaster:
 
     def _aside(self, call: Callable[[], None]) -> None:
         """A courtesy to others: nothing waits for it."""
-        task = asyncio.get_running_loop().create_task(self._lanes.courtesy.call(call))
+        task = asyncio.get_running_loop().create_task(self._executors.courtesy.call(call))
         self._asides.add(task)
         task.add_done_callback(self._asides.discard)
 
-    async def _resume_in_line(self) -> None:
+    async def _resume_place(self) -> None:
         """At the place that an earlier AM attempt had; a new one, where that cannot be read."""
-        if self._facts.am_attempt == 1 or not self._line.is_there:
+        if self._facts.am_attempt == 1 or not self._holder.is_there:
             return
         try:
-            told = await self._lanes.store.call(lambda: self._ports.store.get(TICKET_FILE))
+            told = await self._executors.store.call(lambda: self._ports.store.get(TICKET_FILE))
             if told is not None:
-                self._line.resume(decode(told, TicketRecord))
+                self._holder.resume(decode(told, TicketRecord))
         except YarnamError as error:
-            log.warning("the place in the line is lost: %s", error)
+            log.warning("the job's place in the wait queue is lost: %s", error)
 
-    def _remember(self, place: TicketRecord) -> None:
+    def remember(self, place: TicketRecord) -> None:
         """For a later AM attempt. Nothing waits for it."""
         task = asyncio.get_running_loop().create_task(self._write_place(place))
         self._asides.add(task)
@@ -209,9 +238,9 @@ class ApplicationMaster:
         except Superseded as error:
             log.warning("%s", error)  # The journal will say so too, and end this attempt.
 
-    def _waiters(self) -> Sequence[Waiter]:
-        """As YARN knows them, and those who ask it for nothing before their turn."""
-        return (*self._ports.waiters(), *self._line.waiters())
+    def waiters(self) -> Sequence[WaitingJob]:
+        """As YARN knows them, and those who ask it for nothing before they are admitted."""
+        return (*self._ports.waiters(), *self._holder.waiters())
 
     async def _announce(self, where: AmRecord) -> None:
         try:
@@ -222,18 +251,15 @@ class ApplicationMaster:
     async def _serve(self) -> Verdict:
         """Events until the verdict."""
         while True:
-            batch = [await self._queue.get()]
-            while not self._queue.empty():
-                batch.append(self._queue.get_nowait())
-            verdict = await self._turn(batch)
+            verdict = await self._process(await self._inbox.batch())
             if verdict is not None:
                 return verdict
 
-    async def _turn(self, batch: Sequence[Event]) -> Verdict | None:
+    async def _process(self, batch: Sequence[Event]) -> Verdict | None:
         actions = self._step(batch)
         await self._patiently("write the journal", lambda: self._ports.journal.append(batch))
         self._ports.desk.record([encode_event(event) for event in batch])
-        self._line.show(self._gang)
+        self._holder.show(self._gang)
         self._learn(batch)
         if self._inputs is not None:
             self._inputs.see(batch)
@@ -244,7 +270,8 @@ class ApplicationMaster:
         actions: list[Action] = []
         for event in batch:
             before = self._gang
-            self._gang, more = step(before, event, self._policy)
+            self._gang, more = step(before, event, self._policy, self._recent)
+            self._recent.append(event)
             actions += more
             log.debug("event %s", event)
             if self._gang.phase is not before.phase:
@@ -258,7 +285,7 @@ class ApplicationMaster:
         """Persist, let the agents go, end the application, in this order: from the first line on
         a later AM attempt obeys the verdict."""
         self._planning.close()
-        verdict = await self._look_at_suspects(verdict)
+        verdict = await self._recheck_suspects(verdict)
         status = self._status()
         if self._storing.is_unsettled(self._gang):
             # When the tasks are gone, and while a later AM attempt would still come back here.
@@ -267,16 +294,16 @@ class ApplicationMaster:
         await self._put(VERDICT_FILE, encode(verdict))
         self._publish()
         await asyncio.gather(self._put(STATUS_FILE, encode(status)), self._send_off())
-        await self._lanes.broker.call(lambda: self._ports.broker.shutdown(verdict))
+        await self._executors.broker.call(lambda: self._ports.broker.shutdown(verdict))
         log.info("the application ends: %s", verdict.kind.value)
 
-    async def _look_at_suspects(self, verdict: Verdict) -> Verdict:
-        """A failure that may be an input's fault is told with what was found in it."""
+    async def _recheck_suspects(self, verdict: Verdict) -> Verdict:
+        """A failure that an input may have caused is reported with what was found in it."""
         inputs = self._inputs
         if inputs is not None:
             has_failed = verdict.kind is VerdictKind.FAILED
             limit_s = self._settings.recheck_s if has_failed else 0.0
-            await self._lanes.inputs.call(lambda: inputs.finish(limit_s))
+            await self._executors.inputs.call(lambda: inputs.finish(limit_s))
             verdict = with_suspects(verdict, inputs.status().suspects)
         self._is_end_told = True
         return verdict
@@ -289,7 +316,7 @@ class ApplicationMaster:
 
     async def _send_off(self) -> None:
         """Wait for the agents to fetch their order to leave, and a moment for them to follow it."""
-        waiting = await self._lanes.mailbox.call(
+        waiting = await self._executors.mailbox.call(
             lambda: self._ports.mailbox.drain(self._settings.farewell_s)
         )
         if waiting:
@@ -307,8 +334,8 @@ class ApplicationMaster:
             self._ports.mailbox.metrics(),
             self._clock.now_s(),
             self._trouble or self._planning.trouble,
-            self._turns.waiting,
-            self._line.trouble,
+            self._admission.waiting,
+            self._holder.trouble,
             self._storing.status(self._gang),
             self._inputs.status() if self._inputs is not None else None,
             self._ports.mailbox.staging(),
@@ -327,7 +354,7 @@ class ApplicationMaster:
         return status
 
     async def _watch(self) -> None:
-        """Metrics and troubles come without events: look at them now and then."""
+        """Metrics and troubles come without events: poll them."""
         while True:
             await self._ports.sleep(self._settings.status_period_s)
             try:
@@ -338,7 +365,7 @@ class ApplicationMaster:
                 is_due = now_s - told_at_s >= self._settings.progress_period_s
                 if fraction is not None and fraction != told and is_due:
                     self._progress_told = (fraction, now_s)
-                    await self._lanes.courtesy.call(
+                    await self._executors.courtesy.call(
                         partial(self._ports.broker.set_progress, fraction)
                     )
             except Exception:  # The job does not depend on its being watched.
@@ -351,12 +378,14 @@ class ApplicationMaster:
         deadline_s = self._clock.now_s() + self._settings.journal_patience_s
         while True:
             try:
-                result = await self._lanes.journal.call(call)
-            except Unavailable as error:
+                result = await self._executors.journal.call(call)
+            except (Unavailable, QuotaFull) as error:
                 left_s = deadline_s - self._clock.now_s()
                 if left_s <= 0:
                     raise
-                self._trouble = f"cannot {doing}: HDFS does not answer"
+                is_full = isinstance(error, QuotaFull)
+                why = "HDFS is full" if is_full else "HDFS does not answer"
+                self._trouble = f"cannot {doing}: {why}"
                 log.warning("%s (%.0f s of patience left): %s", self._trouble, left_s, error)
                 await self._ports.sleep(min(self._settings.retry_pause_s, left_s))
             else:
@@ -368,8 +397,8 @@ class ApplicationMaster:
         deadline_s = self._clock.now_s() + self._settings.store_patience_s
         while True:
             try:
-                await self._lanes.store.call(lambda: self._ports.store.put(name, value))
-            except Unavailable as error:
+                await self._executors.store.call(lambda: self._ports.store.put(name, value))
+            except (Unavailable, QuotaFull) as error:
                 if self._clock.now_s() >= deadline_s:
                     log.error("%s could not be written: %s", name, error)
                     return
@@ -378,10 +407,21 @@ class ApplicationMaster:
             else:
                 return
 
-    def _thread_safe_inbox(self, loop: asyncio.AbstractEventLoop) -> Inbox:
-        def put(event: Event) -> None:
-            # After the end nobody reads any more: a late report is dropped.
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(self._queue.put_nowait, event)
 
-        return put
+def replayed(job: JobSpec, events: Iterable[Event]) -> Gang:
+    """The gang after these events. The actions were performed when they were first stepped; what
+    they built (containers, timers) went with the AM attempt that did it."""
+    gang = initial(job)
+    policy = policy_for(job)
+    recent: deque[Event] = deque(maxlen=RECENT_EVENTS)
+    for event in events:
+        gang, _ = step(gang, event, policy, recent)
+        recent.append(event)
+    return gang
+
+
+def first_event(am_attempt: int, at_s: float) -> Event:
+    """What this AM attempt begins with."""
+    if am_attempt == 1:
+        return JobStarted(at_s)
+    return AmRestarted(at_s, am_attempt)

@@ -1,6 +1,6 @@
-"""The commands, with their one-line help, so that ``yarnam --help`` imports none of them.
+"""The commands and their one-line help, so that ``yarnam --help`` imports none of them.
 
-Each module named here holds its click command as ``command``.
+A command's module is ``yarnam.cli.<room>.<name>_command`` and has its click command as ``command``.
 """
 
 from __future__ import annotations
@@ -9,54 +9,47 @@ from typing import NamedTuple
 
 
 class CommandEntry(NamedTuple):
-    """One command: where it lives and what ``--help`` says of it."""
+    """One command: its module and its line in ``--help``."""
 
     name: str
     module: str
     summary: str
 
 
-SECTIONS: tuple[tuple[str, tuple[CommandEntry, ...]], ...] = (
-    (
-        "Jobs",
-        (
-            CommandEntry("submit", "yarnam.cli.submit", "Check a spec, stage its files, start it."),
-            CommandEntry(
-                "plan", "yarnam.cli.plan", "Show where a job would go, and what is in its way."
-            ),
-            CommandEntry("status", "yarnam.cli.status", "Show one job as it stands."),
-            CommandEntry("watch", "yarnam.cli.watch", "Follow one job until it ends."),
-            CommandEntry("ps", "yarnam.cli.ps", "List jobs."),
-            CommandEntry("logs", "yarnam.cli.logs", "Show what the job's processes printed."),
-            CommandEntry("events", "yarnam.cli.events", "Tell the job's story from its journal."),
-            CommandEntry("scale", "yarnam.cli.scale", "Wish for another size of an elastic job."),
-            CommandEntry("kill", "yarnam.cli.kill", "Cancel jobs and wait until they are gone."),
-        ),
-    ),
-    (
-        "Data",
-        (
-            CommandEntry("data", "yarnam.cli.data", "Put, get, sync, check and shard data."),
-            CommandEntry(
-                "blacklist", "yarnam.cli.blacklist", "Show and change what is known to be corrupt."
-            ),
-            CommandEntry(
-                "ckpt", "yarnam.cli.ckpt", "List, check, restore, prune and copy checkpoints."
-            ),
-        ),
-    ),
-    (
-        "Setting up",
-        (
-            CommandEntry("spec", "yarnam.cli.spec", "Write, check and document job specs."),
-            CommandEntry("nodes", "yarnam.cli.nodes", "List the nodes; save them for planning."),
-            CommandEntry("cluster", "yarnam.cli.cluster", "Run a real Hadoop on this machine."),
-            CommandEntry("doctor", "yarnam.cli.doctor", "Check this machine and the cluster."),
-            CommandEntry("sim", "yarnam.cli.sim", "Simulate jobs that contend for a cluster."),
-        ),
-    ),
-)
+def _section(room: str, **summaries: str) -> tuple[CommandEntry, ...]:
+    return tuple(
+        CommandEntry(name, f"yarnam.cli.{room}.{name}_command", summary)
+        for name, summary in summaries.items()
+    )
 
-ENTRIES: dict[str, CommandEntry] = {
-    entry.name: entry for _, entries in SECTIONS for entry in entries
+
+SECTIONS: dict[str, tuple[CommandEntry, ...]] = {
+    "Jobs": _section(
+        "jobs",
+        submit="Submit a job.",
+        plan="Show where a job would run and what blocks it.",
+        status="Show the status of a job.",
+        watch="Follow a job until it ends.",
+        ps="List jobs.",
+        logs="Print the output of a job's processes.",
+        events="List the events of a job.",
+        scale="Resize an elastic job.",
+        kill="Cancel jobs.",
+    ),
+    "Data": _section(
+        "data",
+        data="Transfer, check and shard data on HDFS.",
+        blacklist="Manage the list of corrupt input files.",
+        ckpt="Manage checkpoints.",
+    ),
+    "Setup": _section(
+        "setup",
+        spec="Create and check job specs.",
+        nodes="List the nodes of the cluster.",
+        cluster="Run a Hadoop cluster on this machine.",
+        doctor="Check this machine and the cluster.",
+        sim="Simulate jobs that compete for a cluster.",
+    ),
 }
+
+ENTRIES = {entry.name: entry for entries in SECTIONS.values() for entry in entries}

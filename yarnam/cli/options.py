@@ -1,4 +1,4 @@
-"""Options and arguments that several commands share, and the client behind them."""
+"""Options and arguments that several commands share, and how they open a client."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from yarnam.wire.light_imports import on_first_use
+
 if TYPE_CHECKING:
     from yarnam.client import Client
-    from yarnam.client.files import DataPlace
+    from yarnam.client.data.data_location import DataLocation
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, errors too.")
+with on_first_use():
+    from yarnam.client.data import data_location
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, including errors.")
 
 job_argument = click.argument("job", metavar="JOB")
 """An application id, the start of a name, or `last`."""
@@ -20,7 +25,7 @@ job_argument = click.argument("job", metavar="JOB")
 
 @contextmanager
 def open_client(ctx: click.Context, **settings: Any) -> Iterator[Client]:
-    """The client for this command; closed when the block is left."""
+    """The client for this command, closed at the end of the block."""
     client: Client = ctx.obj.open_client(**settings)
     try:
         yield client
@@ -29,12 +34,10 @@ def open_client(ctx: click.Context, **settings: Any) -> Iterator[Client]:
 
 
 @contextmanager
-def open_data(ctx: click.Context, path: str) -> Iterator[DataPlace]:
-    """The file system that ``path`` lies on; data of this machine (file:///) need no cluster."""
-    from yarnam.client.files import data_place, is_local
-
-    if is_local(path):
-        yield data_place(path, lambda: ctx.obj.open_client().site)
+def open_data(ctx: click.Context, path: str) -> Iterator[DataLocation]:
+    """The file system of ``path``; local data (file:///) needs no cluster."""
+    if data_location.is_local(path):
+        yield data_location.locate_data(path, lambda: ctx.obj.open_client().site)
         return
     with open_client(ctx) as client:
-        yield data_place(path, lambda: client.site)
+        yield data_location.locate_data(path, lambda: client.site)

@@ -1,6 +1,6 @@
-"""Runs one command and turns whatever happens into an exit code and a readable message.
+"""Runs one command and turns its outcome into an exit code and a readable message.
 
-The only place, besides the loops of the AM and of the agent, that catches errors at large.
+Besides the loops of the AM and of the agent, only this module catches all exceptions.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import json
+import logging
 import os
 import signal
 import sys
@@ -20,10 +21,15 @@ import click
 
 from yarnam._version import __version__
 from yarnam.cli.catalog import ENTRIES, SECTIONS
+from yarnam.cli.crash_report import internal_error
 from yarnam.errors import BadSpec, ExitCode, UsageError, YarnamError
+from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from yarnam.client import Client
+
+with on_first_use():
+    from yarnam import client
 
 INTERRUPTED = 128 + signal.SIGINT
 """Exit code after Ctrl-C, as shells have it."""
@@ -35,15 +41,13 @@ PIPE_CLOSED = 128 + signal.SIGPIPE
 
 @dataclass(frozen=True)
 class Shell:
-    """What commands get as ``click.Context.obj``; tests put a client on fakes here."""
+    """What commands get as ``click.Context.obj``; tests inject a client with fakes here."""
 
     open_client: Callable[..., Client]
 
 
-def _open_client(**settings: Any) -> Client:
-    from yarnam.client import Client
-
-    return Client(**settings)
+def _open_client(**settings: Any) -> client.Client:
+    return client.Client(**settings)
 
 
 class Catalog(click.Group):
@@ -65,27 +69,25 @@ class Catalog(click.Group):
         if args and args[0] not in ENTRIES:
             close = difflib.get_close_matches(args[0], ENTRIES, n=1)
             hint = f" Did you mean '{close[0]}'?" if close else ""
-            raise click.UsageError(f"There is no command '{args[0]}'.{hint}", ctx)
+            raise click.UsageError(f"unknown command '{args[0]}'.{hint}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for title, entries in SECTIONS:
+        for title, entries in SECTIONS.items():
             with formatter.section(title):
                 formatter.write_dl([(entry.name, entry.summary) for entry in entries])
 
 
 @click.group(cls=Catalog, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", prog_name="yarnam")
-@click.option("-v", "--verbose", count=True, help="Log to stderr; twice: everything.")
+@click.option("-v", "--verbose", count=True, help="Log to stderr; -vv logs more.")
 def root(verbose: int) -> None:
-    """All-or-none distributed deep-learning jobs on the GPUs of a Hadoop YARN cluster.
+    """Run distributed deep-learning jobs on the GPUs of a Hadoop YARN cluster.
 
-    A job takes all of its containers or none of them, as close together as they can be had.
-    The exit code of a command tells who has to act: see docs/reference/exit-codes.md.
+    A job gets all of its containers or none, placed as close together as possible. The exit code
+    tells who has to act: see docs/reference/exit-codes.md.
     """
     if verbose:
-        import logging
-
         logging.basicConfig(
             level=logging.DEBUG if verbose > 1 else logging.INFO,
             format="%(asctime)s %(levelname)s %(name)s: %(message)s",
@@ -94,7 +96,7 @@ def root(verbose: int) -> None:
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM or SIGHUP: as Ctrl-C, everything half done is taken back first."""
+    """SIGTERM or SIGHUP: like Ctrl-C, unfinished work is undone first."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -103,15 +105,14 @@ class Terminated(KeyboardInterrupt):
 
 IMPORT_PAUSE_S = 0.02
 IMPORT_LIMIT_S = 5.0
-"""A signal that comes while a module is imported waits so long at most for its end."""
+"""The longest time that a signal waits for the end of an import."""
 _IMPORTING = "<frozen importlib._bootstrap>"
 
 
 def end_cleanly_on_signals() -> None:
     """For the process's main thread. By default SIGTERM and SIGHUP end Python on the spot, and
     Ctrl-C raises wherever it comes: between two instructions of Python's import machinery that
-    leaves its lock taken, and every other thread that imports waits for ever, and then so do we.
-    """
+    leaves its lock taken, and every other thread that imports waits for ever, and then so do we."""
     postponed = [0, 0]  # which signal, how often
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -169,8 +170,6 @@ def run(arguments: Sequence[str], shell: Shell | None = None) -> int:
         _forget_stdout()
         return PIPE_CLOSED
     except Exception as error:  # noqa: BLE001 - the outermost frame: nothing may escape it
-        from yarnam.cli.fault_report import internal_error
-
         return _report(internal_error(error, arguments), as_json)
     return int(code or 0)
 
@@ -184,14 +183,14 @@ def _invoke(arguments: Sequence[str], shell: Shell) -> Any:
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:
-    """Asked before parsing, so that a usage error is JSON as well."""
+    """Evaluated before parsing, so that usage errors are printed as JSON too."""
     before_dashes = arguments[: list(arguments).index("--")] if "--" in arguments else arguments
     return "--json" in before_dashes
 
 
 def _usage_error(error: click.ClickException) -> YarnamError:
     context = getattr(error, "ctx", None)
-    hint = f"See '{context.command_path} --help'." if context is not None else ""
+    hint = f"For help: {context.command_path} --help" if context is not None else ""
     return UsageError(error.format_message(), hint=hint)
 
 
@@ -227,7 +226,7 @@ def _write_error(error: YarnamError, stream: TextIO) -> None:
 
 
 def _forget_stdout() -> None:
-    """Keep the interpreter's own flush at exit from complaining about the closed pipe."""
+    """Keep the interpreter's flush at exit from reporting the closed pipe."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):

@@ -7,39 +7,44 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Union
 
-from yarnam.adapters.rm_parse import YarnApplication
-from yarnam.client.checks import CheckedJob, check_job
+from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.client.job import Job
-from yarnam.client.line import line_at
 from yarnam.client.lookup import find_application, jobs_on
-from yarnam.client.outlook import Outlook, outlook
-from yarnam.client.places import key_in
+from yarnam.client.monitor.yarn_status import yarn_status
+from yarnam.client.planning.outlook import Outlook, outlook
 from yarnam.client.site import Site, open_site
-from yarnam.client.submit import submit_job
-from yarnam.client.verdicts import yarn_status
+from yarnam.client.submit.preflight import CheckedJob, check_job
+from yarnam.client.submit.submit_job import submit_job
+from yarnam.client.user_paths import key_in
+from yarnam.client.waiting_jobs import read_wait_queue
+from yarnam.core.model.job_spec import JobSpec
+from yarnam.core.model.job_status import JobState, JobStatus
+from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.errors import YarnamError
-from yarnam.model.job import JobSpec
-from yarnam.model.snapshot import ClusterSnapshot
-from yarnam.model.status import JobState, JobStatus
-from yarnam.ports.submission import Launcher
+from yarnam.ports.job_access import Launcher
+from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+with on_first_use():
+    from yarnam import cluster as yarnam_cluster
+    from yarnam import spec as yarnam_spec
+    from yarnam.cluster import cluster_paths, reporters
+
 Spec = Union[str, "os.PathLike[str]", Mapping[str, Any], JobSpec]
 """A path to a YAML file; YAML text (a str with a newline); the same as a mapping; a JobSpec."""
 
-PARALLEL_LOOKS = 16
-"""Each look is a question to an AM or a small read from HDFS: nearly all waiting."""
+PARALLEL_STATUS_READS = 16
+"""Reading a status is an RPC to an AM or a small read from HDFS: nearly all waiting."""
 
 _LIVING = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING")
 
 
 class Client:
-    """A cluster's door::
+    """A connection to one cluster::
 
         with yarnam.Client() as client:
             job = client.submit("train.yaml")
@@ -47,11 +52,11 @@ class Client:
                 print(status.state.value, status.step, status.loss)
             print(job.wait().message)
 
-    The cluster is the one of ``conf_dir``, by default of HADOOP_CONF_DIR; ``local=True`` takes
-    the embedded cluster of this machine and brings it up if it is down. ``user`` is who to be
-    under simple authentication. ``on_progress`` hears, in words, what a submit is doing.
+    The cluster is the one of ``conf_dir``, by default of HADOOP_CONF_DIR; ``local=True`` uses
+    the embedded cluster of this machine and starts it if needed. ``user`` is the user name for
+    simple authentication. ``on_progress`` is called with a text at each step of a submit.
 
-    Nothing is sent before the first call. Raises BadConfig when no cluster is configured.
+    Sends nothing before the first call. Raises BadConfig if no cluster is configured.
     """
 
     def __init__(
@@ -63,7 +68,7 @@ class Client:
         on_progress: Callable[[str], None] | None = None,
         site: Site | None = None,
     ) -> None:
-        self._say = on_progress or (lambda _: None)
+        self._report = on_progress or (lambda _: None)
         if site is None:
             where = Path(conf_dir) if conf_dir is not None else None
             in_words = on_progress is not None
@@ -74,17 +79,12 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
     def site(self) -> Site:
-        """The cluster's adapters, for ``yarnam doctor`` and the like."""
+        """The cluster's adapters, for example for ``yarnam doctor``."""
         return self._site
 
     def submit(
@@ -95,34 +95,34 @@ class Client:
         name: str | None = None,
         launcher: Launcher | None = None,
     ) -> Job:
-        """Check the spec against the cluster, stage what it ships, and start the job.
+        """Check the spec against the cluster, upload the job's files and start the job.
 
-        Returns once YARN has taken it; ``Job.watch`` and ``Job.wait`` follow it from there. On any
-        error or interrupt nothing of it is left on the cluster. ``launcher``: one for this cluster
-        that is starting already, in place of the client's own; it is closed at the end.
+        Returns when YARN has accepted it; ``Job.watch`` and ``Job.wait`` follow it from there. An
+        error or interrupt leaves nothing on the cluster. ``launcher``: one for this cluster that is
+        already starting, to use instead of the client's own; it is closed at the end.
 
-        Raises BadSpec, NoPermission, NeverFits (before anything is asked of YARN), BadConfig,
+        Raises BadSpec, NoPermission, NeverFits (before anything is submitted), BadConfig,
         Unavailable.
         """
         launcher = launcher or self._site.open_launcher()
         try:
-            # Its JVM is what a submit waits for longest. A refused job stops it half-way.
+            # Its JVM is the slowest part of a submit. A refused job stops it half-way.
             launcher.start()
             job = self.parse(spec, queue=queue, name=name)
-            submitted = submit_job(self._site, job, launcher, self._say)
+            submitted = submit_job(self._site, job, launcher, self._report)
         finally:
             launcher.close()
         return self._handle(submitted.application, submitted.key, self._site.user)
 
     def plan(self, spec: Spec, *, queue: str | None = None, name: str | None = None) -> CheckedJob:
-        """What ``submit`` would do, with nothing asked of YARN and nothing written: the checked
-        job and the ladder of placements. Raises as ``submit`` does."""
+        """The checked job and its ladder of placements, without submitting or writing anything.
+        Raises as ``submit`` does."""
         return check_job(self._site, self.parse(spec, queue=queue, name=name))
 
     def outlook(self, spec: Spec, *, queue: str | None = None, name: str | None = None) -> Outlook:
-        """What would become of the job now: the ladder, where it goes, its ranks, what is in its
-        way. Raises as ``plan`` does."""
-        return outlook(self.plan(spec, queue=queue, name=name), line_at(self._site))
+        """Where the job would run now: its ladder, nodes and ranks, and what blocks it. Raises as
+        ``plan`` does."""
+        return outlook(self.plan(spec, queue=queue, name=name), read_wait_queue(self._site))
 
     def nodes(self) -> ClusterSnapshot:
         """The cluster now: nodes with all known GPU models, and all leaf queues. Raises
@@ -131,9 +131,9 @@ class Client:
         return found if found.queues else replace(found, queues=tuple(self._site.rm.queues()))
 
     def parse(self, spec: Spec, *, queue: str | None = None, name: str | None = None) -> JobSpec:
-        """The spec as a job of this user, with ``queue`` and ``name`` in place of its own.
+        """The spec as a job of this user; ``queue`` and ``name`` override the spec's.
 
-        Raises BadSpec with every problem, at file and line where there is one.
+        Raises BadSpec with every problem, with file and line if there is a file.
         """
         job = _parsed(spec, self._site.user)
         changes: dict[str, Any] = {}
@@ -146,34 +146,30 @@ class Client:
         return replace(job, **changes) if changes else job
 
     def job(self, reference: str) -> Job:
-        """A job by its application id, by the start of its name, or the newest one (``last``).
+        """A job by its application id, the start of its name, or ``last`` for the newest one.
 
-        Raises UsageError when none or several are meant.
+        Raises UsageError if none or several match.
         """
         return self._handle(find_application(self._site, reference), "", "")
 
     def jobs(
-        self,
-        *,
-        include_ended: bool = False,
-        user: str | None = None,
-        state: JobState | None = None,
+        self, *, include_ended: bool = False, user: str | None = None, state: JobState | None = None
     ) -> list[JobStatus]:
-        """Jobs, newest first: the living ones; with ``include_ended`` all that YARN still knows.
+        """Jobs, newest first: the active ones; with ``include_ended`` all that YARN still knows.
 
-        ``user``: whose; None: one's own; empty: everybody's. Of other people's jobs only what YARN
-        tells is known.
+        ``user``: None for your own jobs, empty for those of all users. For jobs of other users
+        only YARN's information is available.
         """
         whose = self._site.user if user is None else user
         include_ended = include_ended or (state is not None and state.is_final)
         states = () if include_ended else _LIVING
         applications = jobs_on(self._site, user=whose, states=states)
-        with ThreadPoolExecutor(PARALLEL_LOOKS, thread_name_prefix="look") as pool:
+        with ThreadPoolExecutor(PARALLEL_STATUS_READS, thread_name_prefix="status") as pool:
             found = list(pool.map(self._status_of, applications))
         return [status for status in found if state in (None, status.state)]
 
     def close(self) -> None:
-        """Let go of all connections. Idempotent; jobs go on."""
+        """Close all connections. Idempotent; jobs continue."""
         jobs, self._jobs = self._jobs, []
         for job in jobs:
             job.close()
@@ -184,12 +180,8 @@ class Client:
         return job
 
     def _status_of(self, application: YarnApplication) -> JobStatus:
-        job = Job(
-            self._site,
-            application.application,
-            key=key_in(application.tags) or "",
-            user=application.user,
-        )
+        key = key_in(application.tags) or ""
+        job = Job(self._site, application.application, key=key, user=application.user)
         try:
             return job.status()
         except YarnamError as error:
@@ -201,22 +193,18 @@ class Client:
 def _parsed(spec: Spec, user: str) -> JobSpec:
     if isinstance(spec, JobSpec):
         return spec
-    from yarnam.spec import parse_spec_dict, parse_spec_file, parse_spec_text
-
     if isinstance(spec, Mapping):
-        return parse_spec_dict(spec, user=user)
+        return yarnam_spec.parse_spec_dict(spec, user=user)
     if isinstance(spec, str) and "\n" in spec:
-        return parse_spec_text(spec, user=user)
-    return parse_spec_file(spec, user=user)
+        return yarnam_spec.parse_spec_text(spec, user=user)
+    return yarnam_spec.parse_spec_file(spec, user=user)
 
 
 def _local_site(user: str | None, *, in_words: bool) -> Site:
     """The embedded cluster that ``yarnam cluster env`` named, else the default one; up if not."""
-    from yarnam.cluster import EmbeddedCluster
-    from yarnam.cluster.places import DEFAULT_NAME
-    from yarnam.cluster.progress import PlainLines
-
-    name = os.environ.get("YARNAM_CLUSTER") or DEFAULT_NAME
-    cluster = EmbeddedCluster(name=name, reporter=PlainLines() if in_words else None)
+    name = os.environ.get("YARNAM_CLUSTER") or cluster_paths.DEFAULT_NAME
+    cluster = yarnam_cluster.EmbeddedCluster(
+        name=name, reporter=reporters.PlainReporter() if in_words else None
+    )
     cluster.up()
     return open_site(cluster.conf_dir, user, environ=cluster.environ())

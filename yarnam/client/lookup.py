@@ -1,13 +1,13 @@
-"""From what a user types to one job: an application id, the start of a name, or ``last``."""
+"""Finds the job that a user refers to: by application id, start of a name, or ``last``."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-from yarnam.adapters.rm_parse import YarnApplication
-from yarnam.client.places import key_in
+from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.client.site import Site
+from yarnam.client.user_paths import key_in
 from yarnam.errors import UsageError
 from yarnam.wire.protocol import APPLICATION_TAG
 
@@ -17,17 +17,15 @@ _MAX_SHOWN = 10
 
 
 def jobs_on(site: Site, *, user: str = "", states: Sequence[str] = ()) -> list[YarnApplication]:
-    """The applications of yarnam's that YARN knows, newest first."""
+    """The yarnam applications that YARN knows, newest first."""
     found = site.rm.applications(user=user, tags=[APPLICATION_TAG], states=states)
     return [application for application in found if key_in(application.tags)]
 
 
 def find_application(site: Site, reference: str) -> str:
-    """The application id that is meant.
-
-    A name stands for its one living job, or for its newest when none lives; ``last`` for the
-    user's newest. Raises UsageError when nothing or more than one thing is meant.
-    """
+    """The application id of the job. A name refers to its only active job, or to its newest job if
+    none is active; ``last`` to the user's newest job. Raises UsageError if no job or more than one
+    matches."""
     if _APPLICATION.fullmatch(reference):
         return reference
     jobs = jobs_on(site, user=site.user)
@@ -40,19 +38,21 @@ def find_application(site: Site, reference: str) -> str:
     if not matches:
         names = list(dict.fromkeys(job.name for job in jobs))[:_MAX_SHOWN]
         raise UsageError(
-            f"{site.user} has no job whose name begins with '{reference}'",
-            hint=f"There are: {', '.join(names)}" if names else "There are none on this cluster.",
+            f"{site.user} has no job whose name starts with '{reference}'",
+            hint=f"Jobs: {', '.join(names)}"
+            if names
+            else f"{site.user} has no jobs on this cluster.",
         )
     alive = [job for job in matches if not job.is_over]
     if len(alive) == 1:
         return alive[0].application
     if alive:
-        raise UsageError(f"'{reference}' means {len(alive)} jobs", hint=_listing(alive))
+        raise UsageError(f"'{reference}' matches {len(alive)} jobs", hint=_listing(alive))
     if len({job.name for job in matches}) > 1:
-        raise UsageError(f"'{reference}' means several jobs", hint=_listing(matches))
+        raise UsageError(f"'{reference}' matches several jobs", hint=_listing(matches))
     return matches[0].application
 
 
 def _listing(jobs: Sequence[YarnApplication]) -> str:
     lines = [f"{job.application}  {job.name}  {job.state}" for job in jobs[:_MAX_SHOWN]]
-    return "\n".join(["Name one of them by its id:", *lines])
+    return "\n".join(["Use the id of one of them:", *lines])

@@ -12,14 +12,25 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from hdfs_utils import FileSystem, TimeLimits
-from yarnam.adapters.rm_parse import YarnApplication
-from yarnam.client.places import UserPlaces
-from yarnam.client.quick_files import HTTP_LIMITS, QuickFiles
+from hdfs_utils import FileSystem, TimeLimits, connect
+from yarnam.adapters.hdfs.small_files import HTTP_LIMITS, SmallFiles
+from yarnam.adapters.yarn.rest_parse import YarnApplication
+from yarnam.client.user_paths import UserPaths
+from yarnam.core.model.gpu_names import NOTHING_LEARNT, GpuModelRules, Inventory, with_gpu_models
+from yarnam.core.model.snapshot import ClusterSnapshot, QueueView
 from yarnam.errors import BadConfig
-from yarnam.model.gpus import NOTHING_LEARNT, GpuModelRules, Inventory, with_gpu_models
-from yarnam.model.snapshot import ClusterSnapshot, QueueView
-from yarnam.ports.submission import JobLine, Launcher
+from yarnam.ports.job_access import JobClient, Launcher
+from yarnam.wire.light_imports import on_first_use
+
+with on_first_use():
+    from hdfs_utils.protocols import namenode
+    from yarnam.adapters import gpu_inventory
+    from yarnam.adapters.grpc import job_client
+    from yarnam.adapters.hdfs import error_map
+    from yarnam.adapters.skein import driver
+    from yarnam.adapters.yarn import addresses, rest, rest_launcher
+    from yarnam.adapters.zookeeper import inventory_store, lazy_session
+    from yarnam.client import gpu_rules as client_gpu_rules
 
 HDFS_LIMITS = TimeLimits(metadata_s=8.0, data_s=60.0, close_s=30.0, lease_s=30.0)
 """A healthy NameNode answers in milliseconds; a user at a prompt should not wait longer."""
@@ -29,10 +40,8 @@ NODE_PYTHON_VARIABLE = "YARNAM_NODE_PYTHON"
 
 
 class ResourceManager(Protocol):
-    """What the client asks the ResourceManager; ``yarnam.adapters.rm_rest`` is the real one.
-
-    Each call takes at most 10 s and raises Unavailable when nobody answers.
-    """
+    """What the client asks the ResourceManager; ``yarnam.adapters.yarn.rest`` is the real one. Each
+    call takes at most 10 s and raises Unavailable when nobody answers."""
 
     @property
     def url(self) -> str: ...
@@ -60,6 +69,22 @@ class ResourceManager(Protocol):
     def settings(self) -> Mapping[str, str]: ...
 
 
+@dataclass(frozen=True, slots=True)
+class ClientTiming:
+    """How often a client polls, and how long it waits; in seconds."""
+
+    poll_s: float = 0.5
+    """Between polls of the ResourceManager and HDFS while no AM answers."""
+    yarn_poll_s: float = 0.25
+    """Between polls of the ResourceManager while something is about to happen."""
+    process_poll_s: float = 1.0
+    """Between polls for processes that have started since."""
+    cancel_patience_s: float = 30.0
+    """From the AM's promise to cancel until YARN is asked to kill it; plus the grace period."""
+    aggregation_limit_s: float = 30.0
+    """For the logs of an ended application: NodeManagers write them within seconds, or never."""
+
+
 @dataclass
 class Site:
     """Everything that a client needs of the outside. Tests build one from fakes."""
@@ -69,24 +94,24 @@ class Site:
     rm: ResourceManager
     files: FileSystem
     open_launcher: Callable[[], Launcher]
-    open_line: Callable[[str, bytes], JobLine]
+    open_job_client: Callable[[str, bytes], JobClient]
     """From the AM's host:port and the job's credentials."""
     cache: Path
     environ: Mapping[str, str] = field(default_factory=dict)
     """For child processes: names the cluster, has ``yarn`` on the PATH."""
     home_prefix: str = "/user"
     zookeeper: str = ""
-    """``host:port,host:port/root`` where jobs take turns; empty: none."""
+    """``host:port,host:port/root`` of the ticket queue; empty: none."""
     learnt: Callable[[], Inventory] = lambda: NOTHING_LEARNT
     """GPU models that agents have seen, where somebody keeps them. Raises nothing."""
-
     open_web: Callable[[], FileSystem] | None = None
     """``files`` over HTTP, for small ones; None: not tried."""
+    timing: ClientTiming = ClientTiming()
 
     @cached_property
-    def quick(self) -> QuickFiles:
+    def quick(self) -> SmallFiles:
         """Writes small files that nobody else writes."""
-        return QuickFiles(self.files, self.open_web)
+        return SmallFiles(self.files, self.open_web)
 
     def snapshot(self, queue: str) -> ClusterSnapshot:
         """Nodes and the queue, with all known GPU models. Raises Unavailable, BadConfig."""
@@ -97,17 +122,15 @@ class Site:
 
     def gpu_rules(self) -> GpuModelRules:
         """What administrators say about nodes' GPUs. Raises BadConfig."""
-        from yarnam.client.gpu_models import read_rules
+        return client_gpu_rules.read_rules(self.conf_dir, self.environ)
 
-        return read_rules(self.conf_dir, self.environ)
-
-    def places_of(self, user: str) -> UserPlaces:
+    def paths_of(self, user: str) -> UserPaths:
         """Where this user's yarnam keeps things on this cluster's file system."""
-        return UserPlaces(f"{self.files.uri}{self.home_prefix.rstrip('/')}/{user}")
+        return UserPaths(f"{self.files.uri}{self.home_prefix.rstrip('/')}/{user}")
 
     @property
-    def places(self) -> UserPlaces:
-        return self.places_of(self.user)
+    def paths(self) -> UserPaths:
+        return self.paths_of(self.user)
 
 
 def find_conf_dir(environ: Mapping[str, str] | None = None) -> Path:
@@ -118,22 +141,22 @@ def find_conf_dir(environ: Mapping[str, str] | None = None) -> Path:
     if home := environ.get("HADOOP_HOME"):
         return check_conf_dir(Path(home) / "etc" / "hadoop", "HADOOP_HOME")
     raise BadConfig(
-        "there is no cluster: HADOOP_CONF_DIR is not set",
+        "no cluster configured: HADOOP_CONF_DIR is not set",
         hint=(
-            "On a machine of a cluster: export HADOOP_CONF_DIR=/etc/hadoop/conf\n"
-            'With the embedded cluster running: eval "$(yarnam cluster env)"\n'
-            "To start a real Hadoop on this machine: yarnam cluster up (or submit --local)"
+            "To use a Hadoop cluster: export HADOOP_CONF_DIR=/etc/hadoop/conf\n"
+            'To use the embedded cluster: eval "$(yarnam cluster env)"\n'
+            "To start the embedded cluster: yarnam cluster up (or yarnam submit --local)"
         ),
     )
 
 
 def check_conf_dir(path: Path, origin: str) -> Path:
-    """The directory, if it looks like a Hadoop client configuration. Raises BadConfig."""
+    """The directory, if it has a Hadoop client configuration. Raises BadConfig."""
     for name in ("core-site.xml", "yarn-site.xml"):
         if not (path / name).is_file():
             raise BadConfig(
-                f"{origin} points to {path}, where there is no {name}",
-                hint="It must name the cluster's client configuration (often /etc/hadoop/conf).",
+                f"{origin} is {path}, which has no {name}",
+                hint="Set it to the cluster's client configuration (often /etc/hadoop/conf).",
             )
     return path
 
@@ -157,37 +180,23 @@ def open_site(
     environ: Mapping[str, str] | None = None,
 ) -> Site:
     """The cluster of this Hadoop configuration, by default the environment's. Sends nothing yet.
-
     ``environ`` replaces this process's environment for child processes (the embedded cluster's
-    tools are not on the PATH). Raises BadConfig.
-    """
-    from hdfs_utils import connect
-    from hdfs_utils.namenode import usable
-    from yarnam.adapters.hadoop_site import expanded, read_settings, zookeeper_address
-    from yarnam.adapters.rm_rest import ResourceManager as RestResourceManager
-    from yarnam.adapters.skein_launcher import driver_environment
-    from yarnam.client.hdfs_errors import hdfs_errors
-
+    tools are not on the PATH). Raises BadConfig."""
     surroundings = dict(os.environ if environ is None else environ)
     where = check_conf_dir(Path(conf_dir), "conf_dir") if conf_dir else find_conf_dir(surroundings)
     name = user or user_name(surroundings)
-    settings = read_settings(where, "core-site.xml", "hdfs-site.xml")
-    with hdfs_errors("reading the Hadoop configuration"):
+    settings = addresses.read_settings(where, "core-site.xml", "hdfs-site.xml")
+    with error_map.hdfs_errors("reading the Hadoop configuration"):
         files = connect(conf_dir=str(where), user=user, limits=HDFS_LIMITS)
     if files.uri.startswith("file:"):
         raise BadConfig(
             f"fs.defaultFS in {where}/core-site.xml is the local file system",
-            hint="Skein can submit only with a distributed one, such as hdfs://namenode:8020.",
+            hint="Skein needs a distributed file system, such as hdfs://namenode:8020.",
         )
-    child_environ = driver_environment(where, name if user else "", surroundings)
+    child_environ = driver.driver_environment(where, name if user else "", surroundings)
 
-    def open_line(address: str, credentials: bytes) -> JobLine:
-        from yarnam.adapters.job_line import GrpcJobLine
-
-        return GrpcJobLine(address, credentials)
-
-    zookeeper = zookeeper_address(where, surroundings)
-    prefix = expanded(settings, "dfs.user.home.dir.prefix", "/user")
+    zookeeper = addresses.zookeeper_address(where, surroundings)
+    prefix = settings.get("dfs.user.home.dir.prefix", "/user")
 
     @cache
     def learnt() -> Inventory:
@@ -199,50 +208,50 @@ def open_site(
     site = Site(
         conf_dir=where,
         user=name,
-        rm=RestResourceManager.from_conf(str(where), user=name),
+        rm=rest.ResourceManager.from_conf(str(where), user=name),
         files=files,
         open_launcher=lambda: _open_launcher(site),
-        open_line=open_line,
+        open_job_client=lambda address, pem: job_client.GrpcJobClient(address, pem),  # noqa: PLW0108 - on first use
         cache=cache_dir(surroundings),
         environ=child_environ,
         home_prefix=prefix,
         zookeeper=zookeeper,
         learnt=learnt,
         # Of a viewfs no single NameNode has all paths; and HTTP would go round a site's encryption.
-        open_web=open_web if usable(settings) and files.uri.startswith("hdfs:") else None,
+        open_web=open_web
+        if namenode.is_rpc_allowed(settings) and files.uri.startswith("hdfs:")
+        else None,
     )
     return site
 
 
 def _open_launcher(site: Site) -> Launcher:
-    from yarnam.adapters.hadoop_site import expanded, read_settings
-    from yarnam.adapters.skein_launcher import SkeinLauncher, is_driver_wanted
-    from yarnam.client.direct_launcher import DirectLauncher
-
-    def open_driver() -> Launcher:
-        return SkeinLauncher(site.environ)
-
-    settings = read_settings(site.conf_dir, "core-site.xml", "yarn-site.xml")
-    if is_driver_wanted(settings, site.environ):
-        return open_driver()
-    return DirectLauncher(site, expanded(settings, "yarn.application.classpath"), open_driver)
+    settings = addresses.read_settings(site.conf_dir, "core-site.xml", "yarn-site.xml")
+    if driver.is_driver_wanted(settings, site.environ):
+        return driver.SkeinLauncher(site.environ)
+    return rest_launcher.RestLauncher(
+        site.rm,
+        site.quick,
+        user=site.user,
+        staging=site.paths.skein_staging,
+        jars=site.paths.runtimes,
+        class_path=settings.get("yarn.application.classpath", ""),
+        open_driver=lambda: driver.SkeinLauncher(site.environ),
+    )
 
 
 def _learnt(
     zookeeper: str, files: FileSystem, own_directory: str, environ: Mapping[str, str]
 ) -> Inventory:
     """The GPU models that agents have seen: everybody's from ZooKeeper, else this user's own."""
-    from yarnam.adapters.gpu_inventory import FileShelf, GpuInventory, ZooKeeperShelf
-    from yarnam.adapters.hadoop_site import zookeeper_credentials
-    from yarnam.adapters.zookeeper_gate import Gate
-
     if not zookeeper:
-        return GpuInventory(FileShelf(files, own_directory)).known()
-    gate = Gate(zookeeper, zookeeper_credentials(environ))
+        store = gpu_inventory.FileInventoryStore(files, own_directory)
+        return gpu_inventory.GpuInventory(store).known()
+    session = lazy_session.LazySession(zookeeper, addresses.zookeeper_credentials(environ))
     try:
-        return GpuInventory(ZooKeeperShelf(gate)).known()
+        return gpu_inventory.GpuInventory(inventory_store.ZooKeeperInventoryStore(session)).known()
     finally:
-        gate.close()
+        session.close()
 
 
 def cache_dir(environ: Mapping[str, str]) -> Path:

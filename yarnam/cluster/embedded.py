@@ -6,17 +6,22 @@ import os
 import signal
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
-from yarnam.cluster import lifecycle, record, shims
-from yarnam.cluster.places import DEFAULT_NAME, ClusterPlaces, cache_dir, check_name, clusters_dir
-from yarnam.cluster.plan import ClusterPlan
-from yarnam.cluster.processes import ProcessId, end, read_record
-from yarnam.cluster.progress import Reporter, Silent
-from yarnam.cluster.record import ClusterRecord
+from yarnam.cluster import lifecycle
+from yarnam.cluster.cluster_paths import (
+    DEFAULT_NAME,
+    ClusterPaths,
+    cache_dir,
+    check_cluster_name,
+    clusters_dir,
+)
+from yarnam.cluster.cluster_plan import ClusterPlan, ClusterRecord, load_cluster
+from yarnam.cluster.cluster_status import ClusterStatus, cluster_status
+from yarnam.cluster.daemons.daemon_processes import ProcessId, end, read_record
+from yarnam.cluster.hadoop import shims
+from yarnam.cluster.reporters import Reporter, SilentReporter
 from yarnam.cluster.shape import ClusterShape, Node
-from yarnam.cluster.status import ClusterStatus, cluster_status
 from yarnam.errors import Unavailable, UsageError
 
 if TYPE_CHECKING:
@@ -35,7 +40,7 @@ class EmbeddedCluster:
             cluster.daemon("nm1").kill()
 
     The object holds no state of its own: what is up is written down under ``state_root``, so any
-    number of objects and commands may look at the same cluster.
+    number of objects and commands may work with the same cluster.
     """
 
     def __init__(
@@ -48,40 +53,35 @@ class EmbeddedCluster:
         reporter: Reporter | None = None,
     ) -> None:
         self.shape = shape
-        self.places = ClusterPlaces(state_root or clusters_dir(), check_name(name))
+        self.paths = ClusterPaths(state_root or clusters_dir(), check_cluster_name(name))
         self._cache = cache or cache_dir()
-        self._reporter = reporter or Silent()
+        self._reporter = reporter or SilentReporter()
 
     @property
     def name(self) -> str:
-        return self.places.name
+        return self.paths.name
 
     def up(self) -> lifecycle.UpResult:
-        """Start it, or find that it is up already. Returns when it can take a job. Who asks for no
-        shape takes the one that it has."""
-        found = record.read(self.places)
+        """Start it, or find it up. Returns when it can take a job. Without a shape it keeps the one
+        that it has."""
+        found = load_cluster(self.paths)
         shape = self.shape or (found.plan.shape if found is not None else ClusterShape())
-        return lifecycle.up(shape, self.places, self._cache, self._reporter)
+        return lifecycle.up(shape, self.paths, self._cache, self._reporter)
 
     def down(self, *, keep_data: bool = False) -> bool:
         """End every process, containers included, and remove its folder."""
-        return lifecycle.down(self.places, self._reporter, keep_data=keep_data)
+        return lifecycle.down(self.paths, self._reporter, keep_data=keep_data)
 
     def __enter__(self) -> Self:
         self.up()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.down()
 
     def record(self) -> ClusterRecord:
-        """What is written down about it; an error when it was never brought up."""
-        found = record.read(self.places)
+        """The cluster's record. Raises Unavailable when it is not up."""
+        found = load_cluster(self.paths)
         if found is None or found.phase == "kept":
             raise Unavailable(
                 f"cluster '{self.name}' is not up",
@@ -90,13 +90,13 @@ class EmbeddedCluster:
         return found
 
     def ready_plan(self) -> ClusterPlan:
-        """The plan of a cluster whose `up` has succeeded."""
+        """The plan of a cluster whose `up` has succeeded. Raises Unavailable."""
         found = self.record()
         if found.phase != "ready":
             state = "still starting" if found.phase == "starting" else "down: its start failed"
             raise Unavailable(
                 f"cluster '{self.name}' is {state}",
-                hint=f"Logs: {self.places.logs}. Bring it up: yarnam cluster up"
+                hint=f"Logs: {self.paths.logs}. Bring it up: yarnam cluster up"
                 f"{self._name_option()}",
             )
         return found.plan
@@ -110,7 +110,7 @@ class EmbeddedCluster:
 
     @property
     def conf_dir(self) -> Path:
-        return self.places.conf
+        return self.paths.conf
 
     @property
     def rm_url(self) -> str:
@@ -157,24 +157,24 @@ class EmbeddedCluster:
 
     def processes(self) -> list[ProcessId]:
         """Every living process that belongs to it: daemons, containers and what they started."""
-        return lifecycle.living_processes(self.places)
+        return lifecycle.living_processes(self.paths)
 
     def start_daemons(self, names: list[str]) -> None:
-        """Start daemons that are dead; return when they, and who depends on them, work again."""
+        """Start daemons; return when they, and those that depend on them, are ready."""
         lifecycle.start_again(self.record().plan, names, self._reporter)
 
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """One daemon of a cluster, for restarts and for faults made on purpose."""
+    """One daemon of a cluster, for restarts and for injected faults."""
 
     cluster: EmbeddedCluster
     name: str
 
     @property
     def identity(self) -> ProcessId | None:
-        """Its process, when it lives."""
-        found = read_record(self.cluster.places.process_record(self.name))
+        """Its process; None when it does not run."""
+        found = read_record(self.cluster.paths.process_record(self.name))
         return found if found is not None and found.is_alive() else None
 
     @property
@@ -184,10 +184,10 @@ class Daemon:
 
     @property
     def log(self) -> Path:
-        return self.cluster.places.log(self.name)
+        return self.cluster.paths.log(self.name)
 
     def kill(self, number: int = signal.SIGKILL) -> None:
-        """Send a signal (SIGKILL, SIGSTOP, SIGCONT ...); after a deadly one, wait for the end."""
+        """Send a signal (SIGKILL, SIGSTOP, SIGCONT ...); after SIGKILL, wait for the end."""
         identity = self.identity
         if identity is None or not identity.send(number):
             raise Unavailable(f"{self.name} of cluster '{self.cluster.name}' is not running")
@@ -195,13 +195,13 @@ class Daemon:
             end([identity], 0, STOP_LIMIT_S)
 
     def stop(self) -> None:
-        """End it in good order; nothing to do when it is not running. Containers stay."""
+        """Stop it with SIGTERM; does nothing when it is not running. Containers stay."""
         identity = self.identity
         if identity is not None and end([identity], STOP_GRACE_S, STOP_LIMIT_S):
             raise Unavailable(f"{self.name} (process {identity.pid}) does not end")
 
     def start(self) -> None:
-        """Start it and wait until it does its work again; nothing to do when it runs."""
+        """Start it and wait until it is ready; does nothing when it runs."""
         if self.identity is None:
             self.cluster.start_daemons([self.name])
 

@@ -11,22 +11,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from yarnam.cluster.addresses import MASTER_PORTS, NODE_PORTS, choose_ports, master_address
-from yarnam.cluster.devices import find_devices
-from yarnam.cluster.jars import JarCache, repository, shipped_lock
-from yarnam.cluster.java import Java, find_java
-from yarnam.cluster.places import ClusterPlaces
-from yarnam.cluster.plan import ClusterPlan, current_user
-from yarnam.cluster.progress import Reporter
-from yarnam.cluster.queue_file import queues_of
-from yarnam.cluster.shape import ClusterShape, lay_out
-from yarnam.cluster.shims import write_shims
-from yarnam.cluster.site_files import client_files, daemon_files, write_files
+from yarnam.cluster.cluster_paths import ClusterPaths
+from yarnam.cluster.cluster_plan import ClusterPlan, current_user
+from yarnam.cluster.daemons.loopback_addresses import MASTER_PORTS, NODE_PORTS, choose_ports
+from yarnam.cluster.hadoop.queue_file import queues_of
+from yarnam.cluster.hadoop.shims import write_shims
+from yarnam.cluster.hadoop.site_files import client_files, daemon_files, write_files
+from yarnam.cluster.reporters import Reporter
+from yarnam.cluster.shape import ClusterShape, assign_nodes, master_address
+from yarnam.cluster.software.jar_cache import JarCache, repository, shipped_lock
+from yarnam.cluster.software.java import Java, find_java
+from yarnam.cluster.software.physical_gpus import find_physical_gpus
 
 
 def software(cache: Path, reporter: Reporter) -> tuple[Java, JarCache]:
     """Java and the jars, fetched where they are missing."""
-    java = find_java(cache, say=reporter.say)
+    java = find_java(cache, report=reporter.message)
     jars = JarCache(cache, shipped_lock())
     if jars.missing():
         jars.fill(repository(), reporter)
@@ -34,19 +34,19 @@ def software(cache: Path, reporter: Reporter) -> tuple[Java, JarCache]:
 
 
 def make_plan(
-    shape: ClusterShape, places: ClusterPlaces, slot: int, java: Java, jars: JarCache
+    shape: ClusterShape, paths: ClusterPaths, slot: int, java: Java, jars: JarCache
 ) -> ClusterPlan:
-    nodes = lay_out(shape, slot, () if shape.gpus == "simulated" else find_devices())
+    nodes = assign_nodes(shape, slot, () if shape.gpus == "simulated" else find_physical_gpus())
     ports = choose_ports(MASTER_PORTS, [master_address(slot)])
     ports |= choose_ports(NODE_PORTS, [node.address for node in nodes])
     return ClusterPlan(
-        cluster_id=f"{places.name}-{secrets.token_hex(6)}",
-        name=places.name,
+        cluster_id=f"{paths.name}-{secrets.token_hex(6)}",
+        name=paths.name,
         shape=shape,
         slot=slot,
         ports=ports,
         nodes=nodes,
-        places=places,
+        paths=paths,
         user=current_user(),
         java_home=java.home,
         jar_folder=jars.folder,
@@ -56,15 +56,15 @@ def make_plan(
 
 def write_cluster(plan: ClusterPlan, queues: str) -> None:
     """Lay down configuration, commands and empty folders."""
-    places = plan.places
-    write_files(places.conf, client_files(plan, queues))
+    paths = plan.paths
+    write_files(paths.conf, client_files(plan, queues))
     machine, hosts = os.uname().nodename, _system_hosts()
     for daemon in plan.daemons:
-        write_files(places.daemon_conf(daemon), daemon_files(plan, daemon, machine, hosts))
+        write_files(paths.daemon_conf(daemon), daemon_files(plan, daemon, machine, hosts))
     write_shims(plan)
-    folders = [places.logs, places.data / "tmp", places.container_home, places.hdfs]
+    folders = [paths.logs, paths.data / "tmp", paths.container_home, paths.hdfs]
     # The jars lack these two folders; without them NameNode and DataNode refuse to start.
-    folders += [places.web_base / "webapps" / each for each in ("hdfs", "datanode")]
+    folders += [paths.web_base / "webapps" / each for each in ("hdfs", "datanode")]
     for folder in folders:
         folder.mkdir(parents=True, exist_ok=True)
 

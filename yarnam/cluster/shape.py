@@ -91,7 +91,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class PhysicalGpu:
     """A GPU that nvidia-smi reports."""
 
     index: int
@@ -239,12 +239,17 @@ def _refuse_unknown(document: Mapping[str, Any], known: list[str], prefix: str) 
         raise BadConfig(f"unknown key '{prefix}{key}'", hint=hint)
 
 
-def lay_out(shape: ClusterShape, slot: int, found: tuple[Device, ...]) -> tuple[Node, ...]:
-    """Give each node a rack, an address and devices.
+def master_address(slot: int) -> str:
+    """Where the masters of the cluster on network 127.``slot`` live."""
+    return f"127.{slot}.0.1"
 
-    Racks are filled one after the other (nm1 and nm2 on rack1, nm3 and nm4 on rack2), so that
-    neighbours in name are neighbours in the rack. ``found`` are the machine's real GPUs.
-    """
+
+def assign_nodes(
+    shape: ClusterShape, slot: int, found: tuple[PhysicalGpu, ...]
+) -> tuple[Node, ...]:
+    """Give each node a rack, an address and devices. Racks are filled one after the other (nm1 and
+    nm2 on rack1, nm3 and nm4 on rack2), so that neighbours in name are neighbours in the rack.
+    ``found`` are the machine's real GPUs."""
     share, odd = divmod(shape.nodes, shape.racks)
     sizes = [share + (1 if rack < odd else 0) for rack in range(shape.racks)]
     places = [(rack, number) for rack, size in enumerate(sizes, 1) for number in range(1, size + 1)]
@@ -274,7 +279,7 @@ def lay_out(shape: ClusterShape, slot: int, found: tuple[Device, ...]) -> tuple[
     return tuple(nodes)
 
 
-def _gpu_counts(shape: ClusterShape, found: tuple[Device, ...]) -> tuple[list[int], bool]:
+def _gpu_counts(shape: ClusterShape, found: tuple[PhysicalGpu, ...]) -> tuple[list[int], bool]:
     """How many GPUs each node gets, and whether they are simulated."""
     if shape.gpus == "real" and not found:
         raise BadConfig(

@@ -1,23 +1,23 @@
-"""What can go wrong, who is to blame, and the exit code that says so.
+"""The errors of yarnam, who is to blame for each, and its exit code.
 
 ::
 
     YarnamError
-    ├── UsageError        64  user    the command line makes no sense
+    ├── UsageError        64  user    the command line is wrong
     ├── BadSpec           65  user    the job spec is wrong: file, line, key, suggestion
     ├── Unavailable       69  infra   the RM, ZooKeeper or HDFS does not answer       (retryable)
-    ├── InternalError     70  platform  a fault of yarnam's own
+    ├── InternalError     70  platform  internal error in yarnam
     ├── AttemptsExhausted 75  infra   every allowed attempt failed                    (retryable)
-    ├── WireMismatch      76  platform  two versions of yarnam that cannot talk
-    ├── NoPermission      77  platform  the cluster says no to this user
+    ├── WireMismatch      76  platform  two incompatible versions of yarnam
+    ├── NoPermission      77  platform  the cluster refuses this user
     ├── BadConfig         78  user    a setting or the Hadoop configuration is wrong
     ├── UserFailed        90  user    the job's own code failed
     ├── NeverFits         91  user    no cluster state could ever hold this gang
     ├── GangTimeout       92  infra   the gang could not be acquired in time          (retryable)
-    └── Cancelled         93  user    somebody cancelled the job
+    └── Cancelled         93  user    a user cancelled the job
 
 64 to 78 keep the meaning that sysexits.h gives them. All codes stay below 126 (the shell's own),
-clear of 10 to 12 (Skein's) and of 143 (SIGTERM), so that none can be mistaken.
+clear of 10 to 12 (Skein's) and of 143 (SIGTERM), so that they cannot be confused.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import ClassVar
 
 
 class Blame(Enum):
-    """Who has to do something about it."""
+    """Who has to act on an error."""
 
     USER = "user"
     PLATFORM = "platform"
@@ -74,7 +74,7 @@ class YarnamError(Exception):
 
 
 class UsageError(YarnamError):
-    """The command line makes no sense."""
+    """The command line is wrong."""
 
     exit_code = ExitCode.USAGE
     blame = Blame.USER
@@ -118,7 +118,7 @@ class Unavailable(YarnamError):
 
 
 class InternalError(YarnamError):
-    """A fault of yarnam's own; worth a bug report."""
+    """Internal error in yarnam; please report it."""
 
     exit_code = ExitCode.INTERNAL
 
@@ -132,7 +132,7 @@ class AttemptsExhausted(YarnamError):
 
 
 class WireMismatch(YarnamError):
-    """Two parts of yarnam of versions that cannot talk to each other."""
+    """Two parts of yarnam have incompatible versions."""
 
     exit_code = ExitCode.WIRE_MISMATCH
 
@@ -141,6 +141,11 @@ class NoPermission(YarnamError):
     """The cluster refuses this user."""
 
     exit_code = ExitCode.NO_PERMISSION
+
+
+class QuotaFull(NoPermission):
+    """HDFS accepts no more data from this user: a quota is used up, or the disks are full. A caller
+    that can wait may retry: somebody may free space meanwhile."""
 
 
 class BadConfig(YarnamError):
@@ -173,7 +178,7 @@ class GangTimeout(YarnamError):
 
 
 class Cancelled(YarnamError):
-    """Somebody cancelled the job."""
+    """A user cancelled the job."""
 
     exit_code = ExitCode.CANCELLED
     blame = Blame.USER

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from yarnam.core.model.actions import AskContainer, GangMember
+from yarnam.core.model.events import Event, TimerId
+from yarnam.core.model.ids import AskId, NodeId
+from yarnam.core.model.outcomes import Verdict
+from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.errors import InternalError
-from yarnam.model.actions import AskContainer, GangMember
-from yarnam.model.events import Event, TimerId
-from yarnam.model.ids import AskId, NodeId
-from yarnam.model.outcomes import Verdict
-from yarnam.model.snapshot import ClusterSnapshot
 
 Inbox = Callable[[Event], None]
 """Where adapters put events; thread-safe, never blocks."""
@@ -48,8 +48,8 @@ class ContainerBroker(Protocol):
         """Ask for containers. Asking twice for one AskId asks once. At most 10 s."""
 
     def release(self, asks: Sequence[AskId]) -> None:
-        """Withdraw or give back; unknown and ended ones are harmless. A grant that arrives later
-        for a released ask is given back at once and not reported. At most 10 s."""
+        """Withdraw or release; unknown and ended ones are harmless. A grant that arrives later
+        for a released ask is released at once and not reported. At most 10 s."""
 
     def set_progress(self, fraction: float) -> None:
         """Show the job's progress, in [0, 1], in YARN's own pages. Best effort."""
@@ -101,7 +101,7 @@ class TaskMailbox(Protocol):
         """Listen; returns host:port at which agents reach this mailbox."""
 
     def expect(self, asks: Iterable[AskId]) -> None:
-        """Accept agents of these asks; all others are told to leave."""
+        """Accept agents of these asks; all others get a LEAVE directive."""
 
     def prepare(self, attempt: int, members: Sequence[GangMember]) -> None:
         """Tell each member to fetch what its processes will read; the ranks are those of the
@@ -159,11 +159,11 @@ class NoNodeHints:
         pass
 
 
-class StatusDesk(Protocol):
+class StatusPublisher(Protocol):
     """Where the AM shows the job to clients. Both calls return at once."""
 
     def publish(self, status_json: bytes) -> None:
-        """Show this status from now on; clients that wait for a change are told."""
+        """Show this status from now on; clients that wait for a change are notified."""
 
     def record(self, events_json: Sequence[bytes]) -> None:
         """Add to the events that clients can read."""

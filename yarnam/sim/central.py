@@ -4,8 +4,8 @@ At every arrival and every end it looks at all waiting jobs, queues below their 
 arrival. A gang that fits starts at that instant, best fit, without any delay. The first that
 does not fit gets a reservation: the nodes that are free for it soonest, by the *true* run times.
 Others may start beside it if they leave those nodes alone or end before (EASY backfill). It
-preempts nobody. It shares no line with ``yarnam.queues`` or ``yarnam.placement``, which it is there
-to judge.
+preempts nobody. It shares no line with ``yarnam.core.admission`` or ``yarnam.core.placement``,
+which it is there to judge.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 
-from yarnam.sim.nodes import fair_shares
-from yarnam.sim.settings import RmSettings, SimJob, StandingGang
+from yarnam.sim.sim_nodes import fair_shares
+from yarnam.sim.sim_settings import InitialGang, RmSettings, SimJob
 from yarnam.sim.world import JobRecord
 
 LEAST_LEFT_S = 900.0
@@ -31,7 +31,7 @@ class CentralScheduler:
         self,
         settings: RmSettings,
         records: list[JobRecord],
-        standing: Sequence[StandingGang] = (),
+        standing: Sequence[InitialGang] = (),
         *,
         knows_all: bool = True,
     ) -> None:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from yarnam.errors import ExitCode
-from yarnam.gang import Gang, initial, policy_for, step
-from yarnam.model.actions import (
+from yarnam.core.gang import RECENT_EVENTS, Gang, initial, policy_for, step
+from yarnam.core.model.actions import (
     Action,
     AskContainer,
     CancelTimer,
@@ -27,7 +26,7 @@ from yarnam.model.actions import (
     StopTask,
     StoreOutputs,
 )
-from yarnam.model.events import (
+from yarnam.core.model.events import (
     AgentRegistered,
     ContainerEnded,
     ContainerGranted,
@@ -42,11 +41,12 @@ from yarnam.model.events import (
     TimerFired,
     TimerId,
 )
-from yarnam.model.exhaustive import assert_never
-from yarnam.model.ids import AskId, ContainerId
-from yarnam.model.outcomes import ContainerEnd, ExitKind, ProcessExit, VerdictKind
-from yarnam.model.status import Phase
-from yarnam.sim.planning import Planning
+from yarnam.core.model.exhaustive import assert_never
+from yarnam.core.model.ids import AskId, ContainerId
+from yarnam.core.model.job_status import Phase
+from yarnam.core.model.outcomes import ContainerEnd, ExitKind, ProcessExit, VerdictKind
+from yarnam.errors import ExitCode
+from yarnam.sim.planners import JitterPlanner
 from yarnam.sim.resource_manager import Application, Ask, Container
 from yarnam.sim.timeline import Appointment
 from yarnam.sim.world import JobRecord, World
@@ -59,13 +59,14 @@ class NotSimulated(Exception):
 class GangJob:
     """The AM, its agents and its processes, from submission to verdict."""
 
-    def __init__(self, record: JobRecord, world: World, planning: Planning) -> None:
+    def __init__(self, record: JobRecord, world: World, planning: JitterPlanner) -> None:
         self.record = record
         self.gang: Gang = initial(record.job.spec)
         self._policy = policy_for(record.job.spec)
         self._world = world
         self._planning = planning
         self._inbox: deque[Event] = deque()
+        self._recent: deque[Event] = deque(maxlen=RECENT_EVENTS)
         self._is_busy = False
         self._timers: dict[TimerId, Appointment] = {}
         self._held: dict[AskId, Container] = {}
@@ -93,7 +94,8 @@ class GangJob:
             if self._world.trace is not None:
                 self._world.trace(f"{self.record.job.number} {event!r}")
             before = self.gang.phase
-            self.gang, actions = step(self.gang, event, self._policy)
+            self.gang, actions = step(self.gang, event, self._policy, self._recent)
+            self._recent.append(event)
             if self.gang.phase is not before:
                 self._note_progress(before)
                 self._planning.entered(self.gang.phase)
@@ -170,7 +172,7 @@ class GangJob:
                 self._running.pop(action.ask, None)
                 self._world.rm.release(self._app, action.ask)
             case PrepareGang() | LaunchGang() | StopTask():
-                self._tell(action)
+                self._send_to_agents(action)
             case StoreOutputs():
                 self.deliver(OutputsStored(self._now_s(), action.attempt, 0, 0))
             case StopStoring():
@@ -183,7 +185,7 @@ class GangJob:
             case _:
                 raise NotSimulated(type(action).__name__)
 
-    def _tell(self, action: PrepareGang | LaunchGang | StopTask) -> None:
+    def _send_to_agents(self, action: PrepareGang | LaunchGang | StopTask) -> None:
         """What goes to the agents."""
         match action:
             case PrepareGang():
@@ -247,7 +249,7 @@ class GangJob:
         self.record.nodes = len({container.node for container in containers})
         racks = self._world.rm.nodes.racks
         self.record.racks = len({racks[container.node] for container in containers})
-        self._planning.stands(containers)
+        self._planning.launched(containers)
         starts: list[float] = []
         for member in action.members:
             delay_s = self._draw(self._world.rm.settings.task_start_s)

@@ -3,9 +3,9 @@ complete (peers.md, 1; TonY, tf-yarn, raw Skein). hbox adds a limit after which 
 
 from __future__ import annotations
 
-from yarnam.model.ids import AskId
-from yarnam.model.outcomes import ContainerEnd
-from yarnam.model.placement import LocalityLevel, Target
+from yarnam.core.model.ids import AskId
+from yarnam.core.model.outcomes import ContainerEnd
+from yarnam.core.model.plans import LocalityLevel, Target
 from yarnam.sim.resource_manager import Application, Ask, Container
 from yarnam.sim.timeline import Appointment
 from yarnam.sim.world import JobRecord, World
@@ -51,7 +51,7 @@ class HoldJob:
         if self._limit is not None:
             self._limit.cancel()
         start_s = self._world.dice.uniform(*self._world.rm.settings.agent_start_s)
-        self._world.timeline.after(start_s, self._stands)
+        self._world.timeline.after(start_s, self._launch)
 
     def ended(self, container: Container, end: ContainerEnd) -> None:
         """Nobody replaces it: the job has failed."""
@@ -60,7 +60,7 @@ class HoldJob:
             self.record.reason = f"a container was {end.value}"
             self._end()
 
-    def _stands(self) -> None:
+    def _launch(self) -> None:
         now_s = self._world.timeline.now_s
         self.record.stood_s = now_s
         self._world.stood[self.record.job.number, 1] = now_s

@@ -19,13 +19,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from yarnam.model.ids import AskId
-from yarnam.model.outcomes import ContainerEnd
-from yarnam.model.placement import LocalityLevel, Target
-from yarnam.model.resources import Resources
-from yarnam.model.snapshot import ClusterSnapshot, QueueView
-from yarnam.sim.nodes import Nodes, fair_shares
-from yarnam.sim.settings import Deal, QueueSettings, RmSettings
+from yarnam.core.model.ids import AskId
+from yarnam.core.model.outcomes import ContainerEnd
+from yarnam.core.model.plans import LocalityLevel, Target
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import ClusterSnapshot, QueueView
+from yarnam.sim.sim_nodes import SimNodes, fair_shares
+from yarnam.sim.sim_settings import Deal, QueueSettings, RmSettings
 from yarnam.sim.timeline import Timeline
 
 UNLIMITED = 2**31 - 1
@@ -46,7 +46,7 @@ class Container:
     released_s: float | None = None
 
 
-class Listener(Protocol):
+class ContainerListener(Protocol):
     """An application's ear: called with the AM's heartbeat."""
 
     def granted(self, container: Container) -> None: ...
@@ -66,7 +66,9 @@ class Application:
 
     __slots__ = ("asks", "containers", "listener", "number", "phase_s", "queue", "reserved", "used")
 
-    def __init__(self, number: int, queue: Queue, phase_s: float, listener: Listener) -> None:
+    def __init__(
+        self, number: int, queue: Queue, phase_s: float, listener: ContainerListener
+    ) -> None:
         self.number = number
         self.queue = queue
         self.phase_s = phase_s
@@ -89,16 +91,16 @@ class Queue:
         self.apps: set[int] = set()
         self.pending: dict[int, Application] = {}
 
-    def has_room_for(self, amount: Resources) -> bool:
+    def has_quota_for(self, amount: Resources) -> bool:
         return self.used.gpus + amount.gpus <= self.maximum
 
 
-class ResourceManager:
+class SimResourceManager:
     """Nodes, queues, applications. ``containers`` are all grants there ever were."""
 
     def __init__(self, settings: RmSettings, timeline: Timeline, dice: random.Random) -> None:
         self.settings = settings
-        self.nodes = Nodes(settings)
+        self.nodes = SimNodes(settings)
         self.queues = {queue.name: Queue(queue) for queue in settings.queues}
         self.containers: list[Container] = []
         self.reservations: dict[int, tuple[Application, AskId]] = {}
@@ -115,7 +117,7 @@ class ResourceManager:
 
     # ---- what applications do ----------------------------------------------------------------
 
-    def register(self, number: int, queue: str, listener: Listener) -> Application:
+    def register(self, number: int, queue: str, listener: ContainerListener) -> Application:
         app = Application(
             number,
             self.queues[queue],
@@ -127,8 +129,12 @@ class ResourceManager:
         self._shares = None
         return app
 
-    def register_standing(
-        self, queue: str, size: Resources, pieces: Iterable[tuple[int, int]], listener: Listener
+    def register_running(
+        self,
+        queue: str,
+        size: Resources,
+        pieces: Iterable[tuple[int, int]],
+        listener: ContainerListener,
     ) -> Application:
         """An application that has all its containers already, ``pieces`` of (node, how many)."""
         self._standing += 1
@@ -157,7 +163,7 @@ class ResourceManager:
         self._timeline.at(self._next(app), lambda: self._receive(app, batch))
 
     def release(self, app: Application, ask: AskId) -> None:
-        """Withdraw the ask or give back its container, whichever it is when the RM hears of it."""
+        """Withdraw the ask or release its container, whichever it is when the RM hears of it."""
         self._timeline.at(self._next(app), lambda: self._drop(app, ask))
 
     def end_all_on(self, node: int, end: ContainerEnd, away_s: float) -> None:
@@ -168,13 +174,13 @@ class ResourceManager:
                 del app.containers[container.ask]
                 container.released_s = self._timeline.now_s
                 self._freed(container, app)
-                self._tell_end(app, container, end)
+                self._report_end(app, container, end)
         room = self.nodes.free[node]
         if end is ContainerEnd.LOST:
             self.nodes.take(node, room)
             self._timeline.after(away_s, lambda: self._back(node, room))
 
-    def _tell_end(self, app: Application, container: Container, end: ContainerEnd) -> None:
+    def _report_end(self, app: Application, container: Container, end: ContainerEnd) -> None:
         self._timeline.at(self._next(app), lambda: app.listener.ended(container, end))
 
     def _back(self, node: int, room: Resources) -> None:
@@ -294,7 +300,7 @@ class ResourceManager:
         if reservation is not None:
             app, ask_id = reservation
             ask = app.asks[ask_id]
-            if ask.target.resources.fits_in(self.nodes.free[node]) and app.queue.has_room_for(
+            if ask.target.resources.fits_in(self.nodes.free[node]) and app.queue.has_quota_for(
                 ask.target.resources
             ):
                 self._grant(app, ask, node)
@@ -324,7 +330,7 @@ class ResourceManager:
             if look in tried:
                 continue
             tried.add(look)
-            if not self._accepts(target, node) or not app.queue.has_room_for(target.resources):
+            if not self._accepts(target, node) or not app.queue.has_quota_for(target.resources):
                 continue
             if target.resources.fits_in(free):
                 self._grant(app, ask, node)
@@ -347,7 +353,7 @@ class ResourceManager:
             for ask in app.asks.values()
             if ask.target.resources.fits_in(free)
             and self._accepts(ask.target, node)
-            and queue.has_room_for(ask.target.resources)
+            and queue.has_quota_for(ask.target.resources)
         ]
         if not found:
             return False

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from yarnam.sim.central import CentralScheduler
 from yarnam.sim.gang_job import GangJob
 from yarnam.sim.hold_job import HBOX_LIMIT_S, HoldJob
-from yarnam.sim.line import Office
-from yarnam.sim.planning import Planning, TicketPlanning
-from yarnam.sim.resource_manager import Container, ResourceManager
-from yarnam.sim.settings import Mishap, Mode, SimSettings, Workload
-from yarnam.sim.standing import Standing
+from yarnam.sim.initial_gangs import InitialGangRun
+from yarnam.sim.planners import JitterPlanner, TicketPlanner
+from yarnam.sim.resource_manager import Container, SimResourceManager
+from yarnam.sim.sim_settings import Fault, Mode, SimSettings, Workload
+from yarnam.sim.sim_tickets import SimTicketQueue
 from yarnam.sim.timeline import Call, Timeline
 from yarnam.sim.world import JobRecord, Trace, World
 
@@ -46,14 +46,14 @@ def simulate(given: Workload, settings: SimSettings, trace: Trace | None = None)
         return Outcome(settings, tuple(records), (), {}, ended_s, is_quiet=True)
     timeline = Timeline()
     dice = random.Random(settings.seed)  # noqa: S311 - reproducible, not secret
-    rm = ResourceManager(settings.rm, timeline, dice)
-    world = World(timeline, dice, rm, Office(), trace, settings.checkpoint_s)
+    rm = SimResourceManager(settings.rm, timeline, dice)
+    world = World(timeline, dice, rm, SimTicketQueue(), trace, settings.checkpoint_s)
     for gang in given.standing:
-        Standing(gang, world).start()
+        InitialGangRun(gang, world).start()
     for record in records:
         timeline.at(record.job.submit_s, _job(record, world, settings.mode).start)
-    for mishap in settings.mishaps:
-        timeline.at(mishap.at_s, _mishap(mishap, rm))
+    for fault in settings.faults:
+        timeline.at(fault.at_s, _fault(fault, rm))
     is_quiet = timeline.run(settings.limit_s)
     return Outcome(
         settings,
@@ -66,13 +66,13 @@ def simulate(given: Workload, settings: SimSettings, trace: Trace | None = None)
     )
 
 
-def _mishap(mishap: Mishap, rm: ResourceManager) -> Call:
-    return lambda: rm.end_all_on(mishap.node, mishap.end, mishap.away_s)
+def _fault(fault: Fault, rm: SimResourceManager) -> Call:
+    return lambda: rm.end_all_on(fault.node, fault.end, fault.away_s)
 
 
 def _job(record: JobRecord, world: World, mode: Mode) -> GangJob | HoldJob:
     if mode is Mode.TICKETS:
-        return GangJob(record, world, TicketPlanning(record.job, world))
+        return GangJob(record, world, TicketPlanner(record.job, world))
     if mode is Mode.JITTER:
-        return GangJob(record, world, Planning(record.job, world))
+        return GangJob(record, world, JitterPlanner(record.job, world))
     return HoldJob(record, world, HBOX_LIMIT_S if mode is Mode.HBOX else None)

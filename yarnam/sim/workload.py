@@ -12,8 +12,8 @@ import math
 import random
 from dataclasses import dataclass, replace
 
-from yarnam.model.outcomes import ContainerEnd
-from yarnam.sim.settings import Mishap, RmSettings, SimJob, StandingGang, Workload, sim_spec
+from yarnam.core.model.outcomes import ContainerEnd
+from yarnam.sim.sim_settings import Fault, InitialGang, RmSettings, SimJob, Workload, sim_spec
 
 SIZES = (
     (1, 0.52),
@@ -76,10 +76,10 @@ def workload(settings: WorkloadSettings, rm: RmSettings) -> Workload:
         at_s += dice.expovariate(1.0 / gap_s)
         spec = sim_spec(f"j{number:04d}", job.queue, job.gpus, per_task=rm.gpus_per_node)
         jobs.append(SimJob(number, at_s, job.duration_s, job.declared_s, spec))
-    return Workload(tuple(jobs), _standing(dice, settings, rm))
+    return Workload(tuple(jobs), _initial_gangs(dice, settings, rm))
 
 
-def shaken(given: Workload, seed: int) -> Workload:
+def perturbed(given: Workload, seed: int) -> Workload:
     """The same workload with every run time one to four seconds longer, drawn uniformly: what the
     start of processes takes alone. Under contention a schedule is chaotic, so the same scheduler
     on this workload shows how much of a job's wait is chance."""
@@ -88,15 +88,15 @@ def shaken(given: Workload, seed: int) -> Workload:
     return replace(given, jobs=tuple(jobs))
 
 
-def mishaps(
+def faults(
     span_s: float, rm: RmSettings, seed: int, *, lost: int = 0, preempted: int = 0
-) -> tuple[Mishap, ...]:
+) -> tuple[Fault, ...]:
     """So many nodes lost (for ten minutes each) and so many preempted, each at a uniform moment of
     the span on a node drawn at random; by time."""
     dice = random.Random(seed)  # noqa: S311 - reproducible, not secret
     ends = [ContainerEnd.LOST] * lost + [ContainerEnd.PREEMPTED] * preempted
-    drawn = [Mishap(dice.uniform(0.0, span_s), dice.randrange(rm.nodes), end) for end in ends]
-    return tuple(sorted(drawn, key=lambda mishap: mishap.at_s))
+    drawn = [Fault(dice.uniform(0.0, span_s), dice.randrange(rm.nodes), end) for end in ends]
+    return tuple(sorted(drawn, key=lambda fault: fault.at_s))
 
 
 def _draw(dice: random.Random, settings: WorkloadSettings, rm: RmSettings) -> _Draw:
@@ -113,9 +113,9 @@ def _draw(dice: random.Random, settings: WorkloadSettings, rm: RmSettings) -> _D
             return _Draw(gpus, duration_s, duration_s * stated if is_declared else None, queue.name)
 
 
-def _standing(
+def _initial_gangs(
     dice: random.Random, settings: WorkloadSettings, rm: RmSettings
-) -> tuple[StandingGang, ...]:
+) -> tuple[InitialGang, ...]:
     """What runs at the start. A job is met running in proportion to its duration, at a uniform
     point of it. The cluster is filled up, then gangs are taken away at random until the share is
     right: so free GPUs are scattered as they are in life."""
@@ -124,7 +124,7 @@ def _standing(
     free = [rm.gpus_per_node] * rm.nodes
     used = {queue.name: 0 for queue in rm.queues}
     limits = {queue.name: queue.max_gpus or rm.gpus for queue in rm.queues}
-    gangs: list[StandingGang] = []
+    gangs: list[InitialGang] = []
     for job in met:
         size = min(job.gpus, rm.gpus_per_node)
         order = sorted((room, node) for node, room in enumerate(free) if room >= size)
@@ -140,7 +140,7 @@ def _standing(
             told_s = job.declared_s - job.duration_s + left_s
         name = f"standing{len(gangs)}"
         began_s = left_s - job.duration_s
-        gangs.append(StandingGang(name, job.queue, size, tuple(pieces), began_s, left_s, told_s))
+        gangs.append(InitialGang(name, job.queue, size, tuple(pieces), began_s, left_s, told_s))
         if not any(free):
             break
     dice.shuffle(gangs)

@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from yarnam.sim.line import Office
-from yarnam.sim.resource_manager import ResourceManager
-from yarnam.sim.settings import SimJob
+from yarnam.sim.resource_manager import SimResourceManager
+from yarnam.sim.sim_settings import SimJob
+from yarnam.sim.sim_tickets import SimTicketQueue
 from yarnam.sim.timeline import Timeline
 
 Trace = Callable[[str], None]
@@ -39,13 +39,13 @@ class JobRecord:
 
 @dataclass(slots=True)
 class World:
-    """One run's clock, dice, YARN and ticket office. Every draw comes from ``dice``, in the order
+    """One run's clock, dice, YARN and ticket tickets. Every draw comes from ``dice``, in the order
     of the timeline."""
 
     timeline: Timeline
     dice: random.Random
-    rm: ResourceManager
-    office: Office
+    rm: SimResourceManager
+    tickets: SimTicketQueue
     trace: Trace | None = None
     checkpoint_s: float = 600.0
     stood: dict[tuple[int, int], float] = field(default_factory=dict)

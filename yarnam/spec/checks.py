@@ -1,7 +1,7 @@
 """What single values must look like beyond their type, and what two keys together must satisfy.
 
-Checks run also on a document in which stand-ins replace what was already found wrong; each names
-the paths it looks at (``involves``) and keeps silent when one of them is broken.
+Checks also run on a document in which placeholders replace the values already found wrong. Each
+check names the paths it reads (``involves``) and reports nothing when one of them is broken.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
-from yarnam.spec.document import Document
-from yarnam.spec.patterns import split_pattern
 from yarnam.spec.problems import closest
-from yarnam.spec.role_sections import MAX_GPUS, MAX_TASKS, Role
-from yarnam.spec.tree import Path, Tree
+from yarnam.spec.sections.data_sections import split_pattern
+from yarnam.spec.sections.document import Document
+from yarnam.spec.sections.role_sections import MAX_GPUS, MAX_TASKS, GpuRange, Role, TaskRange
+from yarnam.spec.yaml_tree import Path, Tree
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 ROLE_NAME = re.compile(r"[a-z][a-z0-9-]{0,39}", re.ASCII)
@@ -50,8 +50,8 @@ OWN_VARIABLES = {
 """What the rendezvous sets for each process (schedulers.md, section 3.3)."""
 
 
-class Reporter:
-    """Says what is wrong, unless something it depends on is already known to be."""
+class Problems:
+    """Adds problems to a tree, except those that follow from a problem already reported."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
@@ -67,135 +67,148 @@ class Reporter:
         """Whether the document has this key or item."""
         return path in self._tree.places
 
-    def say(self, path: Path, message: str, involves: Iterable[Path] | None = None) -> None:
+    def add(self, path: Path, message: str, involves: Iterable[Path] | None = None) -> None:
         if self.is_sound((path,) if involves is None else involves):
-            place = self._tree.place(path, at_value=involves is None)
+            place = self._tree.position(path, at_value=involves is None)
             self._tree.add_at(place, path, message)
 
 
 def check(document: Document, tree: Tree) -> None:
-    """Add to the tree's problems whatever the document's sections say against each other."""
-    say = Reporter(tree)
-    _check_head(document, say)
-    _check_shape(document, say)
+    """Add a problem to the tree for each value or combination of keys that cannot work."""
+    problems = Problems(tree)
+    _check_head(document, problems)
+    _check_shape(document, problems)
     for name, role in (document.roles or {}).items():
-        _check_role(name, role, document, say)
-    _check_framework(document, say)
-    _check_gang(document, say)
-    _check_environment_variables(document, say)
-    _check_ports(document, say)
-    _check_data(document, say)
+        _check_role(name, role, document, problems)
+    _check_framework(document, problems)
+    _check_gang(document, problems)
+    _check_environment_variables(document, problems)
+    _check_ports(document, problems)
+    _check_data(document, problems)
+    _check_elastic(document, problems)
+    _check_placement(document, problems)
 
 
-def _check_head(document: Document, say: Reporter) -> None:
+def _check_head(document: Document, problems: Problems) -> None:
     if not NAME.fullmatch(document.name):
-        say.say(("name",), "may hold letters, digits, `.`, `_` and `-`, at most 100 of them")
-    _check_queue(document.queue, say)
+        problems.add(
+            ("name",), "must consist of letters, digits, `.`, `_` and `-`, at most 100 characters"
+        )
+    _check_queue(document.queue, problems)
     for index, tag in enumerate(document.tags):
         if not TAG.fullmatch(tag):
-            say.say(("tags", index), "may hold a-z, 0-9 and `._:=/-`, at most 100 of them")
+            problems.add(
+                ("tags", index), "must consist of a-z, 0-9 and `._:=/-`, at most 100 characters"
+            )
         elif tag.startswith("yarnam"):
-            say.say(("tags", index), "tags that begin with yarnam are yarnam's own")
+            problems.add(("tags", index), "tags that begin with yarnam are reserved")
     if len(document.tags) > MAX_TAGS:
-        say.say(("tags",), f"at most {MAX_TAGS} tags, not {len(document.tags)}")
+        problems.add(("tags",), f"at most {MAX_TAGS} tags are allowed, not {len(document.tags)}")
 
 
-def _check_queue(queue: str, say: Reporter) -> None:
+def _check_queue(queue: str, problems: Problems) -> None:
     path = ("queue",)
     if queue == "default":
-        say.say(
+        problems.add(
             path,
-            "`default` does not name a queue: the Fair Scheduler takes it for `no queue given` and"
-            " picks one by its rules; write the full name, such as root.default",
+            "`default` is not a full queue name: the Fair Scheduler reads it as `no queue` and "
+            "picks one by its placement rules; write the full name, such as root.default",
         )
     elif queue == "root":
-        say.say(path, "`root` is not a leaf queue; write a full name such as root.research")
+        problems.add(path, "`root` is not a leaf queue; write a full name such as root.research")
     elif not queue.startswith("root.") and QUEUE.fullmatch(f"root.{queue}"):
-        say.say(path, f"must be the queue's full name; did you mean root.{queue}?")
+        problems.add(path, f"must be the full queue name; did you mean root.{queue}?")
     elif not QUEUE.fullmatch(queue):
-        say.say(path, "must be a full queue name such as root.research")
+        problems.add(path, "must be a full queue name such as root.research")
 
 
-def _check_shape(document: Document, say: Reporter) -> None:
+def _check_shape(document: Document, problems: Problems) -> None:
     both: tuple[Path, ...] = (("gpus",), ("roles",))
     if document.gpus is None and document.roles is None:
-        say.say((), "says neither gpus nor roles; write for example gpus: 4", involves=both)
-    elif all(say.has(path) for path in both):
-        say.say(("roles",), "gpus and roles exclude each other: remove one", involves=())
+        problems.add((), "has neither gpus nor roles; write for example gpus: 4", involves=both)
+    elif all(problems.has(path) for path in both):
+        problems.add(("roles",), "gpus and roles cannot be used together: remove one", involves=())
     elif document.roles is not None and not document.roles:
-        say.say(("roles",), "has no role; write for example worker: {tasks: 2, gpus: 4}")
+        problems.add(("roles",), "has no role; write for example worker: {tasks: 2, gpus: 4}")
     if document.gpus is not None and document.processes == "per-task":
-        say.say(
+        problems.add(
             ("processes",),
-            "with `gpus` the planner chooses the tasks, so each GPU has its process; write roles"
-            " to have one process per task",
+            "with `gpus` the planner chooses the tasks and starts one process per GPU; use roles to"
+            " run one process per task",
             (*both, ("processes",)),
         )
     if document.roles is None and document.command is None:
-        say.say(
+        problems.add(
             ("command",),
             "missing; write for example command: [python3, train.py]",
             (*both, ("command",)),
         )
-    _check_totals(document, say)
+    _check_totals(document, problems)
 
 
-def _check_totals(document: Document, say: Reporter) -> None:
+def _check_totals(document: Document, problems: Problems) -> None:
     roles = document.roles or {}
     tasks = sum(role.most_tasks for role in roles.values())
     if tasks > MAX_TASKS:
-        say.say(("roles",), f"{tasks} tasks in all; at most {MAX_TASKS}")
+        problems.add(("roles",), f"{tasks} tasks in total; at most {MAX_TASKS} are allowed")
     gpus = sum(role.most_tasks * role.gpus for role in roles.values())
     if gpus > MAX_GPUS:
-        say.say(("roles",), f"{gpus} GPUs in all; at most {MAX_GPUS}")
+        problems.add(("roles",), f"{gpus} GPUs in total; at most {MAX_GPUS} are allowed")
     if roles and not gpus:
         for key in ("memory_per_gpu", "vcores_per_gpu"):
             if getattr(document, key) is not None:
-                say.say((key,), "no role has GPUs, so this has no effect", ((key,), ("roles",)))
+                problems.add((key,), "has no effect: no role has GPUs", ((key,), ("roles",)))
         if document.processes == "per-gpu":
-            say.say(("processes",), "no role has GPUs", (("processes",), ("roles",)))
+            problems.add(("processes",), "per-gpu: no role has GPUs", (("processes",), ("roles",)))
 
 
-def _check_role(name: str, role: Role, document: Document, say: Reporter) -> None:
+def _check_role(name: str, role: Role, document: Document, problems: Problems) -> None:
     here: Path = ("roles", name)
     if not ROLE_NAME.fullmatch(name):
-        say.say(here, "a role's name is a-z, then a-z, 0-9 and `-`, at most 40 of them", ())
+        problems.add(
+            here,
+            "a role name must start with a-z and consist of a-z, 0-9 and `-`, at most 40 "
+            "characters",
+            (),
+        )
     if role.command is None and document.command is None:
         missing: Path = (*here, "command")
-        message = "missing, and the job has no command either"
-        say.say(missing, message, (missing, ("command",)))
+        message = "missing, and the job has no command"
+        problems.add(missing, message, (missing, ("command",)))
     number, gpus = (*here, "processes_per_task"), (*here, "gpus")
     if role.processes_per_task is not None:
         if role.processes is not None:
-            say.say(
+            problems.add(
                 number,
-                "processes and processes_per_task exclude each other: remove one",
+                "processes and processes_per_task cannot be used together: remove one",
                 (number, (*here, "processes")),
             )
         elif role.gpus and role.gpus % role.processes_per_task:
-            say.say(
+            problems.add(
                 number,
                 f"{role.processes_per_task} processes cannot share {_gpus(role.gpus)} evenly",
                 (number, gpus),
             )
     if role.processes == "per-gpu" and not role.gpus:
-        say.say((*here, "processes"), "the role has no GPUs", ((*here, "processes"), gpus))
+        problems.add(
+            (*here, "processes"), "per-gpu: the role has no GPUs", ((*here, "processes"), gpus)
+        )
 
 
 def _gpus(count: int) -> str:
     return "1 GPU" if count == 1 else f"{count} GPUs"
 
 
-def _check_framework(document: Document, say: Reporter) -> None:
+def _check_framework(document: Document, problems: Problems) -> None:
     roles = document.roles
     if not roles:
         return
     involves = (("framework",), ("roles",))
     names = list(roles)
     if document.framework == "jax" and len(names) > 1:
-        say.say(
+        problems.add(
             ("roles", names[1]),
-            "framework jax runs one program in all processes: one role only",
+            "framework jax runs the same program in all processes: use one role",
             involves,
         )
     if document.framework != "tensorflow":
@@ -203,49 +216,49 @@ def _check_framework(document: Document, say: Reporter) -> None:
     for name in names:
         if name not in TENSORFLOW_ROLES:
             known = ", ".join(TENSORFLOW_ROLES)
-            message = f"TF_CONFIG knows {known}{closest(name, TENSORFLOW_ROLES)}"
-            say.say(("roles", name), message, (("framework",),))
+            message = f"TF_CONFIG supports only {known}{closest(name, TENSORFLOW_ROLES)}"
+            problems.add(("roles", name), message, (("framework",),))
     if not {"chief", "worker"} & set(names):
-        say.say(("roles",), "framework tensorflow needs a role chief or worker", involves)
+        problems.add(("roles",), "framework tensorflow needs a role chief or worker", involves)
     for name in ("chief", "evaluator"):
         if name in roles and roles[name].most_tasks > 1:
             path = ("roles", name, "tasks")
             count = roles[name].most_tasks
-            say.say(path, f"TF_CONFIG has one {name}, not {count}", (path, ("framework",)))
+            problems.add(path, f"TF_CONFIG allows one {name}, not {count}", (path, ("framework",)))
 
 
-def _check_gang(document: Document, say: Reporter) -> None:
+def _check_gang(document: Document, problems: Problems) -> None:
     gang, wait = document.gang, ("gang", "wait_timeout")
     for key in ("hold_timeout", "ask_timeout"):
         path = ("gang", key)
         if key in gang.model_fields_set and getattr(gang, key) > gang.wait_timeout:
-            say.say(path, f"{key} is longer than wait_timeout, the whole wait", (path, wait))
+            problems.add(path, f"{key} must not be longer than wait_timeout", (path, wait))
     backoff = gang.backoff
     if {"base", "cap"} <= backoff.model_fields_set and backoff.base > backoff.cap:
         here = ("gang", "backoff", "base")
-        say.say(here, "base is longer than cap", (here, ("gang", "backoff", "cap")))
+        problems.add(here, "base must not be longer than cap", (here, ("gang", "backoff", "cap")))
 
 
-def _check_environment_variables(document: Document, say: Reporter) -> None:
+def _check_environment_variables(document: Document, problems: Problems) -> None:
     everywhere: set[Path] = {("env", name) for name in document.env}
     for role_name, role in (document.roles or {}).items():
         everywhere |= {("roles", role_name, "env", name) for name in role.env}
     for path in everywhere:
-        _check_variable(path, document.framework, say)
-    _check_secret_values(document, say)
+        _check_variable(path, document.framework, problems)
+    _check_secret_values(document, problems)
     known = {str(path[-1]) for path in everywhere}
     for index, name in enumerate(document.secret_env):
         if name not in known:
-            say.say(
+            problems.add(
                 ("secret_env", index),
-                f"is not in env{closest(name, known)} (write {name}: {{from: client}} in env to"
-                " take it from the submitting environment)",
+                f"is not in env{closest(name, known)} (to take it from the submitting environment,"
+                f" write {name}: {{from: client}} in env)",
                 (("secret_env", index), ("env",), ("roles",)),
             )
 
 
-def _check_secret_values(document: Document, say: Reporter) -> None:
-    """Secrets travel by name, apart from the roles, so each has one value."""
+def _check_secret_values(document: Document, problems: Problems) -> None:
+    """Secrets are sent by name, without their role: a name can have only one value."""
     first = dict(document.env)
     for role_name, role in (document.roles or {}).items():
         for name, value in role.env.items():
@@ -253,79 +266,99 @@ def _check_secret_values(document: Document, say: Reporter) -> None:
             is_secret = is_secret or not isinstance(first.get(name, ""), str)
             if is_secret and first.setdefault(name, value) != value:
                 path: Path = ("roles", role_name, "env", name)
-                say.say(path, "a secret variable has one value in the whole job", (path, ("env",)))
+                problems.add(
+                    path,
+                    "a secret variable must have the same value in all roles",
+                    (path, ("env",)),
+                )
 
 
-def _check_variable(path: Path, framework: str, say: Reporter) -> None:
+def _check_variable(path: Path, framework: str, problems: Problems) -> None:
     name = str(path[-1])
     if not VARIABLE.fullmatch(name):
-        say.say(path, "a variable's name is letters, digits and `_`, not first a digit", ())
+        problems.add(
+            path,
+            "a variable name must consist of letters, digits and `_`, and not start with a digit",
+            (),
+        )
     elif name.startswith(("YARNAM_", "SKEIN_")) or name == "CUDA_VISIBLE_DEVICES":
-        say.say(path, "yarnam sets this variable itself: remove it", ())
+        problems.add(path, "yarnam sets this variable: remove it", ())
     elif name in OWN_VARIABLES[framework]:
-        say.say(
-            path, f"framework {framework} sets this variable itself: remove it", (("framework",),)
+        problems.add(
+            path, f"framework {framework} sets this variable: remove it", (("framework",),)
         )
 
 
-def _check_ports(document: Document, say: Reporter) -> None:
-    _check_port_list(("ports",), document.ports, (), say)
+def _check_ports(document: Document, problems: Problems) -> None:
+    _check_port_list(("ports",), document.ports, (), problems)
     for name, role in (document.roles or {}).items():
-        _check_port_list(("roles", name, "ports"), role.ports, document.ports, say)
+        _check_port_list(("roles", name, "ports"), role.ports, document.ports, problems)
 
 
-def _check_port_list(path: Path, names: list[str], inherited: Iterable[str], say: Reporter) -> None:
+def _check_port_list(
+    path: Path, names: list[str], inherited: Iterable[str], problems: Problems
+) -> None:
     seen = set(inherited)
     for index, name in enumerate(names):
         if not IDENTIFIER.fullmatch(name):
-            say.say(
-                (*path, index), "a port's name is a-z, then a-z, 0-9 and `_`, at most 40 of them"
+            problems.add(
+                (*path, index),
+                "a port name must start with a-z and consist of a-z, 0-9 and `_`, at most 40 "
+                "characters",
             )
         elif name in OWN_PORTS:
-            say.say((*path, index), f"the port {name} is yarnam's own; choose another name")
+            problems.add((*path, index), f"the port name {name} is reserved; choose another name")
         elif name in seen:
-            say.say((*path, index), "this port's name is given twice")
+            problems.add((*path, index), "duplicate port name")
         seen.add(name)
 
 
-def _check_data(document: Document, say: Reporter) -> None:
+def _check_data(document: Document, problems: Problems) -> None:
     names: set[str] = set()
     places: list[tuple[Path, str]] = []
     for index, source in enumerate(document.data.inputs):
         here: Path = ("data", "inputs", index)
-        path = _deepest(here, "path", say)
+        path = _deepest(here, "path", problems)
         root, pattern = split_pattern(source.path)
         if "**" in pattern:
-            say.say(path, "`**` is not known; a pattern that fits a directory takes all below it")
+            problems.add(
+                path,
+                "`**` is not supported; a pattern that matches a directory includes all files "
+                "below it",
+            )
         else:
-            _check_uri(path, root, say)
+            _check_uri(path, root, problems)
         places.append((path, root))
         name = source.name or default_input_name(root)
         if source.name is not None and not IDENTIFIER.fullmatch(name):
-            say.say((*here, "name"), "an input's name is a-z, then a-z, 0-9 and `_`")
+            problems.add(
+                (*here, "name"), "an input name must start with a-z and consist of a-z, 0-9 and `_`"
+            )
         elif name in names:
-            say.say(here, f"two inputs are named {name}; give one of them another name", (here,))
+            problems.add(here, f"two inputs are named {name}; rename one", (here,))
         names.add(name)
     written: list[tuple[Path, str]] = []
     if document.data.outputs is not None:
-        path = _deepest(("data", "outputs"), "path", say)
+        path = _deepest(("data", "outputs"), "path", problems)
         written.append((path, document.data.outputs.path))
     if document.checkpoint is not None:
         written.append((("checkpoint", "directory"), document.checkpoint.directory))
     for path, uri in written:
-        _check_uri(path, uri, say)
+        _check_uri(path, uri, problems)
         if not urlsplit(uri).path.strip("/"):
-            say.say(path, "must be a directory below the root")
+            problems.add(path, "must be a directory below the root")
         for other_path, other in places:
             if _overlap(uri, other):
-                message = f"overlaps {other}: what is written there could be read as the other"
-                say.say(path, message, (path, other_path))
+                message = (
+                    f"overlaps {other}: inputs, outputs and checkpoints need separate directories"
+                )
+                problems.add(path, message, (path, other_path))
         places.append((path, uri))
 
 
-def _deepest(here: Path, key: str, say: Reporter) -> Path:
-    """An input may be one text: then it has no key of its own."""
-    return (*here, key) if say.has((*here, key)) else here
+def _deepest(here: Path, key: str, problems: Problems) -> Path:
+    """The path of a key, or of the whole entry where that is written as plain text."""
+    return (*here, key) if problems.has((*here, key)) else here
 
 
 def default_input_name(uri: str) -> str:
@@ -335,26 +368,26 @@ def default_input_name(uri: str) -> str:
     return name if IDENTIFIER.fullmatch(name) else "input"
 
 
-def _check_uri(path: Path, uri: str, say: Reporter) -> None:
+def _check_uri(path: Path, uri: str, problems: Problems) -> None:
     try:
         parts = urlsplit(uri)
     except ValueError:
-        say.say(path, "is not a valid URI")
+        problems.add(path, "is not a valid URI")
         return
     if any(char in uri for char in "*?["):
-        say.say(path, "a pattern; write a directory")
+        problems.add(path, "must be a directory, not a pattern")
     elif not parts.scheme:
         if not uri.startswith("/"):
-            say.say(path, "nodes cannot see relative paths; write hdfs:///... or an absolute path")
+            problems.add(path, "must not be relative: write hdfs:///... or an absolute path")
         elif uri.startswith("//"):
-            say.say(path, "begins with `//`; write hdfs://... or one slash")
+            problems.add(path, "must not start with `//`: write hdfs://... or a single slash")
     elif parts.scheme == "file":
-        say.say(path, "not supported yet: file:// (nodes would see different files); use hdfs://")
+        problems.add(path, "file:// is not supported yet (each node has other files); use hdfs://")
     elif parts.scheme not in SCHEMES:
-        hint = closest(parts.scheme, SCHEMES) or f"; one of {', '.join(SCHEMES)}"
-        say.say(path, f"{parts.scheme}:// is not a filesystem of this cluster{hint}")
+        hint = closest(parts.scheme, SCHEMES) or f"; use one of {', '.join(SCHEMES)}"
+        problems.add(path, f"{parts.scheme}:// is not a supported file system{hint}")
     elif not parts.path.startswith("/"):
-        say.say(path, f"has no absolute path; write for example {parts.scheme}:///data/digits")
+        problems.add(path, f"needs an absolute path, such as {parts.scheme}:///data/digits")
 
 
 def _overlap(one: str, other: str) -> bool:
@@ -370,3 +403,127 @@ def _canonical(uri: str) -> tuple[str, str, str]:
     # hdfs:///x and /x both mean the default filesystem, on nearly every cluster.
     scheme = "" if parts.scheme == "hdfs" and not parts.netloc else parts.scheme
     return scheme, parts.netloc, "/" + "".join(f"{step}/" for step in steps)
+
+
+FIXED_ROLES = {
+    "ps": "its tasks share the parameters between them",
+    "chief": "a gang has one chief",
+    "evaluator": "a gang has one evaluator",
+}
+"""Roles whose number of tasks cannot change between a checkpoint and the next start."""
+
+
+def _check_elastic(document: Document, problems: Problems) -> None:
+    ranges: dict[Path, TaskRange | GpuRange] = {}
+    if isinstance(document.gpus, GpuRange):
+        ranges["gpus",] = document.gpus
+    for name, role in (document.roles or {}).items():
+        if isinstance(role.tasks, TaskRange):
+            path: Path = ("roles", name, "tasks")
+            ranges[path] = role.tasks
+            if name in FIXED_ROLES:
+                problems.add(path, f"role {name} cannot be elastic: {FIXED_ROLES[name]}", (path,))
+    for path, limits in ranges.items():
+        _check_range(path, limits, problems)
+    first, *others = [*ranges, ()]
+    for path in others[:-1]:
+        problems.add(path, f"only one role can be elastic, and {first[1]} is already", (path,))
+    elastic: Path = ("elastic",)
+    if not ranges and problems.has(elastic):
+        problems.add(
+            elastic,
+            "the job has no elastic size: give a role a range such as tasks: {min: 2, max: 4}, or "
+            "the job gpus: {min: 4, max: 16}",
+            (elastic, ("gpus",), ("roles",)),
+        )
+
+
+def _check_range(path: Path, limits: TaskRange | GpuRange, problems: Problems) -> None:
+    low, high = (*path, "min"), (*path, "max")
+    if limits.min > limits.max:
+        problems.add(low, f"min {limits.min} is greater than max {limits.max}", (low, high))
+    elif limits.min == limits.max:
+        problems.add(
+            path,
+            f"min and max are equal: write {path[-1]}: {limits.max} for a fixed size",
+            (low, high),
+        )
+
+
+GPU_MODEL = re.compile(r"(?=.*[A-Za-z0-9])[A-Za-z0-9 ._()/+-]{1,100}")
+"""A model name as the driver reports it, or words of one."""
+
+
+def _check_placement(document: Document, problems: Problems) -> None:
+    _check_spread(document, problems)
+    _check_hosts(document, problems)
+    _check_gpu_models(document, problems)
+    _check_anti_affinity(document, problems)
+
+
+def _check_spread(document: Document, problems: Problems) -> None:
+    wish = document.placement
+    spread: Path = ("placement", "strategy")
+    if wish.strategy == "spread":
+        if wish.locality.node == "required":
+            node = ("placement", "locality", "node")
+            problems.add(
+                node,
+                "conflicts with strategy spread: required asks for as few nodes as possible, "
+                "spread for one node per task; remove one",
+                (node, spread),
+            )
+        tasks = sum(role.most_tasks for role in (document.roles or {}).values())
+        if wish.max_nodes is not None and tasks > wish.max_nodes:
+            limit = ("placement", "max_nodes")
+            problems.add(
+                limit,
+                f"strategy spread needs one node per task: at least {tasks}, not {wish.max_nodes}",
+                (limit, spread, ("roles",)),
+            )
+
+
+def _check_hosts(document: Document, problems: Problems) -> None:
+    wish = document.placement
+    for key in ("exclude_nodes", "include_nodes"):
+        for index, host in enumerate(getattr(wish, key)):
+            if not HOST.fullmatch(host):
+                path = ("placement", key, index)
+                problems.add(path, "must be a host name as YARN shows it, without port")
+    left = set(wish.include_nodes) - set(wish.exclude_nodes)
+    if wish.include_nodes and not left:
+        keys: tuple[Path, ...] = (("placement", "include_nodes"), ("placement", "exclude_nodes"))
+        problems.add(keys[0], "all of these nodes are also in exclude_nodes", keys)
+
+
+def _check_gpu_models(document: Document, problems: Problems) -> None:
+    wishes: list[tuple[Path, str]] = [(("placement", "gpu_model"), document.placement.gpu_model)]
+    for name, role in (document.roles or {}).items():
+        path: Path = ("roles", name, "gpu_model")
+        if role.gpu_model is not None:
+            wishes.append((path, role.gpu_model))
+            if not role.gpus:
+                problems.add(path, f"role {name} has no GPUs", (path, ("roles", name, "gpus")))
+    for path, wish in wishes:
+        if not GPU_MODEL.fullmatch(wish):
+            problems.add(path, "must be same, any, or words of a model name such as A100")
+
+
+def _check_anti_affinity(document: Document, problems: Problems) -> None:
+    names = list(document.roles or {})
+    for index, item in enumerate(document.placement.anti_affinity):
+        path: Path = ("placement", "anti_affinity", index)
+        if document.roles is None:
+            problems.add(
+                path, "needs roles; to keep all tasks on separate nodes, write strategy: spread"
+            )
+            return
+        if isinstance(item, list) and len(set(item)) < 2:
+            alone = item[0] if item else "ps"
+            problems.add(path, f"a list needs at least two roles; for one role write {alone}")
+            continue
+        for name in [item] if isinstance(item, str) else item:
+            if name not in names:
+                problems.add(
+                    path, f"there is no role {name}{closest(name, names)}", (path, ("roles",))
+                )

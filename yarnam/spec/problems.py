@@ -1,4 +1,4 @@
-"""pydantic's findings in the words of this project: place, path, what is wrong, what to write."""
+"""Turns pydantic's errors into messages: place, key, what is wrong, what to write instead."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from yarnam.spec.document import Document
-from yarnam.spec.fields import ambiguous_message, describe
-from yarnam.spec.scalars import Ambiguous, TypedInt
-from yarnam.spec.sections import Section
-from yarnam.spec.tree import Path, Tree
+from yarnam.spec.sections.document import Document
+from yarnam.spec.sections.section_base import Section
+from yarnam.spec.values.fields import ambiguous_message, describe
+from yarnam.spec.values.scalars import Ambiguous, TypedInt
+from yarnam.spec.yaml_tree import Path, Tree
 
 _OTHER_NAMES = {
     "cmd": "command",
@@ -49,16 +49,15 @@ _OTHER_NAMES = {
     "path": "directory",
     "max_retries": "max_restarts",
 }
-"""What other launchers call the same thing."""
-
+"""Names of the same key in other launchers."""
 
 MAX_GUESSES = 200
-"""Each costs a quarter of a millisecond; a file with more wrong keys is not a spec at all."""
+"""Keys to search a suggestion for, 0.25 ms each. A file with more unknown keys is not a spec."""
 
 
 def report(tree: Tree, errors: Iterable[ErrorDetails], *, is_first: bool) -> list[Path]:
-    """Add a problem for each error; returns the paths to mend before another look. Later looks
-    say nothing about what the mending itself put in."""
+    """Add a problem for each error; returns the paths to repair before the next round. Later rounds
+    report nothing about the repairs themselves."""
     paths = []
     mended = () if is_first else tuple(tree.broken)
     found = [(_path(tree, error), error) for error in errors]
@@ -83,7 +82,7 @@ def report(tree: Tree, errors: Iterable[ErrorDetails], *, is_first: bool) -> lis
 
 
 def closest(word: str, known: Iterable[str]) -> str:
-    """`; did you mean x?`, or nothing when nothing is near."""
+    """`; did you mean x?`, or empty when no known word is similar."""
     near = near_match(word, known)
     return f"; did you mean {near}?" if near else ""
 
@@ -116,7 +115,7 @@ def section_at(path: Path) -> type[Section] | None:
 
 
 def examples_at(path: Path) -> list[Any]:
-    """Good values of a key, where its section gives some."""
+    """Example values of a key, where its section declares some."""
     section = section_at(path[:-1])
     name = _fields(section).get(str(path[-1])) if section else None
     return (section.model_fields[name].examples or []) if section and name else []
@@ -244,9 +243,9 @@ def _choice_message(path: Path, value: object) -> str:
         choices = _choices(parent.model_fields[_fields(parent)[key]].annotation)
         later = parent.later_values.get(key, {})
         if isinstance(value, str) and value in later:
-            return f"not supported yet: {later[value]}; one of {_listed(choices)}"
+            return f"{later[value]} is not supported yet; use one of {_listed(choices)}"
     if "env" in path[:-1]:
-        return f"must be {_listed(choices)}"  # the value may be a secret
+        return f"must be one of {_listed(choices)}"  # the value may be a secret
     words = [choice for choice in choices if isinstance(choice, str)]
     hint = closest(value, words) if isinstance(value, str) else ""
     return f"{_shown(value)} is not one of {_listed(choices)}{hint}"

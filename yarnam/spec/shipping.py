@@ -1,4 +1,4 @@
-"""The files that travel with the job: files, code, a packed environment."""
+"""The files that a job ships: files, code, a packed environment."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path as FilePath
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
-from yarnam.model.job import EnvironmentSpec, ShippedFile
-from yarnam.spec.checks import Reporter
-from yarnam.spec.document import Document
-from yarnam.spec.role_sections import ShippedPath
-from yarnam.spec.tree import Path
+from yarnam.core.model.job_spec import EnvironmentSpec, ShippedFile
+from yarnam.spec.checks import Problems
+from yarnam.spec.sections.document import Document
+from yarnam.spec.sections.role_sections import ShippedPath
+from yarnam.spec.yaml_tree import Path
 
 ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
 """What YARN's localizer unpacks (FileUtil.unTar and unZip, by extension)."""
@@ -21,18 +21,18 @@ ARCHIVES = (".tar.gz", ".tgz", ".tar", ".zip")
 CODE_NAME = "code"
 ENVIRONMENT_NAME = "environment"
 RESERVED_NAMES = frozenset({CODE_NAME, ENVIRONMENT_NAME, "hconf", "tmp"})
-"""Names in a container's working directory that yarnam and YARN use themselves."""
+"""Names in a container's working directory that yarnam and YARN use."""
 
 _FILE_NAME = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._+=@-]{1,100}", re.ASCII)
 _REMOTE_SCHEMES = ("hdfs", "viewfs")
 
 
 class Shipping:
-    """Resolves sources against the spec's directory and looks whether they are there."""
+    """Resolves sources relative to the spec's directory and checks that they exist."""
 
-    def __init__(self, base_dir: FilePath, say: Reporter, *, check_paths: bool) -> None:
+    def __init__(self, base_dir: FilePath, problems: Problems, *, check_paths: bool) -> None:
         self._base = base_dir
-        self._say = say
+        self._problems = problems
         self._check_paths = check_paths
 
     def files(self, document: Document) -> tuple[ShippedFile, ...]:
@@ -45,20 +45,20 @@ class Shipping:
             path = ("files", index)
             file = self._file(path, entry)
             if file.name in names:
-                self._say.say(path, f"two files are named {file.name}; give one another name")
+                self._problems.add(path, f"two files are named {file.name}; rename one")
             names.add(file.name)
             shipped.append(file)
         return tuple(shipped)
 
     def _file(self, path: Path, entry: ShippedPath) -> ShippedFile:
-        place = (*path, "source") if self._say.has((*path, "source")) else path
+        place = (*path, "source") if self._problems.has((*path, "source")) else path
         source = self._source(place, entry.source)
         self._check_name(path, entry)
         if entry.archive:
             self._check_archive(place, source)
             if entry.executable:
-                message = "an archive is unpacked, it cannot be executable"
-                self._say.say((*path, "executable"), message)
+                message = "an archive is unpacked and cannot be executable"
+                self._problems.add((*path, "executable"), message)
         executable = entry.executable
         if executable is None and not entry.archive and "://" not in source:
             executable = _is_executable(source)
@@ -68,14 +68,10 @@ class Shipping:
         name = _name_of(entry)
         place = (*path, "name") if entry.name is not None else path
         if name in RESERVED_NAMES or name.startswith((".skein", "yarnam-")):
-            self._say.say(
-                place, f"the name {name!r} is taken by yarnam; give the file another name"
-            )
+            self._problems.add(place, f"the name {name!r} is reserved; choose another name")
         elif not _FILE_NAME.fullmatch(name):
-            message = (
-                "lands in the working directory under a simple name; add name: (letters, digits"
-            )
-            self._say.say(place, f"{message}, `.`, `_`, `+`, `=`, `@`, `-`)")
+            message = "needs a plain file name in the working directory; add name: (letters, digits"
+            self._problems.add(place, f"{message}, `.`, `_`, `+`, `=`, `@`, `-`)")
 
     def environment(self, document: Document) -> EnvironmentSpec:
         section = document.environment
@@ -83,14 +79,14 @@ class Shipping:
             python = section.python or EnvironmentSpec().python
             if "/" in python and not python.startswith("/"):
                 message = "must be an absolute path or a name on the nodes' PATH"
-                self._say.say(("environment", "python"), message)
+                self._problems.add(("environment", "python"), message)
             return EnvironmentSpec(python)
         source = self._source(("environment", "archive"), section.archive)
         self._check_archive(("environment", "archive"), source)
         python = section.python or "bin/python"
         if python.startswith("/") or ".." in PurePosixPath(python).parts:
-            message = "must be a path within the archive, such as bin/python"
-            self._say.say(("environment", "python"), message)
+            message = "must be a path inside the archive, such as bin/python"
+            self._problems.add(("environment", "python"), message)
         return EnvironmentSpec(python, source)
 
     def _source(self, path: Path, text: str, *, wants_directory: bool = False) -> str:
@@ -100,17 +96,17 @@ class Shipping:
         try:
             parts = urlsplit(text)
         except ValueError:
-            self._say.say(path, "is not a valid URI")
+            self._problems.add(path, "is not a valid URI")
             return text
         if parts.scheme == "file":
             return self._local(path, FilePath(unquote(parts.path)), wants_directory=wants_directory)
         if parts.scheme not in _REMOTE_SCHEMES:
-            message = f"{parts.scheme}:// cannot be shipped; use a local path or hdfs://"
-            self._say.say(path, message)
+            message = f"cannot ship from {parts.scheme}://; use a local path or hdfs://"
+            self._problems.add(path, message)
         elif wants_directory:
-            self._say.say(path, "must be a local directory")
+            self._problems.add(path, "must be a local directory")
         elif not parts.path.strip("/"):
-            self._say.say(path, "has no path")
+            self._problems.add(path, "has no path")
         return text
 
     def _local(self, path: Path, file: FilePath, *, wants_directory: bool) -> str:
@@ -123,22 +119,22 @@ class Shipping:
             missing = isinstance(error, (FileNotFoundError, NotADirectoryError))
             reason = "no such file" if missing else f"cannot be read: {error.strerror}"
             hint = " (`~` is not expanded)" if "~" in file.parts else ""
-            self._say.say(path, f"{reason}: {source}{hint}")
+            self._problems.add(path, f"{reason}: {source}{hint}")
             return source
         if not os.access(source, os.R_OK):
-            self._say.say(path, f"no permission to read {source}")
+            self._problems.add(path, f"no permission to read {source}")
         elif wants_directory and not stat.S_ISDIR(mode):
-            self._say.say(path, f"must be a directory: {source} is a file")
+            self._problems.add(path, f"must be a directory: {source} is a file")
         elif not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
-            self._say.say(path, f"neither a file nor a directory: {source}")
+            self._problems.add(path, f"is neither a file nor a directory: {source}")
         return source
 
     def _check_archive(self, path: Path, source: str) -> None:
         if not source.lower().endswith(ARCHIVES):
             known = ", ".join(ARCHIVES)
-            self._say.say(path, f"not an archive that YARN unpacks ({known}): {source}")
+            self._problems.add(path, f"is not an archive that YARN can unpack ({known}): {source}")
         elif self._check_paths and "://" not in source and FilePath(source).is_dir():
-            self._say.say(path, f"is a directory, not an archive: {source}")
+            self._problems.add(path, f"is a directory, not an archive: {source}")
 
 
 def _name_of(entry: ShippedPath) -> str:

@@ -1,9 +1,9 @@
-"""The training SDK: what the user's code may ask of, and tell, the job it runs in.
+"""The training SDK: what training code may learn from the job it runs in, and report to it.
 
 Optional: a job that never imports it works as well. It runs in the user's own Python (3.8 or
 newer) and imports the standard library only. Outside a job everything is neutral: rank 0 of 1,
-reports go nowhere, nothing asks to stop. Nothing here raises into the training loop because the
-agent is away::
+reports go nowhere, nothing asks it to stop. No call raises because the agent is away, except those
+that document it::
 
     from yarnam import train
 
@@ -17,10 +17,11 @@ agent is away::
 from __future__ import annotations
 
 from yarnam.train import checkpoint
+from yarnam.train._excluded_files import ExcludedFilesUnknown, excluded_files, excluded_uris
+from yarnam.train._input_shares import StatesMissing
 from yarnam.train._inputs import Epoch, Inputs, Part, inputs
 from yarnam.train._jax import initialize_jax
-from yarnam.train._left_out import LeftOutUnknown, left_out
-from yarnam.train._place import (
+from yarnam.train._job_context import (
     attempt,
     checkpoint_directory,
     checkpoint_keep,
@@ -33,14 +34,13 @@ from yarnam.train._place import (
     world_size,
 )
 from yarnam.train._report import report
-from yarnam.train._shards import StatesMissing
-from yarnam.train._skips import TooManySkipped, decoded, skip, skipped, skipped_inputs
+from yarnam.train._skipped_records import TooManySkipped, decoded, skip, skipped
 from yarnam.train._stop import StopRequest, should_stop, stop_request
 
 __all__ = [
     "Epoch",
+    "ExcludedFilesUnknown",
     "Inputs",
-    "LeftOutUnknown",
     "Part",
     "StatesMissing",
     "StopRequest",
@@ -50,12 +50,13 @@ __all__ = [
     "checkpoint_directory",
     "checkpoint_keep",
     "decoded",
+    "excluded_files",
+    "excluded_uris",
     "initialize_jax",
     "input",
     "inputs",
     "is_chief",
     "is_in_job",
-    "left_out",
     "local_rank",
     "output_directory",
     "rank",
@@ -63,7 +64,6 @@ __all__ = [
     "should_stop",
     "skip",
     "skipped",
-    "skipped_inputs",
     "stop_request",
     "world_size",
 ]

@@ -1,8 +1,8 @@
 """A data input, file by file: each process its share, each record once an epoch.
 
-Which files there are was fixed when the job was submitted. What was read is kept with the
-checkpoint (``state``, ``resume``), so that a restart or another size of the gang reads on where all
-processes together had come to. See ``yarnam.train._shards`` for how, and why it is right.
+The list of files was fixed when the job was submitted. What was read is kept with the checkpoint
+(``state``, ``resume``), so that after a restart, or at another size of the gang, reading continues
+where all processes together had stopped. See ``yarnam.train._input_shares`` for how and why.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from yarnam.train._left_out import left_out
-from yarnam.train._manifest import Listed, read_manifest
-from yarnam.train._shards import (
-    NOTHING,
+from yarnam.train._excluded_files import excluded_files
+from yarnam.train._input_manifest import InputListing, read_input_manifest
+from yarnam.train._input_shares import (
+    NOTHING_READ,
     InputFile,
     Merged,
     Progress,
     ReaderState,
     in_order,
-    merge,
+    merge_states,
 )
+from yarnam.train._job_context import setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,19 +43,19 @@ def inputs(name: str, default: str | None = None) -> Inputs:
         KeyError: the job has no such input; outside of a job, no default.
         ValueError: the input has too many files for a list (see ``yarnam data shard``).
     """
-    # Code that never asks for an input does without it.
+    # Loaded here: code without inputs does without it.
     from pathlib import Path
 
-    place = os.environ.get("YARNAM_INPUTS_FILE")
-    if place:
-        known = read_manifest(Path(place))
+    listing = setting("inputs_file")
+    if listing:
+        known = read_input_manifest(Path(listing))
         if name in known:
             share, shares = _share()
             return Inputs(known[name], share, shares, os.environ.get("YARNAM_LOCAL_INPUTS", ""))
         if _has_uri(name):
             raise ValueError(f"input {name!r} has too many files for a list of them")
-    if place or default is None:
-        names = ", ".join(sorted(read_manifest(Path(place)))) if place else "none"
+    if listing or default is None:
+        names = ", ".join(sorted(read_input_manifest(Path(listing)))) if listing else "none"
         raise KeyError(f"the job has no data input {name!r}; it has: {names or 'none'}")
     return Inputs(_listed_here(name, default), 0, 1, "")
 
@@ -62,30 +63,29 @@ def inputs(name: str, default: str | None = None) -> Inputs:
 class _Reading:
     """What one process has read of an input, and what is left for it."""
 
-    def __init__(self, listed: Listed, share: int, shares: int) -> None:
+    def __init__(self, listed: InputListing, share: int, shares: int) -> None:
         self.listed = listed
-        self.dealing = listed.dealing
+        self.partitioner = listed.partitioner
         self.merged = Merged(0, {})
         self.state = ReaderState(share, shares)
 
-    def left_out(self, epoch: int) -> frozenset[str]:
-        """By the job's word; outside of one nothing is."""
-        is_in_job = "YARNAM_INPUTS_FILE" in os.environ
-        return left_out(self.listed.name, epoch) if is_in_job else frozenset()
+    def excluded(self, epoch: int) -> frozenset[str]:
+        """Files that the job excludes from the epoch; outside of a job none."""
+        return excluded_files(self.listed.name, epoch) if setting("inputs_file") else frozenset()
 
     def todo(self, seed: int) -> list[int]:
         """What is left of the epoch, in order."""
         state = self.state
-        before = self.merged.read.get(state.epoch, NOTHING)
-        mine = self.dealing.share(
-            state.epoch, state.share, state.shares, self.left_out(state.epoch), before
+        before = self.merged.read.get(state.epoch, NOTHING_READ)
+        mine = self.partitioner.share(
+            state.epoch, state.share, state.shares, self.excluded(state.epoch), before
         )
         left = [number for number in mine if number not in state.own.done]
-        return in_order(self.dealing.files, left, f"{seed} {state.epoch}")
+        return in_order(self.partitioner.files, left, f"{seed} {state.epoch}")
 
     def start_of(self, number: int) -> int:
-        """So many of the file's records were read in this epoch."""
-        before = self.merged.read.get(self.state.epoch, NOTHING)
+        """How many of the file's records were read in this epoch."""
+        before = self.merged.read.get(self.state.epoch, NOTHING_READ)
         return before.plus(self.state.own).begun.get(number, 0)
 
     def note(self, number: int, records: int) -> None:
@@ -100,7 +100,7 @@ class _Reading:
         self._own(Progress(own.done | {number}, begun))
 
     def end_epoch(self) -> None:
-        """What was not read of it will not be."""
+        """What was not read of the epoch is skipped."""
         s = self.state
         self.state = ReaderState(s.share, s.shares, s.first, s.epoch + 1, before=s.before)
 
@@ -114,10 +114,10 @@ class Part:
     """A file to read.
 
     Attributes:
-        path: where it is: a path of this machine where it was brought to the node, else its URI.
+        path: a path on this machine if the file was staged on the node, else its URI.
         uri: where it came from.
         length: bytes.
-        start: so many of its first records were read before; ``records`` leaves them out.
+        start: how many of its first records were read before; ``records`` skips them.
     """
 
     path: str
@@ -128,7 +128,7 @@ class Part:
     _number: int
 
     def records(self, records: Iterable[T]) -> Iterator[T]:
-        """The records of this file that are still to be read, each noted as it is handed out.
+        """The records of this file that are still to be read, each noted as it is yielded.
 
         Args:
             records: all of them, in the file's order, bad ones too (or the count is wrong).
@@ -167,7 +167,7 @@ class Inputs:
         share, shares: which share is this process's, of how many.
     """
 
-    def __init__(self, listed: Listed, share: int, shares: int, local: str) -> None:
+    def __init__(self, listed: InputListing, share: int, shares: int, local: str) -> None:
         if not listed.is_shared:
             # Every process reads all of it.
             share, shares = 0, 1
@@ -183,10 +183,9 @@ class Inputs:
         return self._reading.listed.files
 
     def epochs(self, count: int, *, seed: int = 0) -> Iterator[Epoch]:
-        """The epochs from the one that is not over yet up to number ``count - 1``.
+        """The epochs from the unfinished one up to number ``count - 1``.
 
-        Who goes on to the next epoch has done with the one before, whether all of it was read or
-        not.
+        Taking the next epoch ends the one before, whether all of it was read or not.
 
         Args:
             count: epochs in all, those read before included.
@@ -213,8 +212,8 @@ class Inputs:
         }
 
     def resume(self, states: Sequence[Mapping[str, Any]]) -> None:
-        """Read on after what these processes have read: the states of *all* of them, in any order.
-        Before the first epoch is begun.
+        """Continue after what these processes have read: the states of *all* of them, in any order.
+        Call it before the first epoch.
 
         Raises:
             StatesMissing: it is not all of them (a ValueError).
@@ -222,7 +221,7 @@ class Inputs:
         """
         reading = self._reading
         readers = [self._reader(state) for state in states]
-        reading.merged = merge(reading.dealing, readers, reading.left_out)
+        reading.merged = merge_states(reading.partitioner, readers, reading.excluded)
         reading.state = reading.merged.state(self.share, self.shares)
 
     def _parts(self, seed: int) -> Iterator[Part]:
@@ -239,7 +238,7 @@ class Inputs:
         if plain["files"] != len(self.files):
             raise ValueError(
                 f"input {self.name!r} had {plain['files']} files when this state was made, and has "
-                f"{len(self.files)} in this job: begin anew, or use the same files"
+                f"{len(self.files)} in this job: start over, or use the same files"
             )
         return ReaderState(
             plain["share"],
@@ -253,7 +252,7 @@ class Inputs:
 
 def _share() -> tuple[int, int]:
     """Roles that do not train (evaluator) read everything."""
-    share, _, shares = os.environ.get("YARNAM_INPUT_SHARE", "0/1").partition("/")
+    share, shares = setting("input_share") or (0, 1)
     return int(share), int(shares)
 
 
@@ -263,7 +262,7 @@ def _has_uri(name: str) -> bool:
     )
 
 
-def _listed_here(name: str, place: str) -> Listed:
+def _listed_here(name: str, place: str) -> InputListing:
     """A file or directory of this machine, as if it were an input of a job."""
     from pathlib import Path
 
@@ -280,7 +279,7 @@ def _listed_here(name: str, place: str) -> Listed:
     if not found:
         raise KeyError(f"there is no data in {path}")
     files = [InputFile(relative, each.stat().st_size) for relative, each in found]
-    return Listed(name, str(path), str(path), path.is_file(), "stream", True, files)
+    return InputListing(name, str(path), str(path), path.is_file(), "stream", True, files)
 
 
 def _plain(progress: Progress) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Progress and metrics, to the agent of this container: sent and forgotten."""
+"""Progress and metrics: sent to the agent of this container, without waiting."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import socket
 import time
 from typing import Any
 
-from yarnam.train._skips import counts
+from yarnam.train._job_context import setting
+from yarnam.train._skipped_records import counts
 
 _MAX_VALUES = 64
 _MAX_NAME = 100
@@ -23,13 +24,13 @@ def report(
     loss: float | None = None,
     **metrics: Any,
 ) -> None:
-    """Tell where the training stands. Numbers only; what is no number is left out.
+    """Report progress and metrics. Values that are no numbers are dropped.
 
-    Never blocks and never raises: when the agent is away or busy the report is dropped, the next
+    Never blocks and never raises: when the agent is away or busy the report is dropped; the next
     one replaces it anyway. Cheap enough for every step (tens of microseconds).
     """
     try:
-        address = os.environ.get("YARNAM_METRICS_SOCKET")
+        address = setting("metrics_socket")
         if not address:
             return
         values = dict(metrics) if loss is None else {"loss": loss, **metrics}

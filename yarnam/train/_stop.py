@@ -1,4 +1,4 @@
-"""Whether the job wants this process to stop: a signal, or the agent's stop file."""
+"""Whether this process is asked to stop: by a signal, or by the agent's stop file."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import threading
 import time
 from typing import Any, NamedTuple
 
-_LOOK_S = 0.2
-"""The stop file is looked for at most this often: the call belongs into every step."""
+_POLL_S = 0.2
+"""The stop file is checked at most this often: the call belongs into every step."""
 
 
 def should_stop() -> bool:
@@ -20,16 +20,16 @@ def should_stop() -> bool:
     dying of it, and passes it on to a handler that was there. Call it once before the loop, so
     that a stop during the first step is not missed. Outside a job it works with SIGTERM alone.
     """
-    return _watch.look()
+    return _watch.poll()
 
 
 class StopRequest(NamedTuple):
-    """Why this process is asked to end, and how long it has to write a checkpoint and leave."""
+    """Why this process is asked to end, and how long it has to write a checkpoint and exit."""
 
     reason: str
-    """In words; empty when it is not known (a plain SIGTERM)."""
+    """For people; empty when it is not known (a plain SIGTERM)."""
     ends_at_s: float
-    """Seconds since the epoch: what is left then is killed. Infinite when it is not known."""
+    """Seconds since the epoch, when the process is killed. Infinite when it is not known."""
 
     def left_s(self) -> float:
         """Seconds until then, not negative."""
@@ -37,11 +37,12 @@ class StopRequest(NamedTuple):
 
 
 def stop_request() -> StopRequest | None:
-    """None while nobody asks this process to end; then: checkpoint now and leave, and by when.
+    """None while this process is not asked to end; then the reason, and the time that is left to
+    write a checkpoint and exit.
 
-    A job is asked so when it is cancelled, when its gang changes its size, when a task of it is
-    lost, when YARN wants its containers back. Whoever leaves with a checkpoint loses nothing: if
-    the job goes on, it goes on from there. Like ``should_stop``, of which it is the long form.
+    A process is asked when its job is cancelled, when the gang changes its size or loses a task,
+    and when YARN takes containers back. A process that exits with a checkpoint loses nothing: if
+    the job continues, it continues from there. The long form of ``should_stop``.
     """
     if not should_stop():
         return None
@@ -58,14 +59,14 @@ class _Watch:
     def __init__(self) -> None:
         self._is_asked = False
         self._is_installed = False
-        self._looked_at_s = 0.0
+        self._polled_at_s = 0.0
 
-    def look(self) -> bool:
+    def poll(self) -> bool:
         self._install()
         path = os.environ.get("YARNAM_STOP_FILE")
         now_s = time.monotonic()
-        if path and not self._is_asked and now_s - self._looked_at_s >= _LOOK_S:
-            self._looked_at_s = now_s
+        if path and not self._is_asked and now_s - self._polled_at_s >= _POLL_S:
+            self._polled_at_s = now_s
             self._is_asked = os.path.exists(path)  # noqa: PTH110 - pathlib is slow to load
         return self._is_asked
 

@@ -22,15 +22,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from yarnam.train._place import checkpoint_directory, checkpoint_keep, rank, world_size
+from yarnam.train._job_context import checkpoint_directory, rank, setting, world_size
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
     from typing_extensions import Self
 
-    from hdfs_utils.checkpoints import Checkpointer, Retention, Spool, Start
-
-# Where a spec says nothing, as yarnam.model.job.CheckpointSpec.
-SPOOL_LIMIT_S = 3600.0
+    from hdfs_utils.checkpoints import Checkpointer
 
 
 def open(  # noqa: A001 - train.checkpoint.open() is the word
@@ -48,22 +48,17 @@ def open(  # noqa: A001 - train.checkpoint.open() is the word
         ValueError: no directory is known.
         ImportError: ``hdfs_utils`` is not installed.
     """
-    from hdfs_utils.checkpoints import Checkpointer
+    from hdfs_utils.checkpoints import Checkpointer, Spool
 
     place = checkpoint_directory(directory)
     if place is None:
         raise ValueError("no directory: give one, or name it in the spec (checkpoint.directory)")
-    given: dict[str, Any] = {
-        "retention": _retention(),
-        "background": os.environ.get("YARNAM_CHECKPOINT_ASYNC") == "1",
-        "spool": _spool(),
-        "start": _start(),
-        **options,
-    }
+    spec = setting("checkpoint")
+    given = {**(_of_spec(spec) if spec else {"spool": Spool(_spool_directory())}), **options}
     if sharded:
         given.setdefault("rank", rank())
         given.setdefault("world_size", world_size())
-    return JobCheckpointer(Checkpointer(place, **given), _number("YARNAM_CHECKPOINT_EVERY"))
+    return JobCheckpointer(Checkpointer(place, **given), spec["every"] if spec else 0)
 
 
 class JobCheckpointer:
@@ -98,38 +93,25 @@ class JobCheckpointer:
             self.close()
 
 
-def _number(name: str) -> int:
-    return int(os.environ.get(name) or 0)
+def _of_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of the checkpointer, from ``checkpoint`` of the job's spec."""
+    from hdfs_utils.checkpoints import Best, Retention, Spool, StartPoint
+
+    best = Best(**spec["best"]) if spec["best"] else None
+    max_bytes = spec["spool_max_mib"] << 20 or None
+    limit_s = spec["spool_limit_s"]
+    return {
+        "retention": Retention(spec["keep"], spec["keep_every"], best),
+        "background": spec["background"],
+        "start": StartPoint.parse(spec["restore"]),
+        "spool": Spool(_spool_directory(), limit_s, max_bytes) if limit_s else None,
+    }
 
 
-def _retention() -> Retention:
-    from hdfs_utils.checkpoints import Best, Retention
-
-    best = None
-    if text := os.environ.get("YARNAM_CHECKPOINT_BEST"):
-        mode, keep, metric = text.split(",", 2)
-        best = Best(metric, mode, int(keep))
-    return Retention(checkpoint_keep(), _number("YARNAM_CHECKPOINT_KEEP_EVERY"), best)
-
-
-def _start() -> Start:
-    from hdfs_utils.checkpoints import Start
-
-    return Start.parse(os.environ.get("YARNAM_CHECKPOINT_RESTORE", ""))
-
-
-def _spool() -> Spool | None:
+def _spool_directory() -> Path:
     from pathlib import Path
 
-    from hdfs_utils.checkpoints import Spool
-
-    text = os.environ.get("YARNAM_CHECKPOINT_SPOOL") or f"{SPOOL_LIMIT_S},0"
-    limit_s, max_mib = text.split(",")
-    if not float(limit_s):
-        return None
-    directory = Path(_local_disk()) / f"checkpoints-{os.getpid()}"
-    max_bytes = int(max_mib) << 20 or None
-    return Spool(directory, float(limit_s), max_bytes)
+    return Path(_local_disk()) / f"checkpoints-{os.getpid()}"
 
 
 def _local_disk() -> str:

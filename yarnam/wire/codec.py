@@ -12,9 +12,9 @@ from typing import Any, TypeVar, get_args
 
 from cattrs import Converter
 
+from yarnam.core.model.actions import Action
+from yarnam.core.model.events import Event
 from yarnam.errors import WireMismatch
-from yarnam.model.actions import Action
-from yarnam.model.events import Event
 
 T = TypeVar("T")
 

@@ -10,7 +10,11 @@ from __future__ import annotations
 import datetime as dt
 
 from yarnam.errors import BadConfig
+from yarnam.wire.light_imports import on_first_use
 from yarnam.wire.protocol import TLS_NAME
+
+with on_first_use():  # cryptography is for the client only: agents and AM read what it made
+    from yarnam.wire import certificates
 
 VALID_DAYS = 400
 """Default life: a job may wait a week for room and train for months; it dies with the job's
@@ -24,49 +28,11 @@ _CERTIFICATE_MARK = b"-----BEGIN CERTIFICATE-----"
 
 
 def new_credentials(valid_days: int = VALID_DAYS, *, now: dt.datetime | None = None) -> bytes:
-    """PEM of a fresh certificate and its key (EC P-256). ``now`` (aware) is for tests."""
-    # Heavy, and of use to the client only: agents and AM read what it made.
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
-    start = now or dt.datetime.now(dt.timezone.utc)
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, TLS_NAME)])
-    usage = x509.KeyUsage(
-        digital_signature=True,
-        key_cert_sign=True,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        crl_sign=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
-    purposes = x509.ExtendedKeyUsage(
-        [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
-    )
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(start - dt.timedelta(days=CLOCK_SKEW_DAYS))
-        .not_valid_after(start + dt.timedelta(days=valid_days))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(TLS_NAME)]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(usage, critical=True)
-        .add_extension(purposes, critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    return certificate.public_bytes(serialization.Encoding.PEM) + key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
+    """PEM of a fresh certificate and its key. ``now`` (aware) is for tests."""
+    start = (now or dt.datetime.now(dt.timezone.utc)) - dt.timedelta(days=CLOCK_SKEW_DAYS)
+    days = valid_days + CLOCK_SKEW_DAYS
+    certificate, key = certificates.self_signed(TLS_NAME, start, days, is_authority=True)
+    return certificate + key
 
 
 def split(pem: bytes) -> tuple[bytes, bytes]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import zlib
 
-from yarnam.model.gpus import Inventory
-from yarnam.model.ids import NodeId
+from yarnam.core.model.gpu_names import Inventory
+from yarnam.core.model.ids import NodeId
 
 
 def encode_inventory(inventory: Inventory) -> bytes:

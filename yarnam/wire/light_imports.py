@@ -1,4 +1,4 @@
-"""Loading less, faster, at the start of the AM and of the agents.
+"""Load less, and later: for each command, and at the start of the AM and of the agents.
 
 A gang of 16 starts 17 of these processes at once, often several on a node, and none of them may
 train before the last has registered: a tenth of a second of CPU in each is seen by the user.
@@ -8,15 +8,36 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from threading import RLock, get_ident
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-PURE_PROTOBUF = "google.protobuf.internal.python_message"
-"""Protobuf's messages in Python. Its C form (upb) imports it and never uses it: a sixth of what
-gRPC and protobuf cost to load."""
+if TYPE_CHECKING:
+    from importlib.abc import Loader, MetaPathFinder
+else:
+    # importlib.abc loads importlib.resources and tempfile: a tenth of a light start.
+    Loader = MetaPathFinder = object
+
+
+@contextmanager
+def on_first_use() -> Iterator[None]:
+    """Modules that this block imports are loaded when one of their names is first used.
+
+    Write ``import module`` or ``from package import module`` in it. ``from module import name``
+    raises ImportError, unless the module is loaded already. A module that does not exist raises
+    at once; an error in its code raises at each use.
+    """
+    finder, thread = _Finder(), get_ident()
+    sys.meta_path.insert(0, finder)
+    _deferring.add(thread)
+    try:
+        yield
+    finally:
+        _deferring.discard(thread)
+        sys.meta_path.remove(finder)
 
 
 @contextmanager
@@ -26,7 +47,10 @@ def light_imports(*, without_ssl: bool) -> Iterator[None]:
     makes no TLS connection (gRPC has its own TLS); who imports ``ssl`` afterwards gets it."""
     is_without_ssl = without_ssl and "ssl" not in sys.modules
     gc.disable()
-    _load_on_first_use(PURE_PROTOBUF)
+    with on_first_use():
+        # Protobuf's messages in Python: its C form (upb) imports them and never uses them, a sixth
+        # of what gRPC and protobuf cost to load.
+        import google.protobuf.internal.python_message  # noqa: F401
     if is_without_ssl:
         sys.modules["ssl"] = None  # type: ignore[assignment]  # asyncio knows Pythons without it
     try:
@@ -43,18 +67,67 @@ def light_imports(*, without_ssl: bool) -> Iterator[None]:
         gc.enable()
 
 
-def _load_on_first_use(name: str) -> None:
-    """``importlib.util.LazyLoader`` would load it at the first import statement that names it."""
-    if name not in sys.modules:
-        sys.modules[name] = _LoadedOnFirstUse(name)
+_deferring: set[int] = set()
+"""Threads that are in a block of ``on_first_use``."""
 
 
-class _LoadedOnFirstUse(ModuleType):
-    """Stands for a module that has not been loaded; the first look into it loads it."""
+class _Finder(MetaPathFinder):
+    """Stands before Python's own finders."""
 
-    def __getattr__(self, attribute: str) -> Any:
-        if attribute.startswith("__"):  # what the import system looks at
-            raise AttributeError(attribute)
-        if sys.modules.get(self.__name__) is self:
-            del sys.modules[self.__name__]
-        return getattr(import_module(self.__name__), attribute)
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if get_ident() not in _deferring:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and isinstance(spec.loader, SourceFileLoader):
+            spec.loader = _Loader(spec.loader)
+            return spec
+        return None
+
+
+class _Loader(Loader):
+    def __init__(self, loader: SourceFileLoader) -> None:
+        self.loader = loader
+        self.lock = RLock()
+        self.is_running = False
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return _DeferredModule(spec.name, self)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Its code runs later: ``run``."""
+        module.__loader__ = self.loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self.loader
+
+    def run(self, module: _DeferredModule) -> None:
+        """Run the module's code, its package's first, unless this thread does so already."""
+        parent = sys.modules.get(module.__name__.rpartition(".")[0])
+        if isinstance(parent, _DeferredModule):
+            parent.deferred_loader.run(parent)
+        with self.lock:
+            if self.is_running or not isinstance(module, _DeferredModule):
+                return
+            self.is_running = True
+            try:
+                self.loader.exec_module(module)
+                module.__class__ = ModuleType  # type: ignore[assignment]
+            finally:
+                self.is_running = False
+
+
+class _DeferredModule(ModuleType):
+    """Becomes a plain module when its code has run."""
+
+    def __init__(self, name: str, loader: _Loader) -> None:
+        super().__init__(name)
+        self.deferred_loader = loader
+
+    def __getattr__(self, name: str) -> Any:
+        # The import statement itself asks a package for the modules in it, and Python asks any
+        # module for names such as __warningregistry__. Generated gRPC code wants the version.
+        is_pythons = name.startswith("__") and name != "__version__"
+        if get_ident() not in _deferring and not is_pythons:
+            self.deferred_loader.run(self)
+        return ModuleType.__getattribute__(self, name)

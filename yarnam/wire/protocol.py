@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 PROTOCOL = 1
 """Of the gRPC conversations. A peer with another number is refused (WIRE_MISMATCH)."""
 
@@ -20,9 +22,9 @@ CREDENTIALS_FILE = "credentials.pem"
 ZOOKEEPER_FILE = "zookeeper-auth"
 INPUTS_FILE = "inputs.json.gz"
 TICKET_FILE = "ticket.json"
-"""The job's number at the ticket office, for a later AM attempt."""
+"""The job's number in the ticket queue, for a later AM attempt."""
 EPOCHS_FILE = "left-out.json"
-"""What each epoch of each input leaves out."""
+"""What each epoch of each input excludes."""
 JOURNAL_DIRECTORY = "journal"
 
 # Names in a container's working directory (localized by YARN).
@@ -33,7 +35,7 @@ LOCAL_ZOOKEEPER_FILE = "yarnam-zookeeper-auth"
 LOCAL_SECRETS_FILE = "yarnam-secrets.json"
 """Optional: the values of the job's ``secret_env``, a JSON object."""
 LOCAL_INPUTS_FILE = "yarnam-inputs.json.gz"
-"""Optional: the files of the job's inputs (``yarnam.wire.manifest``)."""
+"""Optional: the files of the job's inputs (``yarnam.wire.input_manifest``)."""
 LOCAL_INPUTS = "yarnam-inputs"
 """Where an agent puts inputs that it brings to the node, each under its name."""
 LOCAL_CODE = "code"
@@ -57,6 +59,10 @@ ENV_NODE_GPU_MODEL = "YARNAM_NODE_GPU_MODEL"
 ENV_LEASE_DIR = "YARNAM_LEASE_DIR"
 """Where a node's GPU leases are kept; one directory for all users of the node."""
 
+ENV_SDK = "YARNAM_SDK"
+"""What only the training SDK reads, as one JSON object: the AM writes what it knows of the job
+(``yarnam.wire.rendezvous``), the agent adds what it knows of the container."""
+
 APPLICATION_TAG = "yarnam"
 JOB_KEY_TAG_PREFIX = "yarnam-job-"
 """The application tag from which a client finds the job's directory."""
@@ -66,3 +72,27 @@ def assignment_key(container: str) -> str:
     """Where, in Skein's key-value store, an early container finds what it is for. ``container``:
     Skein's name of it, as in ``n0_3`` (its SKEIN_CONTAINER_ID)."""
     return f"yarnam.ask.{container}"
+
+
+# -- Names of the ports that an agent holds for its task
+
+COORDINATOR_PORT = "coordinator"
+"""Every agent holds one, as ranks are unknown until launch; rank 0's task keeps its own."""
+
+TASK_PORT = "task"
+"""One per process: its address in TF_CONFIG."""
+
+_NEED_TASK_PORT = frozenset({"tensorflow"})
+
+
+def port_key(name: str, local_rank: int) -> str:
+    """Name under which an agent reports the port ``name`` of one process."""
+    return f"{name}.{local_rank}"
+
+
+def port_names(framework: str, role_ports: Sequence[str], processes: int) -> tuple[str, ...]:
+    """Names of all ports that a task holds; ``framework`` is the value of ``model.Framework``."""
+    wanted = [TASK_PORT] if framework in _NEED_TASK_PORT else []
+    wanted += [name for name in role_ports if name not in wanted]
+    ranks = range(processes)
+    return (COORDINATOR_PORT, *(port_key(name, rank) for rank in ranks for name in wanted))

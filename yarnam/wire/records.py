@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from yarnam.model.gpus import NO_RULES, GpuModelRules
-from yarnam.model.job import JobSpec
-from yarnam.model.locality import NO_DATA, BytesByNode
-from yarnam.model.placement import EarlyAsk, Target
+from yarnam.core.model.gpu_names import NO_RULES, GpuModelRules
+from yarnam.core.model.input_locality import NO_DATA, BytesByNode
+from yarnam.core.model.job_spec import JobSpec
+from yarnam.core.model.plans import EarlyAsk, Target
 from yarnam.wire.protocol import RECORD_VERSION
 
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
     """``job.json``: written once by the client, read by the AM, the agents and later clients.
-
-    Carries no secret: values of ``secret_env`` travel in the containers' private files only.
-    """
+    Carries no secret: values of ``secret_env`` travel in the containers' private files only."""
 
     job: JobSpec
     targets: tuple[Target, ...]
@@ -28,14 +26,14 @@ class JobRecord:
     rm_url: str = ""
     """http(s)://host:port of the ResourceManager's REST API as the client reached it."""
     zookeeper: str = ""
-    """``host:port,host:port/root`` of the ZooKeeper where jobs take turns; empty: none."""
+    """``host:port,host:port/root`` of the ZooKeeper with the ticket queue; empty: none."""
     gpu_models: GpuModelRules = NO_RULES
     """What administrators said about nodes' GPUs when the job was submitted."""
     data: BytesByNode = NO_DATA
     """Where the inputs lay then."""
     early: tuple[EarlyAsk, ...] = ()
     """What need not wait for the AM's Python: the first rung's containers, where there was room to
-    spare at submit and nobody in line."""
+    spare at submit and no job waiting."""
     version: int = RECORD_VERSION
 
     @property
@@ -58,7 +56,7 @@ class AmRecord:
 
 @dataclass(frozen=True, slots=True)
 class TicketRecord:
-    """``ticket.json``: the job's number at the ticket office, and since when it has it."""
+    """``ticket.json``: the job's number in the ticket queue, and since when it has it."""
 
     number: int
     taken_at_s: float
@@ -67,7 +65,7 @@ class TicketRecord:
 
 @dataclass(frozen=True, slots=True)
 class InputEpochs:
-    """What the epochs of one input leave out: ``lists`` of paths relative to its URI, and for each
+    """What the epochs of one input exclude: ``lists`` of paths relative to its URI, and for each
     epoch that has begun the number of its list."""
 
     input: str

@@ -13,12 +13,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from yarnam.core.model.actions import GangMember
+from yarnam.core.model.job_spec import Framework, JobSpec, RoleSpec
 from yarnam.errors import InternalError
-from yarnam.model.actions import GangMember
-from yarnam.model.job import Framework, JobSpec, RoleSpec
-from yarnam.wire.output_places import task_place
-from yarnam.wire.port_names import COORDINATOR_PORT, TASK_PORT, port_key
-from yarnam.wire.shares import all_shares, first_shares
+from yarnam.wire.input_shares import all_shares, first_shares
+from yarnam.wire.output_paths import task_output_path
+from yarnam.wire.protocol import COORDINATOR_PORT, ENV_SDK, TASK_PORT, port_key
 
 # Roles of TensorFlow's that are not members of the training cluster.
 _OUTSIDE_TF_CLUSTER = frozenset({"evaluator"})
@@ -41,11 +41,9 @@ def first_ranks(members: Sequence[GangMember]) -> tuple[int, ...]:
 def environments(
     job: JobSpec, members: Sequence[GangMember], attempt: int, application: str = ""
 ) -> tuple[tuple[dict[str, str], ...], ...]:
-    """The rendezvous environment of each member's processes, in local rank order.
-
-    The variables win over the job's own, but for the few defaults that the job or role sets
-    itself. Raises InternalError when a member lacks a port that its framework needs.
-    """
+    """The rendezvous environment of each member's processes, in local rank order. The variables win
+    over the job's own, but for the few defaults that the job or role sets itself. Raises
+    InternalError when a member lacks a port that its framework needs."""
     if not members:
         return ()
     table = _Table(job, tuple(members), attempt, application)
@@ -137,22 +135,38 @@ class _Table:
             "YARNAM_ADDRESS": member.placed.address,
         }
         env |= self._places()
-        env |= self._share(number, local)
         env |= self._output(str(member.task))
+        env[ENV_SDK] = json.dumps(self._sdk(number, local), separators=(",", ":"))
         for name in self._role(number).ports:
             env[variable_name("YARNAM_PORT_", name)] = str(_port(member, port_key(name, local)))
             addresses = ",".join(self._addresses(name, self._of_role(member.task.role)))
             env[variable_name("YARNAM_ADDRESSES_", name)] = addresses
         return env
 
-    def _share(self, number: int, local: int) -> dict[str, str]:
-        """Which share of the inputs is this process's, of how many."""
-        if not self.job.inputs:
-            return {}
-        first = first_shares(self.members)[number]
-        if first is None:
-            return {}
-        return {"YARNAM_INPUT_SHARE": f"{first + local}/{all_shares(self.members)}"}
+    def _sdk(self, number: int, local: int) -> dict[str, object]:
+        """What only ``yarnam.train`` reads: complete, so that it needs no defaults of its own."""
+        return {"input_share": self._share(number, local), "checkpoint": self._checkpoint_options()}
+
+    def _share(self, number: int, local: int) -> tuple[int, int] | None:
+        """Which share of the inputs is this process's, of how many; None: it has none."""
+        first = first_shares(self.members)[number] if self.job.inputs else None
+        return None if first is None else (first + local, all_shares(self.members))
+
+    def _checkpoint_options(self) -> dict[str, object] | None:
+        spec = self.job.checkpoint
+        if not spec.directory:
+            return None
+        best = {"metric": spec.best_metric, "mode": spec.best_mode, "keep": spec.best_keep}
+        return {
+            "keep": spec.keep,
+            "keep_every": spec.keep_every,
+            "best": best if spec.best_metric else None,
+            "every": spec.every,
+            "background": spec.in_background,
+            "restore": spec.restore,
+            "spool_limit_s": spec.spool_limit_s,
+            "spool_max_mib": spec.spool_max_mib,
+        }
 
     def _places(self) -> dict[str, str]:
         env = {variable_name("YARNAM_INPUT_", given.name): given.uri for given in self.job.inputs}
@@ -169,32 +183,17 @@ class _Table:
         target = self.job.output
         if not target:
             return {}
-        place = task_place(target, self.application, self.attempt, task)
+        place = task_output_path(target, self.application, self.attempt, task)
         return {"YARNAM_OUTPUT": place, "YARNAM_OUTPUT_TARGET": target}
 
     def _checkpoints(self) -> dict[str, str]:
-        """What ``yarnam.train.checkpoint`` reads."""
         spec = self.job.checkpoint
         if not spec.directory:
             return {}
-        env = {
-            "YARNAM_CHECKPOINT_DIR": spec.directory,
-            "YARNAM_CHECKPOINT_KEEP": str(spec.keep),
-            "YARNAM_CHECKPOINT_RESTORE": spec.restore,
-            "YARNAM_CHECKPOINT_SPOOL": f"{spec.spool_limit_s:g},{spec.spool_max_mib}",
-        }
+        env = {"YARNAM_CHECKPOINT_DIR": spec.directory, "YARNAM_CHECKPOINT_KEEP": str(spec.keep)}
         if self.application:
             # The attempt grows with every launch of the gang, over all lives of the AM.
             env["YARNAM_CHECKPOINT_TOKEN"] = f"{self.application}:{self.attempt}"
-        if spec.in_background:
-            env["YARNAM_CHECKPOINT_ASYNC"] = "1"
-        if spec.every:
-            env["YARNAM_CHECKPOINT_EVERY"] = str(spec.every)
-        if spec.keep_every:
-            env["YARNAM_CHECKPOINT_KEEP_EVERY"] = str(spec.keep_every)
-        if spec.best_metric:
-            best = f"{spec.best_mode},{spec.best_keep},{spec.best_metric}"
-            env["YARNAM_CHECKPOINT_BEST"] = best
         return env
 
     def _addresses(self, name: str, members: Sequence[GangMember]) -> list[str]:
@@ -256,10 +255,7 @@ class _Table:
         cluster: Mapping[str, list[str]] = {
             name: self._addresses(TASK_PORT, self._of_role(name)) for name in roles
         }
-        task = {
-            "type": self.members[number].task.role,
-            "index": self._role_rank(number, local),
-        }
+        task = {"type": self.members[number].task.role, "index": self._role_rank(number, local)}
         present = {name: addresses for name, addresses in cluster.items() if addresses}
         return json.dumps({"cluster": present, "task": task}, separators=(",", ":"))
 

@@ -28,7 +28,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from records import PIXELS, Shard, read_manifest, read_shard
 
 from hdfs_utils import connect
-from hdfs_utils.checkpoints import pytrees
+from hdfs_utils.checkpoints.frameworks import jax_pytrees
 from yarnam import train
 
 SEED = 20
@@ -162,7 +162,7 @@ class Run:
         state = jax.device_get(jax.jit(initial_state)())
         epoch = 0
         if self.saved:
-            found = self.saved.restore(lambda opened: pytrees.load(opened, like=state))
+            found = self.saved.restore(lambda opened: jax_pytrees.load(opened, like=state))
             if found is not None:
                 checkpoint, state = found
                 self.losses = list(checkpoint.metadata["losses"])
@@ -175,7 +175,7 @@ class Run:
         if self.saved:
             self.saved.save(
                 step,
-                pytrees.values(jax.device_get(state)),
+                jax_pytrees.values(jax.device_get(state)),
                 metadata={"losses": self.losses},
                 metrics={"loss": self.losses[-1]},
             )

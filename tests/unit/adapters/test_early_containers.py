@@ -11,16 +11,20 @@ import pytest
 
 from tests.fakes.cluster_view import FakeView, cluster
 from tests.fakes.skein_am import FakeSkeinAm
-from yarnam.adapters.agent_assignment import await_assignment
-from yarnam.adapters.early_containers import EarlyContainers, Seat, assignment
-from yarnam.adapters.early_view import WithoutEarly
-from yarnam.adapters.skein_broker import SkeinBroker
+from yarnam.adapters.skein.agent_assignment import await_assignment
+from yarnam.adapters.skein.broker import SkeinBroker
+from yarnam.adapters.skein.early_containers import (
+    EarlyContainer,
+    EarlyContainers,
+    ViewWithoutEarly,
+    assignment,
+)
+from yarnam.core.model.actions import AskContainer
+from yarnam.core.model.events import ContainerGranted, Event
+from yarnam.core.model.ids import AskId, NodeId, RackId
+from yarnam.core.model.plans import EarlyAsk, LocalityLevel, Target
+from yarnam.core.model.resources import Resources
 from yarnam.errors import BadConfig, Unavailable, YarnamError
-from yarnam.model.actions import AskContainer
-from yarnam.model.events import ContainerGranted, Event
-from yarnam.model.ids import AskId, NodeId, RackId
-from yarnam.model.placement import EarlyAsk, LocalityLevel, Target
-from yarnam.model.resources import Resources
 from yarnam.wire.protocol import assignment_key
 
 SIZE = Resources(512, 1, 1)
@@ -86,7 +90,7 @@ def test_an_ask_takes_over_an_early_container(events: list[Event]) -> None:
     # No container was asked for besides; what the gang does not want is given back at once.
     assert len(early.skein.rows) == 3
     assert set(early.skein.kills) == {second, *early.skein.of_service("worker-n0")}
-    assert list(early.broker.early_seats()) == []
+    assert list(early.broker.unclaimed_early()) == []
     early.broker.release([A])
     early.broker.close()
     assert first in early.skein.kills
@@ -112,7 +116,7 @@ def test_others_are_asked_for_before_the_rest_is_given_back(events: list[Event])
 
 def test_early_containers_that_nobody_asks_for_are_given_back(events: list[Event]) -> None:
     early = Early(events, limit_s=0.2)
-    assert len(early.broker.early_seats()) == 3
+    assert len(early.broker.unclaimed_early()) == 3
     wait_for(lambda: len(early.skein.kills) == 3)
     early.broker.ask(asks(A))
     early.broker.close()
@@ -127,7 +131,7 @@ def test_an_early_container_that_cannot_be_told_is_replaced(events: list[Event])
     def refuse(key: str, value: bytes) -> None:
         raise Unavailable("PutKey: DEADLINE_EXCEEDED")
 
-    early.skein.tell = refuse  # type: ignore[method-assign]
+    early.skein.write_key = refuse  # type: ignore[method-assign]
     early.broker.ask(asks(A))
     assert first in early.skein.kills
     replacement = early.skein.of_service("worker-any")[2]
@@ -143,8 +147,11 @@ def test_an_early_container_that_cannot_be_told_is_replaced(events: list[Event])
 def test_our_own_early_containers_count_as_free() -> None:
     shown = cluster(nodes=2, gpus=8, used=3)
     shown = replace(shown, queue=replace(shown.queue, used=Resources(0, 0, 6)))
-    seats = [Seat("worker-any", NodeId("n1")), Seat("worker-any", NodeId("n1"))]
-    view = WithoutEarly(FakeView(shown), [TARGET], lambda: seats)
+    unclaimed = [
+        EarlyContainer("worker-any", NodeId("n1")),
+        EarlyContainer("worker-any", NodeId("n1")),
+    ]
+    view = ViewWithoutEarly(FakeView(shown), [TARGET], lambda: unclaimed)
     seen = view.snapshot("root.dl")
     assert [node.free.gpus for node in seen.nodes] == [7, 5]
     assert seen.queue.used.gpus == 4
@@ -152,14 +159,14 @@ def test_our_own_early_containers_count_as_free() -> None:
 
 def test_what_is_not_granted_yet_makes_no_node_larger_than_it_is() -> None:
     shown = cluster(nodes=1, gpus=8, used=1)
-    seats = [Seat("worker-any", NodeId("n1"))] * 3
-    seen = WithoutEarly(FakeView(shown), [TARGET], lambda: seats).snapshot("root.dl")
+    unclaimed = [EarlyContainer("worker-any", NodeId("n1"))] * 3
+    seen = ViewWithoutEarly(FakeView(shown), [TARGET], lambda: unclaimed).snapshot("root.dl")
     assert seen.nodes[0].free == Resources(65536, 64, 8)
 
 
 def test_without_early_containers_the_cluster_is_what_it_is() -> None:
     shown = cluster(nodes=2, used=3)
-    view = WithoutEarly(FakeView(shown), [TARGET], tuple)
+    view = ViewWithoutEarly(FakeView(shown), [TARGET], tuple)
     assert view.snapshot(shown.queue.name) == shown
 
 
@@ -173,7 +180,7 @@ class Store:
         self.answers = list(answers)
         self.keys: list[str] = []
 
-    def told(self, key: str) -> bytes | None:
+    def read_key(self, key: str) -> bytes | None:
         self.keys.append(key)
         answer = self.answers.pop(0) if self.answers else None
         if isinstance(answer, YarnamError):

@@ -1,4 +1,4 @@
-"""The blacklist with its bell: who watches learns of news, whatever breaks meanwhile."""
+"""The blacklist with its notifier: who watches learns of news, whatever breaks meanwhile."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from hdfs_utils.blacklist import FileBlacklist, Looked
+from hdfs_utils.blacklist import BlacklistView, FileBlacklist
 from hdfs_utils.errors import PermissionDenied
 from hdfs_utils.errors import Unavailable as HdfsUnavailable
-from tests.fakes.bell import FakeBell, Tower
+from tests.fakes.blacklist_notifier import FakeBlacklistNotifier, FakeChannel
 from tests.fakes.files import MemoryFiles
 from tests.unit.hdfs_utils.blacklist.makers import entry
-from yarnam.adapters.shared_blacklist import SharedBlacklist, places_of
+from yarnam.adapters.hdfs.shared_blacklist import SharedBlacklist, places_of
 from yarnam.errors import NoPermission, Unavailable
 
 SOON_S = 5.0
@@ -30,8 +30,10 @@ def fs() -> MemoryFiles:
 def shared(fs: MemoryFiles) -> Iterator[Callable[..., SharedBlacklist]]:
     made: list[SharedBlacklist] = []
 
-    def make(bell: FakeBell | None = None, poll_s: float = 60.0) -> SharedBlacklist:
-        made.append(SharedBlacklist(FileBlacklist(fs, "/tmp/open"), bell, poll_s))
+    def make(
+        notifier: FakeBlacklistNotifier | None = None, poll_s: float = 60.0
+    ) -> SharedBlacklist:
+        made.append(SharedBlacklist(FileBlacklist(fs, "/tmp/open"), notifier, poll_s))
         return made[-1]
 
     yield make
@@ -46,7 +48,7 @@ class Seen:
         self.looks: list[set[str]] = []
         self._more = threading.Condition()
 
-    def __call__(self, looked: Looked) -> None:
+    def __call__(self, looked: BlacklistView) -> None:
         with self._more:
             self.looks.append({e.path for e in looked.known.trusted.entries.values()})
             self._more.notify_all()
@@ -60,8 +62,10 @@ class Seen:
 def test_who_watches_learns_of_news(
     fs: MemoryFiles, shared: Callable[..., SharedBlacklist], with_bell: bool
 ) -> None:
-    tower = Tower()
-    bells = (FakeBell(tower), FakeBell(tower)) if with_bell else (None, None)
+    tower = FakeChannel()
+    bells = (
+        (FakeBlacklistNotifier(tower), FakeBlacklistNotifier(tower)) if with_bell else (None, None)
+    )
     running, finding = shared(bells[0], 60.0 if with_bell else 0.05), shared(bells[1])
     seen = Seen()
     running.watch(["/data/set"], seen)
@@ -76,12 +80,12 @@ def test_who_watches_learns_of_news(
 def test_a_bell_that_does_not_ring_loses_no_entry(
     fs: MemoryFiles, shared: Callable[..., SharedBlacklist], caplog: pytest.LogCaptureFixture
 ) -> None:
-    bell = FakeBell(Tower())
-    bell.is_down = True
-    (added,) = shared(bell).add([entry("/data/set/1.txt")])
+    notifier = FakeBlacklistNotifier(FakeChannel())
+    notifier.is_down = True
+    (added,) = shared(notifier).add([entry("/data/set/1.txt")])
     assert added.is_trusted
-    assert "nobody was told" in caplog.text
-    assert shared().look(["/data/set"]).known.trusted.entries
+    assert "could not notify" in caplog.text
+    assert shared().lookup(["/data/set"]).known.trusted.entries
 
 
 def test_a_watch_outlives_an_hdfs_that_is_away(
@@ -115,14 +119,14 @@ def test_errors_are_those_of_yarnam(
 
     fs.fail = away
     with pytest.raises(Unavailable, match="no answer"):
-        shared().look(["/data/set"])
+        shared().lookup(["/data/set"])
 
 
 def test_a_stopped_watch_is_told_nothing(
     fs: MemoryFiles, shared: Callable[..., SharedBlacklist]
 ) -> None:
-    tower = Tower()
-    running, finding = shared(FakeBell(tower)), shared(FakeBell(tower))
+    tower = FakeChannel()
+    running, finding = shared(FakeBlacklistNotifier(tower)), shared(FakeBlacklistNotifier(tower))
     seen = Seen()
     watch = running.watch(["/data/set"], seen)
     assert seen.wait_for(set())

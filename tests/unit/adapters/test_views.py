@@ -9,14 +9,13 @@ import pytest
 import skein
 
 from tests.fakes.cluster_view import FakeView, cluster
-from yarnam.adapters import node_directory
-from yarnam.adapters.node_directory import NodeDirectory
-from yarnam.adapters.skein_am import ACTIVE, ENDED, KILLED, REQUESTED
-from yarnam.adapters.skein_nodes import FallbackView, node_of, parents_class_path
-from yarnam.adapters.skein_proto import AppMasterStub, DriverStub, messages
+from yarnam.adapters.skein.am_client import ACTIVE, ENDED, KILLED, REQUESTED
+from yarnam.adapters.skein.node_reports import FallbackView, node_of, parents_class_path
+from yarnam.adapters.skein.proto import AppMasterStub, DriverStub, messages
+from yarnam.adapters.yarn.node_directory import NodeDirectory
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import ClusterSnapshot, NodeState
 from yarnam.errors import NoPermission, Unavailable
-from yarnam.model.resources import Resources
-from yarnam.model.snapshot import ClusterSnapshot, NodeState
 
 
 class Refusing:
@@ -37,14 +36,15 @@ def test_the_directory_knows_the_nodes_of_the_last_snapshot() -> None:
     assert view.calls == 1
 
 
-def test_an_unknown_node_is_asked_for_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_node_is_asked_for_now_and_then() -> None:
     view = FakeView(cluster(nodes=2))
     directory = NodeDirectory(view, "root.dl")
     assert directory.find("n4:8042") is None
     assert directory.find("n4:8042") is None
     assert view.calls == 1
     view.shown = cluster(nodes=4)
-    monkeypatch.setattr(node_directory, "REFRESH_S", 0.0)
+    directory = NodeDirectory(view, "root.dl", refresh_s=0.0)
+    assert directory.find("n5:8042") is None
     assert directory.find("n4:8042") == ("n4", "/rack2")
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from yarnam.agent.held_ports import HeldPorts, candidate_ports, hex_address
-from yarnam.agent.keeper import pack, unpack
+from yarnam.agent.keeper.keeper import pack, unpack
+from yarnam.agent.launch.launch_plan import _without
 from yarnam.agent.metrics_inbox import Sample, parse
-from yarnam.agent.node_address import node_address
-from yarnam.agent.process_env import _without
-from yarnam.agent.settings import read_settings
+from yarnam.agent.resources.held_ports import HeldPorts, candidate_ports, hex_address
+from yarnam.agent.resources.node_address import node_address
+from yarnam.agent.task_config import read_container_settings
+from yarnam.core.model.ids import AskId
 from yarnam.errors import BadConfig, Unavailable
-from yarnam.model.ids import AskId
 
 CONTAINER = {
     "YARNAM_ASK": "a2.worker.7",
@@ -30,25 +30,25 @@ CONTAINER = {
 
 
 def test_settings_from_the_containers_environment() -> None:
-    settings = read_settings(CONTAINER, Path("/c"))
+    settings = read_container_settings(CONTAINER, Path("/c"))
     assert settings.ask == AskId(2, "worker", 7)
     assert settings.service == "w-any"
     assert settings.application == "application_1700000000000_0042"
     assert (settings.node_key, settings.nm_http_address) == ("n1:8041", "n1:8042")
     assert settings.log_directory == Path("/logs/a")
-    assert read_settings({**CONTAINER, "YARNAM_SERVICE": "x"}, Path("/c")).service == "x"
+    assert read_container_settings({**CONTAINER, "YARNAM_SERVICE": "x"}, Path("/c")).service == "x"
 
 
 @pytest.mark.parametrize("name", ["YARNAM_ASK", "YARNAM_AM_ADDRESS", "CONTAINER_ID", "NM_HOST"])
 def test_missing_variable_is_named(name: str) -> None:
     env = {key: value for key, value in CONTAINER.items() if key != name}
     with pytest.raises(BadConfig, match=name):
-        read_settings(env, Path("/c"))
+        read_container_settings(env, Path("/c"))
 
 
 def test_container_id_without_an_epoch() -> None:
     env = {**CONTAINER, "CONTAINER_ID": "container_1700000000000_0042_01_000003"}
-    assert read_settings(env, Path("/c")).application == "application_1700000000000_0042"
+    assert read_container_settings(env, Path("/c")).application == "application_1700000000000_0042"
 
 
 def test_an_address_is_taken_as_it_is() -> None:

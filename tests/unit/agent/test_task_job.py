@@ -7,11 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from yarnam.agent.task_job import read_task_job
+from yarnam.agent.task_config import read_task_job
+from yarnam.core.model.job_spec import (
+    AmSpec,
+    EnvironmentSpec,
+    Framework,
+    JobSpec,
+    RoleSpec,
+    ShippedFile,
+)
+from yarnam.core.model.plans import LocalityLevel, Target
+from yarnam.core.model.resources import Resources
 from yarnam.errors import BadConfig, WireMismatch
-from yarnam.model.job import AmSpec, EnvironmentSpec, Framework, JobSpec, RoleSpec, ShippedFile
-from yarnam.model.placement import LocalityLevel, Target
-from yarnam.model.resources import Resources
 from yarnam.wire.codec import encode
 from yarnam.wire.records import JobRecord
 

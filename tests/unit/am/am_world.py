@@ -14,21 +14,21 @@ from tests.fakes.journal import FakeJournal, JournalDisk
 from tests.fakes.node_hints import FakeHints
 from tests.fakes.output_store import FakeOutputs, OutputDisk
 from tests.fakes.state_store import FakeStore, StoreDisk
-from tests.fakes.status_desk import FakeDesk
+from tests.fakes.status_publisher import FakeStatusPublisher
 from tests.fakes.task_mailbox import FakeMailbox
-from tests.fakes.ticket_office import FakeOffice, Hall
-from yarnam.am.lanes import InlineLane
-from yarnam.am.loop import ApplicationMaster
-from yarnam.am.outside import AmPorts
-from yarnam.am.settings import AmSettings
-from yarnam.am.status import AmFacts
-from yarnam.model.ids import AskId
-from yarnam.model.job import Framework, GangSpec, JobSpec, RetrySpec, RoleSpec
-from yarnam.model.outcomes import Verdict
-from yarnam.model.placement import NoFit
-from yarnam.model.resources import Resources
-from yarnam.model.status import JobStatus
-from yarnam.placement import declared_targets, ladder_for_submit
+from tests.fakes.ticket_queue import FakeTicketQueue, FakeTicketStore
+from yarnam.am.am_ports import AmPorts
+from yarnam.am.am_settings import AmSettings
+from yarnam.am.serial_executor import InlineSerialExecutor
+from yarnam.am.status_report import AmFacts
+from yarnam.cli.containers.am_assembly import assemble_am
+from yarnam.core.model.ids import AskId
+from yarnam.core.model.job_spec import Framework, GangSpec, JobSpec, RetrySpec, RoleSpec
+from yarnam.core.model.job_status import JobStatus
+from yarnam.core.model.outcomes import Verdict
+from yarnam.core.model.plans import NoFit
+from yarnam.core.model.resources import Resources
+from yarnam.core.placement import declared_targets, ladder_for_submit
 from yarnam.wire.codec import decode
 from yarnam.wire.protocol import VERDICT_FILE
 from yarnam.wire.records import JobRecord
@@ -86,20 +86,20 @@ class AmWorld:
         disk: Disk,
         am_attempt: int,
         settings: AmSettings,
-        hall: Hall | None = None,
+        hall: FakeTicketStore | None = None,
     ) -> None:
         self.clock = FakeClock()
         self.learnt: list[tuple[str, str]] = []
         """GPU models that agents have told, and the AM has passed on."""
-        self.office: FakeOffice | None = None
+        self.office: FakeTicketQueue | None = None
         self.office_error: Exception | None = None
         if hall is not None:
             hall.now_s = self.clock.now_s
-            self.office = FakeOffice(hall, APPLICATION, am_attempt)
+            self.office = FakeTicketQueue(hall, APPLICATION, am_attempt)
         self.broker = FakeBroker(self.clock.now_s)
         self.mailbox = FakeMailbox(self.clock.now_s)
         self.view = FakeView(cluster())
-        self.desk = FakeDesk()
+        self.desk = FakeStatusPublisher()
         self.hints = FakeHints(self.clock.now_s)
         self.disk = disk
         self.record = record_of(spec)
@@ -114,17 +114,17 @@ class AmWorld:
             desk=self.desk,
             draw=lambda: 0.5,
             sleep=self._sleep,
-            lane=lambda name: InlineLane(),
+            executor=lambda name: InlineSerialExecutor(),
             office=None if self.office is None else self._open_office,
             learn=lambda node, model: self.learnt.append((node, model)),
             hints=self.hints,
             outputs=FakeOutputs(disk.outputs) if spec.output else None,
         )
         facts = AmFacts(APPLICATION, am_attempt, "http://rm:8088/proxy/x/")
-        self.am = ApplicationMaster(self.record, facts, ports, settings)
+        self.am = assemble_am(self.record, facts, ports, settings)
         self.run: asyncio.Task[Verdict]
 
-    def _open_office(self) -> FakeOffice:
+    def _open_office(self) -> FakeTicketQueue:
         assert self.office is not None
         if self.office_error is not None:
             raise self.office_error
@@ -196,7 +196,7 @@ async def am_world(
     disk: Disk | None = None,
     am_attempt: int = 1,
     settings: AmSettings | None = None,
-    hall: Hall | None = None,
+    hall: FakeTicketStore | None = None,
     *,
     is_office_away: bool = False,
     office_error: Exception | None = None,

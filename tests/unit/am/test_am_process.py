@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.files import MemoryFiles
-from yarnam.cli import am_process
-from yarnam.cli.am_process import am_attempt_of, application_of
-from yarnam.cli.am_wiring import _failure, _rm_urls, _tracking_url
+from yarnam.cli.containers import am_process
+from yarnam.cli.containers.am_process import am_attempt_of, application_of
+from yarnam.cli.containers.am_wiring import _failure, _rm_urls, _tracking_url
+from yarnam.core.model.job_spec import Framework, JobSpec
+from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.errors import BadConfig, ExitCode, InternalError, Unavailable
-from yarnam.model.job import Framework, JobSpec
-from yarnam.model.outcomes import Verdict, VerdictKind
 from yarnam.wire.codec import encode
 from yarnam.wire.records import JobRecord
 
@@ -49,7 +49,7 @@ def test_a_persisted_verdict_is_found_or_not() -> None:
 def test_obeying_loads_nothing_heavy() -> None:
     """The user waits for the second AM attempt: no asyncio, no gRPC before the verdict is read."""
     code = (
-        "import json, sys; import yarnam.cli.am_process;"
+        "import json, sys; import yarnam.cli.containers.am_process;"
         "print(json.dumps([m for m in ('asyncio','grpc','skein','click','pydantic','rich','yaml',"
         "'hdfs_native','yarnam.am') if m in sys.modules]))"
     )
@@ -61,7 +61,7 @@ def test_obeying_loads_nothing_heavy() -> None:
 
 def test_the_whole_am_loads_no_part_of_the_command_line() -> None:
     code = (
-        "import json, sys; import yarnam.cli.am_wiring;"
+        "import json, sys; import yarnam.cli.containers.am_wiring;"
         "print(json.dumps([m for m in ('click','pydantic','rich','yaml','skein',"
         "'yarnam.spec','yarnam.client') if m in sys.modules]))"
     )

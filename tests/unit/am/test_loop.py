@@ -8,10 +8,9 @@ import pytest
 
 from tests.fakes.cluster_view import cluster
 from tests.unit.am.am_world import Disk, am_world, job
-from yarnam.am.recovery import replayed
-from yarnam.am.settings import AmSettings
-from yarnam.errors import ExitCode, InternalError, Unavailable
-from yarnam.model.events import (
+from yarnam.am.am_settings import AmSettings
+from yarnam.am.loop import replayed
+from yarnam.core.model.events import (
     AmRestarted,
     CancelRequested,
     JitterDrawn,
@@ -19,10 +18,11 @@ from yarnam.model.events import (
     PlanReady,
     PlanRefused,
 )
-from yarnam.model.job import GangSpec
-from yarnam.model.outcomes import ContainerEnd, VerdictKind
-from yarnam.model.placement import Reason
-from yarnam.model.status import JobState
+from yarnam.core.model.job_spec import GangSpec
+from yarnam.core.model.job_status import JobState
+from yarnam.core.model.outcomes import ContainerEnd, VerdictKind
+from yarnam.core.model.plans import Reason
+from yarnam.errors import ExitCode, InternalError, Unavailable
 from yarnam.ports import AgentMetrics, Superseded
 from yarnam.wire.protocol import AM_FILE, STATUS_FILE
 

@@ -15,9 +15,15 @@ PACKAGES = ("yarnam", "hdfs_utils", "skein_specs")
 
 LAYERS = "layers: a room imports only downwards"
 HDFS_UTILS = "hdfs_utils stands alone"
+HDFS_LAYERS = "layers of hdfs_utils"
 TRAIN = "the training SDK stands alone"
 PURE = "the core is pure"
 LIGHT = "containers stay light"
+CORE = "layers of the core: decisions do not see each other"
+ACYCLIC = "no circles"
+SPECS = "skein_specs stands below the adapters"
+SIM = "the simulator is a model"
+CONTRACTS = (LAYERS, CORE, ACYCLIC, SPECS, SIM, HDFS_UTILS, HDFS_LAYERS, TRAIN, PURE, LIGHT)
 
 
 def lint_imports(tree: Path) -> subprocess.CompletedProcess[str]:
@@ -52,29 +58,44 @@ def clean_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_tree_keeps_every_contract(clean_tree: Path) -> None:
     done = lint_imports(clean_tree)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "5 kept, 0 broken" in done.stdout
+    assert f"{len(CONTRACTS)} kept, 0 broken" in done.stdout
 
 
 @pytest.mark.parametrize(
     ("module", "line", "contract"),
     [
-        ("yarnam/model/seeded.py", "from yarnam.gang import machine", LAYERS),
-        ("yarnam/errors/seeded.py", "import yarnam.model.ids", LAYERS),
+        ("yarnam/core/model/seeded.py", "from yarnam.core.gang import machine", CORE),
+        ("yarnam/errors/seeded.py", "import yarnam.core.model.ids", LAYERS),
         ("yarnam/ports/seeded.py", "import yarnam.adapters", LAYERS),
         ("yarnam/agent/seeded.py", "import yarnam.am", LAYERS),
-        ("yarnam/gang/seeded.py", "import yarnam.placement", LAYERS),
+        ("yarnam/core/gang/seeded.py", "import yarnam.core.placement", CORE),
+        ("yarnam/core/model/seeded.py", "import yarnam.core.admission", CORE),
+        # A room of the core that nobody gave a place.
+        ("yarnam/core/weather/__init__.py", "", CORE),
+        # Each of these rooms is imported by the one that is seeded here.
+        ("yarnam/adapters/hdfs/seeded.py", "import yarnam.adapters.yarn.rest_launcher", ACYCLIC),
+        ("hdfs_utils/config/seeded.py", "import hdfs_utils.transfer", ACYCLIC),
+        ("skein_specs/seeded.py", "import yarnam.adapters", SPECS),
+        ("skein_specs/seeded.py", "import yarnam.core.gang", SPECS),
+        ("yarnam/sim/seeded.py", "import time", SIM),
+        ("yarnam/sim/seeded.py", "import yarnam.wire.codec", SIM),
+        ("yarnam/errors/seeded.py", "import os", PURE),
+        ("yarnam/core/admission/seeded.py", "import hdfs_utils", PURE),
         ("yarnam/adapters/seeded.py", "import yarnam.client", LAYERS),
         ("yarnam/client/seeded.py", "import yarnam.cli", LAYERS),
         ("yarnam/wire/seeded.py", "import yarnam.spec", LAYERS),
         # A room that nobody gave a place in the layers.
         ("yarnam/helpers/__init__.py", "", LAYERS),
-        ("hdfs_utils/seeded.py", "import yarnam.errors", HDFS_UTILS),
+        ("hdfs_utils/uri.py", "import yarnam.errors", HDFS_UTILS),
+        ("hdfs_utils/protocols/seeded.py", "import hdfs_utils.backends.connect", HDFS_LAYERS),
+        ("hdfs_utils/journal/seeded.py", "import hdfs_utils.checkpoints", HDFS_LAYERS),
+        ("hdfs_utils/seeded.py", "", HDFS_LAYERS),
         ("yarnam/train/seeded.py", "import grpc", TRAIN),
-        ("yarnam/train/seeded.py", "import yarnam.model.ids", TRAIN),
-        ("yarnam/gang/seeded.py", "import time", PURE),
-        ("yarnam/placement/seeded.py", "from random import random", PURE),
-        ("yarnam/model/seeded.py", "import logging", PURE),
-        ("yarnam/gang/seeded.py", "import yaml", PURE),
+        ("yarnam/train/seeded.py", "import yarnam.core.model.ids", TRAIN),
+        ("yarnam/core/gang/seeded.py", "import time", PURE),
+        ("yarnam/core/placement/seeded.py", "from random import random", PURE),
+        ("yarnam/core/model/seeded.py", "import logging", PURE),
+        ("yarnam/core/gang/seeded.py", "import yaml", PURE),
         ("yarnam/am/seeded.py", "import click", LIGHT),
         ("yarnam/agent/seeded.py", "import yarnam.spec", LIGHT),
     ],

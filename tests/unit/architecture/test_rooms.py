@@ -36,6 +36,18 @@ def test_the_table_names_every_room_and_no_other() -> None:
     assert all(f"({room})" in contracts for room in kept_free)
 
 
+def test_every_room_says_what_belongs_there_and_what_does_not() -> None:
+    table = PAGE.split("### What belongs where")[1].split("\n\n")[1]
+    rows = re.findall(r"^\| `([\w/]+)` \| (.+?) \| (.+?) \|$", table, re.MULTILINE)
+    packages = {f"yarnam/{room}" for room in rooms()} - {"yarnam/core"}
+    core = ROOT / "yarnam" / "core"
+    packages |= {f"yarnam/core/{path.parent.name}" for path in core.glob("*/__init__.py")}
+    assert sorted(room for room, _, _ in rows) == sorted(packages | {"hdfs_utils", "skein_specs"})
+    for room, belongs, _ in rows:
+        for inner in re.findall(r"`(\w+)/`", belongs):
+            assert (ROOT / room / inner).is_dir(), f"{room} has no {inner}/"
+
+
 def test_the_errors_of_the_page_are_the_exit_codes() -> None:
     rows = re.findall(
         r"^\| ([\d/ ]+) \| ([A-Z_/ ,]+?)(?: \(.*?\))?(?: / ([A-Z_]+))? \|", PAGE, re.M
@@ -53,8 +65,14 @@ def test_the_errors_of_the_page_are_the_exit_codes() -> None:
         ("yarnam", ["grpc", "click", "pydantic", "cattrs", "yarnam.client"]),
         ("yarnam.train", ["grpc", "click", "json.tool", "numpy", "jax", "pathlib"]),
         ("yarnam.cli", ["click", "grpc", "pydantic", "yarnam.client", "yarnam.spec"]),
-        ("yarnam.cli.agent_process", ["click", "rich", "pydantic", "yarnam.spec", "skein"]),
-        ("yarnam.cli.am_process", ["click", "rich", "pydantic", "yarnam.spec", "yarnam.client"]),
+        (
+            "yarnam.cli.containers.agent_process",
+            ["click", "rich", "pydantic", "yarnam.spec", "skein"],
+        ),
+        (
+            "yarnam.cli.containers.am_process",
+            ["click", "rich", "pydantic", "yarnam.spec", "yarnam.client"],
+        ),
     ],
 )
 def test_an_entry_loads_no_more_than_it_needs(module: str, never: list[str]) -> None:

@@ -14,17 +14,17 @@ import pytest
 from tests.unit.client.world import APPLICATION, World, status, task, verdict
 from yarnam.cli.shell import Shell, run
 from yarnam.client import Job, LogPiece
-from yarnam.errors import Unavailable
-from yarnam.model.events import CancelRequested, JobStarted
-from yarnam.model.outcomes import VerdictKind
-from yarnam.model.status import (
+from yarnam.core.model.events import CancelRequested, JobStarted
+from yarnam.core.model.job_status import (
     AttemptRecord,
     JobState,
     JobStatus,
     RefusedNode,
     StartForecast,
-    TurnStatus,
+    WaitQueueStatus,
 )
+from yarnam.core.model.outcomes import VerdictKind
+from yarnam.errors import Unavailable
 from yarnam.wire.codec import encode
 
 KEY = "20261121-000000-abcdef"
@@ -40,15 +40,7 @@ secret_env: [TOKEN]
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    def build(source: Any, cache: Path) -> Path:
-        cache.mkdir(parents=True, exist_ok=True)
-        (cache / source.file_name).write_bytes(b"runtime")
-        return cache / source.file_name
-
-    monkeypatch.setattr("yarnam.client.staging.build_runtime", build)
-    monkeypatch.setattr("yarnam.client.job.POLL_S", 0.01)
-    monkeypatch.setattr("yarnam.client.sources.YARN_POLL_S", 0.01)
+def world(tmp_path: Path) -> World:
     (tmp_path / "spec.yaml").write_text(SPEC)
     return World(tmp_path)
 
@@ -141,7 +133,7 @@ def test_submit_refused(world: World, call: Call) -> None:
     code, out, err = call("submit", str(world.folder / "spec.yaml"), "-q", "root.none")
     assert code == 65
     assert out == ""
-    assert "there is no queue root.none" in err
+    assert "queue root.none does not exist" in err
 
 
 def test_a_bad_spec_names_file_and_line(world: World, call: Call) -> None:
@@ -193,7 +185,7 @@ def test_a_job_that_was_made_whole_shows_what_was_kept_and_which_nodes_it_refuse
     world.job()
     _, out, _ = call("status", "last")
     assert "1 of 1, 7 kept" in out
-    assert "REFUSED NODE" in out
+    assert "EXCLUDED NODE" in out
     assert out.splitlines()[-1].split()[0] == "n5"
     assert "agent silent: not heard of for 8 s" in out
 
@@ -216,50 +208,53 @@ def test_a_waiting_job_is_never_shown_as_running(world: World, call: Call) -> No
         assert "ACQUIRING" in out
         assert "RUNNING" not in out
     _, out, _ = call("status", "last")
-    assert "5 of 8 (node 4, rack 1)" in out
+    assert "5 of 8 granted (4 on planned nodes, 1 in one rack)" in out
 
 
 def test_a_job_in_line_is_shown_with_its_place(world: World, call: Call) -> None:
     """Nothing is asked for yet, and it has days to wait: neither is shown as if it mattered."""
-    place = TurnStatus(9, 2, "application_1_0007", "big", 16, "nodes are kept for it")
+    place = WaitQueueStatus(9, 2, "application_1_0007", "big", 16, "nodes are reserved for it")
     world.line.statuses = [
         status(
             JobState.QUEUED,
             phase="PENDING",
             asked=8,
-            turn=place,
+            wait_queue=place,
             deadline_s=time.time() + 5 * 86400,
-            reason="WAITING for its turn (2 ahead, head is big)",
+            reason="waiting behind 2 jobs (big is first)",
         )
     ]
     world.job()
     _, out, _ = call("status", "last")
-    assert "  QUEUED: WAITING for its turn (2 ahead, head is big)\n" in out
+    assert "  QUEUED: waiting behind 2 jobs (big is first)\n" in out
     _, out, _ = call("ps")
     assert out.splitlines()[1].split()[4:6] == ["QUEUED", "-"]
     _, out, _ = call("status", "last", "--json")
-    assert json.loads(out)["turn"]["ahead"] == 2
+    assert json.loads(out)["wait_queue"]["ahead"] == 2
 
 
 def test_a_job_in_line_tells_when_it_is_likely_to_start(world: World, call: Call) -> None:
     now_s = time.time() + 0.5
     start = StartForecast(now_s, now_s + 600, now_s + 1500, now_s + 7500, now_s + 1800)
-    untold = StartForecast(now_s, untold="3 GPUs are held by jobs that tell nothing of themselves")
+    untold = StartForecast(now_s, unknown_why="3 GPUs are in use by jobs that take no tickets")
     late = StartForecast(now_s, now_s + 600, now_s + 1500)
     for told, words in (
-        (start, "likely to start in 25m00s (from 10m00s to 2h05m, if no others come; smaller ones"),
-        (untold, "when it starts cannot be told: 3 GPUs are held by jobs that tell nothing"),
-        (late, "(not before 10m00s, perhaps much later, if no others come)"),
+        (
+            start,
+            "likely to start in 25m00s (between 10m00s and 2h05m, if no other jobs arrive; smaller",
+        ),
+        (untold, "start time unknown: 3 GPUs are in use by jobs that take no tickets"),
+        (late, "(at the earliest 10m00s, possibly much later, if no other jobs arrive)"),
     ):
-        turn = TurnStatus(9, 0, reason="first in line", start=told)
-        world.line.statuses = [status(JobState.QUEUED, phase="PENDING", turn=turn)]
+        turn = WaitQueueStatus(9, 0, reason="first in the queue", start=told)
+        world.line.statuses = [status(JobState.QUEUED, phase="PENDING", wait_queue=turn)]
         world.job()
         _, out, _ = call("status", "last")
         assert words in out
 
 
 def test_ps(world: World, call: Call) -> None:
-    assert call("ps") == (0, "", "No living jobs; --all shows those that are over.\n")
+    assert call("ps") == (0, "", "No active jobs. To include finished jobs, use --all.\n")
     world.line.statuses = [status(asked=2, granted=2, submitted_at_s=1.0)]
     world.job()
     code, out, _ = call("ps")
@@ -330,7 +325,7 @@ def test_ctrl_c_on_watch_kills_nothing_and_says_how_to(
 def test_the_live_view_shows_what_matters(world: World) -> None:
     from rich.console import Console
 
-    from yarnam.cli.following import _View
+    from yarnam.cli.rendering.live_status import _View
 
     view = _View(APPLICATION)
     console = Console(width=120, record=True, file=io.StringIO())
@@ -385,7 +380,7 @@ def test_one_process_is_shown_as_it_is(
 def test_garbage_does_not_reach_a_terminal(
     world: World, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    monkeypatch.setattr("yarnam.cli.logs.is_terminal", lambda: True)
+    monkeypatch.setattr("yarnam.cli.jobs.logs_command.is_terminal", lambda: True)
     line = b"\x1b]0;title\x07\x00\x9b31m \x1b[31mred\x1b[0m 10%\r 20%\n"
     monkeypatch.setattr(Job, "logs", pieces(LogPiece("worker-0", 0, line)))
     assert run(["logs", APPLICATION, "--rank", "0"], Shell(lambda **_: world.client)) == 0
@@ -423,7 +418,7 @@ def test_kill(world: World, call: Call) -> None:
     world.job(am=False)
     code, out, _ = call("kill", "last", "--reason", "enough")
     assert code == 0
-    assert out == f"{APPLICATION} is over: CANCELLED\n"
+    assert out == f"{APPLICATION} is finished: CANCELLED\n"
     code, out, _ = call("kill", APPLICATION, "--json")
     assert code == 0
     assert json.loads(out)[0]["verdict"]["message"] == "killed by me: enough"
@@ -433,8 +428,8 @@ def test_kill_goes_on_after_one_that_cannot_be_killed(world: World, call: Call) 
     world.job(am=False)
     code, out, err = call("kill", "nobody", APPLICATION)
     assert code == 64
-    assert "is over: CANCELLED" in out
-    assert "no job whose name begins with 'nobody'" in err
+    assert "is finished: CANCELLED" in out
+    assert "no job whose name starts with 'nobody'" in err
 
 
 # ---- doctor ------------------------------------------------------------------------------------

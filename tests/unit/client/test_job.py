@@ -7,9 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from hdfs_utils.journal import AppendLog
+from hdfs_utils.journal.log import AppendLog
 from tests.unit.client.world import APPLICATION, World, job_spec, status, verdict
 from yarnam.client.job import error_of
+from yarnam.core.model.events import CancelRequested, JobStarted
+from yarnam.core.model.job_spec import StoringSpec
+from yarnam.core.model.job_status import JobState
+from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.errors import (
     Cancelled,
     ExitCode,
@@ -19,18 +23,12 @@ from yarnam.errors import (
     UserFailed,
     WireMismatch,
 )
-from yarnam.model.events import CancelRequested, JobStarted
-from yarnam.model.job import StoringSpec
-from yarnam.model.outcomes import Verdict, VerdictKind
-from yarnam.model.status import JobState
 from yarnam.wire.codec import decode, encode, encode_event
 from yarnam.wire.records import AmRecord
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr("yarnam.client.job.POLL_S", 0.01)
-    monkeypatch.setattr("yarnam.client.sources.YARN_POLL_S", 0.01)
+def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
@@ -122,10 +120,10 @@ def test_a_record_of_another_version_is_a_wire_mismatch(world: World) -> None:
 
 
 def test_an_application_that_is_nobodys(world: World) -> None:
-    with pytest.raises(UsageError, match="no application"):
+    with pytest.raises(UsageError, match="does not exist on this cluster"):
         world.client.job(APPLICATION).status()
     world.rm.add(APPLICATION, tags=("spark",))
-    with pytest.raises(UsageError, match="not a job of yarnam"):
+    with pytest.raises(UsageError, match="not a yarnam job"):
         world.client.job(APPLICATION).status()
 
 
@@ -151,7 +149,7 @@ def test_watch_tells_each_change_once_and_ends_with_the_verdict(world: World) ->
 
 def test_wait_names_the_state_when_its_time_is_over(world: World) -> None:
     job = world.job(state="ACCEPTED", am=False, diagnostics="the queue is full")
-    with pytest.raises(Unavailable, match=r"not over after 0\.05 s: QUEUED the queue is full"):
+    with pytest.raises(Unavailable, match=r"has not ended after 0\.05 s: QUEUED the queue is full"):
         job.wait(timeout_s=0.05)
 
 
@@ -238,10 +236,8 @@ def test_kill_of_a_hung_am_goes_through_yarn(world: World) -> None:
     assert world.rm.killed == [APPLICATION]
 
 
-def test_an_am_that_promises_and_does_nothing_is_not_waited_for_for_ever(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("yarnam.client.job.CANCEL_PATIENCE_S", 0.05)
+def test_an_am_that_promises_and_does_nothing_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+    world = World(tmp_path, cancel_patience_s=0.05)
     job = world.job(key=KEY)
     world.put(
         KEY,
@@ -290,5 +286,5 @@ def test_killing_a_job_that_is_over_changes_nothing(world: World) -> None:
 def test_a_kill_that_yarn_does_not_carry_out_says_so(world: World) -> None:
     world.rm.kill_takes = False
     job = world.job(am=False, key=KEY)
-    with pytest.raises(Unavailable, match="not gone after"):
+    with pytest.raises(Unavailable, match="still reports it after"):
         job.kill(timeout_s=0.1)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.unit.client.world import World, verdict
+from yarnam.core.model.job_status import JobState
+from yarnam.core.model.outcomes import VerdictKind
 from yarnam.errors import UsageError
-from yarnam.model.outcomes import VerdictKind
-from yarnam.model.status import JobState
 from yarnam.wire.codec import encode
 
 
@@ -38,7 +38,7 @@ def test_the_start_of_a_name(world: World) -> None:
     world.job(application=app(1), name="digits")
     world.job(application=app(2), name="resnet")
     assert world.client.job("dig").id == app(1)
-    with pytest.raises(UsageError, match="no job whose name begins with 'x'"):
+    with pytest.raises(UsageError, match="no job whose name starts with 'x'"):
         world.client.job("x")
 
 
@@ -59,7 +59,7 @@ def test_a_name_means_its_living_job_else_the_newest(world: World) -> None:
 def test_several_living_jobs_are_listed_not_guessed(world: World) -> None:
     world.job(application=app(1), name="digits")
     world.job(application=app(2), name="digits")
-    with pytest.raises(UsageError, match="means 2 jobs") as caught:
+    with pytest.raises(UsageError, match="matches 2 jobs") as caught:
         world.client.job("digits")
     assert app(1) in caught.value.hint
     assert app(2) in caught.value.hint
@@ -102,4 +102,4 @@ def test_other_peoples_jobs_are_what_yarn_tells(world: World) -> None:
     (job,) = world.client.jobs(user="")
     assert job.user == "you"
     assert job.state is not JobState.RUNNING  # the AM's container alone proves nothing
-    assert "as YARN sees it" in job.reason
+    assert "according to YARN" in job.reason

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tests.fakes.files import MemoryFiles
-from tests.fakes.job_line import FakeJobLine
+from tests.fakes.job_client import FakeJobClient
 from tests.fakes.launcher import FakeLauncher
 from tests.fakes.resource_manager import FakeResourceManager
 from yarnam.client import Client, Job
-from yarnam.client.places import new_key, tag_of
-from yarnam.client.site import Site
-from yarnam.model.job import Framework, JobSpec, RoleSpec
-from yarnam.model.outcomes import Verdict, VerdictKind
-from yarnam.model.resources import Resources
-from yarnam.model.status import JobState, JobStatus, TaskStatus
+from yarnam.client.site import ClientTiming, Site
+from yarnam.client.submit.runtime_archive import runtime_source
+from yarnam.client.user_paths import new_key, tag_of
+from yarnam.core.model.job_spec import Framework, JobSpec, RoleSpec
+from yarnam.core.model.job_status import JobState, JobStatus, TaskStatus
+from yarnam.core.model.outcomes import Verdict, VerdictKind
+from yarnam.core.model.resources import Resources
 from yarnam.wire.codec import encode
 from yarnam.wire.credentials import new_credentials
 from yarnam.wire.records import AmRecord, JobRecord
 
 CREDENTIALS = new_credentials()
+QUICK = ClientTiming(poll_s=0.01, yarn_poll_s=0.01, process_poll_s=0.02, aggregation_limit_s=0.0)
 APPLICATION = "application_1700000000000_0042"
 
 SITE_FILES = {
@@ -61,16 +64,23 @@ def verdict(kind: VerdictKind = VerdictKind.SUCCEEDED, code: int = 0, message: s
     return Verdict(kind, code, message, decided_at_s=2000.0)
 
 
-class World:
-    """One user (``me``) on one cluster. ``runtime`` spares most tests building an archive."""
+@cache
+def runtime_name() -> str:
+    """The file name of the runtime archive for this environment."""
+    return runtime_source().file_name
 
-    def __init__(self, folder: Path) -> None:
+
+class World:
+    """One user (``me``) on one cluster, with a runtime archive in the local cache. ``timing``: of
+    the client, which is quick unless told otherwise."""
+
+    def __init__(self, folder: Path, **timing: float) -> None:
         self.folder = folder
         self.files = MemoryFiles()
         self.files.mkdirs("/user/me")
         self.rm = FakeResourceManager()
-        self.lines: list[FakeJobLine] = []
-        self.line = FakeJobLine(status())
+        self.lines: list[FakeJobClient] = []
+        self.line = FakeJobClient(status())
         self.launcher = FakeLauncher(self._accept)
         conf = folder / "conf"
         conf.mkdir(parents=True)
@@ -86,10 +96,14 @@ class World:
             rm=self.rm,
             files=self.files,
             open_launcher=lambda: self.launcher,
-            open_line=self._open_line,
+            open_job_client=self._open_line,
             cache=folder / "cache",
             environ={"PATH": str(folder / "bin")},
+            timing=replace(QUICK, **timing),
         )
+        archive = self.site.cache / "runtime" / runtime_name()
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        archive.write_bytes(b"runtime")
         self.client = Client(site=self.site)
 
     def job(self, *, state: str = "RUNNING", am: bool = True, key: str = "", **facts: Any) -> Job:
@@ -105,7 +119,7 @@ class World:
         return self.client.job(application)
 
     def directory(self, key: str) -> str:
-        return self.site.places.job(key)
+        return self.site.paths.job(key)
 
     def put(self, key: str, name: str, content: bytes) -> None:
         self.files.write_bytes(f"{self.directory(key)}/{name}", content, overwrite=True)
@@ -121,7 +135,7 @@ class World:
     def json_of(self, path: str) -> Any:
         return json.loads(self.files.read_bytes(path))
 
-    def _open_line(self, address: str, credentials: bytes) -> FakeJobLine:
+    def _open_line(self, address: str, credentials: bytes) -> FakeJobClient:
         assert address == "n1:4711"
         assert credentials == CREDENTIALS
         self.lines.append(self.line)

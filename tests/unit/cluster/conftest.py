@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cluster.file_server import FileServer, make_server
-from yarnam.cluster.addresses import MASTER_PORTS, NODE_PORTS
-from yarnam.cluster.places import ClusterPlaces
-from yarnam.cluster.plan import ClusterPlan
-from yarnam.cluster.shape import ClusterShape, lay_out
+from yarnam.cluster.cluster_paths import ClusterPaths
+from yarnam.cluster.cluster_plan import ClusterPlan
+from yarnam.cluster.daemons.loopback_addresses import MASTER_PORTS, NODE_PORTS
+from yarnam.cluster.shape import ClusterShape, assign_nodes
 
 
 @pytest.fixture
@@ -43,8 +43,8 @@ def make_plan(tmp_path: Path) -> Callable[..., ClusterPlan]:
             shape=shape,
             slot=9,
             ports={**MASTER_PORTS, **NODE_PORTS},
-            nodes=lay_out(shape, 9, ()),
-            places=ClusterPlaces(tmp_path / "clusters", "test"),
+            nodes=assign_nodes(shape, 9, ()),
+            paths=ClusterPaths(tmp_path / "clusters", "test"),
             user="ada",
             java_home=tmp_path / "java",
             jar_folder=tmp_path / "jars",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from yarnam.cli import cluster as cli
+from yarnam.cli.setup import cluster_command as cli
 from yarnam.cli.shell import run
 from yarnam.cluster.shape import ClusterShape
 from yarnam.errors import BadConfig, ExitCode

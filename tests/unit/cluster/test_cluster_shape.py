@@ -6,23 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from yarnam.cluster.devices import parse_devices
 from yarnam.cluster.shape import (
     ClusterShape,
-    Device,
     NodeOverride,
+    PhysicalGpu,
+    assign_nodes,
     datanode_hosts,
-    lay_out,
     read_shape,
     shape_from_mapping,
 )
+from yarnam.cluster.software.physical_gpus import parse_physical_gpus
 from yarnam.errors import BadConfig
 
-TWO_GPUS = (Device(0, "NVIDIA H200"), Device(1, "NVIDIA H200"))
+TWO_GPUS = (PhysicalGpu(0, "NVIDIA H200"), PhysicalGpu(1, "NVIDIA H200"))
 
 
 def test_the_default_is_four_nodes_on_two_racks_with_eight_gpus_each() -> None:
-    nodes = lay_out(ClusterShape(), slot=7, found=())
+    nodes = assign_nodes(ClusterShape(), slot=7, found=())
     assert [(node.name, node.address, node.rack) for node in nodes] == [
         ("nm1", "127.7.1.1", "/rack1"),
         ("nm2", "127.7.1.2", "/rack1"),
@@ -124,7 +124,7 @@ def test_a_shape_survives_being_written_down() -> None:
 
 
 def test_uneven_nodes_fill_the_first_racks() -> None:
-    nodes = lay_out(ClusterShape(nodes=5, racks=3), 1, ())
+    nodes = assign_nodes(ClusterShape(nodes=5, racks=3), 1, ())
     assert [node.rack for node in nodes] == ["/rack1"] * 2 + ["/rack2"] * 2 + ["/rack3"]
     assert len({node.address for node in nodes}) == 5
 
@@ -132,58 +132,58 @@ def test_uneven_nodes_fill_the_first_racks() -> None:
 def test_a_node_can_differ_from_the_others() -> None:
     override = NodeOverride(gpus=2, gpu_model="V100", memory_mib=2048, vcores=4)
     shape = ClusterShape(gpu_model="A100", node_overrides={"nm2": override})
-    first, second, *_ = lay_out(shape, 1, ())
+    first, second, *_ = assign_nodes(shape, 1, ())
     assert (first.gpus, first.gpu_model, first.memory_mib) == (8, "A100", 65536)
     assert (second.gpus, second.gpu_model, second.memory_mib, second.vcores) == (2, "V100", 2048, 4)
 
 
 def test_a_node_without_gpus_announces_no_model() -> None:
-    (node,) = lay_out(ClusterShape(nodes=1, racks=1, gpus_per_node=0, gpu_model="A100"), 1, ())
+    (node,) = assign_nodes(ClusterShape(nodes=1, racks=1, gpus_per_node=0, gpu_model="A100"), 1, ())
     assert (node.device_list, node.gpu_model) == ("", None)
 
 
 def test_real_gpus_are_divided_over_the_nodes() -> None:
-    nodes = lay_out(ClusterShape(nodes=3, racks=1), 1, TWO_GPUS)
+    nodes = assign_nodes(ClusterShape(nodes=3, racks=1), 1, TWO_GPUS)
     assert [node.device_list for node in nodes] == ["0", "1", ""]
     assert [node.gpu_model for node in nodes] == ["NVIDIA H200", "NVIDIA H200", None]
     assert not any(node.simulated for node in nodes)
 
 
 def test_a_number_that_was_asked_for_is_simulated_unless_real_ones_are_demanded() -> None:
-    (node,) = lay_out(ClusterShape(nodes=1, racks=1, gpus_per_node=2), 1, TWO_GPUS)
+    (node,) = assign_nodes(ClusterShape(nodes=1, racks=1, gpus_per_node=2), 1, TWO_GPUS)
     assert node.device_list == "sim:0,1"
     real = ClusterShape(nodes=1, racks=1, gpus="real", gpus_per_node=2)
-    assert lay_out(real, 1, TWO_GPUS)[0].device_list == "0,1"
+    assert assign_nodes(real, 1, TWO_GPUS)[0].device_list == "0,1"
 
 
 def test_more_real_gpus_than_there_are_is_an_error() -> None:
     shape = ClusterShape(nodes=3, racks=1, gpus="real", gpus_per_node=1)
     with pytest.raises(BadConfig, match="ask for 3 real GPUs, this machine has 2"):
-        lay_out(shape, 1, TWO_GPUS)
+        assign_nodes(shape, 1, TWO_GPUS)
 
 
 def test_real_gpus_where_there_are_none_is_an_error() -> None:
     with pytest.raises(BadConfig, match="nvidia-smi finds none"):
-        lay_out(ClusterShape(gpus="real"), 1, ())
+        assign_nodes(ClusterShape(gpus="real"), 1, ())
 
 
 def test_simulated_means_simulated_where_there_are_real_ones() -> None:
-    nodes = lay_out(ClusterShape(gpus="simulated"), 1, TWO_GPUS)
+    nodes = assign_nodes(ClusterShape(gpus="simulated"), 1, TWO_GPUS)
     assert {node.gpus for node in nodes} == {8}
     assert all(node.simulated for node in nodes)
 
 
 def test_what_nvidia_smi_says_is_understood() -> None:
-    assert parse_devices("0, NVIDIA H200\n1, Tesla V100-SXM2-32GB\n") == (
-        Device(0, "NVIDIA H200"),
-        Device(1, "Tesla V100-SXM2-32GB"),
+    assert parse_physical_gpus("0, NVIDIA H200\n1, Tesla V100-SXM2-32GB\n") == (
+        PhysicalGpu(0, "NVIDIA H200"),
+        PhysicalGpu(1, "Tesla V100-SXM2-32GB"),
     )
 
 
 def test_what_a_broken_driver_says_is_no_device() -> None:
-    assert parse_devices("NVIDIA-SMI has failed because it couldn't communicate\n") == ()
+    assert parse_physical_gpus("NVIDIA-SMI has failed because it couldn't communicate\n") == ()
 
 
 def test_datanodes_go_to_different_racks_first() -> None:
-    nodes = lay_out(ClusterShape(), 1, ())
+    nodes = assign_nodes(ClusterShape(), 1, ())
     assert [node.name for node in datanode_hosts(nodes, 3)] == ["nm1", "nm3", "nm2"]

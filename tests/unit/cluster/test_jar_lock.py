@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cluster.file_server import FileServer
-from yarnam.cluster.fetch import NoProgress
-from yarnam.cluster.jars import (
+from yarnam.cluster.reporters import SilentReporter
+from yarnam.cluster.software.jar_cache import (
     DEFAULT_REPOSITORY,
     Jar,
     JarCache,
@@ -101,7 +101,7 @@ def test_two_at_once_fetch_each_jar_once(tmp_path: Path, file_server: FileServer
     fetched: list[int] = []
 
     def fill() -> None:
-        fetched.append(cache.fill(file_server.url, NoProgress()))
+        fetched.append(cache.fill(file_server.url, SilentReporter()))
 
     threads = [threading.Thread(target=fill) for _ in range(2)]
     for thread in threads:

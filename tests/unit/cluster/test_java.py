@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from yarnam.cluster.java import JAVA_WHEEL, _from_pip, find_java, fits, parse_major
+from yarnam.cluster.software.java import JAVA_WHEEL, _from_pip, find_java, fits, parse_major
 from yarnam.errors import Unavailable
 
 SCRIPT = "#!/bin/sh\necho 'openjdk version \"{version}\" 2025-01-01' >&2\n"

@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from yarnam.cluster import EmbeddedCluster
+from yarnam.cluster.cluster_paths import ClusterPaths, cache_dir, check_cluster_name, clusters_dir
+from yarnam.cluster.cluster_plan import ClusterPlan, ClusterRecord, save_cluster
+from yarnam.cluster.daemons.daemon_processes import identify, write_record
 from yarnam.cluster.lifecycle import differences, hdfs_folders
-from yarnam.cluster.places import ClusterPlaces, cache_dir, check_name, clusters_dir
-from yarnam.cluster.plan import ClusterPlan
 from yarnam.cluster.prepare import remove_tree, write_cluster
-from yarnam.cluster.processes import identify, write_record
-from yarnam.cluster.record import ClusterRecord, write
 from yarnam.cluster.shape import ClusterShape
 from yarnam.errors import Unavailable, UsageError
 
@@ -27,28 +26,28 @@ def test_there_may_be_nothing_to_take_down(tmp_path: Path) -> None:
 def test_down_ends_what_is_recorded_even_where_the_record_is_damaged(
     plan: ClusterPlan, damage: str | None
 ) -> None:
-    write(ClusterRecord(plan, "starting"))
+    save_cluster(ClusterRecord(plan, "starting"))
     if damage is not None:
-        plan.places.record.write_text(damage)
+        plan.paths.record.write_text(damage)
     daemon = subprocess.Popen(["sleep", "60"], start_new_session=True)
     identity = identify(daemon.pid)
     assert identity is not None
-    write_record(plan.places.process_record("rm"), identity)
-    cluster = EmbeddedCluster(name=plan.name, state_root=plan.places.base)
+    write_record(plan.paths.process_record("rm"), identity)
+    cluster = EmbeddedCluster(name=plan.name, state_root=plan.paths.base)
     assert cluster.down() is True
     assert daemon.wait(5) == -9
-    assert not plan.places.root.exists()
+    assert not plan.paths.root.exists()
 
 
 def test_down_leaves_a_process_alone_that_only_has_the_number(plan: ClusterPlan) -> None:
-    write(ClusterRecord(plan, "ready"))
+    save_cluster(ClusterRecord(plan, "ready"))
     other = subprocess.Popen(["sleep", "60"])
     try:
         identity = identify(other.pid)
         assert identity is not None
-        record = plan.places.process_record("rm")
-        write_record(record, type(identity)(other.pid, 1, identity.boot_id))
-        EmbeddedCluster(name=plan.name, state_root=plan.places.base).down()
+        record = plan.paths.process_record("rm")
+        write_record(record, type(identity)(other.pid, 1.0, identity.boot_id))
+        EmbeddedCluster(name=plan.name, state_root=plan.paths.base).down()
         assert other.poll() is None
     finally:
         other.kill()
@@ -67,27 +66,27 @@ def test_folders_without_write_permission_are_removed_too(tmp_path: Path) -> Non
 
 def test_everything_a_cluster_needs_is_written_below_its_folder(plan: ClusterPlan) -> None:
     write_cluster(plan, "<allocations/>")
-    places = plan.places
+    paths = plan.paths
     for daemon in plan.daemons:
-        assert (places.daemon_conf(daemon) / "hosts").is_file()
-    for path in (places.conf / "core-site.xml", places.fair_scheduler, places.bin / "yarn"):
+        assert (paths.daemon_conf(daemon) / "hosts").is_file()
+    for path in (paths.conf / "core-site.xml", paths.fair_scheduler, paths.bin / "yarn"):
         assert path.is_file()
-    assert (places.web_base / "webapps" / "hdfs").is_dir()
+    assert (paths.web_base / "webapps" / "hdfs").is_dir()
 
 
 def test_a_cluster_that_is_not_up_says_what_to_do(plan: ClusterPlan) -> None:
-    cluster = EmbeddedCluster(name=plan.name, state_root=plan.places.base)
+    cluster = EmbeddedCluster(name=plan.name, state_root=plan.paths.base)
     with pytest.raises(Unavailable) as failure:
         cluster.env()
     assert failure.value.hint == "Bring it up: yarnam cluster up --name test"
-    write(ClusterRecord(plan, "failed"))
+    save_cluster(ClusterRecord(plan, "failed"))
     with pytest.raises(Unavailable, match="its start failed"):
         cluster.env()
 
 
 def test_a_daemon_has_a_name_of_the_cluster(plan: ClusterPlan) -> None:
-    write(ClusterRecord(plan, "ready"))
-    cluster = EmbeddedCluster(name=plan.name, state_root=plan.places.base)
+    save_cluster(ClusterRecord(plan, "ready"))
+    cluster = EmbeddedCluster(name=plan.name, state_root=plan.paths.base)
     with pytest.raises(UsageError, match="no daemon 'nm9'") as failure:
         cluster.daemon("nm9")
     assert "nm1, nm2, nm3, nm4" in failure.value.hint
@@ -110,7 +109,7 @@ def test_hdfs_has_the_folders_of_every_site() -> None:
 @pytest.mark.parametrize("name", ["", "A", "a_b", "-a", "a-", "a/b", "a" * 33])
 def test_a_name_that_is_no_folder_name_is_refused(name: str) -> None:
     with pytest.raises(UsageError):
-        check_name(name)
+        check_cluster_name(name)
 
 
 def test_places_follow_the_settings(tmp_path: Path) -> None:
@@ -121,4 +120,4 @@ def test_places_follow_the_settings(tmp_path: Path) -> None:
     assert cache_dir(xdg) == Path("/c/yarnam")
     assert clusters_dir(xdg) == Path("/s/yarnam/clusters")
     assert cache_dir({}) == Path("~/.cache/yarnam").expanduser()
-    assert ClusterPlaces(tmp_path, "x").lock.parent != ClusterPlaces(tmp_path, "x").root
+    assert ClusterPaths(tmp_path, "x").lock.parent != ClusterPaths(tmp_path, "x").root

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from yarnam.cluster.plan import ClusterPlan
-from yarnam.cluster.queue_file import default_queues, queues_of
+from yarnam.cluster.cluster_plan import ClusterPlan
+from yarnam.cluster.hadoop.queue_file import default_queues, queues_of
 from yarnam.cluster.shape import ClusterShape
 from yarnam.errors import BadConfig
 

@@ -9,21 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from yarnam.cluster.places import ClusterPlaces
-from yarnam.cluster.plan import ClusterPlan
+from yarnam.cluster.cluster_paths import ClusterPaths
+from yarnam.cluster.cluster_plan import ClusterPlan
+from yarnam.cluster.hadoop.shims import environment, shell_exports, write_shims
 from yarnam.cluster.shape import ClusterShape
-from yarnam.cluster.shims import environment, shell_exports, write_shims
 
 
 @pytest.fixture
 def odd_plan(make_plan: Callable[..., ClusterPlan], tmp_path: Path) -> ClusterPlan:
     """A plan below a folder whose name a careless script would trip over."""
     base = tmp_path / "it's $HOME & co"
-    plan = make_plan(places=ClusterPlaces(base, "test"), jar_folder=base / "jars")
+    plan = make_plan(paths=ClusterPaths(base, "test"), jar_folder=base / "jars")
     plan.jar_folder.mkdir(parents=True)
     for name in ("b.jar", "a.jar"):
         (plan.jar_folder / name).touch()
-    plan.places.conf.mkdir(parents=True)
+    plan.paths.conf.mkdir(parents=True)
     java = base / "java" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text('#!/bin/sh\necho "$CLASSPATH"\nfor each; do echo "$each"; done\n')
@@ -41,7 +41,7 @@ def run(plan: ClusterPlan, *argv: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_class_path_is_what_skein_asks_for(odd_plan: ClusterPlan) -> None:
-    conf, jars = odd_plan.places.conf, odd_plan.jar_folder
+    conf, jars = odd_plan.paths.conf, odd_plan.jar_folder
     answer = run(odd_plan, "yarn", "classpath", "--glob")
     assert answer.stdout == f"{conf}:{jars}/a.jar:{jars}/b.jar\n"
     assert run(odd_plan, "yarn", "classpath").stdout == f"{conf}:{jars}/*\n"
@@ -50,7 +50,7 @@ def test_the_class_path_is_what_skein_asks_for(odd_plan: ClusterPlan) -> None:
 def test_arguments_arrive_unchanged(odd_plan: ClusterPlan) -> None:
     answer = run(odd_plan, "hdfs", "dfs", "-put", "a b", "*", "")
     lines = answer.stdout.splitlines()
-    assert lines[0].startswith(f"{odd_plan.places.conf}:")
+    assert lines[0].startswith(f"{odd_plan.paths.conf}:")
     assert lines[-5:] == ["org.apache.hadoop.fs.FsShell", "-put", "a b", "*", ""]
 
 
@@ -69,14 +69,14 @@ def test_an_unknown_command_says_which_there_are(odd_plan: ClusterPlan, argv: li
 def test_the_users_path_stays_behind_ours(odd_plan: ClusterPlan) -> None:
     answer = run(odd_plan, "sh", "-c", "command -v hdfs; command -v ls; echo $HADOOP_CONF_DIR")
     hdfs, ls, conf = answer.stdout.splitlines()
-    assert hdfs == str(odd_plan.places.bin / "hdfs")
+    assert hdfs == str(odd_plan.paths.bin / "hdfs")
     assert ls.endswith("/ls")
-    assert conf == str(odd_plan.places.conf)
+    assert conf == str(odd_plan.paths.conf)
 
 
 def test_hadoop_home_leads_to_the_configuration(odd_plan: ClusterPlan) -> None:
-    etc = odd_plan.places.hadoop_home / "etc" / "hadoop"
-    assert etc.resolve() == odd_plan.places.conf.resolve()
+    etc = odd_plan.paths.hadoop_home / "etc" / "hadoop"
+    assert etc.resolve() == odd_plan.paths.conf.resolve()
 
 
 def test_without_zookeeper_there_is_no_address(make_plan: Callable[..., ClusterPlan]) -> None:

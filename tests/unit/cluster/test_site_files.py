@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from yarnam.cluster.plan import ClusterPlan
-from yarnam.cluster.shape import ClusterShape, NodeOverride
-from yarnam.cluster.site_files import (
+from yarnam.cluster.cluster_plan import ClusterPlan
+from yarnam.cluster.hadoop.site_files import (
     client_files,
     container_path,
     core_site,
@@ -28,6 +27,7 @@ from yarnam.cluster.site_files import (
     yarn_site,
     zookeeper_conf,
 )
+from yarnam.cluster.shape import ClusterShape, NodeOverride
 
 MakePlan = Callable[..., ClusterPlan]
 

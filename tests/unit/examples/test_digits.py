@@ -14,6 +14,8 @@ import pytest
 
 DIGITS = Path(__file__).parents[3] / "docs" / "examples" / "digits"
 LIMIT_S = 240
+XLA_FLAGS = "--xla_backend_optimization_level=0"
+"""Nearly all the time of a process goes into compiling: half of it without LLVM's optimizations."""
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +32,7 @@ def environment(**more: str) -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith(("YARNAM_", "HADOOP_", "JAX_", "XLA_"))
     }
-    return {**outside, **more}
+    return {**outside, "XLA_FLAGS": XLA_FLAGS, **more}
 
 
 def prepare(target: str) -> subprocess.CompletedProcess[str]:
@@ -101,11 +103,11 @@ def test_one_process_learns_the_digits(alone: dict[str, Any]) -> None:
 
 
 @pytest.mark.timeout(LIMIT_S + 60)
-@pytest.mark.parametrize("processes", [3, 4])
+@pytest.mark.parametrize("processes", [2, 3])
 def test_more_processes_walk_the_same_curve(
     data: str, alone: dict[str, Any], tmp_path: Path, processes: int
 ) -> None:
-    """Eight shards over four processes divide evenly, over three they do not."""
+    """Eight shards over two processes divide evenly, over three they do not."""
     epochs = 6
     together, _ = train(data, tmp_path, processes, epochs)
     # Sums in another order: float32 noise only. Another batch would be off in the first epoch.

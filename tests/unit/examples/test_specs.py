@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from yarnam.model.job import Framework
+from yarnam.core.model.job_spec import Framework
 from yarnam.spec import parse_spec_file
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"

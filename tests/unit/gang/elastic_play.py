@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.unit.gang.play import Play, job, of, rung, stopped
-from yarnam.gang import MemberState
-from yarnam.model.actions import Action, AskContainer
-from yarnam.model.events import ClusterSeen, PlanReady, ScaleRequested, TimerKind
-from yarnam.model.ids import AskId
-from yarnam.model.job import ElasticSpec, JobSpec
-from yarnam.model.placement import LocalityLevel, PlacementPlan, TargetAsk
-from yarnam.model.status import Phase
+from yarnam.core.gang import MemberState
+from yarnam.core.model.actions import Action, AskContainer
+from yarnam.core.model.events import ClusterSeen, PlanReady, ScaleRequested, TimerKind
+from yarnam.core.model.ids import AskId
+from yarnam.core.model.job_spec import ElasticSpec, JobSpec
+from yarnam.core.model.job_status import Phase
+from yarnam.core.model.plans import LocalityLevel, PlacementPlan, TargetAsk
 
 ELASTIC = ElasticSpec(
     patience_s=30.0, grow_interval_s=60.0, min_run_s=300.0, shrink_after_s=60.0,
@@ -47,14 +47,14 @@ class Elastic(Play):
         assert self.gang.phase is Phase.RUNNING
         return self
 
-    def wish(self, tasks: int | None) -> tuple[Action, ...]:
+    def ask_size(self, tasks: int | None) -> tuple[Action, ...]:
         return self.send(ScaleRequested(0, "ann", tasks))
 
     def see(self, spare: int = 0, excess: int = 0, waiting: int = 0) -> tuple[Action, ...]:
         return self.send(ClusterSeen(0, self.gang.attempt, spare, excess, waiting, 0.5))
 
-    def look(self, **seen: int) -> tuple[Action, ...]:
-        """The next look in its time, and what it shows."""
+    def probed(self, **seen: int) -> tuple[Action, ...]:
+        """The next probe in its time, and what it finds."""
         self.fire(TimerKind.RESIZE)
         return self.see(**seen)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from yarnam.gang import Gang, MemberState, initial, policy_for, step
-from yarnam.model.actions import (
+from yarnam.core.gang import Gang, MemberState, initial, policy_for, step
+from yarnam.core.model.actions import (
     Action,
     AskContainer,
     Finish,
@@ -14,7 +14,7 @@ from yarnam.model.actions import (
     RequestPlan,
     StartTimer,
 )
-from yarnam.model.events import (
+from yarnam.core.model.events import (
     AgentRegistered,
     AgentSilent,
     AgentUnable,
@@ -33,10 +33,17 @@ from yarnam.model.events import (
     TimerFired,
     TimerKind,
 )
-from yarnam.model.ids import AskId, ContainerId, NodeId, RackId
-from yarnam.model.job import Framework, GangSpec, JobSpec, PlacementWish, RetrySpec, RoleSpec
-from yarnam.model.outcomes import ContainerEnd, ExitKind, ProcessExit, Verdict
-from yarnam.model.placement import (
+from yarnam.core.model.ids import AskId, ContainerId, NodeId, RackId
+from yarnam.core.model.job_spec import (
+    Framework,
+    GangSpec,
+    JobSpec,
+    PlacementSpec,
+    RetrySpec,
+    RoleSpec,
+)
+from yarnam.core.model.outcomes import ContainerEnd, ExitKind, ProcessExit, Verdict
+from yarnam.core.model.plans import (
     LocalityLevel,
     NoFit,
     PlacementPlan,
@@ -45,7 +52,7 @@ from yarnam.model.placement import (
     Target,
     TargetAsk,
 )
-from yarnam.model.resources import Resources
+from yarnam.core.model.resources import Resources
 
 A = TypeVar("A")
 
@@ -78,7 +85,7 @@ def job(
         user="ann",
         framework=Framework.COMMAND,
         roles=tuple(role for role in roles if role.tasks),
-        placement=PlacementWish(exclude_nodes=exclude),
+        placement=PlacementSpec(exclude_nodes=exclude),
         gang=gang or GangSpec(hold_timeout_s=120.0, ask_timeout_s=300.0, attempts=3),
         retry=retry or RetrySpec(),
     )

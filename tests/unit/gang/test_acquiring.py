@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.gang.play import T0, Play, job, of, only, rung, timer_s
-from yarnam.errors import ExitCode
-from yarnam.gang import MemberState
-from yarnam.model.actions import (
+from yarnam.core.gang import MemberState
+from yarnam.core.model.actions import (
     AskContainer,
     CancelTimer,
     DrawJitter,
@@ -18,12 +17,13 @@ from yarnam.model.actions import (
     ReleaseContainer,
     RequestPlan,
 )
-from yarnam.model.events import PlanReady, TimerFired, TimerId, TimerKind
-from yarnam.model.ids import AskId, NodeId
-from yarnam.model.job import GangSpec
-from yarnam.model.outcomes import ContainerEnd
-from yarnam.model.placement import LocalityLevel, PlacementPlan
-from yarnam.model.status import Phase
+from yarnam.core.model.events import PlanReady, TimerFired, TimerId, TimerKind
+from yarnam.core.model.ids import AskId, NodeId
+from yarnam.core.model.job_spec import GangSpec
+from yarnam.core.model.job_status import Phase
+from yarnam.core.model.outcomes import ContainerEnd
+from yarnam.core.model.plans import LocalityLevel, PlacementPlan
+from yarnam.errors import ExitCode
 
 
 def test_a_started_job_asks_the_planner_and_limits_its_whole_wait() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.gang.play import Play, failing, job, stopped
+from yarnam.core.model.actions import Finish, StopTask
+from yarnam.core.model.events import InputsRefused
+from yarnam.core.model.job_status import Phase
+from yarnam.core.model.outcomes import VerdictKind
 from yarnam.errors import ExitCode
-from yarnam.model.actions import Finish, StopTask
-from yarnam.model.events import InputsRefused
-from yarnam.model.outcomes import VerdictKind
-from yarnam.model.status import Phase
 
 BAD = InputsRefused(0, "input 'train': 1 file is known to be corrupt: /d/a.npy")
 

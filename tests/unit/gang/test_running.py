@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.unit.gang.play import ANEW, Play, failing, job, of, only, stopped, timer_s
+from yarnam.core.gang.ranks import gpu_key
+from yarnam.core.model.actions import Finish, LaunchGang, ReleaseContainer, StopTask
+from yarnam.core.model.events import TaskExited, TaskStarted, TimerKind
+from yarnam.core.model.job_spec import GangSpec, RetrySpec
+from yarnam.core.model.job_status import Phase
+from yarnam.core.model.outcomes import ContainerEnd, ExitKind, ProcessExit, VerdictKind
 from yarnam.errors import ExitCode
-from yarnam.gang.ranks import gpu_key
-from yarnam.model.actions import Finish, LaunchGang, ReleaseContainer, StopTask
-from yarnam.model.events import TaskExited, TaskStarted, TimerKind
-from yarnam.model.job import GangSpec, RetrySpec
-from yarnam.model.outcomes import ContainerEnd, ExitKind, ProcessExit, VerdictKind
-from yarnam.model.status import Phase
 
 
 def launch(play: Play, places: list[tuple[str, str, tuple[str, ...]]]) -> LaunchGang:
@@ -160,7 +160,7 @@ def test_an_unknown_signal_has_a_number() -> None:
     play = Play(job(workers=1)).to_running()
     (ask,) = play.asks()
     play.exited(ask, ProcessExit(0, ExitKind.SIGNAL, signal=99))
-    assert "was killed by signal 99; it printed nothing" in play.verdict.message
+    assert "was killed by signal 99; it printed no output" in play.verdict.message
 
 
 def test_a_users_failure_is_retried_as_often_as_the_spec_says() -> None:

@@ -1,4 +1,4 @@
-"""Grow, shrink or keep: each rule by itself, and what no look may ever lead to."""
+"""Grow, shrink or keep: each rule by itself, and what no probe may ever lead to."""
 
 from __future__ import annotations
 
@@ -8,67 +8,70 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yarnam.gang.sizing import (
+from yarnam.core.gang.elastic.sizing import (
+    ClusterProbe,
     Grow,
     Keep,
     Shrink,
+    SizeDecision,
     SizeFacts,
-    SizePolicy,
     SizeReason,
-    Sizing,
-    Surroundings,
-    Waiter,
+    WaitingJob,
+    decide_size,
     excess_tasks,
-    next_look_s,
-    resize,
+    next_probe_s,
 )
-from yarnam.model.resources import Resources
-from yarnam.model.snapshot import QueueView
+from yarnam.core.gang.policy import SizePolicy
+from yarnam.core.model.job_spec import ElasticSpec
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import QueueView
 
-POLICY = SizePolicy(
-    role="worker", least=2, most=8, patience_s=60.0, grow=True, grow_interval_s=60.0,
-    min_run_s=300.0, shrink_after_s=60.0, checkpoint_grace_s=30.0,
+RULES = ElasticSpec(
+    patience_s=60.0, grow=True, grow_interval_s=60.0, min_run_s=300.0, shrink_after_s=60.0,
+    checkpoint_grace_s=30.0,
 )  # fmt: skip
+POLICY = SizePolicy(role="worker", least=2, most=8, rules=RULES)
+ON_DEMAND = replace(POLICY, rules=replace(RULES, grow=False))
 R = SizeReason
 
 
-def look(
-    tasks: int = 4, *, ran_s: float = 1000.0, wish: int | None = None, over_s: float | None = None,
-    policy: SizePolicy = POLICY, **seen: int,
-) -> Sizing:  # fmt: skip
+def decided(
+    tasks: int = 4, *, ran_s: float = 1000.0, requested: int | None = None,
+    over_s: float | None = None, policy: SizePolicy = POLICY, **seen: int,
+) -> SizeDecision:  # fmt: skip
     now_s = 10_000.0
     over_since_s = None if over_s is None else now_s - over_s
-    facts = SizeFacts(tasks, now_s - ran_s, wish, over_since_s)
-    return resize(facts, Surroundings(**{"spare": 0, **seen}), policy, now_s)
+    facts = SizeFacts(tasks, now_s - ran_s, requested, over_since_s)
+    return decide_size(facts, ClusterProbe(**{"spare": 0, **seen}), policy, now_s)
 
 
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
         # Idle GPUs.
-        (look(spare=2), Grow(6, R.IDLE_GPUS)),
-        (look(spare=20), Grow(8, R.IDLE_GPUS)),
-        (look(8, spare=2), Keep(R.AT_MOST)),
-        (look(spare=0), Keep(R.NO_ROOM)),
-        (look(spare=2, waiting=1), Keep(R.OTHERS_WAIT)),
-        (look(spare=2, ran_s=299.0), Keep(R.RAN_TOO_SHORT)),
-        (look(spare=2, policy=replace(POLICY, grow=False)), Keep(R.GROWS_ON_DEMAND)),
+        (decided(spare=2), Grow(6, R.IDLE_GPUS)),
+        (decided(spare=20), Grow(8, R.IDLE_GPUS)),
+        (decided(8, spare=2), Keep(R.AT_MOST)),
+        (decided(spare=0), Keep(R.NO_ROOM)),
+        (decided(spare=2, waiting=1), Keep(R.OTHERS_WAIT)),
+        (decided(spare=2, ran_s=299.0), Keep(R.RAN_TOO_SHORT)),
+        (decided(spare=2, policy=ON_DEMAND), Keep(R.GROWS_ON_DEMAND)),
         # Over the share.
-        (look(excess=1, waiting=1, over_s=60.0), Shrink(3, R.OVER_SHARE)),
-        (look(excess=9, waiting=1, over_s=60.0), Shrink(2, R.OVER_SHARE)),
-        (look(excess=1, waiting=1, over_s=59.0), Keep(R.NOT_FOR_LONG)),
-        (look(excess=1, waiting=1), Keep(R.NOT_FOR_LONG)),
-        (look(2, excess=1, waiting=1, over_s=600.0), Keep(R.AT_LEAST)),
-        # A user's wish: no waiting, no look at others.
-        (look(wish=6, spare=4, ran_s=0.0, waiting=5), Grow(6, R.WISH)),
-        (look(wish=8, spare=2), Grow(6, R.WISH)),
-        (look(wish=8, spare=0), Keep(R.NO_ROOM)),
-        (look(wish=3, ran_s=0.0), Shrink(3, R.WISH)),
-        (look(wish=4, spare=4, excess=2, over_s=600.0), Keep(R.AT_WISH)),
-        (look(wish=6, spare=4, policy=replace(POLICY, grow=False)), Grow(6, R.WISH)),
+        (decided(excess=1, waiting=1, over_s=60.0), Shrink(3, R.OVER_SHARE)),
+        (decided(excess=9, waiting=1, over_s=60.0), Shrink(2, R.OVER_SHARE)),
+        (decided(excess=1, waiting=1, over_s=59.0), Keep(R.NOT_FOR_LONG)),
+        (decided(excess=1, waiting=1), Keep(R.NOT_FOR_LONG)),
+        (decided(2, excess=1, waiting=1, over_s=600.0), Keep(R.AT_LEAST)),
+        # As a user asked: no waiting, no regard to others.
+        (decided(requested=6, spare=4, ran_s=0.0, waiting=5), Grow(6, R.REQUESTED)),
+        (decided(requested=8, spare=2), Grow(6, R.REQUESTED)),
+        (decided(requested=8, spare=0), Keep(R.NO_ROOM)),
+        (decided(requested=3, ran_s=0.0), Shrink(3, R.REQUESTED)),
+        (decided(requested=4, spare=4, excess=2, over_s=600.0), Keep(R.AT_REQUESTED)),
+        (decided(requested=6, spare=4, policy=ON_DEMAND), Grow(6, R.REQUESTED)),
     ],
 )  # fmt: skip
-def test_one_look(found: Sizing, expected: Sizing) -> None:
+def test_one_look(found: SizeDecision, expected: SizeDecision) -> None:
     assert found == expected
 
 
@@ -77,7 +80,7 @@ SIZES = st.integers(2, 8)
 
 @given(
     tasks=SIZES,
-    wish=st.none() | st.integers(-3, 20),
+    requested=st.none() | st.integers(-3, 20),
     since_s=st.floats(0, 1e4),
     over_since_s=st.none() | st.floats(0, 1e4),
     spare=st.integers(0, 30),
@@ -86,28 +89,28 @@ SIZES = st.integers(2, 8)
     grow=st.booleans(),
 )
 def test_never_outside_of_the_range_never_beyond_the_room(
-    tasks: int, wish: int | None, since_s: float, over_since_s: float | None,
+    tasks: int, requested: int | None, since_s: float, over_since_s: float | None,
     spare: int, excess: int, waiting: int, grow: bool,
 ) -> None:  # fmt: skip
-    facts = SizeFacts(tasks, since_s, wish, over_since_s)
-    seen = Surroundings(spare, excess, waiting)
-    found = resize(facts, seen, replace(POLICY, grow=grow), 1e4)
+    facts = SizeFacts(tasks, since_s, requested, over_since_s)
+    seen = ClusterProbe(spare, excess, waiting)
+    found = decide_size(facts, seen, replace(POLICY, rules=replace(RULES, grow=grow)), 1e4)
     if isinstance(found, Grow):
         assert tasks < found.to <= min(8, tasks + spare)
-        assert wish is not None or (grow and not waiting and not excess)
+        assert requested is not None or (grow and not waiting and not excess)
     elif isinstance(found, Shrink):
         assert 2 <= found.to < tasks
-        assert wish is not None or excess
+        assert requested is not None or excess
 
 
 @given(st.floats(0, 1, exclude_max=True))
 def test_looks_are_bounded_and_not_in_step(u: float) -> None:
-    assert 45.0 <= next_look_s(POLICY, u) <= 60.0
+    assert 45.0 <= next_probe_s(POLICY, u) <= 60.0
 
 
 QUEUE = QueueView("root.a", used=Resources(0, 0, 16), fair_share=Resources(0, 0, 8))
 TASK = Resources(1024, 1, 2)
-OTHER = (Waiter("root.b", 4),)
+OTHER = (WaitingJob("root.b", 4),)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +119,7 @@ OTHER = (Waiter("root.b", 4),)
         (QUEUE, OTHER, 8, 4),  # it has all of the queue's
         (QUEUE, OTHER, 4, 2),  # half of it: another job gives back the other half
         (QUEUE, (), 8, 0),
-        (QUEUE, (Waiter("root.a", 4),), 8, 0),  # the same queue has the same share
+        (QUEUE, (WaitingJob("root.a", 4),), 8, 0),  # the same queue has the same share
         (replace(QUEUE, fair_share=None), OTHER, 8, 0),
         (replace(QUEUE, fair_share=Resources()), OTHER, 8, 0),
         (replace(QUEUE, used=Resources(0, 0, 8)), OTHER, 4, 0),
@@ -124,6 +127,6 @@ OTHER = (Waiter("root.b", 4),)
     ],
 )
 def test_its_part_of_what_the_queue_is_over(
-    queue: QueueView, waiters: tuple[Waiter, ...], tasks: int, excess: int
+    queue: QueueView, waiters: tuple[WaitingJob, ...], tasks: int, excess: int
 ) -> None:
     assert excess_tasks(queue, waiters, tasks, TASK) == excess

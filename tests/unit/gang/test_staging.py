@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.unit.gang.play import Play, job, of, only, stopped, timer_s
-from yarnam.gang.describe import describe
-from yarnam.model.actions import (
+from yarnam.core.gang.gang_status import describe
+from yarnam.core.model.actions import (
     Action,
     AskContainer,
     Finish,
@@ -15,11 +15,11 @@ from yarnam.model.actions import (
     ReleaseContainer,
     StopTask,
 )
-from yarnam.model.events import TaskStaged, TimerKind
-from yarnam.model.ids import AskId
-from yarnam.model.job import DataInput, GangSpec, InputMode, JobSpec, StagingSpec
-from yarnam.model.outcomes import ContainerEnd
-from yarnam.model.status import JobState, Phase
+from yarnam.core.model.events import TaskStaged, TimerKind
+from yarnam.core.model.ids import AskId
+from yarnam.core.model.job_spec import DataInput, GangSpec, InputMode, JobSpec, StagingSpec
+from yarnam.core.model.job_status import JobState, Phase
+from yarnam.core.model.outcomes import ContainerEnd
 
 
 def staged_job(attempts: int = 3) -> JobSpec:
@@ -66,7 +66,7 @@ def test_the_user_is_told_that_inputs_are_on_their_way() -> None:
     stage(play, play.asks()[0])
     status = describe(play.gang, play.now_s + 100)
     assert status.state is JobState.STAGING
-    assert status.reason == "1/3 tasks have their inputs"
+    assert status.reason == "1 of 3 tasks have their inputs"
     assert status.deadline_s == play.now_s + 900
 
 
@@ -100,7 +100,7 @@ def test_an_agent_that_cannot_get_its_inputs_is_replaced_and_the_others_stay() -
     # Who had everything says so again, at once; the barrier waits for the new one.
     stage(play, one)
     stage(play, three)
-    assert play.gang.is_staging
+    assert play.gang.phase is Phase.STAGING
     only(stage(play, new), LaunchGang)
 
 
@@ -151,7 +151,7 @@ def test_a_new_application_master_begins_anew() -> None:
     play = standing()
     play.restart_am()
     assert play.gang.phase is Phase.BACKING_OFF
-    assert not play.gang.is_staging
+    assert play.gang.phase is not Phase.STAGING
     assert play.gang.failures == 0
 
 
@@ -181,7 +181,7 @@ def test_a_node_that_is_excluded_meanwhile_is_left() -> None:
     new = play.waiting()[0]
     play.grant(new, "n1")
     play.register(new, "n1")
-    assert play.gang.is_staging
+    assert play.gang.phase is Phase.STAGING
     actions = play.suspect("n1")
     assert only(actions, ReleaseContainer).ask == new
     assert play.gang.phase is Phase.ACQUIRING

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from yarnam.model.ids import NodeId, RackId
-from yarnam.model.job import AmSpec, Framework, JobSpec, PlacementWish, RoleSpec
-from yarnam.model.placement import PlacementPlan, Rung
-from yarnam.model.resources import Resources
-from yarnam.model.snapshot import ClusterSnapshot, Node, NodeState, QueueView
+from yarnam.core.model.ids import NodeId, RackId
+from yarnam.core.model.job_spec import AmSpec, Framework, JobSpec, PlacementSpec, RoleSpec
+from yarnam.core.model.plans import PlacementPlan, Rung
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import ClusterSnapshot, Node, NodeState, QueueView
 
 NO_AM = AmSpec(resources=Resources())
 
@@ -65,7 +65,7 @@ def job(
         framework=Framework.COMMAND,
         roles=roles,
         flexible_shape=flexible,
-        placement=PlacementWish(**wish),  # type: ignore[arg-type]
+        placement=PlacementSpec(**wish),  # type: ignore[arg-type]
         am=AmSpec() if am else NO_AM,
     )
 

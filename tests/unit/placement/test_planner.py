@@ -7,21 +7,14 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.placement.clusters import best, cluster, job, node, where
-from yarnam.model.ids import NodeId
-from yarnam.model.job import AmSpec, JobSpec, PackOrSpread, TopologyWish
-from yarnam.model.placement import (
-    LocalityLevel,
-    NoFit,
-    PlacementPlan,
-    PlanPolicy,
-    Reason,
-    Target,
-)
-from yarnam.model.resources import Resources
-from yarnam.model.snapshot import ClusterSnapshot, Node, NodeState, QueueView
-from yarnam.placement import declared_targets, ladder_for_submit, plan
+from yarnam.core.model.ids import NodeId
+from yarnam.core.model.job_spec import AmSpec, JobSpec, PackOrSpread, TopologyConstraint
+from yarnam.core.model.plans import LocalityLevel, NoFit, PlacementPlan, PlanPolicy, Reason, Target
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import ClusterSnapshot, Node, NodeState, QueueView
+from yarnam.core.placement import declared_targets, ladder_for_submit, plan
 
-REQUIRED, UNCONSTRAINED = TopologyWish.REQUIRED, TopologyWish.UNCONSTRAINED
+REQUIRED, UNCONSTRAINED = TopologyConstraint.REQUIRED, TopologyConstraint.UNCONSTRAINED
 NODE, RACK, ANY = LocalityLevel
 
 TWO_RACKS = cluster({"a": (8, 8), "b": (8, 8)})
@@ -450,9 +443,9 @@ def not_now(snapshot: ClusterSnapshot, spec: JobSpec) -> NoFit:
 def test_too_few_gpus() -> None:
     no_fit = not_now(cluster({"a": ((8, 4), (8, 0))}), job(2, 4))
     assert no_fit.reason is Reason.TOO_FEW_FREE_GPUS
-    assert no_fit.message == "4 GPUs are free on usable nodes, the gang needs 8"
+    assert no_fit.message == "4 GPUs are free on usable nodes; the gang needs 8"
     assert no_fit.hint == (
-        "needs 1 more node with 4 free GPUs (nearest: a1 has 0); "
+        "needs 1 more node with 4 free GPUs (closest: a1 has 0); "
         "or ask for 1 task (4 GPUs): fits now"
     )
     assert no_fit.changes[0].nodes == ((NodeId("a1"), Resources(0, 0, 4)),)
@@ -465,15 +458,15 @@ def test_too_little_of_something_else() -> None:
     assert no_fit.message.startswith("free on usable nodes: 8192 MiB, 32 vcores, 16 GPUs")
 
 
-def test_scattered() -> None:
+def test_fragmented() -> None:
     no_fit = not_now(cluster({"a": ((8, 3), (8, 3), (8, 4))}), job(2, 4))
     assert no_fit.reason is Reason.FRAGMENTED
     assert no_fit.message == (
-        "10 GPUs are free but scattered: there is room for 1 of 2 worker tasks of 4096 MiB, "
-        "4 vcores, 4 GPUs"
+        "10 GPUs are free, but fragmented: only 1 of 2 worker tasks of 4096 MiB, "
+        "4 vcores, 4 GPUs fit"
     )
     assert no_fit.hint == (
-        "needs 1 more node with 4 free GPUs (nearest: a0 has 3); "
+        "needs 1 more node with 4 free GPUs (closest: a0 has 3); "
         "or ask for 1 task (4 GPUs): fits now"
     )
 
@@ -483,7 +476,7 @@ def test_no_rack_has_room_but_the_cluster_has() -> None:
     no_fit = not_now(snapshot, job(2, 8, rack=REQUIRED))
     assert no_fit.reason is Reason.NO_RACK_HAS_ROOM
     assert no_fit.hint == (
-        "needs 1 more node with 8 free GPUs in rack /b (nearest: b0 has 0); "
+        "needs 1 more node with 8 free GPUs in rack /b (closest: b0 has 0); "
         "or relax placement.locality.rack: fits now; or ask for 1 task (8 GPUs): fits now"
     )
 
@@ -491,7 +484,7 @@ def test_no_rack_has_room_but_the_cluster_has() -> None:
 def test_too_many_nodes_for_a_required_node() -> None:
     no_fit = not_now(cluster({"a": ((8, 2), (8, 2))}), job(4, 1, node=REQUIRED))
     assert no_fit.reason is Reason.FRAGMENTED
-    assert "spread over too many nodes" in no_fit.message
+    assert "only on more nodes than allowed" in no_fit.message
     assert "; or relax placement.locality.node: fits now" in no_fit.hint
 
 
@@ -510,7 +503,7 @@ def test_a_job_without_gpus() -> None:
     nodes = tuple(node(f"n{i}", "/r", 8, used=Resources(16384, 0, 0)) for i in range(2))
     no_fit = not_now(ClusterSnapshot(0.0, nodes, QueueView("q")), job(3, 0, processes=1))
     assert no_fit.reason is Reason.TOO_FEW_FREE_RESOURCES
-    assert no_fit.hint.startswith("needs 1 more node with 3072 MiB free (nearest: n0 has 0 MiB)")
+    assert no_fit.hint.startswith("needs 1 more node with 3072 MiB free (closest: n0 has 0 MiB)")
 
 
 def test_an_am_larger_than_any_node_never_fits() -> None:

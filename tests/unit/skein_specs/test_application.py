@@ -11,10 +11,10 @@ import pytest
 import skein
 
 from skein_specs import LocalizedFile, application_spec, launch_script
-from yarnam.model.ids import NodeId, RackId
-from yarnam.model.job import AmSpec, Framework, JobSpec, RoleSpec
-from yarnam.model.placement import LocalityLevel, Target
-from yarnam.model.resources import Resources
+from yarnam.core.model.ids import NodeId, RackId
+from yarnam.core.model.job_spec import AmSpec, Framework, JobSpec, RoleSpec
+from yarnam.core.model.plans import LocalityLevel, Target
+from yarnam.core.model.resources import Resources
 from yarnam.wire.records import JobRecord
 
 SIZE = Resources(2048, 2, 4)
@@ -52,7 +52,6 @@ def spec() -> skein.ApplicationSpec:
         tags=["yarnam-job-1"],
         am_python="/opt/python3",
         python_version="3.11",
-        task_env={"EXTRA": "1"},
     )
 
 

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from hdfs_utils import connect
+from hdfs_utils.config.configuration import read_properties
 from skein_specs import hadoop_conf, host_addresses
-from yarnam.adapters.hadoop_site import read_properties, read_settings, rm_web_urls
+from yarnam.adapters.yarn.addresses import read_settings, rm_web_urls
+from yarnam.core.model.ids import NodeId, RackId
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import Node, NodeState
 from yarnam.errors import BadConfig
-from yarnam.model.ids import NodeId, RackId
-from yarnam.model.resources import Resources
-from yarnam.model.snapshot import Node, NodeState
 
 
 def site(folder: Path, **files: str) -> Path:
@@ -145,6 +147,25 @@ def test_web_addresses_of_the_resource_managers(
     tmp_path: Path, rows: str, urls: tuple[str, ...]
 ) -> None:
     assert rm_web_urls(site(tmp_path, yarn_site=rows)) == urls
+
+
+def test_the_resource_manager_and_hdfs_are_read_from_one_site_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Included, final, and by way of the environment."""
+    monkeypatch.setenv("MASTER", "m1")
+    include = '<xi:include xmlns:xi="http://www.w3.org/2001/XInclude" href="hosts.xml"/>'
+    hosts = prop("rm", "${env.MASTER}", final=True) + prop("nn", "${env.NAMENODE:-${rm}}")
+    (tmp_path / "hosts.xml").write_text(f"<configuration>{hosts}</configuration>")
+    core = include + prop("fs.defaultFS", "hdfs://${nn}:8020", final=True)
+    conf = site(
+        tmp_path,
+        core_site=core,
+        hdfs_site=prop("fs.defaultFS", "hdfs://elsewhere"),
+        yarn_site=prop("yarn.resourcemanager.hostname", "${rm}") + prop("rm", "elsewhere"),
+    )
+    assert rm_web_urls(conf) == ("http://m1:8088",)
+    assert connect(conf_dir=str(conf)).uri == "hdfs://m1:8020"
 
 
 def test_no_resource_manager_named(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_every_script_lies_once_in_the_directory(spec: skein.ApplicationSpec, se
     assert contents.pop(".skein.crt") == b"cert"
     assert contents.pop(".skein.pem") == b"key"
     assert [name.endswith(".sh") for name in contents] == [True]
-    assert b"yarnam.cli.agent_process" in next(iter(contents.values()))
+    assert b"yarnam.cli.containers.agent_process" in next(iter(contents.values()))
     assert list(submission.local_sources()) == [str(secret)]
     assert submission.unseen() == {"hdfs://nn:8020/u"}
 
@@ -82,7 +82,7 @@ def test_the_message_names_every_file_with_size_and_time(
     assert security.WhichOneof("key") == "key_file"
     unseen = message.master.files["unseen"]
     assert (unseen.size, unseen.timestamp) == (11, 12)
-    assert "yarnam.cli.am_process" in message.master.script
+    assert "yarnam.cli.containers.am_process" in message.master.script
 
 
 def test_the_context_starts_skeins_am(spec: skein.ApplicationSpec) -> None:

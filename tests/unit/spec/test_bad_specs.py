@@ -66,11 +66,11 @@ CASES = [
     ("gpus: 0", "5:7: gpus: must be at least 1, not 0"),
     ("gpus: -3", "5:7: gpus: must be at least 1, not -3"),
     ("gpus: 100001", "5:7: gpus: must be at most 100000, not 100001"),
-    ("gpus:", "5:1: gpus: no value; write one, or leave the key out"),
+    ("gpus:", "5:1: gpus: has no value; write one or remove the key"),
     ("gpus: 4\nmemory_per_gpu: 8", "6:17: memory_per_gpu: a size needs a unit: 8GiB or 8MiB"),
     (
         "gpus: 4\nmemory_per_gpu: 8gib",
-        ("6:17: memory_per_gpu: 'gib' is not a unit of a size; did you mean 8GiB?"),
+        ("6:17: memory_per_gpu: 'gib' is not a size unit; did you mean 8GiB?"),
     ),
     (
         "gpus: 4\nmemory_per_gpu: 1MiB",
@@ -95,8 +95,8 @@ CASES = [
     (
         "gpus: 4\ngang: {look_before_ask: yes}",
         (
-            "6:25: gang.look_before_ask: `yes` without quotes is"
-            " true in YAML 1.1 and text in 1.2; write 'yes' if you mean the text"
+            "6:25: gang.look_before_ask: `yes` without quotes is true in YAML 1.1 and text in 1.2; "
+            "write 'yes' to mean the text"
         ),
     ),
     (
@@ -110,7 +110,7 @@ CASES = [
     ("gpus: 4\nenv: {A: [1]}", "6:10: env.A: must be text, not a list"),
     (
         "gpus: 4\nenv: {A: on}",
-        ("6:10: env.A: true, false, yes, no, on and off mean something to YAML; quote the word"),
+        ("6:10: env.A: true, false, yes, no, on and off have a meaning in YAML; quote the word"),
     ),
     ("gpus: 4\nfiles: [3]", "6:9: files[0]: must be text, not a number; quote it: '3'"),
     ("gpus: 4\nfiles: [[a]]", "6:9: files[0]: must be text or a mapping with `source`, not a list"),
@@ -136,10 +136,10 @@ CASES = [
     ),
     ("gpus: 4\ncheckpoint: {keep: 3}", "6:1: checkpoint.directory: missing"),
     # Elastic.
-    ("gpus: {min: 8, max: 4}", "5:8: gpus.min: min 8 is more than max 4"),
+    ("gpus: {min: 8, max: 4}", "5:8: gpus.min: min 8 is greater than max 4"),
     (
         "gpus: {min: 4, max: 4}",
-        "5:1: gpus: min and max are the same: write gpus: 4 for a gang of one size",
+        "5:1: gpus: min and max are equal: write gpus: 4 for a fixed size",
     ),
     ("gpus: {min: 4}", "5:1: gpus.max: missing; write for example max: 16"),
     ("gpus: {min: 4, max: 8, step: 2}", "5:24: gpus.step: unknown key; allowed here: min, max"),
@@ -148,31 +148,31 @@ CASES = [
     (
         "roles: {worker: {tasks: 2, gpus: {min: 1, max: 2}}}",
         (
-            "5:34: roles.worker.gpus: a task has one size: write gpus: 2 and the range at the"
-            " role's tasks, as in tasks: {min: 2, max: 8}"
+            "5:34: roles.worker.gpus: a task has a fixed size: write gpus: 2, and make the role's"
+            " tasks a range such as tasks: {min: 2, max: 8}"
         ),
     ),
     (
         "roles: {ps: {tasks: {min: 1, max: 2}}, worker: {tasks: 2}}",
         (
-            "5:14: roles.ps.tasks: role ps cannot be elastic: the parameters are divided over the"
-            " parameter servers"
+            "5:14: roles.ps.tasks: role ps cannot be elastic: its tasks share the parameters "
+            "between them"
         ),
     ),
     (
         "roles: {a: {tasks: {min: 1, max: 2}}, b: {tasks: {min: 1, max: 3}}}",
-        "5:43: roles.b.tasks: one role of a job can be elastic, and a is",
+        "5:43: roles.b.tasks: only one role can be elastic, and a is already",
     ),
     (
         "gpus: 4\nelastic: {patience: 1s}",
         (
-            "6:1: elastic: nothing of this job is elastic: write a range, as in tasks:"
-            " {min: 2, max: 4} at a role, or gpus: {min: 4, max: 16}"
+            "6:1: elastic: the job has no elastic size: give a role a range such as tasks: {min: "
+            "2, max: 4}, or the job gpus: {min: 4, max: 16}"
         ),
     ),
     (
         "roles: {worker: {tasks: {min: 2, max: 8}}}\nplacement: {strategy: spread, max_nodes: 4}",
-        "6:31: placement.max_nodes: 8 tasks spread over nodes of their own need max_nodes: 8",
+        "6:31: placement.max_nodes: strategy spread needs one node per task: at least 8, not 4",
     ),
     # Not yet.
     (
@@ -181,15 +181,21 @@ CASES = [
     ),
     (
         "gpus: 4\nframework: horovod",
-        ("6:12: framework: not supported yet: Horovod; one of command, jax, pytorch, tensorflow"),
+        (
+            "6:12: framework: Horovod is not supported yet; use one of command, jax, pytorch, "
+            "tensorflow"
+        ),
     ),
     (
         "gpus: 4\nframework: torchrun",
-        ("6:12: framework: not supported yet: torchrun; one of command, jax, pytorch, tensorflow"),
+        (
+            "6:12: framework: torchrun is not supported yet; use one of command, jax, pytorch, "
+            "tensorflow"
+        ),
     ),
     (
         "gpus: 4\nplacement: {gpu_model: '?!'}",
-        "6:24: placement.gpu_model: must be same, any, or words of a model's name, such as A100",
+        "6:24: placement.gpu_model: must be same, any, or words of a model name such as A100",
     ),
     (
         "gpus: 4\ngpu_model: A100",
@@ -205,8 +211,8 @@ CASES = [
     (
         "gpus: 4\nplacement: {anti_affinity: [ps]}",
         (
-            "6:29: placement.anti_affinity[0]: a job without roles has nothing to keep apart;"
-            " write strategy: spread"
+            "6:29: placement.anti_affinity[0]: needs roles; to keep all tasks on separate nodes, "
+            "write strategy: spread"
         ),
     ),
     (
@@ -216,17 +222,17 @@ CASES = [
     (
         "roles: {worker: {gpus: 1}, ps: {}}\nplacement: {anti_affinity: [[ps]]}",
         (
-            "6:29: placement.anti_affinity[0]: a list keeps roles apart from each other; for one"
-            " role write ps"
+            "6:29: placement.anti_affinity[0]: a list needs at least two roles; for one role write "
+            "ps"
         ),
     ),
     (
         "gpus: 4\nplacement: {include_nodes: ['n1:8041']}",
-        ("6:29: placement.include_nodes[0]: must be a host name as YARN shows it, without a port"),
+        ("6:29: placement.include_nodes[0]: must be a host name as YARN shows it, without port"),
     ),
     (
         "gpus: 4\nplacement: {include_nodes: [n1], exclude_nodes: [n1]}",
-        "6:13: placement.include_nodes: every one of these nodes is in exclude_nodes too",
+        "6:13: placement.include_nodes: all of these nodes are also in exclude_nodes",
     ),
     (
         "gpus: 4\nplacement: {node_label: gpu}",
@@ -242,7 +248,7 @@ CASES = [
     ),
     (
         "gpus: 4\ncheckpoint: {directory: /c, restore: latest}",
-        "6:38: checkpoint.restore: must be newest, none or a step, not text",
+        "6:38: checkpoint.restore: must be newest, none or a step number, not text",
     ),
     (
         "gpus: 4\ncheckpoint: {directory: /c, best: {metric: acc, mode: most}}",
@@ -262,13 +268,13 @@ CASES = [
     ),
     (
         "gpus: 4\ndata: {inputs: [{path: /d, max_skipped: 0.1}]}",
-        "6:41: data.inputs[0].max_skipped: `0.1` of what? Write a share with its sign, as in 0.1 %",
+        "6:41: data.inputs[0].max_skipped: `0.1` needs a percent sign, as in 0.1 %",
     ),
     (
         "gpus: 4\ndata: {inputs: [{path: /d, max_skipped: 101 %}]}",
         (
-            "6:41: data.inputs[0].max_skipped: '101 %' is not a share from 0 % to 100 %, "
-            "such as 0.1 %"
+            "6:41: data.inputs[0].max_skipped: '101 %' is not a percentage from 0 % to 100 %, such "
+            "as 0.1 %"
         ),
     ),
     (
@@ -278,13 +284,13 @@ CASES = [
     (
         "gpus: 4\ndata: {inputs: ['/d/**/*.rec']}",
         (
-            "6:17: data.inputs[0]: `**` is not known; a pattern that fits a directory takes all"
-            " below it"
+            "6:17: data.inputs[0]: `**` is not supported; a pattern that matches a directory "
+            "includes all files below it"
         ),
     ),
     (
         "gpus: 4\ndata: {outputs: '/d/*'}",
-        "6:17: data.outputs: a pattern; write a directory",
+        "6:17: data.outputs: must be a directory, not a pattern",
     ),
     (
         "gpus: 4\ndata: {inputs: [{path: /d, shard: records}]}",
@@ -292,7 +298,7 @@ CASES = [
     ),
     (
         "gpus: 4\ndata: {outputs: [/a, /b]}",
-        ("6:17: data.outputs: not supported yet: several outputs; write one directory"),
+        ("6:17: data.outputs: several outputs are not supported yet; write one directory"),
     ),
     (
         "gpus: 4\ndata: {outputs: {replace: true}}",
@@ -304,22 +310,22 @@ CASES = [
     ),
     (
         "gpus: 4\ndata: {outputs: {path: o}}",
-        (
-            "6:24: data.outputs.path: nodes cannot see relative paths; write hdfs:///... or an"
-            " absolute path"
-        ),
+        ("6:24: data.outputs.path: must not be relative: write hdfs:///... or an absolute path"),
     ),
     # Combinations.
-    ("", "1:1: says neither gpus nor roles; write for example gpus: 4"),
+    ("", "1:1: has neither gpus nor roles; write for example gpus: 4"),
     (
         "gpus: 4\nroles: {worker: {gpus: 4}}",
-        ("6:1: roles: gpus and roles exclude each other: remove one"),
+        ("6:1: roles: gpus and roles cannot be used together: remove one"),
     ),
     ("roles: {}", "5:8: roles: has no role; write for example worker: {tasks: 2, gpus: 4}"),
-    ("roles: {a: {}, a: {}}", "5:16: roles.a: duplicate key; it stands in line 5 too"),
+    ("roles: {a: {}, a: {}}", "5:16: roles.a: duplicate key; first used in line 5"),
     (
         "roles: {Worker_1: {}}",
-        ("5:9: roles.Worker_1: a role's name is a-z, then a-z, 0-9 and `-`, at most 40 of them"),
+        (
+            "5:9: roles.Worker_1: a role name must start with a-z and consist of a-z, 0-9 and `-`, "
+            "at most 40 characters"
+        ),
     ),
     ("roles: {worker: {tasks: 0}}", "5:25: roles.worker.tasks: must be at least 1, not 0"),
     (
@@ -328,9 +334,12 @@ CASES = [
     ),
     (
         "roles: {a: {tasks: 9000}, b: {tasks: 9000}}",
-        "5:8: roles: 18000 tasks in all; at most 10000",
+        "5:8: roles: 18000 tasks in total; at most 10000 are allowed",
     ),
-    ("roles: {a: {tasks: 10000, gpus: 11}}", "5:8: roles: 110000 GPUs in all; at most 100000"),
+    (
+        "roles: {a: {tasks: 10000, gpus: 11}}",
+        "5:8: roles: 110000 GPUs in total; at most 100000 are allowed",
+    ),
     (
         "roles: {worker: {gpus: 4, processes_per_task: 0}}",
         ("5:47: roles.worker.processes_per_task: must be at least 1, not 0"),
@@ -342,27 +351,28 @@ CASES = [
     (
         "roles: {worker: {gpus: 4, processes: per-gpu, processes_per_task: 4}}",
         (
-            "5:47:"
-            " roles.worker.processes_per_task: processes and processes_per_task"
-            " exclude each other: remove"
-            " one"
+            "5:47: roles.worker.processes_per_task: processes and processes_per_task cannot be "
+            "used together: remove one"
         ),
     ),
-    ("roles: {worker: {processes: per-gpu}}", "5:18: roles.worker.processes: the role has no GPUs"),
+    (
+        "roles: {worker: {processes: per-gpu}}",
+        "5:18: roles.worker.processes: per-gpu: the role has no GPUs",
+    ),
     (
         "roles: {worker: {}}\nmemory_per_gpu: 8GiB",
-        ("6:1: memory_per_gpu: no role has GPUs, so this has no effect"),
+        ("6:1: memory_per_gpu: has no effect: no role has GPUs"),
     ),
     (
         "gpus: 4\nprocesses: per-task",
         (
-            "6:1: processes: with `gpus` the planner chooses the tasks, so"
-            " each GPU has its process; write roles to have one process per task"
+            "6:1: processes: with `gpus` the planner chooses the tasks and starts one process per "
+            "GPU; use roles to run one process per task"
         ),
     ),
     (
         "roles: {a: {gpus: 1}, b: {gpus: 1}}\nframework: jax",
-        ("5:23: roles.b: framework jax runs one program in all processes: one role only"),
+        ("5:23: roles.b: framework jax runs the same program in all processes: use one role"),
     ),
     (
         "roles: {ps: {}}\nframework: tensorflow",
@@ -371,50 +381,51 @@ CASES = [
     (
         "roles: {worker: {}, evalutor: {}}\nframework: tensorflow",
         (
-            "5:21: roles.evalutor: TF_CONFIG"
-            " knows chief, worker, ps, evaluator; did you mean evaluator?"
+            "5:21: roles.evalutor: TF_CONFIG supports only chief, worker, ps, evaluator; did you "
+            "mean evaluator?"
         ),
     ),
     (
         "roles: {chief: {tasks: 2}}\nframework: tensorflow",
-        ("5:17: roles.chief.tasks: TF_CONFIG has one chief, not 2"),
+        ("5:17: roles.chief.tasks: TF_CONFIG allows one chief, not 2"),
     ),
     (
         "roles: {worker: {tasks: 8}}\nplacement: {strategy: spread, max_nodes: 4}",
-        ("6:31: placement.max_nodes: 8 tasks spread over nodes of their own need max_nodes: 8"),
+        ("6:31: placement.max_nodes: strategy spread needs one node per task: at least 8, not 4"),
     ),
     (
         "gpus: 4\nplacement: {strategy: spread, locality: {node: required}}",
         (
-            "6:42:"
-            " placement.locality.node: required means as few nodes as possible,"
-            " strategy spread a node for"
-            " every task: remove one"
+            "6:42: placement.locality.node: conflicts with strategy spread: required asks for as "
+            "few nodes as possible, spread for one node per task; remove one"
         ),
     ),
     (
         "gpus: 4\nplacement: {exclude_nodes: ['n1:8041']}",
-        ("6:29: placement.exclude_nodes[0]: must be a host name as YARN shows it, without a port"),
+        ("6:29: placement.exclude_nodes[0]: must be a host name as YARN shows it, without port"),
     ),
     (
         "gpus: 4\ngang: {hold_timeout: 10min, wait_timeout: 5min}",
-        ("6:8: gang.hold_timeout: hold_timeout is longer than wait_timeout, the whole wait"),
+        ("6:8: gang.hold_timeout: hold_timeout must not be longer than wait_timeout"),
     ),
     (
         "gpus: 4\ngang: {backoff: {base: 10s, cap: 5s}}",
-        ("6:18: gang.backoff.base: base is longer than cap"),
+        ("6:18: gang.backoff.base: base must not be longer than cap"),
     ),
     (
         "gpus: 4\nenv: {YARNAM_RANK: 0}",
-        ("6:7: env.YARNAM_RANK: yarnam sets this variable itself: remove it"),
+        ("6:7: env.YARNAM_RANK: yarnam sets this variable: remove it"),
     ),
     (
         "gpus: 4\nframework: pytorch\nenv: {RANK: 0}",
-        ("7:7: env.RANK: framework pytorch sets this variable itself: remove it"),
+        ("7:7: env.RANK: framework pytorch sets this variable: remove it"),
     ),
     (
         "gpus: 4\nenv: {A-B: 0}",
-        ("6:7: env.A-B: a variable's name is letters, digits and `_`, not first a digit"),
+        (
+            "6:7: env.A-B: a variable name must consist of letters, digits and `_`, and not start "
+            "with a digit"
+        ),
     ),
     (
         "gpus: 4\nenv: {TOKEN: {from: client}}",
@@ -423,66 +434,71 @@ CASES = [
     (
         "gpus: 4\nenv: {TOKEN: x}\nsecret_env: [TOKN]",
         (
-            "7:14: secret_env[0]: is not in env; did you"
-            " mean TOKEN? (write TOKN: {from: client} in env to take it from"
-            " the submitting environment)"
+            "7:14: secret_env[0]: is not in env; did you mean TOKEN? (to take it from the "
+            "submitting environment, write TOKN: {from: client} in env)"
         ),
     ),
     (
         "roles: {a: {env: {T: x}}, b: {env: {T: z}}}\nsecret_env: [T]",
-        ("5:37: roles.b.env.T: a secret variable has one value in the whole job"),
+        ("5:37: roles.b.env.T: a secret variable must have the same value in all roles"),
     ),
     (
         "gpus: 4\nports: [ui, UI]",
-        ("6:13: ports[1]: a port's name is a-z, then a-z, 0-9 and `_`, at most 40 of them"),
+        (
+            "6:13: ports[1]: a port name must start with a-z and consist of a-z, 0-9 and `_`, at "
+            "most 40 characters"
+        ),
     ),
-    ("gpus: 4\nports: [ui, ui]", "6:13: ports[1]: this port's name is given twice"),
-    ("gpus: 4\nports: [task]", "6:9: ports[0]: the port task is yarnam's own; choose another name"),
-    ("gpus: 4\ntags: [yarnam-x]", "6:8: tags[0]: tags that begin with yarnam are yarnam's own"),
-    ("gpus: 4\ntags: [a, b, c, d, e, f, g, h, i]", "6:7: tags: at most 8 tags, not 9"),
+    ("gpus: 4\nports: [ui, ui]", "6:13: ports[1]: duplicate port name"),
+    (
+        "gpus: 4\nports: [task]",
+        "6:9: ports[0]: the port name task is reserved; choose another name",
+    ),
+    ("gpus: 4\ntags: [yarnam-x]", "6:8: tags[0]: tags that begin with yarnam are reserved"),
+    ("gpus: 4\ntags: [a, b, c, d, e, f, g, h, i]", "6:7: tags: at most 8 tags are allowed, not 9"),
     # Data.
     (
         "gpus: 4\ndata: {inputs: [digits]}",
-        (
-            "6:17: data.inputs[0]: nodes cannot see relative paths;"
-            " write hdfs:///... or an absolute path"
-        ),
+        ("6:17: data.inputs[0]: must not be relative: write hdfs:///... or an absolute path"),
     ),
     (
         "gpus: 4\ndata: {inputs: ['hfds:///d']}",
-        ("6:17: data.inputs[0]: hfds:// is not a filesystem of this cluster; did you mean hdfs?"),
+        ("6:17: data.inputs[0]: hfds:// is not a supported file system; did you mean hdfs?"),
     ),
     (
         "gpus: 4\ndata: {inputs: ['s3://b/d']}",
         (
-            "6:17: data.inputs[0]: s3:// is not a filesystem of"
-            " this cluster; one of hdfs, viewfs, webhdfs, swebhdfs"
+            "6:17: data.inputs[0]: s3:// is not a supported file system; use one of hdfs, viewfs, "
+            "webhdfs, swebhdfs"
         ),
     ),
     (
         "gpus: 4\ndata: {inputs: ['file:///d']}",
         (
-            "6:17: data.inputs[0]: not supported yet: file://"
-            " (nodes would see different files); use hdfs://"
+            "6:17: data.inputs[0]: file:// is not supported yet (each node has other files); use "
+            "hdfs://"
         ),
     ),
     (
         "gpus: 4\ndata: {inputs: ['hdfs://nn:8020']}",
-        ("6:17: data.inputs[0]: has no absolute path; write for example hdfs:///data/digits"),
+        ("6:17: data.inputs[0]: needs an absolute path, such as hdfs:///data/digits"),
     ),
     (
         "gpus: 4\ndata: {inputs: [/a/d, /b/d]}",
-        ("6:23: data.inputs[1]: two inputs are named d; give one of them another name"),
+        ("6:23: data.inputs[1]: two inputs are named d; rename one"),
     ),
     (
         "gpus: 4\ndata: {inputs: [/d], outputs: 'hdfs:///d/out'}",
-        ("6:22: data.outputs: overlaps /d: what is written there could be read as the other"),
+        (
+            "6:22: data.outputs: overlaps /d: inputs, outputs and checkpoints need separate "
+            "directories"
+        ),
     ),
     (
         "gpus: 4\ndata: {outputs: /o}\ncheckpoint: {directory: /o/}",
         (
             "7:14: checkpoint.directory:"
-            " overlaps /o: what is written there could be read as the other"
+            " overlaps /o: inputs, outputs and checkpoints need separate directories"
         ),
     ),
     (
@@ -499,37 +515,33 @@ CASES = [
     ("gpus: 4\ncode: 'hdfs:///src'", "6:7: code: must be a local directory"),
     (
         "gpus: 4\nfiles: ['https://x/a']",
-        ("6:9: files[0]: https:// cannot be shipped; use a local path or hdfs://"),
+        ("6:9: files[0]: cannot ship from https://; use a local path or hdfs://"),
     ),
     (
         "gpus: 4\nfiles: [{source: 'hdfs:///a', archive: true}]",
         (
-            "6:18: files[0].source: not an archive"
-            " that YARN unpacks (.tar.gz, .tgz, .tar, .zip): hdfs:///a"
+            "6:18: files[0].source: is not an archive that YARN can unpack (.tar.gz, .tgz, .tar, "
+            ".zip): hdfs:///a"
         ),
     ),
     (
         "gpus: 4\nfiles: [{source: 'hdfs:///a.zip', archive: true, executable: true}]",
-        ("6:62: files[0].executable: an archive is unpacked, it cannot be executable"),
+        ("6:62: files[0].executable: an archive is unpacked and cannot be executable"),
     ),
     (
         "gpus: 4\nfiles: ['hdfs:///x/a', 'hdfs:///y/a']",
-        ("6:24: files[1]: two files are named a; give one another name"),
+        ("6:24: files[1]: two files are named a; rename one"),
     ),
     (
         "gpus: 4\nfiles: [{source: 'hdfs:///a', name: b/c}]",
         (
-            "6:37: files[0].name: lands in the working"
-            " directory under a simple name; add name: (letters, digits, `.`,"
-            " `_`, `+`, `=`, `@`, `-`)"
+            "6:37: files[0].name: needs a plain file name in the working directory; add name: "
+            "(letters, digits, `.`, `_`, `+`, `=`, `@`, `-`)"
         ),
     ),
     (
         "gpus: 4\nfiles: [{source: 'hdfs:///a', name: environment}]",
-        (
-            "6:37: files[0].name: the name"
-            " 'environment' is taken by yarnam; give the file another name"
-        ),
+        ("6:37: files[0].name: the name 'environment' is reserved; choose another name"),
     ),
     (
         "gpus: 4\nenvironment: {python: venv/bin/python}",
@@ -537,7 +549,7 @@ CASES = [
     ),
     (
         "gpus: 4\nenvironment: {archive: 'hdfs:///e.tgz', python: /usr/bin/python3}",
-        ("6:49: environment.python: must be a path within the archive, such as bin/python"),
+        ("6:49: environment.python: must be a path inside the archive, such as bin/python"),
     ),
 ]
 
@@ -551,12 +563,12 @@ HEADS = [
     (
         "default",
         (
-            "3:8: queue: `default` does not name a queue: the Fair Scheduler takes it for `no"
-            " queue given` and picks one by its rules; write the full name, such as root.default"
+            "3:8: queue: `default` is not a full queue name: the Fair Scheduler reads it as `no "
+            "queue` and picks one by its placement rules; write the full name, such as root.default"
         ),
     ),
     ("root", "3:8: queue: `root` is not a leaf queue; write a full name such as root.research"),
-    ("research", "3:8: queue: must be the queue's full name; did you mean root.research?"),
+    ("research", "3:8: queue: must be the full queue name; did you mean root.research?"),
     ("root..x", "3:8: queue: must be a full queue name such as root.research"),
     ("'root.a b'", "3:8: queue: must be a full queue name such as root.research"),
 ]
@@ -570,9 +582,9 @@ def test_queues_that_are_no_full_names(queue: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("version: 2", "1:10: version: this yarnam reads version 1 of the format, not 2"),
-        ("version: '1'", "1:10: version: this yarnam reads version 1 of the format, not '1'"),
-        ("version: true", "1:10: version: this yarnam reads version 1 of the format, not True"),
+        ("version: 2", "1:10: version: this version of yarnam reads format version 1, not 2"),
+        ("version: '1'", "1:10: version: this version of yarnam reads format version 1, not '1'"),
+        ("version: true", "1:10: version: this version of yarnam reads format version 1, not True"),
         ("# none", "2:1: version: missing; write for example version: 1"),
     ],
 )
@@ -584,20 +596,20 @@ def test_versions(line: str, expected: str) -> None:
     ("command", "expected"),
     [
         ("[]", "4:10: command: is empty; write for example [python3, train.py]"),
-        ("['']", "4:10: command: the first argument is the program; it is empty"),
+        ("['']", "4:10: command: the first argument names the program and must not be empty"),
         ("' '", "4:10: command: is empty"),
         (
             "yes",
             (
-                "4:10: command: `yes` without quotes is true in YAML 1.1 and text in 1.2; write"
-                " 'yes' if you mean the text"
+                "4:10: command: `yes` without quotes is true in YAML 1.1 and text in 1.2; write "
+                "'yes' to mean the text"
             ),
         ),
         (
             "[sh, true]",
             (
-                "4:15: command[1]: true, false, yes, no, on and off mean something to YAML;"
-                " quote the word"
+                "4:15: command[1]: true, false, yes, no, on and off have a meaning in YAML; quote "
+                "the word"
             ),
         ),
         ("[sh, [a]]", "4:15: command[1]: must be text, not a list"),
@@ -610,7 +622,7 @@ def test_versions(line: str, expected: str) -> None:
         ),
         (
             f"[sh, {'x' * 131072}]",
-            "4:15: command[1]: 131072 bytes long; Linux passes at most 131071",
+            "4:15: command[1]: is 131072 bytes long; Linux allows at most 131071",
         ),
     ],
 )
@@ -625,7 +637,7 @@ def test_no_command_at_all() -> None:
         "1:1: command: missing; write for example command: [python3, train.py]"
     ]
     text = HEAD.replace("command: [python3, train.py]", "roles: {a: {command: [x]}, b: {}}")
-    assert complaints(text) == ["4:28: roles.b.command: missing, and the job has no command either"]
+    assert complaints(text) == ["4:28: roles.b.command: missing, and the job has no command"]
 
 
 def test_all_problems_at_once_in_file_order() -> None:
@@ -701,10 +713,10 @@ def test_values_of_variables_are_never_quoted() -> None:
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (b"\xff\xfeh\x00", ":1:1: not UTF-8 (UTF-16); save it as UTF-8"),
-        (b"name: x\nqueue: \xe4\n", ":2:8: not UTF-8 (byte 0xe4); save it as UTF-8"),
-        (b"", ":1:1: the file is empty; `yarnam spec init` prints a starter"),
-        (b"a" * (2**20 + 1), ": larger than 1 MiB: this is not a job spec"),
+        (b"\xff\xfeh\x00", ":1:1: is not UTF-8 (UTF-16); save the file as UTF-8"),
+        (b"name: x\nqueue: \xe4\n", ":2:8: is not UTF-8 (byte 0xe4); save the file as UTF-8"),
+        (b"", ":1:1: is empty; `yarnam spec init` prints a starter"),
+        (b"a" * (2**20 + 1), ": is larger than 1 MiB: this is not a job spec"),
     ],
 )
 def test_files_that_are_no_specs(tmp_path: Path, content: bytes, expected: str) -> None:
@@ -719,7 +731,7 @@ def test_files_that_are_no_specs(tmp_path: Path, content: bytes, expected: str) 
 def test_no_file_and_a_directory(tmp_path: Path) -> None:
     with pytest.raises(BadSpec, match=r"none\.yaml: no such file"):
         parse_spec_file(tmp_path / "none.yaml")
-    with pytest.raises(BadSpec, match="is a directory; give the spec file in it"):
+    with pytest.raises(BadSpec, match="is a directory; name the spec file in it"):
         parse_spec_file(tmp_path)
     with pytest.raises(BadSpec, match="cannot be read"):
         parse_spec_file("a\0b")

@@ -9,12 +9,12 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from yarnam.core.model.job_spec import JobSpec
 from yarnam.errors import BadSpec
-from yarnam.model.job import JobSpec
 from yarnam.spec import parse_spec_dict, parse_spec_text
-from yarnam.spec.document import Document
+from yarnam.spec.export.starter import FRAMEWORKS, template
 from yarnam.spec.problems import keys_of
-from yarnam.spec.template import FRAMEWORKS, template
+from yarnam.spec.sections.document import Document
 
 from .test_job_specs import FULL
 

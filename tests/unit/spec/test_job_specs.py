@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from yarnam.errors import BadSpec
-from yarnam.model.job import (
+from yarnam.core.model.job_spec import (
     AmSpec,
     BlacklistSpec,
     CheckpointSpec,
@@ -21,14 +20,15 @@ from yarnam.model.job import (
     GangSpec,
     JobSpec,
     PackOrSpread,
-    PlacementWish,
+    PlacementSpec,
     RetrySpec,
     RoleSpec,
     ShippedFile,
     StoringSpec,
-    TopologyWish,
+    TopologyConstraint,
 )
-from yarnam.model.resources import Resources
+from yarnam.core.model.resources import Resources
+from yarnam.errors import BadSpec
 from yarnam.spec import parse_spec_dict, parse_spec_file, parse_spec_text
 
 BASE: dict[str, Any] = {
@@ -199,9 +199,9 @@ def test_every_key(tmp_path: Path) -> None:
         checkpoint=CheckpointSpec(
             "hdfs:///ckpt", 5, True, 50, 1000, "accuracy", "max", 2, "700", 600.0, 20 * 1024
         ),
-        placement=PlacementWish(
-            TopologyWish.UNCONSTRAINED,
-            TopologyWish.REQUIRED,
+        placement=PlacementSpec(
+            TopologyConstraint.UNCONSTRAINED,
+            TopologyConstraint.REQUIRED,
             PackOrSpread.SPREAD,
             ("n1", "n2"),
             6,
@@ -293,7 +293,7 @@ def test_processes_of_a_task(framework: str, role: dict[str, Any], processes: in
 
 @pytest.mark.parametrize("framework", ["command", "jax", "pytorch", "tensorflow"])
 def test_gpus_alone_leave_the_planner_every_shape(framework: str) -> None:
-    from yarnam.placement.shapes import shapes_of
+    from yarnam.core.placement.gang_shape import shapes_of
 
     made = job(framework=framework, gpus=8)
     shapes = [(shape[0].count, shape[0].resources.gpus) for shape in shapes_of(made)]
@@ -391,11 +391,11 @@ def test_a_job_crosses_the_wire() -> None:
 
 def test_variables_that_the_rendezvous_sets_are_refused() -> None:
     """The list here against what the rendezvous really sets."""
-    from yarnam.model.actions import GangMember
-    from yarnam.model.ids import AskId, NodeId, RackId, TaskId
-    from yarnam.model.placement import Placed
+    from yarnam.core.model.actions import GangMember
+    from yarnam.core.model.ids import AskId, NodeId, RackId, TaskId
+    from yarnam.core.model.plans import Placed
     from yarnam.spec.checks import OWN_VARIABLES
-    from yarnam.wire.port_names import port_names
+    from yarnam.wire.protocol import port_names
     from yarnam.wire.rendezvous import environments
 
     defaults = {"OMP_NUM_THREADS", "TORCH_NCCL_ASYNC_ERROR_HANDLING"}  # a job's own value wins

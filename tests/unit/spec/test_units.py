@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yarnam.spec.units import (
+from yarnam.spec.values.units import (
     DURATION_PATTERN,
     MAX_DURATION_S,
     MAX_SIZE_MIB,
@@ -44,17 +44,17 @@ def test_durations_in_human_units(text: str, seconds: float) -> None:
     [
         ("90", "a duration needs a unit: 90s, 90min or 90h"),
         ("-5", "a duration needs a unit: -5s, -5min or -5h"),
-        ("", "'' is not a duration; write for example 90s, 10min or 1h30m"),
-        ("-5s", "'-5s' is not a duration; write for example 90s, 10min or 1h30m"),
-        ("1:30", "'1:30' is not a duration; write for example 90s, 10min or 1h30m"),
-        ("30m1h", "'30m1h': write each unit once, largest first, as in 1h30m"),
-        ("1m1min", "'1m1min': write each unit once, largest first, as in 1h30m"),
-        ("90sec", "'sec' is not a unit of a duration; did you mean 90s?"),
-        ("2H", "'H' is not a unit of a duration; did you mean 2h?"),
-        ("3weeks", "'weeks' is not a unit of a duration; units: d, h, min, s, ms"),
+        ("", "'' is not a duration such as 90s, 10min or 1h30m"),
+        ("-5s", "'-5s' is not a duration such as 90s, 10min or 1h30m"),
+        ("1:30", "'1:30' is not a duration such as 90s, 10min or 1h30m"),
+        ("30m1h", "'30m1h': use each unit once, largest first, as in 1h30m"),
+        ("1m1min", "'1m1min': use each unit once, largest first, as in 1h30m"),
+        ("90sec", "'sec' is not a duration unit; did you mean 90s?"),
+        ("2H", "'H' is not a duration unit; did you mean 2h?"),
+        ("3weeks", "'weeks' is not a duration unit; units: d, h, min, s, ms"),
         ("9000d", "9000d is longer than ten years"),
-        ("infs", "'infs' is not a duration; write for example 90s, 10min or 1h30m"),
-        ("٣s", "'٣s' is not a duration; write for example 90s, 10min or 1h30m"),
+        ("infs", "'infs' is not a duration such as 90s, 10min or 1h30m"),
+        ("٣s", "'٣s' is not a duration such as 90s, 10min or 1h30m"),
     ],
 )
 def test_bad_durations_say_what_to_write(text: str, message: str) -> None:
@@ -89,15 +89,15 @@ def test_sizes_in_human_units(text: str, mib: int) -> None:
     ("text", "message"),
     [
         ("8", "a size needs a unit: 8GiB or 8MiB"),
-        ("8gib", "'gib' is not a unit of a size; did you mean 8GiB?"),
-        ("8Gb", "'Gb' is not a unit of a size; did you mean 8GB?"),
-        ("8Gi", "'Gi' is not a unit of a size; did you mean 8GiB?"),
+        ("8gib", "'gib' is not a size unit; did you mean 8GiB?"),
+        ("8Gb", "'Gb' is not a size unit; did you mean 8GB?"),
+        ("8Gi", "'Gi' is not a size unit; did you mean 8GiB?"),
         (
             "8 parsecs",
-            "'parsecs' is not a unit of a size; units: KiB, MiB, GiB, TiB, KB, MB, GB, TB",
+            "'parsecs' is not a size unit; units: KiB, MiB, GiB, TiB, KB, MB, GB, TB",
         ),
-        ("GiB", "'GiB' is not a size; write for example 512MiB or 8GiB"),
-        ("-8GiB", "'-8GiB' is not a size; write for example 512MiB or 8GiB"),
+        ("GiB", "'GiB' is not a size such as 512MiB or 8GiB"),
+        ("-8GiB", "'-8GiB' is not a size such as 512MiB or 8GiB"),
         ("2000TiB", "2000TiB is more than 1PiB"),
     ],
 )

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.train.sdk_settings import set_sdk
 from yarnam import train
-from yarnam.model.job import DataInput, InputMode, Sharding
-from yarnam.wire.manifest import ListedInput, encode_manifest
+from yarnam.core.model.job_spec import DataInput, InputMode, Sharding
+from yarnam.wire.input_manifest import ListedInput, encode_manifest
 
 Enter = Callable[..., train.Inputs]
 
@@ -33,7 +34,7 @@ def enter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Enter:
     """Be a process of a job."""
 
     def act(
-        share: str = "0/1",
+        share: tuple[int, int] = (0, 1),
         *,
         mode: InputMode = InputMode.STREAM,
         shard: Sharding = Sharding.FILES,
@@ -44,9 +45,8 @@ def enter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Enter:
         place = tmp_path / "inputs.json.gz"
         place.write_bytes(manifest(mode, shard, count))
         monkeypatch.setenv("YARNAM_RANK", "0")
-        monkeypatch.setenv("YARNAM_INPUTS_FILE", str(place))
+        set_sdk(monkeypatch, inputs_file=str(place), input_share=share)
         monkeypatch.setenv("YARNAM_INPUT_TRAIN", "hdfs:///data/train")
-        monkeypatch.setenv("YARNAM_INPUT_SHARE", share)
         monkeypatch.setenv("YARNAM_LOCAL_INPUTS", "/container/yarnam-inputs")
         monkeypatch.setenv("YARNAM_SKIPPED_TRAIN", skipped)
         return train.inputs(name)
@@ -62,7 +62,7 @@ def records(part: train.Part) -> Iterator[str]:
 def test_each_process_gets_its_share(enter: Enter) -> None:
     seen: Counter[str] = Counter()
     for share in range(3):
-        data = enter(f"{share}/3")
+        data = enter((share, 3))
         for epoch in data.epochs(1):
             for part in epoch:
                 assert part.path == part.uri
@@ -72,13 +72,13 @@ def test_each_process_gets_its_share(enter: Enter) -> None:
 
 def test_what_is_not_divided_is_everybodys(enter: Enter) -> None:
     for share in range(2):
-        data = enter(f"{share}/2", shard=Sharding.NONE)
+        data = enter((share, 2), shard=Sharding.NONE)
         parts = [part.uri for epoch in data.epochs(1) for part in epoch]
         assert len(parts) == 12
 
 
 def test_copies_on_the_node_are_read_there(enter: Enter) -> None:
-    data = enter("1/4", mode=InputMode.CACHE)
+    data = enter((1, 4), mode=InputMode.CACHE)
     part = next(part for epoch in data.epochs(1) for part in epoch)
     assert part.path.startswith("/container/yarnam-inputs/train/sub/part-")
     assert part.uri.startswith("hdfs:///data/train/sub/part-")
@@ -99,7 +99,7 @@ def test_files_come_in_another_order_in_each_epoch_and_by_another_seed(enter: En
     assert again == orders[:2]
 
 
-def test_what_is_left_out_is_left_out(enter: Enter) -> None:
+def test_excluded_files_are_not_read(enter: Enter) -> None:
     data = enter(skipped="sub/part-03\nsub/part-05")
     names = {part.uri[-7:] for epoch in data.epochs(1) for part in epoch}
     assert names == {f"part-{n:02}" for n in range(12)} - {"part-03", "part-05"}
@@ -110,13 +110,13 @@ def test_a_restart_with_another_size_reads_on(enter: Enter) -> None:
     seen: Counter[str] = Counter()
     states = []
     for share, steps in enumerate((3, 17)):
-        data = enter(f"{share}/2")
+        data = enter((share, 2))
         reading = (r for e in data.epochs(1) for part in e for r in part.records(records(part)))
         for _ in range(steps):
             seen[next(reading)] += 1
         states.append(json.loads(json.dumps(data.state())))
     for share in range(3):
-        data = enter(f"{share}/3")
+        data = enter((share, 3))
         data.resume(states)
         for epoch in data.epochs(2):
             for part in epoch:
@@ -128,7 +128,7 @@ def test_a_restart_with_another_size_reads_on(enter: Enter) -> None:
 
 
 def test_a_state_is_small(enter: Enter) -> None:
-    data = enter("0/1", count=5000)
+    data = enter((0, 1), count=5000)
     for epoch in data.epochs(3):
         for number, part in enumerate(epoch):
             part.done()
@@ -140,14 +140,24 @@ def test_a_state_is_small(enter: Enter) -> None:
 
 
 def test_states_that_do_not_fit_are_refused(enter: Enter) -> None:
-    states = [enter(f"{share}/4").state() for share in range(4)]
-    data = enter("0/2")
+    states = [enter((share, 4)).state() for share in range(4)]
+    data = enter((0, 2))
     with pytest.raises(train.StatesMissing, match="missing: 3"):
         data.resume(states[:3])
     with pytest.raises(ValueError, match=r"had 12 files .* has 13"):
-        enter("0/2", count=13).resume(states)
+        enter((0, 2), count=13).resume(states)
     with pytest.raises(ValueError, match="not a state of input 'train'"):
         data.resume([{**states[0], "input": "other"}])
+
+
+def test_an_input_may_be_called_share(
+    enter: Enter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its URI and this process's share of the inputs have had one variable."""
+    monkeypatch.setenv("YARNAM_INPUT_SHARE", "hdfs:///data/share")
+    data = enter((1, 3))
+    assert (data.share, data.shares) == (1, 3)
+    assert train.input("share") == "hdfs:///data/share"
 
 
 def test_a_spelling_mistake_is_told(enter: Enter) -> None:
@@ -158,7 +168,7 @@ def test_a_spelling_mistake_is_told(enter: Enter) -> None:
 def test_outside_of_a_job_a_directory_will_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("YARNAM_INPUTS_FILE", "YARNAM_RANK"):
+    for name in ("YARNAM_SDK", "YARNAM_RANK"):
         monkeypatch.delenv(name, raising=False)
     for name in ("a/1", "2", "_SUCCESS", ".hidden/3"):
         path = tmp_path / name

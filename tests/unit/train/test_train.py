@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.train.sdk_settings import set_sdk
 from yarnam import train
-from yarnam.agent.task_run import write_stop_file
+from yarnam.agent.launch.task_run import write_stop_file
 from yarnam.train import _stop
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -61,7 +62,7 @@ def test_inside_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
         "YARNAM_LOCAL_RANK": "1",
         "YARNAM_ATTEMPT": "2",
         "YARNAM_CHECKPOINT_DIR": "hdfs://nn/c",
-        "YARNAM_CHECKPOINT_KEEP": "5",
+        "YARNAM_SDK": json.dumps({"checkpoint": {"keep": 5}}),
         "YARNAM_OUTPUT": "hdfs://nn/o",
         "YARNAM_INPUT_TRAIN_SET": "hdfs://nn/d",
     }
@@ -81,7 +82,7 @@ def test_inside_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_report_reaches_the_agents_socket(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as agent:
         agent.bind("\0yarnam-test-report")
-        monkeypatch.setenv("YARNAM_METRICS_SOCKET", "@yarnam-test-report")
+        set_sdk(monkeypatch, metrics_socket="@yarnam-test-report")
         monkeypatch.setenv("YARNAM_LOCAL_RANK", "2")
         train.report(step=7, total_steps=10, loss=0.25, lr="1e-3", note=object(), acc=True)
         said = json.loads(agent.recv(65536))
@@ -97,7 +98,7 @@ def test_reports_never_block_or_raise() -> None:
         "from yarnam import train\n"
         "agent = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
         "agent.bind('\\0yarnam-test-full')\n"
-        "os.environ['YARNAM_METRICS_SOCKET'] = '@yarnam-test-full'\n"
+        """os.environ['YARNAM_SDK'] = '{"metrics_socket": "@yarnam-test-full"}'\n"""
         "start = time.monotonic()\n"
         "for step in range(20000): train.report(step=step, loss=1.0)\n"
         "each = (time.monotonic() - start) / 20000\n"
@@ -177,7 +178,7 @@ def test_should_stop_off_the_main_thread_installs_nothing() -> None:
     before = signal.getsignal(signal.SIGTERM)
     watch = _stop._Watch()
     answers: list[bool] = []
-    thread = threading.Thread(target=lambda: answers.append(watch.look()))
+    thread = threading.Thread(target=lambda: answers.append(watch.poll()))
     thread.start()
     thread.join()
     assert answers == [False]

@@ -4,18 +4,35 @@ from __future__ import annotations
 
 import os
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from hdfs_utils.checkpoints import Best, Part, Region, Retention, Start, Token
+from hdfs_utils.checkpoints import Best, Part, Region, Retention, StartPoint, Token
+from tests.unit.train.sdk_settings import set_sdk
 from yarnam import train
-from yarnam.model.job import CheckpointSpec
+from yarnam.core.model.actions import GangMember
+from yarnam.core.model.ids import AskId, NodeId, RackId, TaskId
+from yarnam.core.model.job_spec import CheckpointSpec, Framework, JobSpec, RoleSpec
+from yarnam.core.model.plans import Placed
+from yarnam.core.model.resources import Resources
 from yarnam.train import checkpoint
+from yarnam.wire.rendezvous import environments
 
 JOB = "application_1700000000000_0007"
+SPEC = {
+    "keep": 5,
+    "keep_every": 1000,
+    "best": {"metric": "top,5", "mode": "max", "keep": 2},
+    "every": 50,
+    "background": True,
+    "restore": "700",
+    "spool_limit_s": 60.5,
+    "spool_max_mib": 16,
+}
 
 
 @pytest.fixture(autouse=True)
@@ -43,23 +60,17 @@ def test_in_a_job_the_spec_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         "YARNAM_RANK": "1",
         "YARNAM_WORLD_SIZE": "4",
         "YARNAM_CHECKPOINT_DIR": f"file://{tmp_path}/c",
-        "YARNAM_CHECKPOINT_KEEP": "5",
-        "YARNAM_CHECKPOINT_KEEP_EVERY": "1000",
-        "YARNAM_CHECKPOINT_BEST": "max,2,top,5",
-        "YARNAM_CHECKPOINT_EVERY": "50",
-        "YARNAM_CHECKPOINT_ASYNC": "1",
-        "YARNAM_CHECKPOINT_RESTORE": "700",
-        "YARNAM_CHECKPOINT_SPOOL": "60.5,16",
         "YARNAM_CHECKPOINT_TOKEN": f"{JOB}:3",
         "LOCAL_DIRS": f"/no/such,{tmp_path}",
     }
     for name, value in env.items():
         monkeypatch.setenv(name, value)
+    set_sdk(monkeypatch, checkpoint=SPEC)
     saved = checkpoint.open("/elsewhere")
     inner = saved.inner
     assert (inner.root, inner.rank, inner.world_size) == (f"{tmp_path}/c", 0, 1)
     assert inner.retention == Retention(5, 1000, Best("top,5", "max", 2))
-    assert (inner._token, inner._start) == (Token(JOB, (3,)), Start(step=700))
+    assert (inner._token, inner._start) == (Token(JOB, (3,)), StartPoint(step=700))
     assert inner._background
     assert inner._spool is not None
     assert inner._spool.directory.parent == tmp_path
@@ -67,8 +78,41 @@ def test_in_a_job_the_spec_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert [step for step in range(201) if saved.is_due(step)] == [50, 100, 150, 200]
     sharded = checkpoint.open(sharded=True, background=False).inner
     assert (sharded.rank, sharded.world_size, sharded._background) == (1, 4, False)
-    monkeypatch.setenv("YARNAM_CHECKPOINT_SPOOL", "0,0")
+    set_sdk(monkeypatch, checkpoint={**SPEC, "spool_limit_s": 0.0})
     assert checkpoint.open().inner._spool is None
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        CheckpointSpec(),
+        CheckpointSpec(keep=7, in_background=True, every=5, keep_every=50, restore="none"),
+        CheckpointSpec(best_metric="top,5", best_mode="max", best_keep=2, spool_max_mib=9),
+    ],
+)
+def test_the_sdk_reads_what_the_am_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spec: CheckpointSpec
+) -> None:
+    role = RoleSpec("worker", 1, Resources(1, 1, 0), ("x",))
+    job = JobSpec(
+        "j", "root.q", "ann", Framework.COMMAND, (role,),
+        checkpoint=replace(spec, directory=f"file://{tmp_path}/c"),
+    )  # fmt: skip
+    placed = Placed("worker", NodeId("n1"), RackId("/r1"), (), 1, "h1", (("coordinator", 9),))
+    member = GangMember(AskId(1, "worker", 0), TaskId("worker", 0), placed)
+    ((env,),) = environments(job, [member], 1, JOB)
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    saved = checkpoint.open()
+    inner = saved.inner
+    best = Best(spec.best_metric, spec.best_mode, spec.best_keep) if spec.best_metric else None
+    assert inner.retention == Retention(spec.keep, spec.keep_every, best)
+    assert (inner._background, saved.every) == (spec.in_background, spec.every)
+    assert inner._start == StartPoint.parse(spec.restore)
+    assert inner._spool is not None
+    assert inner._spool.limit_s == spec.spool_limit_s
+    assert inner._spool.max_bytes == (spec.spool_max_mib << 20 or None)
+    assert train.checkpoint_keep() == spec.keep
 
 
 def test_all_ranks_of_an_attempt_save_and_restore_together(

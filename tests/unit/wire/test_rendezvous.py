@@ -14,18 +14,26 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from yarnam.core.model.actions import GangMember
+from yarnam.core.model.ids import AskId, NodeId, RackId, TaskId
+from yarnam.core.model.job_spec import (
+    CheckpointSpec,
+    DataInput,
+    Framework,
+    JobSpec,
+    RetrySpec,
+    RoleSpec,
+)
+from yarnam.core.model.plans import Placed
+from yarnam.core.model.resources import Resources
 from yarnam.errors import InternalError
-from yarnam.model.actions import GangMember
-from yarnam.model.ids import AskId, NodeId, RackId, TaskId
-from yarnam.model.job import CheckpointSpec, DataInput, Framework, JobSpec, RetrySpec, RoleSpec
-from yarnam.model.placement import Placed
-from yarnam.model.resources import Resources
-from yarnam.wire.port_names import port_names
+from yarnam.wire.protocol import port_names
 from yarnam.wire.rendezvous import environments, first_ranks
 
 SIZE = Resources(memory_mib=4096, vcores=8, gpus=2)
@@ -80,6 +88,10 @@ def column(envs: list[dict[str, str]], name: str) -> list[str]:
     return [env[name] for env in envs]
 
 
+def sdk(env: dict[str, str]) -> dict[str, Any]:
+    return dict(json.loads(env["YARNAM_SDK"]))
+
+
 def test_generic_variables_of_every_rank() -> None:
     envs = by_rank(Framework.COMMAND)
     assert column(envs, "YARNAM_RANK") == list("01234567")
@@ -107,8 +119,6 @@ def test_generic_variables_of_every_rank() -> None:
         "YARNAM_CHECKPOINT_DIR": "hdfs://nn/ckpt",
         "YARNAM_CHECKPOINT_KEEP": "5",
         "YARNAM_CHECKPOINT_TOKEN": "application_7_1:1",
-        "YARNAM_CHECKPOINT_RESTORE": "newest",
-        "YARNAM_CHECKPOINT_SPOOL": "3600,0",
     }
     for name, value in same.items():
         assert set(column(envs, name)) == {value}, name
@@ -135,19 +145,25 @@ def test_what_the_spec_says_of_checkpoints() -> None:
     )
     env = by_rank(Framework.COMMAND, attempt=3, checkpoint=checkpoint)[0]
     found = {name[18:]: value for name, value in env.items() if name[:18] == "YARNAM_CHECKPOINT_"}
-    assert found == {
-        "DIR": "hdfs://nn/c",
-        "KEEP": "2",
-        "TOKEN": "application_7_1:3",
-        "ASYNC": "1",
-        "EVERY": "500",
-        "KEEP_EVERY": "5000",
-        "BEST": "max,2,top,5",
-        "RESTORE": "700",
-        "SPOOL": "60.5,1024",
+    assert found == {"DIR": "hdfs://nn/c", "KEEP": "2", "TOKEN": "application_7_1:3"}
+    assert sdk(env)["checkpoint"] == {
+        "keep": 2,
+        "keep_every": 5000,
+        "best": {"metric": "top,5", "mode": "max", "keep": 2},
+        "every": 500,
+        "background": True,
+        "restore": "700",
+        "spool_limit_s": 60.5,
+        "spool_max_mib": 1024,
     }
     none = by_rank(Framework.COMMAND, checkpoint=CheckpointSpec())[0]
     assert not [name for name in none if name.startswith("YARNAM_CHECKPOINT_")]
+    assert sdk(none)["checkpoint"] is None
+
+
+def test_shares_of_the_inputs_go_to_the_processes_that_read_them() -> None:
+    shares = [sdk(env)["input_share"] for env in by_rank(Framework.COMMAND)]
+    assert shares == [*([n, 6] for n in range(6)), None, None]
 
 
 def test_a_plain_command_gets_no_frameworks_variables() -> None:

@@ -310,12 +310,12 @@ class EpochRequest(_message.Message):
     def __init__(self, caller: _Optional[_Union[InputCaller, _Mapping]] = ..., input: _Optional[str] = ..., epoch: _Optional[int] = ..., attempt: _Optional[int] = ...) -> None: ...
 
 class EpochReply(_message.Message):
-    __slots__ = ("left_out", "problem")
-    LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("excluded_files", "problem")
+    EXCLUDED_FILES_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
-    left_out: _containers.RepeatedScalarFieldContainer[str]
+    excluded_files: _containers.RepeatedScalarFieldContainer[str]
     problem: str
-    def __init__(self, left_out: _Optional[_Iterable[str]] = ..., problem: _Optional[str] = ...) -> None: ...
+    def __init__(self, excluded_files: _Optional[_Iterable[str]] = ..., problem: _Optional[str] = ...) -> None: ...
 
 class SuspectRequest(_message.Message):
     __slots__ = ("caller", "suspects")

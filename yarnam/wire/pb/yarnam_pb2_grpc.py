@@ -213,7 +213,7 @@ class JobControlServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Scale(self, request, context):
-        """Wish for another size of an elastic gang; the last wish counts.
+        """Request another size of an elastic gang; the last request counts.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -517,7 +517,7 @@ class JobInputsServicer:
     """
 
     def SettleEpoch(self, request, context):
-        """The files that an epoch leaves out; the first one who asks fixes it for all.
+        """The files that an epoch excludes; the first one who asks fixes it for all.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

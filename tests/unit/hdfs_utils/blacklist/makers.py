@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from hdfs_utils.blacklist import Blacklist, Claim, Entry, FileVersion, Key, State, gathered
+from hdfs_utils.blacklist import Blacklist, Claim, Entry, FileVersion, Key, State, gather_entries
 from hdfs_utils.filesystem import FileStatus
 
 
@@ -31,7 +31,7 @@ def entry(
 
 
 def blacklist(*entries: Entry) -> Blacklist:
-    return gathered(entries)
+    return gather_entries(entries)
 
 
 _few = st.integers(0, 3)
@@ -54,4 +54,4 @@ keys = st.builds(
     st.sampled_from([-1, 3]),
 )
 entries = st.builds(Entry, keys, st.frozensets(claims, min_size=1, max_size=4))
-blacklists = st.lists(entries, max_size=5).map(gathered)
+blacklists = st.lists(entries, max_size=5).map(gather_entries)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hdfs_utils import connect
-from hdfs_utils.node_cache import NodeStore, Place, Shelf, Wanted
+from hdfs_utils.node_cache import CacheDir, CacheDisk, NodeStore, WantedFile
 
 FILES = 24
 SIZE = 150_000
@@ -22,23 +22,21 @@ CONTAINER = """
 import sys
 from pathlib import Path
 from hdfs_utils import connect
-from hdfs_utils.node_cache import NodeStore, Place, Wanted
-from hdfs_utils.node_cache import fetching
+from hdfs_utils.node_cache import CacheDisk, NodeStore, WantedFile
 
-fetching.RANGE = 1 << 16
 root, name = Path(sys.argv[1]), sys.argv[2]
 fs = connect("file:///")
 wanted = []
 for path in sorted((root / "source").iterdir()):
     status = fs.stat(str(path))
-    wanted.append(Wanted(str(path), status.length, status.mtime_ms, path.name))
+    wanted.append(WantedFile(str(path), status.length, status.mtime_ms, path.name))
 store = NodeStore(
-    [Place(root / "disk" / name, root / "disk" / "yarnam-cache")],
-    cache_max_bytes=20 * 150_000, keep_free=0.0,
+    [CacheDisk(root / "disk" / name, root / "disk" / "yarnam-cache")],
+    cache_max_bytes=20 * 150_000, keep_free=0.0, range_bytes=1 << 16,
 )
 print("begun", flush=True)
 # Not all of it fits: what the dead of earlier rounds read has to give way.
-store.bring(fs, wanted[: len(wanted) // 2], is_cached=True)
+store.fetch(fs, wanted[: len(wanted) // 2], is_cached=True)
 print("done", flush=True)
 """
 
@@ -49,7 +47,7 @@ def content(number: int) -> bytes:
 
 def check(root: Path) -> None:
     """Whatever can be seen under a final name is whole."""
-    for held in Shelf(root / "disk" / "yarnam-cache", keep_free=0.0).everything():
+    for held in CacheDir(root / "disk" / "yarnam-cache", keep_free=0.0).everything():
         data = held.path.read_bytes()
         assert any(data == content(number) for number in range(FILES)), held.path
     for path in (root / "disk").glob("c*/part-*"):
@@ -116,10 +114,10 @@ def bring_the_rest(root: Path) -> None:
     wanted = []
     for path in sorted((root / "source").iterdir())[: FILES // 2]:
         status = fs.stat(str(path))
-        wanted.append(Wanted(str(path), status.length, status.mtime_ms, path.name))
-    place = Place(root / "disk" / "last", root / "disk" / "yarnam-cache")
+        wanted.append(WantedFile(str(path), status.length, status.mtime_ms, path.name))
+    place = CacheDisk(root / "disk" / "last", root / "disk" / "yarnam-cache")
     store = NodeStore([place], cache_max_bytes=20 * SIZE, keep_free=0.0)
-    found = store.bring(fs, wanted, is_cached=True)
+    found = store.fetch(fs, wanted, is_cached=True)
     for file in wanted:
         assert found[file.target].read_bytes() == Path(file.path).read_bytes()
     for name in ("growing", "claims", "locks"):

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hdfs_utils.validation import Corrupt, Findings, tfrecord
+from hdfs_utils.validation import Corrupt, Findings
 from hdfs_utils.validation.crc_batch import expected_crc, same_headers, shifter
-from hdfs_utils.validation.sources import MemorySource, Source, Stream
+from hdfs_utils.validation.formats import tfrecord
+from hdfs_utils.validation.sources import Source, Stream
 from tests.unit.hdfs_utils.validation import samples
 
 
@@ -76,7 +77,7 @@ def test_every_changed_bit_is_found_where_it_is(many: bytes) -> None:
         at = rng.randrange(len(many))
         data = bytearray(many)
         data[at] ^= 1 << rng.randrange(8)
-        findings, _ = check(MemorySource("a.tfrecord", bytes(data)))
+        findings, _ = check(Pieces(bytes(data), [1 << 20]))
         record = max(n for n, start in enumerate(starts) if start <= at)
         assert [(offset, number) for _, offset, number in findings] == [(starts[record], record)]
 
@@ -99,10 +100,10 @@ def test_pieces_and_batches_change_nothing(
     before = tfrecord.MIN_BATCH
     tfrecord.MIN_BATCH = 1 << 30
     try:
-        one_by_one = check(MemorySource("a.tfrecord", broken))
+        one_by_one = check(Pieces(broken, [1 << 20]))
     finally:
         tfrecord.MIN_BATCH = before
-    assert check(MemorySource("a.tfrecord", broken)) == one_by_one
+    assert check(Pieces(broken, [1 << 20])) == one_by_one
     assert check(Pieces(broken, sizes)) == one_by_one
 
 
@@ -118,4 +119,4 @@ def test_runs_of_one_size_end_where_they_end() -> None:
 
 def test_without_numpy_it_is_one_by_one(monkeypatch: pytest.MonkeyPatch, many: bytes) -> None:
     monkeypatch.setattr(tfrecord, "shifter", lambda: None)
-    assert check(MemorySource("a.tfrecord", many)) == ([], 240)
+    assert check(Pieces(many, [1 << 20])) == ([], 240)

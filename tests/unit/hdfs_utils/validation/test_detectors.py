@@ -10,27 +10,30 @@ import random
 import struct
 import tarfile
 import zlib
+from pathlib import Path
 
 import pytest
 
 from hdfs_utils.validation import (
     FORMATS,
+    CheckOptions,
     Checks,
     FileReport,
     FindingKind,
-    Options,
     Reason,
     TextRules,
     Verdict,
     check_file,
+    formats,
+    registry,
 )
-from hdfs_utils.validation.formats import PROTECTION, format_of
+from hdfs_utils.validation.registry import format_of
 from tests.fakes.files import MemoryFiles
 from tests.unit.hdfs_utils.validation import samples
 from tests.unit.hdfs_utils.validation.samples import GOOD, make
 
 
-def check(name: str, data: bytes, options: Options | None = None) -> FileReport:
+def check(name: str, data: bytes, options: CheckOptions | None = None) -> FileReport:
     fs = MemoryFiles()
     fs.write_bytes(f"/d/{name}", data)
     return check_file(fs, fs.stat(f"/d/{name}"), options)
@@ -40,8 +43,8 @@ def reasons(report: FileReport) -> set[Reason]:
     return {f.reason for f in report.findings if f.kind is FindingKind.CONTENT}
 
 
-def text_rules(**rules: object) -> Options:
-    return Options(Checks(TextRules(**rules)))  # type: ignore[arg-type]
+def text_rules(**rules: object) -> CheckOptions:
+    return CheckOptions(Checks(TextRules(**rules)))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", GOOD)
@@ -56,7 +59,7 @@ def test_good_files_are_clean(name: str) -> None:
 @pytest.mark.parametrize("name", GOOD)
 def test_an_empty_file_is_corrupt_unless_allowed(name: str) -> None:
     assert reasons(check(name, b"")) == {Reason.EMPTY}
-    assert check(name, b"", Options(Checks(allows_empty=True))).verdict is Verdict.CLEAN
+    assert check(name, b"", CheckOptions(Checks(allows_empty=True))).verdict is Verdict.CLEAN
 
 
 @pytest.mark.parametrize("name", GOOD)
@@ -81,7 +84,26 @@ def test_the_format_is_told_by_the_bytes_where_they_tell(name: str) -> None:
 
 
 def test_every_format_says_what_it_protects() -> None:
-    assert set(PROTECTION) == set(FORMATS)
+    assert len(FORMATS) == 24
+    assert all(known.protects for known in FORMATS.values())
+
+
+def test_a_new_format_is_one_new_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sensor_files.py").write_text(
+        "from hdfs_utils.validation.findings import Corrupt, Reason\n"
+        "from hdfs_utils.validation.input_format import InputFormat\n"
+        "def check_sensor(source, found):\n"
+        "    if source.whole()[:4] != b'SNSR':\n"
+        "        raise Corrupt(Reason.BAD_MAGIC, 'does not begin with SNSR', 0)\n"
+        "FORMATS = (InputFormat('sensor', ('.sensor',), 'none', check_sensor),)\n"
+    )
+    monkeypatch.setattr(formats, "__path__", [*formats.__path__, str(tmp_path)])
+    sensor = registry.discover()["sensor"]
+    fs = MemoryFiles()
+    fs.write_bytes("/a.sensor", b"SNSX")
+    own = Checks(own={".sensor": sensor.check})  # type: ignore[dict-item]
+    report = check_file(fs, fs.stat("/a.sensor"), CheckOptions(own))
+    assert reasons(report) == {Reason.BAD_MAGIC}
 
 
 def test_an_unknown_format_is_not_checked_and_never_clean() -> None:
@@ -93,8 +115,8 @@ def test_an_unknown_format_is_not_checked_and_never_clean() -> None:
 def test_the_user_may_name_the_format() -> None:
     data = make("a.tfrecord", 1)
     assert check("part-0", data).verdict is Verdict.NOT_CHECKED
-    assert check("part-0", data, Options(format="tfrecord")).verdict is Verdict.CLEAN
-    assert check("a.bin", gzip.compress(data), Options(format="gzip+tfrecord")).records == 20
+    assert check("part-0", data, CheckOptions(format="tfrecord")).verdict is Verdict.CLEAN
+    assert check("a.bin", gzip.compress(data), CheckOptions(format="gzip+tfrecord")).records == 20
 
 
 def test_tfrecord_names_offset_and_record() -> None:

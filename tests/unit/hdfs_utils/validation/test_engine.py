@@ -17,9 +17,9 @@ import hdfs_utils
 from hdfs_utils.errors import CorruptData, PermissionDenied
 from hdfs_utils.filesystem import FileStatus
 from hdfs_utils.validation import (
+    CheckOptions,
     Checks,
     FindingKind,
-    Options,
     Problem,
     Reason,
     Verdict,
@@ -29,7 +29,7 @@ from hdfs_utils.validation import (
     verify,
 )
 from hdfs_utils.validation.hdfs_blocks import BadBlock, parse_fsck
-from hdfs_utils.validation.outputs import ParquetReport
+from hdfs_utils.validation.report_table import ParquetReport
 from hdfs_utils.validation.user_checks import as_check, load
 from tests.fakes.files import MemoryFiles
 from tests.unit.hdfs_utils.validation.broken_dataset import WAYS, build
@@ -41,7 +41,7 @@ def test_one_percent_broken_in_each_way_all_found_and_no_false_alarm() -> None:
     assert len(WAYS) >= 12
     # 1 % of all files is broken in each way: 22 % of them in all.
     made = build(fs, "/data", clean_files=780, per_way=10)
-    reports = list(verify(fs, data_files(fs, "/data"), Options(workers=4)))
+    reports = list(verify(fs, data_files(fs, "/data"), CheckOptions(workers=4)))
     assert [r.path for r in reports] == sorted(made.files)
     found = {r.path for r in reports if r.verdict is Verdict.CORRUPT}
     missed = {path: way for path, way in made.broken.items() if path not in found}
@@ -120,7 +120,7 @@ def test_a_block_without_replica_is_known_without_reading() -> None:
     fs = MemoryFiles()
     fs.write_bytes("/d/a.txt", b"fine\n")
     fs.fail = lambda operation, _path: pytest.fail("read") if operation == "open" else None
-    options = Options(bad_blocks={"/d/a.txt": "blk_1 has no good replica"})
+    options = CheckOptions(bad_blocks={"/d/a.txt": "blk_1 has no good replica"})
     report = check_file(fs, FileStatus("/d/a.txt", 5, False, 1, "me", "us", 0o644, 1, 1), options)
     assert report.verdict is Verdict.CORRUPT
     assert not report.has_bad_content
@@ -169,12 +169,12 @@ def test_a_users_own_check_by_name() -> None:
     fs.write_bytes("/d/b.sensor", b"1\n2\n3\n")
     fs.write_bytes("/d/c.sensor", b"1\nx\n")
     own = {".sensor": as_check(sensor_check)}
-    reports = list(verify(fs, data_files(fs, "/d"), Options(Checks(own=own))))
+    reports = list(verify(fs, data_files(fs, "/d"), CheckOptions(Checks(own=own))))
     assert [r.verdict.value for r in reports] == ["corrupt", "clean", "corrupt"]
     assert reports[0].findings[0].record == 2
     assert "invalid literal" in reports[2].findings[0].message
     loaded = load("tests.unit.hdfs_utils.validation.test_engine:sensor_check")
-    report = check_file(fs, fs.stat("/d/a.sensor"), Options(Checks(own={".sensor": loaded})))
+    report = check_file(fs, fs.stat("/d/a.sensor"), CheckOptions(Checks(own={".sensor": loaded})))
     assert report.verdict is Verdict.CORRUPT
     for wrong in ("nothing", "no.such:thing", "os:nothing", "os:sep"):
         with pytest.raises(ValueError, match=r"module:function|load|function"):
@@ -187,7 +187,7 @@ def test_a_users_check_that_breaks_accuses_nobody() -> None:
 
     fs = MemoryFiles()
     fs.write_bytes("/d/a.mine", b"x")
-    options = Options(Checks(own={".mine": as_check(broken)}))
+    options = CheckOptions(Checks(own={".mine": as_check(broken)}))
     report = check_file(fs, fs.stat("/d/a.mine"), options)
     assert report.verdict is Verdict.NOT_CHECKED
     assert "ZeroDivisionError" in report.findings[0].message
@@ -198,7 +198,7 @@ def test_leaving_early_leaves_no_thread_behind(tmp_path: Path) -> None:
     for number in range(8):
         (tmp_path / f"{number}.txt").write_bytes(b"a line\n" * (3 << 20))
     before = threading.active_count()
-    reports = verify(fs, data_files(fs, str(tmp_path)), Options(workers=2))
+    reports = verify(fs, data_files(fs, str(tmp_path)), CheckOptions(workers=2))
     next(reports)
     reports.close()
     deadline = time.monotonic() + 10

@@ -1,0 +1,1 @@
+"""The file systems: local, native, WebHDFS, libhdfs."""

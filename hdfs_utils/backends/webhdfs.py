@@ -1,0 +1,293 @@
+"""HDFS over HTTP: WebHDFS and HttpFS, for where only HTTP gets through.
+
+What is different from the native client: no leases (``recover_lease`` is NotSupported), ``sync``
+completes the file and goes on with an append, and bytes travel without checksums, so transfers
+verify every file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+from collections.abc import Sequence
+from typing import Any
+
+from hdfs_utils import errors
+from hdfs_utils import uri as uris
+from hdfs_utils.backends.base import BaseFileSystem
+from hdfs_utils.backends.streams import MAX_REQUEST_BYTES, BaseWriter, RangeReader
+from hdfs_utils.filesystem import (
+    BlockLocation,
+    Capabilities,
+    Data,
+    FileChecksum,
+    FileStatus,
+    FreeSpace,
+    Reader,
+    TimeLimits,
+    Writer,
+)
+from hdfs_utils.protocols.webhdfs_rest import WebHdfsClient, remote_error
+
+
+class WebHdfsFileSystem(BaseFileSystem):
+    """One HDFS through its REST interface.
+
+    Args:
+        web: the REST client.
+        uri: what paths are relative to, ``webhdfs://host:port``.
+        limits: the time limits; each is one of a wait for the network.
+    """
+
+    backend = "webhdfs"
+    capabilities = Capabilities(tells_md5_of_crc=True)
+
+    def __init__(self, web: WebHdfsClient, uri: str, limits: TimeLimits) -> None:
+        self.uri = uri
+        self.limits = limits
+        self._web = web
+
+    def stat(self, path: str) -> FileStatus:
+        plain = self.own_path(path)
+        answer = self._web.ask("GET", "GETFILESTATUS", plain)["FileStatus"]
+        return _status(answer, plain)
+
+    def list(self, path: str) -> list[FileStatus]:
+        plain = self.own_path(path)
+        found = self._web.ask("GET", "LISTSTATUS", plain)["FileStatuses"]["FileStatus"]
+        if len(found) == 1 and not found[0]["pathSuffix"]:
+            raise errors.NotADirectory("is a file", path=plain, operation="list")
+        statuses = [_status(entry, uris.join(plain, entry["pathSuffix"])) for entry in found]
+        return sorted(statuses, key=lambda status: status.path)
+
+    def open_reader(self, path: str) -> Reader:
+        status = self.stat(path)
+        if status.is_dir:
+            raise errors.IsADirectory("is a directory", path=status.path, operation="open")
+        return WebHdfsReader(self._web, status.path, status.length)
+
+    def open_writer(
+        self,
+        path: str,
+        overwrite: bool = False,
+        replication: int | None = None,
+        block_size: int | None = None,
+    ) -> Writer:
+        plain = self.own_path(path)
+        self._check_new(plain, overwrite)
+        arguments = {"overwrite": str(overwrite).lower(), "permission": "644"}
+        if replication:
+            arguments["replication"] = str(replication)
+        if block_size:
+            arguments["blocksize"] = str(block_size)
+        upload = self._web.open_upload("PUT", "CREATE", plain, **arguments)
+        return WebHdfsWriter(self, self._web, upload, plain, start=0, is_new=True)
+
+    def _check_new(self, plain: str, overwrite: bool) -> None:
+        # The DataNode finds these only after the whole body was sent.
+        status = self._nearest(plain)
+        if status.path != plain:
+            if not status.is_dir:
+                raise errors.NotADirectory("is a file", path=status.path, operation="create")
+        elif status.is_dir:
+            raise errors.IsADirectory("is a directory", path=plain, operation="create")
+        elif not overwrite:
+            raise errors.AlreadyExists("already exists", path=plain, operation="create")
+
+    def _nearest(self, plain: str) -> FileStatus:
+        """The status of a path, or of the nearest above it that is there."""
+        while plain != "/":
+            with contextlib.suppress(errors.NotFound, errors.NotADirectory):
+                return self.stat(plain)
+            plain = uris.parent(plain)
+        return self.stat(plain)
+
+    def open_appender(self, path: str) -> Writer:
+        status = self.stat(path)
+        upload = self._web.open_upload("POST", "APPEND", status.path)
+        return WebHdfsWriter(
+            self, self._web, upload, status.path, start=status.length, is_new=False
+        )
+
+    def recover_lease(self, path: str) -> None:
+        """Not supported: WebHDFS has no such request."""
+        message = "WebHDFS cannot recover a lease; the NameNode does after an hour"
+        raise errors.NotSupported(message, path=path, operation="recover lease")
+
+    def rename(self, src: str, dst: str, overwrite: bool = False) -> None:
+        source, target = self.own_path(src), self.own_path(dst)
+        options = "OVERWRITE" if overwrite else "NONE"
+        with self._renaming_to(target):
+            self._web.request("PUT", "RENAME", source, destination=target, renameoptions=options)
+
+    def delete(self, path: str, recursive: bool = False) -> bool:
+        plain = self._deletable(path)
+        try:
+            answer = self._web.ask("DELETE", "DELETE", plain, recursive=str(recursive).lower())
+        except errors.NotADirectory:
+            return False
+        return bool(answer["boolean"])
+
+    def mkdirs(self, path: str, permission: int = 0o755) -> None:
+        plain = self.own_path(path)
+        self._web.request("PUT", "MKDIRS", plain, permission=f"{permission:o}")
+
+    def chmod(self, path: str, permission: int) -> None:
+        plain = self.own_path(path)
+        self._web.request("PUT", "SETPERMISSION", plain, permission=f"{permission:o}")
+
+    def set_times(self, path: str, mtime_ms: int, atime_ms: int | None = None) -> None:
+        atime = {} if atime_ms is None else {"accesstime": str(atime_ms)}
+        self._web.request(
+            "PUT", "SETTIMES", self.own_path(path), modificationtime=str(mtime_ms), **atime
+        )
+
+    def concat(self, target: str, sources: Sequence[str]) -> None:
+        plain = [self.own_path(source) for source in sources]
+        if any("," in source for source in plain):
+            message = "WebHDFS separates names by commas, and one of them contains a comma"
+            raise errors.NotSupported(message, path=target, operation="concat")
+        self._web.concat(self.own_path(target), plain)
+
+    def checksum(self, path: str) -> FileChecksum:
+        return self._web.checksum(self.own_path(path))
+
+    def crc32c(self, paths: Sequence[str]) -> tuple[int, ...]:
+        """CRC32C of each file, where the DataNodes are set to COMPOSITE_CRC."""
+        found = []
+        for path in paths:
+            checksum = self.checksum(path)
+            if checksum.algorithm != "COMPOSITE-CRC32C":
+                message = f"the DataNodes return {checksum.algorithm} over HTTP"
+                raise errors.NotSupported(message, path=path, operation="checksum")
+            found.append(int(checksum.value[:8], 16))
+        return tuple(found)
+
+    def block_locations(self, path: str) -> tuple[BlockLocation, ...]:
+        return self._web.block_locations(self.own_path(path))
+
+    def free_space(self) -> FreeSpace:
+        return self._web.free_space()
+
+
+def _status(answer: dict[str, Any], path: str) -> FileStatus:
+    is_dir = answer["type"] == "DIRECTORY"
+    return FileStatus(
+        path=uris.normalise(path),
+        length=int(answer["length"]),
+        is_dir=is_dir,
+        mtime_ms=int(answer["modificationTime"]),
+        owner=str(answer["owner"]),
+        group=str(answer["group"]),
+        permission=int(str(answer["permission"]), 8),
+        replication=int(answer["replication"]),
+        block_size=int(answer["blockSize"]),
+    )
+
+
+class WebHdfsReader(RangeReader):
+    """A file of HDFS open for reading, one request for each read of at most 8 MiB."""
+
+    def __init__(self, web: WebHdfsClient, path: str, size: int) -> None:
+        super().__init__(size)
+        self._web = web
+        self._path = path
+
+    def _range(self, offset: int, length: int) -> bytes:
+        piece = self._web.read(self._path, offset, length)
+        if not piece:
+            message = f"ends at {offset} of {self.size} bytes"
+            raise errors.Unavailable(message, path=self._path, operation="read")
+        return piece
+
+
+class WebHdfsWriter(BaseWriter):
+    """A file of HDFS open for writing; see :class:`hdfs_utils.filesystem.Writer`."""
+
+    def __init__(
+        self,
+        owner: WebHdfsFileSystem,
+        web: WebHdfsClient,
+        upload: http.client.HTTPConnection,
+        path: str,
+        start: int,
+        is_new: bool,
+    ) -> None:
+        super().__init__(path, start, is_new=is_new)
+        self._owner = owner
+        self._web = web
+        self._upload: http.client.HTTPConnection | None = upload
+
+    def write(self, data: Data, /) -> int:
+        self._check_open()
+        view = memoryview(data).cast("B")
+        size = len(view)
+        if self._upload is None:
+            self._upload = self._web.open_upload("POST", "APPEND", self._path)
+        for begin in range(0, size, MAX_REQUEST_BYTES):
+            piece = view[begin : begin + MAX_REQUEST_BYTES]
+            self._send(b"%x\r\n%b\r\n" % (len(piece), bytes(piece)))
+        self._length += size
+        return size
+
+    def sync(self) -> None:
+        """Complete the file with what was written until now; a further write appends."""
+        self._check_open()
+        self._finish("sync")
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._finish("close")
+        try:
+            length = self._owner.stat(self._path).length
+        except errors.NotFound as error:
+            message = "the file was deleted while it was written"
+            raise errors.LeaseLost(message, path=self._path, operation="close") from error
+        if length != self._length:
+            message = f"{length} of {self._length} bytes are there"
+            raise errors.Unavailable(
+                message, path=self._path, operation="close", outcome_unknown=True
+            )
+
+    def abort(self) -> None:
+        """Abort: a new file is deleted, an appended one keeps what the DataNode took."""
+        if self._closed:
+            return
+        self._closed = True
+        # The DataNode creates the file some time after the request arrived: only its answer tells
+        # that a deletion comes after that.
+        with contextlib.suppress(errors.HdfsError):
+            self._finish("abort")
+        if self._is_new:
+            with contextlib.suppress(errors.HdfsError):
+                self._owner.delete(self._path)
+
+    def _finish(self, operation: str) -> None:
+        upload, self._upload = self._upload, None
+        if upload is None:
+            return
+        try:
+            upload.send(b"0\r\n\r\n")
+            response = upload.getresponse()
+            body = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise self._broken(operation, error) from error
+        finally:
+            upload.close()
+        if response.status not in (200, 201):
+            failure = remote_error(response.status, body, self._path)
+            failure.operation = operation
+            raise failure
+
+    def _send(self, data: bytes) -> None:
+        assert self._upload is not None
+        try:
+            self._upload.send(data)
+        except (OSError, http.client.HTTPException) as error:
+            raise self._broken("write", error) from error
+
+    def _broken(self, operation: str, error: Exception) -> errors.HdfsError:
+        text = f"the DataNode closed the connection: {error}"
+        return errors.Unavailable(text, path=self._path, operation=operation, outcome_unknown=True)

@@ -1,0 +1,276 @@
+"""The blacklist as files: many writers at once, no lock, no lost update.
+
+Each addition is a file of its own, written under a temporary name and renamed, so there is nothing
+that two writers could overwrite. Reading merges all files of a place. Compaction writes one file
+with the merge of some and deletes those only afterwards: whoever dies in between leaves doubles,
+which the merge does not mind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from hdfs_utils import errors
+from hdfs_utils import uri as uris
+from hdfs_utils.blacklist.claim_merge import gather_entries
+from hdfs_utils.blacklist.entries import Entry, by_owner, decode, encode
+from hdfs_utils.blacklist.locations import (
+    DIRECTORY_NAME,
+    OPEN_PERMISSION,
+    STICKY,
+    Location,
+    ancestors,
+    guards,
+    location_in,
+    locations_for_writing,
+    open_directory,
+)
+from hdfs_utils.blacklist.policy import KnownEntries
+from hdfs_utils.filesystem import FileStatus, FileSystem
+
+_SUFFIX = ".json"
+# What compaction wrote: its claims are of many users, so they stay as they are in it.
+_MERGED = "merged-"
+# From so many files on a place is compacted by the next who adds to it: each costs a reader some
+# milliseconds.
+COMPACT_FROM = 32
+# A location is read again from its listing when a file went away meanwhile.
+_MAX_READS = 10
+# Of the open place, where anybody may leave what they like.
+MAX_OPEN_FILES = 1000
+# No honest file of entries is larger; a reader would have to hold it.
+MAX_FILE_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """Where entries were added."""
+
+    place: str
+    is_trusted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BlacklistView:
+    """The entries of several locations.
+
+    Attributes:
+        places: the directories read.
+        problems: what could not be read, and why; its entries are missing.
+    """
+
+    known: KnownEntries
+    places: tuple[Location, ...]
+    problems: tuple[str, ...]
+
+
+class FileBlacklist:
+    """The blacklist on one file system. Safe to share between threads and processes.
+
+    Args:
+        fs: where the data are.
+        cluster_place: the directory open to all; default: that of the environment.
+    """
+
+    def __init__(self, fs: FileSystem, cluster_place: str | None = None) -> None:
+        self._fs = fs
+        self._open = fs.own_path(cluster_place or open_directory())
+        self._cache: dict[str, tuple[int, int, tuple[Entry, ...]]] = {}
+
+    def add(self, entries: Iterable[Entry], at: str | None = None) -> tuple[Added, ...]:
+        """Add entries, each where it counts most among the places that this user may write.
+
+        Args:
+            entries: with plain paths of this file system.
+            at: a directory above all of them to keep them in, instead of the highest one.
+
+        Raises:
+            HdfsError: not even the open place could be written.
+        """
+        by_directory: dict[tuple[str, ...], list[Entry]] = {}
+        chosen = self._fs.own_path(at) if at else ""
+        for entry in entries:
+            choice = (chosen,) if chosen else locations_for_writing(entry.path)
+            by_directory.setdefault(choice, []).append(entry)
+        return tuple(self._add(choice, found) for choice, found in by_directory.items())
+
+    def _add(self, directories: tuple[str, ...], entries: list[Entry]) -> Added:
+        for directory in directories:
+            try:
+                parent = self._fs.stat(directory)
+                if parent.permission & STICKY:
+                    continue  # /tmp and the like: what is made there is not guarded by it
+                place = location_in(directory)
+                self._make(place, parent.permission & 0o777)
+                self._write(place, entries)
+            except (
+                errors.PermissionDenied,
+                errors.NotFound,
+                errors.NotADirectory,
+                errors.QuotaExceeded,
+            ):
+                continue
+            self._compact_if_due(place)
+            return Added(place, is_trusted=guards(parent, self._fs.stat(place)))
+        self._make(self._open, OPEN_PERMISSION)
+        self._write(self._open, entries)
+        return Added(self._open, is_trusted=False)
+
+    def _make(self, place: str, permission: int) -> None:
+        if self._fs.exists(place):
+            return
+        self._fs.mkdirs(place, permission)
+        # The client's umask takes bits away; whoever may write the data is to write here too.
+        with contextlib.suppress(errors.PermissionDenied):
+            self._fs.chmod(place, permission)
+
+    def _write(self, place: str, entries: Iterable[Entry], prefix: str = "") -> str:
+        name = f"{prefix}{uuid.uuid4().hex}{_SUFFIX}"
+        target = uris.join(place, name)
+        self._fs.write_atomic(target, encode(entries), overwrite=False)
+        return target
+
+    def read(self, paths: Iterable[str], below: Iterable[str] = ()) -> BlacklistView:
+        """Read all entries about files at or below ``paths``.
+
+        Args:
+            paths: files or directories.
+            below: further directories whose locations to read, found while walking.
+
+        Raises:
+            HdfsError: the file system does not answer.
+        """
+        directories: dict[str, None] = {}
+        for path in map(self._fs.own_path, paths):
+            directories.update(dict.fromkeys((*ancestors(path), path)))
+        directories.update(dict.fromkeys(below))
+        trusted: list[Entry] = []
+        unproved: list[Entry] = []
+        places: list[Location] = []
+        problems: list[str] = []
+        for directory in directories:
+            place = self._trust(directory, tuple(directories))
+            if place is None:
+                continue
+            places.append(place)
+            kept = trusted if place.is_trusted else unproved
+            kept.extend(
+                entry
+                for entry in self._entries_in(place, problems)
+                if entry.path == directory or entry.path.startswith(f"{directory}/")
+            )
+        everybody = Location(self._open, is_trusted=False)
+        unproved.extend(self._entries_in(everybody, problems))
+        places.append(everybody)
+        known = KnownEntries(gather_entries(trusted), gather_entries(unproved))
+        return BlacklistView(known, tuple(places), tuple(problems))
+
+    def _trust(self, directory: str, towards: tuple[str, ...]) -> Location | None:
+        """The place in a directory; None: there is none."""
+        try:
+            place = self._fs.stat(location_in(directory))
+            parent = self._fs.stat(directory)
+        except (errors.NotFound, errors.NotADirectory, errors.PermissionDenied):
+            return None
+        if not place.is_dir:
+            return None
+        below = ""
+        if parent.permission & STICKY:
+            next_one = next((d for d in towards if uris.parent(d) == directory), "")
+            with contextlib.suppress(errors.HdfsError):
+                below = self._fs.stat(next_one).owner if next_one else ""
+        return Location(place.path, guards(parent, place, below))
+
+    def _entries_in(self, place: Location, problems: list[str]) -> list[Entry]:
+        for _ in range(_MAX_READS):
+            unreadable: list[str] = []
+            try:
+                found = self._read_files(place, unreadable)
+            except errors.NotFound:
+                continue  # compacted since the listing: it is in a file that came after
+            problems.extend(unreadable)
+            return found
+        problems.append(f"{place.directory}: its files changed during each of {_MAX_READS} reads")
+        return []
+
+    def _read_files(self, place: Location, problems: list[str]) -> list[Entry]:
+        entries: list[Entry] = []
+        files = self._files(place.directory, problems)
+        if not place.is_trusted and len(files) > MAX_OPEN_FILES:
+            problems.append(f"{place.directory}: only the newest {MAX_OPEN_FILES} were read")
+            files = sorted(files, key=lambda f: f.mtime_ms)[-MAX_OPEN_FILES:]
+        for status in files:
+            try:
+                found = self._entries(status)
+            except errors.NotFound:
+                raise
+            except errors.HdfsError as error:
+                problems.append(str(error))
+                continue
+            is_merged = uris.name(status.path).startswith(_MERGED)
+            # HDFS says who wrote a file. In the open nobody speaks for somebody else.
+            keeps_names = is_merged and place.is_trusted
+            entries.extend(found if keeps_names else by_owner(found, status.owner))
+        return entries
+
+    def _files(self, directory: str, problems: list[str]) -> list[FileStatus]:
+        try:
+            listed = self._fs.list(directory)
+        except (errors.NotFound, errors.NotADirectory):
+            return []
+        except errors.PermissionDenied as error:
+            problems.append(str(error))
+            return []
+        return [
+            status
+            for status in listed
+            if not status.is_dir
+            and uris.name(status.path).endswith(_SUFFIX)
+            and not uris.name(status.path).startswith(".")
+        ]
+
+    def _entries(self, status: FileStatus) -> tuple[Entry, ...]:
+        """Files are never changed, so what was read once stays true."""
+        cached = self._cache.get(status.path)
+        if cached is not None and cached[:2] == (status.length, status.mtime_ms):
+            return cached[2]
+        if status.length > MAX_FILE_BYTES:
+            raise errors.HdfsError(f"larger than {MAX_FILE_BYTES >> 20} MiB", path=status.path)
+        entries = decode(self._fs.read_bytes(status.path))
+        self._cache[status.path] = (status.length, status.mtime_ms, entries)
+        return entries
+
+    def _compact_if_due(self, place: str) -> None:
+        with contextlib.suppress(errors.HdfsError):  # a convenience of later readers, nothing more
+            if len(self._files(place, [])) >= COMPACT_FROM:
+                self.compact(place)
+
+    def compact(self, place: str) -> int:
+        """Merge the files of a trusted place into one; returns how many there were.
+
+        Raises HdfsError; whatever happens, no entry is lost.
+        """
+        files = self._files(place, [])
+        taken: list[FileStatus] = []
+        entries: list[Entry] = []
+        for status in files:
+            with contextlib.suppress(errors.HdfsError):  # gone, or not ours to judge: it stays
+                found = self._entries(status)
+                is_merged = uris.name(status.path).startswith(_MERGED)
+                entries.extend(found if is_merged else by_owner(found, status.owner))
+                taken.append(status)
+        if len(taken) > 1:
+            with contextlib.suppress(errors.AlreadyExists):
+                self._write(place, gather_entries(entries).entries.values(), _MERGED)
+                for status in taken:
+                    with contextlib.suppress(errors.HdfsError):
+                        self._fs.delete(status.path)
+        return len(taken)
+
+
+def is_location(path: str) -> bool:
+    """Whether a path is a place of entries, or in one."""
+    return DIRECTORY_NAME in path.split("/")

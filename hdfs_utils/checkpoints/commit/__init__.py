@@ -1,0 +1,1 @@
+"""Saving and restoring: fencing, agreement, staging."""

@@ -1,0 +1,105 @@
+"""Clearing away what retention does not keep, after a commit, by rank 0."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from hdfs_utils import uri as uris
+from hdfs_utils.checkpoints import catalog
+from hdfs_utils.checkpoints.commit.fence import Fence
+from hdfs_utils.checkpoints.format import layout
+from hdfs_utils.checkpoints.format.layout import CheckpointName
+from hdfs_utils.checkpoints.format.manifest import Checkpoint
+from hdfs_utils.checkpoints.retention import Retention, Whole, kept
+from hdfs_utils.errors import CorruptData, HdfsError, NotFound
+from hdfs_utils.filesystem import FileSystem
+
+
+@dataclass
+class MetricsCache:
+    """Metrics of whole checkpoints that were seen before: a manifest never changes."""
+
+    metrics: dict[str, dict[str, float]] = field(default_factory=dict)
+
+
+def prune(
+    fence: Fence,
+    saved: Checkpoint,
+    retention: Retention,
+    known: MetricsCache,
+    pending: Collection[str],
+) -> list[str]:
+    """Clear away; gives the paths that are gone.
+
+    Args:
+        fence: of this writer. Unfinished saves of older epochs can never be finished.
+        saved: the checkpoint that was just committed.
+        retention: what stays.
+        known: remembered from call to call.
+        pending: names of this writer's saves that are under way.
+
+    Raises:
+        HdfsError: some of it is still there.
+    """
+    fs, root = fence.fs, fence.root
+    # A writer that was fenced since must not judge what its successor does.
+    fence.check()
+    wholes, unfinished = _sorted_out(fs, root, known)
+    known.metrics[uris.name(saved.path)] = dict(saved.metrics)
+    stays = {str(name) for name in kept(wholes, retention)} | {uris.name(saved.path)}
+    gone = []
+    for whole in wholes:
+        path = uris.join(root, str(whole.name))
+        if str(whole.name) not in stays and catalog.remove(fs, path, fence.epoch):
+            known.metrics.pop(str(whole.name), None)
+            gone.append(path)
+    saved_name = layout.parse(saved.path)
+    assert saved_name is not None
+    for name in unfinished:
+        # Of this epoch: an older save than the one that was just committed was given up.
+        is_dead = name.epoch < fence.epoch or (
+            name.epoch == fence.epoch and name.order < saved_name.order
+        )
+        path = uris.join(root, str(name))
+        if is_dead and str(name) not in pending and catalog.remove(fs, path, fence.epoch):
+            gone.append(path)
+    empty_trash(fs, root, fence.epoch)
+    return gone
+
+
+def _sorted_out(
+    fs: FileSystem, root: str, known: MetricsCache
+) -> tuple[list[Whole], list[CheckpointName]]:
+    wholes, unfinished = [], []
+    for status in catalog.candidates(fs, root):
+        name = layout.parse(status.path)
+        assert name is not None
+        try:
+            wholes.append(Whole(name, _metrics(fs, status.path, known)))
+        except NotFound:
+            unfinished.append(name)
+        except CorruptData:
+            continue  # a restore sets it aside; it does not count as one that is kept
+    return wholes, unfinished
+
+
+def _metrics(fs: FileSystem, path: str, known: MetricsCache) -> dict[str, float]:
+    name = uris.name(path)
+    if name not in known.metrics:
+        known.metrics[name] = dict(catalog.read_manifest(fs, path).metrics)
+    elif not fs.exists(uris.join(path, layout.MANIFEST)):
+        known.metrics.pop(name)
+        raise NotFound("is gone", path=path, operation="clear")
+    return known.metrics[name]
+
+
+def empty_trash(fs: FileSystem, root: str, epoch: int = 0) -> None:
+    """What a deletion that was interrupted left."""
+    trash = uris.join(root, layout.TRASH)
+    with contextlib.suppress(NotFound):
+        for status in fs.list(trash):
+            if not catalog.is_pinned(fs, uris.join(root, uris.name(status.path)), epoch):
+                with contextlib.suppress(HdfsError):
+                    fs.delete(status.path, recursive=True)

@@ -1,0 +1,1 @@
+"""Deadlines, retries, pools and locks between processes."""

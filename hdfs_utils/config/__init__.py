@@ -1,0 +1,1 @@
+"""Hadoop's configuration: site files, nameservices, delegation tokens."""

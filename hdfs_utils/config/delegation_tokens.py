@@ -1,0 +1,107 @@
+"""Delegation tokens of a container: the file that ``HADOOP_TOKEN_FILE_LOCATION`` names.
+
+The native client reads that file itself; this is for WebHDFS. The format is Hadoop's
+``Credentials`` (``HDTS``, version 0): counts as variable-length integers, then for each token an
+alias and identifier, password, kind and service, each behind its length.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hdfs_utils.errors import BadConfig
+
+TOKEN_FILE_VARIABLE = "HADOOP_TOKEN_FILE_LOCATION"  # noqa: S105 - a name
+_MAGIC = b"HDTS"
+KINDS = ("HDFS_DELEGATION_TOKEN", "WEBHDFS delegation", "SWEBHDFS delegation")
+
+
+@dataclass(frozen=True, slots=True)
+class DelegationToken:
+    """One delegation token. Its bytes are secrets and stay out of ``repr``."""
+
+    kind: str
+    service: str
+    identifier: bytes = field(repr=False)
+    password: bytes = field(repr=False)
+
+    def for_url(self) -> str:
+        """As WebHDFS takes it in ``delegation=``."""
+        parts = (self.identifier, self.password, self.kind.encode(), self.service.encode())
+        raw = b"".join(_vint(len(part)) + part for part in parts)
+        return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def load(path: str | None = None) -> tuple[DelegationToken, ...]:
+    """The tokens of the file; none where the environment names none.
+
+    Raises:
+        BadConfig: the file is missing or damaged.
+    """
+    place = path or os.environ.get(TOKEN_FILE_VARIABLE)
+    if not place:
+        return ()
+    try:
+        data = Path(place).read_bytes()
+    except OSError as error:
+        raise BadConfig(f"cannot be read: {error.strerror}", path=place) from error
+    if data[:4] != _MAGIC or len(data) < 6:
+        raise BadConfig("not a Hadoop token file", path=place)
+    if data[4] != 0:
+        raise BadConfig(f"token file of format {data[4]}; only format 0 is supported", path=place)
+    try:
+        return _tokens(data, 5)
+    except IndexError as error:
+        raise BadConfig("the token file is truncated", path=place) from error
+
+
+def find(tokens: tuple[DelegationToken, ...], services: tuple[str, ...]) -> DelegationToken | None:
+    """The token for one of these services (``host:port`` or ``ha-hdfs:nameservice``)."""
+    for token in tokens:
+        if token.kind in KINDS and token.service in services:
+            return token
+    return None
+
+
+def _tokens(data: bytes, position: int) -> tuple[DelegationToken, ...]:
+    count, position = _read_vint(data, position)
+    found = []
+    for _ in range(count):
+        _, position = _read_bytes(data, position)  # the alias
+        identifier, position = _read_bytes(data, position)
+        password, position = _read_bytes(data, position)
+        kind, position = _read_bytes(data, position)
+        service, position = _read_bytes(data, position)
+        found.append(DelegationToken(kind.decode(), service.decode(), identifier, password))
+    return tuple(found)
+
+
+def _read_bytes(data: bytes, position: int) -> tuple[bytes, int]:
+    size, position = _read_vint(data, position)
+    if size < 0 or position + size > len(data):
+        raise IndexError(position)
+    return data[position : position + size], position + size
+
+
+def _read_vint(data: bytes, position: int) -> tuple[int, int]:
+    """Hadoop's ``WritableUtils.readVLong``."""
+    first = data[position] - 256 if data[position] > 127 else data[position]
+    position += 1
+    if first >= -112:
+        return first, position
+    size = -112 - first if first >= -120 else -120 - first
+    if position + size > len(data):
+        raise IndexError(position)
+    value = int.from_bytes(data[position : position + size], "big")
+    return (value if first >= -120 else ~value), position + size
+
+
+def _vint(value: int) -> bytes:
+    """Hadoop's ``WritableUtils.writeVLong`` of a length."""
+    if value <= 127:
+        return bytes([value])
+    size = (value.bit_length() + 7) // 8
+    return bytes([256 - 112 - size]) + value.to_bytes(size, "big")

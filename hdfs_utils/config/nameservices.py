@@ -1,0 +1,96 @@
+"""Resolves a path to its NameNodes: one host, an HA nameservice, or a viewfs mount table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hdfs_utils import uri as uris
+from hdfs_utils.config import configuration as hadoop_conf
+from hdfs_utils.errors import NotFound
+from hdfs_utils.uri import Uri
+
+DEFAULT_PORT = 8020  # of a NameNode's RPC, where the URI has none
+_MOUNTS = "fs.viewfs.mounttable"
+
+
+class Nameservices:
+    """Resolves paths of one file system by the site's properties.
+
+    Args:
+        target: ``hdfs://authority`` or ``viewfs://mount-table``.
+        properties: of the site.
+    """
+
+    def __init__(self, target: Uri, properties: Mapping[str, str]) -> None:
+        self._target = target
+        self._properties = properties
+        self._links = _links(target, properties) if target.scheme == "viewfs" else ()
+
+    def resolve(self, path: str) -> Uri:
+        """The URI on an ``hdfs://`` that a path stands for.
+
+        Raises:
+            NotFound: no mount of the viewfs has it.
+        """
+        if self._target.scheme != "viewfs":
+            return Uri("hdfs", self._target.authority, path)
+        for mount, target in self._links:
+            if path == mount or path.startswith(mount.rstrip("/") + "/"):
+                rest = path[len(mount) :].lstrip("/")
+                found = target.join(rest) if rest else target
+                return Uri("hdfs", found.authority, found.path)
+        raise NotFound("not below any mount of this viewfs", path=path)
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether a NameNode of this file system has a standby (of a viewfs: any of them)."""
+        names = {self._target.authority, *(target.authority for _, target in self._links)}
+        return any(len(self.rpc_addresses(name)) > 1 for name in names)
+
+    def rpc_addresses(self, authority: str) -> tuple[tuple[str, int], ...]:
+        """``(host, port)`` of the NameNodes' RPC servers."""
+        found = []
+        for text in self._per_node("dfs.namenode.rpc-address", authority) or (authority,):
+            host, _, port = text.rpartition(":")
+            found.append((host, int(port)) if host else (text, DEFAULT_PORT))
+        return tuple(found)
+
+    def web_addresses(self, authority: str) -> tuple[str, ...]:
+        """``scheme://host:port`` of the NameNodes' HTTP servers; none where none is known."""
+        is_secure = self._properties.get("dfs.http.policy", "HTTP_ONLY") == "HTTPS_ONLY"
+        scheme, key = (
+            ("https", "dfs.namenode.https-address")
+            if is_secure
+            else ("http", "dfs.namenode.http-address")
+        )
+        found = self._per_node(key, authority)
+        if not found and self._is_default(authority) and key in self._properties:
+            host, _, port = self._properties[key].rpartition(":")
+            if host in ("", "0.0.0.0"):  # noqa: S104 - what the configuration says, not a bind
+                host = authority.partition(":")[0]
+            found = (f"{host}:{port}",)
+        return tuple(f"{scheme}://{address}" for address in found)
+
+    def _is_default(self, authority: str) -> bool:
+        # The configured address is that of the configured NameNode, of no other.
+        names = {uris.parse(self._properties.get(hadoop_conf.DEFAULT_FS) or "/").authority}
+        names.add(self._properties.get("dfs.namenode.rpc-address", ""))
+        return authority in names
+
+    def _per_node(self, key: str, authority: str) -> tuple[str, ...]:
+        names = self._properties.get(f"dfs.ha.namenodes.{authority}", "")
+        keys = [f"{key}.{authority}.{name.strip()}" for name in names.split(",") if name.strip()]
+        return tuple(self._properties[name] for name in keys if name in self._properties)
+
+
+def _links(target: Uri, properties: Mapping[str, str]) -> tuple[tuple[str, Uri], ...]:
+    """Mounts, the longest first, the fallback last."""
+    prefix = f"{_MOUNTS}.{target.authority or 'default'}.link"
+    found = []
+    for key, value in properties.items():
+        if key.startswith(f"{prefix}."):
+            found.append((uris.normalise(key[len(prefix) + 1 :]), uris.parse(value)))
+    found.sort(key=lambda link: len(link[0]), reverse=True)
+    if fallback := properties.get(f"{prefix}Fallback"):
+        found.append(("/", uris.parse(fallback)))
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""HDFS's wire protocols."""

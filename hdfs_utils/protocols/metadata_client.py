@@ -1,0 +1,143 @@
+"""What the native client cannot ask, by whichever way the site lets through.
+
+RPC where there is neither Kerberos nor wire encryption (:mod:`hdfs_utils.protocols.namenode`);
+else the NameNode's HTTP side. A path of a viewfs is asked of the NameNode that its mount names.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from hdfs_utils import uri as uris
+from hdfs_utils.config.nameservices import Nameservices
+from hdfs_utils.errors import HdfsError, NotSupported, Unavailable
+from hdfs_utils.filesystem import BlockLocation, TimeLimits
+
+if TYPE_CHECKING:
+    from hdfs_utils.protocols.namenode import LocatedFile, NameNodeRpc
+    from hdfs_utils.protocols.webhdfs_rest import WebHdfsClient
+
+# From this many files of one directory on, one listing with blocks is cheaper than a question each.
+_LISTING_PAYS = 4
+
+
+class MetadataClient:
+    """Asks for blocks, checksums and concat. Safe to share between threads.
+
+    Args:
+        names: which NameNodes answer for a path.
+        properties: of the site.
+        user: who asks, and for whom (empty: for itself).
+        limits: the time limits.
+        web: the client of the HTTP side for an authority, or None where there is none.
+    """
+
+    def __init__(
+        self,
+        names: Nameservices,
+        properties: Mapping[str, str],
+        user: tuple[str, str],
+        limits: TimeLimits,
+        web: Callable[[str], WebHdfsClient | None],
+    ) -> None:
+        from hdfs_utils.protocols.namenode import is_rpc_allowed
+
+        self._names = names
+        self._user = user
+        self._limits = limits
+        self._web = web
+        self._has_rpc = is_rpc_allowed(properties)
+        self._lock = threading.Lock()
+        self._nodes: dict[str, NameNodeRpc] = {}
+
+    def block_locations(self, path: str) -> tuple[BlockLocation, ...]:
+        place = self._names.resolve(path)
+        if not self._has_rpc:
+            return self._http(place.authority, "block locations", path).block_locations(place.path)
+        found = self._rpc(place.authority).blocks(place.path)
+        return tuple(
+            BlockLocation(
+                block.offset,
+                block.length,
+                tuple(node.host for node in block.nodes),
+                block.is_corrupt,
+                tuple(node.rack for node in block.nodes),
+            )
+            for block in found.blocks
+        )
+
+    def concat(self, target: str, sources: Sequence[str]) -> None:
+        place = self._names.resolve(target)
+        plain = [self._names.resolve(source).path for source in sources]
+        try:
+            if self._has_rpc:
+                self._rpc(place.authority).concat(place.path, plain)
+            else:
+                self._http(place.authority, "concat", target).concat(place.path, plain)
+        except HdfsError as error:
+            if isinstance(error, Unavailable) or type(error) is not HdfsError:
+                raise
+            # HadoopIllegalArgumentException: a zone, a policy, another directory.
+            raise NotSupported(error.message, path=target, operation="concat") from error
+
+    def name_node(self, path: str, operation: str) -> tuple[NameNodeRpc, str]:
+        """Who answers for a path, and the path there.
+
+        Raises:
+            NotSupported: with Kerberos or wire encryption.
+        """
+        place = self._names.resolve(path)
+        if not self._has_rpc:
+            message = "not available with Kerberos or wire encryption"
+            raise NotSupported(message, path=path, operation=operation)
+        return self._rpc(place.authority), place.path
+
+    def crc32c(self, paths: Sequence[str]) -> tuple[int, ...]:
+        """CRC32C of each file from what the DataNodes stored.
+
+        Raises:
+            NotSupported: the site has Kerberos or wire encryption, or the files are not plain.
+            CorruptData: no replica of a block answers for it.
+        """
+        from hdfs_utils.protocols import datanode
+
+        if not self._has_rpc:
+            message = "checksums are not available with Kerberos or wire encryption"
+            raise NotSupported(message, operation="checksum")
+        located = self._located(paths)
+        answers = datanode.of_files([located[path] for path in paths], self._limits.data_s)
+        return tuple(crc for _, crc in answers)
+
+    def _located(self, paths: Sequence[str]) -> dict[str, LocatedFile]:
+        found: dict[str, LocatedFile] = {}
+        for directory, group in groupby(paths, key=uris.parent):
+            wanted = set(group)
+            place = self._names.resolve(directory)
+            node = self._rpc(place.authority)
+            if len(wanted) >= _LISTING_PAYS:
+                for file in node.list_located(place.path):
+                    path = uris.join(directory, uris.name(file.path))
+                    if path in wanted:
+                        found[path] = file
+            for path in wanted - found.keys():
+                found[path] = node.blocks(self._names.resolve(path).path)
+        return found
+
+    def _rpc(self, authority: str) -> NameNodeRpc:
+        from hdfs_utils.protocols.namenode import NameNodeRpc
+
+        with self._lock:
+            if authority not in self._nodes:
+                addresses = self._names.rpc_addresses(authority)
+                self._nodes[authority] = NameNodeRpc(addresses, self._user, self._limits.metadata_s)
+            return self._nodes[authority]
+
+    def _http(self, authority: str, operation: str, path: str) -> WebHdfsClient:
+        web = self._web(authority)
+        if web is None:
+            message = "dfs.namenode.http-address is not configured"
+            raise NotSupported(message, path=path, operation=operation)
+        return web

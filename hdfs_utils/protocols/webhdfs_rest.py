@@ -1,0 +1,230 @@
+"""HDFS's REST interface (WebHDFS, HttpFS): one request at a time, with keep-alive and redirects.
+
+The ``webhdfs`` back-end is built on it, and the native one asks it what its own client cannot. Why
+not the package ``hdfs``: docs/adr/0024-webhdfs-transport.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import ssl
+import threading
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from hdfs_utils.errors import BadConfig, HdfsError, NotSupported, PermissionDenied, Unavailable
+from hdfs_utils.filesystem import BlockLocation, FileChecksum, FreeSpace
+from hdfs_utils.protocols.java_errors import from_java
+
+# A request for a file's bytes is redirected to one DataNode; more hops would be a loop.
+_MAX_REDIRECTS = 3
+_REDIRECTS = (301, 302, 307, 308)
+_BODY = {"Content-Type": "application/octet-stream"}
+
+
+class WebHdfsClient:
+    """Asks the first NameNode that answers and is active. Safe to share between threads.
+
+    Args:
+        addresses: ``http://host:port`` (or https) of the NameNodes or of an HttpFS.
+        user: name sent with each question (simple authentication only).
+        timeout_s: limit of each wait for the network, in seconds.
+        doas: act for this user; the site has to allow ``user`` to.
+        token: a delegation token, sent in place of a name.
+    """
+
+    def __init__(
+        self,
+        addresses: tuple[str, ...],
+        user: str,
+        timeout_s: float,
+        *,
+        doas: str = "",
+        token: str = "",
+    ) -> None:
+        self._addresses = tuple(a if "://" in a else f"http://{a}" for a in addresses)
+        self._timeout_s = timeout_s
+        self._who = {"delegation": token} if token else {"user.name": user}
+        if doas:
+            self._who["doas"] = doas
+        self._lock = threading.Lock()
+        self._idle: dict[str, list[http.client.HTTPConnection]] = {}
+
+    def block_locations(self, path: str) -> tuple[BlockLocation, ...]:
+        blocks = self.ask("GET", "GETFILEBLOCKLOCATIONS", path)["BlockLocations"]["BlockLocation"]
+        return tuple(
+            BlockLocation(
+                int(block["offset"]),
+                int(block["length"]),
+                tuple(block["hosts"]),
+                bool(block.get("corrupt")),
+            )
+            for block in blocks
+        )
+
+    def checksum(self, path: str) -> FileChecksum:
+        answer = self.ask("GET", "GETFILECHECKSUM", path)["FileChecksum"]
+        return FileChecksum(algorithm=str(answer["algorithm"]), value=str(answer["bytes"]))
+
+    def free_space(self) -> FreeSpace:
+        answer = self.ask("GET", "GETSTATUS", "/")["FsStatus"]
+        return FreeSpace(int(answer["capacity"]), int(answer["used"]), int(answer["remaining"]))
+
+    def concat(self, target: str, sources: list[str]) -> None:
+        self.request("POST", "CONCAT", target, sources=",".join(sources))
+
+    def read(self, path: str, offset: int, length: int | None = None) -> bytes:
+        """The bytes of a file from ``offset`` on, those of its open block included."""
+        wanted = {} if length is None else {"length": str(length)}
+        return self.request("GET", "OPEN", path, offset=str(offset), **wanted)
+
+    def ask(self, verb: str, operation: str, path: str, **arguments: str) -> dict[str, Any]:
+        """A request that is answered with JSON."""
+        answer = json.loads(self.request(verb, operation, path, **arguments))
+        assert isinstance(answer, dict)
+        return answer
+
+    def request(self, verb: str, operation: str, path: str, **arguments: str) -> bytes:
+        """The body of the answer.
+
+        Raises:
+            HdfsError: what the server said; Unavailable where none answered.
+        """
+        failure: HdfsError = NotSupported("no HTTP address to ask", path=path, operation=operation)
+        for address in self._addresses:
+            try:
+                return self._follow(verb, self.url(address, operation, path, arguments), path)
+            except Unavailable as error:
+                failure = error
+                if error.outcome_unknown:
+                    break
+        failure.operation = operation.lower()
+        raise failure
+
+    def url(self, address: str, operation: str, path: str, arguments: dict[str, str]) -> str:
+        query = urlencode({"op": operation, **self._who, **arguments})
+        return f"{address}/webhdfs/v1{quote(path)}?{query}"
+
+    def _follow(self, verb: str, url: str, path: str) -> bytes:
+        for _ in range(_MAX_REDIRECTS + 1):
+            status, location, body = self._once(verb, url, path)
+            if status in (200, 201):
+                return body
+            if status not in _REDIRECTS:
+                raise remote_error(status, body, path)
+            url = location
+        raise Unavailable("too many redirects", path=path)
+
+    def _once(self, verb: str, url: str, path: str) -> tuple[int, str, bytes]:
+        parts = urlsplit(url)
+        base = f"{parts.scheme}://{parts.netloc}"
+        while True:
+            connection, is_fresh = self._take(base)
+            try:
+                connection.request(verb, f"{parts.path}?{parts.query}")
+                response = connection.getresponse()
+                body = response.read()
+            except (OSError, http.client.HTTPException) as error:
+                connection.close()
+                if not is_fresh and isinstance(
+                    error, (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError)
+                ):
+                    continue  # an idle connection that the server had closed
+                sent = is_fresh and not isinstance(error, ConnectionRefusedError)
+                text = f"no answer from {base}: {error}"
+                unknown = sent and verb != "GET"
+                raise Unavailable(text, path=path, outcome_unknown=unknown) from error
+            if response.will_close:
+                connection.close()
+            else:
+                with self._lock:
+                    self._idle.setdefault(base, []).append(connection)
+            return response.status, response.headers.get("Location", ""), body
+
+    def _take(self, base: str) -> tuple[http.client.HTTPConnection, bool]:
+        with self._lock:
+            idle = self._idle.get(base)
+            if idle:
+                return idle.pop(), False
+        return self.connect(base), True
+
+    def connect(self, base: str) -> http.client.HTTPConnection:
+        """A connection of one's own to ``scheme://host:port``."""
+        parts = urlsplit(base)
+        if parts.scheme == "https":
+            context = ssl.create_default_context()
+            return http.client.HTTPSConnection(
+                parts.netloc, timeout=self._timeout_s, context=context
+            )
+        return http.client.HTTPConnection(parts.netloc, timeout=self._timeout_s)
+
+    def open_upload(
+        self, verb: str, operation: str, path: str, **arguments: str
+    ) -> http.client.HTTPConnection:
+        """A connection to a DataNode that takes the body, chunk by chunk (:func:`send_chunk`)."""
+        failure: HdfsError = NotSupported("no HTTP address to ask", path=path, operation=operation)
+        for address in self._addresses:
+            url = self.url(address, operation, path, arguments)
+            try:
+                status, location, body = self._once(verb, url, path)
+            except Unavailable as error:
+                failure = error
+                continue
+            if status not in _REDIRECTS:
+                failure = remote_error(status, body, path)
+                failure.operation = operation.lower()
+                if isinstance(failure, Unavailable):
+                    continue
+                raise failure
+            return self._begin(verb, location, path, operation)
+        raise failure
+
+    def _begin(self, verb: str, url: str, path: str, operation: str) -> http.client.HTTPConnection:
+        parts = urlsplit(url)
+        connection = self.connect(f"{parts.scheme}://{parts.netloc}")
+        try:
+            connection.putrequest(verb, f"{parts.path}?{parts.query}")
+            connection.putheader("Transfer-Encoding", "chunked")
+            for name, value in _BODY.items():
+                connection.putheader(name, value)
+            connection.endheaders()
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            text = f"no answer from {parts.netloc}: {error}"
+            raise Unavailable(text, path=path, operation=operation.lower()) from error
+        return connection
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, {}
+        for connection in (c for connections in idle.values() for c in connections):
+            with contextlib.suppress(OSError):
+                connection.close()
+
+
+def remote_error(status: int, body: bytes, path: str) -> HdfsError:
+    """The error for an HTTP response."""
+    try:
+        remote = json.loads(body)["RemoteException"]
+        name, message = str(remote["exception"]), str(remote["message"])
+    except (ValueError, KeyError, TypeError):
+        text = f"HTTP {status} without a RemoteException; is WebHDFS enabled, without Kerberos?"
+        kind: type[HdfsError] = NotSupported if status < 500 else Unavailable
+        return kind(text, path=path)
+    java = str(remote.get("javaClassName") or name)
+    error = from_java(java, message, "", path)
+    if type(error) is not HdfsError:
+        return error
+    if name in ("IllegalArgumentException", "UnsupportedOperationException"):
+        # An operation that an older NameNode does not know.
+        return NotSupported(error.message, path=path)
+    if name == "SecurityException":
+        return PermissionDenied(error.message, path=path)
+    if name == "UnknownHostException":
+        return BadConfig(error.message, path=path)
+    return error

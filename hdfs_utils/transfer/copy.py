@@ -1,0 +1,119 @@
+"""Put, get and copy: files and trees that are whole at their final name or not there."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from dataclasses import replace
+
+from hdfs_utils import uri as uris
+from hdfs_utils.errors import AlreadyExists, HdfsError, InvalidPath, NotFound
+from hdfs_utils.filesystem import FileSystem
+from hdfs_utils.transfer.options import MANIFEST, SUCCESS, Options, SourceEntry, TransferResult
+from hdfs_utils.transfer.progress import NoProgress, Progress
+from hdfs_utils.transfer.scan import scan
+from hdfs_utils.transfer.staging_dir import StagingDir, claim_staging, rename_once
+from hdfs_utils.transfer.tree_transfer import TreeTransfer
+
+
+def copy(
+    source: FileSystem,
+    path: str,
+    sink: FileSystem,
+    target: str,
+    options: Options | None = None,
+    progress: Progress | None = None,
+) -> TransferResult:
+    """Copy a file, or a directory with everything below it, to ``target``.
+
+    It grows in a hidden directory beside the target and gets its name by one rename: at every
+    moment the target is the old one whole, the new one whole, or not there. A later call with the
+    same source and target goes on from what an interrupted one has finished.
+
+    Symbolic links to local files are followed, to directories refused. Empty directories and the
+    executable bit are kept.
+
+    Raises:
+        AlreadyExists: the target is there and ``options.overwrite`` is not set.
+        NotFound: the source is not there.
+        CorruptData: the checksums differ, also at a second try.
+        HdfsError: reading or writing failed; the target is as it was.
+    """
+    options, progress = options or Options(), progress or NoProgress()
+    plain, goal = source.own_path(path), sink.own_path(target)
+    if goal == "/":
+        raise InvalidPath("the root cannot be written", path=target, operation="copy")
+    if not options.overwrite and sink.exists(goal):
+        raise AlreadyExists("already exists", path=goal, operation="copy")
+    entries = scan(source, plain)
+    is_file = len(entries) == 1 and entries[0].relative == "" and not entries[0].is_dir
+    files = [entry for entry in entries if not entry.is_dir]
+    size = sum(entry.size for entry in files)
+    progress.begin(len(files), size)
+    if options.resume and size < options.part and len(files) < 1000:
+        options = replace(options, resume=False)
+    identity = f"{source.uri}{plain}\n{sink.uri}{goal}\n{options.part}"
+    _recover_moved(sink, goal)
+    staging = claim_staging(sink, goal, identity, options.resume)
+    engine = TreeTransfer(source, plain, sink, staging, options, progress)
+    try:
+        # A file is a tree of one, so that everything below is said once.
+        base = staging.tree if not is_file else uris.join(staging.tree, uris.name(goal))
+        sink.mkdirs(staging.tree)
+        engine.run(entries, base)
+        progress.phase("publishing")
+        if options.manifest and not is_file:
+            _write_manifest(sink, base, files, engine)
+        staging.stop()
+        _publish(sink, base, goal, staging, options.overwrite, is_file)
+    except BaseException:
+        staging.leave(options.resume)
+        raise
+    progress.end()
+    return TransferResult(len(files), size, engine.resumed, engine.verified)
+
+
+def _write_manifest(
+    sink: FileSystem, base: str, files: list[SourceEntry], engine: TreeTransfer
+) -> None:
+    """One line a file, by name: path, size, CRC32C in hexadecimal."""
+    lines = [
+        json.dumps(
+            {"path": e.relative, "size": e.size, "crc32c": f"{engine.crcs[e.relative]:08x}"},
+            ensure_ascii=False,
+        )
+        for e in files
+        if e.relative not in (SUCCESS, MANIFEST)
+    ]
+    sink.write_bytes(uris.join(base, MANIFEST), ("\n".join(lines) + "\n").encode(), overwrite=True)
+    sink.write_bytes(uris.join(base, SUCCESS), b"", overwrite=True)
+
+
+def _publish(
+    sink: FileSystem, base: str, goal: str, staging: StagingDir, overwrite: bool, is_file: bool
+) -> None:
+    moved = f"{uris.parent(goal)}/.{uris.name(goal)}.replaced.tmp".replace("//", "/")
+    was_dir = False
+    if overwrite:
+        with contextlib.suppress(NotFound):
+            was_dir = sink.stat(goal).is_dir
+    if was_dir or (overwrite and not is_file and sink.exists(goal)):
+        # A directory is not replaced in one step: aside, in, away. See _recover_moved.
+        sink.delete(moved, recursive=True)
+        sink.rename(goal, moved)
+        rename_once(sink, base, goal, overwrite=False)
+        sink.delete(moved, recursive=True)
+    else:
+        rename_once(sink, base, goal, overwrite=overwrite)
+    with contextlib.suppress(HdfsError):
+        staging.remove()
+
+
+def _recover_moved(sink: FileSystem, goal: str) -> None:
+    """After a kill between the two renames: the old one gets its name back."""
+    moved = f"{uris.parent(goal)}/.{uris.name(goal)}.replaced.tmp".replace("//", "/")
+    if sink.exists(moved):
+        if sink.exists(goal):
+            sink.delete(moved, recursive=True)
+        else:
+            sink.rename(moved, goal)

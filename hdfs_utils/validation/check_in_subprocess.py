@@ -1,0 +1,155 @@
+"""Checks one file in a process of its own, with bounds on memory and time.
+
+For whoever must not be hurt by a check: an agent beside a training process, an ApplicationMaster.
+The child reads the file by itself; it ends when its parent does, and gives way to everything else
+on the node.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+MODULE = "hdfs_utils.validation.file_check_child"
+MAX_MEMORY = 768 << 20
+"""Resident bytes of the child. Streaming checks take some 60 MiB, a large image or a Parquet
+row group some hundred; a file that needs more is not checked here."""
+_END_LIMIT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOutcome:
+    """What one check of one file came to.
+
+    Attributes:
+        verdict: ``clean``, ``corrupt``, ``storage`` (HDFS cannot give the bytes), ``gone``, or
+            ``not checked``.
+        reason: of the first finding, as in ``bad-crc``; ``needs-library`` where one is missing.
+        message: the same in words.
+        format: which check was made.
+        is_covered: whether the format's own checksums cover all content, so that ``clean`` means
+            that nothing has changed.
+        length, mtime_ms, checksum: of the file that was looked at.
+        took_s: seconds.
+    """
+
+    verdict: str
+    reason: str = ""
+    message: str = ""
+    format: str = ""
+    is_covered: bool = False
+    length: int = 0
+    mtime_ms: int = 0
+    checksum: str = ""
+    took_s: float = 0.0
+
+
+def check_in_subprocess(
+    uri: str,
+    *,
+    limit_s: float,
+    python: Sequence[str] = (),
+    environ: Mapping[str, str] | None = None,
+    max_memory: int = MAX_MEMORY,
+    nice: int = 5,
+) -> str:
+    """Check the file; the outcome as JSON (``parse`` reads it). Never raises about the file.
+
+    Args:
+        limit_s: for all of it, in seconds.
+        python: commands of further interpreters to try, one after the other, where a library for
+            the format is missing here (those of the training code).
+        max_memory: resident bytes; a file whose check needs more is not checked.
+        nice: how far it gives way to others, 0 to 19; at 19 it stands still on a busy node.
+    """
+    own = os.pathsep.join(filter(None, sys.path))
+    bounds = (str(max_memory), str(nice))
+    text = _run(sys.executable, own, uri, limit_s, environ, bounds)
+    for other in python:
+        if parse(text).reason != "needs-library":
+            break
+        # Its own libraries come first: ours may be of another version of Python.
+        told = _run(other, f":{_packages()}", uri, limit_s, environ, bounds)
+        if parse(told).verdict != "not checked":
+            text = told
+    return text
+
+
+def _packages() -> str:
+    """The directory that holds this package; searched after the other interpreter's own."""
+    return str(Path(__file__).resolve().parents[2])
+
+
+def _run(
+    python: str,
+    path: str,
+    uri: str,
+    limit_s: float,
+    environ: Mapping[str, str] | None,
+    bounds: tuple[str, str],
+) -> str:
+    variables = {**(os.environ if environ is None else environ), "YARNAM_CHECK_PATH": path}
+    if not path.startswith(":"):
+        variables["PYTHONPATH"] = path
+    command = [python, "-c", _START, uri, *bounds]
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,  # it ends when this end closes
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=variables,
+        )
+    except OSError as error:
+        return not_checked(f"{python} does not start: {error}")
+    assert process.stdin is not None
+    assert process.stdout is not None
+    timer = threading.Timer(limit_s, process.kill)
+    timer.daemon = True
+    timer.start()
+    try:
+        out = process.stdout.read()
+        process.wait(_END_LIMIT_S)
+    finally:
+        is_late = not timer.is_alive()
+        timer.cancel()
+        process.kill()
+        for stream in (process.stdin, process.stdout):
+            stream.close()
+        process.wait()
+    if is_late and not out:
+        return not_checked(f"its check was not done within {limit_s:g} s")
+    text = out.decode("utf-8", "replace").strip().rpartition("\n")[2]
+    try:
+        parse(text)
+    except ValueError:
+        return not_checked(f"the process that checked it ended with {process.returncode}")
+    return text
+
+
+# The other interpreter's own packages win over those beside this one.
+_START = (
+    "import os, sys; p = os.environ.pop('YARNAM_CHECK_PATH');"
+    " sys.path.append(p[1:]) if p[:1] == ':' else None;"
+    f" from {MODULE} import main; main(*sys.argv[1:])"
+)
+
+
+def not_checked(message: str) -> str:
+    """The outcome of a check that did not come about."""
+    return json.dumps({"verdict": "not checked", "reason": "check-failed", "message": message})
+
+
+def parse(text: str) -> CheckOutcome:
+    """Raises ValueError for what is none; unknown fields are passed over."""
+    plain = json.loads(text)
+    if not isinstance(plain, dict) or not isinstance(plain.get("verdict"), str):
+        raise ValueError(f"no outcome: {text[:80]!r}")
+    known = {name: plain[name] for name in CheckOutcome.__dataclass_fields__ if name in plain}
+    return CheckOutcome(**known)

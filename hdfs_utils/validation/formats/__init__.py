@@ -1,0 +1,1 @@
+"""The input formats: each module defines ``FORMATS``, a tuple of ``InputFormat``."""

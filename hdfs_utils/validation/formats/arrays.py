@@ -1,0 +1,205 @@
+"""NumPy (npy, npz), HDF5 and safetensors."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, BinaryIO
+
+from hdfs_utils.errors import HdfsError
+from hdfs_utils.validation.findings import Corrupt, Findings, NotSupported, Reason, needed
+from hdfs_utils.validation.input_format import InputFormat
+from hdfs_utils.validation.sources import PIECE, Source, Stream
+
+NPY_MAGIC = b"\x93NUMPY"
+HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
+# The reference implementation refuses longer ones.
+_MAX_SAFETENSORS_HEADER = 100_000_000
+# https://github.com/huggingface/safetensors, tensor.rs
+_SAFETENSORS_BITS = {
+    "BOOL": 8, "U8": 8, "I8": 8, "I16": 16, "U16": 16, "F16": 16, "BF16": 16, "I32": 32,
+    "U32": 32, "F32": 32, "F64": 64, "I64": 64, "U64": 64, "C64": 64, "F8_E5M2": 8,
+    "F8_E4M3": 8, "F8_E8M0": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6,
+}  # fmt: skip
+
+
+def check_npy(source: Source, found: Findings) -> None:
+    """The header, and that exactly the data it announces follow."""
+    np = needed("numpy")
+    stream = source.stream()
+    start = stream.read(8)
+    if start[:6] != NPY_MAGIC[: len(start)]:
+        raise Corrupt(Reason.BAD_MAGIC, "does not begin as .npy does", 0)
+    size = _npy_data_size(np, start, stream)
+    begin = stream.offset
+    passed = stream.skip(size)
+    if passed < size:
+        message = f"ends {size - passed} bytes before the end of its data"
+        raise Corrupt(Reason.TRUNCATED, message, begin + passed)
+    if stream.read(1):
+        raise Corrupt(Reason.TRAILING_DATA, "bytes follow the end of the array", begin + size)
+    found.records += 1
+    found.note(Reason.UNPROTECTED, ".npy has no checksums: only its header and size were checked")
+
+
+def _npy_data_size(np: Any, start: bytes, stream: Stream) -> int:
+    """From the header (numpy.lib.format); bytes."""
+    if len(start) < 8:
+        raise Corrupt(Reason.TRUNCATED, "ends within its header", len(start))
+    width = {1: 2, 2: 4, 3: 4}.get(start[6])
+    if width is None:
+        raise NotSupported(f".npy of version {start[6]}.{start[7]}")
+    length = int.from_bytes(stream.read(width), "little")
+    text = stream.read(min(length, PIECE))
+    if len(text) < length:
+        raise Corrupt(Reason.TRUNCATED, "ends within its header", stream.offset)
+    try:
+        import ast
+
+        header = ast.literal_eval(text.decode("utf-8" if start[6] == 3 else "latin-1"))
+        shape = tuple(int(n) for n in header["shape"])
+        dtype = np.dtype(np.lib.format.descr_to_dtype(header["descr"]))
+        if header.keys() != {"descr", "fortran_order", "shape"} or any(n < 0 for n in shape):
+            raise ValueError("its keys or its shape")
+        if not isinstance(header["fortran_order"], bool):
+            raise ValueError("fortran_order")
+    except (ValueError, SyntaxError, TypeError, KeyError, MemoryError, RecursionError) as error:
+        raise Corrupt(Reason.BAD_STRUCTURE, f"the header is not one: {error}", 10) from error
+    if dtype.hasobject:
+        raise NotSupported("an array of Python objects (pickle), which is not loaded")
+    size = int(dtype.itemsize)
+    for extent in shape:
+        size *= extent
+    return size
+
+
+def check_hdf5(source: Source, found: Findings) -> None:
+    """Opened, every group visited and every dataset read: checks Fletcher-32 where it is on."""
+    h5py = needed("h5py")
+    with source.open() as file:
+        if not _has_hdf5_signature(file, source.size or 0):
+            raise Corrupt(Reason.BAD_MAGIC, "does not begin as HDF5 does", 0)
+        file.seek(0)
+        is_protected = True
+        try:
+            with h5py.File(file, "r") as opened:
+                names: list[str] = []
+                opened.visit(names.append)
+                for name in names:
+                    item = opened[name]
+                    if isinstance(item, h5py.Dataset):
+                        is_protected &= bool(item.fletcher32)
+                        _read_dataset(found, name, item)
+        except HdfsError:
+            raise
+        except (OSError, RuntimeError, ValueError, KeyError, MemoryError) as error:
+            raise _hdf5_error("the file", error) from error
+    if not is_protected:
+        found.note(Reason.UNPROTECTED, "datasets without Fletcher-32 were read, not proved")
+
+
+def _has_hdf5_signature(file: BinaryIO, size: int) -> bool:
+    """At byte 0, or after a user block of 512, 1024, 2048... bytes (format specification, II.A)."""
+    at = 0
+    while at < max(1, size):
+        file.seek(at)
+        if file.read(8) == HDF5_MAGIC:
+            return True
+        at = 2 * at or 512
+    return False
+
+
+def _read_dataset(found: Findings, name: str, item: Any) -> None:
+    with found.catching():
+        try:
+            if item.chunks:
+                for part in item.iter_chunks():
+                    item[part]
+            elif item.shape and item.size:
+                rows = max(1, PIECE // max(1, item.nbytes // item.shape[0]))
+                for first in range(0, item.shape[0], rows):
+                    item[first : first + rows]
+            elif item.shape == ():
+                item[()]
+        except HdfsError:
+            raise
+        except (OSError, RuntimeError, ValueError, MemoryError) as error:
+            raise _hdf5_error(f"dataset {name}", error) from error
+        found.records += 1
+
+
+def _hdf5_error(what: str, error: BaseException) -> Corrupt:
+    text = str(error).partition("\n")[0]
+    reason = Reason.TRUNCATED if "truncated" in text else Reason.BAD_DATA
+    if "filter" in text and "not available" in text.lower():
+        raise NotSupported(f"{what}: {text}") from error
+    if "fletcher" in text.lower() or "checksum" in text.lower():
+        reason = Reason.BAD_CRC
+    return Corrupt(reason, f"{what}: {text}")
+
+
+def check_safetensors(source: Source, found: Findings) -> None:
+    """The header, and that its tensors cover the file without gap or overlap."""
+    stream = source.stream()
+    start = stream.read(8)
+    if len(start) < 8:
+        raise Corrupt(Reason.TRUNCATED, "ends within the header's length", 0)
+    length = int.from_bytes(start, "little")
+    if length > _MAX_SAFETENSORS_HEADER:
+        raise Corrupt(Reason.BAD_STRUCTURE, f"a header of {length} bytes", 0)
+    text = stream.read(length)
+    if len(text) < length:
+        raise Corrupt(Reason.TRUNCATED, "ends within its header", len(text) + 8)
+    end = 0
+    for name, begin, stop, size in sorted(_safetensors(text), key=lambda t: (t[1], t[2])):
+        if begin != end or stop - begin != size:
+            message = f"tensor {name} lies at {begin} to {stop}, {end} to {end + size} was due"
+            raise Corrupt(Reason.BAD_STRUCTURE, message, 8 + length + begin)
+        end = stop
+        found.records += 1
+    passed = stream.skip(end)
+    if passed < end:
+        early = f"ends {end - passed} bytes early"
+        raise Corrupt(Reason.TRUNCATED, early, 8 + length + passed)
+    if stream.read(1):
+        raise Corrupt(Reason.TRAILING_DATA, "bytes follow the last tensor", 8 + length + end)
+    found.note(Reason.UNPROTECTED, "safetensors has no checksums: its structure was checked")
+
+
+def _safetensors(text: bytes) -> list[tuple[str, int, int, int]]:
+    """Name, begin, end and the size that dtype and shape ask for."""
+    try:
+        header = json.loads(text)
+        tensors = []
+        for name, item in header.items():
+            if name == "__metadata__":
+                continue
+            begin, stop = (int(n) for n in item["data_offsets"])
+            bits = _SAFETENSORS_BITS[item["dtype"]]
+            for extent in item["shape"]:
+                bits *= int(extent)
+            tensors.append((name, begin, stop, bits // 8))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise Corrupt(Reason.BAD_STRUCTURE, f"the header is not one: {error!r}", 8) from error
+    return tensors
+
+
+FORMATS = (
+    InputFormat(
+        "npy",
+        (".npy",),
+        "none: the header and the size (within .npz: every byte)",
+        check_npy,
+        recognizes=lambda head: head.startswith(NPY_MAGIC),
+    ),
+    InputFormat(
+        "hdf5",
+        (".h5", ".hdf5"),
+        "datasets with Fletcher-32; the structure",
+        check_hdf5,
+        recognizes=lambda head: head.startswith(HDF5_MAGIC),
+        library="h5py",
+    ),
+    InputFormat(
+        "safetensors", (".safetensors",), "none: the header and the size", check_safetensors
+    ),
+)

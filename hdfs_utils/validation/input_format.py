@@ -1,0 +1,106 @@
+"""What the checks know of an input format: a row in a module of ``validation/formats``.
+
+To add a format, add one module there that defines ``FORMATS``; nothing else names it::
+
+    FORMATS = (
+        InputFormat("sensor", (".sensor",), "none: the structure", check_sensor,
+                    recognizes=lambda head: head.startswith(b"SNSR")),
+    )
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+from hdfs_utils.validation.findings import Findings
+from hdfs_utils.validation.sources import Source
+
+Check = Callable[[Source, Findings], None]
+"""Reads the source; adds to the findings, or raises Corrupt, NeedsLibrary or NotSupported."""
+
+
+VALUE_TYPES: dict[str, Callable[[Any], bool]] = {
+    "string": lambda value: isinstance(value, str),
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "number": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool),
+    "boolean": lambda value: isinstance(value, bool),
+    "array": lambda value: isinstance(value, list),
+    "object": lambda value: isinstance(value, dict),
+    "any": lambda _value: True,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TextRules:
+    """The user's rules for lines, beyond the format's own.
+
+    Attributes:
+        encoding: of text, CSV and JSON lines; Python's name.
+        columns: number of columns of a CSV; 0: as many as the first line has.
+        has_header: whether the first line of a CSV names its columns.
+        schema: name to type (``string``, ``integer``, ``number``, ``boolean``, ``array``,
+            ``object``, ``any``): the keys that each JSON line must have, or a CSV's columns.
+        delimiter: of CSV; empty: a tab for ``.tsv``, else a comma.
+    """
+
+    encoding: str = "utf-8"
+    columns: int = 0
+    has_header: bool = True
+    schema: Mapping[str, str] = field(default_factory=dict)
+    delimiter: str = ""
+
+    def __post_init__(self) -> None:
+        codecs.lookup(self.encoding)
+        for name, kind in self.schema.items():
+            if kind not in VALUE_TYPES:
+                raise ValueError(f"{name}: {kind!r} is not one of {', '.join(VALUE_TYPES)}")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckContext:
+    """What some checks need besides the file.
+
+    Attributes:
+        rules: the user's rules for text, JSON and CSV.
+        check_member: checks a member of an archive by its name; ignores unknown formats.
+    """
+
+    rules: TextRules
+    check_member: Check
+
+
+def is_never_recognized(_head: bytes) -> bool:
+    """For formats whose first bytes do not identify them."""
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class InputFormat:
+    """One format.
+
+    Attributes:
+        name: as in reports and ``--format``.
+        endings: of file names, with the dot, in lower case.
+        protects: what the format's own checksums cover; a changed byte elsewhere may go unseen.
+            Begins with ``every byte`` or ``the content`` where a clean check proves the content.
+        check: the check; with ``needs_context`` it takes a :class:`CheckContext` as well. None for
+            a compression.
+        needs_context: whether ``check`` takes a context.
+        recognizes: whether the first bytes of a file identify the format.
+        library: run ``check`` in a child process, because this native library may crash on damage.
+        decompress: of a compression: yields the content, which is checked by its own format.
+        tar_endings: short endings of a compressed tar, such as ``.tgz``.
+    """
+
+    name: str
+    endings: tuple[str, ...]
+    protects: str
+    check: Union[Check, Callable[[Source, Findings, CheckContext], None], None] = None
+    needs_context: bool = False
+    recognizes: Callable[[bytes], bool] = is_never_recognized
+    library: str = ""
+    decompress: Union[Callable[[Source, Findings], Iterator[bytes]], None] = None
+    tar_endings: tuple[str, ...] = ()

@@ -1,0 +1,360 @@
+"""One contract for the ticket queue: in memory, and on a real ZooKeeper."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import pytest
+
+from tests.fakes.ticket_queue import FakeTicketQueue, FakeTicketStore
+from yarnam.adapters.zookeeper.session import ZooKeeper
+from yarnam.adapters.zookeeper.ticket_queue import ZooKeeperTicketQueue
+from yarnam.core.admission.wait_queue import SILENT_AFTER_S
+from yarnam.core.model.ids import NodeId
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.tickets import Demand, RunningGang, Ticket
+from yarnam.errors import Unavailable
+from yarnam.ports import Superseded
+from yarnam.ports.ticket_queue import TicketList, TicketQueue
+
+LIMIT_S = 15.0
+SHORT_SESSION_S = 4.0
+"""The least that the embedded ZooKeeper allows (two of its ticks)."""
+
+
+def wanted(job: str, gpus: int = 4, **changes: object) -> Ticket:
+    ticket = Ticket(0, job, "train", "root.dl", (Demand(Resources(1024, 1, 1), gpus),), 1000.0)
+    return replace(ticket, **changes)  # type: ignore[arg-type]
+
+
+@dataclass
+class Skewed:
+    """The time of day, which a test can move on."""
+
+    ahead_s: float = 0.0
+
+    def __call__(self) -> float:
+        return time.time() + self.ahead_s
+
+
+class Town(Protocol):
+    """Where the offices are."""
+
+    now_s: Skewed
+
+    def queue(self, job: str, am_attempt: int = 1) -> TicketQueue: ...
+
+    def lose_session(self, queue: TicketQueue) -> None: ...
+
+
+@dataclass
+class FakeTown:
+    now_s: Skewed = field(default_factory=Skewed)
+
+    def __post_init__(self) -> None:
+        self.hall = FakeTicketStore(self.now_s)
+
+    def queue(self, job: str, am_attempt: int = 1) -> TicketQueue:
+        return FakeTicketQueue(self.hall, job, am_attempt)
+
+    def lose_session(self, queue: TicketQueue) -> None:
+        assert isinstance(queue, FakeTicketQueue)
+        queue.lose_session()
+
+
+@dataclass
+class RealTown:
+    hosts: str
+    root: str = field(default_factory=lambda: f"yarnam-test-{uuid.uuid4().hex}")
+    now_s: Skewed = field(default_factory=Skewed)
+    opened: dict[int, ZooKeeper] = field(default_factory=dict)
+
+    def queue(self, job: str, am_attempt: int = 1) -> TicketQueue:
+        zookeeper = ZooKeeper(f"{self.hosts}/{self.root}", session_timeout_s=SHORT_SESSION_S)
+        queue = ZooKeeperTicketQueue(zookeeper, job, am_attempt, now_s=self.now_s)
+        self.opened[id(queue)] = zookeeper
+        return queue
+
+    def lose_session(self, queue: TicketQueue) -> None:
+        """A second connection that closes this session ends it, as its expiry does."""
+        from kazoo.client import KazooClient
+
+        victim = self.opened[id(queue)]
+        before = victim.session
+        thief = KazooClient(hosts=self.hosts, client_id=victim.kazoo.client_id)
+        thief.start(timeout=LIMIT_S)
+        thief.stop()
+        thief.close()
+        until(lambda: victim.is_connected and victim.session not in {0, before})
+
+
+@pytest.fixture(params=["fake", pytest.param("zookeeper", marks=pytest.mark.zookeeper)])
+def town(request: pytest.FixtureRequest) -> Iterator[FakeTown | RealTown]:
+    if request.param == "fake":
+        yield FakeTown()
+        return
+    found = RealTown(request.getfixturevalue("cluster_env")["YARNAM_ZOOKEEPER"])
+    yield found
+    for zookeeper in found.opened.values():
+        zookeeper.close()
+    sweeper = ZooKeeper(f"{found.hosts}/{found.root}")
+    sweeper.start(lambda is_new: None)
+    until(lambda: sweeper.is_connected)
+    sweeper.kazoo.delete(f"/{found.root}", recursive=True)
+    sweeper.close()
+
+
+@pytest.fixture
+def enter(town: Town) -> Iterator[Callable[..., TicketQueue]]:
+    """Opens the queue of a job and waits until it works."""
+    entered = []
+
+    def make(job: str, am_attempt: int = 1, changed: Callable[[], None] = lambda: None):  # type: ignore[no-untyped-def]
+        queue = town.queue(job, am_attempt)
+        queue.open(changed)
+        entered.append(queue)
+        until(lambda: not queue.trouble)
+        return queue
+
+    yield make
+    for queue in entered:
+        queue.close()
+
+
+def until(is_true: Callable[[], object], limit_s: float = LIMIT_S) -> None:
+    deadline = time.monotonic() + limit_s
+    while not is_true():
+        assert time.monotonic() < deadline, "did not come about"
+        time.sleep(0.01)
+
+
+def jobs(queue: TicketQueue) -> list[str]:
+    return [ticket.job for ticket in queue.others().tickets]
+
+
+def always(listed: TicketList) -> bool:
+    return True
+
+
+def test_numbers_follow_the_order_of_arrival(enter: Callable[..., TicketQueue]) -> None:
+    first, second, third = (enter(name) for name in "abc")
+    numbers = [queue.take(wanted(name)).number for queue, name in ((first, "a"), (second, "b"))]
+    numbers.append(third.take(wanted("c")).number)
+    assert numbers == sorted(set(numbers))
+    assert numbers[0] > 0
+    until(lambda: jobs(third) == ["a", "b"])
+    until(lambda: jobs(first) == ["b", "c"])
+
+
+def test_a_ticket_is_shown_as_it_was_taken(enter: Callable[..., TicketQueue]) -> None:
+    mine = wanted("a", gpus=16, duration_s=60.0, gpu_model="A100", aside="Grüße")
+    taken = enter("a").take(mine)
+    queue = enter("b")
+    queue.take(wanted("b"))
+    [seen] = queue.others().tickets
+    assert replace(seen, seen_at_s=None) == replace(mine, number=taken.number)
+    assert seen.seen_at_s is not None
+
+
+def test_taking_again_keeps_the_place(enter: Callable[..., TicketQueue]) -> None:
+    first, second = enter("a"), enter("b")
+    number = first.take(wanted("a")).number
+    second.take(wanted("b"))
+    assert first.take(wanted("a", gpus=2)).number == number
+    until(lambda: [t.gpus for t in second.others().tickets] == [2])
+
+
+def test_twenty_takers_at_once_get_numbers_of_their_own(enter: Callable[..., TicketQueue]) -> None:
+    offices = [enter(f"job-{number}") for number in range(20)]
+    gate = threading.Barrier(20)
+
+    def take(index: int) -> int:
+        gate.wait()
+        return offices[index].take(wanted(f"job-{index}")).number
+
+    with ThreadPoolExecutor(20) as pool:
+        numbers = list(pool.map(take, range(20)))
+    assert len(set(numbers)) == 20
+    ordered = [f"job-{index}" for index in sorted(range(20), key=lambda i: numbers[i])]
+    for index in (0, 7, 19):
+        expected = [name for name in ordered if name != f"job-{index}"]
+        until(lambda index=index, expected=expected: jobs(offices[index]) == expected)
+
+
+def test_of_claims_at_once_the_later_sees_the_earlier(enter: Callable[..., TicketQueue]) -> None:
+    """Each may claim while nobody else acquires: exactly one of them does."""
+    offices = [enter(f"job-{number}") for number in range(6)]
+    for number, queue in enumerate(offices):
+        queue.take(wanted(f"job-{number}"))
+    gate = threading.Barrier(6)
+
+    def nobody_acquires(listed: TicketList) -> bool:
+        return not any(ticket.is_acquiring for ticket in listed.tickets)
+
+    def claim(index: int) -> bool:
+        gate.wait()
+        return offices[index].claim(wanted(f"job-{index}"), nobody_acquires)
+
+    with ThreadPoolExecutor(6) as pool:
+        granted = list(pool.map(claim, range(6)))
+    assert granted.count(True) == 1
+    winner = f"job-{granted.index(True)}"
+    loser = offices[granted.index(False)]
+    until(lambda: [t.job for t in loser.others().tickets if t.is_acquiring] == [winner])
+
+
+def test_a_claim_that_may_not_be_leaves_the_ticket(enter: Callable[..., TicketQueue]) -> None:
+    first, second = enter("a"), enter("b")
+    first.take(wanted("a"))
+    second.take(wanted("b"))
+    assert not first.claim(wanted("a"), lambda listed: False)
+    until(lambda: [t.is_acquiring for t in second.others().tickets] == [False])
+    assert first.claim(wanted("a"), always)
+    until(lambda: [t.is_acquiring for t in second.others().tickets] == [True])
+    first.update(wanted("a", aside="backs off"))
+    until(
+        lambda: (
+            [(t.is_acquiring, t.aside) for t in second.others().tickets] == [(False, "backs off")]
+        )
+    )
+
+
+def test_without_a_ticket_nothing_is_claimed(enter: Callable[..., TicketQueue]) -> None:
+    assert not enter("a").claim(wanted("a"), always)
+
+
+def test_a_gang_that_stands_has_no_ticket(enter: Callable[..., TicketQueue]) -> None:
+    first, second = enter("a"), enter("b")
+    first.take(wanted("a"))
+    second.take(wanted("b"))
+    gang = RunningGang("a", "root.dl", 4, 2000.0, ((NodeId("n1"), 4),))
+    first.set_running(gang)
+    until(lambda: second.others() == TicketList((), (gang,)))
+    smaller = replace(gang, gpus=2, nodes=())
+    first.set_running(smaller)
+    until(lambda: second.others().running == (smaller,))
+    first.withdraw()
+    until(lambda: second.others() == TicketList())
+
+
+def test_others_are_told_when_something_changes(enter: Callable[..., TicketQueue]) -> None:
+    told = threading.Event()
+    watcher = enter("w", changed=told.set)
+    watcher.take(wanted("w"))
+    watcher.others()
+    watcher.others()
+    until(lambda: watcher.others() == TicketList())
+    other = enter("a")
+    for change in (
+        lambda: other.take(wanted("a")),
+        lambda: other.claim(wanted("a"), always),
+        lambda: other.set_running(RunningGang("a", "root.dl", 4, None)),
+        other.withdraw,
+    ):
+        time.sleep(0.2)  # The one before has been told by now.
+        told.clear()
+        change()
+        assert told.wait(LIMIT_S)
+
+
+def test_a_closed_office_has_given_everything_back(enter: Callable[..., TicketQueue]) -> None:
+    first, second = enter("a"), enter("b")
+    second.take(wanted("b"))
+    first.take(wanted("a"))
+    until(lambda: jobs(second) == ["a"])
+    first.close()
+    first.close()
+    until(lambda: second.others() == TicketList())
+    assert first.trouble
+    with pytest.raises(Unavailable):
+        first.others()
+
+
+def test_a_lost_session_keeps_the_place(town: Town, enter: Callable[..., TicketQueue]) -> None:
+    first, second = enter("a"), enter("b")
+    number = first.take(wanted("a")).number
+    second.take(wanted("b"))
+    first.claim(wanted("a"), always)
+    town.lose_session(first)
+    until(lambda: [t.number for t in second.others().tickets] == [number])
+    assert [t.is_acquiring for t in second.others().tickets] == [True]
+    assert first.take(wanted("a")).number == number
+    assert first.claim(wanted("a"), always)
+
+
+def test_a_lost_session_keeps_the_gang_shown(town: Town, enter: Callable[..., TicketQueue]) -> None:
+    first, second = enter("a"), enter("b")
+    second.take(wanted("b"))
+    gang = RunningGang("a", "root.dl", 4, None)
+    first.set_running(gang)
+    until(lambda: second.others().running == (gang,))
+    town.lose_session(first)
+    # What it shows from now on it shows in a session of its own.
+    grown = replace(gang, gpus=8)
+    first.set_running(grown)
+    until(lambda: second.others().running == (grown,))
+
+
+def test_a_new_am_attempt_takes_over_the_place(enter: Callable[..., TicketQueue]) -> None:
+    old = enter("a", 1)
+    other = enter("b")
+    number = old.take(wanted("a")).number
+    other.take(wanted("b"))
+    new = enter("a", 2)
+    assert new.take(wanted("a", gpus=2)).number == number
+    with pytest.raises(Superseded):
+        old.update(wanted("a", gpus=8))
+    until(lambda: [t.gpus for t in other.others().tickets] == [2])
+
+
+def test_a_new_am_attempt_returns_with_the_number_it_knows(
+    enter: Callable[..., TicketQueue],
+) -> None:
+    old, other = enter("a", 1), enter("b")
+    number = old.take(wanted("a")).number
+    later = other.take(wanted("b")).number
+    old.close()
+    until(lambda: jobs(other) == [])
+    assert enter("a", 2).take(wanted("a", number=number)).number == number
+    until(lambda: [t.number for t in other.others().tickets] == [number])
+    assert enter("c").take(wanted("c")).number > later
+
+
+def test_a_silent_holder_is_known_as_such(town: Town, enter: Callable[..., TicketQueue]) -> None:
+    """It is there, but its AM hangs: nothing has been written for long. A sign of life ends it."""
+    first, second = enter("a"), enter("b")
+    first.take(wanted("a"))
+    second.take(wanted("b"))
+    before = second.others().tickets[0].seen_at_s
+    assert before is not None
+    town.now_s.ahead_s = 100.0
+    assert second.others().tickets[0].seen_at_s == before
+    first.update(wanted("a"))
+    until(lambda: (second.others().tickets[0].seen_at_s or 0.0) > before + 90.0)
+
+
+def test_who_hangs_while_acquiring_is_passed_over(
+    town: Town, enter: Callable[..., TicketQueue]
+) -> None:
+    first, second = enter("a"), enter("b")
+    first.take(wanted("a"))
+    second.take(wanted("b"))
+    first.claim(wanted("a"), always)
+    until(lambda: [t.is_acquiring for t in second.others().tickets] == [True])
+    town.now_s.ahead_s = SILENT_AFTER_S + 1.0
+    assert jobs(second) == []
+    first.update(wanted("a", is_acquiring=True))
+    until(lambda: jobs(second) == ["a"])
+
+
+def test_nothing_given_back_is_harmless(enter: Callable[..., TicketQueue]) -> None:
+    queue = enter("a")
+    queue.withdraw()
+    queue.update(wanted("a"))
+    assert queue.others() == TicketList()

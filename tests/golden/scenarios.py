@@ -1,0 +1,298 @@
+"""The stories that the golden journals tell: scripted lives of a gang."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tests.unit.gang.elastic_play import Elastic, elastic_job
+from tests.unit.gang.play import ANEW, Play, failing, job, stopped
+from yarnam.core.model.events import OutputsStored, StoringFailed, StoringTroubled, TimerKind
+from yarnam.core.model.job_spec import GangSpec, RetrySpec
+from yarnam.core.model.outcomes import ContainerEnd
+from yarnam.core.model.plans import LocalityLevel
+
+
+def happy_path() -> Play:
+    """Two workers of two processes train and end well."""
+    play = Play(job())
+    play.start()
+    play.after(0.2).plan(LocalityLevel.RACK, same_rack=True)
+    one, two = play.asks()
+    play.after(1.0).grant(one, "n1")
+    play.after(0.1).register(two, "n2", ("2", "3"))
+    play.after(0.9).grant(two, "n2")
+    play.after(1.1).register(one, "n1", ("0", "1"))
+    for ask in play.asks():
+        play.after(0.3).started(ask)
+    for ask in play.asks():
+        play.after(60).ok(ask)
+    return play
+
+
+def hold_timeout_and_retry() -> Play:
+    """The cluster has room for two of three; all is released, a late grant too; the second attempt
+    gets a misfit, then everything."""
+    play = Play(job(workers=3, exclude=("n9",)))
+    play.start()
+    play.after(0.2).refuse("2 of 6 GPUs are free")
+    play.jitter(0.75)
+    play.fire(TimerKind.BACKOFF)
+    play.plan(LocalityLevel.NODE)
+    one, two, three = play.asks()
+    play.after(1).grant(one, "n1")
+    play.after(1).grant(two, "n2")
+    play.after(1).register(one, "n1")
+    play.fire(TimerKind.HOLD)
+    play.after(0.1).grant(three, "n1")
+    play.jitter(0.5)
+    play.fire(TimerKind.BACKOFF)
+    play.plan()
+    first, *others = play.asks()
+    play.after(1).grant(first, "n9")
+    for number, ask in enumerate([*others, play.asks()[0]]):
+        play.after(0.5).grant(ask, f"n{number + 1}")
+    play.after(2).register_all()
+    play.after(1).start_all()
+    for ask in play.asks():
+        play.after(10).ok(ask)
+    return play
+
+
+def cancelled_while_running() -> Play:
+    """A user has seen enough; one task stops, the other one does not."""
+    play = Play(job()).to_running()
+    play.after(30).cancel("the loss is NaN")
+    play.after(1).exited(play.asks()[0], stopped(0), stopped(1))
+    play.fire(TimerKind.STOP)
+    play.after(1).grant(play.asks()[1], "n2")
+    return play
+
+
+def lost_node() -> Play:
+    """Peers of a lost node fail first; it is the platform's fault, and the gang starts anew, on
+    another node."""
+    play = Play(job(gang=ANEW)).to_running()
+    one, two = play.asks()
+    play.after(100).exited(one, failing(1, play.now_s, 0, "Connection reset by peer"), stopped(1))
+    play.after(7.5).silent(two, 8.0)
+    play.jitter(0.5)
+    play.fire(TimerKind.BACKOFF)
+    play.plan()
+    play.grant_all(on=("n1", "n3")).register_all()
+    play.start_all()
+    play.after(5).end(two, ContainerEnd.LOST, "Container released on a *lost* node")
+    for ask in play.asks():
+        play.after(20).ok(ask)
+    return play
+
+
+def am_restart() -> Play:
+    """The ApplicationMaster dies while it acquires, and once more while it backs off."""
+    play = Play(job()).to_acquiring()
+    old, _ = play.asks()
+    play.after(1).grant(old, "n1")
+    play.after(20).restart_am()
+    play.jitter(0.9)
+    play.after(1).restart_am()
+    play.after(0.5).register(old, "n1")
+    play.fire(TimerKind.BACKOFF)
+    play.plan()
+    play.grant_all().register_all()
+    play.start_all()
+    for ask in play.asks():
+        play.after(5).ok(ask)
+    play.after(1).restart_am()
+    return play
+
+
+def attempts_exhausted() -> Play:
+    """Nobody ever has room."""
+    play = Play(job(gang=GangSpec(attempts=2)))
+    play.start()
+    play.plan()
+    play.fire(TimerKind.ASK)
+    play.jitter(0.0)
+    play.fire(TimerKind.BACKOFF)
+    play.plan()
+    play.grant(play.asks()[0])
+    play.fire(TimerKind.HOLD)
+    return play
+
+
+def replaced_in_place() -> Play:
+    """An agent goes silent; the others write their checkpoint and park; the first look finds no
+    room, the second does; ranks follow the new places, and all start again."""
+    play = Play(job(workers=3)).to_running()
+    play.after(100).silent(play.asks()[1], 8.0)
+    for ask in (play.asks()[0], play.asks()[2]):
+        play.after(0.5).exited(ask, stopped(0), stopped(1))
+    play.after(0.2).refuse("0 of 2 GPUs are free")
+    play.jitter(0.5)
+    play.fire(TimerKind.BACKOFF)
+    play.fill(LocalityLevel.RACK)
+    (new,) = play.waiting()
+    play.after(2).grant(new, "n0")
+    play.after(1).register(new, "n0")
+    play.after(0.1).exited(play.asks()[1], failing(1, play.now_s), attempt=1)
+    play.after(1).start_all()
+    for ask in play.asks():
+        play.after(10).ok(ask)
+    return play
+
+
+def not_replaced_in_time() -> Play:
+    """The node is lost for good; a grant that never comes is withdrawn and asked for elsewhere; the
+    time is over, the whole gang starts anew, without the lost node."""
+    play = Play(job()).to_running()
+    one, two = play.asks()
+    play.after(50).end(two, ContainerEnd.LOST, "Container released on a *lost* node")
+    play.after(1).exited(one, stopped(0), stopped(1))
+    play.after(0.1).fill(LocalityLevel.NODE)
+    play.fire(TimerKind.BACKOFF)
+    play.after(0.1).fill()
+    (new,) = play.waiting()
+    play.after(2).grant(new, "n2")
+    play.after(0.5).refuse("0 of 2 GPUs are free")
+    play.fire(TimerKind.RECOVERY)
+    play.jitter(0.5)
+    play.fire(TimerKind.BACKOFF)
+    play.plan()
+    play.grant_all(on=("n1", "n3")).register_all()
+    play.start_all()
+    for ask in play.asks():
+        play.after(10).ok(ask)
+    return play
+
+
+def preempted() -> Play:
+    """YARN takes one container: the gang stops as one, gives all back, and comes back for free."""
+    play = Play(job(retry=RetrySpec(max_restarts=0))).to_running()
+    one, two = play.asks()
+    play.after(700).end(two, ContainerEnd.PREEMPTED, "Container preempted by scheduler")
+    play.after(3).exited(one, stopped(0), stopped(1))
+    play.jitter(0.5)
+    play.fire(TimerKind.BACKOFF)
+    play.plan()
+    play.grant_all().register_all()
+    play.start_all()
+    play.after(5).end(play.asks()[0], ContainerEnd.PREEMPTED, "Container preempted by scheduler")
+    play.after(1).exited(play.asks()[1], stopped(0), stopped(1))
+    play.jitter(0.5)
+    play.fire(TimerKind.BACKOFF)
+    play.plan()
+    play.grant_all().register_all()
+    play.start_all()
+    for ask in play.asks():
+        play.after(10).ok(ask)
+    return play
+
+
+def node_struck_off() -> Play:
+    """Two faults of one node exclude it; an AM later it still is; its grants are refused one by
+    one; when the cool-down is over it is used again."""
+    play = Play(job(gang=GangSpec(attempts=3, hold_timeout_s=120.0)))
+    play.start()
+    play.plan(nodes=6)
+    one, two = play.asks()
+    play.after(1).grant(one, "bad")
+    play.after(5).unable(one, "2 of the node's 4 GPUs could not be leased within 10 s")
+    (again,) = [ask for ask in play.asks() if ask != two]
+    play.after(1).grant(again, "bad")
+    play.after(0.5).suspect("n5")
+    play.after(5).end(again, ContainerEnd.FAILED, "Container launch failed: no space left")
+    last = play.asks()[0]
+    play.after(1).grant(last, "bad")
+    play.after(1).restart_am()
+    play.jitter(0.5)
+    play.fire(TimerKind.BACKOFF)
+    play.plan(nodes=6)
+    one, two = play.asks()
+    play.after(1).grant(one, "bad")
+    play.after(1).grant(two, "n2")
+    play.after(3600).grant(play.waiting()[0], "bad")
+    play.register_all()
+    play.start_all()
+    for ask in play.asks():
+        play.after(10).ok(ask)
+    return play
+
+
+def grows_and_shrinks() -> Play:
+    """An elastic gang starts with two of four, grows while GPUs are idle, and is made smaller."""
+    play = Elastic(elastic_job()).running(2)
+    play.after(300.0).probed(spare=0)
+    play.probed(spare=2)
+    play.come(play.further(2))
+    play.all_stop()
+    play.start_all()
+    play.after(30.0).ask_size(3)
+    play.all_stop()
+    play.start_all()
+    for ask in play.asks():
+        play.after(20).ok(ask)
+    return play
+
+
+def shrinks_instead_of_dying() -> Play:
+    """A task of an elastic gang is lost and nobody has room for another; later there is some,
+    which does not come in time; then the queue is over its share."""
+    play = Elastic(elastic_job()).running(4)
+    play.after(100.0).end(play.asks()[0], ContainerEnd.LOST, "node lost")
+    play.stop_rest()
+    play.refuse("0 of 2 GPUs are free")
+    play.start_all()
+    play.after(300.0).probed(spare=1)
+    play.come(play.further(1)[:0])
+    play.fire(TimerKind.GROWTH)
+    for _ in range(3):
+        play.probed(excess=2, waiting=1)
+    play.all_stop()
+    play.start_all()
+    for ask in play.asks():
+        play.after(20).ok(ask)
+    return play
+
+
+def outputs_stored_by_the_second_am() -> Play:
+    """HDFS is in trouble while the outputs are stored, and the ApplicationMaster dies; the next one
+    stores them, and runs nothing again."""
+    play = Play(replace(job(), output="/results/mnist")).to_running()
+    for ask in play.asks():
+        play.after(60).ok(ask)
+    play.after(2).send(StoringTroubled(0, 1, "the NameNode is in safe mode"))
+    play.after(5).grant(play.asks()[0], "n1")
+    play.after(20).restart_am()
+    play.after(4).send(OutputsStored(0, 1, files=12, size_bytes=3 << 20, renamed=1))
+    play.after(1).restart_am()
+    return play
+
+
+def outputs_not_stored_in_time() -> Play:
+    """A full quota holds the storing up until its limit; a cancel comes too late to count."""
+    play = Play(replace(job(), output="/results/mnist")).to_running()
+    for ask in play.asks():
+        play.after(60).ok(ask)
+    play.after(2).send(StoringTroubled(0, 1, "the quota of names is used up"))
+    play.fire(TimerKind.STORE)
+    play.after(1).cancel("too late to count")
+    play.after(1).send(StoringFailed(0, 1, 69, "it was stopped"))
+    return play
+
+
+SCENARIOS: tuple[Callable[[], Play], ...] = (
+    grows_and_shrinks,
+    shrinks_instead_of_dying,
+    happy_path,
+    hold_timeout_and_retry,
+    cancelled_while_running,
+    lost_node,
+    am_restart,
+    attempts_exhausted,
+    replaced_in_place,
+    not_replaced_in_time,
+    preempted,
+    node_struck_off,
+    outputs_stored_by_the_second_am,
+    outputs_not_stored_in_time,
+)

@@ -1,0 +1,72 @@
+"""pandas and pyarrow on a real HDFS through hdfs_utils."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+import hdfs_utils
+from hdfs_utils import FileSystem, to_fsspec, to_pyarrow
+
+pytestmark = pytest.mark.hdfs
+
+
+@pytest.fixture(params=["native", "webhdfs"])
+def fs(request: pytest.FixtureRequest, cluster_env: dict[str, str]) -> FileSystem:
+    return hdfs_utils.connect(conf_dir=cluster_env["HADOOP_CONF_DIR"], backend=request.param)
+
+
+@pytest.fixture
+def home(fs: FileSystem, unique_name: Callable[[str], str]) -> Iterator[str]:
+    directory = f"/tmp/{unique_name('fsspec')}"
+    fs.mkdirs(directory)
+    yield directory
+    fs.delete(directory, recursive=True)
+
+
+def test_pandas_reads_and_writes(fs: FileSystem, home: str) -> None:
+    frame = pd.DataFrame({"a": range(1000), "b": [f"row {n}" for n in range(1000)]})
+    handed = to_fsspec(fs)
+    frame.to_parquet(f"{home}/a.parquet", filesystem=handed)
+    assert pd.read_parquet(f"{home}/a.parquet", filesystem=handed).equals(frame)
+    with handed.open(f"{home}/a.csv", "w") as sink:
+        frame.to_csv(sink, index=False)
+    with handed.open(f"{home}/a.csv", "r") as source:
+        assert pd.read_csv(source).equals(frame)
+    assert [s.path for s in fs.list(home)] == [f"{home}/a.csv", f"{home}/a.parquet"]
+
+
+def test_pyarrow_datasets(fs: FileSystem, home: str) -> None:
+    table = pa.table({"year": [2024, 2024, 2025], "x": [1.0, 2.0, 3.0]})
+    handed = to_pyarrow(fs)
+    part = ds.partitioning(pa.schema([("year", pa.int64())]), flavor="hive")
+    ds.write_dataset(table, f"{home}/t", format="parquet", partitioning=part, filesystem=handed)
+    found = ds.dataset(f"{home}/t", format="parquet", partitioning=part, filesystem=handed)
+    assert found.count_rows() == 3
+    assert found.to_table(filter=ds.field("year") == 2025)["x"].to_pylist() == [3.0]
+
+
+def test_an_fsspec_file_is_whole_or_not_there(fs: FileSystem, home: str) -> None:
+    handed = to_fsspec(fs)
+
+    def half() -> None:
+        with handed.open(f"{home}/a", "wb") as sink:
+            sink.write(b"half")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        half()
+    assert fs.list(home) == []
+    with pytest.raises(FileNotFoundError):
+        handed.info(f"{home}/a")
+    handed.pipe_file(f"{home}/d/a", b"0123456789")
+    assert handed.cat_file(f"{home}/d/a", start=2, end=5) == b"234"
+    assert handed.find(home) == [f"{home}/d/a"]
+    assert handed.glob(f"{home}/*/a") == [f"{home}/d/a"]
+    handed.mv(f"{home}/d/a", f"{home}/b")
+    handed.rm(f"{home}/b")
+    assert handed.ls(home, detail=False) == [f"{home}/d"]

@@ -1,0 +1,186 @@
+"""What jobs tell one another through a real ZooKeeper: strikes against nodes, models of GPUs."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import hdfs_utils
+from tests.fakes.files import MemoryFiles
+from yarnam.adapters.gpu_inventory import (
+    FileInventoryStore,
+    GpuInventory,
+    InventoryStore,
+)
+from yarnam.adapters.zookeeper.inventory_store import ZooKeeperInventoryStore
+from yarnam.adapters.zookeeper.lazy_session import LazySession
+from yarnam.adapters.zookeeper.node_hints import HINT_LIFE_S, ZooKeeperHints
+from yarnam.core.model.events import Event, NodesSuspected
+from yarnam.core.model.ids import NodeId
+from yarnam.errors import Unavailable
+
+LIMIT_S = 15.0
+N1, N2, N3 = NodeId("n1"), NodeId("n2.example"), NodeId("127.0.1.1")
+
+OpenGate = Callable[[], LazySession]
+
+
+@pytest.fixture
+def open_gate(cluster_env: dict[str, str]) -> Iterator[OpenGate]:
+    root = f"yarnam-test-{uuid.uuid4().hex}"
+    gates: list[LazySession] = []
+
+    def make() -> LazySession:
+        session = LazySession(f"{cluster_env['YARNAM_ZOOKEEPER']}/{root}")
+        gates.append(session)
+        return session
+
+    yield make
+    make().connected().kazoo.delete(f"/{root}", recursive=True)
+    for session in gates:
+        session.close()
+
+
+class Listener:
+    """A job that hears the others."""
+
+    def __init__(self, session: LazySession, job: str, ahead_s: float = 0.0) -> None:
+        self.events: list[Event] = []
+        self.hints = ZooKeeperHints(session, job, now_s=lambda: time.time() + ahead_s)
+
+    def heard(self) -> list[str]:
+        nodes: list[str] = []
+        for event in self.events:
+            assert isinstance(event, NodesSuspected)
+            nodes += event.nodes
+        return nodes
+
+    def until(self, *nodes: str) -> None:
+        deadline = time.monotonic() + LIMIT_S
+        while sorted(self.heard()) != sorted(nodes):
+            assert time.monotonic() < deadline, self.heard()
+            time.sleep(0.02)
+
+
+@pytest.mark.zookeeper
+def test_strikes_of_others_are_heard_old_ones_at_the_start_new_ones_as_they_come(
+    open_gate: OpenGate,
+) -> None:
+    first = ZooKeeperHints(open_gate(), "application_1")
+    first.share(N1, "agent silent")
+    listener = Listener(open_gate(), "application_2")
+    listener.hints.start(listener.events.append)
+    listener.until(N1)
+    first.share(N2, "node lost")
+    listener.until(N1, N2)
+    # Again is fresh again.
+    first.share(N1, "agent silent again")
+    listener.until(N1, N1, N2)
+    # Its own it knows already.
+    listener.hints.share(N3, "mine")
+    time.sleep(0.7)
+    listener.until(N1, N1, N2)
+    for one in (first, listener.hints):
+        one.close()
+        one.close()
+
+
+@pytest.mark.zookeeper
+def test_strikes_that_come_together_are_one_event(open_gate: OpenGate) -> None:
+    first = ZooKeeperHints(open_gate(), "application_1")
+    for node in (N1, N2, N3):
+        first.share(node, "rack lost")
+    listener = Listener(open_gate(), "application_2")
+    listener.hints.start(listener.events.append)
+    listener.until(N1, N2, N3)
+    assert len(listener.events) == 1
+    listener.hints.close()
+
+
+@pytest.mark.zookeeper
+def test_old_strikes_are_not_told_and_are_cleared_away(open_gate: OpenGate) -> None:
+    session = open_gate()
+    ZooKeeperHints(session, "application_1").share(N1, "long ago")
+    late = Listener(session, "application_2", ahead_s=HINT_LIFE_S + 1.0)
+    late.hints.start(late.events.append)
+    time.sleep(1.0)
+    assert late.events == []
+    zookeeper = session.connected()
+    assert zookeeper.children(zookeeper.path("hints")) == ["n1@application_1"]
+    late.hints.share(N2, "now")
+    # Its own is as old to that clock.
+    assert "n1@application_1" not in zookeeper.children(zookeeper.path("hints"))
+
+
+def test_without_zookeeper_nothing_is_told_and_nothing_fails() -> None:
+    listener = Listener(LazySession("127.0.0.1:1/yarnam"), "application_1")
+    listener.hints.start(listener.events.append)
+    listener.hints.share(N1, "reason")
+    listener.hints.close()
+    with pytest.raises(Unavailable, match="does not answer"):
+        LazySession("127.0.0.1:1/yarnam").connected()
+
+
+# ---- models of GPUs ------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["memory", "local", pytest.param("zookeeper", marks=pytest.mark.zookeeper)])
+def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], InventoryStore]:
+    if request.param == "zookeeper":
+        open_gate: OpenGate = request.getfixturevalue("open_gate")
+        return lambda: ZooKeeperInventoryStore(open_gate())
+    files = MemoryFiles() if request.param == "memory" else hdfs_utils.connect("file:///")
+    folder = "/user/me/.yarnam" if request.param == "memory" else str(tmp_path)
+    return lambda: FileInventoryStore(files, folder)
+
+
+def test_what_one_job_learns_another_knows(shelf: Callable[[], InventoryStore]) -> None:
+    first, second = GpuInventory(shelf()), GpuInventory(shelf())
+    assert first.known().models == {}
+    first.learn(N1, "NVIDIA A100-SXM4-80GB")
+    first.learn(N2, "Tesla T4")
+    first.learn(N3, "")
+    assert first.known().models == {N1: "NVIDIA A100-SXM4-80GB", N2: "Tesla T4"}
+    assert second.known().models == first.known().models
+    second.learn(N2, "NVIDIA H100")  # the machine has been rebuilt
+    assert GpuInventory(shelf()).known().models == {N1: "NVIDIA A100-SXM4-80GB", N2: "NVIDIA H100"}
+
+
+def test_what_is_known_is_asked_once_a_minute() -> None:
+    class Counting(FileInventoryStore):
+        reads = 0
+
+        def read(self) -> bytes:
+            self.reads += 1
+            return super().read()
+
+    now_s = 0.0
+    counting = Counting(MemoryFiles(), "/x")
+    inventory = GpuInventory(counting, now_s=lambda: now_s)
+    for _ in range(5):
+        inventory.known()
+    assert counting.reads == 1
+    now_s = 61.0
+    inventory.known()
+    assert counting.reads == 2
+
+
+@pytest.mark.zookeeper
+def test_models_learnt_at_one_moment_are_all_kept(open_gate: OpenGate) -> None:
+    inventories = [GpuInventory(ZooKeeperInventoryStore(open_gate())) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        for number, inventory in enumerate(inventories):
+            pool.submit(inventory.learn, NodeId(f"n{number}"), "A100")
+    assert len(GpuInventory(ZooKeeperInventoryStore(open_gate())).known().models) == 4
+
+
+def test_a_shelf_that_does_not_answer_is_no_error() -> None:
+    inventory = GpuInventory(ZooKeeperInventoryStore(LazySession("127.0.0.1:1/yarnam")))
+    assert inventory.known().models == {}
+    inventory.learn(N1, "A100")
+    assert inventory.known().models == {}

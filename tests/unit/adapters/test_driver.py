@@ -1,0 +1,156 @@
+"""Skein's driver: how its start fails, that nothing of it stays, and what YARN's words become."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import grpc
+import pytest
+
+from yarnam.adapters.skein.driver import SkeinLauncher, driver_environment, exception_text
+from yarnam.errors import BadConfig, BadSpec, NoPermission, Unavailable
+
+YARN = "#!/bin/sh\necho /conf:/a.jar:/b.jar\n"
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> Path:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    return folder
+
+
+def tool(folder: Path, name: str, script: str) -> None:
+    path = folder / name
+    path.write_text(script)
+    path.chmod(0o755)
+
+
+def launcher(folder: Path) -> SkeinLauncher:
+    return SkeinLauncher({"PATH": str(folder), "HOME": str(folder)})
+
+
+def test_no_yarn_command(tools: Path) -> None:
+    with pytest.raises(BadConfig, match="'yarn' is not on the PATH"):
+        launcher(tools).wait()
+
+
+def test_no_java(tools: Path) -> None:
+    tool(tools, "yarn", YARN)
+    with pytest.raises(BadConfig, match="there is no Java"):
+        launcher(tools).wait()
+
+
+def test_a_yarn_command_that_fails_is_quoted(tools: Path) -> None:
+    tool(tools, "yarn", "#!/bin/sh\necho JAVA_HOME is not set >&2\nexit 1\n")
+    with pytest.raises(BadConfig, match="JAVA_HOME is not set"):
+        launcher(tools).wait()
+
+
+def test_a_driver_that_dies_leaves_its_last_words(tools: Path) -> None:
+    tool(tools, "yarn", YARN)
+    tool(tools, "java", "#!/bin/sh\necho no class def found\nexit 4\n")
+    with pytest.raises(Unavailable, match="ended with code 4") as caught:
+        launcher(tools).wait()
+    assert "no class def found" in caught.value.hint
+
+
+def test_a_start_under_way_is_stopped_at_once(tools: Path) -> None:
+    tool(tools, "yarn", YARN)
+    tool(tools, "java", f"#!/bin/sh\necho $$ > {tools}/pid\nexec /bin/sleep 60\n")
+    starting = launcher(tools)
+    starting.start()
+    pid_file = tools / "pid"
+    deadline = time.monotonic() + 20
+    while not (pid_file.exists() and pid_file.read_text().strip()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    began = time.monotonic()
+    starting.close()
+    assert time.monotonic() - began < 2.0
+    # The child may write its number before its parent knows of it; then the parent stops it.
+    while Path(f"/proc/{int(pid_file.read_text())}").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    with pytest.raises(Unavailable):
+        starting.wait()
+
+
+def test_closing_before_the_process_exists_stops_it_when_it_does(tools: Path) -> None:
+    tool(tools, "yarn", f"#!/bin/sh\n/bin/sleep 0.5\necho /conf:/a.jar\ntouch {tools}/asked\n")
+    tool(tools, "java", f"#!/bin/sh\necho $$ > {tools}/pid\nexec /bin/sleep 60\n")
+    starting = launcher(tools)
+    starting.start()
+    starting.close()
+    assert starting._thread is not None
+    starting._thread.join(20)
+    assert not starting._thread.is_alive()
+    pid_file = tools / "pid"
+    if pid_file.exists() and pid_file.read_text().strip():
+        assert not Path(f"/proc/{int(pid_file.read_text())}").exists()
+
+
+DENIED = """Failed to submit application, exception:
+org.apache.hadoop.security.AccessControlException: User root does not have permission to submit \
+application_1_2 to queue root.locked denied by ACL for queue root.locked
+\tat org.apache.hadoop.yarn.ipc.RPCUtil.getRemoteException(RPCUtil.java:40)
+Caused by: org.apache.hadoop.security.AccessControlException: User root does not
+\t... 14 more
+"""
+
+
+def test_a_java_exception_in_short() -> None:
+    assert exception_text(DENIED) == (
+        "User root does not have permission to submit application_1_2 to queue root.locked "
+        "denied by ACL for queue root.locked"
+    )
+    assert exception_text("plain words") == "plain words"
+
+
+class Refusal(grpc.RpcError):
+    def __init__(self, code: grpc.StatusCode, details: str) -> None:
+        self._code, self._details = code, details
+
+    def code(self) -> grpc.StatusCode:
+        return self._code
+
+    def details(self) -> str:
+        return self._details
+
+
+@pytest.mark.parametrize(
+    ("code", "details", "kind"),
+    [
+        (grpc.StatusCode.INTERNAL, DENIED, NoPermission),
+        (grpc.StatusCode.INTERNAL, "Application rejected: unknown queue: root.x", BadSpec),
+        (grpc.StatusCode.UNAVAILABLE, "Connection refused", Unavailable),
+        (grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded", Unavailable),
+        (grpc.StatusCode.INTERNAL, "", Unavailable),
+    ],
+)
+def test_what_yarn_says_at_submit(
+    tools: Path, code: grpc.StatusCode, details: str, kind: type[Exception]
+) -> None:
+    import skein
+
+    def submit(*_: Any, **__: Any) -> None:
+        raise Refusal(code, details)
+
+    ready = launcher(tools)
+    ready._wait = lambda: SimpleNamespace(submit=submit)  # type: ignore[method-assign]
+    spec = skein.ApplicationSpec(master=skein.Master(script="true"))
+    with pytest.raises(kind):
+        ready.submit(spec)
+
+
+def test_the_drivers_environment_names_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HADOOP_CONF_DIR", "/elsewhere")
+    environ = driver_environment("/conf", "you")
+    assert environ["HADOOP_CONF_DIR"] == "/conf"
+    assert environ["HADOOP_USER_NAME"] == "you"
+    assert environ["PATH"] == os.environ["PATH"]
+    assert "HADOOP_USER_NAME" not in driver_environment("/conf", "", {})

@@ -1,0 +1,220 @@
+"""Applications that go in by the ResourceManager's REST API, or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import skein
+
+from hdfs_utils.errors import NotSupported, Unavailable
+from skein_specs import LocalizedFile, application_spec
+from tests.fakes.files import MemoryFiles
+from tests.fakes.launcher import FakeLauncher
+from tests.unit.client.world import World
+from tests.unit.skein_specs.test_application import RECORD
+from yarnam.adapters.hdfs.small_files import SmallFiles
+from yarnam.adapters.skein.driver import is_driver_wanted
+from yarnam.adapters.yarn import rest_launcher
+from yarnam.adapters.yarn.rest_launcher import RestLauncher
+from yarnam.adapters.yarn.rest_parse import YarnApplication
+from yarnam.errors import BadConfig, BadSpec, NoPermission
+from yarnam.errors import Unavailable as NoAnswer
+
+ID = "application_1700000000000_0001"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _small_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jar = tmp_path / "skein.jar"
+    jar.write_bytes(b"a jar")
+    monkeypatch.setattr(rest_launcher, "skein_jar", lambda: jar)
+
+
+def launcher(world: World, driver: FakeLauncher | None = None) -> RestLauncher:
+    return RestLauncher(
+        world.site.rm,
+        world.site.quick,
+        user=world.site.user,
+        staging=world.site.paths.skein_staging,
+        jars=world.site.paths.runtimes,
+        class_path="",
+        open_driver=lambda: driver or FakeLauncher(),
+        accept_limit_s=0.2,
+    )
+
+
+def spec(world: World) -> skein.ApplicationSpec:
+    world.files.write_bytes("/user/me/job.json", b"{}", overwrite=True)
+    return application_spec(
+        RECORD,
+        am_files={"job": LocalizedFile("hdfs://memory/user/me/job.json")},
+        task_files={},
+        security=skein.Security(cert_bytes=b"cert", key_bytes=b"key"),
+    )
+
+
+def becomes(world: World, state: str, diagnostics: str = "") -> None:
+    """YARN's verdict, by the second look."""
+
+    def look(app: YarnApplication) -> None:
+        state_now = "SUBMITTED" if app.state == "NEW" else state
+        world.rm.change(app.application, state=state_now, diagnostics=diagnostics)
+
+    world.rm.on_look = look
+
+
+def test_it_goes_in(world: World) -> None:
+    becomes(world, "ACCEPTED")
+    assert launcher(world).submit(spec(world)) == ID
+    (context,) = world.rm.sent
+    files = {e["key"]: e["value"] for e in context["am-container-spec"]["local-resources"]["entry"]}
+    for entry in files.values():
+        path = entry["resource"].removeprefix("hdfs://memory")
+        status = world.files.stat(path)
+        assert (entry["size"], entry["timestamp"]) == (status.length, status.mtime_ms)
+    assert files[".skein.proto"]["resource"] == f"hdfs://memory/user/me/.skein/{ID}/.skein.proto"
+    assert world.files.stat(f"/user/me/.skein/{ID}").permission == 0o700
+    # Once for all jobs.
+    assert "/.yarnam/runtime/skein-" in files[".skein.jar"]["resource"]
+    jars = [entry.path for entry in world.files.list("/user/me/.yarnam/runtime")]
+    launcher(world).submit(spec(world))
+    assert [entry.path for entry in world.files.list("/user/me/.yarnam/runtime")] == jars
+
+
+def test_a_lost_answer_is_looked_for(world: World) -> None:
+    becomes(world, "RUNNING")
+    world.rm.answers_submit = False
+    assert launcher(world).submit(spec(world)) == ID
+    assert world.rm.killed == []
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ("org.apache.hadoop.security.AccessControlException: me cannot submit", NoPermission),
+        ("application rejected: unknown queue root.nope", BadSpec),
+        ("the state store is full", NoAnswer),
+    ],
+)
+def test_what_yarn_refuses_is_taken_back(world: World, said: str, error: type[Exception]) -> None:
+    becomes(world, "FAILED", said)
+    with pytest.raises(error, match=said.rpartition(": ")[2]):
+        launcher(world).submit(spec(world))
+    assert not world.files.exists(f"/user/me/.skein/{ID}")
+
+
+def test_yarn_that_never_decides(world: World) -> None:
+    becomes(world, "SUBMITTED")
+    with pytest.raises(NoAnswer, match=f"not accepted {ID} within 0.2 s .it is SUBMITTED"):
+        launcher(world).submit(spec(world))
+    assert world.rm.killed == [ID]
+    assert not world.files.exists(f"/user/me/.skein/{ID}")
+
+
+def test_a_resource_manager_that_restarts_in_between(world: World) -> None:
+    looks = []
+
+    def look(app: YarnApplication) -> None:
+        looks.append(app)
+        if len(looks) < 3:
+            raise NoAnswer("no answer from the ResourceManager")
+        world.rm.change(app.application, state="ACCEPTED")
+
+    world.rm.on_look = look
+    assert launcher(world).submit(spec(world)) == ID
+    assert world.rm.killed == []
+
+
+def test_a_resource_manager_that_does_not_come_back(world: World) -> None:
+    def look(app: YarnApplication) -> None:
+        raise NoAnswer("no answer from the ResourceManager")
+
+    world.rm.on_look = look
+    with pytest.raises(NoAnswer, match="no answer from the ResourceManager"):
+        launcher(world).submit(spec(world))
+    assert not world.files.exists(f"/user/me/.skein/{ID}")
+
+
+def test_a_way_that_there_is_not() -> None:
+    with pytest.raises(BadConfig, match="YARNAM_SUBMIT=jdbc is no way"):
+        is_driver_wanted({}, {"YARNAM_SUBMIT": "jdbc"})
+
+
+def test_ctrl_c_takes_it_back(world: World) -> None:
+    def interrupt(operation: str, path: str) -> None:
+        if path.endswith(".skein.proto"):
+            raise KeyboardInterrupt
+
+    made = spec(world)
+    world.files.fail = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        launcher(world).submit(made)
+    assert world.rm.sent == []
+    assert not world.files.exists(f"/user/me/.skein/{ID}")
+
+
+def test_the_driver_where_the_rest_api_is_closed(world: World) -> None:
+    world.rm.takes_by_http = False
+    driver = FakeLauncher()
+    closed = launcher(world, driver)
+    made = spec(world)
+    assert closed.submit(made)
+    assert driver.submitted == [made]
+    assert closed.wait() == "the fake is ready"
+    closed.close()
+    assert driver.closed.is_set()
+
+
+@pytest.mark.parametrize(
+    ("settings", "environ", "wanted"),
+    [
+        ({}, {}, False),
+        ({"hadoop.security.authentication": "simple"}, {"YARNAM_SUBMIT": "rest"}, False),
+        ({"hadoop.security.authentication": "kerberos"}, {}, True),
+        ({}, {"YARNAM_SUBMIT": "Driver"}, True),
+    ],
+)
+def test_when_the_driver_is_wanted(
+    settings: dict[str, str], environ: dict[str, str], wanted: bool
+) -> None:
+    assert is_driver_wanted(settings, environ) is wanted
+
+
+@pytest.mark.parametrize("failure", [Unavailable("refused"), NotSupported("HTTP 404")])
+def test_small_files_by_http_until_it_fails(failure: Any) -> None:
+    web, native = MemoryFiles(), MemoryFiles()
+    opened = []
+
+    def open_web() -> MemoryFiles:
+        opened.append(web)
+        return web
+
+    quick = SmallFiles(native, open_web)
+    quick.put("/a", b"1")
+    quick.put("hdfs://memory/a", b"2")
+    assert web.read_bytes("/a") == b"2"
+    assert not native.exists("/a")
+
+    def fail(operation: str, path: str) -> None:
+        raise failure
+
+    web.fail = fail
+    quick.put("/b", b"3")
+    web.fail = lambda *_: None
+    quick.put("/b", b"4")
+    assert native.read_bytes("/b") == b"4"
+    assert not web.exists("/b")
+    assert len(opened) == 1
+
+
+def test_small_files_where_http_is_not_tried() -> None:
+    native = MemoryFiles()
+    SmallFiles(native).put("/a", b"1")
+    assert native.read_bytes("/a") == b"1"

@@ -1,0 +1,388 @@
+"""Taking turns: an AM among other jobs at a ticket office, in a world of fakes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.fakes.clock import START_S
+from tests.fakes.cluster_view import cluster
+from tests.fakes.ticket_queue import FakeTicketQueue, FakeTicketStore
+from tests.unit.am.am_world import APPLICATION, AmWorld, Disk, am_world, job
+from yarnam.am.am_settings import AmSettings
+from yarnam.core.admission.polling import POLL_CAP_S
+from yarnam.core.model.events import AgentRegistered, CancelRequested, PlanReady, PlanRefused
+from yarnam.core.model.ids import ContainerId, NodeId
+from yarnam.core.model.job_spec import GangSpec
+from yarnam.core.model.job_status import JobState, JobStatus
+from yarnam.core.model.outcomes import ContainerEnd
+from yarnam.core.model.plans import Reason
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.tickets import Demand, RunningGang, Ticket
+from yarnam.errors import BadConfig, ExitCode
+
+pytestmark = pytest.mark.asyncio
+
+WHOLE = job(tasks=4, gpus=8)
+"""All 32 GPUs of the cluster."""
+
+
+def hall() -> FakeTicketStore:
+    return FakeTicketStore(lambda: START_S)
+
+
+def other(
+    room: FakeTicketStore,
+    name: str = "application_1_0777",
+    gpus: int = 8,
+    tasks: int = 4,
+    **changes: object,
+) -> FakeTicketQueue:
+    """Another job that waits, with a ticket."""
+    ticket = Ticket(
+        0, name, "big", "root.dl", (Demand(Resources(1024, 1, gpus), tasks),), 1_700_000_000.0
+    )
+    office = FakeTicketQueue(room, name)
+    office.take(replace(ticket, **changes))  # type: ignore[arg-type]
+    return office
+
+
+async def pass_time(world: AmWorld, seconds: float, *alive: FakeTicketQueue) -> None:
+    """The others that are ``alive`` give their signs of life meanwhile."""
+    end_s = world.clock.now_s() + seconds
+    while (left_s := end_s - world.clock.now_s()) > 0:
+        await world.advance(min(10.0, left_s))
+        for office in alive:
+            if office._ticket is not None:
+                office.update(office._ticket)
+
+
+def mine(room: FakeTicketStore) -> list[Ticket]:
+    return [ticket for ticket, _, _ in room.tickets.values() if ticket.job == APPLICATION]
+
+
+def status_of(world: AmWorld) -> JobStatus:
+    return world.am._status()
+
+
+async def test_with_nobody_before_it_a_job_asks_at_once() -> None:
+    room = hall()
+    async with am_world(WHOLE, hall=room) as world:
+        assert len(world.broker.pending) == 4
+        [ticket] = mine(room)
+        assert ticket.is_acquiring
+        assert ticket.gpus == 32
+
+
+async def test_the_second_of_two_waits_and_says_for_whom() -> None:
+    """Both fit alone, not together: the first to have a ticket asks, the other waits."""
+    room = hall()
+    first = other(room)
+    async with am_world(WHOLE, hall=room) as world:
+        assert world.broker.pending == {}
+        await pass_time(world, 300.0, first)
+        assert world.broker.pending == {}
+        assert world.phase == "PENDING"
+        status = status_of(world)
+        assert status.state is JobState.QUEUED
+        assert "waiting behind 1 job (big (application_1_0777) needs 32 GPUs)" in status.reason
+        assert status.wait_queue is not None
+        assert (status.wait_queue.ahead, status.wait_queue.head_gpus) == (1, 32)
+        assert status.attempt == 1
+        assert status.history == ()
+        # It has been given a turn as soon as the other has gone.
+        first.withdraw()
+        await world.advance(4.0)
+        assert len(world.broker.pending) == 4
+        assert status_of(world).wait_queue is None
+
+
+async def test_a_waiting_job_tells_when_it_is_likely_to_start() -> None:
+    """All GPUs are held by a gang that has declared its end."""
+    room = hall()
+    holder = FakeTicketQueue(room, "application_1_0777")
+    on = tuple((NodeId(f"n{number}"), 8) for number in range(1, 5))
+    holder.set_running(
+        RunningGang("application_1_0777", "root.dl", 32, START_S + 600.0, on, START_S)
+    )
+    async with am_world(WHOLE, hall=room, used=8) as world:
+        await world.advance(5.0)
+        status = status_of(world)
+        assert status.wait_queue is not None
+        start = status.wait_queue.start
+        assert start is not None
+        assert start.soonest_at_s is not None
+        assert START_S < start.soonest_at_s < (start.likely_at_s or 0.0) <= START_S + 600.0
+        holder.close()
+    strangers = hall()
+    async with am_world(WHOLE, hall=strangers, used=8) as world:
+        await world.advance(5.0)
+        turn = status_of(world).wait_queue
+        assert turn is not None
+        assert turn.start is not None
+        assert turn.start.likely_at_s is None
+        assert "take no tickets" in turn.start.unknown_why
+
+
+async def test_waiting_fills_no_journal() -> None:
+    room, disk = hall(), Disk()
+    first = other(room)
+    async with am_world(WHOLE, disk, hall=room) as world:
+        await pass_time(world, 3600.0, first)
+        assert len(disk.journal.events) == 1
+        first.withdraw()
+        await world.advance(4.0)
+        assert [type(event) for event in disk.journal.events][1:] == [PlanReady]
+
+
+async def test_a_silent_head_is_passed_over() -> None:
+    """Its session lives, but nothing has been heard of it for a minute."""
+    room = hall()
+    other(room)
+    async with am_world(WHOLE, hall=room) as world:
+        await world.advance(50.0)
+        assert world.broker.pending == {}
+        await world.advance(60.0)
+        assert len(world.broker.pending) == 4
+
+
+async def test_a_waiting_job_gives_signs_of_life() -> None:
+    room = hall()
+    head = other(room)
+    async with am_world(WHOLE, hall=room) as world:
+        for _ in range(20):
+            await pass_time(world, 30.0, head)
+            [written] = [at for t, _, at in room.tickets.values() if t.job == APPLICATION]
+            assert world.clock.now_s() - written < 2 * POLL_CAP_S
+
+
+async def test_a_small_job_goes_beside_the_head() -> None:
+    """The head cannot be had yet; what it will take is left to it."""
+    room = hall()
+    other(room, gpus=8, tasks=5, taken_at_s=START_S - 6000.0)  # more than there is: nodes are away
+    async with am_world(job(tasks=1, gpus=1), hall=room) as world:
+        await world.advance(5.0)
+        assert world.broker.pending == {}
+        assert "nodes are reserved for application_1_0777" in status_of(world).reason
+    room = hall()
+    other(room, gpus=8, tasks=2)
+    async with am_world(job(tasks=1, gpus=8), hall=room) as world:
+        await world.advance(5.0)
+        assert len(world.broker.pending) == 1
+
+
+async def test_the_ticket_tells_which_nodes_the_job_may_use() -> None:
+    room = hall()
+    spec = job(tasks=1, gpus=8)
+    wish = replace(
+        spec.placement, include_nodes=("n1", "n2"), exclude_nodes=("n2",), gpu_model="any"
+    )
+    spec = replace(spec, placement=wish, gang=replace(spec.gang, priority=3))
+    async with am_world(spec, hall=room):
+        [ticket] = mine(room)
+        assert (ticket.included, ticket.excluded) == (("n1", "n2"), ("n2",))
+        assert (ticket.gpu_model, ticket.priority) == ("", 3)
+
+
+async def test_a_head_for_other_nodes_is_not_waited_for() -> None:
+    """It waits for n1 to be whole, and takes the rest of the cluster for nobody."""
+    room = hall()
+    first = other(room, tasks=2, included=(NodeId("n1"),), taken_at_s=START_S - 6000.0)
+    spec = job(tasks=1, gpus=8)
+    apart = replace(spec, placement=replace(spec.placement, exclude_nodes=("n1",)))
+    async with am_world(apart, hall=room) as world:
+        assert len(world.broker.pending) == 1
+    same = replace(spec, placement=replace(spec.placement, include_nodes=("n1",)))
+    async with am_world(same, hall=room) as world:
+        await pass_time(world, 30.0, first)
+        assert world.broker.pending == {}
+
+
+async def test_a_full_cluster_is_waited_for_in_line() -> None:
+    room, disk = hall(), Disk()
+    async with am_world(WHOLE, disk, hall=room) as world:
+        await world.run_gang()
+    del world
+    async with am_world(WHOLE, hall=room) as world:
+        world.view.shown = cluster(used=1)
+        first = next(iter(world.broker.pending))
+        world.broker.grant(first, "n1")
+        await world.advance(31.0)
+        assert world.phase == "BACKING_OFF"
+        assert mine(room)[0].aside
+        await world.advance(10.0)
+        assert world.phase == "PENDING"
+        assert not mine(room)[0].aside
+        status = status_of(world)
+        assert "waiting for free GPUs: first in the queue" in status.reason
+        assert "32 GPUs" in status.reason
+        world.view.shown = cluster()
+        await world.advance(3.5)
+        assert len(world.broker.pending) == 4
+
+
+async def test_the_ticket_shrinks_as_grants_come_and_goes_when_the_gang_stands() -> None:
+    room = hall()
+    spec = replace(WHOLE, duration_s=600.0)
+    async with am_world(spec, hall=room) as world:
+        await world.settle()
+        world.broker.grant(next(iter(world.broker.pending)), "n1")
+        await world.settle()
+        assert mine(room)[0].gpus == 32, "a look may be older than this grant"
+        await world.advance(2.5)
+        assert mine(room)[0].gpus == 24
+        await world.run_gang()
+        await world.advance(0.1)
+        assert mine(room) == []
+        gang = room.gangs[APPLICATION]
+        assert (gang.gpus, sum(gpus for _, gpus in gang.nodes)) == (32, 32)
+        assert gang.ends_at_s == pytest.approx(world.clock.now_s() + 600.0, abs=10.0)
+
+
+async def test_a_lost_gang_comes_back_to_its_place() -> None:
+    room = hall()
+    spec = job(tasks=3, gpus=8, gang=GangSpec(backoff_base_s=1.0, recovery_timeout_s=0.0))
+    async with am_world(spec, hall=room) as world:
+        number = next(iter(room.tickets))
+        asks = await world.run_gang()
+        later = other(room)
+        assert room.last_number > number
+        world.broker.end(asks[0], ContainerEnd.LOST, "node lost")
+        await pass_time(world, 30.0, later)
+        assert {ask.attempt for ask in world.broker.pending} == {2}
+        assert room.tickets[number][0].taken_at_s == START_S
+
+
+async def test_a_new_am_attempt_comes_back_to_its_place() -> None:
+    room, disk = hall(), Disk()
+    head = other(room)
+    async with am_world(WHOLE, disk, hall=room) as world:
+        await world.advance(1.0)
+        [number] = [n for n, (t, _, _) in room.tickets.items() if t.job == APPLICATION]
+    assert mine(room) == [], "its session has ended"
+    behind = other(room, "application_1_0888", gpus=8, tasks=4)
+    async with am_world(WHOLE, disk, am_attempt=2, hall=room) as world:
+        await world.advance(60.0)
+        assert number in room.tickets
+        head.withdraw()
+        await world.advance(3.0)
+        assert len(world.broker.pending) == 4
+        del behind
+
+
+async def test_two_jobs_with_one_room_never_both_claim() -> None:
+    """Another job claims between this one's look and its claim."""
+    room = hall()
+    async with am_world(WHOLE, hall=room) as world:
+        assert world.office is not None
+        assert world.office.claims == 1
+    room = hall()
+    rival = FakeTicketQueue(room, "application_1_0001_rival")
+    rival.take(Ticket(0, "rival", "r", "root.dl", (Demand(Resources(1, 1, 8), 4),), 0.0))
+    rival.claim(
+        Ticket(0, "rival", "r", "root.dl", (Demand(Resources(1, 1, 8), 4),), 0.0), lambda _: True
+    )
+    async with am_world(WHOLE, hall=room) as world:
+        await world.advance(20.0)
+        assert world.broker.pending == {}
+        assert world.office is not None
+        assert world.office.claims == 0
+
+
+async def test_without_zookeeper_the_job_goes_on_by_chance_and_says_so() -> None:
+    room = hall()
+    other(room)
+    disk = Disk()
+    async with am_world(WHOLE, disk, hall=room) as world:
+        assert world.office is not None
+        await world.advance(5.0)
+        assert world.broker.pending == {}
+        world.office.is_away = True
+        world.office.changed()
+        # It waits for it to come back, but not for ever.
+        await world.advance(AmSettings().ticket_grace_s - 2.0)
+        assert world.broker.pending == {}
+        await world.advance(40.0)
+        assert len(world.broker.pending) == 4
+        assert "ZooKeeper at fake:2181 does not answer" in status_of(world).reason
+
+
+async def test_an_office_that_is_away_at_the_start_costs_two_seconds() -> None:
+    async with am_world(hall=hall(), is_office_away=True) as world:
+        assert world.broker.pending == {}
+        await world.advance(AmSettings().ticket_patience_s + 0.1)
+        assert len(world.broker.pending) == 2
+
+
+async def test_an_office_that_cannot_be_made_costs_nothing_but_the_turns() -> None:
+    error = BadConfig("the credentials for ZooKeeper are malformed")
+    async with am_world(hall=hall(), office_error=error) as world:
+        assert len(world.broker.pending) == 2
+        assert "the credentials for ZooKeeper are malformed" in status_of(world).reason
+
+
+async def test_where_room_is_scarce_a_job_without_turns_looks_twice() -> None:
+    async with am_world(WHOLE) as world:
+        assert world.broker.pending == {}
+        await world.advance(3.0)
+        assert len(world.broker.pending) == 4
+    async with am_world(job(tasks=2, gpus=8)) as world:
+        assert len(world.broker.pending) == 2, "there is room for two of it"
+
+
+@pytest.mark.parametrize("gang", [GangSpec(ticket=False), GangSpec(look_before_ask=False)])
+async def test_who_takes_no_turns_has_no_ticket(gang: GangSpec) -> None:
+    room = hall()
+    other(room)
+    async with am_world(job(tasks=4, gpus=8, gang=gang), hall=room) as world:
+        await world.advance(3.0)
+        assert len(world.broker.pending) == 4
+        assert mine(room) == []
+
+
+async def test_a_job_can_be_cancelled_while_it_waits() -> None:
+    room = hall()
+    other(room)
+    async with am_world(WHOLE, hall=room) as world:
+        await world.advance(5.0)
+        world.am._inbox(CancelRequested(world.clock.now_s(), "me"))
+        await world.advance(5.0)
+        verdict = await world.run
+    assert verdict.exit_code == ExitCode.CANCELLED
+    assert mine(room) == []
+
+
+async def test_the_end_of_all_waiting_says_what_was_waited_for() -> None:
+    room, disk = hall(), Disk()
+    head = other(room)
+    spec = job(tasks=4, gpus=8, gang=GangSpec(wait_timeout_s=120.0))
+    async with am_world(spec, disk, hall=room) as world:
+        await pass_time(world, 140.0, head)
+        verdict = await world.run
+    assert verdict.exit_code == ExitCode.GANG_TIMEOUT
+    assert "big (application_1_0777)" in verdict.message
+    [refused] = [event for event in disk.journal.events if isinstance(event, PlanRefused)]
+    assert refused.no_fit.reason is Reason.WAITING_FOR_ADMISSION
+
+
+async def test_a_gang_that_stands_is_shown_with_its_nodes() -> None:
+    room = hall()
+    async with am_world(job(tasks=2, gpus=4), hall=room) as world:
+        await world.run_gang()
+        await world.advance(0.1)
+        assert room.gangs[APPLICATION] == RunningGang(
+            APPLICATION, "root.dl", 8, None, ((NodeId("n1"), 8),), since_s=START_S
+        )
+
+
+async def test_what_agents_see_of_their_gpus_is_passed_on() -> None:
+    async with am_world() as world:
+        asks = await world.grant_all()
+        told = AgentRegistered(
+            world.clock.now_s(), asks[0], ContainerId("c"), NodeId("n1"), "n1", ("0",), (), "", "T4"
+        )
+        world.am._inbox(told)
+        world.am._inbox(replace(told, ask=asks[1], gpu_model=""))
+        await world.settle()
+        assert world.learnt == [("n1", "T4")]

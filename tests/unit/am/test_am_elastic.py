@@ -1,0 +1,170 @@
+"""An elastic gang in the AM's loop: looks, growth and wishes; planner and step are real."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from tests.fakes.clock import FakeClock
+from tests.fakes.cluster_view import FakeView, cluster
+from tests.unit.am.am_world import AmWorld, Disk, am_world, job, record_of
+from yarnam.am.growth_probe import GrowthProbe
+from yarnam.am.serial_executor import InlineSerialExecutor
+from yarnam.core.gang.elastic.sizing import WaitingJob
+from yarnam.core.model.actions import ProbeCluster
+from yarnam.core.model.events import ClusterSeen, Event
+from yarnam.core.model.ids import NodeId, RackId
+from yarnam.core.model.job_spec import ElasticSpec, JobSpec
+from yarnam.core.model.plans import HeldTask, LocalityLevel, Rung, Supplement, TargetAsk
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import ClusterSnapshot, QueueView
+
+pytestmark = pytest.mark.asyncio
+
+ELASTIC = ElasticSpec(
+    patience_s=0.0, grow_interval_s=60.0, min_run_s=0.0, shrink_after_s=60.0, checkpoint_grace_s=5.0
+)
+
+
+def elastic_job(least: int = 1, most: int = 4) -> JobSpec:
+    spec = job(tasks=most)
+    [worker] = spec.roles
+    return replace(spec, roles=(replace(worker, min_tasks=least),), elastic=ELASTIC)
+
+
+def taken(snapshot: ClusterSnapshot, *free: int) -> ClusterSnapshot:
+    """So many GPUs are free on n1, n2, …; none on the others."""
+    nodes = tuple(
+        replace(node, used=Resources(0, 0, node.total.gpus - (free[i] if i < len(free) else 0)))
+        for i, node in enumerate(snapshot.nodes)
+    )
+    return replace(snapshot, nodes=nodes)
+
+
+async def stop_all(world: AmWorld) -> None:
+    """Every agent obeys the order to stop."""
+    gang = world.am.gang
+    for member in gang.members:
+        assert world.mailbox.orders[member.ask] == "stop"
+        world.mailbox.stopped(member.ask, gang.attempt)
+    await world.settle()
+
+
+async def start_all(world: AmWorld) -> None:
+    gang = world.am.gang
+    for member in gang.members:
+        assert world.mailbox.orders[member.ask] == "launch"
+        world.mailbox.started(member.ask, gang.attempt)
+    await world.settle()
+
+
+def seen_in(world: AmWorld) -> list[ClusterSeen]:
+    return [event for event in world.disk.journal.events if isinstance(event, ClusterSeen)]
+
+
+async def test_it_grows_while_it_trains_and_restarts_once() -> None:
+    async with am_world(elastic_job()) as world:
+        await world.run_gang()
+        world.mailbox.scaled(2)
+        await world.settle()
+        await stop_all(world)
+        assert len(world.mailbox.launches[-1][1]) == 2
+        await start_all(world)
+        world.mailbox.scaled(None)
+        world.view.shown = taken(cluster(), 8)
+        await world.advance(61.0)
+        assert [event.spare for event in seen_in(world)][-1] == 2
+        assert world.phase == "RUNNING"
+        assert len(world.broker.pending) == 2
+        asks = await world.grant_all()
+        for ask in asks:
+            assert world.mailbox.orders[ask] == "park"
+            world.mailbox.register(ask, world.broker.granted[ask].node)
+        await world.settle()
+        assert world.phase == "STOPPING"
+        await stop_all(world)
+        attempt, members = world.mailbox.launches[-1]
+        assert (attempt, len(members)) == (3, 4)
+        await start_all(world)
+        assert world.status.size is not None
+        assert world.status.size.words == "4 of 1 to 4 worker tasks, 4 GPUs each"
+
+
+async def test_no_more_than_fits_is_asked_for() -> None:
+    async with am_world(elastic_job()) as world:
+        await world.run_gang()
+        world.mailbox.scaled(1)
+        await world.settle()
+        await stop_all(world)
+        await start_all(world)
+        world.view.shown = taken(cluster(), 4, 3, 3, 3)
+        world.mailbox.scaled(4)
+        await world.settle()
+        assert [event.spare for event in seen_in(world)] == [1]
+        assert len(world.broker.pending) == 1
+
+
+async def test_a_silent_resource_manager_changes_nothing() -> None:
+    async with am_world(elastic_job()) as world:
+        await world.run_gang()
+        world.view.silent = 1
+        await world.advance(60.5)
+        assert [(event.spare, event.excess) for event in seen_in(world)] == [(0, 0)]
+        assert world.phase == "RUNNING"
+        await world.advance(60.0)
+        assert len(seen_in(world)) == 2, "the next look comes in its time"
+
+
+async def test_a_wish_is_known_to_the_next_am() -> None:
+    disk = Disk()
+    async with am_world(elastic_job(), disk) as world:
+        await world.run_gang()
+        world.mailbox.scaled(2)
+        await world.settle()
+    async with am_world(elastic_job(), disk, am_attempt=2) as world:
+        assert world.am.gang.requested_size == 2
+        await world.advance(5.0)
+        assert len(world.broker.pending) == 2
+        await world.run_gang()
+        assert world.phase == "RUNNING"
+        assert world.status.size is not None
+        assert world.status.size.requested == 2
+
+
+# ---- the look itself -----------------------------------------------------------------------
+
+
+async def look(
+    snapshot: ClusterSnapshot, waiters: tuple[WaitingJob, ...] = (), count: int = 2
+) -> ClusterSeen:
+    spec = elastic_job()
+    record = record_of(spec)
+    told: list[Event] = []
+    executor = InlineSerialExecutor()
+    clock = FakeClock()
+    looking = GrowthProbe(record, FakeView(snapshot), executor, clock, told.append, lambda: waiters)
+    target = record.targets[0]
+    standing = tuple(
+        HeldTask("worker", NodeId("n1"), RackId("/rack1"), target.resources) for _ in range(2)
+    )
+    rung = Rung(0, LocalityLevel.ANY, (TargetAsk(target, 2),), 1.0, "")
+    growth = Supplement((TargetAsk(target, count),), standing, rung)
+    looking.request(ProbeCluster(1, growth), 0.25)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    [event] = told
+    assert isinstance(event, ClusterSeen)
+    assert event.u == 0.25
+    return event
+
+
+async def test_a_look_sees_who_waits_and_what_the_queue_is_over() -> None:
+    queue = QueueView("root.dl", used=Resources(0, 0, 16), fair_share=Resources(0, 0, 8))
+    snapshot = replace(cluster(), queue=queue)
+    alone = await look(snapshot)
+    assert (alone.spare, alone.excess, alone.waiting) == (2, 0, 0)
+    crowded = await look(snapshot, (WaitingJob("root.b", 4), WaitingJob("root.dl", 4)))
+    assert (crowded.excess, crowded.waiting) == (1, 2)
+    assert (await look(snapshot, count=0)).spare == 0

@@ -1,0 +1,98 @@
+"""What the AM adds to what the gang knows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.client.world import job_spec
+from yarnam.am.admission_poller import waiting_text
+from yarnam.am.status_report import addressed, left_out_of, with_suspects
+from yarnam.core.model.job_spec import DataInput
+from yarnam.core.model.job_status import SizeStatus, SuspectStatus, WaitQueueStatus
+from yarnam.core.model.outcomes import Verdict, VerdictKind
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        (SizeStatus("worker", 2, 2, 4, 1), "2 of 2 to 4 worker tasks, 1 GPU each"),
+        (SizeStatus("worker", 0, 2, 4, 0), "0 of 2 to 4 worker tasks"),
+        (
+            SizeStatus("worker", 2, 1, 4, 8, 3),
+            "2 of 1 to 4 worker tasks, 8 GPUs each; a user asked for 3",
+        ),
+    ],
+)
+def test_a_size_in_words(size: SizeStatus, words: str) -> None:
+    assert size.words == words
+
+
+def test_what_is_left_out_of_the_inputs_is_in_the_status() -> None:
+    given = DataInput("set", "/d", skipped=("a", "b"), skipped_share=0.0125)
+    job = replace(job_spec(), inputs=(given, DataInput("all", "/e")))
+    (told,) = left_out_of(job)
+    assert told.words == "2 files are excluded from input set as corrupt, 1.250% of it"
+
+
+def test_a_hint_names_the_job_itself() -> None:
+    hint = "Read all of its output with: yarnam logs JOB --task JOB-1"
+    verdict = Verdict(VerdictKind.FAILED, 90, "JOB failed", hint)
+    told = addressed(verdict, "application_1_0002")
+    assert told.hint == ("Read all of its output with: yarnam logs application_1_0002 --task JOB-1")
+    assert told.message == "JOB failed"
+
+
+HEAD = {"head": "application_1_0007", "head_name": "big", "head_gpus": 16}
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        (
+            WaitQueueStatus(9, 2, **HEAD, reason="r"),  # type: ignore[arg-type]
+            "waiting behind 2 jobs (big (application_1_0007) needs 16 GPUs): r",
+        ),
+        (
+            WaitQueueStatus(
+                9, 1, head="application_1_0007", reason="r", missing="3 free, 4 wanted"
+            ),
+            "waiting behind 1 job (application_1_0007 is first): 3 free, 4 wanted",
+        ),
+        (
+            WaitQueueStatus(
+                9, 0, reason="first in the queue (expected in 40 s)", missing="3 free, 4 wanted"
+            ),
+            "waiting for free GPUs: first in the queue (expected in 40 s): 3 free, 4 wanted",
+        ),
+        (
+            WaitQueueStatus(9, 0, reason="the queue is full", missing="3 free, 4 wanted"),
+            "waiting for free GPUs: 3 free, 4 wanted",
+        ),
+        (
+            WaitQueueStatus(9, 0, reason="first in the queue"),
+            "waiting for free GPUs: first in the queue",
+        ),
+    ],
+)
+def test_a_place_in_the_queue_as_text(place: WaitQueueStatus, words: str) -> None:
+    assert waiting_text(place) == words
+
+
+def test_a_failed_jobs_verdict_names_the_inputs_that_were_found_corrupt() -> None:
+    suspects = [
+        SuspectStatus("/d/a.npy", "proved", "cut; seen on n1 and n2"),
+        SuspectStatus("/d/b.npy", "cleared", "nothing wrong"),
+        SuspectStatus("/d/c.npy", "storage", "no replica"),
+    ]
+    failed = Verdict(VerdictKind.FAILED, 90, "worker-0 exited with code 1")
+    assert with_suspects(failed, suspects).message == (
+        "worker-0 exited with code 1\n"
+        "/d/a.npy is corrupt: cut; seen on n1 and n2\n"
+        "/d/c.npy cannot be read from HDFS: no replica"
+    )
+    many = [SuspectStatus(f"/d/{n}", "proved") for n in range(15)]
+    assert with_suspects(failed, many).message.endswith("and 5 more inputs")
+    well = Verdict(VerdictKind.SUCCEEDED, 0, "all well")
+    assert with_suspects(well, suspects) == well

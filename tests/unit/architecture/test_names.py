@@ -1,0 +1,110 @@
+"""Names say what a thing is in the words of the field (docs/reference/glossary.md); folders stay
+small enough to be read at one glance."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PACKAGES = ("yarnam", "hdfs_utils", "skein_specs")
+
+MAX_ROOMS = 14
+"""Modules and packages in one folder, ``__init__`` and the like not counted."""
+
+GIVEN_UP = {
+    # our own trades: a building site, an office, a shop
+    "beside", "bell", "desk", "floor", "gate", "ground", "lane", "lay", "office", "plot", "room",
+    "rooms", "seat", "seats", "shelf",
+    # verbs and leftovers as names
+    "apart", "derived", "insist", "looking", "mishap", "mishaps", "outside", "say", "says",
+    "standing", "stands", "stories", "story", "taste", "tell", "tells", "told", "turns", "wish",
+    "wishes",
+}  # fmt: skip
+"""Refused as a part of a module's, a class's or a function's name."""
+
+GIVEN_UP_WHOLE = {
+    "answer", "asks", "care", "early", "freeing", "handed_out", "judging", "left_behind",
+    "left_out", "life", "line", "look", "look_around", "looks", "place", "questions", "stand",
+    "turn", "ways", "word",
+}  # fmt: skip
+"""Refused as a whole name: as a part they may mean what everybody means by them."""
+
+PORT_AND_ADAPTER = {"job_inputs", "output_store", "ticket_queue"}
+"""Module names that occur twice and mean the same: the port, and its adapter."""
+
+FILE_METHODS = {"tell"}
+"""Of Python's file objects."""
+
+
+def modules(package: str) -> Iterator[Path]:
+    for path in sorted((ROOT / package).rglob("*.py")):
+        if "pb" not in path.parts:
+            yield path
+
+
+def parts(name: str) -> set[str]:
+    return {part.lower() for part in re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])", name)}
+
+
+def is_given_up(name: str) -> bool:
+    if name in FILE_METHODS:
+        return False
+    return bool(parts(name) & GIVEN_UP) or name.strip("_").lower() in GIVEN_UP_WHOLE
+
+
+def names_in(path: Path) -> Iterator[str]:
+    if path.stem != "__init__":
+        yield path.stem
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.name
+
+
+@pytest.mark.parametrize(
+    "name", ["Room", "look_around", "_told", "keeps_apart", "line", "WishList"]
+)
+def test_a_given_up_name_is_refused(name: str) -> None:
+    assert is_given_up(name)
+
+
+@pytest.mark.parametrize("name", ["placement", "last_line", "process_lifetime", "ProgressBar"])
+def test_a_good_name_is_not(name: str) -> None:
+    assert not is_given_up(name)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_nothing_bears_a_name_that_was_given_up(package: str) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in modules(package)
+        for name in names_in(path)
+        if is_given_up(name)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("package", ["yarnam", "hdfs_utils"])
+def test_a_module_name_occurs_once(package: str) -> None:
+    places = defaultdict(list)
+    for path in modules(package):
+        if not path.stem.startswith("__"):
+            places[path.stem].append(str(path.relative_to(ROOT)))
+    doubled = {name: paths for name, paths in places.items() if len(paths) > 1}
+    assert {name: paths for name, paths in doubled.items() if name not in PORT_AND_ADAPTER} == {}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_folder_shows_more_rooms_than_one_takes_in(package: str) -> None:
+    crowded = {}
+    for folder in {path.parent for path in modules(package)}:
+        rooms = {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}
+        rooms |= {path.parent.name for path in folder.glob("*/__init__.py")}
+        if len(rooms) > MAX_ROOMS:
+            crowded[str(folder.relative_to(ROOT))] = sorted(rooms)
+    assert crowded == {}

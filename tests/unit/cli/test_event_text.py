@@ -1,0 +1,71 @@
+"""Every event has its words."""
+
+from __future__ import annotations
+
+import pytest
+
+from yarnam.cli.rendering.event_text import event_text
+from yarnam.core.model import events as ev
+from yarnam.core.model.events import EVENT_TYPES, Event
+from yarnam.core.model.ids import AskId, ContainerId, NodeId, RackId
+from yarnam.core.model.outcomes import ContainerEnd, ExitKind, ProcessExit
+from yarnam.core.model.plans import LocalityLevel, NoFit, PlacementPlan, Reason, Rung
+
+ASK = AskId(1, "worker", 0)
+RUNG = Rung(2, LocalityLevel.RACK, (), 0.5, "all in /rack1")
+
+TOLD: list[tuple[Event, str]] = [
+    (ev.InputsRefused(1.0, "a.npy is corrupt"), "inputs refused: a.npy is corrupt"),
+    (ev.JobStarted(1.0), "ApplicationMaster started"),
+    (ev.AmRestarted(1.0, 2), "AM attempt 2"),
+    (ev.PlanReady(1.0, 1, PlacementPlan((RUNG,))), "rung 2, RACK: all in /rack1"),
+    (
+        ev.PlanRefused(1.0, 1, NoFit(Reason.TOO_FEW_FREE_GPUS, False, "2 short")),
+        "not now, too-few-free-gpus): 2 short",
+    ),
+    (ev.JitterDrawn(1.0, 1, 0.25), "0.250"),
+    (
+        ev.ContainerGranted(1.0, ASK, ContainerId("c7"), NodeId("n1"), RackId("/r1")),
+        "a1.worker.0: granted on n1 (/r1), c7",
+    ),
+    (ev.ContainerEnded(1.0, ASK, ContainerEnd.LOST, "node lost"), "container lost: node lost"),
+    (
+        ev.AgentRegistered(1.0, ASK, ContainerId("c7"), NodeId("n1"), "n1", ("0", "1"), ()),
+        "ready on n1, GPUs 0,1",
+    ),
+    (ev.AgentUnable(1.0, ASK, "no port"), "no port"),
+    (ev.AgentSilent(1.0, ASK, 8.25), "8.2 s"),
+    (ev.TaskStaged(1.0, ASK, 1), "inputs staged"),
+    (ev.TaskStarted(1.0, ASK, 1), "all processes started"),
+    (
+        ev.TaskExited(
+            1.0,
+            ASK,
+            1,
+            (
+                ProcessExit(0, ExitKind.NON_ZERO, code=3),
+                ProcessExit(1, ExitKind.SIGNAL, signal=9),
+                ProcessExit(2, ExitKind.OK),
+            ),
+        ),
+        "0 non-zero 3, 1 signal 9, 2 ok",
+    ),
+    (ev.TimerFired(1.0, ev.TimerId(ev.TimerKind.HOLD, 3)), "hold@3"),
+    (ev.CancelRequested(1.0, "me", "enough"), "cancelled by me: enough"),
+    (ev.NodesSuspected(1.0, (NodeId("n1"), NodeId("n2"))), "problems with n1, n2"),
+    (ev.ScaleRequested(1.0, "me", 4), "me requested 4 tasks"),
+    (ev.ClusterSeen(1.0, 1, 2, 1, 3), "2 tasks more fit, 3 jobs waiting, 1 task above"),
+    (ev.BrokerFailed(1.0, "gone"), "failed: gone"),
+    (ev.OutputsStored(1.0, 2, 12, 3 << 20), "outputs stored: 12 files, 3.0 MiB"),
+    (ev.StoringTroubled(1.0, 2, "safe mode"), "delayed: safe mode"),
+    (ev.StoringFailed(1.0, 2, 65, "is there already"), "outputs failed: is there already"),
+]
+
+
+@pytest.mark.parametrize(("event", "words"), TOLD, ids=lambda v: type(v).__name__)
+def test_words(event: Event, words: str) -> None:
+    assert words in event_text(event)
+
+
+def test_no_event_is_without_words() -> None:
+    assert {type(event) for event, _ in TOLD} == set(EVENT_TYPES)

@@ -1,0 +1,292 @@
+"""Submit: what lies on HDFS and what YARN is asked; and that a failed one leaves nothing."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hdfs_utils.errors import QuotaExceeded
+from tests.fakes.files import fail_on
+from tests.unit.client.world import World, job_spec
+from yarnam.core.model.job_spec import CheckpointSpec, EnvironmentSpec, JobSpec, ShippedFile
+from yarnam.errors import BadSpec, NoPermission, Unavailable, YarnamError
+from yarnam.wire.codec import decode
+from yarnam.wire.credentials import split
+from yarnam.wire.records import JobRecord
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def submitted(world: World, job: JobSpec) -> tuple[Any, str]:
+    handle = world.client.submit(job)
+    (spec,) = world.launcher.submitted
+    return spec, handle.directory
+
+
+def test_the_job_record_is_what_was_asked_for(world: World) -> None:
+    _, directory = submitted(world, job_spec())
+    record = decode(world.files.read_bytes(f"{directory}/job.json"), JobRecord)
+    assert record.job == job_spec()
+    assert record.job_dir == directory
+    assert record.rm_url == "http://rm.example:8088"
+    assert record.targets
+
+
+def test_the_directory_is_private_and_the_credentials_are_the_jobs_own(world: World) -> None:
+    _, one = submitted(world, job_spec())
+    assert world.files.stat(one).permission == 0o700
+    pem = world.files.read_bytes(f"{one}/credentials.pem")
+    assert all(split(pem))
+    two = world.client.submit(job_spec()).directory
+    assert two != one
+    assert world.files.read_bytes(f"{two}/credentials.pem") != pem
+
+
+def test_yarn_gets_the_tags_that_lead_back(world: World) -> None:
+    spec, directory = submitted(world, job_spec(tags=("mine",)))
+    key = directory.rpartition("/")[2]
+    assert set(spec.tags) == {"yarnam", "mine", f"yarnam-job-{key}"}
+    application = world.rm.applications()[0].application
+    assert world.client.job(application).directory == directory
+    world.rm.apps.clear()  # the ResourceManager forgets
+    assert world.client.job(application).directory == directory
+
+
+def test_what_the_am_and_the_tasks_get(world: World, tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "train.py").write_text("print(1)")
+    spec, _ = submitted(world, job_spec(files=(ShippedFile("code", str(code)),)))
+    common = {"yarnam-job.json", "yarnam-credentials.pem", "yarnam-runtime", "hconf"}
+    assert set(spec.master.files) == common
+    # An idle cluster: the first rung's containers need not wait for the AM's Python.
+    assert sum(service.instances for service in spec.services.values()) == job_spec().tasks
+    for service in spec.services.values():
+        assert set(service.files) == common | {"code"}
+        runtime = service.files["yarnam-runtime"]
+        assert (str(runtime.type), str(runtime.visibility)) == ("ARCHIVE", "PRIVATE")
+        # Known sizes and times: Skein asks the NameNode once per file and service otherwise.
+        assert all(file.size and file.timestamp for file in service.files.values())
+
+
+def test_code_is_shipped_as_an_archive_named_by_its_content(world: World, tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "train.py").write_text("print(1)")
+    _, directory = submitted(world, job_spec(files=(ShippedFile("code", str(code)),)))
+    (file,) = decode(world.files.read_bytes(f"{directory}/job.json"), JobRecord).job.files
+    assert file.is_archive
+    assert file.source.startswith(f"{directory}/files/{file.sha256[:16]}")
+    with tarfile.open(fileobj=io.BytesIO(world.files.read_bytes(file.source))) as tar:
+        assert tar.getnames() == ["train.py"]
+
+
+def test_the_hadoop_configuration_knows_the_racks(world: World) -> None:
+    _, directory = submitted(world, job_spec())
+    with zipfile.ZipFile(io.BytesIO(world.files.read_bytes(f"{directory}/hconf.zip"))) as conf:
+        assert b"n3 /rack2" in conf.read("topology.table")
+        assert "yarn-site.xml" in conf.namelist()
+
+
+def test_what_is_named_by_content_is_uploaded_once(world: World, tmp_path: Path) -> None:
+    archive = tmp_path / "env.tar.gz"
+    archive.write_bytes(b"an environment")
+    job = job_spec(environment=EnvironmentSpec("bin/python", str(archive)))
+    said: list[str] = []
+    world.client._report = said.append
+    spec, directory = submitted(world, job)
+    assert sum("once" in line for line in said) == 2  # runtime and environment
+    source = decode(world.files.read_bytes(f"{directory}/job.json"), JobRecord).job.environment
+    assert "/.yarnam/environments/" in source.archive
+    assert all("environment" in service.files for service in spec.services.values())
+    assert "environment" not in spec.master.files
+    said.clear()
+    world.client.submit(job)
+    assert not any("once" in line for line in said)
+
+
+def test_an_environment_on_hdfs_is_used_in_place(world: World) -> None:
+    world.files.write_bytes("/envs/env.tar.gz", b"an environment")
+    job = job_spec(environment=EnvironmentSpec("bin/python", "hdfs://memory/envs/env.tar.gz"))
+    spec, _ = submitted(world, job)
+    service = next(iter(spec.services.values()))
+    assert service.files["environment"].source == "hdfs://memory/envs/env.tar.gz"
+
+
+def test_values_of_secrets_go_nowhere_but_into_the_private_file(world: World) -> None:
+    job = job_spec(env=(("TOKEN", "s3cret-value"), ("PLAIN", "shown")), secret_env=("TOKEN",))
+    seen: dict[str, Any] = {}
+
+    def look(spec: Any) -> None:
+        for service in spec.services.values():
+            source = Path(service.files["yarnam-secrets.json"].source.removeprefix("file://"))
+            seen["content"] = json.loads(source.read_text())
+            seen["mode"] = source.stat().st_mode & 0o777
+            seen["path"] = source
+        seen["spec"] = str(spec.to_dict())
+
+    world.launcher.on_submit = look
+    spec, _ = submitted(world, job)
+    assert seen["content"] == {"TOKEN": "s3cret-value"}
+    assert seen["mode"] == 0o600
+    assert not seen["path"].exists()
+    assert "yarnam-secrets.json" not in spec.master.files
+    assert "s3cret-value" not in seen["spec"]
+    for path in world.left_on_hdfs():
+        assert b"s3cret-value" not in world.files.read_bytes(path)
+
+
+def test_a_secret_with_two_values_is_refused(world: World) -> None:
+    role = job_spec().roles[0]
+    from dataclasses import replace
+
+    roles = (replace(role, env=(("TOKEN", "two"),)),)
+    with pytest.raises(BadSpec, match="TOKEN has two values"):
+        world.client.submit(job_spec(env=(("TOKEN", "one"),), roles=roles, secret_env=("TOKEN",)))
+    assert world.left_on_hdfs() == []
+
+
+def test_the_driver_starts_at_once_and_is_always_let_go(world: World) -> None:
+    submitted(world, job_spec())
+    assert world.launcher.started
+    assert world.launcher.closed.is_set()
+
+
+# ---- failures leave nothing ----------------------------------------------------------------------
+
+
+def failed(world: World, kind: type[BaseException], job: JobSpec | None = None) -> None:
+    with pytest.raises(kind):
+        world.client.submit(job or job_spec())
+    assert world.left_on_hdfs() == []
+    assert not world.files.list("/user/me/.yarnam/jobs")
+    assert all(app.is_over for app in world.rm.apps.values())
+    assert world.launcher.closed.is_set()
+
+
+def test_refused_by_a_check(world: World) -> None:
+    with pytest.raises(BadSpec):
+        world.client.submit(job_spec(queue="root.none"))
+    assert world.left_on_hdfs() == []
+    assert not world.files.exists("/user/me/.yarnam")
+    assert world.launcher.closed.is_set()
+
+
+@pytest.mark.parametrize(
+    "name", ["job.json", "credentials.pem", "hconf.zip", "yarnam-runtime", "/files/"]
+)
+def test_an_upload_that_fails(world: World, tmp_path: Path, name: str) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("print(1)")
+
+    def fail(operation: str, path: str) -> None:
+        if operation == "create" and name in path:
+            raise QuotaExceeded("the quota is full", path=path, operation=operation)
+
+    world.files.fail = fail
+    job = job_spec(files=(ShippedFile("train.py", str(script)),))
+    failed(world, NoPermission, job)
+
+
+def test_yarn_refuses(world: World) -> None:
+    def refuse(_: Any) -> None:
+        raise NoPermission("YARN refused the application")
+
+    world.launcher.on_submit = refuse
+    failed(world, NoPermission)
+
+
+@pytest.mark.parametrize("error", [Unavailable("no answer"), KeyboardInterrupt()])
+def test_yarn_took_it_but_nobody_heard(world: World, error: BaseException) -> None:
+    """The driver died, or Ctrl-C came, between YARN's yes and its arrival here."""
+
+    def die(_: Any) -> None:
+        raise error
+
+    world.launcher.accept_first = True
+    world.launcher.on_submit = die
+    failed(world, type(error))
+    assert len(world.rm.killed) == 1
+
+
+def test_interrupted_while_staging(world: World) -> None:
+    def interrupt(operation: str, path: str) -> None:
+        if operation == "mkdirs" and "/jobs/" in path:
+            raise KeyboardInterrupt
+
+    world.files.fail = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        world.client.submit(job_spec())
+    world.files.fail = lambda *_: None
+    assert world.left_on_hdfs() == []
+    assert world.launcher.closed.is_set()
+
+
+def test_cleaning_up_never_hides_the_error(world: World) -> None:
+    def refuse(_: Any) -> None:
+        world.rm.failure = Unavailable("the ResourceManager is gone too")
+        raise YarnamError("the first thing that went wrong")
+
+    world.launcher.on_submit = refuse
+    with pytest.raises(YarnamError, match="the first thing that went wrong"):
+        world.client.submit(job_spec())
+
+
+def test_spec_forms(world: World, tmp_path: Path) -> None:
+    text = "version: 1\nname: a\nqueue: root.dl\ncommand: python3 train.py\ngpus: 1\n"
+    file = tmp_path / "spec.yaml"
+    file.write_text(text)
+    from_text = world.client.parse(text)
+    assert world.client.parse(str(file)) == from_text
+    assert world.client.parse(file) == from_text
+    mapping = {
+        "version": 1, "name": "a", "queue": "root.dl", "command": "python3 train.py", "gpus": 1,
+    }  # fmt: skip
+    assert world.client.parse(mapping) == from_text
+    assert from_text.user == "me"
+    changed = world.client.parse(mapping, queue="root.research", name="b")
+    assert (changed.queue, changed.name) == ("root.research", "b")
+
+
+def test_plan_asks_nothing_and_writes_nothing(world: World) -> None:
+    assert world.client.plan(job_spec()).plan.rungs
+    assert world.left_on_hdfs() == []
+    assert world.launcher.started == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"output": "/results/mine"}, "outputs"),
+        ({"checkpoint": CheckpointSpec("/ckpt/mine")}, "checkpoint"),
+    ],
+)
+def test_no_quota_left_where_it_will_write(
+    world: World, changes: dict[str, Any], what: str
+) -> None:
+    world.files.mkdirs("/results", 0o777)
+    world.files.mkdirs("/ckpt/mine")
+    world.files.fail = fail_on("write", QuotaExceeded("The DiskSpace quota is exceeded"), times=99)
+    with pytest.raises(NoPermission, match=f"{what}: cannot write to /.*mine.*quota") as caught:
+        world.client.submit(job_spec(**changes))
+    assert "larger" in caught.value.hint
+    world.files.fail = lambda _operation, _path: None
+    assert world.launcher.submitted == []
+    assert world.files.list("/results") == world.files.list("/ckpt/mine") == []
+
+
+def test_what_it_tries_to_write_is_taken_away_again(world: World) -> None:
+    world.files.mkdirs("/results", 0o777)
+    changes = {"output": "/results/a/b", "checkpoint": CheckpointSpec("/ckpt/not/there/yet")}
+    world.client.submit(job_spec(**changes))
+    assert world.files.list("/results") == []
+    assert not world.files.exists("/ckpt")

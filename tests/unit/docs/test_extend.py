@@ -1,0 +1,86 @@
+"""docs/how-to/extend.md names the files to touch: each claim is checked by an existing example."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs/how-to/extend.md").read_text()
+
+MENTIONS = [
+    ("launch_timeout", ("yarnam/spec", "yarnam/core/model", "yarnam/wire", "yarnam/am"), {
+        "yarnam/core/model/job_spec.py", "yarnam/spec/sections/document.py",
+    }),
+    ("near_data", ("yarnam/core/placement",), {"yarnam/core/placement/job_view.py"}),
+    ("near_data", ("yarnam/spec", "yarnam/core/model"), {
+        "yarnam/core/model/job_spec.py", "yarnam/spec/sections/document.py",
+    }),
+    ("events_command", ("yarnam",), set()),
+    ("List the events of a job.", ("yarnam/cli",), {"yarnam/cli/catalog.py"}),
+]  # fmt: skip
+"""An example, where it is searched, and all files that mention it."""
+
+IMPORTS = [
+    ("hdfs_utils.backends.libhdfs", {"hdfs_utils/backends/connect.py"}),
+    ("hdfs_utils.checkpoints.frameworks.jax_pytrees", set()),
+]
+"""A module, and all files of its package that import it."""
+
+
+def modules(folder: str) -> list[Path]:
+    return sorted((ROOT / folder).rglob("*.py"))
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def imported(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+@pytest.mark.parametrize(("example", "folders", "expected"), MENTIONS)
+def test_only_these_files_mention_the_example(
+    example: str, folders: tuple[str, ...], expected: set[str]
+) -> None:
+    word = re.compile(rf"\b{re.escape(example)}(_s|_mib)?(?!\w)")
+    found = {name(p) for f in folders for p in modules(f) if word.search(p.read_text())}
+    assert found == expected
+
+
+@pytest.mark.parametrize(("module", "expected"), IMPORTS)
+def test_only_these_files_import_the_example(module: str, expected: set[str]) -> None:
+    assert (ROOT / f"{module.replace('.', '/')}.py").is_file()
+    package = module.partition(".")[0]
+    assert {name(p) for p in modules(package) if module in imported(p)} == expected
+
+
+def test_the_page_names_these_files_and_examples() -> None:
+    files = {file for _, _, expected in MENTIONS for file in expected}
+    files |= {file for _, expected in IMPORTS for file in expected}
+    for file in files:
+        assert f"`{file}`" in PAGE
+    for example in [*(one for one, _, _ in MENTIONS), "libhdfs", "jax_pytrees"]:
+        assert f"`{example}`" in PAGE
+
+
+def test_the_files_that_the_page_names_exist() -> None:
+    named = set(re.findall(r"`((?:yarnam|hdfs_utils|tests)/[^`<]+\.py)`", PAGE))
+    assert len(named) >= 6
+    for path in named:
+        assert (ROOT / path).is_file(), path
+
+
+def test_what_is_not_there_yet() -> None:
+    """When the room comes, the page has to name its files."""
+    assert not (ROOT / "yarnam/core/failures").exists()

@@ -1,0 +1,413 @@
+"""The table of transitions tells the truth about ``step``, and the page about the table."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from tests.property.elastic_world import ElasticWorld, elastic_job, elastic_walk
+from tests.property.gang_world import World, random_walk, small_job, stored_run
+from tests.unit.gang.elastic_play import Elastic
+from tests.unit.gang.elastic_play import elastic_job as elastic_workers
+from tests.unit.gang.play import T0, Play, job, stopped
+from yarnam.core.gang import Member, MemberState, step
+from yarnam.core.gang.context import AllEnded, StepContext
+from yarnam.core.gang.state import Exclusion
+from yarnam.core.gang.transitions import HANDLERS, ROWS, Key, Row
+from yarnam.core.model.events import (
+    EVENT_TYPES,
+    BrokerFailed,
+    Event,
+    InputsRefused,
+    TimerFired,
+    TimerKind,
+)
+from yarnam.core.model.ids import AskId, NodeId
+from yarnam.core.model.job_spec import DataInput, GangSpec, InputMode
+from yarnam.core.model.job_status import FINAL_PHASES, Phase
+from yarnam.core.model.outcomes import ContainerEnd, ExitKind
+from yarnam.core.model.plans import LocalityLevel
+from yarnam.errors import ExitCode, InternalError
+
+HERE = Path(__file__).resolve().parents[3]
+
+Edge = tuple[Phase, str, Phase]
+
+
+def edges_of(phase: Phase, row: Row) -> set[Edge]:
+    return {(phase, _name(event), to) for event in row.events for to in row.to or (phase,)}
+
+
+def _name(event: Key) -> str:
+    return event.__name__ if isinstance(event, type) else "TimerFired"
+
+
+def _row_name(phase: Phase, row: Row) -> str:
+    """As in ``STOPPING: TaskExited: note_exit when is_news``."""
+    events = ", ".join(key.__name__ if isinstance(key, type) else key.name for key in row.events)
+    guard = f" when {row.when.__name__}" if row.when is not None else ""
+    return f"{phase.value}: {events}: {row.do.__name__}{guard}"
+
+
+def in_table() -> set[Edge]:
+    """Every edge of the table; what ``AllEnded`` adds within a step is put behind what stops."""
+    edges = {edge for phase, rows in ROWS.items() for row in rows for edge in edges_of(phase, row)}
+    ends = {to for phase, event, to in edges if event == AllEnded.__name__}
+    return edges | {
+        (phase, event, end) for phase, event, to in edges if to is Phase.STOPPING for end in ends
+    }
+
+
+def fair_until(world: World, phase: Phase) -> World:
+    for _ in range(300):
+        if world.gang.phase is phase:
+            return world
+        world._fair_move()
+    raise AssertionError(f"never came to {phase}")
+
+
+def all_messages(world: World) -> None:
+    while world.inflight:
+        world.message_comes(0)
+
+
+def refused_for_ever() -> World:
+    world = World(small_job())
+    world.planner_answers("never")
+    all_messages(world)
+    return world
+
+
+def planned_short() -> World:
+    world = World(small_job())
+    world.rungs = World(replace(small_job(), roles=small_job(with_ps=True).roles[1:])).rungs
+    world.planner_answers("ready")
+    all_messages(world)
+    return world
+
+
+def replaced_too_often() -> World:
+    world = fair_until(World(small_job(attempts=2)), Phase.ACQUIRING)
+    for _ in range(400):
+        if world.gang.phase is not Phase.ACQUIRING:
+            world._fair_move()
+        else:
+            world.yarn_grants(0, 0)
+            world.container_ends(0, ContainerEnd.FAILED)
+            all_messages(world)
+    return world
+
+
+def blamed_twice_by_agents() -> World:
+    world = fair_until(World(small_job()), Phase.ACQUIRING)
+    for _ in range(2):
+        world._fair_yarn()
+        world._fair_yarn()
+        all_messages(world)
+        world.agent_reports(-1, "user")
+        all_messages(world)
+    return world
+
+
+def over_before_it_began() -> World:
+    """Processes so short that their end is all that is heard of them."""
+    world = fair_until(World(small_job(output="/results/job")), Phase.LAUNCHING)
+    for member in world.gang.members:
+        world._task_ends(member.ask, ExitKind.OK)
+    all_messages(world)
+    assert world.gang.phase is Phase.STORING
+    world.drain()
+    return world
+
+
+def replacing(play: Play) -> Play:
+    """A launched gang that has lost its first task."""
+    first, *others = play.asks()
+    play.silent(first)
+    for ask in others:
+        play.exited(ask, stopped())
+    assert play.gang.phase is Phase.REPLACING
+    return play
+
+
+def before_the_start() -> None:
+    Play().restart_am()
+    play = Play()
+    play.start()
+    play.gang = replace(play.gang, exclusions=(Exclusion(NodeId("n1"), T0, T0 + 9.0, "sick"),))
+    play.refuse(is_never=True)
+    play = Play(job(gang=GangSpec(ask_timeout_s=60.0, wait_timeout_s=30.0))).to_acquiring()
+    play.fire(TimerKind.WAIT)
+
+
+def another_place_is_searched() -> None:
+    play = Play(job(workers=2, exclude=("n2",)))
+    play.start()
+    play.plan(LocalityLevel.NODE)
+    one, two = play.asks()
+    play.gang = replace(play.gang, members=tuple(_only_on_n2(m, two) for m in play.gang.members))
+    play.grant(one, "n1")
+    play.grant(two, "n2")
+    assert play.gang.search is not None
+    play.refuse()
+    play.jitter(0.5)
+    play.fire(TimerKind.BACKOFF)
+    play.refuse(is_never=True)
+    assert play.gang.phase is Phase.BACKING_OFF
+
+
+def _only_on_n2(member: Member, ask: AskId) -> Member:
+    target = replace(member.target, nodes=(NodeId("n2"),))
+    return replace(member, target=target) if member.ask == ask else member
+
+
+def troubles_while_replacing() -> None:
+    def ready(play: Play) -> AskId:
+        return next(m.ask for m in play.gang.members if m.state is MemberState.READY)
+
+    def misfit(play: Play) -> None:
+        play.fill()
+        play.grant(play.waiting()[0], "n5")
+        play.register(play.gang.members[-1].ask, "n6")
+
+    def blamed(play: Play) -> None:
+        for _ in range(2):
+            play.unable(ready(play), "no such file", is_user=True)
+
+    for trouble in (
+        misfit,
+        blamed,
+        lambda play: play.silent(ready(play)),
+        lambda play: play.unable(ready(play), "no lease"),
+        lambda play: play.send(BrokerFailed(0, "gone")),
+        lambda play: play.cancel(),
+        lambda play: play.send(InputsRefused(0, "corrupt")),
+    ):
+        trouble(replacing(Play(job(workers=3)).to_running()))
+    play = replacing(Play(job(workers=3, gang=GangSpec(wait_timeout_s=30.0))).to_launching())
+    play.fire(TimerKind.WAIT)
+
+
+def troubles_while_staging() -> None:
+    inputs = (DataInput("d", "/d", mode=InputMode.CACHE),)
+    play = Play(replace(job(workers=3), inputs=inputs)).to_launching()
+    assert play.gang.phase is Phase.STAGING
+    play.gang = replace(play.gang, user_faults=1)
+    play.unable(play.asks()[0], "/d was changed", is_user=True)
+    elastic = Elastic(replace(elastic_workers(), inputs=inputs))
+    elastic.start()
+    elastic.after(31.0).room_for(2)
+    elastic.grant_all().register_all()
+    elastic.ask_size(3)
+    assert elastic.gang.phase is Phase.STAGING
+
+
+def troubles_while_growing() -> None:
+    def growing(count: int = 2) -> tuple[Elastic, list[AskId]]:
+        play = Elastic(elastic_workers()).running(2).after(300.0)
+        play.probed(spare=2)
+        return play, play.further(count)
+
+    play, (one, two) = growing()
+    play.register(one, "n5")
+    play.grant(one, "n5")
+    play.grant(two, "n6")
+    play.register(two, "n7")
+    play, (one, two) = growing()
+    play.end(one, ContainerEnd.FAILED)
+    play, _ = growing()
+    play.fire(TimerKind.GROWTH)
+    growing(1)
+    for harm in ("loss", "am"):
+        play, asks = growing()
+        play.come(asks)
+        assert play.gang.phase is Phase.STOPPING
+        play.end(asks[0], ContainerEnd.FAILED) if harm == "loss" else play.restart_am()
+
+
+def directed(with_ps: bool, output: str = "", *, is_staged: bool = False) -> set[Edge]:
+    """Trouble in every phase, and in every phase of stopping: what walks meet too seldom."""
+    edges: set[Edge] = set()
+    troubles = (
+        lambda w: w.container_ends(0, ContainerEnd.LOST),
+        lambda w: w.container_ends(0, ContainerEnd.PREEMPTED),
+        lambda w: w.container_ends(0, ContainerEnd.FAILED),
+        lambda w: w.agent_reports(0, "silent"),
+        lambda w: w.agent_reports(0, "user"),
+        lambda w: w.task_exits(0, ExitKind.NON_ZERO),
+        lambda w: w.user_cancels(),
+        lambda w: w.broker_fails(),
+        lambda w: w.inputs_are_refused(),
+        lambda w: w.am_restarts(),
+        lambda w: w.timer_fires(),
+    )
+    for phase in (
+        Phase.PENDING,
+        Phase.ACQUIRING,
+        *([Phase.STAGING] if is_staged else []),
+        Phase.LAUNCHING,
+        Phase.RUNNING,
+    ):
+        for first in troubles:
+            for second in troubles:
+                job = small_job(with_ps=with_ps, output=output, is_staged=is_staged)
+                world = fair_until(World(job), phase)
+                for trouble in (first, second):
+                    trouble(world)
+                    all_messages(world)
+                world.drain()
+                edges |= world.edges
+    return edges
+
+
+@dataclass
+class Observed:
+    """What walks have met: changes as seen from outside, and the rows that were taken."""
+
+    edges: set[Edge]
+    rows: set[str]
+
+
+@contextmanager
+def watched_rows() -> Iterator[set[str]]:
+    """The rows that the machine takes in the meantime."""
+    taken: set[str] = set()
+
+    def watched(phase: Phase, row: Row) -> Row:
+        def do(ctx: StepContext, event: Event | AllEnded) -> None:
+            taken.add(_row_name(phase, row))
+            row.do(ctx, event)
+
+        return replace(row, do=do)
+
+    plain = dict(HANDLERS)
+    for phase, handlers in plain.items():
+        seen = {key: tuple(watched(phase, row) for row in rows) for key, rows in handlers.items()}
+        HANDLERS[phase] = seen
+    try:
+        yield taken
+    finally:
+        HANDLERS.update(plain)
+
+
+@pytest.fixture(scope="module")
+def observed() -> Observed:
+    with watched_rows() as rows:
+        return Observed(walked(), rows)
+
+
+def walked() -> set[Edge]:
+    for play in (
+        before_the_start,
+        another_place_is_searched,
+        troubles_while_replacing,
+        troubles_while_staging,
+        troubles_while_growing,
+    ):
+        play()
+    edges = directed(False) | directed(True)
+    for play in (refused_for_ever, planned_short, replaced_too_often, blamed_twice_by_agents):
+        world = play()
+        assert world.gang.phase is Phase.FAILED, play.__name__
+        edges |= world.edges
+    for seed in range(150):
+        world = World(small_job(with_ps=seed % 2 == 1))
+        random_walk(world, seed, moves=120)
+        for late in range(4):
+            world.old_message_comes(late)
+        world.am_restarts()
+        edges |= world.edges
+    for seed in range(150):
+        world = World(small_job(with_ps=seed % 2 == 1, output="/results/job"))
+        stored_run(world, seed)
+        edges |= world.edges
+    edges |= directed(True, output="/results/job") | directed(False, is_staged=True)
+    for seed in range(60):
+        world = World(small_job(attempts=1 + seed % 2, is_staged=True))
+        random_walk(world, seed, moves=120)
+        edges |= world.edges
+    edges |= over_before_it_began().edges
+    for seed in range(60):
+        elastic = ElasticWorld(elastic_job(recovery_timeout_s=60.0 * (seed % 2)))
+        elastic_walk(elastic, seed, 300)
+        edges |= elastic.edges
+    return edges
+
+
+def test_every_change_of_phase_is_in_the_table(observed: Observed) -> None:
+    """As the world sees the gang from outside: nobody trusts the machine's own check alone."""
+    assert {edge for edge in observed.edges if edge[0] is not edge[2]} - in_table() == set()
+
+
+def test_every_row_is_taken(observed: Observed) -> None:
+    rows = {_row_name(phase, row) for phase, rows in ROWS.items() for row in rows}
+    assert sorted(rows - observed.rows) == []
+
+
+def test_every_event_is_in_the_table() -> None:
+    named = {event for rows in ROWS.values() for row in rows for event in row.events}
+    assert {event for event in named if isinstance(event, type)} == {
+        *EVENT_TYPES,
+        AllEnded,
+    } - {TimerFired}
+    assert {event for event in named if not isinstance(event, type)} == set(TimerKind)
+
+
+def test_final_phases_are_left_by_nothing() -> None:
+    assert [row for phase in FINAL_PHASES for row in ROWS[phase] if row.to] == []
+
+
+def test_every_phase_is_entered_by_some_row() -> None:
+    entered = {to for rows in ROWS.values() for row in rows for to in row.to}
+    assert set(Phase) - entered == set()
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_of_the_rows_of_an_event_only_the_last_may_lack_a_guard(phase: Phase) -> None:
+    """A row behind one without a guard could never be taken."""
+    for rows in HANDLERS[phase].values():
+        assert all(row.when is not None for row in rows[:-1])
+
+
+def test_every_row_says_what_it_does() -> None:
+    for rows in ROWS.values():
+        for row in rows:
+            assert row.do.__doc__, row.do
+            assert row.when is None or row.when.__doc__, row.when
+
+
+def test_a_transition_that_is_not_in_the_table_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    play = Play().to_launching()
+    rows = HANDLERS[Phase.LAUNCHING][TimerKind.LAUNCH]
+    (row,) = rows
+    broken = {**HANDLERS[Phase.LAUNCHING], TimerKind.LAUNCH: (replace(row, to=(Phase.RUNNING,)),)}
+    monkeypatch.setitem(HANDLERS, Phase.LAUNCHING, broken)
+    timer = play.gang.timer(TimerKind.LAUNCH)
+    assert timer is not None
+    with pytest.raises(InternalError) as failure:
+        step(play.gang, TimerFired(play.now_s + 60, timer.timer), play.policy, play.events[-2:])
+    assert failure.value.exit_code == ExitCode.INTERNAL
+    first, second, *before = failure.value.message.splitlines()
+    assert first.startswith(
+        "the gang machine has no transition from LAUNCHING to STOPPING on TimerFired"
+    )
+    assert second == "the events before it:"
+    assert [line.split("(")[0].strip() for line in before] == ["AgentRegistered"] * 2
+
+
+def test_the_page_is_current() -> None:
+    done = subprocess.run(
+        [sys.executable, str(HERE / "tools/generate_state_chart.py"), "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout

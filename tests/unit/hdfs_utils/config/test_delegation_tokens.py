@@ -1,0 +1,64 @@
+"""Files of delegation tokens, written here as Hadoop's Credentials does."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import pytest
+
+from hdfs_utils.config import delegation_tokens
+from hdfs_utils.errors import BadConfig
+
+
+def vint(value: int) -> bytes:
+    """WritableUtils.writeVLong, for the lengths of these tests."""
+    if value <= 127:
+        return bytes([value])
+    return bytes([0x8F, value]) if value < 256 else bytes([0x8E]) + value.to_bytes(2, "big")
+
+
+def credentials(*found: tuple[bytes, bytes, bytes, bytes]) -> bytes:
+    body = b"HDTS\0" + vint(len(found))
+    for parts in found:
+        body += vint(5) + b"alias" + b"".join(vint(len(part)) + part for part in parts)
+    return body + vint(0)
+
+
+LONG = bytes(300)
+
+
+def test_tokens_are_read_and_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "tokens"
+    hdfs = (LONG, b"s" * 200, b"HDFS_DELEGATION_TOKEN", b"10.0.0.1:8020")
+    path.write_bytes(credentials(hdfs, (b"i", b"p", b"YARN_AM_RM_TOKEN", b"rm:8030")))
+    monkeypatch.setenv(delegation_tokens.TOKEN_FILE_VARIABLE, str(path))
+    found = delegation_tokens.load()
+    assert [(t.kind, t.service) for t in found] == [
+        ("HDFS_DELEGATION_TOKEN", "10.0.0.1:8020"),
+        ("YARN_AM_RM_TOKEN", "rm:8030"),
+    ]
+    token = delegation_tokens.find(found, ("nn", "10.0.0.1:8020"))
+    assert token is not None
+    assert delegation_tokens.find(found, ("rm:8030",)) is None
+    text = token.for_url()
+    raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    assert raw == b"".join(vint(len(part)) + part for part in hdfs)
+    assert "s" * 20 not in repr(token)
+
+
+def test_none_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(delegation_tokens.TOKEN_FILE_VARIABLE, raising=False)
+    assert delegation_tokens.load() == ()
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"what?\0", b"HDTS\1\0", credentials((LONG, b"", b"", b""))[:50]]
+)
+def test_damage_is_told(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "tokens"
+    path.write_bytes(data)
+    with pytest.raises(BadConfig):
+        delegation_tokens.load(str(path))
+    with pytest.raises(BadConfig):
+        delegation_tokens.load(str(tmp_path / "missing"))

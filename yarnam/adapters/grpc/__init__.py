@@ -1,0 +1,1 @@
+"""The ApplicationMaster's gRPC services, and their client."""

@@ -1,0 +1,181 @@
+"""One agent's session with the AM: what it reported, and what it shall do. No I/O, one thread.
+
+Each report carries the agent's whole state; a session turns reports into events, each event once.
+Directives are desired states with growing numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from yarnam.core.model import events as ev
+from yarnam.core.model.ids import AskId, ContainerId, NodeId
+from yarnam.core.model.outcomes import ExitKind, ProcessExit
+from yarnam.ports import AgentMetrics, AgentStaging
+from yarnam.wire.pb import yarnam_pb2 as pb
+
+
+class AgentSession:
+    """One ask's agent. Times are the caller's monotonic clock, except ``at_s`` of events."""
+
+    def __init__(self, ask: AskId) -> None:
+        self.ask = ask
+        self.container = ""
+        """Of the first agent that called for this ask; any other one gets a LEAVE directive."""
+        self.directive = pb.Directive(number=1, park=pb.Park())
+        self.acknowledged = 0
+        """The newest directive number that the agent has named as seen."""
+        self.delivered = 0
+        """The newest directive number that an answer to the agent has carried."""
+        self.heard_at: float | None = None
+        self.is_silent = False
+        self.metrics: dict[int, AgentMetrics] = {}
+        """By rank, of the launch ``measured``: an agent that starts its processes again may have
+        other ranks."""
+        self.measured = 0
+        self.staging: AgentStaging | None = None
+        """How far it is with its inputs; None: it brings none."""
+        self._is_registered = False
+        self._is_unable = False
+        self._staged: set[int] = set()
+        self._started: set[int] = set()
+        self._exited: set[int] = set()
+
+    @property
+    def is_dismissed(self) -> bool:
+        return bool(self.directive.WhichOneof("order") == "leave")
+
+    @property
+    def has_left(self) -> bool:
+        """Nobody to wait for: never called, silent, or has fetched the order to leave."""
+        return (
+            self.heard_at is None
+            or self.is_silent
+            or (self.is_dismissed and self.delivered >= self.directive.number)
+        )
+
+    def heard(self, container: str, now: float) -> bool:
+        """A call came; False when it is of another container than the session's."""
+        if not self.container:
+            self.container = container
+        if container != self.container:
+            return False
+        self.heard_at = now
+        self.is_silent = False
+        return True
+
+    def order(self, directive: pb.Directive) -> bool:
+        """Want something else of the agent; False when that is wanted already. An agent that is
+        to leave is never called back."""
+        directive.number = self.directive.number
+        # A gang whose member was replaced is prepared again, in the same attempt. Who said before
+        # that it has its inputs is asked to say so once more, even where it needs the same ones.
+        asks_again = directive.prepare.attempt in self._staged
+        if self.is_dismissed or (directive == self.directive and not asks_again):
+            return False
+        directive.number += 1
+        self.directive = directive
+        self._staged.discard(directive.prepare.attempt)
+        return True
+
+    def forgot(self, seen: int) -> bool:
+        """Whether the agent that asks from directive ``seen`` on has lost an earlier directive:
+        it was started again in its container, and its processes with it."""
+        is_new_life = seen == 0 and self.acknowledged > 0 and not self.is_dismissed
+        self.acknowledged = max(self.acknowledged, seen)
+        return is_new_life and bool(self._started or self._exited or self.acknowledged > 1)
+
+    def silent_for(self, now: float, limit_s: float) -> float | None:
+        """Seconds of silence, once per silence, when they exceed the limit."""
+        if self.heard_at is None or self.is_silent or self.is_dismissed:
+            return None
+        silent_s = now - self.heard_at
+        if silent_s < limit_s:
+            return None
+        self.is_silent = True
+        return silent_s
+
+    def report(self, report: pb.AgentReport, at_s: float) -> Iterator[ev.Event]:
+        """The events that this report is the first to tell."""
+        self._take_metrics(report, at_s)
+        self._take_staging(report)
+        state, attempt = report.state, report.attempt
+        if state == pb.UNABLE:
+            if not self._is_unable:
+                self._is_unable = True
+                yield ev.AgentUnable(at_s, self.ask, report.message, report.user_fault)
+            return
+        if not self._is_registered:
+            self._is_registered = True
+            yield registration(report, self.ask, at_s)
+        if state == pb.STAGED and attempt not in self._staged:
+            self._staged.add(attempt)
+            yield ev.TaskStaged(at_s, self.ask, attempt)
+        if state == pb.STARTED and attempt not in self._started | self._exited:
+            self._started.add(attempt)
+            yield ev.TaskStarted(at_s, self.ask, attempt)
+        if state == pb.EXITED and attempt not in self._exited:
+            self._exited.add(attempt)
+            exits = tuple(process_exit(process) for process in report.processes)
+            yield ev.TaskExited(at_s, self.ask, attempt, exits)
+
+    def _take_staging(self, report: pb.AgentReport) -> None:
+        if report.HasField("staging"):
+            told = report.staging
+            self.staging = AgentStaging(
+                ask=self.ask,
+                files=told.files,
+                files_done=told.files_done,
+                size=told.size,
+                done=told.done,
+                cached=told.cached,
+                left_s=told.left_s if told.HasField("left_s") else None,
+                trouble=told.trouble,
+            )
+
+    def _take_metrics(self, report: pb.AgentReport, at_s: float) -> None:
+        for process in report.processes:
+            if not process.HasField("metrics"):
+                continue
+            given = process.metrics
+            if report.attempt > self.measured:
+                self.metrics = {}
+                self.measured = report.attempt
+            self.metrics[process.rank] = AgentMetrics(
+                ask=self.ask,
+                rank=process.rank,
+                at_s=given.at_s or at_s,
+                step=given.step if given.HasField("step") else None,
+                total_steps=given.total_steps if given.HasField("total_steps") else None,
+                values=tuple(sorted(given.values.items())),
+            )
+
+
+def registration(report: pb.AgentReport, ask: AskId, at_s: float) -> ev.AgentRegistered:
+    return ev.AgentRegistered(
+        at_s=at_s,
+        ask=ask,
+        container=ContainerId(report.container),
+        node=NodeId(report.node),
+        address=report.address,
+        gpu_ids=tuple(report.gpu_ids),
+        ports=tuple((port.name, port.port) for port in report.ports),
+        log_address=report.log_address,
+        gpu_model=report.gpu_model,
+    )
+
+
+def process_exit(process: pb.ProcessReport) -> ProcessExit:
+    """A kind that this version does not know counts as a failure."""
+    try:
+        kind = ExitKind(process.kind)
+    except ValueError:
+        kind = ExitKind.NON_ZERO
+    return ProcessExit(
+        local_rank=process.local_rank,
+        kind=kind,
+        code=process.code,
+        signal=process.signal,
+        ended_at_s=process.ended_at_s,
+        last_lines=tuple(process.last_lines),
+    )

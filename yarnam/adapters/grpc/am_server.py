@@ -1,0 +1,332 @@
+"""The AM's gRPC server: the mailbox of the agents, and the control service of the clients.
+
+Everything runs on one asyncio loop in one thread of its own. A parked agent is a suspended call,
+not a thread. The methods of the port may be called from any thread; they are carried out on the
+loop, in the order they were called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import Any, TypeVar
+
+import grpc
+import grpc.aio
+
+from yarnam.adapters.grpc.agent_session import AgentSession
+from yarnam.adapters.grpc.job_control import MAX_HOLD_MS, JobControlService
+from yarnam.adapters.grpc.job_inputs import GrpcInputEndpoint
+from yarnam.core.model.actions import GangMember
+from yarnam.core.model.events import AgentSilent, AgentUnable
+from yarnam.core.model.ids import AskId, parse_ask_id
+from yarnam.core.model.job_spec import JobSpec
+from yarnam.errors import InternalError, Unavailable
+from yarnam.ports import AgentMetrics, AgentStaging, Inbox
+from yarnam.wire.pb import yarnam_pb2 as pb
+from yarnam.wire.pb import yarnam_pb2_grpc as pb_grpc
+from yarnam.wire.protocol import PROTOCOL
+from yarnam.wire.rendezvous import environments, first_ranks
+from yarnam.wire.tls import SERVER_OPTIONS, server_credentials
+
+T = TypeVar("T")
+
+CALL_TIMEOUT_S = 5.0
+"""For a port's method to be carried out on the loop; each takes microseconds there."""
+
+SILENCE_TICK_S = 0.5
+"""How often the agents' silence is looked at."""
+
+ABSENCE_S = 2.0
+"""A tick later than this means that the AM itself was away (suspended, swapped out): the agents'
+silence meanwhile does not count."""
+
+
+class GrpcMailbox(pb_grpc.TaskMailboxServicer):
+    """A ``ports.TaskMailbox`` over gRPC with mutual TLS by the job's own certificate."""
+
+    def __init__(
+        self,
+        job: JobSpec,
+        credentials_pem: bytes,
+        *,
+        host: str,
+        application: str = "",
+        now_s: Callable[[], float] = time.time,
+    ) -> None:
+        """``host``: this node's name or address as other nodes know it (NM_HOST)."""
+        self._job = job
+        self._credentials = credentials_pem
+        self._host = host
+        self._application = application
+        self._now_s = now_s
+        self.control = JobControlService(now_s)
+        self.inputs = GrpcInputEndpoint()
+        self.address = ""
+        """host:port once it listens."""
+        self._sessions: dict[str, AgentSession] = {}
+        self._changed: dict[str, asyncio.Event] = {}
+        self._inbox: Inbox = lambda event: None
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve_loop, name="mailbox", daemon=True)
+        self._server: Any = None
+        self._ticker: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    # ---- the port ------------------------------------------------------------------------
+
+    def start(self, inbox: Inbox) -> str:
+        self._inbox = inbox
+        self._thread.start()
+        port = self._await(self._open())
+        self.address = f"[{self._host}]:{port}" if ":" in self._host else f"{self._host}:{port}"
+        return self.address
+
+    def expect(self, asks: Iterable[AskId]) -> None:
+        wanted = tuple(asks)
+        self._do(lambda: [self._sessions.setdefault(str(ask), AgentSession(ask)) for ask in wanted])
+
+    def prepare(self, attempt: int, members: Sequence[GangMember]) -> None:
+        orders = self._launch_orders(attempt, members)
+        self._order_all((ask, pb.Directive(prepare=order)) for ask, order in orders)
+
+    def launch(self, attempt: int, members: Sequence[GangMember]) -> None:
+        orders = self._launch_orders(attempt, members)
+        self._order_all((ask, pb.Directive(launch=order)) for ask, order in orders)
+
+    def _launch_orders(
+        self, attempt: int, members: Sequence[GangMember]
+    ) -> list[tuple[AskId, pb.Launch]]:
+        gang = tuple(members)
+        envs = environments(self._job, gang, attempt, self._application)
+        ranks = first_ranks(gang)
+        return [
+            (member.ask, _launch_order(member, attempt, first, env))
+            for member, first, env in zip(gang, ranks, envs, strict=True)
+        ]
+
+    def stop(self, ask: AskId, attempt: int, grace_s: float, reason: str) -> None:
+        order = pb.Stop(attempt=attempt, grace_s=grace_s, reason=reason)
+        self._order_all([(ask, pb.Directive(stop=order))])
+
+    def dismiss(self, asks: Iterable[AskId]) -> None:
+        order = pb.Leave(reason="released")
+        self._order_all((ask, pb.Directive(leave=order)) for ask in asks)
+
+    def drain(self, limit_s: float) -> int:
+        return self._await(self._drain(limit_s), limit_s + CALL_TIMEOUT_S)
+
+    def metrics(self) -> Sequence[AgentMetrics]:
+        """Read without asking the loop: copies of dicts that only the loop's thread writes. Of
+        the newest launch that has reported any; dismissed agents' last words count too."""
+        sessions = [session for session in list(self._sessions.values()) if session.metrics]
+        newest = max((session.measured for session in sessions), default=0)
+        found: dict[int, AgentMetrics] = {}
+        for session in sessions:
+            if session.measured == newest:
+                found.update(dict(session.metrics))
+        return [found[rank] for rank in sorted(found)]
+
+    def staging(self) -> Sequence[AgentStaging]:
+        """As ``metrics``: what the loop's thread has written last."""
+        sessions = list(self._sessions.values())
+        return [session.staging for session in sessions if session.staging is not None]
+
+    def close(self) -> None:
+        if self._is_closed or not self._thread.is_alive():
+            return
+        self._is_closed = True
+        try:
+            self._await(self._shut())
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(CALL_TIMEOUT_S)
+            self.control.close()
+            self.inputs.close()
+
+    # ---- the agents' calls ---------------------------------------------------------------
+
+    async def Report(self, request: pb.AgentReport, context: Any) -> pb.ReportAck:  # noqa: N802
+        session = await self._session_of(request, context)
+        if session is not None and not session.is_dismissed:
+            for event in session.report(request, self._now_s()):
+                self._inbox(event)
+        return pb.ReportAck()
+
+    async def AwaitDirective(self, request: pb.DirectiveRequest, context: Any) -> pb.Directive:  # noqa: N802
+        session = await self._session_of(request, context)
+        hold_s = min(request.hold_ms, MAX_HOLD_MS) / 1000.0
+        if session is None:
+            if request.seen == 1:
+                await asyncio.sleep(hold_s)
+            return pb.Directive(number=1, leave=pb.Leave(reason="the job does not expect you"))
+        if session.forgot(request.seen):
+            text = "its agent was started again in its container: its processes are lost"
+            self._inbox(AgentUnable(self._now_s(), session.ask, text))
+        deadline = self._loop.time() + hold_s
+        while session.directive.number == request.seen and self._loop.time() < deadline:
+            changed = self._changed.setdefault(str(session.ask), asyncio.Event())
+            try:
+                await asyncio.wait_for(changed.wait(), deadline - self._loop.time())
+            except asyncio.TimeoutError:
+                break
+        session.delivered = max(session.delivered, session.directive.number)
+        return session.directive
+
+    async def _session_of(self, request: Any, context: Any) -> AgentSession | None:
+        """The session of the calling agent; None when it has none here. Counts as a heartbeat."""
+        if request.protocol != PROTOCOL:
+            await context.abort(
+                grpc.StatusCode.FAILED_PRECONDITION,
+                f"the ApplicationMaster speaks protocol {PROTOCOL}, this agent {request.protocol}",
+            )
+        try:
+            parse_ask_id(request.ask)
+        except ValueError as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        session = self._sessions.get(request.ask)
+        if session is None or not session.heard(request.container, time.monotonic()):
+            return None
+        return session
+
+    # ---- on the loop ---------------------------------------------------------------------
+
+    async def _open(self) -> int:
+        server = grpc.aio.server(options=SERVER_OPTIONS)
+        pb_grpc.add_TaskMailboxServicer_to_server(self, server)  # type: ignore[no-untyped-call]
+        pb_grpc.add_JobControlServicer_to_server(self.control, server)  # type: ignore[no-untyped-call]
+        pb_grpc.add_JobInputsServicer_to_server(self.inputs, server)  # type: ignore[no-untyped-call]
+        address = bind_address(self._host)
+        credentials = server_credentials(self._credentials)
+        try:
+            port = server.add_secure_port(f"{address}:0", credentials)
+        except RuntimeError as error:
+            raise Unavailable(f"cannot listen on {address} ({self._host}): {error}") from error
+        self.control.open(self._inbox)
+        self.inputs.open()
+        await server.start()
+        self._server = server
+        self._ticker = self._loop.create_task(self._watch_silence())
+        return int(port)
+
+    async def _shut(self) -> None:
+        if self._ticker is not None:
+            self._ticker.cancel()
+        if self._server is not None:
+            await self._server.stop(0.2)
+
+    def _order_all(self, orders: Iterable[tuple[AskId, pb.Directive]]) -> None:
+        given = tuple(orders)
+
+        def act() -> None:
+            for ask, directive in given:
+                session = self._sessions.setdefault(str(ask), AgentSession(ask))
+                if session.order(directive):
+                    self._wake(str(ask))
+
+        self._do(act)
+
+    def _wake(self, ask: str) -> None:
+        changed = self._changed.pop(ask, None)
+        if changed is not None:
+            changed.set()
+
+    async def _drain(self, limit_s: float) -> int:
+        deadline = self._loop.time() + limit_s
+        while True:
+            waiting = sum(
+                session.is_dismissed and not session.has_left for session in self._sessions.values()
+            )
+            if not waiting or self._loop.time() >= deadline:
+                return waiting
+            await asyncio.sleep(0.02)
+
+    async def _watch_silence(self) -> None:
+        limit_s = self._job.am.agent_silence_s
+        last = time.monotonic()
+        while True:
+            await asyncio.sleep(SILENCE_TICK_S)
+            now = time.monotonic()
+            if now - last > ABSENCE_S:
+                for session in self._sessions.values():
+                    if session.heard_at is not None:
+                        session.heard_at += now - last
+            last = now
+            for session in self._sessions.values():
+                silent_s = session.silent_for(now, limit_s)
+                if silent_s is not None:
+                    self._inbox(AgentSilent(self._now_s(), session.ask, silent_s))
+
+    # ---- between threads -----------------------------------------------------------------
+
+    def _serve_loop(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        self._loop.close()
+
+    def _do(self, act: Callable[[], T]) -> T:
+        async def run() -> T:
+            return act()
+
+        return self._await(run())
+
+    def _await(self, work: Coroutine[Any, Any, T], timeout_s: float = CALL_TIMEOUT_S) -> T:
+        if not self._thread.is_alive():
+            work.close()
+            raise InternalError("the mailbox is not open")
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result(timeout_s)
+        except FutureTimeout as error:
+            raise InternalError(f"the mailbox's loop did not answer in {timeout_s:g} s") from error
+
+
+def _launch_order(
+    member: GangMember, attempt: int, first_rank: int, envs: Sequence[dict[str, str]]
+) -> pb.Launch:
+    shares = gpu_shares(member.placed.gpu_ids, len(envs))
+    return pb.Launch(
+        attempt=attempt,
+        role=member.task.role,
+        index=member.task.index,
+        processes=[
+            pb.ProcessLaunch(rank=first_rank + local, local_rank=local, env=env, gpu_ids=gpus)
+            for local, (env, gpus) in enumerate(zip(envs, shares, strict=True))
+        ],
+    )
+
+
+def gpu_shares(gpu_ids: Sequence[str], processes: int) -> list[tuple[str, ...]]:
+    """Each process's devices: equal shares in order; the first ones take what is left over."""
+    share, extra = divmod(len(gpu_ids), processes)
+    shares, start = [], 0
+    for local in range(processes):
+        end = start + share + (1 if local < extra else 0)
+        shares.append(tuple(gpu_ids[start:end]))
+        start = end
+    return shares
+
+
+def bind_address(host: str) -> str:
+    """Where to listen, given the name by which other nodes know this one: that address alone where
+    it is one of this node's; all interfaces where the name leads to loopback, as some hosts files
+    have it for the node's own name (callers need the job's certificate in any case)."""
+    try:
+        return _bracketed(ipaddress.ip_address(host))
+    except ValueError:
+        pass
+    try:
+        found = socket.getaddrinfo(host, None, proto=socket.IPPROTO_TCP)
+        address = ipaddress.ip_address(str(found[0][4][0]))
+    except (OSError, ValueError):
+        return "0.0.0.0"  # noqa: S104 - see above
+    return "0.0.0.0" if address.is_loopback else _bracketed(address)  # noqa: S104 - see above
+
+
+def _bracketed(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
+    return f"[{address}]" if address.version == 6 else str(address)

@@ -1,0 +1,120 @@
+"""The job's journal and records on HDFS, each fenced by the AM attempt that writes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from hdfs_utils import FileSystem, HdfsError
+from hdfs_utils import errors as hdfs
+from hdfs_utils.journal.log import AppendLog
+from yarnam.adapters.hdfs.error_map import as_yarnam
+from yarnam.core.model.events import Event
+from yarnam.errors import InternalError
+from yarnam.ports import Superseded
+from yarnam.wire.codec import decode_event, encode_event
+
+OPENINGS_PER_ATTEMPT = 1000
+"""An AM attempt opens the journal once, and once more after each outage of HDFS. Its epochs are
+``am_attempt * 1000`` and up, so that any later attempt's are newer."""
+
+FENCE_DIRECTORY = "fence"
+_MARKER = re.compile(r"epoch-(\d+)$")
+
+
+class HdfsJournal:
+    """``ports.Journal`` on a ``hdfs_utils.journal.log.AppendLog``. For one thread at a time."""
+
+    def __init__(self, fs: FileSystem, directory: str, am_attempt: int) -> None:
+        self._fs = fs
+        self._directory = directory
+        self._am_attempt = am_attempt
+        self._openings = 0
+        self._log: AppendLog | None = None
+        self._count = 0
+        """Events known to be in the journal."""
+
+    def replay(self) -> Sequence[Event]:
+        log = self._open()
+        self._count = len(log.recovered.records)
+        return [decode_event(line) for line in log.recovered.records]
+
+    def append(self, events: Sequence[Event]) -> None:
+        lines = [encode_event(event) for event in events]
+        log = self._log
+        done = 0
+        if log is None:
+            # After an error nobody knows what of the batch got in: open again and count.
+            log = self._open()
+            done = len(log.recovered.records) - self._count
+            if not 0 <= done <= len(lines):
+                raise InternalError(
+                    f"the journal {self._directory} has {self._count + done} events, "
+                    f"{self._count} to {self._count + len(lines)} were written"
+                )
+        try:
+            log.append(lines[done:])
+        except HdfsError as error:
+            self._log = None
+            raise as_yarnam(error, f"journal {self._directory}") from error
+        self._count += len(lines)
+
+    def close(self) -> None:
+        log, self._log = self._log, None
+        if log is not None:
+            log.close()
+
+    def _open(self) -> AppendLog:
+        epoch = self._am_attempt * OPENINGS_PER_ATTEMPT + self._openings
+        self._openings += 1
+        try:
+            self._log = AppendLog.open(self._fs, self._directory, epoch)
+        except HdfsError as error:
+            raise as_yarnam(error, f"journal {self._directory}") from error
+        return self._log
+
+
+class HdfsStateStore:
+    """``ports.StateStore``: files in the job's directory, fenced by empty marker files. The marker
+    is set with the first ``put``; reading sets none."""
+
+    def __init__(self, fs: FileSystem, directory: str, epoch: int) -> None:
+        self._fs = fs
+        self._directory = directory.rstrip("/")
+        self._fence = f"{self._directory}/{FENCE_DIRECTORY}"
+        self._epoch = epoch
+        self._is_marked = False
+
+    def put(self, name: str, value: bytes) -> None:
+        try:
+            if not self._is_marked:
+                self._check_fence()
+                marker = f"{self._fence}/epoch-{self._epoch}"
+                self._fs.write_bytes(marker, b"", overwrite=True)
+                self._is_marked = True
+            # After the marker is there, so that of two that race at least one sees the other.
+            self._check_fence()
+            self._fs.write_atomic(f"{self._directory}/{name}", value)
+        except HdfsError as error:
+            raise as_yarnam(error, f"record {name}") from error
+
+    def get(self, name: str) -> bytes | None:
+        try:
+            return self._fs.read_bytes(f"{self._directory}/{name}")
+        except hdfs.NotFound:
+            return None
+        except HdfsError as error:
+            raise as_yarnam(error, f"record {name}") from error
+
+    def _check_fence(self) -> None:
+        try:
+            names = [status.path for status in self._fs.list(self._fence)]
+        except hdfs.NotFound:
+            return
+        epochs = [int(match[1]) for match in map(_MARKER.search, names) if match]
+        newest = max(epochs, default=0)
+        if newest > self._epoch:
+            raise Superseded(
+                f"AM attempt {newest} has taken over from attempt {self._epoch} in "
+                f"{self._directory}"
+            )

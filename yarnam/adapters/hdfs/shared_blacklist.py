@@ -1,0 +1,126 @@
+"""The input blacklist on HDFS, with a notifier where there is one and a look now and then
+anyway.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+
+from hdfs_utils.blacklist import Added, BlacklistView, Entry, FileBlacklist, KnownEntries
+from hdfs_utils.blacklist.locations import ancestors, location_in, open_directory
+from yarnam.adapters.hdfs.error_map import hdfs_errors
+from yarnam.errors import Unavailable, YarnamError
+from yarnam.ports.input_blacklist import BlacklistNotifier, Subscription
+
+log = logging.getLogger("yarnam.blacklist")
+
+POLL_S = 30.0
+"""Between two polls of a running job without a notifier: a few questions to the NameNode each."""
+
+POLL_WITH_NOTIFIER_S = 300.0
+"""With one: for what was written by somebody whose notifier did not notify."""
+
+STOP_LIMIT_S = 2.0
+"""For a watch's thread to end; one that hangs in a call to HDFS is left to that call's limit."""
+
+
+class SharedBlacklist:
+    """See :class:`yarnam.ports.input_blacklist.InputBlacklist`."""
+
+    def __init__(
+        self,
+        files: FileBlacklist,
+        notifier: BlacklistNotifier | None = None,
+        poll_s: float | None = None,
+    ) -> None:
+        self._files = files
+        self._notifier = notifier
+        self._poll_s = poll_s or (POLL_WITH_NOTIFIER_S if notifier else POLL_S)
+        self._watches: list[_Watch] = []
+
+    def lookup(self, paths: Iterable[str], below: Iterable[str] = ()) -> BlacklistView:
+        with hdfs_errors("reading the input blacklist"):
+            return self._files.read(paths, below)
+
+    def add(self, entries: Iterable[Entry], at: str | None = None) -> tuple[Added, ...]:
+        with hdfs_errors("adding to the input blacklist"):
+            added = self._files.add(entries, at)
+        if self._notifier is not None and added:
+            try:
+                self._notifier.notify(sorted({one.place for one in added}))
+            except Unavailable as error:
+                # The entries are safe; running jobs come by within their poll.
+                log.warning("could not notify running jobs of the new entries: %s", error.message)
+        return added
+
+    def watch(self, paths: Iterable[str], changed: Callable[[BlacklistView], None]) -> Subscription:
+        watch = _Watch(self, tuple(paths), changed, self._poll_s)
+        watch.start(self._notifier)
+        self._watches.append(watch)
+        return watch
+
+    def close(self) -> None:
+        for watch in self._watches:
+            watch.stop()
+        self._watches.clear()
+        if self._notifier is not None:
+            self._notifier.close()
+
+
+class _Watch:
+    def __init__(
+        self,
+        blacklist: SharedBlacklist,
+        paths: tuple[str, ...],
+        changed: Callable[[BlacklistView], None],
+        poll_s: float,
+    ) -> None:
+        self._blacklist = blacklist
+        self._paths = paths
+        self._changed = changed
+        self._poll_s = poll_s
+        self._wake = threading.Event()
+        self._is_stopped = False
+        self._thread = threading.Thread(target=self._run, name="blacklist-watch", daemon=True)
+        self._subscription: Subscription | None = None
+
+    def start(self, notifier: BlacklistNotifier | None) -> None:
+        if notifier is not None:
+            self._subscription = notifier.subscribe(places_of(self._paths), self._wake.set)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._is_stopped = True
+        self._wake.set()
+        if self._subscription is not None:
+            self._subscription.stop()
+        if self._thread is not threading.current_thread():
+            self._thread.join(STOP_LIMIT_S)
+
+    def _run(self) -> None:
+        before: KnownEntries | None = None
+        trouble = ""
+        while not self._is_stopped:
+            try:
+                view = self._blacklist.lookup(self._paths)
+            except YarnamError as error:
+                if trouble != error.message:
+                    log.warning("%s; trying again every %g s", error.message, self._poll_s)
+                trouble = error.message
+            else:
+                trouble = ""
+                if view.known != before and not self._is_stopped:
+                    before = view.known
+                    self._changed(view)
+            self._wake.wait(self._poll_s)
+            self._wake.clear()
+
+
+def places_of(paths: Iterable[str]) -> tuple[str, ...]:
+    """All places that may speak about these paths."""
+    found: dict[str, None] = {open_directory(): None}
+    for path in paths:
+        found.update(dict.fromkeys(location_in(above) for above in (*ancestors(path), path)))
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""Skein: its driver, its ApplicationMaster, containers."""

@@ -1,0 +1,1 @@
+"""The ResourceManager's REST API."""

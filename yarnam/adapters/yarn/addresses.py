@@ -1,0 +1,101 @@
+"""Where a cluster's ResourceManagers and ZooKeeper are, by its Hadoop configuration."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from hdfs_utils.config import configuration
+from yarnam.adapters.hdfs.error_map import hdfs_errors
+from yarnam.errors import BadConfig
+
+
+def read_settings(conf_dir: str | Path, *names: str) -> dict[str, str]:
+    """Name to value over several files of a directory, as Hadoop itself reads them. Files that do
+    not exist are skipped. Raises BadConfig."""
+    with hdfs_errors("reading Hadoop's configuration"):
+        return configuration.load(conf_dir, files=names)
+
+
+def rm_web_urls(conf_dir: str | Path) -> tuple[str, ...]:
+    """Base URLs of the ResourceManagers' web servers, all of them where there are several (HA).
+    Raises BadConfig when the configuration names none."""
+    settings = read_settings(conf_dir, "core-site.xml", "yarn-site.xml")
+    is_https = settings.get("yarn.http.policy", "HTTP_ONLY") == "HTTPS_ONLY"
+    scheme, key, port = (
+        ("https", "yarn.resourcemanager.webapp.https.address", 8090)
+        if is_https
+        else ("http", "yarn.resourcemanager.webapp.address", 8088)
+    )
+    suffixes = [""]
+    if settings.get("yarn.resourcemanager.ha.enabled", "") == "true":
+        ids = settings.get("yarn.resourcemanager.ha.rm-ids", "").split(",")
+        suffixes = [f".{rm.strip()}" for rm in ids if rm.strip()] or [""]
+    urls = []
+    for suffix in suffixes:
+        address = settings.get(key + suffix, "")
+        host = settings.get("yarn.resourcemanager.hostname" + suffix, "")
+        if not address and host:
+            address = f"{host}:{port}"
+        if address:
+            urls.append(f"{scheme}://{address if ':' in address else f'{address}:{port}'}")
+    if not urls:
+        raise BadConfig(
+            f"yarn-site.xml in {conf_dir} names no ResourceManager",
+            hint=f"It needs {key} or yarn.resourcemanager.hostname.",
+        )
+    return tuple(urls)
+
+
+ZOOKEEPER_VARIABLE = "YARNAM_ZOOKEEPER"
+"""``host:port,host:port``; with ``/path`` for another place than ``/yarnam``; ``none``: none."""
+
+ZOOKEEPER_AUTH_VARIABLE = "YARNAM_ZOOKEEPER_AUTH_FILE"
+"""A file with ``digest:user:password``, where the ZooKeeper asks for it."""
+
+
+def zookeeper_address(conf_dir: str | Path, environ: Mapping[str, str]) -> str:
+    """Where this cluster's jobs meet: ``host:port,host:port/yarnam/<cluster>``; empty: nowhere. By
+    YARNAM_ZOOKEEPER, else the ensemble that YARN itself uses (``hadoop.zk.address``, before Hadoop
+    3 ``yarn.resourcemanager.zk-address``). Several clusters may share one. Raises BadConfig."""
+    settings = read_settings(conf_dir, "core-site.xml", "yarn-site.xml")
+    given = environ.get(ZOOKEEPER_VARIABLE, "").strip()
+    if given.lower() == "none":
+        return ""
+    given = given or settings.get("hadoop.zk.address", "")
+    given = given or settings.get("yarn.resourcemanager.zk-address", "")
+    hosts, _, path = given.partition("/")
+    servers = [server.strip() for server in hosts.split(",") if server.strip()]
+    if not servers:
+        return ""
+    return "/".join([",".join(servers), path.strip("/") or "yarnam", _cluster_name(settings)])
+
+
+def zookeeper_credentials(environ: Mapping[str, str]) -> str:
+    """The content of the file that YARNAM_ZOOKEEPER_AUTH_FILE names; empty: none is named. Raises
+    BadConfig, which does not tell the content."""
+    name = environ.get(ZOOKEEPER_AUTH_VARIABLE, "")
+    if not name:
+        return ""
+    try:
+        return Path(name).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadConfig(
+            f"cannot read {name}, which {ZOOKEEPER_AUTH_VARIABLE} names: {type(error).__name__}",
+            hint="It holds digest:user:password: docs/how-to/zookeeper.md",
+        ) from error
+
+
+def _cluster_name(settings: Mapping[str, str]) -> str:
+    """Jobs of different clusters are not in each other's way."""
+    for key in (
+        "yarn.resourcemanager.cluster-id",
+        "yarn.resourcemanager.hostname",
+        "yarn.resourcemanager.address",
+        "yarn.resourcemanager.webapp.address",
+    ):
+        name = re.sub(r"[^A-Za-z0-9._-]", "_", settings.get(key, "").partition(":")[0])
+        if name.strip("._"):
+            return name
+    return "default"

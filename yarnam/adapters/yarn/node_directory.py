@@ -1,0 +1,62 @@
+"""Which node and rack a NodeManager's HTTP address belongs to: the join that Skein leaves to us."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from yarnam.core.model import gpu_names
+from yarnam.core.model.ids import NodeId, RackId
+from yarnam.core.model.snapshot import ClusterSnapshot
+from yarnam.errors import YarnamError
+from yarnam.ports import ClusterView
+
+REFRESH_S = 2.0
+"""An address that is not known (a node that has just joined) asks the RM this often at most."""
+
+
+class NodeDirectory:
+    """A ``ports.ClusterView`` that remembers the nodes of the snapshots taken through it, and adds
+    the GPU models that administrators (``rules``) and agents (``learnt``) have reported."""
+
+    def __init__(
+        self,
+        view: ClusterView,
+        queue: str,
+        *,
+        rules: gpu_names.GpuModelRules = gpu_names.NO_RULES,
+        learnt: Callable[[], gpu_names.Inventory] = lambda: gpu_names.NOTHING_LEARNT,
+        refresh_s: float = REFRESH_S,
+    ) -> None:
+        self._view = view
+        self._queue = queue
+        self._rules = rules
+        self._learnt = learnt
+        self._lock = threading.Lock()
+        self._nodes: dict[str, tuple[NodeId, RackId]] = {}
+        self._refresh_s = refresh_s
+        self._asked_at = -refresh_s
+
+    def snapshot(self, queue: str) -> ClusterSnapshot:
+        """Raises Unavailable, as the view behind it."""
+        taken = gpu_names.with_gpu_models(self._view.snapshot(queue), self._rules, self._learnt())
+        with self._lock:
+            for node in taken.nodes:
+                self._nodes[node.http_address] = (node.node_id, node.rack)
+        return taken
+
+    def find(self, http_address: str) -> tuple[NodeId, RackId] | None:
+        """None: not known now; worth asking again."""
+        with self._lock:
+            found = self._nodes.get(http_address)
+            now = time.monotonic()
+            if found is not None or now - self._asked_at < self._refresh_s:
+                return found
+            self._asked_at = now
+        try:
+            self.snapshot(self._queue)
+        except YarnamError:
+            return None
+        with self._lock:
+            return self._nodes.get(http_address)

@@ -1,0 +1,229 @@
+"""The ResourceManager through its REST API: nodes, queues, applications.
+
+Several addresses are tried in turn (HA); the one that answered last is asked first. Proxies of the
+environment are ignored: the ResourceManager is inside.
+"""
+
+from __future__ import annotations
+
+import ssl
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from yarnam.adapters.yarn import rest_parse
+from yarnam.adapters.yarn.addresses import rm_web_urls
+from yarnam.core.model.snapshot import AllocationSteps, ClusterSnapshot, QueueView
+from yarnam.errors import NoPermission, Unavailable, UsageError
+from yarnam.wire.http_request import HttpError, remote_message, request
+
+REQUEST_TIMEOUT_S = 4.0
+"""For one address to connect, and between bytes. A healthy RM answers in milliseconds."""
+SUBMIT_TIMEOUT_S = 30.0
+"""For handing an application in: the RM writes it to its state store first."""
+TOTAL_TIMEOUT_S = 10.0
+"""For one call over all addresses (the promise of ``ports.ClusterView``)."""
+
+
+class ResourceManager:
+    """Calls to the RM's REST API. Thread-safe; also a ``ports.ClusterView``. ``user`` is sent as
+    ``user.name``, which simple authentication believes. A cluster that wants Kerberos answers 401,
+    which raises NoPermission."""
+
+    def __init__(self, urls: Sequence[str], *, user: str = "") -> None:
+        if not urls:
+            raise ValueError("at least one URL")
+        self._urls = [url.rstrip("/") for url in urls]
+        self._user = user
+        self._lock = threading.Lock()
+        self._known_steps: AllocationSteps | None = None
+        is_https = any(url.startswith("https:") for url in self._urls)
+        self._tls = ssl.create_default_context() if is_https else None
+
+    @classmethod
+    def from_conf(cls, conf_dir: str, *, user: str = "") -> ResourceManager:
+        """The ResourceManagers that yarn-site.xml names. Raises BadConfig."""
+        return cls(rm_web_urls(conf_dir), user=user)
+
+    @property
+    def url(self) -> str:
+        """The address that answered last, or the first one."""
+        with self._lock:
+            return self._urls[0]
+
+    def snapshot(self, queue: str) -> ClusterSnapshot:
+        """Nodes and the queue, now. A queue that is not there (yet) has no limits. Raises
+        Unavailable when no ResourceManager answers within 10 s."""
+        deadline = time.monotonic() + TOTAL_TIMEOUT_S
+        scheduler = self._get("/ws/v1/cluster/scheduler", deadline=deadline)
+        nodes = rest_parse.nodes_of(self._get("/ws/v1/cluster/nodes", deadline=deadline))
+        view = rest_parse.queue_of(scheduler, queue) or QueueView(name=queue)
+        steps = self._steps(deadline)
+        return ClusterSnapshot(
+            taken_at_s=time.time(),
+            nodes=nodes,
+            queue=view,
+            max_container=view.max_container,
+            queues=rest_parse.queues_of(scheduler),
+            steps=steps,
+        )
+
+    def _steps(self, deadline: float) -> AllocationSteps:
+        """How the scheduler rounds. Asked for once: it changes with a restart of the RM only. A
+        site that does not show its configuration is taken to round nothing."""
+        with self._lock:
+            known = self._known_steps
+        if known is not None:
+            return known
+        try:
+            found = rest_parse.steps_of(self._get("/conf", deadline=deadline))
+        except (NoPermission, UsageError):
+            found = AllocationSteps()
+        except Unavailable:
+            return AllocationSteps()
+        with self._lock:
+            self._known_steps = found
+        return found
+
+    def settings(self) -> Mapping[str, str]:
+        """The ResourceManager's own configuration, as far as it shows it. Raises NoPermission."""
+        return rest_parse.settings_of(self._get("/conf"))
+
+    def info(self) -> Mapping[str, Any]:
+        """``clusterInfo`` as it comes: state, haState, resourceManagerVersion, startedOn (ms)."""
+        found: Mapping[str, Any] = self._get("/ws/v1/cluster/info").get("clusterInfo") or {}
+        return found
+
+    def queues(self) -> tuple[QueueView, ...]:
+        """All leaf queues by their full names."""
+        return rest_parse.queues_of(self._get("/ws/v1/cluster/scheduler"))
+
+    def queue_access(self, queue: str, user: str) -> bool | None:
+        """Whether this user may submit to this queue; None when the ResourceManager does not tell
+        (it tells only those who administer the queue)."""
+        query = {"user": user, "queue-acl-type": "SUBMIT_APPLICATIONS"}
+        try:
+            reply = self._get(f"/ws/v1/cluster/queues/{quote(queue)}/access", query)
+        except (NoPermission, UsageError):
+            return None
+        allowed = reply.get("allowed")
+        return None if allowed is None else str(allowed).lower() == "true"
+
+    def application(self, app_id: str) -> rest_parse.YarnApplication | None:
+        """None: the ResourceManager does not know it (never there, or forgotten)."""
+        try:
+            reply = self._get(f"/ws/v1/cluster/apps/{quote(app_id)}")
+        except UsageError:
+            return None
+        return rest_parse.application_of(reply.get("app") or {})
+
+    def applications(
+        self, *, user: str = "", tags: Iterable[str] = (), states: Iterable[str] = ()
+    ) -> tuple[rest_parse.YarnApplication, ...]:
+        """Applications that match all of what is given, newest first."""
+        query = {"user": user, "applicationTags": ",".join(tags), "states": ",".join(states)}
+        reply = self._get("/ws/v1/cluster/apps", {key: val for key, val in query.items() if val})
+        rows = (reply.get("apps") or {}).get("app") or []
+        found = (rest_parse.application_of(row) for row in rows)
+        return tuple(sorted(found, key=lambda app: (app.started_at_s, app.application))[::-1])
+
+    def kill(self, app_id: str, user: str = "") -> None:
+        """Kill the application as ``user`` (default: this client's). Killing one that is over is
+        harmless. Raises NoPermission, UsageError (no such application), Unavailable."""
+        self._call(
+            "PUT",
+            f"/ws/v1/cluster/apps/{quote(app_id)}/state",
+            {"user.name": user or self._user},
+            body={"state": "KILLED"},
+        )
+
+    def new_application(self) -> str:
+        """The id of an application that may be submitted; one that never is leaves no trace.
+        Raises NoPermission, UsageError, Unavailable."""
+        reply = self._call("POST", "/ws/v1/cluster/apps/new-application", {}, body={})
+        return str(reply["application-id"])
+
+    def submit_application(self, context: Mapping[str, Any]) -> None:
+        """Hand an ApplicationSubmissionContext in; the same one again is harmless. YARN decides
+        on it afterwards: poll its state. Raises NoPermission, UsageError, Unavailable."""
+        deadline = time.monotonic() + SUBMIT_TIMEOUT_S
+        self._call("POST", "/ws/v1/cluster/apps", {}, body=context, deadline=deadline)
+
+    def _get(
+        self, path: str, query: Mapping[str, str] | None = None, *, deadline: float | None = None
+    ) -> Mapping[str, Any]:
+        return self._call("GET", path, query or {}, deadline=deadline)
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        *,
+        body: Mapping[str, Any] | None = None,
+        deadline: float | None = None,
+    ) -> Mapping[str, Any]:
+        """Ask each address until one answers with JSON."""
+        deadline = deadline or time.monotonic() + TOTAL_TIMEOUT_S
+        with self._lock:
+            urls = list(self._urls)
+        failures: list[str] = []
+        cause: HttpError | None = None
+        for url in urls:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                failures.append(f"{url}: not asked, {TOTAL_TIMEOUT_S:g} s are over")
+                continue
+            try:
+                # Whoever gives a call more time wants its answer more than another address.
+                limit_s = max(REQUEST_TIMEOUT_S, left_s - TOTAL_TIMEOUT_S)
+                reply = self._ask(method, url, path, query, body, min(limit_s, left_s))
+            except HttpError as error:
+                failures.append(f"{url}: {error}")
+                cause = error
+                continue
+            with self._lock:
+                if self._urls[0] != url:
+                    self._urls.sort(key=lambda other: other != url)
+            return reply
+        raise Unavailable(
+            f"no answer from the ResourceManager: {'; '.join(failures)}",
+            hint="Check that it runs and that yarn.resourcemanager.webapp.address is right.",
+        ) from cause
+
+    def _ask(
+        self,
+        method: str,
+        url: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Mapping[str, Any] | None,
+        timeout_s: float,
+    ) -> Mapping[str, Any]:
+        """The JSON object. Raises HttpError when another address should be asked."""
+        full = {"user.name": self._user, **query} if self._user else dict(query)
+        suffix = f"?{urlencode(full)}" if full else ""
+        try:
+            answer = request(
+                url + path + suffix, method=method, body=body, timeout_s=timeout_s, tls=self._tls
+            )
+        except HttpError as error:
+            _raise_refusal(error, path + suffix)
+            raise
+        return answer.json()
+
+
+def _raise_refusal(error: HttpError, path: str) -> None:
+    """Raise for answers that no other address would give differently."""
+    if error.status == 401:
+        raise NoPermission(
+            "the ResourceManager's REST API requires Kerberos (SPNEGO)",
+            hint="yarnam uses simple authentication there.",
+        )
+    said = remote_message(error.body)
+    if error.status == 403:
+        raise NoPermission(f"the ResourceManager refuses {path}: {said}")
+    if error.status in {400, 404}:
+        raise UsageError(f"the ResourceManager: {said} ({path})")

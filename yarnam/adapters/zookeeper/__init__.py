@@ -1,0 +1,1 @@
+"""Tickets, hints and notifications in ZooKeeper."""

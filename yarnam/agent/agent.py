@@ -1,0 +1,441 @@
+"""The agent's run: prepare, wait at the barrier, launch, watch, report, leave."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Coroutine
+from dataclasses import replace
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import grpc
+
+from yarnam.agent.data.input_gateway import InputGateway
+from yarnam.agent.data.spool_uploader import BEFORE_LAUNCH_S, SpoolUploader
+from yarnam.agent.keeper.keeper_client import KeeperClient
+from yarnam.agent.launch.launch_plan import plan_processes, stop_file
+from yarnam.agent.launch.log_files import append_note
+from yarnam.agent.launch.task_run import RunState, TaskRun
+from yarnam.agent.log_service import LogFile, LogService
+from yarnam.agent.mailbox.agent_reports import Outbox, ReportIdentity, build_report
+from yarnam.agent.mailbox.mailbox_client import AmVanished, MailboxClient
+from yarnam.agent.metrics_inbox import MetricsInbox, Sample
+from yarnam.agent.resources.gpu_devices import find_gpu_devices, model_of
+from yarnam.agent.resources.gpu_leases import REFRESH_S, GpuLease, LeaseHolder, acquire_leases
+from yarnam.agent.resources.held_ports import HeldPorts
+from yarnam.agent.resources.node_address import node_address
+from yarnam.agent.task_config import ContainerSettings, TaskJob, environment_of_container
+from yarnam.errors import Blame, InternalError, Unavailable, YarnamError
+from yarnam.wire.light_imports import on_first_use
+from yarnam.wire.pb import yarnam_pb2 as pb
+from yarnam.wire.pb import yarnam_pb2_grpc
+from yarnam.wire.protocol import COORDINATOR_PORT, port_names
+from yarnam.wire.tls import SERVER_OPTIONS, server_credentials
+
+if TYPE_CHECKING:
+    from yarnam.agent.data.input_staging import InputStaging
+
+with on_first_use():
+    from yarnam.agent.data import input_staging
+
+_LOG = logging.getLogger("yarnam.agent")
+
+DRAIN_LIMIT_S = 3.0
+"""How long the agent stays for readers of its logs once it may leave."""
+
+CLOSE_LIMIT_S = 2.0
+"""For gRPC to close its connections; after that they are cut."""
+
+POLL_PAUSE_S = 0.05
+"""Between two long polls that bring nothing new."""
+
+STOP_MARGIN_S = 3.0
+"""Beyond the grace time, for the kill and the check that nothing is left."""
+
+PORT_POLL_FIRST_S, PORT_POLL_CAP_S = 0.25, 5.0
+"""How often the agent checks whether the user's processes listen on their ports."""
+
+
+class AgentExit(IntEnum):
+    """Exit codes of the agent's process; seen in YARN's logs only."""
+
+    DONE = 0
+    FAULT = 70
+    REFUSED = 76
+    ORPHANED = 80
+    TERMINATED = 81
+
+
+class Agent:
+    """The agent of one container. ``run`` returns the exit code. Whatever happens, none of the
+    user's processes is left running."""
+
+    def __init__(
+        self,
+        settings: ContainerSettings,
+        job: TaskJob,
+        keeper: KeeperClient,
+        pem: bytes,
+        agent_log: Path,
+    ) -> None:
+        self._settings = settings
+        self._job = job
+        self._keeper = keeper
+        self._pem = pem
+        self._logs = LogService(agent_log, job.processes)
+        self._metrics = MetricsInbox(self._take_sample)
+        self._inputs: InputGateway | None = None
+        self._staging: InputStaging | None = None
+        self._preparing: asyncio.Task[None] | None = None
+        self._server: grpc.aio.Server | None = None
+        self._identity = ReportIdentity(settings)
+        self._python = ""
+        self._ports: HeldPorts | None = None
+        self._leases: tuple[GpuLease, ...] = ()
+        self._spools = SpoolUploader(os.environ, job.spool_limit_s)
+        self._task_run: TaskRun | None = None
+        self._outbox = Outbox(self._metrics_report)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._terminated: asyncio.Future[AgentExit] | None = None
+
+    async def run(self) -> AgentExit:
+        loop = asyncio.get_running_loop()
+        terminated: asyncio.Future[AgentExit] = loop.create_future()
+        self._terminated = terminated
+
+        def terminate() -> None:
+            # YARN gives a container 250 ms between SIGTERM and SIGKILL: no time for grace.
+            self._keeper.kill_now()
+            if not terminated.done():
+                terminated.set_result(AgentExit.TERMINATED)
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, terminate)
+        self._keeper.on_lost = self._lose_keeper
+        self._keeper.open()
+        self._metrics.open()
+        serving = asyncio.create_task(self._serve_job(), name="job")
+        try:
+            await asyncio.wait({serving, terminated}, return_when=asyncio.FIRST_COMPLETED)
+            if terminated.done():
+                _LOG.warning("terminated: all processes are killed")
+                return terminated.result()
+            return serving.result()
+        finally:
+            serving.cancel()
+            await self._close(is_hurried=terminated.done())
+
+    # ---- prepare and serve ---------------------------------------------------------------
+
+    async def _serve_job(self) -> AgentExit:
+        mailbox = MailboxClient(
+            self._settings.am_address,
+            self._pem,
+            str(self._settings.ask),
+            self._settings.container,
+            self._job.orphan_timeout_s,
+        )
+        try:
+            try:
+                await self._prepare()
+            except YarnamError as error:
+                self._report_unable(error)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the AM has to know
+                _LOG.error("a fault of the agent", exc_info=error)
+                self._report_unable(InternalError(f"the agent cannot prepare: {error!r}"))
+            else:
+                self._report(pb.READY)
+            return await self._serve(mailbox)
+        finally:
+            await _within(mailbox.close(), CLOSE_LIMIT_S)
+
+    async def _prepare(self) -> None:
+        settings, job = self._settings, self._job
+        address = node_address(settings.node, settings.am_address)
+        self._identity.address = address
+        self._identity.log_address = await self._serve_logs(address)
+        if job.has_inputs:
+            self._inputs = InputGateway(settings, self._pem, lambda: self._python)
+            await self._inputs.open()
+            self._spawn(self._inputs.run())
+        ports = HeldPorts(address)
+        self._ports = ports
+        ports.hold(port_names(job.framework, job.port_labels, job.processes))
+        self._identity.ports = ports.numbers
+        if job.gpus:
+            await self._lease_gpus()
+        if job.is_staged:
+            await self._begin_staging()
+        _LOG.info(
+            "ready: GPUs %s, ports %s", ",".join(self._identity.gpu_ids) or "none", ports.numbers
+        )
+
+    async def _serve_logs(self, address: str) -> str:
+        server = grpc.aio.server(options=SERVER_OPTIONS)
+        yarnam_pb2_grpc.add_AgentLogsServicer_to_server(  # type: ignore[no-untyped-call]
+            self._logs, server
+        )
+        host = f"[{address}]" if ":" in address else address
+        try:
+            port = server.add_secure_port(f"{host}:0", server_credentials(self._pem))
+        except RuntimeError as error:
+            raise Unavailable(f"cannot listen on {address}: {error}") from error
+        await server.start()
+        self._server = server
+        return f"{host}:{port}"
+
+    async def _lease_gpus(self) -> None:
+        settings = self._settings
+        devices = await asyncio.to_thread(
+            find_gpu_devices, settings.node_gpus, settings.node_key, settings.node_gpu_model
+        )
+        holder = LeaseHolder(
+            settings.application, settings.container, self._job.name, self._job.user, os.getpid()
+        )
+        self._leases = await acquire_leases(
+            settings.lease_directory, devices, self._job.gpus, holder
+        )
+        # The keeper holds the locks as well: they end with the processes, not with the agent.
+        await self._keeper.hold([each.fd for each in self._leases])
+        self._identity.gpu_ids = tuple(each.device.ident for each in self._leases)
+        self._identity.gpu_model = model_of(each.device for each in self._leases)
+        self._spawn(self._refresh_leases())
+
+    async def _serve(self, mailbox: MailboxClient) -> AgentExit:
+        """Report and follow directives until one says to leave, or until the AM is given up."""
+        reporting = asyncio.create_task(self._outbox.send_all(mailbox), name="reports")
+        following = asyncio.create_task(self._follow_directives(mailbox), name="directives")
+        try:
+            await asyncio.wait({reporting, following}, return_when=asyncio.FIRST_COMPLETED)
+            done = following if following.done() else reporting
+            done.result()
+        except AmVanished as error:
+            _LOG.error("%s: stopping the processes and leaving", error)
+            await self._stop_run("the ApplicationMaster is gone", self._job.stop_grace_s)
+            return AgentExit.ORPHANED
+        finally:
+            for task in (reporting, following):
+                task.cancel()
+        await self._stop_run("leave directive", self._job.stop_grace_s)
+        return AgentExit.DONE
+
+    # ---- directives ----------------------------------------------------------------------
+
+    async def _follow_directives(self, mailbox: MailboxClient) -> None:
+        await self._outbox.send_first(mailbox)
+        seen = 0
+        while True:
+            directive = await mailbox.await_directive(seen)
+            if directive.number == seen:
+                # Nothing new. An AM that does not hold the poll must not make this loop spin.
+                await asyncio.sleep(POLL_PAUSE_S)
+                continue
+            seen = directive.number
+            order = directive.WhichOneof("order")
+            if order == "prepare":
+                if self._preparing is not None:
+                    self._preparing.cancel()
+                self._preparing = self._spawn(self._stage_inputs(directive.prepare))
+            elif order == "launch":
+                self._launch(directive.launch)
+            elif order == "stop":
+                stop = directive.stop
+                if self._task_run is not None and stop.attempt >= self._task_run.attempt:
+                    await self._task_run.stop(stop.grace_s, stop.reason or "stop directive")
+            elif order == "leave":
+                _LOG.info("leaving: %s", directive.leave.reason)
+                return
+
+    async def _begin_staging(self) -> None:
+        staging = input_staging.InputStaging(
+            self._settings, self._job, self._report_staging, self._report_unable
+        )
+        self._staging = staging
+        await staging.begin()
+        self._identity.staging = staging.report
+        self._spawn(staging.run())
+
+    async def _stage_inputs(self, order: Any) -> None:
+        try:
+            if self._staging is not None:
+                await self._staging.prepare(order)
+        except YarnamError as error:
+            self._report_unable(error)
+            return
+        report = build_report(self._identity, pb.STAGED, self._task_run)
+        report.attempt = order.attempt
+        self._outbox.put(report)
+
+    def _report_staging(self) -> None:
+        """How far it is; a report that waits to be sent has that too."""
+        if self._outbox.is_empty and (
+            self._task_run is None or self._task_run.state is RunState.EXITED
+        ):
+            self._report(pb.READY if self._task_run is None else pb.EXITED)
+
+    def _launch(self, launch: Any) -> None:
+        running = self._task_run
+        if running is not None and (
+            launch.attempt <= running.attempt or running.state is not RunState.EXITED
+        ):
+            return
+        self._task_run = TaskRun(
+            self._keeper,
+            launch.attempt,
+            stop_file(self._settings.directory),
+            self._job.stop_grace_s,
+            self._on_change,
+            self._send_spooled,
+        )
+        self._spawn(self._run_task(self._task_run, launch, is_again=running is not None))
+
+    async def _run_task(self, run: TaskRun, launch: Any, *, is_again: bool) -> None:
+        assert self._ports is not None
+        if self._staging is not None:
+            # Mostly staged by now; if the AM took an earlier report for this one, this waits.
+            try:
+                await self._staging.prepare(launch)
+            except YarnamError as error:
+                self._report_unable(error)
+                return
+        await self._spools.upload(BEFORE_LAUNCH_S, "before the processes choose a checkpoint")
+        taken = set(self._ports.hold_again())
+        if all(process.rank for process in launch.processes):
+            self._ports.release([COORDINATOR_PORT])
+            taken.discard(COORDINATOR_PORT)
+        plans, work = await asyncio.to_thread(
+            plan_processes,
+            self._settings,
+            self._job,
+            launch,
+            environment_of_container(),
+            tuple(each.device.ident for each in self._leases),
+            self._metrics.address,
+            self._inputs.address if self._inputs is not None else "",
+        )
+        self._python = plans[0].env.get("YARNAM_PYTHON", "") if plans else ""
+        if taken:
+            # Else the user's process would fail to bind it, and be blamed.
+            text = f"ports taken by others since the last launch: {', '.join(sorted(taken))}"
+            plans = tuple(replace(plan, problem=text, is_user_problem=False) for plan in plans)
+        for plan in plans if is_again else ():
+            append_note(plan.log, f"yarnam: attempt {run.attempt} starts in the same container")
+        self._logs.files = {plan.local_rank: LogFile(plan.log) for plan in plans}
+        watching = asyncio.create_task(self._hand_over_ports(), name="ports")
+        try:
+            await run.run(plans, work)
+        finally:
+            watching.cancel()
+
+    async def _send_spooled(self, limit_s: float) -> None:
+        """Send the checkpoints that the ended processes left on this node."""
+        await self._spools.upload(
+            min(limit_s, self._spools.limit_s), "before the task's end is reported"
+        )
+
+    async def _hand_over_ports(self) -> None:
+        wait_s = PORT_POLL_FIRST_S
+        while self._ports is not None and self._ports.held:
+            await asyncio.sleep(wait_s)
+            served = self._ports.release_listening()
+            if served:
+                _LOG.info("ports taken over by the processes: %s", ", ".join(served))
+            wait_s = min(PORT_POLL_CAP_S, wait_s * 1.5)
+
+    async def _stop_run(self, reason: str, grace_s: float) -> None:
+        run = self._task_run
+        if run is None or run.state is RunState.EXITED:
+            return
+        await run.stop(grace_s, reason)
+        await run.wait(grace_s + STOP_MARGIN_S)
+
+    # ---- reports -------------------------------------------------------------------------
+
+    def _report(self, state: Any) -> None:
+        self._outbox.put(build_report(self._identity, state, self._task_run))
+
+    def _report_unable(self, error: YarnamError) -> None:
+        _LOG.error("cannot make the task ready: %s", error)
+        report = build_report(self._identity, pb.UNABLE, None)
+        report.message = str(error)
+        report.user_fault = error.blame is Blame.USER
+        self._outbox.put(report)
+
+    def _lose_keeper(self) -> None:
+        """Without a keeper nothing can be started or ended here. This is reported as the agent's
+        problem: the job's program would otherwise be blamed for a SIGKILL."""
+        if self._task_run is not None and self._task_run.state is not RunState.EXITED:
+            self._task_run.abandon()
+        self._report_unable(InternalError("the keeper of the task's processes was killed"))
+
+    def _on_change(self) -> None:
+        assert self._task_run is not None
+        if self._task_run.state is RunState.EXITED:
+            for log in self._logs.files.values():
+                log.ended = True
+        self._report(pb.EXITED if self._task_run.state is RunState.EXITED else pb.STARTED)
+
+    def _metrics_report(self) -> Any:
+        run = self._task_run
+        if run is None or run.state is not RunState.STARTED:
+            return None
+        return build_report(self._identity, pb.STARTED, run)
+
+    def _take_sample(self, local_rank: int, sample: Sample) -> None:
+        if self._task_run is not None:
+            self._task_run.take_sample(local_rank, sample)
+            self._outbox.metrics_are_due()
+
+    # ---- the end -------------------------------------------------------------------------
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._note_end)
+        return task
+
+    def _note_end(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _LOG.error("a fault of the agent", exc_info=task.exception())
+            self._keeper.kill_now()
+            if self._terminated is not None and not self._terminated.done():
+                # YARN reports the container's end to the AM: nobody waits for this agent.
+                self._terminated.set_result(AgentExit.FAULT)
+
+    async def _refresh_leases(self) -> None:
+        while True:
+            await asyncio.sleep(REFRESH_S)
+            for each in self._leases:
+                each.refresh()
+
+    async def _close(self, *, is_hurried: bool) -> None:
+        for task in tuple(self._tasks):
+            task.cancel()
+        if not is_hurried:
+            await self._logs.close(DRAIN_LIMIT_S)
+            if self._staging is not None:
+                await _within(self._staging.close(), CLOSE_LIMIT_S)
+        await self._spools.close()
+        if not await self._keeper.close():
+            _LOG.error("the keeper did not end in time")
+        if self._ports is not None:
+            self._ports.release_all()
+        for each in self._leases:
+            each.release()
+        self._metrics.close()
+        if self._inputs is not None and not is_hurried:
+            await _within(self._inputs.close(), CLOSE_LIMIT_S)
+        if self._server is not None and not is_hurried:
+            await _within(self._server.stop(grace=0.5), CLOSE_LIMIT_S)
+
+
+async def _within(work: Coroutine[Any, Any, Any], limit_s: float) -> None:
+    try:
+        await asyncio.wait_for(work, limit_s)
+    except asyncio.TimeoutError:
+        _LOG.warning("a connection did not close within %.0f s", limit_s)

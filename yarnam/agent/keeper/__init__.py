@@ -1,0 +1,1 @@
+"""The process that outlives the agent and ends what it has started."""

@@ -1,0 +1,302 @@
+"""The keeper: parent of the user's processes, and their end if need be.
+
+It is forked before the agent loads anything heavy, has one thread and imports the standard library
+only, so that it can fork safely and stays small. It leads a session of its own: YARN's kill of the
+container's process group does not reach it, so it outlives the agent by the moment that it takes
+to clear up. Guarantees:
+
+- The agent ends in whatever way (its end of the socket closes): every process is killed at once.
+- A process that leaves its group, its session or its parent is still found: the keeper is the
+  *subreaper* of all its descendants, and a mark in the environment finds the rest.
+- The keeper itself is killed: the kernel kills its direct children (PDEATHSIG).
+- GPU leases are file locks whose descriptors the keeper holds too: a device is free again only
+  after the processes on it are gone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from yarnam.agent.keeper import procfs
+
+MARK = "YARNAM_CONTAINER"
+"""Environment variable that marks every process of a container."""
+
+KILL_LIMIT_S = 5.0
+"""A killed process that still exists then is stuck in the kernel: reported and left."""
+
+LOG_MODE = 0o640
+"""YARN's own mode for container logs."""
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_HEADER = struct.Struct(">I")
+_libc = ctypes.CDLL(None, use_errno=True)
+
+# What Python or we ignore must not be ignored in the user's process.
+_TO_RESET = tuple(
+    number
+    for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGPIPE", "SIGXFSZ", "SIGUSR1")
+    if (number := getattr(signal, name, None)) is not None
+)
+
+
+def pack(message: dict[str, Any]) -> bytes:
+    """A message on the socket between agent and keeper; text may carry surrogates."""
+    body = json.dumps(message).encode("ascii")
+    return _HEADER.pack(len(body)) + body
+
+
+def unpack(buffer: bytearray) -> list[dict[str, Any]]:
+    """Take all complete messages out of ``buffer``."""
+    messages = []
+    while len(buffer) >= _HEADER.size:
+        (length,) = _HEADER.unpack_from(buffer)
+        if len(buffer) < _HEADER.size + length:
+            break
+        messages.append(json.loads(bytes(buffer[_HEADER.size : _HEADER.size + length])))
+        del buffer[: _HEADER.size + length]
+    return messages
+
+
+def to_bytes(text: str) -> bytes:
+    """Exactly the bytes that the spec held, whatever the locale of this container is."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def become_subreaper() -> None:
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def fork_keeper(mark: str) -> tuple[int, socket.socket]:
+    """Fork the keeper; returns its pid and the agent's end of the socket. Call it first thing:
+    this process must still have a single thread."""
+    ours, theirs = socket.socketpair()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid:
+        theirs.close()
+        return pid, ours
+    code = 1
+    try:
+        ours.close()
+        code = Keeper(theirs, mark).run()
+    except BaseException:  # noqa: BLE001 - nothing else reports it before _exit
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+class Keeper:
+    """Its loop. ``mark`` is the container's id, ``MARK`` in each process's environment."""
+
+    def __init__(self, connection: socket.socket, mark: str) -> None:
+        self._connection = connection
+        self._mark = to_bytes(f"{MARK}={mark}")
+        self._ranks: dict[int, int] = {}
+        self._deadline: float | None = None
+        self._fds: list[int] = []
+        self._is_open = True
+
+    def run(self) -> int:
+        os.setsid()
+        become_subreaper()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        wake_read, wake_write = os.pipe()
+        os.set_blocking(wake_write, False)
+        os.set_blocking(wake_read, False)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        connection = self._connection.fileno()
+        buffer = bytearray()
+        while self._is_open:
+            wait = None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+            ready, _, _ = select.select([connection, wake_read], [], [], wait)
+            if wake_read in ready:
+                _drain(wake_read)
+            self._reap()
+            if self._deadline is not None and time.monotonic() >= self._deadline:
+                self._deadline = None
+                self._kill_all()
+            if connection in ready:
+                self._receive(buffer)
+        self._kill_all()
+        return 0
+
+    def _receive(self, buffer: bytearray) -> None:
+        try:
+            data, fds, _, _ = socket.recv_fds(self._connection, 1 << 16, 64)
+        except ConnectionError:
+            data, fds = b"", []
+        self._fds.extend(fds)
+        if not data:
+            self._is_open = False
+            return
+        buffer += data
+        for message in unpack(buffer):
+            self._obey(message)
+
+    def _obey(self, message: dict[str, Any]) -> None:
+        order = message["do"]
+        if order == "start":
+            self._start(message)
+        elif order == "stop":
+            for pid in self._ranks:
+                _signal_group(pid, signal.SIGTERM)
+            self._deadline = time.monotonic() + float(message["grace_s"])
+        elif order == "sweep":
+            left = self._kill_all()
+            self._deadline = None
+            self._send({"is": "swept", "left": left})
+
+    def _send(self, message: dict[str, Any]) -> None:
+        try:
+            self._connection.sendall(pack(message))
+        except OSError:
+            self._is_open = False
+
+    # ---- starting ------------------------------------------------------------------------
+
+    def _start(self, order: dict[str, Any]) -> None:
+        rank = int(order["rank"])
+        failure_read, failure_write = os.pipe()
+        keeper = os.getpid()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            os.close(failure_read)
+            os.close(failure_write)
+            code = error.errno or 0
+            self._send({"is": "not-started", "rank": rank, "stage": "fork", "errno": code})
+            return
+        if pid == 0:
+            _become(order, keeper, failure_write)
+        os.close(failure_write)
+        failure = _read_all(failure_read)
+        if failure:
+            os.waitpid(pid, 0)
+            stage, _, code_text = failure.decode().partition(" ")
+            self._send({"is": "not-started", "rank": rank, "stage": stage, "errno": int(code_text)})
+            return
+        self._ranks[pid] = rank
+        self._send({"is": "started", "rank": rank, "pid": pid})
+
+    # ---- ending --------------------------------------------------------------------------
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            rank = self._ranks.pop(pid, None)
+            if rank is not None and self._is_open:
+                self._send({"is": "exited", "rank": rank, "status": status})
+
+    def _kill_all(self) -> int:
+        return kill_all(self._mark, self._reap)
+
+
+def kill_all(mark: bytes, reap: Callable[[], None]) -> int:
+    """Kill everything that descends from this process or carries the mark (NAME=value), but itself;
+    returns how many are left after ``KILL_LIMIT_S``."""
+    limit = time.monotonic() + KILL_LIMIT_S
+    spared = {os.getpid()}
+    while True:
+        reap()
+        # A process may fork meanwhile: only a scan that finds none ends this.
+        victims = procfs.descendants(os.getpid()) - spared or procfs.marked(mark) - spared
+        if not victims:
+            reap()
+            return 0
+        if time.monotonic() > limit:
+            print(f"yarnam: cannot kill {sorted(victims)}", file=sys.stderr, flush=True)  # noqa: T201
+            return len(victims)
+        for pid in victims:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                continue
+        time.sleep(0.005)
+
+
+def _become(order: dict[str, Any], keeper: int, failure: int) -> None:
+    """In the forked child: become the user's process. Never returns."""
+    stage = "fork"
+    try:
+        signal.set_wakeup_fd(-1)
+        os.setsid()
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != keeper:
+            os._exit(1)
+        stage = "log"
+        log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, LOG_MODE)
+        null = os.open(os.devnull, os.O_RDONLY)
+        stage = "chdir"
+        os.chdir(order["cwd"])
+        stage = "exec"
+        os.dup2(null, 0)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        os.set_inheritable(failure, False)
+        for number in _TO_RESET:
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        environment = {to_bytes(name): to_bytes(text) for name, text in order["env"].items()}
+        arguments = [to_bytes(text) for text in order["argv"]]
+        # Python opens everything close-on-exec; what came in from outside is not ours to pass on.
+        for fd in _open_fds():
+            if fd > 2 and fd != failure:
+                os.closerange(fd, fd + 1)  # ignores one that is closed by now
+        os.execve(to_bytes(order["path"]), arguments, environment)  # noqa: S606 - that is the point
+    except OSError as error:
+        os.write(failure, f"{stage} {error.errno or errno.EIO}".encode())
+    except BaseException:  # noqa: BLE001 - anything else here is a fault of ours
+        traceback.print_exc()
+        os.write(failure, f"{stage} {errno.EINVAL}".encode())
+    finally:
+        os._exit(127)
+
+
+def _open_fds() -> list[int]:
+    listing = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        return [int(name) for name in os.listdir(listing) if int(name) != listing]  # noqa: PTH208
+    finally:
+        os.close(listing)
+
+
+def _signal_group(pid: int, number: int) -> None:
+    # Each process leads a session, so its pid names its group for as long as it is not reaped.
+    try:
+        os.killpg(pid, number)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+def _drain(fd: int) -> None:
+    try:
+        while os.read(fd, 4096):
+            pass
+    except BlockingIOError:
+        pass
+
+
+def _read_all(fd: int) -> bytes:
+    with os.fdopen(fd, "rb") as stream:
+        return stream.read()

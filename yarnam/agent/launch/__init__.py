@@ -1,0 +1,1 @@
+"""Starting a task's training processes, and their logs."""

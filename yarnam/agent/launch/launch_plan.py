@@ -1,0 +1,190 @@
+"""From a launch directive to processes ready to be started: programs, logs and environments."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from yarnam.agent.keeper.keeper import MARK
+from yarnam.agent.launch.log_files import log_name
+from yarnam.agent.launch.task_run import ProcessPlan
+from yarnam.agent.launch.workspace import (
+    DEFAULT_PATH,
+    Workspace,
+    find_program,
+    make_workspace,
+    search_path,
+)
+from yarnam.agent.resources.gpu_devices import gpu_environment, split_gpus
+from yarnam.agent.task_config import ContainerSettings, TaskJob
+from yarnam.wire import protocol
+
+STOP_FILE = ".yarnam-stop"
+
+# Skein's variables lead to its certificate, which commands the whole application; ours are of no
+# use to the user's code; what keeps the agent small or finds its Python must not leak into theirs.
+_DROPPED_PREFIX = "SKEIN_"
+_DROPPED = frozenset(
+    {
+        protocol.ENV_AM_ADDRESS,
+        protocol.ENV_JOB_DIR,
+        protocol.ENV_LEASE_DIR,
+        protocol.ENV_NODE_GPU_MODEL,
+        protocol.ENV_NODE_GPUS,
+        protocol.ENV_SERVICE,
+        "GRPC_ENABLE_FORK_SUPPORT",
+        "GRPC_VERBOSITY",
+        "MALLOC_ARENA_MAX",
+        "PYTHONHOME",
+        "VIRTUAL_ENV",
+    }
+)
+
+
+def stop_file(container: Path) -> Path:
+    """Exists once the task is to end: ``yarnam.train.should_stop`` checks for it."""
+    return container / STOP_FILE
+
+
+def plan_processes(
+    settings: ContainerSettings,
+    job: TaskJob,
+    launch: Any,
+    base: Mapping[str, str],
+    leased: Sequence[str],
+    metrics_address: str,
+    inputs_address: str = "",
+) -> tuple[tuple[ProcessPlan, ...], Path]:
+    """The processes and their working directory. Writes to the disk; a directory that cannot be
+    made is a problem of every process."""
+    stop_file(settings.directory).unlink(missing_ok=True)
+    path = dict(job.env).get("PATH") or base.get("PATH") or DEFAULT_PATH
+    try:
+        workspace = make_workspace(settings.directory, job, path)
+    except OSError as error:
+        return _all_with_problem(settings, launch, f"cannot make the working directory: {error}")
+    shares = [tuple(process.gpu_ids) for process in launch.processes]
+    if not any(shares):
+        shares = list(split_gpus(leased, len(launch.processes)))
+    context = ProcessContext(
+        settings.directory,
+        settings.container,
+        workspace,
+        metrics_address,
+        stop_file(settings.directory),
+        inputs_address,
+    )
+    plans = []
+    for process, gpu_ids in zip(launch.processes, shares, strict=True):
+        env = process_environment(base, job, process.env, gpu_ids, context)
+        program = find_program(workspace, job.command, env["PATH"])
+        plans.append(
+            ProcessPlan(
+                rank=process.rank,
+                local_rank=process.local_rank,
+                path=program.path,
+                argv=program.argv,
+                env=env,
+                log=_log(settings, launch, process),
+                problem=program.problem,
+            )
+        )
+    return tuple(plans), workspace.directory
+
+
+def _all_with_problem(
+    settings: ContainerSettings, launch: Any, problem: str
+) -> tuple[tuple[ProcessPlan, ...], Path]:
+    plans = tuple(
+        ProcessPlan(
+            rank=process.rank,
+            local_rank=process.local_rank,
+            path="",
+            argv=(),
+            env={},
+            log=_log(settings, launch, process),
+            problem=problem,
+            is_user_problem=False,
+        )
+        for process in launch.processes
+    )
+    return plans, settings.directory
+
+
+def _log(settings: ContainerSettings, launch: Any, process: Any) -> Path:
+    return settings.log_directory / log_name(launch.role, launch.index, process.local_rank)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessContext:
+    """What the agent itself adds for one process."""
+
+    container: Path
+    container_id: str
+    workspace: Workspace
+    metrics_address: str
+    stop_file: Path
+    inputs_address: str = ""
+    """Where the SDK sends requests about inputs; empty: the job has none."""
+
+
+def process_environment(
+    base: Mapping[str, str],
+    job: TaskJob,
+    rendezvous: Mapping[str, str],
+    gpu_ids: Sequence[str],
+    context: ProcessContext,
+) -> dict[str, str]:
+    """Later ones win: container, job and role with secrets, rendezvous, GPUs, the agent's."""
+    runtime = context.container / protocol.LOCAL_RUNTIME
+    env = {
+        name: value
+        for name, value in base.items()
+        if not name.startswith(_DROPPED_PREFIX) and name not in _DROPPED
+    }
+    env["PYTHONPATH"] = _without(env.get("PYTHONPATH", ""), runtime)
+    env.setdefault("PYTHONUNBUFFERED", "1")
+    env.update(job.env)
+    env.update(rendezvous)
+    env.update(gpu_environment(gpu_ids))
+    work = str(context.workspace.directory)
+    python_path = (work, env["PYTHONPATH"], str(runtime / "sdk"))
+    env["PYTHONPATH"] = ":".join(part for part in python_path if part)
+    env["PATH"] = search_path(context.workspace, env)
+    env["PWD"] = work
+    env["YARNAM_PYTHON"] = str(context.workspace.python.path or "")
+    env["YARNAM_STOP_FILE"] = str(context.stop_file)
+    if (local := context.container / protocol.LOCAL_INPUTS).exists():
+        env["YARNAM_LOCAL_INPUTS"] = str(local)
+    env[protocol.ENV_SDK] = _sdk_settings(env.get(protocol.ENV_SDK, "{}"), context)
+    env[MARK] = context.container_id
+    return env
+
+
+def _sdk_settings(of_job: str, context: ProcessContext) -> str:
+    """The AM's part, and what the SDK needs to know of this container."""
+    inputs_file = context.container / protocol.LOCAL_INPUTS_FILE
+    mine = {
+        "metrics_socket": context.metrics_address,
+        "request_socket": context.inputs_address,
+        "inputs_file": str(inputs_file) if inputs_file.exists() else "",
+    }
+    return json.dumps({**json.loads(of_job), **mine}, separators=(",", ":"))
+
+
+def _without(python_path: str, runtime: Path) -> str:
+    """The container's PYTHONPATH less the agent's own libraries. An empty part would mean the
+    working directory: it goes too."""
+    kept = []
+    for part in python_path.split(":"):
+        path = Path(part)
+        if (
+            part
+            and runtime not in (path, *path.parents)
+            and path.parts[:1] != (protocol.LOCAL_RUNTIME,)
+        ):
+            kept.append(part)
+    return ":".join(kept)

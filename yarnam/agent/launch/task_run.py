@@ -1,0 +1,300 @@
+"""The user's processes of one task, from launch to end."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+from yarnam.agent.keeper.keeper_client import KeeperClient, StartOrder
+from yarnam.agent.launch.log_files import append_note, last_lines, log_disk_problem
+from yarnam.agent.metrics_inbox import Sample
+from yarnam.core.model.outcomes import ExitKind
+from yarnam.errors import YarnamError
+
+AFTER_CRASH_S = 10.0
+"""The end of a failed task is reported so much later at most. While HDFS is away nobody could act
+on it anyway: the AM writes its journal there."""
+
+_LOG = logging.getLogger("yarnam.agent")
+
+_MISSING = frozenset({"ENOENT", "EACCES", "ENOEXEC", "ENOTDIR", "EISDIR", "ELOOP", "EPERM"})
+
+_FAILED_BY_ITSELF = frozenset({ExitKind.NON_ZERO, ExitKind.SIGNAL})
+
+
+class RunState(Enum):
+    STARTING = "starting"
+    STARTED = "started"
+    EXITED = "exited"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessPlan:
+    """One process to be. ``problem``: why it cannot be, found before trying."""
+
+    rank: int
+    local_rank: int
+    path: str
+    argv: Sequence[str]
+    env: dict[str, str]
+    log: Path
+    problem: str = ""
+    is_user_problem: bool = True
+
+
+@dataclass
+class Process:
+    """One process; the fields after ``ended`` count from then on."""
+
+    plan: ProcessPlan
+    pid: int = 0
+    ended: bool = False
+    kind: ExitKind = ExitKind.NOT_STARTED
+    code: int = 0
+    signal: int = 0
+    ended_at_s: float = 0.0
+    last_lines: tuple[str, ...] = ()
+    sample: Sample | None = None
+
+
+@dataclass
+class TaskRun:
+    """One launch. ``on_change`` is called at each change of ``state``. One process that fails ends
+    the others: SIGTERM, ``grace_s``, SIGKILL."""
+
+    keeper: KeeperClient
+    attempt: int
+    stop_file: Path
+    """Written before anything is stopped: ``yarnam.train`` checks for it."""
+    grace_s: float
+    on_change: Callable[[], None]
+    at_end: Callable[[float], Awaitable[object]] | None = None
+    """What to wait for between the end of the processes and its report: called with the seconds
+    that it may take. A stop cuts it short."""
+    state: RunState = RunState.STARTING
+    processes: list[Process] = field(default_factory=list)
+    _is_stopping: bool = False
+    _is_abandoned: bool = False
+    _all_ended: asyncio.Event = field(default_factory=asyncio.Event)
+    _done: asyncio.Event = field(default_factory=asyncio.Event)
+    _stopper: asyncio.Task[None] | None = None
+    _stop_requested: asyncio.Event = field(default_factory=asyncio.Event)
+    _stop_ends_s: float | None = None
+
+    async def run(self, plans: Sequence[ProcessPlan], directory: Path) -> None:
+        """Start them all in ``directory``, then watch; returns when none of them is left."""
+        self.processes = [Process(plan) for plan in plans]
+        self.keeper.on_exit = self._take_exit
+        try:
+            for process in self.processes:
+                if not self._is_stopping:
+                    await self._start(process, directory)
+            if all(process.pid for process in self.processes):
+                # STARTED is reported even when one has ended already.
+                self._change(RunState.STARTED)
+            else:
+                await self._give_up()
+            await self._all_ended.wait()
+            left = await self.keeper.sweep()
+            if left:
+                _LOG.error("%d processes cannot be killed: they hang in the kernel", left)
+            await self._wait_at_end()
+        except YarnamError as error:
+            _LOG.error("%s", error)
+            self._take_loss()
+        self._change(RunState.EXITED)
+
+    async def stop(self, grace_s: float, reason: str) -> None:
+        """End them; they are reported STOPPED. Harmless when they have ended."""
+        self._stop_ends_s = time.monotonic() + grace_s
+        self._stop_requested.set()
+        await self._end_them(grace_s, reason)
+
+    async def _end_them(self, grace_s: float, reason: str) -> None:
+        if self._all_ended.is_set():
+            return
+        _LOG.info("stopping the processes: %s (grace %.1f s)", reason, grace_s)
+        self._is_stopping = True
+        try:
+            write_stop_file(self.stop_file, reason, grace_s)
+        except OSError as error:
+            _LOG.warning("cannot make the stop file: %s", error)
+        try:
+            await self.keeper.stop(grace_s)
+        except YarnamError as error:
+            _LOG.error("%s", error)
+
+    def abandon(self) -> None:
+        """The keeper is gone, and the kernel has killed all processes with it. How they would have
+        ended is unknown: nothing more is reported of this launch, the agent reports why."""
+        self._is_abandoned = True
+        self._take_loss()
+
+    async def wait(self, limit_s: float) -> None:
+        """Until no process of it is left, at most ``limit_s``."""
+        try:
+            await asyncio.wait_for(self._done.wait(), limit_s)
+        except asyncio.TimeoutError:
+            _LOG.error("the processes did not end within %.1f s", limit_s)
+
+    def take_sample(self, local_rank: int, sample: Sample) -> None:
+        for process in self.processes:
+            if process.plan.local_rank == local_rank and not process.ended:
+                process.sample = sample
+
+    async def _wait_at_end(self) -> None:
+        if self.at_end is None:
+            return
+        limit_s = AFTER_CRASH_S
+        if self._stop_ends_s is not None:
+            limit_s = max(0.0, self._stop_ends_s - time.monotonic())
+            self._stop_requested.clear()  # this stop is known; another one cuts short again
+        elif all(process.kind is ExitKind.OK for process in self.processes):
+            limit_s = float("inf")
+        stopped = asyncio.ensure_future(self._stop_requested.wait())
+        waiting = asyncio.ensure_future(self.at_end(limit_s))
+        try:
+            await asyncio.wait({stopped, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopped.cancel()
+            waiting.cancel()
+
+    # ---- starting ------------------------------------------------------------------------
+
+    async def _start(self, process: Process, directory: Path) -> None:
+        plan = process.plan
+        if plan.problem:
+            missing = plan.is_user_problem
+            kind = ExitKind.COMMAND_NOT_FOUND if missing else ExitKind.NOT_STARTED
+            self._not_started(process, kind, plan.problem)
+            return
+        order = StartOrder(
+            plan.local_rank, plan.path, plan.argv, plan.env, str(directory), str(plan.log)
+        )
+        started = await self.keeper.start(order)
+        if started.pid:
+            # A short process may have been reported ended before we come to this line.
+            process.pid = started.pid
+            _LOG.info("rank %d runs as process %d", plan.rank, started.pid)
+        else:
+            kind, text = explain(plan, started.stage, started.errno)
+            self._not_started(process, kind, text)
+
+    def _not_started(self, process: Process, kind: ExitKind, text: str) -> None:
+        _LOG.error("rank %d was not started: %s", process.plan.rank, text)
+        append_note(process.plan.log, f"yarnam: {text}")
+        self._end(process, kind, last=(text,))
+        self._is_stopping = True
+
+    async def _give_up(self) -> None:
+        for process in self.processes:
+            if not process.pid and not process.ended:
+                kind = ExitKind.STOPPED
+                self._end(process, kind, last=("not started: another process was not",))
+        await self._end_them(self.grace_s, "another process of the task could not be started")
+
+    # ---- ending --------------------------------------------------------------------------
+
+    def _take_exit(self, local_rank: int, status: int) -> None:
+        process = next(p for p in self.processes if p.plan.local_rank == local_rank)
+        if process.ended:
+            return
+        code, number = decode_status(status)
+        if self._is_stopping:
+            kind = ExitKind.STOPPED
+        elif number:
+            kind = ExitKind.SIGNAL
+        else:
+            kind = ExitKind.NON_ZERO if code else ExitKind.OK
+        self._end(process, kind, code, number)
+        if kind in (ExitKind.SIGNAL, ExitKind.NON_ZERO) and not self._all_ended.is_set():
+            self._is_stopping = True
+            self._stopper = asyncio.create_task(
+                self._end_them(self.grace_s, f"rank {process.plan.rank} failed")
+            )
+
+    def _take_loss(self) -> None:
+        """The keeper is gone, or does not answer: what ran is not blamed on the program."""
+        for process in self.processes:
+            if not process.ended and process.pid:
+                self._end(process, ExitKind.STOPPED, last=("yarnam: the keeper is gone",))
+            elif not process.ended:
+                self._end(process, ExitKind.NOT_STARTED, last=("the keeper is gone",))
+        self._all_ended.set()
+
+    def _end(
+        self,
+        process: Process,
+        kind: ExitKind,
+        code: int = 0,
+        number: int = 0,
+        last: tuple[str, ...] | None = None,
+    ) -> None:
+        process.ended = True
+        process.kind, process.code, process.signal = kind, code, number
+        process.ended_at_s = time.time()
+        process.last_lines = last_lines(process.plan.log) if last is None else last
+        trouble = log_disk_problem(process.plan.log) if kind in _FAILED_BY_ITSELF else ""
+        if trouble:
+            # The process could only log it to the very disk that is full.
+            process.last_lines += (f"yarnam: {trouble}",)
+        _LOG.info(
+            "rank %d ended: %s (code %d, signal %d)", process.plan.rank, kind.value, code, number
+        )
+        if all(each.ended for each in self.processes):
+            self._all_ended.set()
+
+    def _change(self, state: RunState) -> None:
+        self.state = state
+        if state is RunState.EXITED:
+            self._done.set()
+        if not self._is_abandoned:
+            self.on_change()
+
+
+def write_stop_file(path: Path, reason: str, grace_s: float) -> None:
+    """Complete when it appears; the first one stays. Raises OSError."""
+    if path.exists():
+        return
+    draft = path.with_name(f"{path.name}.draft")
+    facts = {"reason": reason, "grace_s": grace_s, "asked_at_s": time.time()}
+    draft.write_text(json.dumps(facts), encoding="utf-8")
+    draft.replace(path)
+
+
+def decode_status(status: int) -> tuple[int, int]:
+    """``(exit code, signal)`` of a wait status."""
+    if os.WIFSIGNALED(status):
+        return 0, os.WTERMSIG(status)
+    return os.WEXITSTATUS(status), 0
+
+
+def explain(plan: ProcessPlan, stage: str, number: int) -> tuple[ExitKind, str]:
+    """Why the keeper could not start it, for people."""
+    name = os.strerror(number)
+    symbol = _symbol(number)
+    if stage == "exec" and symbol in _MISSING:
+        shown = plan.argv[0]
+        if symbol == "ENOENT":
+            # The file was there when it was looked up: its interpreter is what is missing.
+            text = f"command not found: {shown!r}: the interpreter in the first line of {plan.path}"
+            return ExitKind.COMMAND_NOT_FOUND, f"{text} does not exist"
+        if symbol == "ENOEXEC":
+            hint = "it is no program for this machine, or a script without a #! line"
+            text = f"command not executable: {shown!r}: {plan.path}: {hint}"
+            return ExitKind.COMMAND_NOT_FOUND, text
+        return ExitKind.COMMAND_NOT_FOUND, f"command not executable: {shown!r}: {plan.path}: {name}"
+    what = {"log": f"open its log {plan.log}", "chdir": "enter its working directory"}
+    return ExitKind.NOT_STARTED, f"cannot {what.get(stage, f'start it ({stage})')}: {name}"
+
+
+def _symbol(number: int) -> str:
+    return errno.errorcode.get(number, "")

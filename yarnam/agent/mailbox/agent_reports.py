@@ -1,0 +1,147 @@
+"""What an agent reports to the AM: each report is the agent's whole state, sent in order and again
+until it is acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from yarnam.agent.launch.task_run import Process, TaskRun
+from yarnam.agent.task_config import ContainerSettings
+from yarnam.wire.pb import yarnam_pb2 as pb
+from yarnam.wire.protocol import PROTOCOL
+
+METRICS_PERIOD_S = 1.0
+"""Reports that bring nothing but newer metrics are at least this far apart."""
+
+
+class ReportIdentity:
+    """What every report contains. Filled in while the agent prepares."""
+
+    def __init__(self, settings: ContainerSettings) -> None:
+        self.settings = settings
+        self.address = ""
+        self.log_address = ""
+        self.gpu_ids: tuple[str, ...] = ()
+        self.gpu_model = ""
+        self.ports: dict[str, int] = {}
+        self.staging: Callable[[], Any] = lambda: None
+        """How far the inputs are staged, a ``pb.StagingReport``; None: none are."""
+
+
+def build_report(identity: ReportIdentity, state: Any, run: TaskRun | None) -> Any:
+    """``state`` is a ``pb.TaskState``."""
+    settings = identity.settings
+    return pb.AgentReport(
+        protocol=PROTOCOL,
+        ask=str(settings.ask),
+        container=settings.container,
+        node=settings.node,
+        nm_http_address=settings.nm_http_address,
+        address=identity.address,
+        log_address=identity.log_address,
+        gpu_ids=identity.gpu_ids,
+        gpu_model=identity.gpu_model,
+        ports=[pb.NamedPort(name=name, port=port) for name, port in identity.ports.items()],
+        state=state,
+        staging=identity.staging(),
+        attempt=run.attempt if run else 0,
+        processes=[_process(process) for process in run.processes] if run else [],
+    )
+
+
+def _process(process: Process) -> Any:
+    report = pb.ProcessReport(
+        local_rank=process.plan.local_rank,
+        rank=process.plan.rank,
+        pid=process.pid,
+        ended=process.ended,
+        kind=process.kind.value if process.ended else "",
+        code=process.code,
+        signal=process.signal,
+        ended_at_s=process.ended_at_s,
+        last_lines=process.last_lines,
+    )
+    sample = process.sample
+    if sample is not None:
+        report.metrics.at_s = sample.at_s
+        if sample.step is not None:
+            report.metrics.step = sample.step
+        if sample.total_steps is not None:
+            report.metrics.total_steps = sample.total_steps
+        for name, value in sample.values:
+            report.metrics.values[name] = value
+    return report
+
+
+class Mailbox(Protocol):
+    """As ``yarnam.agent.mailbox.mailbox_client.MailboxClient``."""
+
+    async def report(self, report: Any) -> None: ...
+
+
+class Outbox:
+    """No state is skipped, not even a short one; of metrics only the newest are sent.
+
+    Args:
+        metrics: makes the report with the newest metrics; None: there are none now.
+    """
+
+    def __init__(self, metrics: Callable[[], Any]) -> None:
+        self._metrics = metrics
+        self._pending: deque[Any] = deque()
+        self._wake = asyncio.Event()
+        self._is_metrics_due = False
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._pending
+
+    def put(self, report: Any) -> None:
+        self._pending.append(report)
+        self._wake.set()
+
+    def metrics_are_due(self) -> None:
+        """Newer ones have come in."""
+        if not self._is_metrics_due:
+            self._is_metrics_due = True
+            self._wake.set()
+
+    async def send_first(self, mailbox: Mailbox) -> None:
+        """The AM knows an agent by its first report: it goes before the first directive."""
+        await mailbox.report(self._pending[0])
+        self._pending.popleft()
+        self._wake.set()
+
+    async def send_all(self, mailbox: Mailbox) -> None:
+        """All but the first one."""
+        loop = asyncio.get_running_loop()
+        metrics_at = 0.0
+        first = self._pending[0]
+        while self._pending and self._pending[0] is first:
+            self._wake.clear()
+            await self._wake.wait()
+        while True:
+            self._wake.clear()
+            while self._pending:
+                await mailbox.report(self._pending[0])
+                self._pending.popleft()
+            report = self._metrics() if self._is_metrics_due else None
+            if report is None:
+                await self._wake.wait()
+                continue
+            late_s = metrics_at + METRICS_PERIOD_S - loop.time()
+            if late_s > 0:
+                await self._wake_within(late_s)
+                continue
+            self._is_metrics_due = False
+            metrics_at = loop.time()
+            await mailbox.report(report)
+
+    async def _wake_within(self, wait_s: float) -> None:
+        try:
+            await asyncio.wait_for(self._wake.wait(), wait_s)
+        except asyncio.TimeoutError:
+            pass

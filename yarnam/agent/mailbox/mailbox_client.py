@@ -1,0 +1,125 @@
+"""The agent's calls to the AM."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+
+from yarnam.errors import WireMismatch
+from yarnam.wire.pb import yarnam_pb2 as pb
+from yarnam.wire.pb import yarnam_pb2_grpc
+from yarnam.wire.protocol import PROTOCOL
+from yarnam.wire.tls import CHANNEL_OPTIONS, channel_credentials
+
+HOLD_S = 2.0
+"""The AM answers a long poll at the latest after this: each call is a heartbeat."""
+
+CALL_LIMIT_S = 5.0
+"""Longest wait for one answer, the hold included."""
+
+RETRY_FIRST_S, RETRY_CAP_S = 0.1, 1.0
+
+_LOG = logging.getLogger("yarnam.agent")
+
+# Answers that no retry changes.
+_FATAL = (grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.UNIMPLEMENTED)
+
+
+class AmVanished(Exception):
+    """The AM has not been reached for longer than the limit."""
+
+
+class MailboxClient:
+    """Calls are repeated until they succeed, or until the AM has been away for
+    ``orphan_timeout_s`` (AmVanished). Raises WireMismatch when the AM refuses this version."""
+
+    def __init__(
+        self, address: str, pem: bytes, ask: str, container: str, orphan_timeout_s: float
+    ) -> None:
+        self._channel = grpc.aio.secure_channel(
+            address, channel_credentials(pem), options=CHANNEL_OPTIONS
+        )
+        self._stub = yarnam_pb2_grpc.TaskMailboxStub(self._channel)  # type: ignore[no-untyped-call]
+        self._address = address
+        self._ask = ask
+        self._container = container
+        self._orphan_timeout_s = orphan_timeout_s
+        self._heard_at: float | None = None
+        self._is_away = False
+
+    async def report(self, report: Any) -> None:
+        """Returns when the AM has acknowledged it."""
+
+        async def call(limit_s: float) -> Any:
+            return await self._stub.Report(report, timeout=limit_s)
+
+        await self._until_answered(call, CALL_LIMIT_S)
+
+    async def await_directive(self, seen: int) -> Any:
+        """The directive now, or the same again after ``HOLD_S``."""
+        request = pb.DirectiveRequest(
+            protocol=PROTOCOL,
+            ask=self._ask,
+            container=self._container,
+            seen=seen,
+            hold_ms=int(HOLD_S * 1000),
+        )
+
+        async def call(limit_s: float) -> Any:
+            return await self._stub.AwaitDirective(request, timeout=limit_s)
+
+        return await self._until_answered(call, CALL_LIMIT_S)
+
+    async def close(self) -> None:
+        await self._channel.close(grace=None)
+
+    async def _until_answered(self, call: Callable[[float], Awaitable[Any]], limit_s: float) -> Any:
+        loop = asyncio.get_running_loop()
+        if self._heard_at is None:
+            self._heard_at = loop.time()
+        # Not hdfs_utils' retry: to load it takes 30 ms of CPU, a tenth of an agent's start.
+        wait_s = RETRY_FIRST_S
+        failures = 0
+        while True:
+            try:
+                answer = await call(limit_s)
+            except grpc.aio.AioRpcError as error:
+                failures += 1
+                self._note_away(error)
+                if error.code() in _FATAL:
+                    raise WireMismatch(
+                        f"the AM at {self._address} refuses this agent: {error.details()}",
+                        hint="Both come from the job's runtime archive: submit the job again.",
+                    ) from error
+            else:
+                self._note_back()
+                return answer
+            silent_s = loop.time() - self._heard_at
+            # Twice: after a suspended machine wakes up the first failure says nothing.
+            if silent_s >= self._orphan_timeout_s and failures > 1:
+                raise AmVanished(f"the AM at {self._address} has not answered for {silent_s:.0f} s")
+            left_s = max(RETRY_FIRST_S, self._orphan_timeout_s - silent_s)
+            limit_s = min(CALL_LIMIT_S, max(1.0, left_s))
+            await asyncio.sleep(min(wait_s, left_s))
+            wait_s = min(RETRY_CAP_S, wait_s * 2)
+
+    def _note_away(self, error: grpc.aio.AioRpcError) -> None:
+        if not self._is_away:
+            self._is_away = True
+            _LOG.warning(
+                "cannot reach the AM at %s: %s %s; trying for %.0f s",
+                self._address,
+                error.code().name,
+                error.details(),
+                self._orphan_timeout_s,
+            )
+
+    def _note_back(self) -> None:
+        self._heard_at = asyncio.get_running_loop().time()
+        if self._is_away:
+            self._is_away = False
+            _LOG.warning("the AM at %s answers again", self._address)

@@ -1,0 +1,1 @@
+"""What a task occupies on its node: GPUs, ports, an address."""

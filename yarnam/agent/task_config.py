@@ -1,0 +1,202 @@
+"""What an agent reads when it starts: its environment, the job's record and credentials.
+
+The record is read from plain JSON: structuring all of it would load a quarter of the agent's memory
+and half of its start-up time for a handful of fields. A test holds it against ``wire.records``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from yarnam.core.model.ids import AskId, parse_ask_id
+from yarnam.errors import BadConfig, WireMismatch
+from yarnam.wire.protocol import (
+    ENV_AM_ADDRESS,
+    ENV_ASK,
+    ENV_LEASE_DIR,
+    ENV_NODE_GPU_MODEL,
+    ENV_NODE_GPUS,
+    ENV_SERVICE,
+    LOCAL_CREDENTIALS_FILE,
+    LOCAL_JOB_FILE,
+    LOCAL_SECRETS_FILE,
+    RECORD_VERSION,
+)
+
+DEFAULT_LEASE_DIR = "/tmp/yarnam-leases"  # noqa: S108 - one fixed place that all users share
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerSettings:
+    """One container. Addresses are host:port."""
+
+    directory: Path
+    """The container's working directory."""
+    ask: AskId
+    service: str
+    """The Skein service that the container was started for; may be empty."""
+    am_address: str
+    container: str
+    node: str
+    """NM_HOST."""
+    node_key: str
+    """NM_HOST:NM_PORT; tells NodeManagers on one machine apart."""
+    nm_http_address: str
+    log_directory: Path
+    node_gpus: str
+    node_gpu_model: str
+    lease_directory: Path
+
+    @property
+    def application(self) -> str:
+        """The application id that YARN put into the container id; empty when it is none."""
+        parts = self.container.removeprefix("container_").split("_")
+        if parts and parts[0].startswith("e"):
+            parts = parts[1:]
+        return f"application_{parts[0]}_{parts[1]}" if len(parts) == 4 else ""
+
+
+def read_container_settings(env: Mapping[str, str], directory: Path) -> ContainerSettings:
+    """Raises BadConfig when this is not a container of a job."""
+    try:
+        ask = parse_ask_id(env[ENV_ASK])
+        am_address, container, node = env[ENV_AM_ADDRESS], env["CONTAINER_ID"], env["NM_HOST"]
+    except KeyError as error:
+        raise BadConfig(
+            f"the environment variable {error.args[0]} is missing",
+            hint="The agent runs in containers that yarnam's ApplicationMaster asked YARN for.",
+        ) from error
+    except ValueError as error:
+        raise BadConfig(f"{ENV_ASK}={env[ENV_ASK]!r} is not the name of an ask") from error
+    logs = env.get("LOG_DIRS", "").split(",")[0]
+    return ContainerSettings(
+        directory=directory,
+        ask=ask,
+        service=env.get(ENV_SERVICE) or env.get("SKEIN_CONTAINER_ID", "").rpartition("_")[0],
+        am_address=am_address,
+        container=container,
+        node=node,
+        node_key=f"{node}:{env.get('NM_PORT', '0')}",
+        nm_http_address=f"{node}:{env.get('NM_HTTP_PORT', '0')}",
+        log_directory=Path(logs) if logs else directory,
+        node_gpus=env.get(ENV_NODE_GPUS, ""),
+        node_gpu_model=env.get(ENV_NODE_GPU_MODEL, ""),
+        lease_directory=Path(env.get(ENV_LEASE_DIR) or DEFAULT_LEASE_DIR),
+    )
+
+
+def environment_of_container() -> dict[str, str]:
+    """The container's environment as text that gives the same bytes back (``keeper.to_bytes``)."""
+    return {
+        name.decode("utf-8", "surrogateescape"): value.decode("utf-8", "surrogateescape")
+        for name, value in os.environb.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class TaskJob:
+    """Times in seconds. ``env`` is the job's and the role's, secrets filled in."""
+
+    name: str
+    user: str
+    framework: str
+    role: str
+    command: tuple[str, ...]
+    processes: int
+    gpus: int
+    port_labels: tuple[str, ...]
+    env: tuple[tuple[str, str], ...]
+    files: tuple[str, ...]
+    """Names of the shipped files in the container's directory."""
+    python: str
+    has_environment: bool
+    """An archive with the user's Python is unpacked as ``environment``."""
+    has_inputs: bool
+    is_staged: bool
+    """Some of them are brought to the node."""
+    cache_max_bytes: int
+    """0: as the node's disks allow."""
+    readers: tuple[tuple[str, int], ...]
+    """Roles and the processes of all their tasks, as the spec has them."""
+    spool_limit_s: float
+    """How long a checkpoint may wait on the node's disk; 0: none does."""
+    orphan_timeout_s: float
+    stop_grace_s: float
+
+
+def read_task_job(record: Path, secrets: Path, role: str, service: str) -> TaskJob:
+    """Raises BadConfig (file missing or damaged) and WireMismatch (another version wrote it)."""
+    plain = _read_json(record)
+    if plain.get("version") != RECORD_VERSION:
+        raise WireMismatch(
+            f"{record.name} has version {plain.get('version')}, this agent reads {RECORD_VERSION}",
+            hint="Client and runtime are of two versions of yarnam: submit with the same one.",
+        )
+    values = _read_json(secrets) if secrets.exists() else {}
+    try:
+        return _task_job(plain, values, role, service)
+    except (KeyError, TypeError, StopIteration) as error:
+        raise WireMismatch(f"{record.name} does not describe role {role!r}: {error!r}") from error
+
+
+def _task_job(
+    record: Mapping[str, Any], secrets: Mapping[str, str], role_name: str, service: str
+) -> TaskJob:
+    job = record["job"]
+    role = next(role for role in job["roles"] if role["name"] == role_name)
+    # The planner may have chosen another shape than the spec: the target is what was asked for.
+    target = next((t for t in record["targets"] if service and t["service"] == service), None)
+    size = target or role
+    env = dict((*job["env"], *role["env"]))
+    return TaskJob(
+        name=job["name"],
+        user=job["user"],
+        framework=job["framework"],
+        role=role["name"],
+        command=tuple(role["command"]),
+        processes=int(size["processes_per_task"]),
+        gpus=int(size["resources"]["gpus"]),
+        port_labels=tuple(role["ports"]),
+        env=tuple((env | dict(secrets)).items()),
+        files=tuple(shipped["name"] for shipped in job["files"]),
+        python=job["environment"]["python"],
+        has_environment=bool(job["environment"]["archive"]),
+        has_inputs=bool(job["inputs"]),
+        is_staged=any(given["mode"] != "stream" for given in job["inputs"]),
+        cache_max_bytes=int(job["staging"]["cache_max_mib"]) << 20,
+        readers=tuple((r["name"], r["tasks"] * r["processes_per_task"]) for r in job["roles"]),
+        spool_limit_s=float(job["checkpoint"]["spool_limit_s"]),
+        orphan_timeout_s=float(job["am"]["orphan_timeout_s"]),
+        stop_grace_s=float(job["am"]["stop_grace_s"]),
+    )
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        plain = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise BadConfig(
+            f"cannot read {path}: {error}",
+            hint="YARN makes this file from the job's directory on HDFS; submit the job again.",
+        ) from error
+    if not isinstance(plain, dict):
+        raise BadConfig(f"{path} does not hold a JSON object")
+    return plain
+
+
+def read_job_files(settings: ContainerSettings) -> tuple[TaskJob, bytes]:
+    """The job's record and credentials. Raises BadConfig, WireMismatch."""
+    here = settings.directory
+    job = read_task_job(
+        here / LOCAL_JOB_FILE, here / LOCAL_SECRETS_FILE, settings.ask.role, settings.service
+    )
+    try:
+        pem = (here / LOCAL_CREDENTIALS_FILE).read_bytes()
+    except OSError as error:
+        raise BadConfig(f"cannot read the job's credentials: {error}") from error
+    return job, pem

@@ -1,0 +1,266 @@
+"""Waits until the whole gang fits and the job may ask for it.
+
+Called by ``PlanService`` for a gang that has nothing yet. With tickets the question to the planner
+is answered only when ``admission.decide`` says so. Until then the job polls the cluster again and
+again, sooner when something changes among the others, and asks YARN for nothing. None of that goes
+through the gang machine, so it uses up no attempt; the machine's WAIT timer bounds it. Without
+tickets there is one poll, or two where room is scarce, and the machine backs off between them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+from yarnam.am.am_settings import AmSettings
+from yarnam.am.serial_executor import SerialExecutor
+from yarnam.am.ticket_holder import TicketHolder
+from yarnam.core.admission import Ask, Contention, Decision, Planner, decide
+from yarnam.core.admission.forecast import as_status, forecast
+from yarnam.core.admission.polling import (
+    confirm_delay_s,
+    must_confirm,
+    poll_after_change_s,
+    poll_interval_s,
+)
+from yarnam.core.model.ids import NodeId
+from yarnam.core.model.job_status import StartForecast, WaitQueueStatus
+from yarnam.core.model.plans import NoFit, PlacementPlan, Reason
+from yarnam.core.model.snapshot import ClusterSnapshot
+from yarnam.core.model.tickets import MustWait, Ticket
+from yarnam.core.placement.planner import PlanOutcome
+from yarnam.core.placement.prelaunch import has_spare_capacity
+from yarnam.ports import Clock
+from yarnam.ports.ticket_queue import TicketList
+
+log = logging.getLogger("yarnam.am")
+
+FORECAST_EVERY_S = 60.0
+"""Between two forecasts of the start, which take up to a second of CPU behind many others; they
+take at most a fiftieth of the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPoll:
+    """One poll of the cluster, and what the planner makes of it."""
+
+    snapshot: ClusterSnapshot
+    outcome: PlanOutcome
+    plan: Planner
+    """The planner on this snapshot, for other questions than ``outcome`` answers."""
+    excluded: frozenset[NodeId] = frozenset()
+    """Nodes that the job may not use at all."""
+    took_s: float = 0.0
+
+    @property
+    def fits(self) -> bool:
+        return isinstance(self.outcome, PlacementPlan)
+
+
+Poll = Callable[[], Awaitable[ClusterPoll]]
+
+
+class AdmissionPoller:
+    """``wait_ends_at_s`` tells when the machine's WAIT timer ends the job; None: not known."""
+
+    def __init__(
+        self,
+        holder: TicketHolder,
+        executor: SerialExecutor,
+        clock: Clock,
+        settings: AmSettings,
+        draw: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        wait_ends_at_s: Callable[[], float | None] = lambda: None,
+    ) -> None:
+        self._holder = holder
+        self._executor = executor
+        self._clock = clock
+        self._settings = settings
+        self._draw = draw
+        self._sleep = sleep
+        self._wait_ends_at_s = wait_ends_at_s
+        self._has_waited = False
+        self._listed: TicketList | None = None
+        self._start: StartForecast | None = None
+        self._next_forecast_s = 0.0
+        self.waiting: WaitQueueStatus | None = None
+        """The job's place, while it waits in the queue."""
+
+    async def admitted(self, poll: Poll) -> ClusterPoll:
+        """The poll to act upon: a plan for now, or why there is none."""
+        self.waiting = None
+        is_waiting = False
+        lost_at_s: float | None = None
+        while True:
+            is_queued, polled = await asyncio.gather(self._holder.wait_in_queue(), poll())
+            if isinstance(polled.outcome, NoFit) and polled.outcome.is_never:
+                return polled
+            decision = await self._decide(polled) if is_queued else None
+            if isinstance(decision, Ask):
+                self._has_waited = False
+                return replace(polled, outcome=decision.plan)
+            if isinstance(decision, NoFit):
+                return replace(polled, outcome=decision)
+            if decision is not None:
+                lost_at_s = None
+                self._has_waited = is_waiting = True
+                await self._foresee(polled)
+                self._show(decision, polled.outcome)
+                if self._is_over():
+                    return replace(polled, outcome=self._refusal(polled.outcome))
+                await self._pause(decision, polled)
+                continue
+            # The ticket queue does not answer. A job that was in it a moment ago waits for a while.
+            if lost_at_s is None:
+                lost_at_s = self._clock.now_s()
+            patience_s = lost_at_s + self._settings.ticket_grace_s - self._clock.now_s()
+            if not is_waiting or patience_s <= 0:
+                self.waiting = None
+                return await self._without_tickets(poll, polled)
+            await self._sleep(min(self._settings.retry_pause_s, patience_s))
+
+    # ---- with tickets ------------------------------------------------------------------------
+
+    async def _decide(self, polled: ClusterPoll) -> Decision | None:
+        """None: there are no tickets now. The others are read twice: from the copy that follows
+        them, and afresh when it comes to the claim; that alone on the first poll, which mostly
+        fits."""
+        mine = self._holder.ticket_for(None)
+        decision: Decision | None = None
+
+        def decided(listed: TicketList) -> Decision:
+            seen = Contention(polled.snapshot, listed.tickets, listed.running, self._clock.now_s())
+            return decide(mine, seen, polled.plan, may_fit=polled.fits, excluded=polled.excluded)
+
+        if self.waiting is not None or not polled.fits:
+            listed = await self._holder.others()
+            if listed is None:
+                return None
+            self._listed = listed
+            decision = await self._executor.call(lambda: decided(listed))
+            if not isinstance(decision, Ask):
+                return decision
+
+        def may(listed: TicketList) -> bool:
+            nonlocal decision
+            decision = decided(listed)
+            return isinstance(decision, Ask)
+
+        claimed = self._claimed(decision, polled.outcome)
+        is_ours = await self._holder.claim(claimed, may)
+        if is_ours is None or decision is None:
+            return None
+        if not isinstance(decision, Ask):
+            return decision
+        if not is_ours:
+            # Overtaken several times in a row: others are on their way, so poll again.
+            return MustWait(0, mine, "other jobs asked first")
+        await self._holder.show_claim(decision.ticket)
+        return decision
+
+    def _claimed(self, decision: Decision | None, outcome: PlanOutcome) -> Ticket:
+        """What the claim will most likely be for."""
+        if isinstance(decision, Ask):
+            return decision.ticket
+        return self._holder.ticket_for(outcome if isinstance(outcome, PlacementPlan) else None)
+
+    async def _pause(self, last: MustWait, polled: ClusterPoll) -> None:
+        """Until the next poll. A change among the others brings it forward, in the order of the
+        queue, so that not all of them poll at once."""
+        # Polling a large cluster is work for the ResourceManager: let it rest ten times as long.
+        rest_s = 10 * polled.took_s
+        pause_s = max(rest_s, poll_interval_s(last, self._draw()))
+        ends_at_s = self._wait_ends_at_s()
+        if ends_at_s is not None:
+            left_s = ends_at_s - self._settings.last_reason_s - self._clock.now_s()
+            pause_s = max(0.0, min(pause_s, left_s))
+        began_s = self._clock.now_s()
+        if await self._holder.wait(pause_s):
+            left_s = began_s + pause_s - self._clock.now_s()
+            soon_s = max(rest_s, poll_after_change_s(last, self._draw()))
+            await self._sleep(max(0.0, min(left_s, soon_s)))
+
+    async def _foresee(self, polled: ClusterPoll) -> None:
+        """When the job is likely to start: worked out now and then, since it takes a while."""
+        began_s, listed = self._clock.now_s(), self._listed
+        if listed is None or began_s < self._next_forecast_s:
+            return
+        seen = Contention(polled.snapshot, listed.tickets, listed.running, began_s)
+        me = self._holder.ticket_for(None)
+        try:
+            found = await self._executor.call(lambda: forecast(me, seen))
+        except Exception:
+            # Nothing depends on it: the job waits all the same.
+            log.exception("the forecast failed")
+            self._start = None
+        else:
+            self._start = as_status(found, began_s)
+        now_s = self._clock.now_s()
+        self._next_forecast_s = now_s + max(FORECAST_EVERY_S, 50.0 * (now_s - began_s))
+
+    def _is_over(self) -> bool:
+        """Whether the machine is about to end all waiting: it is given the reason before."""
+        ends_at_s = self._wait_ends_at_s()
+        if ends_at_s is None:
+            return False
+        return self._clock.now_s() >= ends_at_s - self._settings.last_reason_s
+
+    def _refusal(self, outcome: PlanOutcome) -> NoFit:
+        if isinstance(outcome, NoFit):
+            return outcome
+        assert self.waiting is not None
+        return NoFit(
+            Reason.WAITING_FOR_ADMISSION, is_never=False, message=waiting_text(self.waiting)
+        )
+
+    def _show(self, last: MustWait, outcome: PlanOutcome) -> None:
+        ticket, head = self._holder.ticket, last.head
+        shown = WaitQueueStatus(
+            ticket=ticket.number if ticket else 0,
+            ahead=last.ahead,
+            head=head.job if last.ahead else "",
+            head_name=head.name if last.ahead else "",
+            head_gpus=head.gpus if last.ahead else 0,
+            reason=last.reason,
+            missing=outcome.message if isinstance(outcome, NoFit) else "",
+            start=self._start,
+        )
+        if self.waiting is None or _news(shown) != _news(self.waiting):
+            log.info("%s", waiting_text(shown))
+        self.waiting = shown
+
+    # ---- without -----------------------------------------------------------------------------
+
+    async def _without_tickets(self, poll: Poll, polled: ClusterPoll) -> ClusterPoll:
+        """By jitter alone: where room is scarce, poll again after a random pause and ask only if
+        the GPUs are still free."""
+        outcome = polled.outcome
+        has_spare = isinstance(outcome, PlacementPlan) and has_spare_capacity(
+            polled.snapshot, outcome.rungs[0]
+        )
+        if must_confirm(outcome, has_spare=has_spare, has_waited=self._has_waited):
+            await self._sleep(confirm_delay_s(self._draw()))
+            polled = await poll()
+        self._has_waited = not polled.fits
+        return polled
+
+
+def _news(place: WaitQueueStatus) -> WaitQueueStatus:
+    """What is worth a line in the log when it changes."""
+    return replace(place, reason="", start=None)
+
+
+def waiting_text(place: WaitQueueStatus) -> str:
+    """One line for people."""
+    if place.ahead:
+        head = f"{place.head_name} ({place.head})" if place.head_name else place.head
+        needs = f" needs {place.head_gpus} GPUs" if place.head_gpus else " is first"
+        ahead = "1 job" if place.ahead == 1 else f"{place.ahead} jobs"
+        return f"waiting behind {ahead} ({head}{needs}): {place.missing or place.reason}"
+    # The planner says better what is missing, but it knows no queue and no ends.
+    if place.missing and place.reason.startswith("first in the queue"):
+        return f"waiting for free GPUs: {place.reason}: {place.missing}"
+    return f"waiting for free GPUs: {place.missing or place.reason}"

@@ -1,0 +1,90 @@
+"""The outside world of an ApplicationMaster: its ports, and one executor of work for each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from yarnam.am.growth_probe import Waiters
+from yarnam.am.plan_service import Sleep
+from yarnam.am.serial_executor import SerialExecutor, ThreadSerialExecutor
+from yarnam.core.model.ids import NodeId
+from yarnam.ports import (
+    Clock,
+    ClusterView,
+    ContainerBroker,
+    Inbox,
+    Journal,
+    NodeHints,
+    NoNodeHints,
+    StateStore,
+    StatusPublisher,
+    TaskMailbox,
+)
+from yarnam.ports.output_store import OutputStore
+from yarnam.ports.ticket_queue import TicketQueue
+
+if TYPE_CHECKING:
+    # Loaded for jobs that have inputs.
+    from yarnam.am.input_integrity import DataAccess
+
+
+@dataclass(frozen=True, slots=True)
+class AmPorts:
+    """The outside world of one AM attempt."""
+
+    clock: Callable[[Inbox], Clock]
+    broker: ContainerBroker
+    view: ClusterView
+    mailbox: TaskMailbox
+    journal: Journal
+    store: StateStore
+    desk: StatusPublisher
+    draw: Callable[[], float]
+    sleep: Sleep = asyncio.sleep
+    executor: Callable[[str], SerialExecutor] = ThreadSerialExecutor
+    hints: NodeHints = field(default_factory=NoNodeHints)
+    waiters: Waiters = tuple
+    """Who waits for GPUs, asked before the gang grows by itself."""
+    learn: Callable[[NodeId, str], None] = lambda node, model: None
+    """Keeps the GPU model that an agent has seen on a node. May block like a port."""
+    office: Callable[[], TicketQueue] | None = None
+    """Makes it, in a thread; None: there is no ZooKeeper."""
+    outputs: OutputStore | None = None
+    """None: the job has no outputs."""
+    data: DataAccess | None = None
+    """None: the job has no inputs."""
+
+
+@dataclass(slots=True)
+class PortExecutors:
+    """One per port; the progress has its own, so that it never delays an ask."""
+
+    make: Callable[[str], SerialExecutor]
+    broker: SerialExecutor = field(init=False)
+    mailbox: SerialExecutor = field(init=False)
+    view: SerialExecutor = field(init=False)
+    journal: SerialExecutor = field(init=False)
+    store: SerialExecutor = field(init=False)
+    office: SerialExecutor = field(init=False)
+    courtesy: SerialExecutor = field(init=False)
+    outputs: SerialExecutor = field(init=False)
+    inputs: SerialExecutor = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.broker = self.make("broker")
+        self.mailbox = self.make("mailbox-calls")
+        self.view = self.make("view")
+        self.journal = self.make("journal")
+        self.store = self.make("store")
+        self.office = self.make("office")
+        self.courtesy = self.make("courtesy")
+        self.outputs = self.make("outputs")
+        self.inputs = self.make("inputs-end")
+
+    def close(self) -> None:
+        mine = (self.broker, self.mailbox, self.view, self.journal, self.store, self.office)
+        for executor in (*mine, self.courtesy, self.outputs, self.inputs):
+            executor.close()

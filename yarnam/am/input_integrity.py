@@ -1,0 +1,277 @@
+"""The job's inputs while it runs: what the blacklist says, what its own processes complain of.
+
+::
+
+    blacklist's watch ──► WatchedInputs ──► Standing: what to exclude ──► settle(epoch) ──► ranks
+    complaints, last words ──► Rechecks ──► looks on nodes ──► claims ──► blacklist, WatchedInputs
+
+HDFS may take its time, so nothing of it happens on the AM's loop, which only shows events (``see``)
+and reads the status. What goes wrong here costs the job nothing but this care.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from hdfs_utils import HdfsError
+from hdfs_utils.blacklist.quarantine import quarantine
+from hdfs_utils.errors import NotADirectory, NotFound
+from hdfs_utils.validation.check_in_subprocess import CheckOutcome
+from yarnam.am.input_rechecks import CheckHere, Rechecks
+from yarnam.am.status_report import InputsStatus
+from yarnam.am.watched_inputs import OpenData, WatchedInput, WatchedInputs, Worker
+from yarnam.core.inputs.epoch_lists import EpochBook, excluded_files_status
+from yarnam.core.inputs.suspicions import Suspect
+from yarnam.core.model.events import AgentRegistered, Event, TaskExited
+from yarnam.core.model.ids import AskId
+from yarnam.core.model.job_spec import JobSpec, OnCorrupt
+from yarnam.core.model.outcomes import ExitKind
+from yarnam.errors import BadSpec, QuotaFull, Unavailable, UsageError
+from yarnam.ports import Inbox, StateStore
+from yarnam.ports.job_inputs import CheckOrder, InputEndpoint, SuspectReport
+from yarnam.wire.codec import decode, encode
+from yarnam.wire.protocol import EPOCHS_FILE
+from yarnam.wire.records import EpochsRecord, InputEpochs
+
+log = logging.getLogger("yarnam.inputs")
+
+START_DELAY_S = 5.0
+"""From the AM's start to the first poll: nothing of it is needed before the gang is ready."""
+FIRST_ANSWER_LIMIT_S = 20.0
+"""What the first epoch waits for a blacklist that does not answer; then it goes by what was known
+at submit."""
+STORE_LIMIT_S = 30.0
+"""For an epoch's list to be written down: with the one above, less than the agents' 60 s."""
+
+FAILING = frozenset({ExitKind.NON_ZERO, ExitKind.SIGNAL})
+
+
+@dataclass(frozen=True, slots=True)
+class DataAccess:
+    """How the AM reaches the data, and those who read it. ``node``: this one's name."""
+
+    open: OpenData
+    desk: InputEndpoint
+    check_here: CheckHere
+    node: str
+
+
+class InputIntegrity:
+    """See the module. A ``ports.job_inputs.InputService``."""
+
+    def __init__(
+        self,
+        job: JobSpec,
+        application: str,
+        ways: DataAccess,
+        store: StateStore,
+        inbox: Inbox,
+        now_s: Callable[[], float],
+        *,
+        start_delay_s: float = START_DELAY_S,
+        first_answer_limit_s: float = FIRST_ANSWER_LIMIT_S,
+        store_limit_s: float = STORE_LIMIT_S,
+    ) -> None:
+        self._job = job
+        self._ways = ways
+        self._store = store
+        self._now_s = now_s
+        self._start_delay_s = start_delay_s
+        self._first_answer_limit_s = first_answer_limit_s
+        self._store_limit_s = store_limit_s
+        self._worker = Worker("inputs", self._idle)
+        self._inputs = WatchedInputs(job, application, ways.open, self._worker, inbox, now_s)
+        self._rechecks = Rechecks(
+            self._inputs, self._worker, ways.desk, ways.check_here, ways.node, now_s
+        )
+        self._lock = threading.Lock()
+        self._settling = threading.Lock()
+        self._book = EpochBook()
+        self._node_of: dict[AskId, str] = {}
+        self._is_open = False
+
+    # ---- life ----------------------------------------------------------------------------
+
+    def open(self, *, is_first_life: bool) -> None:
+        """Begin to serve; returns at once. A job without inputs has nothing to serve."""
+        if not self._job.inputs:
+            return
+        self._is_open = True
+        self._worker.start()
+        self._rechecks.start()
+        if is_first_life:
+            self._serve()
+        else:
+            self._worker.put(self._serve_again)
+        self._worker.put_in(self._start_delay_s, self._inputs.begin)
+
+    def _serve_again(self) -> None:
+        """Only once it is known what was said before."""
+        try:
+            told = self._store.get(EPOCHS_FILE)
+        except (Unavailable, QuotaFull) as error:
+            log.warning("the epochs' lists cannot be read yet: %s", error)
+            self._worker.put_in(1.0, self._serve_again)
+            return
+        if told is not None:
+            with self._lock:
+                self._book = book_of(decode(told, EpochsRecord))
+        self._serve()
+
+    def _idle(self) -> None:
+        """Every second: a check may have taken too long, its node may be gone."""
+        self._rechecks.rule()
+
+    def _serve(self) -> None:
+        self._ways.desk.serve(self)
+
+    def close(self) -> None:
+        """At most 2 s for each file system. Idempotent."""
+        if self._is_open:
+            self._is_open = False
+            self._worker.close()
+            self._rechecks.close()
+            self._inputs.close()
+
+    def finish(self, limit_s: float) -> tuple[str, ...]:
+        """At the job's end: wait until no suspicion is open, at most so long; then move what is
+        proved corrupt into quarantine, where that is the policy. Not before: until now the job's
+        own processes may have read the files. What was done, in words. Blocks."""
+        if not self._is_open:
+            return ()
+        self._rechecks.without_agents()
+        done = threading.Event()
+
+        def check() -> None:
+            if not self._rechecks.open_cases:
+                done.set()
+
+        for _ in range(int(limit_s / 0.1)):
+            self._worker.put(check)
+            if done.wait(0.1):
+                break
+        return tuple(line for one in self._inputs.all() for line in self._put_away(one))
+
+    def _put_away(self, one: WatchedInput) -> list[str]:
+        told: list[str] = []
+        if one.given.on_corrupt is not OnCorrupt.QUARANTINE:
+            return told
+        for bad in one.standing.proved:
+            try:
+                status = one.files.stat(bad.path)
+                moved = quarantine(
+                    one.files, status, reason=bad.reason, by=self._job.user, at_s=self._now_s()
+                )
+                told.append(f"{bad.path} moved to {moved.now}")
+            except (NotFound, NotADirectory):
+                continue
+            except HdfsError as error:
+                told.append(f"{bad.path} not moved to quarantine: {error}")
+            log.info("%s", told[-1])
+        return told
+
+    # ---- what the loop shows and reads ---------------------------------------------------
+
+    def see(self, events: Iterable[Event]) -> None:
+        """Where agents are; and failed processes, whose last words may name an input."""
+        if not self._is_open:
+            return
+        for event in events:
+            if isinstance(event, AgentRegistered):
+                self._node_of[event.ask] = str(event.node)
+            elif isinstance(event, TaskExited):
+                node = self._node_of.get(event.ask, "")
+                for process in event.exits:
+                    if process.kind in FAILING and process.last_lines:
+                        said = process.last_lines
+                        self._worker.put(partial(self._rechecks.read_last_words, node, said))
+
+    def status(self) -> InputsStatus:
+        """What is excluded, and what is suspected."""
+        standings = {one.given.name: one.standing for one in self._inputs.all()}
+        with self._lock:
+            book = self._book
+        excluded_files = excluded_files_status(self._job.inputs, standings, book)
+        return InputsStatus(excluded_files, self._rechecks.status())
+
+    # ---- what agents ask -----------------------------------------------------------------
+
+    def settle(self, name: str, epoch: int) -> tuple[str, ...]:
+        if all(given.name != name for given in self._job.inputs):
+            raise UsageError(f"the job has no data input {name!r}")
+        settled = self._settled(name, epoch)
+        if settled is not None:
+            return settled
+        self._worker.put(self._inputs.begin)
+        deadline_s = self._now_s() + self._first_answer_limit_s
+        while (one := self._inputs.get(name)) is None or not one.is_looked_at.is_set():
+            if self._now_s() >= deadline_s or self._worker.is_closed.wait(0.02):
+                log.warning("epoch %d of %s goes by what was known at submit", epoch, name)
+                break
+        # One at a time: what is written down is what is reported.
+        with self._settling:
+            settled = self._settled(name, epoch)
+            return self._settle(name, epoch) if settled is None else settled
+
+    def _settled(self, name: str, epoch: int) -> tuple[str, ...] | None:
+        with self._lock:
+            return self._book.of(name, epoch)
+
+    def _settle(self, name: str, epoch: int) -> tuple[str, ...]:
+        standing = self._inputs.exclusions(name)
+        if standing.refusal:
+            raise BadSpec(standing.refusal)
+        book = self._book.copy()
+        book.fix(name, epoch, standing.excluded_files)
+        self._write(encode(record_of(book)))
+        with self._lock:
+            self._book = book
+        log.info("epoch %d of %s excludes %d files", epoch, name, len(standing.excluded_files))
+        return book.of(name, epoch) or ()
+
+    def _write(self, value: bytes) -> None:
+        deadline_s = self._now_s() + self._store_limit_s
+        while True:
+            try:
+                self._store.put(EPOCHS_FILE, value)
+            except (Unavailable, QuotaFull) as error:
+                if self._now_s() >= deadline_s or self._worker.is_closed.wait(1.0):
+                    raise
+                log.warning("an epoch's list is not written yet: %s", error)
+            else:
+                return
+
+    def complain(self, node: str, complaints: Sequence[SuspectReport]) -> None:
+        for one in complaints:
+            suspect = Suspect(one.path, one.reason, node, one.times, one.first, one.last)
+            self._worker.put(partial(self._rechecks.suspect, suspect))
+
+    def next_check(self, node: str) -> CheckOrder | None:
+        return self._rechecks.next_check(node)
+
+    def checked(self, number: int, outcome: CheckOutcome) -> None:
+        self._rechecks.checked(number, outcome)
+
+
+def record_of(book: EpochBook) -> EpochsRecord:
+    """For a later AM attempt. Lists seldom differ from epoch to epoch: each is kept once."""
+    inputs = []
+    for name, epochs in sorted(book.given_out.items()):
+        lists = list(dict.fromkeys(epochs.values()))
+        numbers = {files: number for number, files in enumerate(lists)}
+        pairs = tuple((epoch, numbers[epochs[epoch]]) for epoch in sorted(epochs))
+        inputs.append(InputEpochs(name, tuple(lists), pairs))
+    return EpochsRecord(tuple(inputs))
+
+
+def book_of(record: EpochsRecord) -> EpochBook:
+    """Back from ``record_of``."""
+    given_out = {
+        one.input: {epoch: one.lists[number] for epoch, number in one.epochs}
+        for one in record.inputs
+    }
+    return EpochBook(given_out)

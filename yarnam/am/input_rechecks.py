@@ -1,0 +1,202 @@
+"""Suspected inputs looked at again: complaints in, orders to nodes out, claims on the blacklist."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from hdfs_utils import HdfsError
+from hdfs_utils.blacklist import FileVersion, Key, State
+from hdfs_utils.errors import NotADirectory, NotFound
+from hdfs_utils.validation.check_in_subprocess import CheckOutcome
+from yarnam.am.watched_inputs import WatchedInput, WatchedInputs, Worker
+from yarnam.core.inputs.suspicions import (
+    CHECK_LIMIT_S,
+    Case,
+    CheckResult,
+    Ruling,
+    Suspect,
+    Suspicions,
+    named_inputs,
+)
+from yarnam.core.model.job_status import SuspectStatus
+from yarnam.ports.job_inputs import CheckOrder, InputEndpoint
+
+log = logging.getLogger("yarnam.inputs")
+
+ALIVE_S = 30.0
+"""An agent that has not asked for work for so long takes none: half as much again as its poll."""
+CHECK_AGAIN_S = 30.0
+
+STATES = {Ruling.PROVED: State.PROVED, Ruling.SUSPECTED: State.SUSPECTED}
+"""Of the blacklist. What the storage has lost is no bad data: it is cleared."""
+
+CheckHere = Callable[[str, float], CheckOutcome]
+"""Check a file (URI, limit in seconds) on this node, in a process of its own."""
+
+
+class Rechecks:
+    """``node``: this one's name. Methods are thread-safe; those that say so block."""
+
+    def __init__(
+        self,
+        inputs: WatchedInputs,
+        worker: Worker,
+        desk: InputEndpoint,
+        check_here: CheckHere,
+        node: str,
+        now_s: Callable[[], float],
+    ) -> None:
+        self._inputs = inputs
+        self._worker = worker
+        self._desk = desk
+        self._check_here = check_here
+        self._node = node
+        self._now_s = now_s
+        self._lock = threading.Lock()
+        self._suspicions = Suspicions()
+        self._places: dict[str, float] = {}
+        self._looks = threading.Event()
+        self._thread = threading.Thread(target=self._look_here, name="input-checks", daemon=True)
+
+    def start(self) -> None:
+        """Begin to check files on this node, one after the other."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """At most 1 s: a check under way ends with this process."""
+        self._looks.set()
+        self._thread.join(1.0)
+
+    def status(self) -> tuple[SuspectStatus, ...]:
+        """The cases, oldest first."""
+        with self._lock:
+            return tuple(
+                SuspectStatus(path, case.state, case.ruled.evidence if case.ruled else "")
+                for path, case in self._suspicions.cases.items()
+            )
+
+    @property
+    def open_cases(self) -> int:
+        with self._lock:
+            return self._suspicions.open_cases
+
+    # ---- complaints (blocking: for the worker) -------------------------------------------
+
+    def read_last_words(self, node: str, lines: Sequence[str]) -> None:
+        """A process that failed may have named an input."""
+        self._inputs.begin()
+        roots: dict[str, str] = {}
+        for one in self._inputs.all():
+            roots |= {one.given.uri.rstrip("/"): one.root, one.root.rstrip("/"): one.root}
+        roots.pop("", None)
+        for path in named_inputs(lines, roots):
+            last = lines[-1].strip()[:300]
+            self.suspect(Suspect(path, f"a process that failed named it: {last}", node))
+
+    def suspect(self, suspect: Suspect) -> None:
+        """Open a case, and let the other jobs know of the suspicion."""
+        self._inputs.begin()
+        one = self._inputs.find(suspect.path)
+        if one is None:
+            log.warning("%s is suspected, but is in no input of the job", suspect.path)
+            return
+        path = one.files.own_path(suspect.path)
+        try:
+            status = one.files.stat(path)
+        except (NotFound, NotADirectory):
+            return
+        if status.is_dir:
+            return
+        with self._lock:
+            is_new = self._suspicions.add(replace(suspect, path=path))
+        if is_new:
+            log.info("%s is suspected on %s: %s", path, suspect.node, suspect.reason)
+            self._wake()
+            key = Key(path, FileVersion(status.length, status.mtime_ms))
+            said = f"{suspect.node}: {suspect.reason}"
+            self._inputs.claim(one, key, State.SUSPECTED, "skipped-while-training", said)
+
+    # ---- looks ---------------------------------------------------------------------------
+
+    def next_check(self, node: str) -> CheckOrder | None:
+        """See ``ports.job_inputs.InputService``."""
+        with self._lock:
+            self._places[node] = self._now_s()
+            order = self._suspicions.next_order(node, self._alive(), self._now_s())
+        one = self._inputs.find(order.path) if order is not None else None
+        if order is None or one is None:
+            return None
+        log.info("%s checks %s", node, order.path)
+        return CheckOrder(order.number, f"{one.files.uri}{order.path}", CHECK_LIMIT_S)
+
+    def checked(self, number: int, outcome: CheckOutcome) -> None:
+        """See ``ports.job_inputs.InputService``."""
+        with self._lock:
+            self._suspicions.done(number, outcome)
+        self._worker.put(self.rule)
+
+    def without_agents(self) -> None:
+        """They are on their way out: what is left to check is checked here."""
+        with self._lock:
+            self._places.clear()
+        self._worker.put(self.rule)
+
+    def rule(self) -> None:
+        """Conclude what can be concluded. Blocks: for the worker."""
+        with self._lock:
+            ruled = self._suspicions.settle(self._alive(), self._now_s())
+            has_open = bool(self._suspicions.open_cases)
+        if has_open:
+            self._wake()
+        for case in ruled:
+            self._conclude(case)
+
+    def _conclude(self, case: Case) -> None:
+        assert case.ruled is not None
+        ruled, path = case.ruled, case.suspect.path
+        log.info("%s: %s: %s", path, ruled.ruling.value, ruled.evidence)
+        one = self._inputs.find(path)
+        if one is None or ruled.ruling is Ruling.GONE:
+            return
+        key = self._key(one, path, ruled.outcome)
+        if key is not None:
+            state = STATES.get(ruled.ruling, State.CLEARED)
+            self._inputs.claim(one, key, state, ruled.reason, ruled.evidence)
+
+    def _key(self, one: WatchedInput, path: str, outcome: CheckResult | None) -> Key | None:
+        """The version that was looked at, or else the present one."""
+        if outcome is not None and outcome.mtime_ms:
+            return Key(path, FileVersion(outcome.length, outcome.mtime_ms))
+        with suppress(HdfsError):
+            status = one.files.stat(path)
+            return Key(path, FileVersion(status.length, status.mtime_ms))
+        return None
+
+    def _look_here(self) -> None:
+        while not self._worker.is_closed.is_set():
+            self._looks.wait(CHECK_AGAIN_S)
+            self._looks.clear()
+            while not self._worker.is_closed.is_set():
+                check = self.next_check(self._node)
+                if check is None:
+                    break
+                try:
+                    outcome = self._check_here(check.uri, check.limit_s)
+                except Exception as error:
+                    log.exception("the check of %s failed", check.uri)
+                    outcome = CheckOutcome("not checked", "check-failed", str(error))
+                self.checked(check.number, outcome)
+
+    def _wake(self) -> None:
+        self._looks.set()
+        self._desk.wake()
+
+    def _alive(self) -> list[str]:
+        """Nodes that can look, this one first: it has no GPUs to disturb."""
+        now_s = self._now_s()
+        agents = [node for node, at_s in self._places.items() if now_s - at_s <= ALIVE_S]
+        return list(dict.fromkeys((self._node, *agents)))

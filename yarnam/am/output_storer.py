@@ -1,0 +1,204 @@
+"""Performs ``StoreOutputs``: beside the loop, again and again while HDFS is in trouble.
+
+How long that may take is the gang machine's to say (STORE); this only tells it what the trouble is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import threading
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from math import inf
+from typing import TypeVar
+
+from hdfs_utils.concurrency.retry import Backoff, retry_async
+from yarnam.am.am_settings import AmSettings
+from yarnam.am.serial_executor import SerialExecutor
+from yarnam.am.status_report import is_kept
+from yarnam.core.gang import Gang
+from yarnam.core.model.actions import LaunchGang, StopStoring, StoreOutputs
+from yarnam.core.model.events import OutputsStored, StoringFailed, StoringTroubled
+from yarnam.core.model.job_spec import JobSpec
+from yarnam.core.model.job_status import OutputStatus, Phase
+from yarnam.core.model.outcomes import VerdictKind
+from yarnam.errors import ExitCode, QuotaFull, Unavailable, YarnamError
+from yarnam.ports import Clock, Inbox, Superseded
+from yarnam.ports.output_store import OutputStore, StoredOutputs, StoringProgress
+
+log = logging.getLogger("yarnam.am")
+T = TypeVar("T")
+
+_UNIQUE = re.compile(r"[0-9a-f]{32}|[0-9]+")
+"""What makes the same trouble look like another one: names of temporary files, counts."""
+
+
+@dataclass
+class OutputStorer:
+    """Of one job; ``store`` None: it has no outputs, and nothing here does anything."""
+
+    job: JobSpec
+    store: OutputStore | None
+    executor: SerialExecutor
+    clock: Clock
+    inbox: Inbox
+    settings: AmSettings
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    _progress: StoringProgress | None = None
+    _trouble_code: ExitCode = ExitCode.UNAVAILABLE
+    """Of what held storing up last."""
+    _stopped: threading.Event = field(default_factory=threading.Event)
+    _task: asyncio.Task[None] | None = None
+
+    async def prepare(self, action: LaunchGang) -> None:
+        """The places of the tasks. Writing makes them too, so HDFS's trouble holds nothing up."""
+        store = self.store
+        if store is None:
+            return
+        tasks = [member.task for member in action.members]
+        try:
+            await self.executor.call(lambda: store.prepare(action.attempt, tasks))
+        except YarnamError as error:
+            log.warning("the outputs' places are not made in advance: %s", error)
+
+    def perform(self, action: StoreOutputs | StopStoring) -> None:
+        """What is under way notices when it is stopped; if nothing is, somebody has to look how far
+        it had come."""
+        if isinstance(action, StopStoring):
+            self._stopped.set()
+        if self._task is None or self._task.done():
+            work = (
+                self._store(action)
+                if isinstance(action, StoreOutputs)
+                else self._find_stored(action)
+            )
+            self._task = asyncio.get_running_loop().create_task(work)
+
+    async def close(self) -> None:
+        self._stopped.set()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def status(self, gang: Gang) -> OutputStatus | None:
+        """How far the output is; None: there is nothing to tell."""
+        if self.store is None:
+            return None
+        place, stored, seen = self.job.output, gang.stored, self._progress
+        if stored is not None:
+            return OutputStatus(
+                place, stored.files, stored.size_bytes, stored.files, True, stored.renamed
+            )
+        if gang.phase is not Phase.STORING or seen is None:
+            return None
+        return OutputStatus(place, seen.files, seen.size_bytes, seen.moved)
+
+    def is_unsettled(self, gang: Gang) -> bool:
+        """The job has ended and not succeeded: what its tasks wrote is kept, or goes."""
+        verdict = gang.verdict
+        is_over = verdict is not None and verdict.kind is not VerdictKind.SUCCEEDED
+        return self.store is not None and is_over and bool(gang.history)
+
+    async def settle(self, gang: Gang) -> None:
+        """What could not be stored although the gang had succeeded is kept in any case."""
+        store = self.store
+        if store is None:
+            return
+        keeps = is_kept(gang, self.job)
+        try:
+            await self._retry(
+                lambda: store.give_up(is_kept=keeps), self.settings.store_patience_s,
+                (Unavailable, QuotaFull), "what the tasks wrote is not settled yet",
+            )  # fmt: skip
+        except YarnamError as error:
+            log.error("what the tasks wrote is left where it is: %s", error)
+
+    async def _retry(
+        self, call: Callable[[], T], limit_s: float, kinds: tuple[type[YarnamError], ...], what: str
+    ) -> T:
+        pause_s = self.settings.retry_pause_s
+        return await retry_async(
+            lambda: self.executor.call(call),
+            limit_s,
+            is_retriable=lambda error: isinstance(error, kinds),
+            on_failure=lambda error, _: log.warning("%s: %s", what, error.message),
+            backoff=Backoff(pause_s, pause_s, is_jittered=False),
+            sleep=self.sleep,
+            now_s=self.clock.now_s,
+        )
+
+    # ---- beside the loop -------------------------------------------------------------------
+
+    async def _store(self, action: StoreOutputs) -> None:
+        store = self.store
+        if store is None:
+            return
+        attempt, told = action.attempt, ""
+        while not self._stopped.is_set():
+            try:
+                stored = await self.executor.call(
+                    lambda: store.store(
+                        attempt, action.tasks, self._note_progress, self._stopped.is_set
+                    )
+                )
+            except (Unavailable, QuotaFull, Superseded) as error:
+                # Superseded ends this AM when it writes the event down: nothing to do here.
+                log.warning("storing the outputs: %s", error.message)
+                self._trouble_code = error.exit_code
+                if (trouble := _UNIQUE.sub("", error.message)) != told:
+                    told = trouble
+                    self.inbox(StoringTroubled(self.clock.now_s(), attempt, error.message))
+                await self.sleep(self.settings.retry_pause_s)
+            except Exception as error:  # noqa: BLE001 - the gang must not wait for ever
+                self._fail(attempt, error)
+                return
+            else:
+                if stored is not None:
+                    self._stored(attempt, stored)
+                    return
+        await self._find_stored(action)
+
+    async def _find_stored(self, action: StoreOutputs | StopStoring) -> None:
+        """The answer to ``StopStoring``. The gang machine waits for it so long and no longer."""
+        store, attempt = self.store, action.attempt
+        if store is None:
+            return
+        kinds = (Unavailable, QuotaFull, Superseded)
+        try:
+            stored = await self._retry(store.find_stored, inf, kinds, "checking the outputs")
+        except Exception as error:  # noqa: BLE001 - as above
+            self._fail(attempt, error)
+            return
+        if stored is not None:
+            self._stored(attempt, stored)
+        else:
+            now_s = self.clock.now_s()
+            self.inbox(StoringFailed(now_s, attempt, int(self._trouble_code), "it was stopped"))
+
+    def _note_progress(self, progress: StoringProgress) -> None:
+        """From the executor's thread; who reads it takes it as it is."""
+        self._progress = progress
+
+    def _stored(self, attempt: int, stored: StoredOutputs) -> None:
+        event = OutputsStored(
+            self.clock.now_s(), attempt, stored.files, stored.size_bytes, stored.renamed
+        )
+        self.inbox(event)
+
+    def _fail(self, attempt: int, error: Exception) -> None:
+        if isinstance(error, YarnamError):
+            code, text, hint = int(error.exit_code), error.message, error.hint
+        else:
+            log.error("storing the outputs failed", exc_info=error)
+            code, text = int(ExitCode.INTERNAL), f"internal: {error!r}"
+            hint = "See application.driver.log of the ApplicationMaster; this is worth a report."
+        self.inbox(StoringFailed(self.clock.now_s(), attempt, code, text, hint))
+
+
+def storing_text(action: StoreOutputs | StopStoring) -> str:
+    """One line for the log."""
+    if isinstance(action, StoreOutputs):
+        return f"store the outputs of {len(action.tasks)} tasks, attempt {action.attempt}"
+    return f"store no more of attempt {action.attempt}: {action.reason}"

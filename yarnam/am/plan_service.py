@@ -1,0 +1,178 @@
+"""Answers ``RequestPlan``: a fresh snapshot, the planner, an event. Never blocks the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from hdfs_utils.concurrency.retry import Backoff, retry_async
+from yarnam.am.admission_poller import AdmissionPoller, ClusterPoll
+from yarnam.am.am_settings import AmSettings
+from yarnam.am.growth_probe import GrowthProbe, Waiters
+from yarnam.am.serial_executor import SerialExecutor
+from yarnam.core.model.actions import ProbeCluster, RequestPlan
+from yarnam.core.model.events import Event, PlanReady, PlanRefused
+from yarnam.core.model.ids import NodeId
+from yarnam.core.model.plans import NoFit, PlacementPlan, Reason
+from yarnam.core.model.snapshot import ClusterSnapshot
+from yarnam.core.placement.job_view import excluded_nodes
+from yarnam.core.placement.plan_request import plan_request
+from yarnam.core.placement.prelaunch import with_prelaunched_first
+from yarnam.errors import Unavailable
+from yarnam.ports import Clock, ClusterView, Inbox
+from yarnam.wire.records import JobRecord
+
+log = logging.getLogger("yarnam.am")
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class PlanService:
+    """One question at a time: a newer one ends an older one's waiting."""
+
+    def __init__(
+        self,
+        record: JobRecord,
+        view: ClusterView,
+        executor: SerialExecutor,
+        clock: Clock,
+        inbox: Inbox,
+        settings: AmSettings,
+        sleep: Sleep = asyncio.sleep,
+        waiters: Waiters = tuple,
+        admission: AdmissionPoller | None = None,
+    ) -> None:
+        self._record = record
+        self._view = view
+        self._executor = executor
+        self._clock = clock
+        self._inbox = inbox
+        self._settings = settings
+        self._sleep = sleep
+        self._admission = admission
+        self._task: asyncio.Task[None] | None = None
+        self._growth = GrowthProbe(record, view, executor, clock, inbox, waiters)
+        self._took_s = 0.0
+        """How long the last snapshot took."""
+        self.trouble = ""
+        """Why there is no answer yet, for the status."""
+
+    def request(self, action: RequestPlan) -> None:
+        self.close()
+        self._task = asyncio.get_running_loop().create_task(self._reply(action))
+
+    def probe(self, action: ProbeCluster, u: float) -> None:
+        """Answered by ``ClusterSeen``, also where the ResourceManager does not answer."""
+        self._growth.request(action, u)
+
+    def close(self) -> None:
+        self._growth.close()
+        self.trouble = ""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    async def _reply(self, action: RequestPlan) -> None:
+        outcome: PlacementPlan | NoFit
+        nodes = 0
+        try:
+            polled = await self._find(action)
+            nodes = sum(node.is_usable for node in polled.snapshot.nodes)
+            outcome = polled.outcome
+        except Unavailable as error:
+            outcome = NoFit(Reason.RM_UNREACHABLE, is_never=False, message=error.message)
+        except Exception as error:
+            # A fault of the planner must not leave the gang waiting forever for an answer.
+            log.exception("the planner failed")
+            outcome = NoFit(Reason.RM_UNREACHABLE, is_never=False, message=f"internal: {error!r}")
+        self.trouble = ""
+        self._inbox(self._event(outcome, action, nodes))
+
+    async def _find(self, action: RequestPlan) -> ClusterPoll:
+        """In order with other jobs, if it is for a gang that has nothing yet and looks before it
+        asks. Lost tasks of a running gang are replaced at once: the rest is idle meanwhile."""
+
+        async def poll() -> ClusterPoll:
+            return await self._poll(action)
+
+        gang = self._record.job.gang
+        if self._admission is None or action.supplement is not None or not gang.look_before_ask:
+            return await poll()
+        return await self._admission.admitted(poll)
+
+    async def _poll(self, action: RequestPlan) -> ClusterPoll:
+        snapshot = await self._snapshot()
+
+        def plan(
+            avoid: tuple[NodeId, ...] = (), *, blind: bool | None = None
+        ) -> PlacementPlan | NoFit:
+            return self._plan(snapshot, action, avoid, blind=blind)
+
+        began_s = self._clock.now_s()
+        outcome = await self._executor.call(plan)
+        took_s = self._took_s + self._clock.now_s() - began_s
+
+        def planned(
+            avoid: tuple[NodeId, ...] = (), *, blind: bool = False
+        ) -> PlacementPlan | NoFit:
+            return plan(avoid, blind=blind or None) if avoid or blind else outcome
+
+        excluded = excluded_nodes(snapshot, self._record.job, action.excluded)
+        return ClusterPoll(snapshot, outcome, planned, excluded, took_s)
+
+    def _plan(
+        self,
+        snapshot: ClusterSnapshot,
+        action: RequestPlan,
+        avoid: tuple[NodeId, ...] = (),
+        *,
+        blind: bool | None = None,
+    ) -> PlacementPlan | NoFit:
+        record = self._record
+        outcome = plan_request(
+            snapshot,
+            record.job,
+            record.targets,
+            action,
+            also_excluded=avoid,
+            blind=blind,
+            data=record.data,
+            seed=record.key,
+        )
+        if isinstance(outcome, NoFit) or action.attempt > 1 or not record.early:
+            return outcome
+        return with_prelaunched_first(outcome, record.early)
+
+    def _event(self, outcome: PlacementPlan | NoFit, action: RequestPlan, nodes: int) -> Event:
+        now_s = self._clock.now_s()
+        if isinstance(outcome, NoFit):
+            return PlanRefused(now_s, action.attempt, outcome, nodes)
+        return PlanReady(now_s, action.attempt, outcome, nodes)
+
+    async def _snapshot(self) -> ClusterSnapshot:
+        """Retried with back-off while the ResourceManager does not answer."""
+        settings, queue = self._settings, self._record.job.queue
+
+        def note(error: Unavailable, spent_s: float) -> None:
+            left_s = settings.plan_patience_s - spent_s
+            self.trouble = f"the ResourceManager does not answer ({left_s:.0f} s of patience)"
+            log.warning("%s: %s", self.trouble, error.message)
+
+        async def snapshot() -> ClusterSnapshot:
+            began_s = self._clock.now_s()
+            found = await self._executor.call(lambda: self._view.snapshot(queue))
+            self._took_s = self._clock.now_s() - began_s
+            return found
+
+        found = await retry_async(
+            snapshot,
+            settings.plan_patience_s,
+            is_retriable=lambda error: isinstance(error, Unavailable),
+            on_failure=note,
+            backoff=Backoff(settings.plan_retry_first_s, settings.plan_retry_cap_s),
+            sleep=self._sleep,
+            now_s=self._clock.now_s,
+        )
+        self.trouble = ""
+        return found

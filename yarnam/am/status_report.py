@@ -1,0 +1,243 @@
+"""The whole job's status: what the gang knows, what the agents measure, what the AM knows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from yarnam.am.admission_poller import waiting_text
+from yarnam.core.gang import Gang, describe
+from yarnam.core.model.job_spec import JobSpec
+from yarnam.core.model.job_status import (
+    ExcludedFiles,
+    JobStatus,
+    OutputStatus,
+    Phase,
+    SizeStatus,
+    StagingStatus,
+    SuspectStatus,
+    TaskStatus,
+    WaitQueueStatus,
+    byte_words,
+)
+from yarnam.core.model.outcomes import Verdict, VerdictKind
+from yarnam.ports import AgentMetrics, AgentStaging
+from yarnam.wire.output_paths import partial_output_path
+from yarnam.wire.records import JobRecord
+
+_JOB_WORD = re.compile(r"(yarnam \w+ )JOB\b")
+
+WAITS = frozenset({Phase.PENDING, Phase.ACQUIRING, Phase.REPLACING, Phase.BACKING_OFF})
+
+LOSS_NAMES = ("loss", "train_loss")
+"""Metrics shown as the loss, the first that is there."""
+
+
+MAX_SUSPECTS_TOLD = 10
+"""Inputs in a verdict; the status has all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputsStatus:
+    """What is known of the job's inputs since it was submitted."""
+
+    excluded_files: tuple[ExcludedFiles, ...]
+    suspects: tuple[SuspectStatus, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AmFacts:
+    """What is the same during one AM attempt."""
+
+    application: str
+    am_attempt: int
+    tracking_url: str = ""
+
+
+def addressed(verdict: Verdict, application: str, kept: str = "") -> Verdict:
+    """With commands that can be typed as they stand: the core does not know the job's own id and
+    writes ``JOB`` for it. ``kept``: where what the tasks wrote is kept, if it is."""
+    hint = _JOB_WORD.sub(rf"\g<1>{application}", verdict.hint)
+    if kept:
+        hint = "\n".join(part for part in (hint, f"Whatever its tasks wrote is in {kept}") if part)
+    return replace(verdict, hint=hint)
+
+
+def kept_place(gang: Gang, job: JobSpec, application: str) -> str:
+    """Where the outputs of a job are kept that has not succeeded; empty: nowhere."""
+    return partial_output_path(job.output, application) if is_kept(gang, job) else ""
+
+
+def is_kept(gang: Gang, job: JobSpec) -> bool:
+    """Whether what the tasks wrote stays although the job has not succeeded: if its spec says so,
+    or if the gang had succeeded and its outputs could not be stored."""
+    verdict = gang.verdict
+    if not job.output or verdict is None or verdict.kind is VerdictKind.SUCCEEDED:
+        return False
+    could_not = verdict.kind is VerdictKind.FAILED and gang.storing is not None
+    return could_not or (job.storing.keep_on_failure and bool(gang.history))
+
+
+def job_status(
+    gang: Gang,
+    record: JobRecord,
+    facts: AmFacts,
+    metrics: Sequence[AgentMetrics],
+    now_s: float,
+    trouble: str = "",
+    turn: WaitQueueStatus | None = None,
+    no_turns: str = "",
+    output: OutputStatus | None = None,
+    inputs: InputsStatus | None = None,
+    staging: Sequence[AgentStaging] = (),
+) -> JobStatus:
+    """``trouble``: what holds the AM itself back (HDFS or the RM not answering); it comes before
+    the gang's own reason. ``turn``: the place of a job that waits in line. ``no_turns``: why the
+    job goes without the ticket office that there is; it matters while the job waits. ``output``:
+    how far it is stored. ``inputs``: what is excluded from them now, and what is suspected.
+    ``staging``: how far each agent is with its inputs."""
+    bringing = staging_status(gang, staging)
+    told = inputs or InputsStatus(left_out_of(record.job), ())
+    by_rank = {metric.rank: metric for metric in metrics}
+    lead = by_rank.get(0) or (metrics[0] if metrics else None)
+    status = describe(gang, now_s)
+    reason = status.reason
+    if turn is not None and gang.phase is Phase.PENDING:
+        reason = waiting_text(turn)
+    else:
+        turn = None
+    if output is not None and gang.phase is Phase.STORING:
+        reason += f"; {output.words}"
+    if words := staging_text(gang, bringing):
+        reason += f"; {words}"
+    if no_turns and gang.phase in WAITS:
+        reason += f"; no wait queue, retrying at random intervals: {no_turns}"
+    return replace(
+        status,
+        application=facts.application,
+        name=record.job.name,
+        user=record.job.user,
+        queue=record.job.queue,
+        reason=f"{trouble}; {reason}" if trouble else reason,
+        wait_queue=turn,
+        submitted_at_s=record.submitted_at_s,
+        am_attempt=facts.am_attempt,
+        step=lead.step if lead else None,
+        total_steps=lead.total_steps if lead else None,
+        loss=_loss(lead),
+        metrics=lead.values if lead else (),
+        tasks=tuple(_measured(task, by_rank) for task in status.tasks),
+        tracking_url=facts.tracking_url,
+        checkpoint=record.job.checkpoint.directory,
+        size=_size(gang, record.job),
+        excluded_files=told.excluded_files,
+        suspects=told.suspects,
+        staging=bringing,
+        output=output,
+        verdict=_verdict(gang, record.job, facts, told.suspects),
+    )
+
+
+def _verdict(
+    gang: Gang, job: JobSpec, facts: AmFacts, suspects: Sequence[SuspectStatus]
+) -> Verdict | None:
+    if gang.verdict is None:
+        return None
+    kept = kept_place(gang, job, facts.application)
+    return with_suspects(addressed(gang.verdict, facts.application, kept), suspects)
+
+
+def with_suspects(verdict: Verdict, suspects: Sequence[SuspectStatus]) -> Verdict:
+    """A failed job's verdict names the inputs that it complained of, and what was found."""
+    if verdict.kind is not VerdictKind.FAILED:
+        return verdict
+    found = [one.words for one in suspects if one.state not in {"cleared", "gone"}]
+    told = "".join(f"\n{words}" for words in found[:MAX_SUSPECTS_TOLD])
+    if len(found) > MAX_SUSPECTS_TOLD:
+        told += f"\nand {len(found) - MAX_SUSPECTS_TOLD} more inputs"
+    return replace(verdict, message=verdict.message + told)
+
+
+def left_out_of(job: JobSpec) -> tuple[ExcludedFiles, ...]:
+    """What the job does not read of its inputs."""
+    return tuple(
+        ExcludedFiles(given.name, len(given.skipped), given.skipped_share)
+        for given in job.inputs
+        if given.skipped
+    )
+
+
+def _size(gang: Gang, job: JobSpec) -> SizeStatus | None:
+    role = job.elastic_role
+    if role is None or role.min_tasks is None:
+        return None
+    launched = [m for m in gang.members if m.task is not None and m.target.role == role.name]
+    each = launched[0].target.resources.gpus if launched else role.resources.gpus
+    return SizeStatus(
+        role.name, len(launched), role.min_tasks, role.tasks, each, gang.requested_size
+    )
+
+
+def _measured(task: TaskStatus, by_rank: dict[int, AgentMetrics]) -> TaskStatus:
+    """With the metrics of the task's first rank that has any."""
+    for rank in task.ranks:
+        metric = by_rank.get(rank)
+        if metric is not None and str(metric.ask) == task.ask:
+            return replace(task, step=metric.step, loss=_loss(metric), metrics=metric.values)
+    return task
+
+
+def _loss(metric: AgentMetrics | None) -> float | None:
+    values = dict(metric.values) if metric else {}
+    return next((values[name] for name in LOSS_NAMES if name in values), None)
+
+
+def progress(status: JobStatus) -> float | None:
+    """In [0, 1]; None: not reported by the job."""
+    if status.step is None or not status.total_steps:
+        return None
+    return min(1.0, max(0.0, status.step / status.total_steps))
+
+
+# ---- staging -------------------------------------------------------------------------------
+
+_ON_THE_WAY = frozenset({Phase.ACQUIRING, Phase.STAGING, Phase.REPLACING})
+
+
+def staging_status(gang: Gang, told: Sequence[AgentStaging]) -> StagingStatus | None:
+    """Of the gang's present members; None: none of them brings anything."""
+    asks = {member.ask for member in gang.everyone}
+    mine = [one for one in told if one.ask in asks]
+    if not mine:
+        return None
+    slowest = max(mine, key=_left)
+    is_known = all(one.left_s is not None or one.files_done >= one.files for one in mine)
+    return StagingStatus(
+        files=sum(one.files for one in mine),
+        files_done=sum(one.files_done for one in mine),
+        size=sum(one.size for one in mine),
+        done=sum(one.done for one in mine),
+        cached=sum(one.cached for one in mine),
+        left_s=slowest.left_s if is_known else None,
+        slowest=str(slowest.ask),
+        trouble=next((one.trouble for one in mine if one.trouble), ""),
+    )
+
+
+def staging_text(gang: Gang, staging: StagingStatus | None) -> str:
+    """For the status line, while it matters; empty: it does not."""
+    if staging is None or gang.phase not in _ON_THE_WAY or staging.is_done:
+        return ""
+    text = f"inputs: {byte_words(staging.done)} of {byte_words(staging.size)}"
+    if staging.cached:
+        text += f" ({byte_words(staging.cached)} were there)"
+    if staging.left_s is not None and staging.left_s >= 1:
+        text += f", about {staging.left_s:.0f} s left"
+    return f"{text}; {staging.trouble}" if staging.trouble else text
+
+
+def _left(one: AgentStaging) -> float:
+    if one.files_done >= one.files:
+        return 0.0
+    return float("inf") if one.left_s is None else one.left_s

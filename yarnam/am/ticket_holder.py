@@ -1,0 +1,396 @@
+"""The job's place in the wait queue: what the AM shows the other jobs, and reads of them.
+
+Two sides. ``AdmissionPoller`` waits (``wait_in_queue``, ``others``, ``claim``) while it polls for
+room. The loop shows each new state of the gang (``show``), and a task of its own writes what
+follows from it to the ticket queue: grants on their way, a running gang, a back-off. The ticket
+queue has an executor of its own; when it does not answer, the job goes on without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Union
+
+from yarnam.am.am_settings import AmSettings
+from yarnam.am.serial_executor import SerialExecutor
+from yarnam.core.admission.job_ticket import job_ticket
+from yarnam.core.gang import Gang
+from yarnam.core.gang.elastic.sizing import WaitingJob
+from yarnam.core.gang.state import MemberState
+from yarnam.core.model.ids import NodeId
+from yarnam.core.model.job_spec import JobSpec
+from yarnam.core.model.job_status import Phase
+from yarnam.core.model.plans import PlacementPlan, Target
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.tickets import Demand, RunningGang, Ticket
+from yarnam.errors import YarnamError
+from yarnam.ports import Clock
+from yarnam.ports.ticket_queue import MayClaim, TicketList, TicketQueue
+from yarnam.wire.records import TicketRecord
+
+log = logging.getLogger("yarnam.am")
+
+RUNNING_PHASES = frozenset({Phase.STAGING, Phase.LAUNCHING, Phase.RUNNING, Phase.STOPPING})
+
+
+@dataclass(frozen=True, slots=True)
+class AcquiringTicket:
+    """What is still to be granted."""
+
+    demands: tuple[Demand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AsideTicket:
+    """The job waits, but not for GPUs to come free."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunningTicket:
+    """The gang runs, or is about to."""
+
+    gang: RunningGang
+
+
+TicketState = Union[AcquiringTicket, AsideTicket, RunningTicket]
+
+
+class TicketHolder:
+    """``open_queue`` None: the job takes no tickets, and every question is answered at once with
+    "without". It is called in the executor, since what it loads takes a while."""
+
+    def __init__(
+        self,
+        job: JobSpec,
+        targets: Sequence[Target],
+        application: str,
+        open_queue: Callable[[], TicketQueue] | None,
+        executor: SerialExecutor,
+        clock: Clock,
+        settings: AmSettings,
+        remember: Callable[[TicketRecord], None] = lambda place: None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        takes_tickets = job.gang.ticket and job.gang.look_before_ask
+        self._job = job
+        self._targets = targets
+        self._application = application
+        self._open_queue = open_queue if takes_tickets else None
+        self._queue: TicketQueue | None = None
+        self._executor = executor
+        self._clock = clock
+        self._settings = settings
+        self._remember = remember
+        self._sleep = sleep
+        self._changed = asyncio.Event()
+        self._shown = asyncio.Event()
+        self._state: TicketState | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._writer: asyncio.Task[None] | None = None
+        self._opened_at_s = 0.0
+        self._ticket: Ticket | None = None
+        self._number = 0
+        self._taken_at_s = 0.0
+        self._launched_at_s: float | None = None
+        self._trouble = ""
+
+    # ---- life --------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Begin to connect; returns at once."""
+        if self._open_queue is None:
+            return
+        self._opened_at_s = self._clock.now_s()
+        loop = asyncio.get_running_loop()
+        self._opening = loop.create_task(self._open(self._open_queue))
+        self._writer = loop.create_task(self._keep_shown())
+
+    async def _open(self, make: Callable[[], TicketQueue]) -> None:
+        loop = asyncio.get_running_loop()
+
+        def changed() -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(self._changed.set)
+
+        try:
+            queue = await self._executor.call(make)
+            queue.open(changed)
+        except Exception as error:
+            # No safety rests on it: by chance alone the job gets its gang as well.
+            log.exception("no tickets: the job goes on by chance")
+            self._open_queue = None
+            self._trouble = str(error)
+        else:
+            self._queue = queue
+
+    def resume(self, place: TicketRecord) -> None:
+        """An earlier AM attempt had this number: the job returns to its place."""
+        self._number, self._taken_at_s = place.number, place.taken_at_s
+
+    async def close(self) -> None:
+        """Leave the queue: whatever the job had there is gone."""
+        tasks = [task for task in (self._opening, self._writer) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._queue is not None:
+            await self._executor.call(self._queue.close)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the job takes tickets at all."""
+        return self._open_queue is not None
+
+    @property
+    def trouble(self) -> str:
+        """Why there are no tickets for now although there is a queue; empty: there are."""
+        return (self._queue.trouble if self._queue else "") or self._trouble
+
+    @property
+    def ticket(self) -> Ticket | None:
+        return self._ticket
+
+    # ---- for AdmissionPoller -----------------------------------------------------------------
+
+    async def wait_in_queue(self) -> bool:
+        """Hold a ticket; each call is a sign of life. False: there are no tickets now."""
+        if self._opening is not None:
+            await self._opening
+        queue = self._queue
+        if queue is None:
+            return False
+        self._state = None  # What the loop showed last is no longer true.
+        while queue.trouble and (patience_s := self._patience_s()) > 0:
+            await self.wait(patience_s)
+        wanted = self._wanted()
+        try:
+            if self._ticket is None:
+                self._take(await self._executor.call(lambda: queue.take(wanted)))
+            else:
+                self._ticket = wanted
+                await self._executor.call(lambda: queue.update(wanted))
+        except YarnamError as error:
+            self._has_failed(error)
+            return False
+        self._trouble = ""
+        return True
+
+    async def others(self) -> TicketList | None:
+        """None: there are no tickets now."""
+        queue = self._queue
+        if queue is None or self._ticket is None:
+            return None
+        self._changed.clear()
+        try:
+            return await self._executor.call(queue.others)
+        except YarnamError as error:
+            self._has_failed(error)
+            return None
+
+    async def claim(self, ticket: Ticket, may: MayClaim) -> bool | None:
+        """Whether the job may ask for what is on ``ticket`` now, and the others know it; None:
+        there are no tickets now."""
+        queue = self._queue
+        if queue is None or self._ticket is None:
+            return None
+        try:
+            is_ours = await self._executor.call(lambda: queue.claim(ticket, may))
+        except YarnamError as error:
+            self._has_failed(error)
+            return None
+        if is_ours:
+            self._ticket = ticket
+        return is_ours
+
+    async def show_claim(self, ticket: Ticket) -> None:
+        """What the job asks for after all, where that is not just what it has claimed."""
+        queue, claimed = self._queue, self._ticket
+        if queue is None or claimed is None or claimed.demands == ticket.demands:
+            return
+        self._ticket = ticket
+        try:
+            await self._executor.call(lambda: queue.update(ticket))
+        except YarnamError as error:
+            self._has_failed(error)
+
+    async def wait(self, limit_s: float) -> bool:
+        """Until something has changed since ``others``, at most so long; whether it did."""
+        await self._either(self._changed, limit_s)
+        has_changed = self._changed.is_set()
+        self._changed.clear()
+        return has_changed
+
+    def ticket_for(self, plan: PlacementPlan | None) -> Ticket:
+        """The job's ticket, with just what this plan asks for; None: what the job waits for."""
+        mine = self._ticket or self._wanted()
+        if plan is None:
+            return mine
+        asks = plan.rungs[0].asks
+        return replace(mine, demands=tuple(Demand(ask.target.resources, ask.count) for ask in asks))
+
+    # ---- for a gang that grows ---------------------------------------------------------------
+
+    def waiters(self) -> tuple[WaitingJob, ...]:
+        """The other jobs that wait for GPUs, of which YARN knows nothing. Blocks like the queue."""
+        if self._queue is None or self._queue.trouble:
+            return ()
+        try:
+            tickets = self._queue.others().tickets
+        except YarnamError as error:
+            log.warning("the wait queue is unknown: %s", error.message)
+            return ()
+        return tuple(
+            WaitingJob(ticket.queue, ticket.gpus) for ticket in tickets if not ticket.aside
+        )
+
+    # ---- for the loop ------------------------------------------------------------------------
+
+    def show(self, gang: Gang) -> None:
+        """The gang as it is now. Returns at once; the queue is written to in the background."""
+        if not self.is_there:
+            return
+        state = self._state_of(gang)
+        if state is not None and state != self._state:
+            self._state = state
+            self._shown.set()
+
+    def _state_of(self, gang: Gang) -> TicketState | None:
+        phase = gang.phase
+        if phase not in RUNNING_PHASES:
+            self._launched_at_s = None
+        if phase in {Phase.ACQUIRING, Phase.REPLACING}:
+            missing = [m for m in gang.members if m.state is MemberState.ASKED]
+            return AcquiringTicket(_demands(member.target for member in missing))
+        if phase in RUNNING_PHASES:
+            return RunningTicket(self._running(gang))
+        if phase is Phase.BACKING_OFF:
+            return AsideTicket("its attempt backs off")
+        return None  # PENDING: AdmissionPoller holds the ticket. The end: the queue is closed.
+
+    def _running(self, gang: Gang) -> RunningGang:
+        if self._launched_at_s is None:
+            self._launched_at_s = gang.since_s
+        held = [member for member in gang.members if member.is_holding]
+        on_node: dict[NodeId, int] = {}
+        for member in held:
+            if member.grant is not None:
+                gpus = member.target.resources.gpus
+                on_node[member.grant.node] = on_node.get(member.grant.node, 0) + gpus
+        duration_s = self._job.duration_s
+        return RunningGang(
+            job=self._application,
+            queue=self._job.queue,
+            gpus=sum(member.target.resources.gpus for member in held),
+            ends_at_s=None if duration_s is None else self._launched_at_s + duration_s,
+            nodes=tuple(sorted(on_node.items())),
+            since_s=self._launched_at_s,
+        )
+
+    async def _keep_shown(self) -> None:
+        """Writes the newest state to the queue, again while it does not answer, and gives signs
+        of life while containers are on their way."""
+        written: TicketState | None = None
+        while True:
+            await self._either(self._shown, self._settings.sign_of_life_s)
+            self._shown.clear()
+            state = self._state
+            if state is None or self._queue is None:
+                written = None
+                continue
+            if (
+                isinstance(state, AcquiringTicket)
+                and isinstance(written, AcquiringTicket)
+                and state != written
+            ):
+                await self._let_polls_age()
+                if not isinstance(self._state, AcquiringTicket):
+                    self._shown.set()
+                    continue
+            if await self._write_once(state):
+                written = state
+            else:
+                await self._sleep(self._settings.retry_pause_s)
+            if written != self._state:
+                self._shown.set()
+
+    async def _let_polls_age(self) -> None:
+        """Others add what is on its way to what they saw in use a moment ago: a grant may be
+        counted twice for that moment, but never be missed."""
+        ends_at_s = self._clock.now_s() + self._settings.shrink_delay_s
+        while isinstance(self._state, AcquiringTicket):
+            left_s = ends_at_s - self._clock.now_s()
+            if left_s <= 0:
+                return
+            await self._either(self._shown, left_s)
+            self._shown.clear()
+
+    async def _write_once(self, state: TicketState) -> bool:
+        queue = self._queue
+        assert queue is not None
+        try:
+            if isinstance(state, RunningTicket):
+                self._ticket = None
+                await self._executor.call(lambda: queue.set_running(state.gang))
+                return True
+            if self._ticket is None:
+                self._take(await self._executor.call(lambda: queue.take(self._wanted())))
+            assert self._ticket is not None
+            ticket = self._ticket
+            if isinstance(state, AcquiringTicket):
+                demands = state.demands or ticket.demands
+                ticket = replace(ticket, demands=demands, is_acquiring=True, aside="")
+            else:
+                ticket = replace(ticket, is_acquiring=False, aside=state.why)
+            await self._executor.call(lambda: queue.update(ticket))
+        except YarnamError as error:
+            self._has_failed(error)
+            return False
+        self._trouble = ""
+        return True
+
+    # ---- inside ------------------------------------------------------------------------------
+
+    async def _either(self, event: asyncio.Event, limit_s: float) -> None:
+        """Until the event is set, at most so long."""
+        waiting = [
+            asyncio.ensure_future(event.wait()),
+            asyncio.ensure_future(self._sleep(limit_s)),
+        ]
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waiting:
+                one.cancel()
+
+    def _take(self, ticket: Ticket) -> None:
+        self._ticket = ticket
+        if ticket.number != self._number:
+            log.info("ticket %d", ticket.number)
+            self._number, self._taken_at_s = ticket.number, ticket.taken_at_s
+            self._remember(TicketRecord(ticket.number, ticket.taken_at_s))
+
+    def _wanted(self) -> Ticket:
+        taken_at_s = self._taken_at_s or self._clock.now_s()
+        return job_ticket(self._job, self._targets, self._application, self._number, taken_at_s)
+
+    def _patience_s(self) -> float:
+        """Of the start: the queue is connected to while the AM starts, so there is little left."""
+        passed_s = self._clock.now_s() - self._opened_at_s
+        return max(0.0, self._settings.ticket_patience_s - passed_s)
+
+    def _has_failed(self, error: YarnamError) -> None:
+        if error.message != self._trouble:
+            log.warning("no tickets for now: %s", error)
+        self._trouble = error.message
+
+
+def _demands(targets: Iterable[Target]) -> tuple[Demand, ...]:
+    counts: dict[Resources, int] = {}
+    for target in targets:
+        counts[target.resources] = counts.get(target.resources, 0) + 1
+    return tuple(Demand(resources, count) for resources, count in counts.items())

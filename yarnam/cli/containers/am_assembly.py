@@ -1,0 +1,60 @@
+"""Builds an ApplicationMaster on its ports: the real ones in a container, fakes in tests."""
+
+from __future__ import annotations
+
+from yarnam.am.admission_poller import AdmissionPoller
+from yarnam.am.am_ports import AmPorts, PortExecutors
+from yarnam.am.am_settings import AmSettings
+from yarnam.am.executor import Executor
+from yarnam.am.loop import AmParts, ApplicationMaster, EventInbox
+from yarnam.am.output_storer import OutputStorer
+from yarnam.am.plan_service import PlanService
+from yarnam.am.status_report import AmFacts
+from yarnam.am.ticket_holder import TicketHolder
+from yarnam.wire.light_imports import on_first_use
+from yarnam.wire.records import JobRecord
+
+with on_first_use():
+    # Loaded for jobs that have inputs.
+    from yarnam.am import input_integrity
+
+
+def assemble_am(
+    record: JobRecord, facts: AmFacts, ports: AmPorts, settings: AmSettings | None = None
+) -> ApplicationMaster:
+    """Ready to run. Nothing is opened yet, and no thread runs."""
+    limits = settings or AmSettings()
+    return ApplicationMaster(
+        record, facts, ports, limits, lambda am: _parts(am, record, facts, ports, limits)
+    )
+
+
+def _parts(
+    am: ApplicationMaster, record: JobRecord, facts: AmFacts, ports: AmPorts, settings: AmSettings
+) -> AmParts:
+    inbox, executors = EventInbox(), PortExecutors(ports.executor)
+    clock = ports.clock(inbox)
+    holder = TicketHolder(
+        record.job, record.targets, facts.application, ports.office, executors.office, clock,
+        settings, am.remember, ports.sleep,
+    )  # fmt: skip
+    admission = AdmissionPoller(
+        holder, executors.view, clock, settings, ports.draw, ports.sleep, am.wait_ends_at_s
+    )
+    planning = PlanService(
+        record, ports.view, executors.view, clock, inbox, settings, ports.sleep, am.waiters,
+        admission,
+    )  # fmt: skip
+    storing = OutputStorer(
+        record.job, ports.outputs, executors.outputs, clock, inbox, settings, ports.sleep
+    )
+    executor = Executor(
+        ports.broker, ports.mailbox, clock, planning, inbox, ports.draw, executors.broker,
+        executors.mailbox, ports.hints, executors.courtesy, storing,
+    )  # fmt: skip
+    inputs = None
+    if ports.data is not None:
+        inputs = input_integrity.InputIntegrity(
+            record.job, facts.application, ports.data, ports.store, inbox, clock.now_s
+        )
+    return AmParts(inbox, clock, executors, holder, admission, planning, storing, executor, inputs)

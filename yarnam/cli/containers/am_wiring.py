@@ -1,0 +1,205 @@
+"""Puts an AM attempt together: the real adapters behind the ports, and the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from hdfs_utils import FileSystem, TimeLimits
+from yarnam.adapters.clock import SystemClock
+from yarnam.adapters.gpu_inventory import FileInventoryStore, GpuInventory
+from yarnam.adapters.grpc.am_server import GrpcMailbox
+from yarnam.adapters.hdfs.job_store import HdfsJournal, HdfsStateStore
+from yarnam.adapters.hdfs.output_store import HdfsOutputStore
+from yarnam.adapters.skein.am_client import GrpcSkeinAm
+from yarnam.adapters.skein.broker import SkeinBroker
+from yarnam.adapters.skein.early_containers import (
+    UNCLAIMED_LIMIT_S,
+    EarlyContainers,
+    ViewWithoutEarly,
+)
+from yarnam.adapters.skein.node_reports import FallbackView, SkeinNodeView
+from yarnam.adapters.yarn.addresses import rm_web_urls
+from yarnam.adapters.yarn.node_directory import NodeDirectory
+from yarnam.adapters.yarn.pending_applications import PendingApplications
+from yarnam.adapters.yarn.rest import ResourceManager
+from yarnam.adapters.zookeeper.lazy_session import LazySession
+from yarnam.am.am_ports import AmPorts
+from yarnam.am.status_report import AmFacts
+from yarnam.cli.containers.am_assembly import assemble_am
+from yarnam.core.model.outcomes import Verdict, VerdictKind
+from yarnam.errors import BadConfig, ExitCode, InternalError, YarnamError
+from yarnam.ports import NoNodeHints, Superseded
+from yarnam.ports.ticket_queue import TicketQueue
+from yarnam.wire.codec import decode, encode
+from yarnam.wire.light_imports import on_first_use
+from yarnam.wire.protocol import (
+    ENV_AM_ADDRESS,
+    JOURNAL_DIRECTORY,
+    LOCAL_CREDENTIALS_FILE,
+    LOCAL_JOB_FILE,
+    LOCAL_ZOOKEEPER_FILE,
+    VERDICT_FILE,
+)
+from yarnam.wire.records import JobRecord
+
+with on_first_use():
+    from yarnam.adapters.hdfs import data_access
+    from yarnam.adapters.zookeeper import inventory_store, node_hints, ticket_queue
+    from yarnam.am import input_integrity
+
+log = logging.getLogger("yarnam.am")
+
+DATA_TIMEOUT_S = 15.0
+"""For one operation on the inputs' file systems: nobody but the care of inputs waits for it."""
+
+
+def serve(fs: FileSystem, job_dir: str, application: str, am_attempt: int) -> int:
+    """Run the AM attempt to its end; the process's exit code."""
+    record = decode(_local(LOCAL_JOB_FILE), JobRecord)
+    facts = AmFacts(application, am_attempt, _tracking_url(record, application))
+    mailbox = GrpcMailbox(
+        record.job, _local(LOCAL_CREDENTIALS_FILE), host=_node_host(), application=application
+    )
+    rm = ResourceManager(_rm_urls(record), user=record.job.user)
+    view = FallbackView(rm, SkeinNodeView())
+    session = _session(record)
+    inventory = GpuInventory(
+        inventory_store.ZooKeeperInventoryStore(session)
+        if session
+        else FileInventoryStore(fs, _home_of_jobs(job_dir))
+    )
+    directory = NodeDirectory(
+        view, record.job.queue, rules=record.gpu_models, learnt=inventory.known
+    )
+
+    def agent_env() -> Mapping[str, str]:
+        return {ENV_AM_ADDRESS: mailbox.address}
+
+    # A later AM attempt goes by the journal: what Skein asks for again by itself is released.
+    early = EarlyContainers(record.early, limit_s=UNCLAIMED_LIMIT_S if am_attempt == 1 else 0.0)
+    broker = SkeinBroker(
+        GrpcSkeinAm.of_this_container(), directory.find, agent_env=agent_env, early=early
+    )
+    store = HdfsStateStore(fs, job_dir, am_attempt)
+    ports = AmPorts(
+        clock=SystemClock,
+        broker=broker,
+        view=ViewWithoutEarly(directory, record.targets, broker.unclaimed_early),
+        mailbox=mailbox,
+        journal=HdfsJournal(fs, f"{job_dir}/{JOURNAL_DIRECTORY}", am_attempt),
+        store=store,
+        desk=mailbox.control,
+        draw=random.random,
+        waiters=PendingApplications(rm, application),
+        office=_ticket_queue(session, application, am_attempt),
+        hints=node_hints.ZooKeeperHints(session, application) if session else NoNodeHints(),
+        learn=inventory.learn,
+        outputs=HdfsOutputStore(record.job, application, am_attempt) if record.job.output else None,
+        data=_data_ways(fs, session, mailbox) if record.job.inputs else None,
+    )
+    try:
+        asyncio.run(assemble_am(record, facts, ports).run())
+    except Superseded as error:
+        # The newer attempt owns the application now: nothing of it may be touched.
+        log.error("%s", error)
+        return int(error.exit_code)
+    except Exception as error:
+        log.exception("this attempt of the ApplicationMaster failed")
+        verdict = _failure(error)
+        if am_attempt >= record.job.am.attempts:
+            _persist(store, verdict)
+        broker.shutdown(verdict)
+    finally:
+        mailbox.close()
+        if session is not None:
+            session.close()
+    return 0
+
+
+def _session(record: JobRecord) -> LazySession | None:
+    """To ZooKeeper, where there is one. Nothing of it is loaded before it is used."""
+    if not record.zookeeper:
+        return None
+    credentials = Path(LOCAL_ZOOKEEPER_FILE)
+    secret = _local(LOCAL_ZOOKEEPER_FILE).decode().strip() if credentials.exists() else ""
+    return LazySession(record.zookeeper, secret)
+
+
+def _data_ways(
+    fs: FileSystem, session: LazySession | None, mailbox: GrpcMailbox
+) -> input_integrity.DataAccess:
+    limits = TimeLimits.all(DATA_TIMEOUT_S)
+    opener = data_access.data_opener(fs.uri, session, limits)
+    return input_integrity.DataAccess(
+        opener, mailbox.inputs, data_access.check_on_this_node, _node_host()
+    )
+
+
+def _ticket_queue(
+    session: LazySession | None, application: str, am_attempt: int
+) -> Callable[[], TicketQueue] | None:
+    """kazoo is loaded by the first call, beside the rest of the AM's start."""
+    if session is None:
+        return None
+
+    def make() -> TicketQueue:
+        return ticket_queue.ZooKeeperTicketQueue(session.open(), application, am_attempt)
+
+    return make
+
+
+def _home_of_jobs(job_dir: str) -> str:
+    """The user's own ``.yarnam``, where the directory ``jobs`` lies."""
+    return job_dir.rpartition("/")[0].rpartition("/")[0]
+
+
+def _failure(error: Exception) -> Verdict:
+    """The AM's own end. Not persisted while YARN will start another attempt, which goes on from
+    the journal."""
+    if isinstance(error, YarnamError):
+        return Verdict(VerdictKind.FAILED, int(error.exit_code), error.message, error.hint)
+    text = f"the ApplicationMaster failed: {type(error).__name__}: {error}"
+    hint = "See application.driver.log of the ApplicationMaster; this is worth a bug report."
+    return Verdict(VerdictKind.FAILED, int(ExitCode.INTERNAL), text, hint)
+
+
+def _persist(store: HdfsStateStore, verdict: Verdict) -> None:
+    try:
+        store.put(VERDICT_FILE, encode(verdict))
+    except YarnamError as error:
+        log.error("the verdict could not be written: %s", error)
+
+
+def _node_host() -> str:
+    host = os.environ.get("NM_HOST", "")
+    if not host:
+        raise InternalError("NM_HOST is not set: not in a YARN container")
+    return host
+
+
+def _local(name: str) -> bytes:
+    try:
+        return Path(name).read_bytes()
+    except OSError as error:
+        raise InternalError(f"{name} is not in the container: {error}") from error
+
+
+def _rm_urls(record: JobRecord) -> list[str]:
+    """As the client reached it first, then as the configuration has them."""
+    urls = [record.rm_url] if record.rm_url else []
+    try:
+        urls += rm_web_urls(os.environ.get("HADOOP_CONF_DIR", ""))
+    except BadConfig as error:
+        if not urls:
+            raise
+        log.warning("%s", error)
+    return list(dict.fromkeys(urls))
+
+
+def _tracking_url(record: JobRecord, application: str) -> str:
+    return f"{record.rm_url.rstrip('/')}/proxy/{application}/" if record.rm_url else ""

@@ -1,0 +1,1 @@
+"""Commands on data, checkpoints and the input blacklist."""

@@ -1,0 +1,45 @@
+"""``yarnam kill``: cancel jobs."""
+
+from __future__ import annotations
+
+import click
+
+from yarnam.cli.options import json_option, open_client
+from yarnam.cli.rendering.console import print_json, print_note
+from yarnam.cli.rendering.status_text import as_plain
+from yarnam.errors import YarnamError
+
+
+@click.command("kill")
+@click.argument("jobs", metavar="JOB...", nargs=-1, required=True)
+@click.option("--reason", default="", help="Record this reason in the job's verdict.")
+@json_option
+@click.pass_context
+def command(ctx: click.Context, jobs: tuple[str, ...], reason: str, as_json: bool) -> None:
+    """Cancel jobs and wait until YARN has removed them.
+
+    The ApplicationMaster stops the processes (SIGTERM, then SIGKILL after the grace period of the
+    spec). If it does not respond, YARN kills the job. Killing a finished job has no effect.
+    """
+    ended, failures = [], []
+    with open_client(ctx) as client:
+        for reference in jobs:
+            try:
+                job = client.job(reference)
+                was_over = job.status().state.is_final
+                if not was_over and not as_json:
+                    print_note(f"Cancelling {job.id}")
+                status = job.kill(reason)
+            except YarnamError as error:
+                failures.append(error)
+                continue
+            ended.append(as_plain(status))
+            if not as_json:
+                what = "was already finished" if was_over else "is finished"
+                click.echo(f"{job.id} {what}: {status.state.value}")
+    for failure in failures[1:]:
+        print_note(f"error: {failure.message}")
+    if failures:
+        raise failures[0]
+    if as_json:
+        print_json(ended)

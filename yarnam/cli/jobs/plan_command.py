@@ -1,0 +1,44 @@
+"""``yarnam plan``: where a job would run, on the current cluster or on a saved snapshot."""
+
+from __future__ import annotations
+
+import click
+
+from yarnam.cli.options import json_option, open_client
+from yarnam.cli.rendering.console import print_json
+from yarnam.cli.rendering.plan_text import as_plain, as_text
+from yarnam.wire.light_imports import on_first_use
+
+with on_first_use():
+    from yarnam.client.planning import snapshot_file
+
+
+@click.command("plan")
+@click.argument("spec", type=click.Path(exists=True, dir_okay=False, readable=True))
+@click.option("-q", "--queue", help="Use this queue instead of the spec's.")
+@click.option(
+    "--snapshot",
+    type=click.Path(exists=True, dir_okay=False, readable=True),
+    metavar="FILE",
+    help="Plan on a snapshot written by `yarnam nodes --save`, without a cluster.",
+)
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context, spec: str, queue: str | None, snapshot: str | None, as_json: bool
+) -> None:
+    """Show where a job would run: placements, ranks, nodes and the expected wait.
+
+    Submits and writes nothing. If the job does not fit now, prints the reason that blocks it and
+    exits 0: the job would wait. Exits 91 if the job can never fit, 65 if the spec is invalid.
+    """
+    if snapshot is not None:
+        found = snapshot_file.outlook_on_file(spec, snapshot, queue=queue)
+    else:
+        with open_client(ctx) as client:
+            found = client.outlook(spec, queue=queue)
+    if as_json:
+        print_json(as_plain(found))
+    else:
+        for line in as_text(found):
+            click.echo(line)

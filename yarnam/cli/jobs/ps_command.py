@@ -1,0 +1,56 @@
+"""``yarnam ps``: the list of jobs."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from yarnam.cli.options import json_option, open_client
+from yarnam.cli.rendering.console import duration, print_json, print_note, table
+from yarnam.cli.rendering.status_text import as_plain, training_text
+from yarnam.core.model.job_status import JobState, JobStatus
+
+
+@click.command("ps")
+@click.option("-a", "--all", "include_ended", is_flag=True, help="Include finished jobs.")
+@click.option("-u", "--user", help="List jobs of this user; `*` lists all users. Default: you.")
+@click.option(
+    "-s",
+    "--state",
+    type=click.Choice([state.value for state in JobState], case_sensitive=False),
+    help="List only jobs in this state.",
+)
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context, include_ended: bool, user: str | None, state: str | None, as_json: bool
+) -> None:
+    """List jobs, newest first."""
+    whose = "" if user == "*" else user
+    with open_client(ctx) as client:
+        jobs = client.jobs(
+            include_ended=include_ended,
+            user=whose,
+            state=JobState(state.upper()) if state else None,
+        )
+    if as_json:
+        print_json([as_plain(job) for job in jobs])
+    elif jobs:
+        headers = ("ID", "NAME", "USER", "QUEUE", "STATE", "TASKS", "AGE", "TRAINING")
+        click.echo(table(headers, [_row(job) for job in jobs], colour_column=4))
+    else:
+        print_note(
+            "No jobs found."
+            if include_ended
+            else "No active jobs. To include finished jobs, use --all."
+        )
+
+
+def _row(job: JobStatus) -> tuple[str, ...]:
+    is_asking = job.asked and job.state is not JobState.QUEUED
+    granted = f"{job.granted}/{job.asked}" if is_asking else "-"
+    age = duration(time.time() - job.submitted_at_s) if job.submitted_at_s else "-"
+    training = training_text(job) or "-"
+    state = job.state.value
+    return (job.application, job.name, job.user, job.queue, state, granted, age, training)

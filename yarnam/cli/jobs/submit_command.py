@@ -1,0 +1,127 @@
+"""``yarnam submit``: check a spec, upload its files, start the job."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from yarnam.cli.options import json_option, open_client
+from yarnam.cli.rendering.console import is_terminal, print_json, print_json_line, print_note
+from yarnam.cli.rendering.live_status import follow
+from yarnam.cli.rendering.plan_text import as_plain, as_text
+from yarnam.wire.light_imports import on_first_use
+
+if TYPE_CHECKING:
+    from yarnam.client import Client
+    from yarnam.ports.job_access import Launcher
+
+with on_first_use():
+    from yarnam.adapters.skein import driver
+    from yarnam.adapters.yarn import addresses
+    from yarnam.client.submit import dry_run as submit_dry_run
+
+
+@click.command("submit")
+@click.argument("spec", type=click.Path(exists=True, dir_okay=False, readable=True))
+@click.option(
+    "--watch/--detach",
+    default=None,
+    help="Follow the job until it ends, or return at once. Default: watch on a terminal.",
+)
+@click.option(
+    "--dry-run", is_flag=True, help="Show the plan without submitting or writing anything."
+)
+@click.option("-q", "--queue", help="Use this queue instead of the spec's.")
+@click.option("-n", "--name", help="Use this name instead of the spec's.")
+@click.option(
+    "--local",
+    is_flag=True,
+    help="Submit to the embedded cluster of this machine; start it if needed.",
+)
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    spec: str,
+    watch: bool | None,
+    dry_run: bool,
+    queue: str | None,
+    name: str | None,
+    local: bool,
+    as_json: bool,
+) -> int:
+    """Submit a job: check its spec, upload its files and start it.
+
+    A job that can never fit is refused with the reason before anything is submitted. With --watch,
+    the exit code is the job's; with --detach, the command prints the application id and exits 0.
+    """
+    settings: dict[str, Any] = {"local": True} if local else {}
+    if not as_json:
+        settings["on_progress"] = lambda text: print_note(f"{text} …")
+    with ExitStack() as stack:
+        # Before the client's own imports: its JVM would be what a submit waits for longest.
+        ahead = None if dry_run or local else stack.enter_context(_driver_ahead())
+        client = stack.enter_context(open_client(ctx, **settings))
+        if dry_run:
+            return _dry_run(client, spec, queue, name, as_json=as_json)
+        given = {} if ahead is None else {"launcher": ahead}
+        job = client.submit(spec, queue=queue, name=name, **given)
+        if watch is None:
+            watch = is_terminal() and not as_json
+        if watch:
+            if as_json:
+                print_json_line({"application": job.id, "directory": job.directory})
+            else:
+                print_note(f"Submitted {job.id}")
+            return follow(job, as_json=as_json)
+        if as_json:
+            print_json({"application": job.id, "directory": job.directory})
+        else:
+            click.echo(job.id)
+            print_note(f"To follow it: yarnam watch {job.id}")
+    return 0
+
+
+@contextmanager
+def _driver_ahead() -> Iterator[Launcher | None]:
+    """Skein's driver for the cluster of HADOOP_CONF_DIR, already starting. None: not needed, or the
+    configuration is still to be found (or reported missing) by the client."""
+    conf_dir = os.environ.get("HADOOP_CONF_DIR", "")
+    if not os.path.isfile(os.path.join(conf_dir, "yarn-site.xml")):  # noqa: PTH113, PTH118
+        yield None
+        return
+
+    if not driver.is_driver_wanted(addresses.read_settings(conf_dir, "core-site.xml"), os.environ):
+        yield None
+        return
+    launcher = driver.SkeinLauncher(driver.driver_environment(conf_dir))
+    launcher.start()
+    try:
+        yield launcher
+    finally:
+        launcher.close()
+
+
+def _dry_run(
+    client: Client, spec: str, queue: str | None, name: str | None, *, as_json: bool
+) -> int:
+    found = client.outlook(spec, queue=queue, name=name)
+    uploads = submit_dry_run.planned_uploads(client.site, found.job)
+    if as_json:
+        print_json({**as_plain(found), "uploads": [asdict(upload) for upload in uploads]})
+        return 0
+    for line in as_text(found):
+        click.echo(line)
+    for warning in (w for outcome in found.checked.inputs for w in outcome.warnings):
+        print_note(warning)
+    click.echo("\nFiles in the containers:")
+    for upload in uploads:
+        size = "" if upload.size_bytes is None else f" ({upload.size_bytes / 1e6:.1f} MB)"
+        there = ", already on HDFS" if upload.is_there else ", will be uploaded"
+        click.echo(f"  {upload.name}{size}: {upload.source}{there}")
+    return 0

@@ -1,0 +1,118 @@
+"""Events of the gang machine as text."""
+
+from __future__ import annotations
+
+from yarnam.core.model import events as ev
+from yarnam.core.model.events import Event
+from yarnam.core.model.exhaustive import assert_never
+from yarnam.core.model.job_status import byte_words
+
+
+def event_text(event: Event) -> str:
+    """One line, without the time."""
+    match event:
+        case ev.ContainerGranted() | ev.ContainerEnded() | ev.AgentRegistered():
+            return _of_container(event)
+        case (
+            ev.AgentUnable()
+            | ev.AgentSilent()
+            | ev.TaskStaged()
+            | ev.TaskStarted()
+            | ev.TaskExited()
+        ):
+            return _of_task(event)
+        case ev.PlanReady(plan=plan):
+            rung = plan.rungs[0]
+            return f"plan: rung {rung.number}, {rung.level.name}: {rung.reason}"
+        case ev.PlanRefused(no_fit=no_fit):
+            when = "never" if no_fit.is_never else "not now"
+            return f"no plan ({when}, {no_fit.reason.value}): {no_fit.message}"
+        case ev.JobStarted():
+            return "the ApplicationMaster started"
+        case ev.AmRestarted(am_attempt=number):
+            return f"AM attempt {number} took over"
+        case ev.JitterDrawn(u=u):
+            return f"jitter drawn: {u:.3f}"
+        case ev.TimerFired(timer=timer):
+            return f"timer {timer} expired"
+        case _:
+            return _of_job(event)
+
+
+def _of_job(  # noqa: RET503 - assert_never does not return
+    event: ev.NodesSuspected
+    | ev.ScaleRequested
+    | ev.ClusterSeen
+    | ev.CancelRequested
+    | ev.InputsRefused
+    | ev.BrokerFailed
+    | ev.OutputsStored
+    | ev.StoringTroubled
+    | ev.StoringFailed,
+) -> str:
+    match event:
+        case ev.NodesSuspected(nodes=nodes):
+            return f"other jobs reported problems with {', '.join(nodes)}"
+        case ev.ScaleRequested(by=by, tasks=tasks):
+            return f"{by} requested {_tasks(tasks) if tasks else 'automatic size'}"
+        case ev.ClusterSeen(excess=excess):
+            over = f", {_tasks(excess)} above the queue's share" if excess else ""
+            room = f"{_tasks(event.spare)} more fit{'s' if event.spare == 1 else ''}"
+            return f"cluster checked: {room}, {event.waiting} jobs waiting{over}"
+        case ev.CancelRequested(by=by, reason=reason):
+            return f"cancelled by {by}" + (f": {reason}" if reason else "")
+        case ev.InputsRefused(message=message):
+            return f"inputs refused: {message}"
+        case ev.BrokerFailed(message=message):
+            return f"connection to YARN failed: {message}"
+        case ev.OutputsStored(files=files, size_bytes=size):
+            return f"outputs stored: {files} files, {byte_words(size)}"
+        case ev.StoringTroubled(message=message):
+            return f"storing the outputs is delayed: {message}"
+        case ev.StoringFailed(message=message):
+            return f"storing the outputs failed: {message}"
+        case _:
+            assert_never(event)
+
+
+def _tasks(count: int) -> str:
+    return "1 task" if count == 1 else f"{count} tasks"
+
+
+def _of_container(  # noqa: RET503
+    event: ev.ContainerGranted | ev.ContainerEnded | ev.AgentRegistered,
+) -> str:
+    match event:
+        case ev.ContainerGranted():
+            return f"{event.ask}: granted on {event.node} ({event.rack}), {event.container}"
+        case ev.ContainerEnded():
+            why = f": {event.diagnostics}" if event.diagnostics else ""
+            return f"{event.ask}: container {event.end.value}{why}"
+        case ev.AgentRegistered():
+            gpus = ",".join(event.gpu_ids) or "none"
+            return f"{event.ask}: agent ready on {event.node}, GPUs {gpus}"
+        case _:
+            assert_never(event)
+
+
+def _of_task(  # noqa: RET503
+    event: ev.AgentUnable | ev.AgentSilent | ev.TaskStaged | ev.TaskStarted | ev.TaskExited,
+) -> str:
+    match event:
+        case ev.AgentUnable():
+            return f"{event.ask}: agent could not prepare its task: {event.message}"
+        case ev.AgentSilent():
+            return f"{event.ask}: agent silent for {event.silent_s:.1f} s"
+        case ev.TaskStaged():
+            return f"{event.ask}: inputs staged"
+        case ev.TaskStarted():
+            return f"{event.ask}: all processes started"
+        case ev.TaskExited():
+            ends = ", ".join(
+                f"{one.local_rank} {one.kind.value}"
+                + (f" {one.code or one.signal}" if one.code or one.signal else "")
+                for one in event.exits
+            )
+            return f"{event.ask}: processes ended: {ends}"
+        case _:
+            assert_never(event)

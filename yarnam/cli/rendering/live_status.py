@@ -1,0 +1,171 @@
+"""Follows a job until it ends: a live view on a terminal, otherwise plain lines or JSON lines."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from yarnam.cli.rendering.console import (
+    clock_time,
+    duration,
+    is_terminal,
+    print_json_line,
+    print_note,
+)
+from yarnam.cli.rendering.status_text import TASK_HEADERS, as_plain, headline, start_text, task_row
+from yarnam.cli.shell import INTERRUPTED, Terminated
+from yarnam.core.model.job_status import JobState, JobStatus
+from yarnam.errors import ExitCode
+from yarnam.wire.light_imports import on_first_use
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from yarnam.client import Job
+
+with on_first_use():
+    from rich import columns, live, progress_bar, text
+    from rich import console as rich_console
+    from rich import table as rich_table
+
+MAX_TASKS_SHOWN = 40
+"""Rows of the live table; few terminals show more."""
+
+
+def follow(job: Job, *, as_json: bool) -> int:
+    """Show the job until it ends; returns the exit code of its verdict. Ctrl-C stops watching,
+    prints how to kill the job, and returns 130."""
+    try:
+        if as_json:
+            last = _as_json_lines(job)
+        elif is_terminal():
+            last = _live(job)
+        else:
+            last = _as_lines(job)
+    except Terminated:
+        raise
+    except KeyboardInterrupt:
+        print_note(
+            f"\nThe job continues. To follow it: yarnam watch {job.id}; to end it: yarnam kill "
+            f"{job.id}"
+        )
+        return INTERRUPTED
+    if last is None or last.verdict is None:
+        return int(ExitCode.INTERNAL)
+    if not as_json:
+        for line in ending(last):
+            click.echo(line)
+    return last.verdict.exit_code
+
+
+def ending(status: JobStatus) -> Iterator[str]:
+    """The job's verdict and what to do next."""
+    verdict = status.verdict
+    assert verdict is not None
+    took = ""
+    if status.submitted_at_s and verdict.decided_at_s > status.submitted_at_s:
+        took = f" after {duration(verdict.decided_at_s - status.submitted_at_s)}"
+    word = click.style(verdict.kind.value, bold=True)
+    yield f"{word}{took}: {verdict.message}" if verdict.message else f"{word}{took}"
+    hint = verdict.hint
+    for line in hint.splitlines():
+        yield f"  {line}"
+    if status.state is JobState.FAILED and "yarnam logs" not in hint:
+        yield f"  yarnam logs {status.application}"
+
+
+def _as_json_lines(job: Job) -> JobStatus | None:
+    last = None
+    for last in job.watch():
+        print_json_line(as_plain(last))
+    return last
+
+
+def _as_lines(job: Job) -> JobStatus | None:
+    """A line per change of state; training and staging progress at most every ten seconds."""
+    last, shown, shown_at = None, "", 0.0
+    for last in job.watch():
+        now = time.time()
+        place = f"{last.wait_queue.ahead} {last.wait_queue.head}" if last.wait_queue else ""
+        place += " forecast" if last.wait_queue and last.wait_queue.start else ""
+        key = f"{last.state} {last.phase} {last.attempt} {last.am_attempt} {last.granted} {place}"
+        is_news = key != shown
+        is_staging = last.state is JobState.STAGING and last.staging is not None
+        is_moving = last.step is not None or is_staging
+        if is_news or (is_moving and now - shown_at >= STEP_LINE_S):
+            click.echo(f"{clock_time(now)} {headline(last, now)}")
+            if last.wait_queue is not None and last.wait_queue.start is not None:
+                click.echo(f"{clock_time(now)} {start_text(last.wait_queue.start, now)}")
+            shown, shown_at = key, now
+    return last
+
+
+STEP_LINE_S = 10.0
+"""Between lines that only report progress."""
+
+
+def _live(job: Job) -> JobStatus | None:
+    view = _View(job.id)
+    console = rich_console.Console(highlight=False)
+    # The view is redrawn even without news: the time left changes.
+    with live.Live(
+        get_renderable=view.render, console=console, refresh_per_second=4, transient=False
+    ):
+        for status in job.watch():
+            view.status = status
+    return view.status
+
+
+class _View:
+    """What the terminal shows."""
+
+    def __init__(self, application: str) -> None:
+        self.status: JobStatus | None = None
+        self._application = application
+
+    def render(self) -> RenderableType:
+        status = self.status
+        if status is None:
+            return text.Text(f"{self._application}  …")
+        now = time.time()
+        parts: list[RenderableType] = [
+            text.Text.assemble(
+                (status.name, "bold"), f"  {status.application}  queue {status.queue}"
+            ),
+            text.Text.from_ansi(headline(status, now)),
+        ]
+        if status.wait_queue is not None and status.wait_queue.start is not None:
+            parts.append(text.Text(start_text(status.wait_queue.start, now)))
+        if status.tracking_url:
+            parts.append(text.Text(status.tracking_url, style="dim"))
+        if status.tasks:
+            parts.append(_tasks(status))
+        if status.step is not None and status.total_steps:
+            parts.append(_bar(status.step, status.total_steps, status.loss))
+        if not status.state.is_final:
+            parts.append(text.Text("Ctrl-C stops watching, not the job", style="dim"))
+        return rich_console.Group(*parts)
+
+
+def _tasks(status: JobStatus) -> RenderableType:
+    table = rich_table.Table(box=None, pad_edge=False, header_style="dim")
+    for header in TASK_HEADERS:
+        table.add_column(header, no_wrap=header != "EXIT", overflow="ellipsis")
+    for task in status.tasks[:MAX_TASKS_SHOWN]:
+        table.add_row(*task_row(task))
+    if len(status.tasks) > MAX_TASKS_SHOWN:
+        table.add_row(f"and {len(status.tasks) - MAX_TASKS_SHOWN} more")
+    return table
+
+
+def _bar(step: int, total: int, loss: float | None) -> RenderableType:
+    words = f"{step}/{total}" + (f"  loss {loss:.4g}" if loss is not None else "")
+    return columns.Columns(
+        [
+            progress_bar.ProgressBar(total=total, completed=min(step, total), width=40),
+            text.Text(words),
+        ]
+    )

@@ -1,0 +1,183 @@
+"""A job's outlook as text and as JSON: shared by ``plan`` and ``submit --dry-run``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from yarnam.cli.rendering.cluster_picture import picture
+from yarnam.cli.rendering.console import table
+from yarnam.cli.rendering.status_text import start_text
+from yarnam.core.admission.forecast import Forecast, UnknownStart, as_status
+from yarnam.core.model.ids import NodeId
+from yarnam.core.model.plans import NoFit, PlacementPlan, Rung
+from yarnam.wire.light_imports import on_first_use
+
+if TYPE_CHECKING:
+    from yarnam.client.planning.outlook import Outlook
+
+with on_first_use():
+    from yarnam.client.submit import upload
+    from yarnam.wire import codec
+
+MOST_RANK_LINES = 16
+"""Tasks of a longer list to show, half of them from each end."""
+
+
+def as_plain(found: Outlook) -> dict[str, Any]:
+    """What ``--json`` shows."""
+    public, _ = upload.without_secrets(found.job)
+    now: dict[str, Any] = {"fits": found.fits_now, "rungs": [], "no_fit": None}
+    if isinstance(found.now, PlacementPlan):
+        now["rungs"] = [codec.to_plain(rung) for rung in found.now.rungs]
+    else:
+        now["no_fit"] = codec.to_plain(found.now)
+    return {
+        "job": codec.to_plain(public),
+        "plan": codec.to_plain(found.ladder),
+        "now": now,
+        "ranks": [codec.to_plain(task) for task in found.tasks],
+        "forecast": _forecast_plain(found.start),
+        "taken_at_s": found.snapshot.taken_at_s,
+    }
+
+
+def as_text(found: Outlook) -> Iterator[str]:
+    """The job, its placements, ranks, the cluster and the expected wait."""
+    yield from _job(found)
+    yield ""
+    yield "Placements, tightest first. The job requests the first that fits:"
+    yield _ladder(found)
+    if found.ladder.seats:
+        yield f"and {len(found.ladder.seats)} tasks pinned to nodes, so that YARN cannot swap them"
+    yield ""
+    if found.fits_now:
+        yield f"Ranks on rung {found.best.number} (YARN may choose other nodes at the same level):"
+    else:
+        yield "Ranks on the first rung:"
+    yield _ranks(found)
+    yield ""
+    yield from picture(found.snapshot, _mine(found))
+    yield ""
+    yield from _now(found)
+
+
+def _job(found: Outlook) -> Iterator[str]:
+    job = found.job
+    yield f"{job.name}: {job.gpus} GPUs, queue {job.queue}, {job.framework.value}"
+    steps = found.snapshot.steps
+    for role in job.roles:
+        each, taken = role.resources, steps.rounded(role.resources)
+        tasks = f"{role.tasks}" if role.min_tasks is None else f"{role.min_tasks} to {role.tasks}"
+        yield (
+            f"  {role.name}: {tasks} x ({each.gpus} GPUs, {each.vcores} vcores, "
+            f"{each.memory_mib} MiB), {role.processes_per_task} processes each"
+            + (
+                f"; YARN rounds up to {taken.memory_mib} MiB"
+                * (taken.memory_mib != each.memory_mib)
+            )
+            + (f"; YARN rounds up to {taken.vcores} vcores" * (taken.vcores != each.vcores))
+        )
+    if job.flexible_shape:
+        yield "  The planner may choose another number of tasks with the same total of GPUs."
+    am = steps.rounded(job.am.resources)
+    yield f"  ApplicationMaster: {am.vcores} vcores, {am.memory_mib} MiB"
+
+
+def _ladder(found: Outlook) -> str:
+    fitting = _fitting(found)
+    rows = []
+    for rung in found.ladder.rungs:
+        sums: dict[tuple[str, int], int] = {}
+        for ask in rung.asks:
+            key = (ask.target.role, ask.target.resources.gpus)
+            sums[key] = sums.get(key, 0) + ask.count
+        asks = " + ".join(
+            f"{count} x {gpus} GPUs" if gpus else f"{count} {role}"
+            for (role, gpus), count in sums.items()
+        )
+        mark = "now" if _rung_key(rung) in fitting else ""
+        level = rung.level.name
+        rows.append((str(rung.number), level, asks, f"{rung.score:.2f}", mark, rung.reason))
+    return table(("RUNG", "LEVEL", "CONTAINERS", "SCORE", "FITS", "REASON"), rows)
+
+
+def _fitting(found: Outlook) -> set[object]:
+    if isinstance(found.now, NoFit):
+        return set()
+    # Rungs of pinned tasks differ only in their nodes.
+    return {_rung_key(rung) for rung in found.now.rungs}
+
+
+def _rung_key(rung: Rung) -> object:
+    nodes = sorted(node for ask in rung.asks for node in ask.expected_nodes)
+    return rung.number, rung.level, rung.score, tuple(nodes), rung.reason
+
+
+def _ranks(found: Outlook) -> str:
+    rows: list[tuple[str, ...]] = [
+        (
+            _ranks_of(task.first_rank, task.processes),
+            task.task,
+            task.node,
+            task.rack,
+            str(task.gpus),
+        )
+        for task in found.tasks
+    ]
+    if len(rows) > MOST_RANK_LINES:
+        half = MOST_RANK_LINES // 2
+        hidden = f"({len(rows) - 2 * half} more)"
+        rows = [*rows[:half], ("…", hidden, "", "", ""), *rows[-half:]]
+    return table(("RANKS", "TASK", "NODE", "RACK", "GPUS"), rows)
+
+
+def _ranks_of(first: int, count: int) -> str:
+    return str(first) if count == 1 else f"{first}-{first + count - 1}"
+
+
+def _mine(found: Outlook) -> dict[NodeId, int]:
+    mine: dict[NodeId, int] = {}
+    for task in found.tasks:
+        mine[task.node] = mine.get(task.node, 0) + task.gpus
+    return mine if found.fits_now else {}
+
+
+def _now(found: Outlook) -> Iterator[str]:
+    if isinstance(found.now, PlacementPlan):
+        yield (
+            f"The job fits now, on rung {found.best.number}. YARN grants the containers with the "
+            "next node heartbeats."
+        )
+        if found.wait_s:
+            yield f"But other jobs start first. {_forecast_words(found.start)}"
+        return
+    yield f"The job does not fit now: {found.now.message} ({found.now.reason.value})."
+    for change in found.now.changes:
+        yield f"  {change.text}"
+    if not found.now.changes and found.now.hint:
+        yield f"  {found.now.hint}"
+    yield _forecast_words(found.start)
+
+
+def _forecast_plain(start: Forecast | UnknownStart) -> dict[str, Any]:
+    """Seconds from now; None: unknown."""
+    if isinstance(start, UnknownStart):
+        return {"wait_s": None, "reason": start.reason}
+    latest_s = None if start.latest_s == inf else start.latest_s
+    return {
+        "wait_s": start.likely_s,
+        "soonest_s": start.soonest_s,
+        "latest_s": latest_s,
+        "passed_until_s": start.passed_until_s,
+        "reason": None,
+    }
+
+
+def _forecast_words(start: Forecast | UnknownStart) -> str:
+    if isinstance(start, UnknownStart):
+        return f"Start time unknown: {start.reason}. The job would wait until its gang fits."
+    if start.likely_s <= 0.0:
+        return "No wait expected."
+    return f"It would be {start_text(as_status(start, 0.0), 0.0)}."

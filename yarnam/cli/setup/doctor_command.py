@@ -1,0 +1,41 @@
+"""``yarnam doctor``: check this machine and the cluster."""
+
+from __future__ import annotations
+
+import click
+
+from yarnam.cli.options import json_option, open_client
+from yarnam.cli.rendering.console import coloured, print_json
+from yarnam.wire.light_imports import on_first_use
+
+with on_first_use():
+    from yarnam.client.doctor import cluster_checks
+
+
+@click.command("doctor")
+@click.option("-q", "--queue", default="", help="Check this queue. Default: all.")
+@json_option
+@click.pass_context
+def command(ctx: click.Context, queue: str, as_json: bool) -> int:
+    """Check everything a job needs, on this machine and on the cluster.
+
+    Reports each check as ok, warn or fail, with what to do. Writes and deletes a small file on HDFS
+    and a node in ZooKeeper. Exits 0 unless a check fails.
+    """
+    with open_client(ctx) as client:
+        findings = cluster_checks.run_checks(client.site, queue)
+    if as_json:
+        print_json(
+            [
+                {"part": f.part, "health": f.health.value, "message": f.message, "hint": f.hint}
+                for f in findings
+            ]
+        )
+    else:
+        width = max(len(finding.part) for finding in findings)
+        for finding in findings:
+            mark = coloured(finding.health.value.ljust(4), finding.health.value)
+            click.echo(f"{mark}  {finding.part.ljust(width)}  {finding.message}")
+            for line in finding.hint.splitlines():
+                click.echo(f"      {' ' * width}  → {line}")
+    return cluster_checks.exit_code(findings)

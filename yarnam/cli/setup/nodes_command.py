@@ -1,0 +1,81 @@
+"""``yarnam nodes``: the nodes of the cluster, and a snapshot of them for planning elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from yarnam.cli.options import json_option, open_client
+from yarnam.cli.rendering.console import print_json, print_note, table
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import ClusterSnapshot, Node
+from yarnam.wire.light_imports import on_first_use
+
+with on_first_use():
+    from yarnam.client.planning import snapshot_file
+    from yarnam.wire import codec
+
+
+@click.command("nodes")
+@click.option(
+    "--save",
+    type=click.Path(dir_okay=False, writable=True),
+    metavar="FILE",
+    help="Write nodes and queues to FILE, for `yarnam plan --snapshot`.",
+)
+@json_option
+@click.pass_context
+def command(ctx: click.Context, save: str | None, as_json: bool) -> None:
+    """List the nodes of the cluster with their resources, GPU models and labels."""
+    with open_client(ctx) as client:
+        snapshot = client.nodes()
+    if save is not None:
+        snapshot_file.save_snapshot(snapshot, save)
+        print_note(f"Wrote {save}: {len(snapshot.nodes)} nodes, {len(snapshot.queues)} queues")
+    if as_json:
+        print_json([_as_plain(node) for node in snapshot.nodes])
+    elif save is None:
+        _print(snapshot)
+
+
+def _as_plain(node: Node) -> dict[str, Any]:
+    plain: dict[str, Any] = codec.to_plain(node)
+    return {**plain, "free": codec.to_plain(node.free)}
+
+
+def _print(snapshot: ClusterSnapshot) -> None:
+    if not snapshot.nodes:
+        print_note("The cluster has no nodes.")
+        return
+    headers = ("NODE", "RACK", "STATE", "GPUS FREE", "GPU MODEL", "MEMORY FREE", "VCORES FREE",
+               "LABELS")  # fmt: skip
+    nodes = sorted(snapshot.nodes, key=lambda node: (node.rack, node.node_id))
+    click.echo(table(headers, [_row(node) for node in nodes]))
+    usable = [node for node in snapshot.nodes if node.is_usable]
+    total, free = Resources(), Resources()
+    for node in usable:
+        total, free = total.plus(node.total), free.plus(node.free)
+    idle = sum(node.used == Resources() for node in usable)
+    click.echo(
+        f"{len(usable)} of {len(nodes)} nodes running, {idle} idle; "
+        f"{free.gpus} of {total.gpus} GPUs free"
+    )
+
+
+def _row(node: Node) -> tuple[str, ...]:
+    free, total = node.free, node.total
+    return (
+        node.node_id,
+        node.rack,
+        node.state.value,
+        f"{free.gpus} of {total.gpus}" if total.gpus else "-",
+        node.gpu_model or "-",
+        f"{_gib(free.memory_mib)} of {_gib(total.memory_mib)} GiB",
+        f"{free.vcores} of {total.vcores}",
+        ", ".join(node.labels) or "-",
+    )
+
+
+def _gib(memory_mib: int) -> str:
+    return f"{memory_mib / 1024:.0f}" if memory_mib % 1024 == 0 else f"{memory_mib / 1024:.1f}"

@@ -1,0 +1,91 @@
+"""``yarnam spec``: create a job spec, check it without a cluster, print its JSON Schema."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import click
+
+from yarnam.errors import BadSpec, UsageError
+from yarnam.wire.light_imports import on_first_use
+
+with on_first_use():
+    from yarnam import spec
+
+
+@click.group("spec")
+def command() -> None:
+    """Create and check job specs; print their JSON Schema."""
+
+
+@command.command()
+def schema() -> None:
+    """Print the JSON Schema of a job spec, for editors."""
+    click.echo(json.dumps(spec.json_schema(), indent=2))
+
+
+@command.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(), metavar="FILE...")
+@click.option("--json", "as_json", is_flag=True, help="Print the problems as JSON.")
+@click.pass_context
+def validate(context: click.Context, files: tuple[str, ...], as_json: bool) -> None:
+    """Check job specs without a cluster and report every problem with file, line and key.
+
+    Prints `ok` for each valid file; exits 65 if a file is invalid.
+    """
+    failures: dict[str, BadSpec] = {}
+    for file in files:
+        try:
+            spec.parse_spec_file(file)
+        except BadSpec as error:
+            failures[file] = error
+        else:
+            if not as_json:
+                click.echo(f"{file}: ok")
+    if as_json:
+        findings = [
+            {
+                "file": file,
+                "ok": file not in failures,
+                "problems": [
+                    dataclasses.asdict(problem)
+                    for problem in (failures[file].problems if file in failures else ())
+                ],
+            }
+            for file in files
+        ]
+        click.echo(json.dumps(findings, indent=2))
+        if failures:
+            context.exit(int(BadSpec.exit_code))
+    elif len(failures) == 1:
+        raise next(iter(failures.values()))
+    elif failures:
+        problems = tuple(problem for error in failures.values() for problem in error.problems)
+        raise BadSpec("\n".join(error.message for error in failures.values()), problems=problems)
+
+
+@command.command()
+@click.option(
+    "--framework",
+    default="command",
+    show_default=True,
+    type=click.Choice(["command", "jax", "pytorch", "tensorflow"]),
+    help="The framework of the starter.",
+)
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write to this new file.")
+def init(framework: str, output: str | None) -> None:
+    """Print a commented starter spec, or write it to a new file."""
+    text = spec.template(framework, output or "job.yaml")
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        with Path(output).open("x", encoding="utf-8") as stream:
+            stream.write(text)
+    except FileExistsError:
+        raise UsageError(f"{output} already exists", hint="Choose another name.") from None
+    except OSError as error:
+        raise UsageError(f"cannot write {output}: {error.strerror}") from error
+    click.echo(f"Wrote {output}. Next: yarnam spec validate {output}")

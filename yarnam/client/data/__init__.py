@@ -1,0 +1,1 @@
+"""Data on HDFS: verification, blacklist, transfers."""

@@ -1,0 +1,413 @@
+"""``yarnam doctor``: checks every part that a job needs, and reports what to do where one fails."""
+
+from __future__ import annotations
+
+import email.utils
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from yarnam.adapters.hdfs.error_map import hdfs_errors
+from yarnam.adapters.skein.driver import is_driver_wanted
+from yarnam.adapters.yarn.addresses import read_settings, zookeeper_credentials
+from yarnam.client.doctor.finding import Finding, Health, fail, ok, warn
+from yarnam.client.site import Site
+from yarnam.client.submit.runtime_archive import runtime_source
+from yarnam.core.model.snapshot import ClusterSnapshot, NodeState
+from yarnam.errors import ExitCode, NoPermission, Unavailable, YarnamError
+from yarnam.wire.http_request import HttpError, request
+from yarnam.wire.light_imports import on_first_use
+
+with on_first_use():
+    import hdfs_utils
+    from hdfs_utils.backends import libhdfs
+    from yarnam.adapters.zookeeper import lazy_session
+
+OLDEST_HADOOP = (3, 1)
+"""The first with GPUs as a resource of YARN's."""
+
+SKEW_WARN_S = 30.0
+"""Time-outs and log times of different machines are compared by people, certificates by TLS (with
+a day of slack)."""
+
+ANSWER_LIMIT_S = 5.0
+_VERSION = re.compile(r'version "?(\d+)(?:\.(\d+))?')
+
+_FAIR = "yarn.scheduler.fair"
+
+Check = Callable[[], Finding]
+
+
+def run_checks(site: Site, queue: str = "") -> list[Finding]:
+    """All findings, in a fixed order; ``queue``: the one to check, else all. About 5 s."""
+    checks: list[Check] = [
+        lambda: _configuration(site),
+        lambda: _if_wanted(site, _java(site.environ)),
+        lambda: _if_wanted(site, _yarn_command(site.environ)),
+        lambda: _resource_manager(site),
+        lambda: _clock(site),
+        lambda: _hdfs(site),
+        lambda: _hdfs_ways(site),
+        lambda: _zookeeper(site),
+        lambda: _skein(site),
+        lambda: _queues(site, queue),
+        lambda: _gpu_type(site),
+        lambda: _nodes(site),
+        lambda: _racks(site),
+        lambda: _hands_out(site),
+        lambda: _log_aggregation(site),
+        _runtime,
+    ]
+    with ThreadPoolExecutor(len(checks), thread_name_prefix="doctor") as pool:
+        return list(pool.map(_caught, checks))
+
+
+def exit_code(findings: Sequence[Finding]) -> int:
+    """That of the first failure; warnings are no failure."""
+    failed = [finding for finding in findings if finding.health is Health.FAIL]
+    return int(failed[0].exit_code) if failed else 0
+
+
+def _caught(check: Check) -> Finding:
+    try:
+        return check()
+    except YarnamError as error:
+        return Finding("", Health.FAIL, error.message, error.hint, error.exit_code)
+
+
+def _named(part: str) -> Callable[[Callable[..., Finding]], Callable[..., Finding]]:
+    """Findings of this check, failures included, carry the part's name."""
+
+    def wrap(check: Callable[..., Finding]) -> Callable[..., Finding]:
+        def named(*arguments: Any) -> Finding:
+            try:
+                found = check(*arguments)
+            except YarnamError as error:
+                return Finding(part, Health.FAIL, error.message, error.hint, error.exit_code)
+            return Finding(part, found.health, found.message, found.hint, found.exit_code)
+
+        return named
+
+    return wrap
+
+
+@_named("Hadoop configuration")
+def _configuration(site: Site) -> Finding:
+    return ok(f"{site.conf_dir} (file system {site.files.uri}, user {site.user})")
+
+
+def _if_wanted(site: Site, finding: Finding) -> Finding:
+    """Where jobs go in by the REST API, a machine without Java and Hadoop submits as well."""
+    settings = read_settings(site.conf_dir, "core-site.xml")
+    if finding.health is not Health.FAIL or is_driver_wanted(settings, site.environ):
+        return finding
+    hint = f"{finding.hint} Submitting does without; 'yarnam logs' of jobs that are over does not."
+    return Finding(finding.part, Health.WARN, finding.message, hint)
+
+
+@_named("Java")
+def _java(environ: Mapping[str, str]) -> Finding:
+    home = environ.get("JAVA_HOME")
+    java = shutil.which(f"{home}/bin/java" if home else "java", path=environ.get("PATH"))
+    if java is None:
+        where = f"in JAVA_HOME={home}" if home else "on the PATH"
+        return fail(
+            f"not found {where}", "Install Java 8 or newer and set JAVA_HOME.", ExitCode.BAD_CONFIG
+        )
+    done = subprocess.run(
+        [java, "-version"], capture_output=True, text=True, timeout=30, check=False
+    )
+    match = _VERSION.search(done.stderr + done.stdout)
+    if match is None:
+        return fail(f"{java} does not report its version", "Set JAVA_HOME.", ExitCode.BAD_CONFIG)
+    major = int(match[2] or 0) if match[1] == "1" else int(match[1])
+    if major < 8:
+        return fail(f"{java} is Java {major}", "Skein needs Java 8 or newer.", ExitCode.BAD_CONFIG)
+    if major > 21:
+        return warn(f"{java} is Java {major}", "Hadoop clients are tested with Java 8 to 21.")
+    return ok(f"{java} (Java {major})")
+
+
+@_named("yarn command")
+def _yarn_command(environ: Mapping[str, str]) -> Finding:
+    yarn = shutil.which("yarn", path=environ.get("PATH"))
+    if yarn is None:
+        return fail(
+            "not found on the PATH", "Add Hadoop's bin directory to the PATH.", ExitCode.BAD_CONFIG
+        )
+    done = subprocess.run(
+        [yarn, "classpath", "--glob"],
+        env=dict(environ),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    jars = sum(part.endswith(".jar") for part in done.stdout.strip().split(":"))
+    if done.returncode or not jars:
+        said = done.stderr.strip().splitlines()
+        return fail(
+            f"'{yarn} classpath --glob' names no jars: {said[-1] if said else 'no output'}",
+            "Check HADOOP_HOME, JAVA_HOME and HADOOP_CONF_DIR.",
+            ExitCode.BAD_CONFIG,
+        )
+    return ok(f"{yarn} ({jars} jars)")
+
+
+@_named("ResourceManager")
+def _resource_manager(site: Site) -> Finding:
+    info = site.rm.info()
+    version = str(info.get("resourceManagerVersion") or info.get("hadoopVersion") or "")
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+    if numbers and numbers < OLDEST_HADOOP:
+        return fail(
+            f"{site.rm.url} is Hadoop {version}",
+            "GPUs as a resource need Hadoop 3.1 or newer.",
+            ExitCode.BAD_CONFIG,
+        )
+    state = str(info.get("state", ""))
+    if state and state != "STARTED":
+        return fail(
+            f"{site.rm.url} is {state}", "Wait, or ask an administrator.", ExitCode.UNAVAILABLE
+        )
+    return ok(f"{site.rm.url} (Hadoop {version or 'of unknown version'})")
+
+
+@_named("Clocks")
+def _clock(site: Site) -> Finding:
+    before = time.time()
+    try:
+        reply = request(f"{site.rm.url}/ws/v1/cluster/info", timeout_s=ANSWER_LIMIT_S)
+        stamp = reply.headers.get("Date", "")
+    except HttpError as error:
+        return warn(f"could not be compared: {error}", "See the check of the ResourceManager.")
+    after = time.time()
+    try:
+        theirs = email.utils.parsedate_to_datetime(stamp).timestamp()
+    except (TypeError, ValueError):
+        return warn("the ResourceManager does not report its time", "Compare them manually.")
+    # The header has whole seconds.
+    skew = max(0.0, before - theirs - 1.0, theirs - after)
+    if skew > SKEW_WARN_S:
+        return warn(
+            f"this machine and the ResourceManager differ by {skew:.0f} s",
+            "Synchronize both by NTP; Kerberos refuses more than 300 s.",
+        )
+    return ok("this machine and the ResourceManager agree")
+
+
+@_named("HDFS")
+def _hdfs(site: Site) -> Finding:
+    home = site.paths.home
+    probe = f"{site.paths.root}/.doctor-{uuid4().hex[:8]}"
+    with hdfs_errors("asking the NameNode"):
+        if not site.files.exists("/"):
+            return fail("/ does not exist", "Check fs.defaultFS.", ExitCode.BAD_CONFIG)
+    began = time.monotonic()
+    with hdfs_errors(f"writing in {home}"):
+        site.files.write_bytes(probe, b"yarnam doctor\n")
+        try:
+            content = site.files.read_bytes(probe)
+        finally:
+            site.files.delete(probe)
+    if content != b"yarnam doctor\n":
+        return fail(f"{probe} was not read back as written", "Run hdfs fsck.", ExitCode.UNAVAILABLE)
+    took_ms = (time.monotonic() - began) * 1000
+    return ok(f"{home} can be written and read ({took_ms:.0f} ms)")
+
+
+@_named("Ways to HDFS")
+def _hdfs_ways(site: Site) -> Finding:
+    """Which back-ends of hdfs_utils get through; the first is the one in use."""
+    if site.files.uri.startswith("file:"):
+        return ok("the local disk")
+    ways = []
+    for backend in ("native", "webhdfs"):
+        try:
+            limits = hdfs_utils.TimeLimits.all(ANSWER_LIMIT_S)
+            hdfs_utils.connect(
+                site.files.uri, conf_dir=str(site.conf_dir), backend=backend, limits=limits
+            ).stat("/")
+        except hdfs_utils.HdfsError as error:
+            ways.append(f"{backend}: no ({error.message})")
+        else:
+            ways.append(backend)
+    ways.append(
+        f"arrow: no ({reason})" if (reason := libhdfs.why_unavailable(site.environ)) else "arrow"
+    )
+    message = f"{site.files.backend} is used; {', '.join(ways)}"
+    if "native" not in ways:
+        return warn(message, "The native client is the fast one: are the NameNode's ports open?")
+    return ok(message)
+
+
+@_named("ZooKeeper")
+def _zookeeper(site: Site) -> Finding:
+    """What jobs do there: make a node of their own below yarnam's, read it, remove it."""
+    if not site.zookeeper:
+        return ok("not configured; yarnam does not order waiting jobs")
+    hint = (
+        "yarnam does not order waiting jobs; they start in random order: docs/how-to/zookeeper.md"
+    )
+    session = lazy_session.LazySession(site.zookeeper, zookeeper_credentials(site.environ))
+    try:
+        zookeeper = session.connected()
+        began = time.monotonic()
+        path = zookeeper.path(f".doctor-{uuid4().hex[:8]}")
+        zookeeper.create(path, b"yarnam doctor", ephemeral=True)
+        zookeeper.delete(path)
+        took_ms = (time.monotonic() - began) * 1000
+    except Unavailable as error:
+        return warn(error.message, error.hint or hint)
+    finally:
+        session.close()
+    return ok(f"{site.zookeeper} can be written ({took_ms:.0f} ms)")
+
+
+@_named("Skein")
+def _skein(site: Site) -> Finding:
+    launcher = site.open_launcher()
+    try:
+        return ok(launcher.wait())
+    finally:
+        launcher.close()
+
+
+@_named("Queues")
+def _queues(site: Site, queue: str) -> Finding:
+    names = sorted(view.name for view in site.rm.queues())
+    if queue:
+        if queue not in names:
+            return fail(
+                f"queue {queue} does not exist", f"Queues: {', '.join(names)}", ExitCode.BAD_SPEC
+            )
+        names = [queue]
+    access = {name: site.rm.queue_access(name, site.user) for name in names}
+    refused = [name for name, allowed in access.items() if allowed is False]
+    usable = [name for name, allowed in access.items() if allowed]
+    untold = [name for name, allowed in access.items() if allowed is None]
+    if not usable and not untold:
+        return fail(
+            f"{site.user} is not allowed to submit to {', '.join(names) or 'any queue'}",
+            "Ask an administrator for SUBMIT access.",
+            ExitCode.NO_PERMISSION,
+        )
+    parts = []
+    if usable:
+        parts.append(f"{site.user} may submit to {', '.join(usable)}")
+    if refused:
+        parts.append(f"not to {', '.join(refused)}")
+    if untold:
+        parts.append(f"{', '.join(untold)}: the ResourceManager tells only the queue's admins")
+    return ok("; ".join(parts))
+
+
+@_named("GPU resource type")
+def _gpu_type(site: Site) -> Finding:
+    settings = read_settings(site.conf_dir, "yarn-site.xml", "resource-types.xml")
+    types = [name.strip() for name in settings.get("yarn.resource-types", "").split(",")]
+    total = sum(node.total.gpus for node in _snapshot(site).nodes if node.is_usable)
+    if not total:
+        return fail(
+            "no node of the cluster offers yarn.io/gpu",
+            "An administrator must configure it: docs/how-to/real-cluster.md",
+            ExitCode.BAD_CONFIG,
+        )
+    if "yarn.io/gpu" not in types:
+        return warn(
+            f"the cluster has {total} GPUs, but this machine's configuration lacks yarn.io/gpu",
+            f"Put resource-types.xml with yarn.resource-types=yarn.io/gpu into {site.conf_dir}.",
+        )
+    return ok(f"yarn.io/gpu, {total} on the cluster")
+
+
+@_named("Nodes")
+def _nodes(site: Site) -> Finding:
+    nodes = _snapshot(site).nodes
+    usable = [node for node in nodes if node.is_usable]
+    others = [node for node in nodes if node.state is not NodeState.RUNNING]
+    if not usable:
+        return fail("no node is running", "Ask an administrator.", ExitCode.UNAVAILABLE)
+    free = sum(node.free.gpus for node in usable)
+    message = f"{len(usable)} running, {free} GPUs free"
+    if others:
+        named = ", ".join(f"{node.node_id} {node.state.value}" for node in others[:5])
+        return warn(f"{message}; {len(others)} not running: {named}", "See 'yarn node -list -all'.")
+    return ok(message)
+
+
+@_named("Racks")
+def _racks(site: Site) -> Finding:
+    racks = {str(node.rack) for node in _snapshot(site).nodes if node.is_usable}
+    if racks == {"/default-rack"}:
+        return warn(
+            "no racks configured: all nodes are in /default-rack",
+            "Placement by rack has no effect without a topology script or table.",
+        )
+    return ok(f"{len(racks)}: {', '.join(sorted(racks)[:8])}")
+
+
+@_named("Scheduler")
+def _hands_out(site: Site) -> Finding:
+    try:
+        settings = site.rm.settings()
+    except NoPermission:
+        return ok("the ResourceManager does not show its configuration")
+    return check_container_assignment(settings)
+
+
+@_named("Log aggregation")
+def _log_aggregation(site: Site) -> Finding:
+    settings = read_settings(site.conf_dir, "yarn-site.xml")
+    if settings.get("yarn.log-aggregation-enable", "false") != "true":
+        return warn(
+            "off, according to this machine's configuration",
+            "Logs of finished jobs stay on the nodes; set yarn.log-aggregation-enable.",
+        )
+    return ok("on")
+
+
+@_named("yarnam's own packages")
+def _runtime() -> Finding:
+    source = runtime_source()
+    missing = [name for name, folder in source.packages if not Path(folder).is_dir()]
+    if missing:
+        return fail(f"{missing} cannot be found", "Reinstall yarnam.", ExitCode.BAD_CONFIG)
+    return ok(f"{len(source.distributions)} distributions to ship, runtime {source.key}")
+
+
+def check_container_assignment(settings: Mapping[str, str]) -> Finding:
+    """From the ResourceManager's own settings: how soon the nodes of a gang are filled.
+
+    The Fair Scheduler gives one container per node heartbeat unless ``assignmultiple`` is set; then
+    as many as fit in half of what the node has free (``dynamic.max.assign``, on by default), or
+    ``max.assign``, -1 for no limit (FairScheduler.shouldContinueAssigning, Hadoop 3.1 to 3.4).
+    """
+    if "fair" not in settings.get("yarn.resourcemanager.scheduler.class", "").lower():
+        message = "not the Fair Scheduler: queues and shares are read, not its preemption"
+        return ok(message)
+    if settings.get(f"{_FAIR}.assignmultiple") != "true":
+        return warn(
+            "one container per node heartbeat: a gang that fills a node of 8 GPUs waits for eight",
+            f"Have {_FAIR}.assignmultiple = true set. See docs/how-to/real-cluster.md.",
+        )
+    if settings.get(f"{_FAIR}.dynamic.max.assign", "true") != "false":
+        message = (
+            "half of what a node has free per heartbeat: 8 GPUs of a node come in three "
+            f"({_FAIR}.dynamic.max.assign = false makes it one)"
+        )
+        return ok(message)
+    limit = settings.get(f"{_FAIR}.max.assign", "-1")
+    if limit.startswith("-"):
+        return ok("as many containers per node heartbeat as fit")
+    return ok(f"at most {limit} containers per node heartbeat")
+
+
+def _snapshot(site: Site) -> ClusterSnapshot:
+    return site.rm.snapshot("root")

@@ -1,0 +1,1 @@
+"""What is known of a job: status, logs, verdict."""

@@ -1,0 +1,176 @@
+"""Logs that YARN keeps: aggregated ones by ``yarn logs``, the AM's live ones from its NodeManager.
+
+Both come in the same format: a head of lines, ``LogContents:``, then as many bytes as ``LogLength``
+says. Skein's own reader does not know the paths of Hadoop 3.3 and later.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from yarnam.adapters.yarn.rest_parse import YarnApplication
+from yarnam.errors import BadConfig, Unavailable
+from yarnam.wire.http_request import HttpError, request
+
+if TYPE_CHECKING:
+    from yarnam.client.monitor.job_sources import JobSources
+
+AM_FILES = ("application.driver.log", "application.master.log")
+"""What Skein names the logs of the AM's script (ours) and of its Java half."""
+
+AGENT_FILE = "agent.log"
+
+TOOL_LIMIT_S = 300.0
+"""For ``yarn logs`` to hand over everything."""
+
+NM_LIMIT_S = 5.0
+
+_PROCESS_FILE = re.compile(r"(.+-\d+)\.(\d+)\.log")
+_CONTAINER = re.compile(rb"Container: (\S+) on ")
+_UNFINISHED = frozenset({"NOT_START", "RUNNING", "RUNNING_WITH_FAILURE"})
+"""Of YARN's log aggregation states."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """One whole log file of one container."""
+
+    container: str
+    name: str
+    data: bytes
+
+    @property
+    def process(self) -> tuple[str, int] | None:
+        """Task and local rank whose output it is; None: another kind of file."""
+        match = _PROCESS_FILE.fullmatch(self.name)
+        return (match[1], int(match[2])) if match else None
+
+    @property
+    def is_agents(self) -> bool:
+        return self.name == AGENT_FILE
+
+    def last_lines(self, count: int) -> bytes:
+        """The last ``count`` lines; a last line without an end counts."""
+        if count <= 0:
+            return b""
+        lines = self.data.splitlines(keepends=True)
+        return b"".join(lines[-count:])
+
+
+def aggregated_logs(sources: JobSources) -> Iterator[LogFile]:
+    """All log files of an application that is over, one at a time. Raises Unavailable when YARN
+    has none."""
+    deadline = time.monotonic() + sources.site.timing.aggregation_limit_s
+    with tempfile.TemporaryFile(prefix="yarnam-logs-") as dump:
+        while True:
+            application = sources.look_up()
+            if application.started_at_s and not application.am_log_url.startswith("http"):
+                raise Unavailable(f"no container of {sources.application} ever ran: no logs")
+            is_complete = application.log_aggregation not in _UNFINISHED
+            complaint = "its nodes are still handing them in"
+            if is_complete or time.monotonic() >= deadline:
+                complaint = _yarn_logs(sources, dump)
+                if size := dump.seek(0, os.SEEK_END):
+                    with mmap.mmap(dump.fileno(), size, access=mmap.ACCESS_READ) as content:
+                        found_any = False
+                        for file in parse_log_dump(content):
+                            found_any = True
+                            yield file
+                    if found_any:
+                        return
+            is_told = is_complete and application.log_aggregation != ""
+            if is_told or time.monotonic() >= deadline:
+                raise Unavailable(
+                    f"YARN has no logs of {sources.application}: {complaint}",
+                    hint=(
+                        "If log aggregation is off (yarn.log-aggregation-enable), they are only on "
+                        "the nodes that ran the containers."
+                    ),
+                )
+            time.sleep(1.0)
+
+
+def _yarn_logs(sources: JobSources, dump: IO[bytes]) -> str:
+    """Let ``yarn logs`` write into the file; its last words."""
+    environ = sources.site.environ
+    yarn = shutil.which("yarn", path=environ.get("PATH"))
+    if yarn is None:
+        raise BadConfig(
+            "the command 'yarn' is not on the PATH", hint="It reads YARN's aggregated logs."
+        )
+    dump.seek(0)
+    dump.truncate()
+    command = [yarn, "logs", "-applicationId", sources.application, "-appOwner", sources.user]
+    try:
+        done = subprocess.run(
+            command,
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            stdout=dump,
+            stderr=subprocess.PIPE,
+            timeout=TOOL_LIMIT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise Unavailable(f"'yarn logs' did not end within {TOOL_LIMIT_S:.0f} s") from error
+    dump.seek(0)
+    return _last_words((done.stderr + b"\n" + dump.read(2000)).decode(errors="replace"))
+
+
+def parse_log_dump(dump: bytes | mmap.mmap) -> Iterator[LogFile]:
+    """The files in the output of ``yarn logs``. Contents are taken by their length, so that
+    nothing printed by a job can be mistaken for a head."""
+    container, name, length = "", "", -1
+    position = 0
+    while position < len(dump):
+        end = dump.find(b"\n", position)
+        end = len(dump) if end < 0 else end
+        line = dump[position:end]
+        position = end + 1
+        if match := _CONTAINER.match(line):
+            container = match[1].decode(errors="replace")
+        elif line.startswith(b"LogType:"):
+            name, length = line[8:].strip().decode(errors="replace"), -1
+        elif line.startswith(b"LogLength:") and line[10:].strip().isdigit():
+            length = int(line[10:])
+        elif line.startswith(b"LogContents:") and length >= 0:
+            yield LogFile(container, name, dump[position : position + length])
+            position += length
+            length = -1
+
+
+def live_am_logs(sources: JobSources, application: YarnApplication) -> Iterator[LogFile]:
+    """The AM's logs so far, from its NodeManager. Raises Unavailable."""
+    parts = urlsplit(application.am_log_url)
+    # http://host:port/node/containerlogs/<container>/<user>
+    pieces = parts.path.strip("/").split("/")
+    if not parts.netloc or len(pieces) < 3:
+        return
+    container = pieces[2]
+    for name in AM_FILES:
+        url = f"{parts.scheme}://{parts.netloc}/ws/v1/node/containers/{container}/logs/{name}"
+        try:
+            answer = request(f"{url}?user.name={sources.site.user}", timeout_s=NM_LIMIT_S)
+        except HttpError as error:
+            if error.status:
+                continue  # not written yet
+            raise Unavailable(f"no answer from the AM's NodeManager {parts.netloc}: {error}") from (
+                error
+            )
+        for file in parse_log_dump(answer.body):
+            yield LogFile(container, file.name, file.data)
+
+
+def _last_words(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1].strip() if lines else "it says nothing"

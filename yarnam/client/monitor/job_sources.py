@@ -1,0 +1,192 @@
+"""Where the truth about one job lies: its AM while that lives, its directory on HDFS, YARN."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import replace
+
+from hdfs_utils import HdfsError
+from hdfs_utils.errors import NotFound
+from yarnam.adapters.hdfs.error_map import as_yarnam
+from yarnam.adapters.yarn.rest_parse import YarnApplication
+from yarnam.client.monitor.yarn_status import final_status, queued_status, verdict_from_yarn
+from yarnam.client.site import Site
+from yarnam.client.user_paths import key_in
+from yarnam.core.model.job_status import JobState, JobStatus
+from yarnam.core.model.outcomes import Verdict
+from yarnam.errors import Unavailable, UsageError
+from yarnam.ports.job_access import JobClient, StatusVersion
+from yarnam.wire.codec import decode
+from yarnam.wire.protocol import AM_FILE, CREDENTIALS_FILE, JOB_FILE, STATUS_FILE, VERDICT_FILE
+from yarnam.wire.records import AmRecord, JobRecord
+
+
+class JobSources:
+    """Reads one job from wherever it can be read. Not thread-safe, except for what
+    ``job_client`` returns."""
+
+    def __init__(self, site: Site, application: str, key: str, user: str) -> None:
+        self.site = site
+        self.application = application
+        self.key = key
+        self.user = user or site.user
+        self._job_client: JobClient | None = None
+        self._job_client_of: AmRecord | None = None
+        self._record: JobRecord | None = None
+
+    @property
+    def directory(self) -> str:
+        """URI of the job's directory on HDFS."""
+        if not self.key:
+            self.look_up()
+        return self.site.paths_of(self.user).job(self.key)
+
+    def look_up(self) -> YarnApplication:
+        """YARN's record; also learns the job's key from it. Raises UsageError: not on this cluster,
+        or not one of yarnam's."""
+        application = self.site.rm.application(self.application)
+        if application is not None:
+            self.user = application.user or self.user
+            self.key = self.key or key_in(application.tags) or ""
+        self.key = self.key or self._recorded_key()
+        if self.key:
+            return application or _forgotten(self.application, self.user)
+        if application is None:
+            raise UsageError(
+                f"application {self.application} does not exist on this cluster",
+                hint="To list jobs: yarnam ps --all",
+            )
+        raise UsageError(f"{self.application} is not a yarnam job")
+
+    def status(self, *, seen: int = 0, hold_s: float = 0.0) -> StatusVersion:
+        """The status now, from the nearest source. Its number is 0 when it is not the AM's own:
+        the caller then polls instead of being notified."""
+        application = self.look_up()
+        if application.is_over:
+            return StatusVersion(0, self._after_the_end(application))
+        if application.state != "RUNNING":
+            return StatusVersion(0, queued_status(application, time.time()))
+        failure = "the ApplicationMaster is starting"
+        line = self.job_client()
+        if line is not None:
+            try:
+                return line.status(seen=seen, hold_s=hold_s)
+            except Unavailable as error:
+                self.close()
+                failure = f"the ApplicationMaster does not answer: {error.message}"
+        left = self._left_status()
+        if left is None:
+            return StatusVersion(0, queued_status(application, time.time(), failure))
+        if left.state.is_final:
+            return StatusVersion(0, left)
+        return StatusVersion(0, replace(left, reason=failure, at_s=time.time()))
+
+    def await_yarn(self, limit_s: float) -> bool:
+        """Whether YARN says within the limit (seconds) that the application is over."""
+        deadline = time.monotonic() + limit_s
+        while True:
+            application = self.site.rm.application(self.application)
+            if application is None or application.is_over:
+                return True
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(self.site.timing.yarn_poll_s)
+
+    def retire(self, limit_s: float) -> None:
+        """After the verdict: wait until YARN has taken everything back (at most ``limit_s``), and
+        remove Skein's staging directory, which Skein leaves where its AM was killed."""
+        if self.await_yarn(limit_s):
+            self.clear_staging()
+
+    def clear_staging(self) -> None:
+        """Best effort: other people's is not ours to remove."""
+        if self.user == self.site.user:
+            path = self.site.paths_of(self.user).skein_staging(self.application)
+            with suppress(HdfsError):
+                self.site.files.delete(path, recursive=True)
+
+    def job_client(self) -> JobClient | None:
+        """A client of the AM that registered last; None when none has."""
+        try:
+            content = self.read(AM_FILE)
+        except Unavailable:
+            if self._job_client is not None:
+                return self._job_client  # The AM that was there before HDFS went may still tell.
+            raise
+        if content is None:
+            return None
+        record = decode(content, AmRecord)
+        if self._job_client is not None and record == self._job_client_of:
+            return self._job_client
+        self.close()
+        credentials = self.read(CREDENTIALS_FILE)
+        if credentials is None:
+            raise Unavailable(f"{self.directory}/{CREDENTIALS_FILE} does not exist any more")
+        self._job_client = self.site.open_job_client(f"{record.host}:{record.port}", credentials)
+        self._job_client_of = record
+        return self._job_client
+
+    def record(self) -> JobRecord:
+        """What was submitted, without the values of secrets."""
+        if self._record is None:
+            content = self.read(JOB_FILE)
+            if content is None:
+                raise Unavailable(f"{self.directory}/{JOB_FILE} does not exist any more")
+            self._record = decode(content, JobRecord)
+        return self._record
+
+    def read(self, name: str) -> bytes | None:
+        """A file of the job's directory; None: not there."""
+        return self._read(f"{self.directory}/{name}")
+
+    def _read(self, path: str) -> bytes | None:
+        try:
+            return self.site.files.read_bytes(path)
+        except NotFound:
+            return None
+        except HdfsError as error:
+            raise as_yarnam(error, f"reading {path}") from error
+
+    def close(self) -> None:
+        """Close the connection to the AM. Idempotent."""
+        line, self._job_client, self._job_client_of = self._job_client, None, None
+        if line is not None:
+            line.close()
+
+    def _recorded_key(self) -> str:
+        content = self._read(self.site.paths_of(self.user).application(self.application))
+        return content.decode().strip() if content else ""
+
+    def _after_the_end(self, application: YarnApplication) -> JobStatus:
+        """The verdict decides; the last status has the details."""
+        content = self.read(VERDICT_FILE)
+        verdict = decode(content, Verdict) if content else verdict_from_yarn(application)
+        left = self._left_status()
+        if left is None:
+            return final_status(application, verdict, time.time())
+        return replace(
+            left,
+            state=JobState[verdict.kind.name],
+            phase=verdict.kind.value,
+            reason=verdict.message,
+            deadline_s=None,
+            verdict=verdict,
+        )
+
+    def _left_status(self) -> JobStatus | None:
+        content = self.read(STATUS_FILE)
+        return decode(content, JobStatus) if content else None
+
+
+def _forgotten(application: str, user: str) -> YarnApplication:
+    """YARN keeps a bounded number of ended applications; the job's directory remains."""
+    return YarnApplication(
+        application=application,
+        name="",
+        user=user,
+        queue="",
+        state="FINISHED",
+        final_status="UNDEFINED",
+        diagnostics="YARN has removed it from its records",
+    )

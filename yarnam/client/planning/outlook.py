@@ -1,0 +1,129 @@
+"""What would become of a job on a cluster as it is: its ladder, where it goes now, who is who."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from yarnam.client.submit.preflight import CheckedJob
+from yarnam.core.admission import Contention
+from yarnam.core.admission.forecast import Forecast, UnknownStart, forecast
+from yarnam.core.admission.job_ticket import job_ticket
+from yarnam.core.gang import policy_for
+from yarnam.core.gang.ranks import in_rank_order
+from yarnam.core.gang.state import Member, MemberState
+from yarnam.core.model.events import ContainerGranted
+from yarnam.core.model.ids import AskId, ContainerId, NodeId, RackId
+from yarnam.core.model.job_spec import JobSpec
+from yarnam.core.model.plans import NoFit, PlacementPlan, Rung
+from yarnam.core.model.snapshot import ClusterSnapshot
+from yarnam.core.placement import plan
+from yarnam.core.placement.elastic_sizes import plan_largest
+from yarnam.ports.ticket_queue import TicketList
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTask:
+    """A task where the planner sees it, with the ranks of its processes."""
+
+    task: str
+    """As in ``worker-0``."""
+    node: NodeId
+    rack: RackId
+    gpus: int
+    first_rank: int
+    processes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """The answer to "what if I submitted this now"."""
+
+    checked: CheckedJob
+    now: PlacementPlan | NoFit
+    """What fits now beside an ApplicationMaster; the first rung is what would be asked for."""
+    tasks: tuple[PlannedTask, ...]
+    """In rank order, of the best rung: the one that fits now, else the first of the ladder. YARN
+    may choose other nodes of the same places."""
+    start: Forecast | UnknownStart
+    """When it would start: in order with the jobs that wait, if no others come."""
+
+    @property
+    def best(self) -> Rung:
+        return self.now.rungs[0] if isinstance(self.now, PlacementPlan) else self.ladder.rungs[0]
+
+    @property
+    def ladder(self) -> PlacementPlan:
+        return self.checked.plan
+
+    @property
+    def job(self) -> JobSpec:
+        return self.checked.job
+
+    @property
+    def snapshot(self) -> ClusterSnapshot:
+        return self.checked.snapshot
+
+    @property
+    def fits_now(self) -> bool:
+        return isinstance(self.now, PlacementPlan)
+
+    @property
+    def wait_s(self) -> float | None:
+        """How long the job is likely to wait; None: unknown."""
+        return self.start.likely_s if isinstance(self.start, Forecast) else None
+
+
+def outlook(checked: CheckedJob, line: TicketList | str) -> Outlook:
+    """Plans the job on the snapshot that it was checked on. ``line``: the jobs that wait and run;
+    else why they are not known."""
+    snapshot, data = checked.snapshot, checked.data
+    now = plan_largest(checked.job, lambda one: plan(snapshot, one, data=data))
+    rung = now.rungs[0] if isinstance(now, PlacementPlan) else checked.plan.rungs[0]
+    return Outlook(checked, now, _planned_tasks(checked, rung), _start(checked, now, line))
+
+
+def _start(
+    checked: CheckedJob, now: PlacementPlan | NoFit, line: TicketList | str
+) -> Forecast | UnknownStart:
+    fits = isinstance(now, PlacementPlan)
+    if isinstance(line, str):
+        return Forecast(0.0, 0.0, 0.0) if fits else UnknownStart(line)
+    if fits and not line.tickets:
+        return Forecast(0.0, 0.0, 0.0)
+    now_s = time.time()
+    # It would be the last to come.
+    number = max((ticket.number for ticket in line.tickets), default=0) + 1
+    mine = job_ticket(checked.job, checked.targets, "", number, now_s)
+    return forecast(mine, Contention(checked.snapshot, line.tickets, line.running, now_s))
+
+
+def _planned_tasks(checked: CheckedJob, rung: Rung) -> tuple[PlannedTask, ...]:
+    """By the gang machine's own order of ranks."""
+    rack_of = {node.node_id: node.rack for node in checked.snapshot.nodes}
+    members = tuple(
+        Member(
+            ask=ask_id,
+            target=ask.target,
+            level=rung.level,
+            state=MemberState.GRANTED,
+            grant=ContainerGranted(
+                0.0, ask_id, ContainerId(""), node, rack_of.get(node, RackId(""))
+            ),
+        )
+        for place, ask in enumerate(rung.asks)
+        for number, node in enumerate(ask.expected_nodes)
+        for ask_id in (AskId(1, ask.target.role, place * 100_000 + number),)
+    )
+    return tuple(
+        PlannedTask(
+            task=str(member.task),
+            node=member.grant.node,
+            rack=member.grant.rack,
+            gpus=member.target.resources.gpus,
+            first_rank=member.first_rank,
+            processes=member.target.processes_per_task,
+        )
+        for member in in_rank_order(members, policy_for(checked.job))
+        if member.grant is not None
+    )

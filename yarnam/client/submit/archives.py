@@ -1,0 +1,71 @@
+"""Code directories as archives: the same content gives the same bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from yarnam.client.submit.runtime_archive import anonymous_entry, reproducible_tar
+from yarnam.errors import BadSpec
+
+EXCLUDED_FOLDERS = frozenset(
+    {".git", ".hg", ".svn", ".venv", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
+)
+"""What no container needs; documented in docs/reference/spec.md with ``code``."""
+
+_GZIP_LEVEL = 4
+_CHUNK = 1 << 20
+
+
+def pack_folder(folder: Path, archive: Path) -> None:
+    """Pack the folder's content as tar.gz. Links to files are packed as the files. Raises BadSpec
+    for what cannot travel: a link that leads out of the folder to another folder, a broken link, an
+    unreadable file, a socket or a device."""
+    try:
+        with reproducible_tar(archive, _GZIP_LEVEL) as tar:
+            for path in _entries(folder):
+                _add(tar, folder, path)
+    except OSError as error:
+        raise BadSpec(f"cannot pack {folder}: {error}", hint="Check the files' permissions.") from (
+            error
+        )
+
+
+def sha256_of(path: Path) -> str:
+    """Hex digest of a file."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while chunk := stream.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _entries(folder: Path) -> Iterator[Path]:
+    """All files and folders, parents first, by name; links to folders are not entered."""
+    for where, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name not in EXCLUDED_FOLDERS)
+        here = Path(where)
+        yield from (here / name for name in folders)
+        yield from (here / name for name in sorted(files) if not name.endswith(".pyc"))
+
+
+def _add(tar: tarfile.TarFile, folder: Path, path: Path) -> None:
+    name = path.relative_to(folder).as_posix()
+    if path.is_dir():
+        if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
+            raise BadSpec(
+                f"{path} links to a directory outside {folder}",
+                hint="Copy the directory, or ship it as a separate entry of `files`.",
+            )
+        tar.add(path, arcname=name, recursive=False, filter=anonymous_entry)
+    elif path.is_file():
+        entry = tarfile.TarInfo(name)
+        with path.open("rb") as stream:
+            found = os.fstat(stream.fileno())
+            entry.size, entry.mode = found.st_size, found.st_mode & 0o777
+            tar.addfile(anonymous_entry(entry), stream)
+    else:
+        raise BadSpec(f"cannot ship {path}: a broken link, or neither a file nor a directory")

@@ -1,0 +1,54 @@
+"""What a submit would put on HDFS, without putting it there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from yarnam.adapters.hdfs.error_map import hdfs_errors
+from yarnam.client.site import Site
+from yarnam.client.submit.archives import EXCLUDED_FOLDERS
+from yarnam.client.submit.runtime_archive import runtime_source
+from yarnam.core.model.job_spec import JobSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """One thing that containers get. ``size_bytes`` None: not known before it is packed."""
+
+    name: str
+    source: str
+    size_bytes: int | None = None
+    is_there: bool = False
+    """Nothing to upload: it is on HDFS already."""
+
+
+def planned_uploads(site: Site, job: JobSpec) -> list[Upload]:
+    """For ``submit --dry-run``. Raises Unavailable when HDFS does not answer."""
+    runtime = runtime_source()
+    target = f"{site.paths.runtimes}/{runtime.file_name}"
+    with hdfs_errors(f"checking {target}"):
+        is_there = site.files.exists(target)
+    uploads = [Upload("yarnam's own runtime", target, is_there=is_there)]
+    if job.environment.archive:
+        uploads.append(_upload("environment", job.environment.archive))
+    uploads += [_upload(file.name, file.source) for file in job.files]
+    return uploads
+
+
+def _upload(name: str, source: str) -> Upload:
+    if "://" in source:
+        return Upload(name, source, is_there=True)
+    path = Path(source)
+    if path.is_dir():
+        return Upload(name, source, _folder_size(path))
+    return Upload(name, source, path.stat().st_size)
+
+
+def _folder_size(folder: Path) -> int:
+    """Unpacked; the archive is smaller."""
+    return sum(
+        path.stat().st_size
+        for path in folder.rglob("*")
+        if path.is_file() and not EXCLUDED_FOLDERS & set(path.relative_to(folder).parts)
+    )

@@ -1,0 +1,226 @@
+"""All checks that can refuse a job before anything is submitted to YARN or written to HDFS."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from hdfs_utils import FileSystem, connect
+from hdfs_utils import uri as uris
+from yarnam.adapters.hdfs.error_map import hdfs_errors
+from yarnam.client.site import HDFS_LIMITS, Site
+from yarnam.client.submit.block_locality import input_bytes_by_node
+from yarnam.core.model.input_locality import NO_DATA, BytesByNode
+from yarnam.core.model.job_spec import JobSpec
+from yarnam.core.model.plans import NoFit, PlacementPlan, Target
+from yarnam.core.model.snapshot import ClusterSnapshot
+from yarnam.core.placement import declared_targets
+from yarnam.core.placement.elastic_sizes import elastic_ladder, settled_shape
+from yarnam.errors import BadSpec, NeverFits, NoPermission, YarnamError
+from yarnam.wire.light_imports import on_first_use
+
+if TYPE_CHECKING:
+    from yarnam.client.submit.input_preflight import InputOutcome
+
+with on_first_use():
+    from yarnam.client.submit import input_preflight
+
+_MAX_QUEUES_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedJob:
+    """A job that this cluster could run, with the ladder to declare at submit."""
+
+    job: JobSpec
+    snapshot: ClusterSnapshot
+    plan: PlacementPlan
+    data: BytesByNode = NO_DATA
+    """Where its inputs lie."""
+    inputs: tuple[InputOutcome, ...] = ()
+    """What is excluded from its inputs, and why; ``job`` has it filled in."""
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        return declared_targets(self.plan)
+
+
+def check_job(site: Site, job: JobSpec, *, seed: str = "") -> CheckedJob:
+    """Run all checks side by side; at most 10 s, normally well below one, and as long as it takes
+    where an input is to be read (``verify``). ``seed``: see ``plan``.
+
+    Raises the first refusal in a fixed order (the others are named in its hint): BadSpec (no such
+    queue, file or input), NoPermission, NeverFits, Unavailable.
+    """
+    queue = full_queue_name(job.queue)
+    checks: list[Callable[[], object]] = [
+        lambda: _check_queue(site, queue),
+        lambda: _check_shipped(site, job),
+        lambda: _check_inputs(site, job),
+        lambda: _check_home(site),
+        lambda: _check_output(site, job),
+    ]
+    with ThreadPoolExecutor(len(checks) + 2, thread_name_prefix="check") as pool:
+        fit = pool.submit(_check_fit, site, replace(job, queue=queue), seed)
+        judged = pool.submit(lambda: input_preflight.decide_inputs(site, job) if job.inputs else ())
+        others = [pool.submit(check) for check in checks]
+    refusals = []
+    futures: list[Future[Any]] = [*others, judged, fit]
+    for error in (future.exception() for future in futures):
+        if isinstance(error, YarnamError):
+            refusals.append(error)
+        elif error is not None:
+            raise error
+    if refusals:
+        raise _with_others(refusals)
+    return with_inputs(fit.result(), judged.result())
+
+
+def with_inputs(checked: CheckedJob, outcomes: tuple[InputOutcome, ...]) -> CheckedJob:
+    settled = {outcome.given.name: outcome.given for outcome in outcomes}
+    inputs = tuple(settled.get(given.name, given) for given in checked.job.inputs)
+    return replace(checked, job=replace(checked.job, inputs=inputs), inputs=outcomes)
+
+
+def full_queue_name(queue: str) -> str:
+    """``default`` alone counts as "no queue" for the Fair Scheduler's placement rules."""
+    return queue if queue == "root" or queue.startswith("root.") else f"root.{queue}"
+
+
+def _with_others(refusals: list[YarnamError]) -> YarnamError:
+    first = refusals[0]
+    messages = dict.fromkeys(error.message for error in refusals)
+    others = [f"Also: {message}" for message in messages if message != first.message]
+    if others:
+        first.hint = "\n".join(part for part in (first.hint, *others) if part)
+    return first
+
+
+def _check_queue(site: Site, queue: str) -> None:
+    names = sorted(view.name for view in site.rm.queues())
+    if queue not in names:
+        close = difflib.get_close_matches(queue, names, n=1)
+        unshown = len(names) - _MAX_QUEUES_SHOWN
+        shown = ", ".join(names[:_MAX_QUEUES_SHOWN])
+        if unshown > 0:
+            shown += f" and {unshown} more"
+        is_parent = any(name.startswith(f"{queue}.") for name in names)
+        raise BadSpec(
+            f"{queue} is not a leaf queue"
+            if is_parent
+            else f"queue {queue} does not exist on this cluster",
+            hint=(f"Did you mean {close[0]}? " if close else "") + f"Queues: {shown}",
+        )
+    if site.rm.queue_access(queue, site.user) is False:
+        raise NoPermission(
+            f"{site.user} is not allowed to submit to queue {queue}",
+            hint="Ask for SUBMIT access, or use another queue.",
+        )
+
+
+def _check_fit(site: Site, job: JobSpec, seed: str) -> CheckedJob:
+    snapshot = site.snapshot(job.queue)
+    return checked_on(snapshot, job, input_bytes_by_node(site, job, snapshot), seed)
+
+
+def checked_on(
+    snapshot: ClusterSnapshot, job: JobSpec, data: BytesByNode = NO_DATA, seed: str = ""
+) -> CheckedJob:
+    """The job with its ladder on this cluster. Raises NeverFits."""
+    job = settled_shape(snapshot, job)
+    plan = elastic_ladder(snapshot, job, data=data, seed=seed)
+    if isinstance(plan, NoFit):
+        raise NeverFits(f"{plan.message} ({plan.reason.value})", hint=plan.hint)
+    return CheckedJob(job, snapshot, plan, data)
+
+
+def _check_shipped(site: Site, job: JobSpec) -> None:
+    sources = [(f"file '{file.name}'", file.source) for file in job.files]
+    if job.environment.archive:
+        sources.append(("environment archive", job.environment.archive))
+    missing = []
+    for what, source in sources:
+        if "://" not in source:
+            if not Path(source).exists():
+                missing.append(f"{what}: {source} does not exist on this machine")
+        elif not _exists(site, source):
+            missing.append(f"{what}: {source} does not exist")
+    if missing:
+        raise BadSpec("\n".join(missing), hint="Check the paths in files, code and environment.")
+
+
+def _check_inputs(site: Site, job: JobSpec) -> None:
+    missing = [item for item in job.inputs if not _exists(site, item.uri)]
+    if missing:
+        raise BadSpec(
+            "\n".join(f"input '{item.name}': {item.uri} does not exist" for item in missing),
+            hint="Check data.inputs.",
+        )
+
+
+def _check_output(site: Site, job: JobSpec) -> None:
+    """That the output can be made when the gang has succeeded, as far as can be known now."""
+    if not job.output:
+        return
+    files, path = file_system_of(site, job.output)
+    with hdfs_errors(f"checking {job.output}"):
+        is_there = files.exists(path)
+        is_empty = is_there and files.stat(path).is_dir and not files.list(path)
+    if is_there and not is_empty and not job.storing.replace:
+        raise BadSpec(
+            f"output: {job.output} already exists",
+            hint="Set another directory in data.outputs, delete this one, or have it replaced:"
+            f" outputs: {{path: {job.output}, replace: true}}",
+        )
+    above = uris.parent(path)
+    with hdfs_errors(f"checking {above}"):
+        while not files.exists(above):
+            above = uris.parent(above)
+        status, root = files.stat(above), files.stat("/")
+    if not status.is_dir:
+        raise BadSpec(f"output: cannot create {job.output}: {above} is a file")
+    may_write = site.user in {status.owner, root.owner} or status.permission & 0o022
+    if not may_write:
+        raise NoPermission(
+            f"output: {site.user} has no write access to {above}, owned by {status.owner}",
+            hint="The output and the tasks' directories are created there. Choose another.",
+        )
+
+
+def _exists(site: Site, uri: str) -> bool:
+    files, path = file_system_of(site, uri)
+    with hdfs_errors(f"checking {uri}"):
+        return files.exists(path)
+
+
+def file_system_of(site: Site, uri: str) -> tuple[FileSystem, str]:
+    """The cluster's own file system, or the one that the URI names; and the path on it."""
+    parts = urlsplit(uri)
+    if parts.scheme and parts.netloc and not site.files.uri.endswith(f"//{parts.netloc}"):
+        with hdfs_errors(f"reaching {uri}"):
+            files = connect(uri, conf_dir=str(site.conf_dir), limits=HDFS_LIMITS)
+            return files, files.own_path(uri)
+    return site.files, parts.path if parts.scheme else uri
+
+
+def _check_home(site: Site) -> None:
+    """Staging needs the user's home directory; making it may need an administrator."""
+    home = site.paths.home
+    with hdfs_errors(f"checking {home}"):
+        if site.files.exists(home):
+            return
+    with hdfs_errors("checking HDFS"):
+        parent = home.rpartition("/")[0]
+        if not site.files.exists(parent):
+            return  # mkdirs will tell; an empty HDFS of one's own has no /user yet
+        status = site.files.stat(parent)
+    if status.owner != site.user and not status.permission & 0o002:
+        raise NoPermission(
+            f"{home} does not exist, and {site.user} is not allowed to create it",
+            hint="Ask an HDFS administrator for a home directory.",
+        )

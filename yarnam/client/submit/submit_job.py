@@ -1,0 +1,127 @@
+"""Submits a checked job, or leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+
+from hdfs_utils import HdfsError
+from yarnam.client.site import NODE_PYTHON_VARIABLE, Site
+from yarnam.client.submit.preflight import CheckedJob, check_job
+from yarnam.client.submit.runtime_archive import python_version
+from yarnam.client.submit.upload import JobUpload, ReportProgress, UploadedJob
+from yarnam.client.user_paths import new_key, tag_of
+from yarnam.core.model.ids import ApplicationId
+from yarnam.core.model.job_spec import JobSpec
+from yarnam.errors import BadSpec, YarnamError
+from yarnam.ports.job_access import Launcher
+from yarnam.wire.light_imports import on_first_use
+
+with on_first_use():
+    import skein_specs
+    from yarnam.client.submit import input_preflight, write_probe
+
+KILL_CONFIRM_LIMIT_S = 10.0
+"""How long a failed submit waits for YARN to say that its application is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """An application that YARN has accepted."""
+
+    application: ApplicationId
+    key: str
+    job_dir: str
+    job: JobSpec
+
+
+def submit_job(
+    site: Site, job: JobSpec, launcher: Launcher, report: ReportProgress = lambda _: None
+) -> Submitted:
+    """Check, stage, submit. On any error or interrupt nothing of the job is left on the cluster.
+    ``launcher`` may be starting meanwhile. Raises YarnamError."""
+    report("Checking the job against the cluster")
+    key = new_key()
+    checked = check_job(site, job, seed=key)
+    for warning in (w for outcome in checked.inputs for w in outcome.warnings):
+        report(warning)
+    if job.output or job.checkpoint.directory:
+        write_probe.probe_targets(site, job)
+    if checked.inputs:
+        for warning in input_preflight.apply_input_decisions(checked.inputs, site.user):
+            report(warning)
+    staging = JobUpload(site, key, report)
+    attempt = _Attempt(site, launcher, staging)
+    try:
+        report("Staging on HDFS")
+        staged = staging.stage(checked, time.time())
+        report("Submitting to YARN")
+        application = attempt.submit(staged, checked)
+    except BaseException:
+        attempt.undo()
+        raise
+    staging.close()
+    return Submitted(application, staging.key, staging.job_dir, staged.record.job)
+
+
+class _Attempt:
+    """Knows how far one submit has come, so that it can be undone from anywhere."""
+
+    def __init__(self, site: Site, launcher: Launcher, staging: JobUpload) -> None:
+        self._site = site
+        self._launcher = launcher
+        self._staging = staging
+        self._may_exist = False
+        self._application: ApplicationId | None = None
+
+    def submit(self, staged: UploadedJob, checked: CheckedJob) -> ApplicationId:
+        job = staged.record.job
+        try:
+            spec = skein_specs.application_spec(
+                staged.record,
+                am_files=staged.am_files,
+                task_files=staged.task_files,
+                security=self._launcher.new_security(),
+                tags=(tag_of(self._staging.key), *job.tags),
+                am_python=os.environ.get(NODE_PYTHON_VARIABLE) or os.path.realpath(sys.executable),
+                python_version=python_version(),
+            )
+        except ValueError as error:
+            raise BadSpec(f"Skein cannot run this job: {error}") from error
+        self._may_exist = True
+        self._application = self._launcher.submit(spec)
+        # Lets a later client find the job's directory when the RM has forgotten the application.
+        with suppress(HdfsError):
+            self._site.quick.put(
+                self._site.paths.application(self._application), self._staging.key.encode()
+            )
+        return self._application
+
+    def undo(self) -> None:
+        """Kill what YARN may have taken, then remove the files. Raises nothing."""
+        if self._may_exist:
+            with suppress(YarnamError):
+                self._kill()
+        self._staging.undo()
+
+    def _kill(self) -> None:
+        for application in [self._application] if self._application else self._find():
+            self._site.rm.kill(application)
+            deadline = time.monotonic() + KILL_CONFIRM_LIMIT_S
+            while time.monotonic() < deadline:
+                found = self._site.rm.application(application)
+                if found is None or found.is_over:
+                    break
+                time.sleep(0.2)
+            with suppress(HdfsError):
+                self._site.files.delete(self._site.paths.skein_staging(application), recursive=True)
+                self._site.files.delete(self._site.paths.application(application))
+
+    def _find(self) -> list[ApplicationId]:
+        """Interrupted between asking and hearing the id: the tag names the application."""
+        tag = tag_of(self._staging.key)
+        found = self._site.rm.applications(user=self._site.user, tags=[tag])
+        return [ApplicationId(app.application) for app in found]

@@ -1,0 +1,308 @@
+"""Puts on HDFS what the containers of one job need, and takes it away again when submit fails."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Literal
+
+from hdfs_utils import FileSystem, HdfsError, Writer
+from yarnam._version import __version__
+from yarnam.adapters.hdfs.error_map import hdfs_errors
+from yarnam.adapters.hdfs.small_files import put_once
+from yarnam.adapters.yarn.addresses import zookeeper_credentials
+from yarnam.client.site import Site
+from yarnam.client.submit.archives import pack_folder, sha256_of
+from yarnam.client.submit.preflight import CheckedJob
+from yarnam.client.submit.runtime_archive import build_runtime, runtime_source
+from yarnam.client.waiting_jobs import is_anybody_waiting
+from yarnam.core.model.job_spec import EnvironmentSpec, JobSpec, RoleSpec, ShippedFile
+from yarnam.core.model.plans import EarlyAsk, LocalityLevel
+from yarnam.core.placement.prelaunch import prelaunch_asks
+from yarnam.errors import BadSpec
+from yarnam.wire import protocol
+from yarnam.wire.codec import encode
+from yarnam.wire.credentials import new_credentials
+from yarnam.wire.input_manifest import encode_manifest
+from yarnam.wire.light_imports import on_first_use
+from yarnam.wire.records import JobRecord
+
+if TYPE_CHECKING:
+    # Brings Skein and grpc along: loaded while the driver starts.
+    from skein_specs import LocalizedFile
+
+with on_first_use():
+    import skein_specs
+
+PARALLEL_UPLOADS = 8
+"""A small file on HDFS is mostly waiting, whatever its size: wait for all of them at once."""
+
+_CHUNK = 4 << 20
+"""The native client is fastest with pieces of 1 to 8 MiB."""
+
+HADOOP_CONF_FILE = "hconf.zip"
+_ARCHIVE_SUFFIXES = (".tar.gz", ".tgz", ".tar", ".zip")
+
+ReportProgress = Callable[[str], None]
+
+
+@dataclass
+class UploadedJob:
+    """A job that lies ready on HDFS."""
+
+    record: JobRecord
+    am_files: dict[str, LocalizedFile] = field(default_factory=dict)
+    task_files: dict[str, LocalizedFile] = field(default_factory=dict)
+
+
+class JobUpload:
+    """One job's stay on HDFS until YARN has it."""
+
+    def __init__(self, site: Site, key: str, report: ReportProgress = lambda _: None) -> None:
+        self._site = site
+        self._files: FileSystem = site.files
+        self._report = report
+        self.key = key
+        self.job_dir = site.paths.job(key)
+        # On this machine, mode 700, for as long as the submit takes.
+        self._scratch = Path(tempfile.mkdtemp(prefix="yarnam-submit-"))
+
+    def stage(self, checked: CheckedJob, submitted_at_s: float) -> UploadedJob:
+        """Upload everything. Raises YarnamError; the caller then calls ``undo``."""
+        job = checked.job
+        public, secrets = without_secrets(job)
+        with hdfs_errors("making the job's directory"):
+            self._files.mkdirs(self.job_dir, 0o700)
+        with ThreadPoolExecutor(PARALLEL_UPLOADS, thread_name_prefix="stage") as pool:
+            runtime = pool.submit(self._runtime)
+            conf = pool.submit(self._hadoop_conf, checked)
+            credentials = pool.submit(self._put_bytes, protocol.CREDENTIALS_FILE, new_credentials())
+            environment = pool.submit(self._environment, job)
+            keys = pool.submit(self._zookeeper_credentials)
+            early = pool.submit(self._prelaunch, checked)
+            inputs = pool.submit(self._inputs, checked)
+            shipped = [pool.submit(self._ship, file) for file in job.files]
+            try:
+                record = JobRecord(
+                    job=replace(
+                        public,
+                        files=tuple(future.result()[0] for future in shipped),
+                        environment=environment.result()[0],
+                    ),
+                    targets=checked.targets,
+                    job_dir=self.job_dir,
+                    submitted_at_s=submitted_at_s,
+                    yarnam_version=__version__,
+                    rm_url=self._site.rm.url,
+                    zookeeper=self._site.zookeeper,
+                    gpu_models=self._site.gpu_rules(),
+                    data=checked.data,
+                    early=early.result(),
+                )
+                job_file = pool.submit(self._put_bytes, protocol.JOB_FILE, encode(record))
+                staged = UploadedJob(record)
+                staged.am_files = {
+                    protocol.LOCAL_JOB_FILE: job_file.result(),
+                    protocol.LOCAL_CREDENTIALS_FILE: credentials.result(),
+                    protocol.LOCAL_RUNTIME: runtime.result(),
+                    protocol.LOCAL_HADOOP_CONF: conf.result(),
+                }
+            except BaseException:
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+        staged.task_files = dict(staged.am_files)
+        if (key := keys.result()) is not None:
+            staged.am_files[protocol.LOCAL_ZOOKEEPER_FILE] = key
+        for future in shipped:
+            file, localized = future.result()
+            staged.task_files[file.name] = localized
+        if (archive := environment.result()[1]) is not None:
+            staged.task_files[protocol.LOCAL_ENVIRONMENT] = archive
+        if (listed := inputs.result()) is not None:
+            staged.task_files[protocol.LOCAL_INPUTS_FILE] = listed
+        if secrets:
+            staged.task_files[protocol.LOCAL_SECRETS_FILE] = self._secrets(secrets)
+        return staged
+
+    def close(self) -> None:
+        """Remove what lies on this machine. Idempotent."""
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def undo(self) -> None:
+        """Remove the job's directory from HDFS. Raises nothing: it runs while an error flies."""
+        self.close()
+        with suppress(HdfsError):
+            self._files.delete(self.job_dir, recursive=True)
+
+    # ---- the parts ---------------------------------------------------------------------------
+
+    def _runtime(self) -> LocalizedFile:
+        source = runtime_source()
+        target = f"{self._site.paths.runtimes}/{source.file_name}"
+        self._upload_once(
+            lambda: build_runtime(source, self._site.cache), target, "the runtime of AM and agents"
+        )
+        return self._localized(target, "archive", "PRIVATE")
+
+    def _hadoop_conf(self, checked: CheckedJob) -> LocalizedFile:
+        named = {
+            str(node)
+            for target in checked.targets
+            if target.level is LocalityLevel.NODE
+            for node in target.nodes
+        }
+        files = skein_specs.hadoop_conf(
+            self._site.conf_dir, checked.snapshot.nodes, addresses=skein_specs.host_addresses(named)
+        )
+        return self._put_bytes(HADOOP_CONF_FILE, zip_of(files), kind="archive")
+
+    def _prelaunch(self, checked: CheckedJob) -> tuple[EarlyAsk, ...]:
+        """Asked for while the AM starts, unless somebody else could miss it."""
+        asks = prelaunch_asks(
+            checked.snapshot, checked.job, checked.targets, data=checked.data, seed=self.key
+        )
+        return () if asks and is_anybody_waiting(self._site) else asks
+
+    def _environment(self, job: JobSpec) -> tuple[EnvironmentSpec, LocalizedFile | None]:
+        spec = job.environment
+        if not spec.archive:
+            return spec, None
+        if "://" in spec.archive:
+            return spec, self._localized(spec.archive, "archive", "PRIVATE")
+        local = Path(spec.archive)
+        name = f"{sha256_of(local)[:20]}{_archive_suffix(local.name)}"
+        target = f"{self._site.paths.environments}/{name}"
+        self._upload_once(lambda: local, target, "the environment")
+        return replace(spec, archive=target), self._localized(target, "archive", "PRIVATE")
+
+    def _ship(self, file: ShippedFile) -> tuple[ShippedFile, LocalizedFile]:
+        if "://" in file.source:
+            kind: Literal["file", "archive"] = "archive" if file.is_archive else "file"
+            return file, self._localized(file.source, kind, "APPLICATION")
+        local, is_archive = Path(file.source), file.is_archive
+        suffix = _archive_suffix(local.name) if is_archive else local.suffix
+        if local.is_dir():
+            packed = self._scratch / f"{file.name}.tar.gz"
+            pack_folder(local, packed)
+            local, is_archive, suffix = packed, True, ".tar.gz"
+        digest = sha256_of(local)
+        target = f"{self.job_dir}/files/{digest[:16]}{suffix}"
+        self._upload(local, target, f"'{file.name}'")
+        shipped = replace(file, source=target, is_archive=is_archive, sha256=digest)
+        return shipped, self._localized(target, "archive" if is_archive else "file", "APPLICATION")
+
+    def _inputs(self, checked: CheckedJob) -> LocalizedFile | None:
+        """The inputs' files as they are now: all processes and all attempts go by this list."""
+        listed = [one for outcome in checked.inputs if (one := outcome.listed) is not None]
+        if not listed:
+            return None
+        return self._put_bytes(protocol.INPUTS_FILE, encode_manifest(listed))
+
+    def _secrets(self, values: Mapping[str, str]) -> skein_specs.LocalizedFile:
+        """A local file: Skein uploads it into its own private directory and removes it there when
+        the application ends, so that no later reader of the job's directory finds it."""
+        path = self._scratch / protocol.LOCAL_SECRETS_FILE
+        path.touch(mode=0o600)
+        path.write_text(json.dumps(dict(values)), encoding="utf-8")
+        return skein_specs.LocalizedFile(str(path))
+
+    def _zookeeper_credentials(self) -> LocalizedFile | None:
+        """For the AM alone: no task deals with ZooKeeper. In the job's directory, as its own
+        credentials are: a later AM attempt needs them too."""
+        credentials = self._site.zookeeper and zookeeper_credentials(self._site.environ)
+        if not credentials:
+            return None
+        return self._put_bytes(protocol.ZOOKEEPER_FILE, credentials.encode())
+
+    # ---- writing -----------------------------------------------------------------------------
+
+    def _put_bytes(
+        self, name: str, content: bytes, *, kind: Literal["file", "archive"] = "file"
+    ) -> LocalizedFile:
+        target = f"{self.job_dir}/{name}"
+        with hdfs_errors(f"writing {target}"):
+            self._site.quick.put(target, content)
+        return self._localized(target, kind, "APPLICATION")
+
+    def _upload(self, local: Path, target: str, what: str) -> None:
+        size = local.stat().st_size
+        if size >= _CHUNK:
+            self._report(f"Uploading {what} ({size / 1e6:.0f} MB)")
+        with hdfs_errors(f"uploading {local} to {target}"):
+            self._files.write_atomic(target, lambda writer: _copy(local, writer))
+
+    def _upload_once(self, made: Callable[[], Path], target: str, what: str) -> None:
+        with hdfs_errors(f"checking {target}"):
+            if self._files.exists(target):
+                return
+        local = made()
+        self._report(f"Uploading {what} ({local.stat().st_size / 1e6:.0f} MB), once")
+        with hdfs_errors(f"uploading {local} to {target}"):
+            put_once(self._files, target, lambda writer: _copy(local, writer))
+
+    def _localized(
+        self,
+        target: str,
+        kind: Literal["file", "archive"],
+        visibility: Literal["APPLICATION", "PRIVATE"],
+    ) -> skein_specs.LocalizedFile:
+        """With size and time, so that Skein need not ask the NameNode once per service."""
+        with hdfs_errors(f"reading {target}"):
+            status = self._files.stat(target)
+        return skein_specs.LocalizedFile(
+            target, kind, visibility, size_bytes=status.length, modified_ms=status.mtime_ms
+        )
+
+
+def without_secrets(job: JobSpec) -> tuple[JobSpec, dict[str, str]]:
+    """The job with the values of ``secret_env`` emptied, and those values by name."""
+    hidden = set(job.secret_env)
+    found: dict[str, str] = {}
+    pairs = [*job.env, *(pair for role in job.roles for pair in role.env)]
+    for name, value in pairs:
+        if name not in hidden:
+            continue
+        if found.setdefault(name, value) != value:
+            raise BadSpec(
+                f"the secret variable {name} has two values",
+                hint="A secret has one value for all roles. Use two names.",
+            )
+
+    def emptied(env: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+        return tuple((name, "" if name in hidden else value) for name, value in env)
+
+    roles: tuple[RoleSpec, ...] = tuple(replace(role, env=emptied(role.env)) for role in job.roles)
+    return replace(job, env=emptied(job.env), roles=roles), found
+
+
+def zip_of(files: Mapping[str, bytes]) -> bytes:
+    """A zip archive with these files and fixed times."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in sorted(files):
+            entry = zipfile.ZipInfo(name, date_time=(2000, 1, 1, 0, 0, 0))
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, files[name], zipfile.ZIP_DEFLATED)
+    return buffer.getvalue()
+
+
+def _archive_suffix(name: str) -> str:
+    lowered = name.lower()
+    for suffix in _ARCHIVE_SUFFIXES:
+        if lowered.endswith(suffix):
+            return suffix
+    return "".join(PurePosixPath(name).suffixes[-1:])
+
+
+def _copy(local: Path, writer: Writer) -> None:
+    with local.open("rb") as stream:
+        while chunk := stream.read(_CHUNK):
+            writer.write(chunk)

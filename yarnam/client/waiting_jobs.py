@@ -1,0 +1,53 @@
+"""Reads which jobs wait for GPUs and which have them, without joining the queue."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from yarnam.adapters.yarn.addresses import zookeeper_credentials
+from yarnam.client.site import Site
+from yarnam.errors import YarnamError
+from yarnam.ports.ticket_queue import TicketList
+from yarnam.wire.light_imports import on_first_use
+
+with on_first_use():
+    from yarnam.adapters.zookeeper import session, ticket_queue
+
+log = logging.getLogger("yarnam.client")
+
+QUEUE_READ_LIMIT_S = 1.5
+"""The read goes on beside the staging, which takes about a second; no longer than that."""
+
+
+def is_anybody_waiting(site: Site) -> bool:
+    """False where there is no ticket queue. True also when the queue does not answer in time: a job
+    that cannot know lets others go first."""
+    if not site.zookeeper:
+        return False
+    found = read_wait_queue(site)
+    return not isinstance(found, TicketList) or bool(found.tickets)
+
+
+def read_wait_queue(site: Site) -> TicketList | str:
+    """The jobs that wait and those that run, as they tell it; else why that is not known."""
+    if not site.zookeeper:
+        return "without a ZooKeeper the end of other jobs is unknown"
+
+    zookeeper = session.ZooKeeper(site.zookeeper, zookeeper_credentials(site.environ))
+    queue = ticket_queue.ZooKeeperTicketQueue(zookeeper, "")
+    try:
+        queue.open(lambda: None)
+        deadline_s = time.monotonic() + QUEUE_READ_LIMIT_S
+        while not zookeeper.is_connected:
+            if time.monotonic() > deadline_s:
+                return (
+                    f"ZooKeeper at {zookeeper.hosts} did not answer within {QUEUE_READ_LIMIT_S} s"
+                )
+            time.sleep(0.01)
+        return queue.others()
+    except YarnamError as error:
+        log.debug("cannot read the ticket queue: %s", error)
+        return error.message
+    finally:
+        queue.close()

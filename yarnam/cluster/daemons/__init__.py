@@ -1,0 +1,1 @@
+"""Starting, probing and stopping the daemons."""

@@ -1,0 +1,189 @@
+"""Probe daemons over the protocols that their users speak."""
+
+from __future__ import annotations
+
+import json
+import socket
+import urllib.parse
+from dataclasses import dataclass
+from typing import Any
+
+from yarnam.cluster.cluster_plan import ClusterPlan
+from yarnam.cluster.hadoop.site_files import GPU
+from yarnam.wire.http_request import HttpError, request
+
+# A daemon that is up answers in milliseconds; a busy machine may take a little longer.
+ANSWER_LIMIT_S = 5.0
+
+
+class NotReady(Exception):
+    """Not ready yet; the message names what is missing."""
+
+
+def get_json(url: str) -> Any:
+    return _call(url, "GET")
+
+
+def _call(url: str, method: str) -> Any:
+    """The JSON that comes back; an empty answer counts as an empty object."""
+    try:
+        return request(url, method=method, timeout_s=ANSWER_LIMIT_S).json()
+    except HttpError as error:
+        raise NotReady(f"{url}: {error}") from error
+
+
+def _bean(base: str, service: str, name: str) -> dict[str, Any]:
+    query = urllib.parse.quote(f"Hadoop:service={service},name={name}")
+    beans = get_json(f"{base}/jmx?qry={query}").get("beans") or [{}]
+    return dict(beans[0])
+
+
+def _namenode(plan: ClusterPlan, bean: str, *names: str) -> list[Any]:
+    """Attributes of the NameNode; a daemon that is still starting leaves some out."""
+    found = _bean(plan.namenode_web, "NameNode", bean)
+    if missing := [name for name in names if name not in found]:
+        raise NotReady(f"the NameNode does not report {', '.join(missing)} yet")
+    return [found[name] for name in names]
+
+
+@dataclass(frozen=True, slots=True)
+class HdfsState:
+    live_datanodes: int
+    safe_mode: str
+    capacity: int
+    used: int
+
+
+def hdfs_state(plan: ClusterPlan) -> HdfsState:
+    live, capacity, used = _namenode(
+        plan, "FSNamesystemState", "NumLiveDataNodes", "CapacityTotal", "CapacityUsed"
+    )
+    (safe_mode,) = _namenode(plan, "NameNodeInfo", "Safemode")
+    return HdfsState(int(live), str(safe_mode), int(capacity), int(used))
+
+
+def namenode_answers(plan: ClusterPlan) -> None:
+    _namenode(plan, "NameNodeInfo", "Safemode")
+
+
+def datanode_is_live(plan: ClusterPlan, name: str) -> None:
+    # The NameNode believes in a killed DataNode for a while; the new one knows about itself.
+    node = plan.datanodes[name]
+    base = f"http://{node.address}:{plan.ports['datanode_web']}"
+    actors = json.loads(_bean(base, "DataNode", "DataNodeInfo").get("BPServiceActorInfo", "[]"))
+    if not actors or any(actor.get("ActorState") != "RUNNING" for actor in actors):
+        raise NotReady(f"{name} is not connected to the NameNode")
+    (live,) = _namenode(plan, "NameNodeInfo", "LiveNodes")
+    address = f"{node.address}:{plan.ports['datanode']}"
+    mine = [each for each in json.loads(live).values() if each.get("xferaddr") == address]
+    if not mine or mine[0].get("adminState") != "In Service":
+        raise NotReady(f"{name} has not registered with the NameNode")
+
+
+def hdfs_is_writable(plan: ClusterPlan) -> None:
+    state = hdfs_state(plan)
+    if state.live_datanodes < plan.shape.datanodes:
+        raise NotReady(f"{state.live_datanodes} of {plan.shape.datanodes} DataNodes are live")
+    if state.safe_mode:
+        raise NotReady(f"HDFS is in safe mode: {state.safe_mode}")
+
+
+def make_directory(plan: ClusterPlan, path: str, mode: str, owner: str | None = None) -> None:
+    base = f"{plan.namenode_web}/webhdfs/v1{urllib.parse.quote(path)}"
+    user = urllib.parse.quote(plan.user)
+    answer = _call(f"{base}?op=MKDIRS&permission={mode}&user.name={user}", "PUT")
+    if not answer.get("boolean"):
+        raise NotReady(f"HDFS did not make {path}: {answer}")
+    # MKDIRS leaves the mode of a folder that was there alone, and cannot set the sticky bit on
+    # every version.
+    _call(f"{base}?op=SETPERMISSION&permission={mode}&user.name={user}", "PUT")
+    if owner is not None:
+        _call(f"{base}?op=SETOWNER&owner={urllib.parse.quote(owner)}&user.name={user}", "PUT")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    address: str
+    state: str
+    rack: str
+    gpus: int
+    gpus_used: int
+    containers: int
+    health: str
+    health_at: float
+
+
+def rm_answers(plan: ClusterPlan) -> None:
+    info = get_json(f"{plan.rm_url}/ws/v1/cluster/info")["clusterInfo"]
+    # The pages are there before the applications of an earlier run have been recovered.
+    if info.get("haState") != "ACTIVE":
+        raise NotReady(f"the ResourceManager is {info.get('haState')}")
+
+
+def node_states(plan: ClusterPlan) -> list[NodeState]:
+    return parse_nodes(get_json(f"{plan.rm_url}/ws/v1/cluster/nodes"))
+
+
+def parse_nodes(answer: dict[str, Any]) -> list[NodeState]:
+    rows = (answer.get("nodes") or {}).get("node") or []
+    return [
+        NodeState(
+            address=row["nodeHostName"],
+            state=row["state"],
+            rack=row["rack"],
+            gpus=_gpus(row.get("totalResource")),
+            gpus_used=_gpus(row.get("usedResource")),
+            containers=int(row.get("numContainers", 0)),
+            health=row.get("healthReport") or "",
+            health_at=int(row.get("lastHealthUpdate", 0)) / 1000,
+        )
+        for row in rows
+    ]
+
+
+def _gpus(resource: dict[str, Any] | None) -> int:
+    details = (resource or {}).get("resourceInformations", {}).get("resourceInformation", [])
+    return next((int(each["value"]) for each in details if each["name"] == GPU), 0)
+
+
+def node_is_running(
+    plan: ClusterPlan, name: str, states: list[NodeState], born: float = 0.0
+) -> None:
+    """The node is registered as planned, by the NodeManager that started at ``born``. The RM lists
+    a killed node until it expires, so an earlier run of it may stand beside the new one in its
+    list."""
+    node = plan.node(name)
+    mine = [state for state in states if state.address == node.address]
+    mine = [state for state in mine if state.health_at >= born]
+    running = [state for state in mine if state.state == "RUNNING"]
+    if not running:
+        raise NotReady(
+            f"{name} is {mine[-1].state} {mine[-1].health}".rstrip()
+            if mine
+            else f"{name} is not registered"
+        )
+    if running[0].gpus != node.gpus:
+        raise NotReady(f"{name} registered {running[0].gpus} GPUs instead of {node.gpus}")
+    if running[0].rack != node.rack:
+        raise NotReady(f"{name} registered on {running[0].rack} instead of {node.rack}")
+
+
+def relay_listens(plan: ClusterPlan) -> None:
+    for node in plan.datanodes.values():
+        try:
+            socket.create_connection((node.address, plan.ports["relay"]), ANSWER_LIMIT_S).close()
+        except OSError as error:
+            raise NotReady(f"the relay: {error}") from error
+
+
+def zookeeper_answers(plan: ClusterPlan) -> None:
+    try:
+        with socket.create_connection(
+            (plan.master, plan.ports["zookeeper"]), timeout=ANSWER_LIMIT_S
+        ) as connection:
+            connection.sendall(b"ruok")
+            answer = connection.recv(16)
+    except OSError as error:
+        raise NotReady(f"ZooKeeper: {error}") from error
+    if answer != b"imok":
+        raise NotReady(f"ZooKeeper answers {answer!r}")

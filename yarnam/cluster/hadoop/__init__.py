@@ -1,0 +1,1 @@
+"""Hadoop's configuration files and commands of the embedded cluster."""

@@ -1,0 +1,1 @@
+"""Java and Hadoop's jars: found, downloaded, verified."""

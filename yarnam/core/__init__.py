@@ -1,0 +1,1 @@
+"""The functional core: decisions as pure functions of values."""

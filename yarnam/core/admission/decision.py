@@ -1,0 +1,317 @@
+"""``decide``: what a job that waits for GPUs does now: ask YARN for its gang, and by which plan, or
+wait.
+
+Nobody orders the ApplicationMasters of a cluster: the Fair Scheduler deals containers out to all
+of them in turn, and two gangs that each get a part can block each other with those parts. With
+tickets they agree on an order. Each computes it alone, from the same tickets and the same
+snapshot:
+
+1. **Queue up** (``wait_queue``). Queues below their share first, then the smallest gang first. A
+   job that has been passed for long enough becomes the *head* and goes before all others.
+2. **Reserve.** Capacity is set aside for what has been requested already. Then each gang that fits,
+   in order, is placed on what is left; one that does not fit is passed over. If that is the head,
+   nodes are reserved for it: those with the least work left, by the declared ends of the gangs
+   that run there, or else by the rule that what has run long will run long. It starts as soon as
+   they are free; no GPU is held meanwhile.
+3. **Ask, or wait.** A job may ask if its gang fits beside all that on nodes that are not reserved;
+   or on reserved ones if it ends before they are expected to be free (backfill: Lifka, "The ANL/IBM
+   SP scheduling system", 1995). Nobody knows that of a gang with no declared duration: it may pass
+   a head that is not expected soon, until the head has waited so long that nothing is left to
+   chance.
+
+An endless job on a reserved node does not delay the head forever: the longer it runs, the later its
+end is expected, until other nodes are reserved.
+
+A ticket gives no right to GPUs beyond a queue's maximum, and YARN still decides what is granted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Protocol, Union
+
+from yarnam.core.admission.reservations import Reservation, ReservationLedger, releases_of
+from yarnam.core.admission.wait_queue import (
+    Contention,
+    WaitQueue,
+    exceeds_maximum,
+    is_silent,
+    queues_of,
+    wait_queue,
+)
+from yarnam.core.model.ids import NodeId
+from yarnam.core.model.plans import LocalityLevel, NoFit, PlacementPlan, Rung, Target
+from yarnam.core.model.snapshot import ClusterSnapshot
+from yarnam.core.model.tickets import AdmissionDecision, Admitted, Demand, MustWait, Ticket
+
+ACCUMULATE_WITHIN_S = 30.0
+"""A head that asks before its gang fits holds GPUs idle for up to this long: well within the
+default ``gang.hold_timeout`` of 120 s."""
+
+NOT_SOON_S = 300.0
+"""A head that is expected no sooner may be passed by gangs of unknown duration, most of which are
+short. Of 5, 10 and 30 minutes the first two came out alike and better than the third in simulations
+(docs/explanation/contention.md)."""
+
+
+class Planner(Protocol):
+    """The planner for one job on one snapshot: pure. ``avoid``: nodes to exclude besides those
+    that the job may not use. ``blind``: take all that is in use as free."""
+
+    def __call__(
+        self, avoid: tuple[NodeId, ...] = (), *, blind: bool = False
+    ) -> PlacementPlan | NoFit: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Ask YARN for this plan now."""
+
+    plan: PlacementPlan
+    ticket: Ticket
+    """The job's ticket as the others must see it from now on: with just what the plan asks for."""
+    admitted: Admitted
+
+
+Decision = Union[Ask, MustWait, NoFit]
+"""A NoFit: the gang can never fit, so there is nothing to wait for."""
+
+
+def decide(
+    me: Ticket,
+    seen: Contention,
+    plan: Planner,
+    *,
+    may_fit: bool = True,
+    excluded: Collection[NodeId] = (),
+) -> Decision:
+    """The one admission decision, of the ApplicationMaster and of the simulator.
+
+    Args:
+        me: the job's ticket, as it waits: in the smallest containers that it may be cut into.
+        seen: what all see alike; its snapshot is the one that ``plan`` plans on.
+        plan: called last, since it costs the most; again with nodes to avoid where others go first.
+        may_fit: False: it is known without a plan that the gang does not fit now.
+        excluded: nodes that the job has learnt to avoid. They count for its own decision only: its
+            ticket tells the others what its user said.
+    """
+    mine = replace(me, excluded=tuple(sorted({*me.excluded, *excluded}))) if excluded else me
+    if may_fit:
+        # Where the smallest containers have to wait, all others have to.
+        turn = admit(mine, seen, fits_now=True)
+        if isinstance(turn, MustWait) and turn.ahead:
+            return turn
+        outcome = plan()
+        if isinstance(outcome, PlacementPlan):
+            asking = replace(mine, demands=_demands_of(outcome))
+            if asking != mine:
+                turn = admit(asking, seen, fits_now=True)
+            return turn if isinstance(turn, MustWait) else _around(me, turn, seen, outcome, plan)
+        if outcome.is_never:
+            return outcome
+    turn = admit(mine, seen, fits_now=False)
+    if isinstance(turn, MustWait):
+        return turn
+    blind = plan(blind=True)
+    return MustWait(0, me, turn.reason) if isinstance(blind, NoFit) else _ask(me, turn, blind)
+
+
+def _around(
+    me: Ticket, turn: Admitted, seen: Contention, outcome: PlacementPlan, plan: Planner
+) -> Decision:
+    """Where others go first the gang is planned again around them, by rungs that leave YARN no
+    choice if there are any."""
+    if not turn.avoid:
+        return _ask(me, turn, outcome)
+    around = plan(turn.avoid)
+    if isinstance(around, PlacementPlan):
+        clear = clear_rungs(around, turn.avoid, seen.snapshot)
+        if clear is not None or not turn.is_strict:
+            return _ask(me, turn, clear or around)
+    ahead = wait_queue(me, seen).ahead_of(me)
+    head = ahead[0] if ahead else me
+    return MustWait(len(ahead), head, "only nodes reserved for other jobs have room")
+
+
+def _ask(me: Ticket, turn: Admitted, plan: PlacementPlan) -> Ask:
+    ticket = replace(me, demands=_demands_of(plan), is_acquiring=True, aside="")
+    return Ask(plan, ticket, turn)
+
+
+def _demands_of(plan: PlacementPlan) -> tuple[Demand, ...]:
+    """What the first rung asks for."""
+    return tuple(Demand(ask.target.resources, ask.count) for ask in plan.rungs[0].asks)
+
+
+# ---- who is admitted -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class HeadReservation:
+    """The nodes reserved for a head that does not fit."""
+
+    head: Ticket
+    reservation: Reservation
+    is_firm: bool
+    is_strict: bool
+
+    def lets_pass(self, ticket: Ticket, now_s: float) -> str:
+        """Why the ticket may use reserved nodes; empty: it may not."""
+        left_s = self.reservation.ready_at_s - now_s
+        if left_s == inf:
+            return ""
+        if ticket.duration_s is not None:
+            is_short = ticket.duration_s <= left_s
+            return f"it ends before {_who(self.head)} can start" if is_short else ""
+        if self.is_firm or left_s < NOT_SOON_S:
+            return ""
+        return f"{_who(self.head)} is not expected to start within {left_s:.0f} s"
+
+    def closed_to(self, ticket: Ticket, now_s: float) -> frozenset[NodeId]:
+        """The reserved nodes, unless the ticket may use them."""
+        return frozenset() if self.lets_pass(ticket, now_s) else self.reservation.nodes
+
+
+def admit(me: Ticket, seen: Contention, *, fits_now: bool) -> AdmissionDecision:
+    """Whether the holder of ``me`` may ask now. ``fits_now`` is the planner's word on this job's
+    whole gang on the same snapshot, its queue's maximum included."""
+    queue = wait_queue(me, seen)
+    ahead = queue.ahead_of(me)
+    full = _full(me, seen.snapshot)
+    if full:
+        return MustWait(len(ahead), ahead[0] if ahead else me, full)
+    if not ahead:
+        return _admit_first(me, seen, fits_now=fits_now)
+    if not fits_now:
+        return MustWait(len(ahead), ahead[0], f"its {_gpus(me)} are not free")
+    return _admit_behind(me, ahead, queue, seen)
+
+
+def _admit_first(me: Ticket, seen: Contention, *, fits_now: bool) -> AdmissionDecision:
+    """Nobody is ahead of it. But grants that are dealt out to two gangs in turn would complete
+    neither, and what others have requested they may hold already."""
+    ledger = open_ledger(me, seen)
+    if fits_now and (not ledger.touched or ledger.reserve(me) is not None):
+        return Admitted("first in the queue, and its gang fits")
+    if fits_now:
+        return MustWait(0, me, "free GPUs are already requested by other jobs")
+    soonest = ledger.soonest_for(me, releases_of(seen.running, seen.now_s), seen.now_s)
+    is_soon = soonest.is_declared and soonest.ready_at_s <= seen.now_s + ACCUMULATE_WITHIN_S
+    if is_soon and unknown_gpus(seen) > 0:
+        reason = f"first in the queue; the rest of its {_gpus(me)} will be free soon"
+        return Admitted(reason, is_accumulating=True)
+    expected = _expected(soonest, seen.now_s)
+    return MustWait(0, me, f"first in the queue; its {_gpus(me)} are not free{expected}")
+
+
+def _admit_behind(
+    me: Ticket, ahead: Sequence[Ticket], queue: WaitQueue, seen: Contention
+) -> AdmissionDecision:
+    """Its gang fits now: does it still, beside all that comes first?"""
+    now_s = seen.now_s
+    ledger = open_ledger(me, seen)
+    taken = MustWait(len(ahead), ahead[0], "the free GPUs are needed by the jobs ahead of it")
+    if not ledger.could_reserve(me):
+        return taken
+    kept = None
+    if queue.head is not None and ledger.reserve(queue.head) is None:
+        kept = reserve_for_head(queue.head, ledger, queue, seen)
+    for ticket in ahead:
+        if not ticket.is_acquiring and ticket is not queue.head:
+            closed = kept.closed_to(ticket, now_s) if kept else frozenset[NodeId]()
+            ledger.reserve(ticket, closed=closed)
+    closed = kept.closed_to(me, now_s) if kept else frozenset[NodeId]()
+    avoid = ledger.contested_nodes(me) | closed
+    if ledger.reserve(me, closed=avoid) is not None:
+        is_strict = bool(closed) and kept is not None and kept.is_strict
+        reason = _why(kept, me, ahead, now_s)
+        return Admitted(reason, is_backfill=True, avoid=tuple(sorted(avoid)), is_strict=is_strict)
+    if kept is None or not closed:
+        return taken
+    expected = _expected(kept.reservation, now_s)
+    reason = f"nodes are reserved for {_who(kept.head)}{expected}; too little is left beside them"
+    return MustWait(len(ahead), kept.head, reason)
+
+
+def reserve_for_head(
+    head: Ticket, ledger: ReservationLedger, queue: WaitQueue, seen: Contention
+) -> HeadReservation:
+    """The nodes for a head that does not fit on what is left."""
+    soonest = ledger.soonest_for(head, releases_of(seen.running, seen.now_s), seen.now_s)
+    return HeadReservation(head, soonest, queue.is_firm, queue.is_strict)
+
+
+def open_ledger(me: Ticket, seen: Contention) -> ReservationLedger:
+    """What is free beside all that others have requested. Grants that the snapshot shows already
+    are counted twice, for the moment that an acquisition takes: too careful, never too bold."""
+    ledger = ReservationLedger(seen.snapshot)
+    for ticket in sorted(seen.tickets, key=lambda t: t.number):
+        if ticket.number == me.number or is_silent(ticket, seen.now_s):
+            continue
+        if ticket.is_acquiring:
+            ledger.reserve_what_fits(ticket)
+    return ledger
+
+
+def unknown_gpus(seen: Contention) -> int:
+    """GPUs in use by jobs that take no tickets, and so may take those that come free."""
+    used = sum(node.used.gpus for node in seen.snapshot.nodes if node.is_usable)
+    known = sum(gang.gpus for gang in seen.running)
+    known += sum(ticket.gpus for ticket in seen.tickets if ticket.is_acquiring)
+    return max(0, used - known)
+
+
+def clear_rungs(
+    plan: PlacementPlan, avoid: Collection[NodeId], snapshot: ClusterSnapshot
+) -> PlacementPlan | None:
+    """The plan with only those rungs whose targets cannot land on any of these nodes, however YARN
+    places them; None when there is no such rung. A rack is named to YARN as a whole, so a rack with
+    one of them is out."""
+    if not avoid:
+        return plan
+    racks = {str(node.rack) for node in snapshot.nodes if node.node_id in avoid}
+
+    def is_clear(target: Target) -> bool:
+        if target.level is LocalityLevel.NODE:
+            return not any(node in avoid for node in target.nodes)
+        if target.level is LocalityLevel.RACK:
+            return not any(str(rack) in racks for rack in target.racks)
+        return False
+
+    def keeps_clear(rung: Rung) -> bool:
+        return all(is_clear(ask.target) for ask in rung.asks)
+
+    rungs = tuple(rung for rung in plan.rungs if keeps_clear(rung))
+    return replace(plan, rungs=rungs) if rungs else None
+
+
+def _full(me: Ticket, snapshot: ClusterSnapshot) -> str:
+    queue = snapshot.queue
+    if queue.name != me.queue:
+        queue = queues_of(snapshot).get(me.queue, queue)
+    if queue.name != me.queue or not exceeds_maximum(me, queue):
+        return ""
+    return f"queue {queue.name} uses {queue.used} of its maximum of {queue.maximum}"
+
+
+def _why(kept: HeadReservation | None, me: Ticket, ahead: Sequence[Ticket], now_s: float) -> str:
+    if kept is None:
+        others = f" and {len(ahead) - 1} more" if len(ahead) > 1 else ""
+        return f"fits beside {_who(ahead[0])}{others}"
+    return kept.lets_pass(me, now_s) or f"beside the nodes reserved for {_who(kept.head)}"
+
+
+def _expected(soonest: Reservation, now_s: float) -> str:
+    if soonest.ready_at_s == inf:
+        return ""
+    return f" (expected in {max(0.0, soonest.ready_at_s - now_s):.0f} s)"
+
+
+def _gpus(ticket: Ticket) -> str:
+    return f"{ticket.gpus} GPUs" if ticket.gpus else f"{ticket.tasks} tasks"
+
+
+def _who(ticket: Ticket) -> str:
+    return f"{ticket.job} ({_gpus(ticket)})"

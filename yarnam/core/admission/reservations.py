@@ -1,0 +1,308 @@
+"""Free capacity per node while the gangs that wait are placed on it one after the other. Lives
+inside one admission decision; nothing is asked of YARN here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from yarnam.core.model.ids import NodeId
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import ClusterSnapshot, Node
+from yarnam.core.model.tickets import Demand, RunningGang, Ticket
+
+LEAST_LEFT_S = 900.0
+"""A gang with no declared end is expected to run at least so much longer."""
+
+RACK_SLACK, RACK_SLACK_S = 1.5, 300.0
+"""Nodes of one rack are reserved if at most half as much work again is left on them as on the best
+ones, and 300 s for each GPU. Ours."""
+
+UNKNOWN_LEFT_S = 3600.0
+"""How long GPUs of unknown jobs are expected to stay in use. Only for the choice of nodes: a gang
+that has just ended or is just being acquired looks the same, so such GPUs may be free in the next
+second."""
+
+
+GpuRelease = tuple[float, int, bool]
+"""When GPUs of a gang on a node come free (epoch seconds), how many, and whether its end is
+declared; else it is estimated from how long the gang has run. A tuple, since there are
+thousands."""
+
+GpuReleases = Mapping[NodeId, Sequence[GpuRelease]]
+"""What comes free on each node, soonest first."""
+
+NodeShare = tuple[NodeId, Resources]
+
+_Slot = tuple[float, int, float, bool, NodeId]
+"""Room for one container: behind how much work (GPU-seconds) and how many busy GPUs, when (epoch
+seconds), whether by declared ends alone, and where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Nodes reserved for a gang that does not fit yet, and when it is expected to fit on them."""
+
+    nodes: frozenset[NodeId]
+    ready_at_s: float
+    """Epoch seconds, as far as is known; infinite when the gang could never fit."""
+    is_declared: bool
+    """Whether that follows from declared ends alone."""
+    work_gpu_s: float
+    """GPU-seconds that still run on what it needs there."""
+
+
+class ReservationLedger:
+    """Free capacity of each usable node, before (``free``) and after (``left``) the reservations
+    made so far."""
+
+    __slots__ = ("_closed", "_too_many", "free", "left", "nodes", "touched")
+
+    def __init__(self, snapshot: ClusterSnapshot) -> None:
+        self.nodes: dict[NodeId, Node] = {}
+        self.free: dict[NodeId, Resources] = {}
+        for node in snapshot.nodes:
+            if node.is_usable:
+                self.nodes[node.node_id] = node
+                self.free[node.node_id] = node.free
+        self.left: dict[NodeId, Resources] = dict(self.free)
+        self.touched: set[NodeId] = set()
+        self._closed: dict[object, frozenset[NodeId]] = {}
+        self._too_many: dict[tuple[Resources, frozenset[NodeId]], int] = {}
+        # How many containers of a size there was no room for: what is left only shrinks.
+
+    def reserve(
+        self, ticket: Ticket, *, closed: frozenset[NodeId] = frozenset()
+    ) -> list[NodeShare] | None:
+        """Reserve room for the whole gang, the biggest tasks first, the tightest nodes first: what
+        it takes on which node. None, and nothing is reserved, when not all of it fits."""
+        closed = self._closed_to(ticket) | closed
+        before: list[NodeShare] = []
+        taken: list[NodeShare] = []
+        for demand in _biggest_first(ticket.demands):
+            kind = (demand.resources, closed)
+            too_many = self._too_many.get(kind)
+            fits = too_many is None or demand.count < too_many
+            picks = self._picks(demand, closed) if fits else []
+            if sum(count for _, count in picks) < demand.count:
+                for name, left in reversed(before):
+                    self.left[name] = left
+                if fits and not before:
+                    self._too_many[kind] = demand.count
+                return None
+            for name, count in picks:
+                amount = demand.resources.times(count)
+                before.append((name, self.left[name]))
+                taken.append((name, amount))
+                self.left[name] = self.left[name].minus(amount)
+        self.touched.update(name for name, _ in before)
+        return taken
+
+    def release(self, what: Iterable[NodeShare]) -> None:
+        """This comes free."""
+        self._too_many.clear()
+        for name, amount in what:
+            if name in self.left:
+                self.left[name] = self.left[name].plus(amount)
+
+    def could_reserve(self, ticket: Ticket) -> bool:
+        """Whether each demand alone would fit on what is left. Cheap; if not, ``reserve`` fails."""
+        closed = self._closed_to(ticket)
+        return all(
+            sum(count for _, count in self._picks(demand, closed)) >= demand.count
+            for demand in ticket.demands
+        )
+
+    def reserve_what_fits(self, ticket: Ticket) -> None:
+        """Reserve as many of its containers as there is room for: they are on their way."""
+        closed = self._closed_to(ticket)
+        for demand in _biggest_first(ticket.demands):
+            for name, count in self._picks(demand, closed):
+                self.left[name] = self.left[name].minus(demand.resources.times(count))
+                self.touched.add(name)
+
+    def soonest_for(self, ticket: Ticket, releases: GpuReleases, now_s: float) -> Reservation:
+        """The nodes with the least work left on what this gang needs of them; those of one rack
+        where that is not much more. YARN is asked for racks, not for all nodes but some: so the
+        other racks stay open to others.
+
+        Work is GPUs times the time until they are expected to come free. The time alone would be
+        the measure if it were known; since declared times overstate, it would change the choice
+        with every job that ends early, and give away what has come free so far."""
+        closed = self._closed_to(ticket)
+        usable = tuple(name for name in self.nodes if name not in closed)
+        choices = [
+            (demand.count, self._slots_of(demand, usable, releases, now_s))
+            for demand in _biggest_first(ticket.demands)
+        ]
+        best = _cheapest(choices, usable, now_s)
+        racks: dict[str, list[NodeId]] = {}
+        for name in usable:
+            racks.setdefault(self.nodes[name].rack, []).append(name)
+        if len(racks) < 2 or len({self.nodes[name].rack for name in best.nodes}) < 2:
+            return best
+        in_racks = [
+            _cheapest(choices, racks[rack], now_s)
+            for rack in sorted(racks)
+            if len(racks[rack]) >= len(best.nodes)
+        ]
+        in_rack = min(in_racks, key=lambda one: one.work_gpu_s, default=best)
+        most = RACK_SLACK * best.work_gpu_s + RACK_SLACK_S * ticket.gpus
+        return in_rack if in_rack.work_gpu_s <= most else best
+
+    def contested_nodes(self, ticket: Ticket) -> frozenset[NodeId]:
+        """Nodes on which this gang could take what is reserved there, however YARN places it:
+        those with reservations that could take a container of it and could not take all of it
+        besides."""
+        closed = self._closed_to(ticket)
+        whole = Resources()
+        for demand in ticket.demands:
+            whole = whole.plus(demand.resources.times(demand.count))
+        return frozenset(
+            name
+            for name in self.touched
+            if not whole.fits_in(self.left[name])
+            and name not in closed
+            and any(d.resources.fits_in(self.free[name]) for d in ticket.demands)
+        )
+
+    def _picks(self, demand: Demand, closed: Collection[NodeId]) -> list[tuple[NodeId, int]]:
+        """Nodes and how many containers go there: may be fewer than wanted in all."""
+        want = demand.resources
+        hosts: list[tuple[int, int, NodeId]] = []
+        for name, left in self.left.items():
+            if left.gpus < want.gpus or name in closed:
+                continue
+            count = want.count_in(left)
+            if count > 0:
+                hosts.append((-min(count, demand.count), left.gpus, name))
+        hosts.sort()
+        picks: list[tuple[NodeId, int]] = []
+        missing = demand.count
+        for fitting, _, name in hosts:
+            if not missing:
+                break
+            take = min(-fitting, missing)
+            picks.append((name, take))
+            missing -= take
+        return picks
+
+    def _slots_of(
+        self, demand: Demand, nodes: Iterable[NodeId], releases: GpuReleases, now_s: float
+    ) -> dict[NodeId, list[_Slot]]:
+        """The slots that each node could ever have for a demand, soonest first."""
+        want = demand.resources
+        found: dict[NodeId, list[_Slot]] = {}
+        most_of: dict[Resources, int] = {}
+        for name in nodes:
+            total = self.nodes[name].total
+            most = most_of.get(total)
+            if most is None:
+                most = most_of[total] = min(demand.count, want.count_in(total))
+            found[name] = _slots(name, want, most, self.left[name], releases.get(name, ()), now_s)
+        return found
+
+    def _closed_to(self, ticket: Ticket) -> frozenset[NodeId]:
+        """Nodes that the gang may not use. Its GPU model is required of its tasks without GPUs
+        too: few jobs have such tasks, and they mostly run beside the others."""
+        if not ticket.is_choosy:
+            return frozenset()
+        wish = (ticket.gpu_model, ticket.included, ticket.excluded)
+        if wish not in self._closed:
+            self._closed[wish] = frozenset(self.nodes) - ticket.nodes_of(self.nodes.values())
+        return self._closed[wish]
+
+
+def releases_of(running: Iterable[RunningGang], now_s: float) -> GpuReleases:
+    """The ends to come, node by node. A gang that does not report its nodes is skipped; one that
+    is past its declared end is about to end."""
+    found: dict[NodeId, list[GpuRelease]] = {}
+    for gang in running:
+        ends_at_s = gang.ends_at_s
+        is_declared = ends_at_s is not None and ends_at_s > now_s
+        if ends_at_s is None or not is_declared:
+            has_run_s = now_s - gang.since_s if gang.since_s is not None else 0.0
+            ends_at_s = now_s + max(LEAST_LEFT_S, has_run_s)
+        for name, gpus in gang.nodes:
+            ends = found.get(name)
+            if ends is None:
+                ends = found[name] = []
+            ends.append((ends_at_s, gpus, is_declared))
+    for ends in found.values():
+        ends.sort()
+    return found
+
+
+def _cheapest(
+    choices: Iterable[tuple[int, Mapping[NodeId, list[_Slot]]]],
+    nodes: Iterable[NodeId],
+    now_s: float,
+) -> Reservation:
+    """For each demand (how many containers, and each node's slots) the slots with the least work
+    on these nodes."""
+    reserved: set[NodeId] = set()
+    ready_at_s, is_declared, work_gpu_s = now_s, True, 0.0
+    for count, slots_of in choices:
+        slots: list[_Slot] = []
+        for name in nodes:
+            if name not in reserved:
+                slots += slots_of[name]
+        slots.sort()
+        needed = slots[:count]
+        reserved.update(slot[4] for slot in needed)
+        if len(needed) < count:
+            ready_at_s = work_gpu_s = inf  # Nodes are away; whatever there is, is reserved.
+        for work, _, at_s, is_known, _ in needed:
+            ready_at_s = max(ready_at_s, at_s)
+            is_declared &= is_known
+            work_gpu_s += work
+    return Reservation(frozenset(reserved), ready_at_s, is_declared, work_gpu_s)
+
+
+def _slots(
+    name: NodeId,
+    want: Resources,
+    most: int,
+    left: Resources,
+    ends: Sequence[GpuRelease],
+    now_s: float,
+) -> list[_Slot]:
+    """Up to ``most`` slots for containers of this size. GPUs are what gangs wait for; memory and
+    cores are taken to come free with them.
+
+    Of several estimated ends all must come: the last of ``n`` alike is expected after
+    1 + 1/2 + ... + 1/n times the one (the maximum of n exponential times)."""
+    now = min(most, want.count_in(left)) if left.gpus >= want.gpus else 0
+    slots: list[_Slot] = [(0.0, 0, now_s, True, name)] * now
+    coming = iter(ends)
+    freed = estimated = 0
+    work, declared_s, left_s, stretch = 0.0, now_s, 0.0, 0.0
+    for number in range(now + 1, most + 1):
+        missing = max(0, number * want.gpus - left.gpus)
+        while freed < missing:
+            end = next(coming, None)
+            if end is None:
+                break
+            at_s, gpus, is_declared = end
+            freed += gpus
+            work += gpus * (at_s - now_s)
+            if is_declared:
+                declared_s = at_s
+            else:
+                estimated += 1
+                stretch += 1.0 / estimated
+                left_s = at_s - now_s
+        unknown = max(0, missing - freed)
+        ready_at_s = max(declared_s, now_s + left_s * stretch)
+        is_known = not estimated and not unknown
+        slots.append((work + unknown * UNKNOWN_LEFT_S, missing, ready_at_s, is_known, name))
+    return slots
+
+
+def _biggest_first(demands: Iterable[Demand]) -> list[Demand]:
+    return sorted(
+        demands,
+        key=lambda d: (d.resources.gpus, d.resources.memory_mib, d.resources.vcores),
+        reverse=True,
+    )

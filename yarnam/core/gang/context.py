@@ -1,0 +1,121 @@
+"""What one step works on: the gang so far, and the actions it has led to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from yarnam.core.gang.policy import GangPolicy
+from yarnam.core.gang.state import Gang, Member, Timer
+from yarnam.core.model.actions import Action, CancelTimer, ReleaseContainer, StartTimer
+from yarnam.core.model.events import TimerFired, TimerId, TimerKind
+from yarnam.core.model.job_status import Phase
+
+EARLY_S = 0.05
+"""A timer this much before its deadline counts as on time: clocks and timers round."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllEnded:
+    """Inside of a step: of a gang that is being stopped, every end is known and explained."""
+
+
+class StepContext:
+    """The gang as it is by now, the actions so far, and the time of the event."""
+
+    __slots__ = ("actions", "at_s", "found", "gang", "is_concluded", "policy")
+
+    def __init__(self, gang: Gang, policy: GangPolicy, at_s: float) -> None:
+        self.gang = gang
+        self.policy = policy
+        self.at_s = at_s
+        self.actions: list[Action] = []
+        self.found: Member | None = None
+        """The member that the event is about, as it was before."""
+        self.is_concluded = False
+        """Whether ``AllEnded`` follows in this step."""
+
+    @property
+    def member(self) -> Member:
+        """The member that the event is about: only for events that name an ask."""
+        assert self.found is not None
+        return self.found
+
+    def do(self, action: Action) -> None:
+        self.actions.append(action)
+
+    def enter(self, phase: Phase, reason: str = "") -> None:
+        self.gang = replace(self.gang, phase=phase, since_s=self.at_s, reason=reason)
+
+    # ---- timers ------------------------------------------------------------------------------
+
+    def arm(self, kind: TimerKind, delay_s: float) -> None:
+        """Start the timer of this kind, or move it; it is bound to the current attempt."""
+        others = tuple(t for t in self.gang.timers if t.timer.kind is not kind)
+        timer = Timer(TimerId(kind, self.gang.attempt), self.at_s + delay_s)
+        self.gang = replace(self.gang, timers=(*others, timer))
+        self.do(StartTimer(timer.timer, delay_s))
+
+    def disarm(self, *kinds: TimerKind) -> None:
+        """Cancel the timers of these kinds that run."""
+        for timer in self.gang.timers:
+            if timer.timer.kind in kinds:
+                self.do(CancelTimer(timer.timer))
+        self.forget(*kinds)
+
+    def forget(self, *kinds: TimerKind) -> None:
+        """Drop timers that have fired or died with the last AM."""
+        left = tuple(t for t in self.gang.timers if t.timer.kind not in kinds)
+        if len(left) < len(self.gang.timers):
+            self.gang = replace(self.gang, timers=left)
+
+    def fired(self, event: TimerFired) -> TimerKind | None:
+        """Which limit is over; None: a stale timer, or one that came before its time, which is
+        started again with the time left."""
+        timer = self.gang.timer(event.timer.kind)
+        if timer is None or timer.timer != event.timer:
+            return None
+        if self.at_s < timer.deadline_s - EARLY_S:
+            self.do(StartTimer(timer.timer, timer.deadline_s - self.at_s))
+            return None
+        return event.timer.kind
+
+    def rearm(self) -> None:
+        """Start all timers again with the time they have left: the last AM's died with it."""
+        for timer in self.gang.timers:
+            self.do(StartTimer(timer.timer, max(0.0, timer.deadline_s - self.at_s)))
+
+    # ---- members -----------------------------------------------------------------------------
+
+    def put(self, old: Member, new: Member) -> None:
+        """Replace one member, in place."""
+        self.gang = replace(
+            self.gang, members=tuple(new if m is old else m for m in self.gang.members)
+        )
+
+    def drop(self, member: Member) -> None:
+        """The gang goes on without this member."""
+        self.gang = replace(
+            self.gang, members=tuple(m for m in self.gang.members if m is not member)
+        )
+
+    def release(self, member: Member, reason: str) -> None:
+        self.do(ReleaseContainer(member.ask, reason))
+
+    def release_all(self, reason: str) -> None:
+        """Give back everything granted and withdraw everything asked for."""
+        self.drop_growth(reason)
+        for member in self.gang.members:
+            if member.loss is None or member.is_holding:
+                self.release(member, reason)
+
+    def drop_growth(self, reason: str) -> None:
+        """Give back the containers by which a gang was about to grow, if it was."""
+        growth = self.gang.growth
+        if growth is None:
+            return
+        for member in growth.members:
+            self.release(member, reason)
+        self.disarm(TimerKind.GROWTH)
+        self.gang = replace(self.gang, growth=None)
+        if self.gang.phase is Phase.RUNNING:
+            self.gang = replace(self.gang, reason=f"did not grow: {reason}")

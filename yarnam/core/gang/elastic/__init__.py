@@ -1,0 +1,1 @@
+"""Gangs that grow and shrink."""

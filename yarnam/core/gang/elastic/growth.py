@@ -1,0 +1,334 @@
+"""An elastic gang while it runs: probes of the cluster, a user's request, growing and shrinking.
+
+The cluster is probed now and then (the RESIZE timer), and at once when a user asks for another
+size. What a probe leads to is ``sizing.decide_size``'s to say. To shrink, all processes are stopped
+with time to write a checkpoint, and those that stay start again. To grow, more containers are asked
+for while the job still trains; they are parked until all of them are ready. Only then are the
+processes stopped, once, and all start again. If they do not come within the hold timeout, or one of
+them is unfit, they are released, and training is not interrupted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from yarnam.core.gang import fitness, node_blacklist
+from yarnam.core.gang.context import StepContext
+from yarnam.core.gang.elastic.sizing import (
+    ClusterProbe,
+    Keep,
+    Shrink,
+    SizeFacts,
+    SizeReason,
+    decide_size,
+    next_probe_s,
+)
+from yarnam.core.gang.gang_requests import (
+    ask_for,
+    excluded_nodes,
+    request_supplement,
+    supplement_of,
+)
+from yarnam.core.gang.phases.stopping import stop_gang
+from yarnam.core.gang.policy import SizePolicy
+from yarnam.core.gang.state import Gang, Growth, Member, MemberState, StopKind
+from yarnam.core.model.actions import ProbeCluster
+from yarnam.core.model.events import (
+    AgentRegistered,
+    AgentSilent,
+    AgentUnable,
+    ClusterSeen,
+    ContainerEnded,
+    ContainerGranted,
+    PlanReady,
+    PlanRefused,
+    ScaleRequested,
+    TimerFired,
+    TimerKind,
+)
+from yarnam.core.model.job_status import Phase
+from yarnam.core.model.outcomes import ContainerEnd
+from yarnam.core.model.plans import Supplement
+
+REASON_TEXT = {
+    SizeReason.REQUESTED: "as a user asked",
+    SizeReason.IDLE_GPUS: "GPUs are idle",
+    SizeReason.OVER_SHARE: "the queue is over its fair share and others wait",
+}
+
+# ---- guards --------------------------------------------------------------------------------------
+
+
+def is_another_size(ctx: StepContext, event: ScaleRequested) -> bool:
+    """Elastic: a size that the job may have, and has not been asked for already."""
+    size = ctx.policy.size
+    if size is None or event.tasks == ctx.gang.requested_size:
+        return False
+    return event.tasks is None or size.least <= event.tasks <= size.most
+
+
+def is_awaited(ctx: StepContext, event: ClusterSeen) -> bool:
+    """Elastic: a probe is out, and the gang may change its size."""
+    return ctx.gang.is_probing and _can_resize(ctx.gang)
+
+
+def is_planned(ctx: StepContext, event: PlanReady) -> bool:
+    """Elastic: the plan is for the tasks to grow by."""
+    return is_planning(ctx, event) and _is_of_growth(ctx, event)
+
+
+def is_planning(ctx: StepContext, event: PlanReady | PlanRefused) -> bool:
+    """Elastic: the plan for the tasks to grow by is awaited."""
+    return ctx.gang.growth is not None and not ctx.gang.growth.members
+
+
+def is_joining(ctx: StepContext, event: ContainerEnded | AgentUnable | AgentSilent) -> bool:
+    """Elastic: it concerns a container to grow by."""
+    if ctx.gang.growth is None or ctx.member not in ctx.gang.growth.members:
+        return False
+    return ctx.member.state is not MemberState.ASKED or isinstance(event, ContainerEnded)
+
+
+def is_refused(ctx: StepContext, event: ContainerGranted | AgentRegistered) -> bool:
+    """Elastic: a misfit among the containers to grow by."""
+    is_grant = isinstance(event, ContainerGranted)
+    if not (is_asked if is_grant else is_granted)(ctx, event):
+        return False
+    return fitness.why_refused(ctx.gang, ctx.policy, ctx.member, event, ctx.at_s) is not None
+
+
+def is_asked(ctx: StepContext, event: ContainerGranted | AgentRegistered) -> bool:
+    """Elastic: the container to grow by is asked for."""
+    return ctx.gang.growth is not None and ctx.member.state is MemberState.ASKED
+
+
+def is_asked_and_registered(ctx: StepContext, event: ContainerGranted) -> bool:
+    """Elastic: its agent was quicker than YARN's report of the grant."""
+    return is_asked(ctx, event) and ctx.member.agent is not None
+
+
+def is_granted(ctx: StepContext, event: ContainerGranted | AgentRegistered) -> bool:
+    """Elastic: the container to grow by is held."""
+    return ctx.gang.growth is not None and ctx.member.state is MemberState.GRANTED
+
+
+# ---- operations: the size ------------------------------------------------------------------------
+
+
+def began_to_run(ctx: StepContext) -> None:
+    """All processes have started: the next probe is in its time, or now where a user has asked for
+    another size."""
+    size = ctx.policy.size
+    if size is None:
+        return
+    ctx.gang = replace(ctx.gang, is_probing=False, over_since_s=None)
+    ctx.arm(TimerKind.RESIZE, size.rules.grow_interval_s)
+    requested = ctx.gang.requested_size
+    if requested is not None and requested != _tasks(ctx.gang, size):
+        probe(ctx)
+
+
+def note_size(ctx: StepContext, event: ScaleRequested) -> None:
+    """Elastic: remember the size that the user asked for."""
+    ctx.gang = replace(ctx.gang, requested_size=event.tasks)
+    ctx.drop_growth(f"{event.by} asked for another size")
+
+
+def take_size(ctx: StepContext, event: ScaleRequested) -> None:
+    """Elastic: shrink to it at once, or ProbeCluster for room to grow to it."""
+    note_size(ctx, event)
+    if event.tasks is not None and _can_resize(ctx.gang):
+        _decide(ctx, ClusterProbe(0))
+        probe(ctx)
+
+
+def probe_in_time(ctx: StepContext, event: TimerFired) -> None:
+    """Elastic: ProbeCluster; start RESIZE again."""
+    probe(ctx)
+
+
+def probe(ctx: StepContext) -> None:
+    """Ask how many more tasks would fit, and whether somebody else should have the GPUs."""
+    size, gang = ctx.policy.size, ctx.gang
+    if size is None or gang.phase is not Phase.RUNNING:
+        return
+    ctx.arm(TimerKind.RESIZE, size.rules.grow_interval_s)
+    if gang.growth is not None and gang.growth.members:
+        return
+    growth = _supplement(gang, size, _tasks_to_grow(gang, size))
+    if growth is None or not _can_resize(gang):
+        return
+    ctx.gang = replace(ctx.gang, is_probing=True, growth=None)
+    out = excluded_nodes(gang, ctx.policy, ctx.at_s)
+    ctx.do(ProbeCluster(gang.attempt, growth, out))
+
+
+def take_probe(ctx: StepContext, event: ClusterSeen) -> None:
+    """Elastic: grow (RequestPlan for more tasks), shrink (StopTask for every member), or keep the
+    size; start RESIZE again."""
+    size, gang = ctx.policy.size, ctx.gang
+    assert size is not None
+    over_since_s = ctx.at_s if gang.over_since_s is None else gang.over_since_s
+    ctx.gang = replace(gang, is_probing=False, over_since_s=over_since_s if event.excess else None)
+    ctx.arm(TimerKind.RESIZE, next_probe_s(size, event.u))
+    _decide(ctx, ClusterProbe(event.spare, event.excess, event.waiting))
+
+
+def _decide(ctx: StepContext, found: ClusterProbe) -> None:
+    gang, size = ctx.gang, ctx.policy.size
+    assert size is not None
+    tasks = _tasks(gang, size)
+    facts = SizeFacts(tasks, gang.since_s, gang.requested_size, gang.over_since_s)
+    decision = decide_size(facts, found, size, ctx.at_s)
+    if isinstance(decision, Keep):
+        return
+    text = f"{tasks} -> {decision.to} tasks: {REASON_TEXT[decision.reason]}"
+    if isinstance(decision, Shrink):
+        ctx.drop_growth(text)
+        _stop(ctx, text, to=decision.to)
+    else:
+        growth = _supplement(gang, size, decision.to - tasks)
+        assert growth is not None
+        ctx.gang = replace(gang, growth=Growth(decision.to, text))
+        request_supplement(ctx, growth)
+
+
+# ---- operations: the containers to grow by -------------------------------------------------------
+
+
+def ask_more(ctx: StepContext, event: PlanReady) -> None:
+    """AskContainer for each of the tasks to grow by; start GROWTH."""
+    growth, rung = ctx.gang.growth, event.plan.rungs[0]
+    assert growth is not None
+    members = ask_for(ctx, rung)
+    ctx.gang = replace(ctx.gang, growth=replace(growth, members=members, rung=rung))
+    ctx.arm(TimerKind.GROWTH, ctx.policy.gang.hold_timeout_s)
+
+
+def give_up_plan(ctx: StepContext, event: PlanReady | PlanRefused) -> None:
+    """There is no room: keep the size until the next probe."""
+    ctx.gang = replace(ctx.gang, growth=None)
+
+
+def hold(ctx: StepContext, event: ContainerGranted) -> None:
+    """Hold it."""
+    _put(ctx, replace(ctx.member, state=MemberState.GRANTED, grant=event))
+
+
+def hold_registered(ctx: StepContext, event: ContainerGranted) -> None:
+    """Hold it; verify its agent."""
+    hold(ctx, event)
+    agent = ctx.member.agent
+    assert agent is not None
+    if is_refused(ctx, agent):
+        give_back(ctx, agent)
+    else:
+        make_ready(ctx, agent)
+
+
+def note_agent(ctx: StepContext, event: AgentRegistered) -> None:
+    """Remember it until the grant is reported."""
+    _put(ctx, replace(ctx.member, agent=event))
+
+
+def make_ready(ctx: StepContext, event: AgentRegistered) -> None:
+    """The container is READY; with the last one StopTask for every member, with time for a
+    checkpoint, and start STOP."""
+    _put(ctx, replace(ctx.member, state=MemberState.READY, agent=event))
+    growth = ctx.gang.growth
+    assert growth is not None
+    is_whole = all(m.state is MemberState.READY for m in growth.members)
+    if is_whole and _can_resize(ctx.gang):
+        ctx.disarm(TimerKind.GROWTH)
+        _stop(ctx, growth.text)
+
+
+def give_back(ctx: StepContext, event: ContainerGranted | AgentRegistered) -> None:
+    """Release all containers to grow by, and remember the node."""
+    misfit = fitness.why_refused(ctx.gang, ctx.policy, ctx.member, event, ctx.at_s)
+    assert misfit is not None
+    fitness.note_refusal(ctx, ctx.member, event.node, misfit)
+    ctx.drop_growth(f"misfit: {misfit.why}")
+
+
+def lose(ctx: StepContext, event: ContainerEnded | AgentUnable | AgentSilent) -> None:
+    """Release the other containers to grow by."""
+    member, growth = ctx.member, ctx.gang.growth
+    assert growth is not None
+    why = _trouble_text(event)
+    if member.grant is not None:
+        is_lost = isinstance(event, ContainerEnded) and event.end is ContainerEnd.LOST
+        is_silent = isinstance(event, AgentSilent)
+        is_unable = isinstance(event, AgentUnable) and not event.is_user_fault
+        if is_lost or is_silent or is_unable:
+            node_blacklist.strike(ctx, member.grant.node, why, is_full=is_lost)
+    if isinstance(event, ContainerEnded):
+        others = tuple(m for m in growth.members if m is not member)
+        ctx.gang = replace(ctx.gang, growth=replace(growth, members=others))
+    ctx.drop_growth(why)
+
+
+def time_out(ctx: StepContext, event: TimerFired) -> None:
+    """Release all containers to grow by."""
+    growth = ctx.gang.growth
+    if growth is None:
+        return
+    ready = sum(member.state is MemberState.READY for member in growth.members)
+    limit_s = ctx.policy.gang.hold_timeout_s
+    ctx.drop_growth(
+        f"{ready} of {len(growth.members)} containers to grow by were ready within {limit_s:.0f} s"
+    )
+
+
+def _stop(ctx: StepContext, text: str, *, to: int | None = None) -> None:
+    assert ctx.policy.size is not None
+    grace_s = ctx.policy.size.rules.checkpoint_grace_s
+    stop_gang(ctx, StopKind.RESIZED, text, grace_s=grace_s, to=to)
+
+
+def _is_of_growth(ctx: StepContext, event: PlanReady) -> bool:
+    size, growth, rung = ctx.policy.size, ctx.gang.growth, event.plan.rungs[0]
+    if size is None or growth is None or any(a.target.role != size.role for a in rung.asks):
+        return False
+    return rung.tasks == growth.to - _tasks(ctx.gang, size)
+
+
+def _trouble_text(event: ContainerEnded | AgentUnable | AgentSilent) -> str:
+    if isinstance(event, ContainerEnded):
+        return f"its container ended: {event.diagnostics or event.end.value}"
+    if isinstance(event, AgentUnable):
+        return f"its agent cannot make it ready: {event.message}"
+    return f"its agent was not heard of for {event.silent_s:.0f} s"
+
+
+def _put(ctx: StepContext, new: Member) -> None:
+    growth = ctx.gang.growth
+    assert growth is not None
+    members = tuple(new if m is ctx.member else m for m in growth.members)
+    ctx.gang = replace(ctx.gang, growth=replace(growth, members=members))
+    ctx.found = new
+
+
+def _can_resize(gang: Gang) -> bool:
+    """A gang of which nothing has ended or is being stopped."""
+    is_up = all(member.state is MemberState.STARTED for member in gang.members)
+    return gang.phase is Phase.RUNNING and is_up
+
+
+def _tasks(gang: Gang, size: SizePolicy) -> int:
+    return sum(member.target.role == size.role for member in gang.members)
+
+
+def _tasks_to_grow(gang: Gang, size: SizePolicy) -> int:
+    """How many more tasks it may have, as a user asked or by its own rules."""
+    if gang.requested_size is None and not size.rules.grow:
+        return 0
+    top = size.most if gang.requested_size is None else size.bounded(gang.requested_size)
+    return max(0, top - _tasks(gang, size))
+
+
+def _supplement(gang: Gang, size: SizePolicy, count: int) -> Supplement | None:
+    target = next((m.target for m in gang.members if m.target.role == size.role), None)
+    if target is None or gang.rung is None:
+        return None
+    return supplement_of(gang, [(target, count)])

@@ -1,0 +1,170 @@
+"""Which size an elastic gang should have: grow, shrink, or keep, and why. Pure and quick.
+
+Each resize costs a stop and a start from the checkpoint, so the rules are slow on purpose:
+
+- the size that a user requested takes precedence, and is taken as soon as it fits;
+- the gang grows while GPUs are idle and nobody waits for them, at most once per ``min_run_s``;
+- it releases what its queue is over the fair share only when that has lasted for
+  ``shrink_after_s`` with others waiting, and never goes below its least size;
+- after it has released something it grows again by itself only after ``min_run_s``, and only
+  when nobody waits: no probe releases what another has taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Union
+
+from yarnam.core.gang.policy import SizePolicy
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import QueueView
+
+
+class SizeReason(Enum):
+    """Why a gang has, or gets, the size it has. Countable, as the planner's reasons are."""
+
+    REQUESTED = "requested"
+    IDLE_GPUS = "idle-gpus"
+    OVER_SHARE = "over-share"
+    # Why it stays.
+    AT_REQUESTED = "at-requested"
+    AT_MOST = "at-most"
+    AT_LEAST = "at-least"
+    NO_ROOM = "no-room"
+    OTHERS_WAIT = "others-wait"
+    RAN_TOO_SHORT = "ran-too-short"
+    NOT_FOR_LONG = "not-for-long"
+    GROWS_ON_DEMAND = "grows-on-demand"
+
+
+@dataclass(frozen=True, slots=True)
+class SizeFacts:
+    """What the gang knows of itself."""
+
+    tasks: int
+    """Of the elastic role, running now."""
+    since_s: float
+    """When it began to run at this size."""
+    requested: int | None = None
+    """The size a user asked for."""
+    over_since_s: float | None = None
+    """Since when every probe has found the queue over its share with others waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterProbe:
+    """What one probe of the cluster has found."""
+
+    spare: int
+    """Further tasks that would fit now."""
+    excess: int = 0
+    """Tasks that the queue is over its fair share, while others wait."""
+    waiting: int = 0
+    """Jobs that wait for GPUs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grow:
+    to: int
+    reason: SizeReason
+
+
+@dataclass(frozen=True, slots=True)
+class Shrink:
+    to: int
+    reason: SizeReason
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    reason: SizeReason
+
+
+SizeDecision = Union[Grow, Shrink, Keep]
+
+
+def decide_size(
+    facts: SizeFacts, seen: ClusterProbe, policy: SizePolicy, now_s: float
+) -> SizeDecision:
+    """What to do after one probe. ``Grow`` never goes beyond what fits, ``Shrink`` never below the
+    least size."""
+    if facts.requested is not None:
+        return _towards(facts.requested, facts, seen, policy)
+    if seen.excess > 0:
+        return _give_back(facts, seen, policy, now_s)
+    return _take_idle(facts, seen, policy, now_s)
+
+
+def _towards(
+    requested: int, facts: SizeFacts, seen: ClusterProbe, policy: SizePolicy
+) -> SizeDecision:
+    """A user knows what it costs: no waiting, no regard to others."""
+    requested = policy.bounded(requested)
+    if requested < facts.tasks:
+        return Shrink(requested, SizeReason.REQUESTED)
+    if requested == facts.tasks:
+        return Keep(SizeReason.AT_REQUESTED)
+    to = min(requested, facts.tasks + seen.spare)
+    return Grow(to, SizeReason.REQUESTED) if to > facts.tasks else Keep(SizeReason.NO_ROOM)
+
+
+def _give_back(
+    facts: SizeFacts, seen: ClusterProbe, policy: SizePolicy, now_s: float
+) -> SizeDecision:
+    if facts.tasks <= policy.least:
+        return Keep(SizeReason.AT_LEAST)
+    if facts.over_since_s is None or now_s - facts.over_since_s < policy.rules.shrink_after_s:
+        return Keep(SizeReason.NOT_FOR_LONG)
+    return Shrink(max(policy.least, facts.tasks - seen.excess), SizeReason.OVER_SHARE)
+
+
+def _take_idle(
+    facts: SizeFacts, seen: ClusterProbe, policy: SizePolicy, now_s: float
+) -> SizeDecision:
+    if facts.tasks >= policy.most:
+        return Keep(SizeReason.AT_MOST)
+    if not policy.rules.grow:
+        return Keep(SizeReason.GROWS_ON_DEMAND)
+    if seen.waiting > 0:
+        return Keep(SizeReason.OTHERS_WAIT)
+    if seen.spare <= 0:
+        return Keep(SizeReason.NO_ROOM)
+    if now_s - facts.since_s < policy.rules.min_run_s:
+        return Keep(SizeReason.RAN_TOO_SHORT)
+    return Grow(min(policy.most, facts.tasks + seen.spare), SizeReason.IDLE_GPUS)
+
+
+def next_probe_s(policy: SizePolicy, u: float) -> float:
+    """The interval, shortened by up to a quarter: jobs that started together do not probe in step,
+    and two that see the same idle GPUs seldom ask for them at once."""
+    return policy.rules.grow_interval_s * (1.0 - 0.25 * u)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingJob:
+    """A job that waits for GPUs, as far as it is known."""
+
+    queue: str
+    gpus: int = 0
+
+
+def excess_tasks(
+    queue: QueueView, waiters: Iterable[WaitingJob], tasks: int, size: Resources
+) -> int:
+    """This gang's part, in whole tasks of ``size``, of what its queue uses beyond its fair share
+    of GPUs; 0 while nobody of another queue waits, or where the queue's share is not known.
+
+    The fair share is the Fair Scheduler's instantaneous one: of all queues with a running job, by
+    weight. ``tasks`` is what the gang has now; other jobs of the queue see the same excess, so
+    each releases in proportion to what it has.
+    """
+    others = any(waiter.queue != queue.name for waiter in waiters)
+    if not others or queue.fair_share is None or queue.fair_share.gpus <= 0 or not size.gpus:
+        return 0
+    over = queue.used.gpus - queue.fair_share.gpus
+    if over <= 0 or queue.used.gpus <= 0:
+        return 0
+    mine = min(1.0, tasks * size.gpus / queue.used.gpus)
+    return int(over * mine / size.gpus + 0.5)

@@ -1,0 +1,116 @@
+"""What the gang asks for: plans of the planner, containers of YARN."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+
+from yarnam.core.gang import node_blacklist
+from yarnam.core.gang.context import StepContext
+from yarnam.core.gang.policy import GangPolicy
+from yarnam.core.gang.state import Gang, Member
+from yarnam.core.model.actions import AskContainer, RequestPlan
+from yarnam.core.model.events import TimerKind
+from yarnam.core.model.ids import AskId, NodeId
+from yarnam.core.model.plans import HeldTask, LocalityLevel, Rung, Supplement, Target, TargetAsk
+
+
+def ask_container(ctx: StepContext, target: Target, level: LocalityLevel) -> Member:
+    """Ask for one container, under a name never used before."""
+    ask = AskId(ctx.gang.attempt, target.role, ctx.gang.next_number)
+    ctx.gang = replace(ctx.gang, next_number=ctx.gang.next_number + 1)
+    ctx.do(AskContainer(ask, target))
+    return Member(ask=ask, target=target, level=level)
+
+
+def ask_for(ctx: StepContext, rung: Rung) -> tuple[Member, ...]:
+    """Ask for every container of a rung, all at once."""
+    return tuple(ask_container(ctx, target, rung.level) for target in targets_of(rung))
+
+
+def targets_of(rung: Rung) -> list[Target]:
+    """One target for each task."""
+    return [ask.target for ask in rung.asks for _ in range(ask.count)]
+
+
+def request_plan(ctx: StepContext, avoid: tuple[NodeId, ...] = ()) -> None:
+    """Ask the planner for the whole gang, from the rung on that the failures so far led to. It
+    leaves out the excluded nodes; those of ``avoid`` and the suspected ones are used last."""
+    policy = ctx.policy
+    least, most = _sizes(ctx)
+    if least is not None:
+        # The request may wait for long: when patience is over, it is another one.
+        ctx.arm(TimerKind.PATIENCE, patience_left_s(ctx.gang, policy, ctx.at_s))
+    first_rung = ctx.gang.failures // max(1, policy.gang.relax_after_attempts)
+    excluded, suspects = _nodes(ctx, avoid)
+    ctx.do(
+        RequestPlan(
+            attempt=ctx.gang.attempt,
+            first_rung=first_rung,
+            excluded=excluded,
+            suspects=suspects,
+            most_tasks=most,
+            least_tasks=least,
+        )
+    )
+
+
+def request_supplement(
+    ctx: StepContext, supplement: Supplement, avoid: tuple[NodeId, ...] = ()
+) -> None:
+    """Ask the planner for some tasks beside those that are held."""
+    excluded, suspects = _nodes(ctx, avoid)
+    ctx.do(RequestPlan(ctx.gang.attempt, 0, excluded, suspects, supplement))
+
+
+def supplement_of(gang: Gang, wanted: Iterable[tuple[Target, int]]) -> Supplement:
+    """Tasks wanted beside those that the gang holds, by the limits of its rung."""
+    assert gang.rung is not None
+    held = tuple(
+        HeldTask(m.target.role, m.grant.node, m.grant.rack, m.target.resources)
+        for m in gang.members
+        if m.grant is not None
+    )
+    return Supplement(tuple(TargetAsk(target, n) for target, n in wanted), held, gang.rung)
+
+
+def counted(targets: Iterable[Target]) -> Iterable[tuple[Target, int]]:
+    return Counter(targets).items()
+
+
+def excluded_nodes(gang: Gang, policy: GangPolicy, at_s: float) -> tuple[NodeId, ...]:
+    """Nodes that the planner must not use now: those that are excluded, and those on which grants
+    of this attempt were refused for what the node is."""
+    out = node_blacklist.excluded(gang, policy, at_s)
+    return tuple(dict.fromkeys((*out, *(r.node for r in gang.refusals if r.is_unfit))))
+
+
+def patience_left_s(gang: Gang, policy: GangPolicy, at_s: float) -> float:
+    """How long an elastic gang still waits for room for its largest size; 0: it takes what fits."""
+    wait_ends_s = gang.deadline_s(TimerKind.WAIT)
+    if policy.size is None or wait_ends_s is None:
+        return 0.0
+    waits_since_s = wait_ends_s - policy.gang.wait_timeout_s
+    return max(0.0, waits_since_s + policy.size.rules.patience_s - at_s)
+
+
+def _nodes(
+    ctx: StepContext, avoid: tuple[NodeId, ...]
+) -> tuple[tuple[NodeId, ...], tuple[NodeId, ...]]:
+    """Nodes not to be used, and nodes to be used last."""
+    gang, policy = ctx.gang, ctx.policy
+    out = excluded_nodes(gang, policy, ctx.at_s)
+    last = dict.fromkeys((*node_blacklist.suspects(gang, policy, ctx.at_s), *avoid))
+    return out, tuple(node for node in last if node not in out)
+
+
+def _sizes(ctx: StepContext) -> tuple[int | None, int | None]:
+    """The fewest and the most tasks of the elastic role that will do now: within its patience a
+    gang waits for its largest size, which a user may have set."""
+    size, requested = ctx.policy.size, ctx.gang.requested_size
+    if size is None:
+        return None, None
+    most = None if requested is None else size.bounded(requested)
+    is_patient = patience_left_s(ctx.gang, ctx.policy, ctx.at_s) > 0
+    return (size.most if most is None else most) if is_patient else None, most

@@ -1,0 +1,249 @@
+"""The status of a gang for its user: ``JobStatus`` as far as the gang knows it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+from yarnam.core.gang.fitness import refusals_text
+from yarnam.core.gang.phases.stopping import exit_text
+from yarnam.core.gang.state import Gang, Member, MemberState
+from yarnam.core.model.events import TimerKind
+from yarnam.core.model.job_status import (
+    JobState,
+    JobStatus,
+    Phase,
+    RefusedNode,
+    TaskStatus,
+    granted_text,
+)
+from yarnam.core.model.outcomes import ProcessExit
+
+STATES = {
+    Phase.PENDING: JobState.QUEUED,
+    Phase.ACQUIRING: JobState.ACQUIRING,
+    Phase.STAGING: JobState.STAGING,
+    Phase.LAUNCHING: JobState.LAUNCHING,
+    Phase.RUNNING: JobState.RUNNING,
+    Phase.STOPPING: JobState.RUNNING,
+    Phase.REPLACING: JobState.REPLACING,
+    Phase.STORING: JobState.STORING,
+    Phase.BACKING_OFF: JobState.QUEUED,
+    Phase.SUCCEEDED: JobState.SUCCEEDED,
+    Phase.FAILED: JobState.FAILED,
+    Phase.CANCELLED: JobState.CANCELLED,
+}
+
+DEADLINES = {
+    Phase.PENDING: (TimerKind.WAIT,),
+    Phase.ACQUIRING: (TimerKind.HOLD, TimerKind.ASK),
+    Phase.STAGING: (TimerKind.STAGING,),
+    Phase.LAUNCHING: (TimerKind.LAUNCH,),
+    Phase.STOPPING: (TimerKind.STOP,),
+    Phase.REPLACING: (TimerKind.RECOVERY,),
+    Phase.STORING: (TimerKind.STORE, TimerKind.STOP),
+    Phase.BACKING_OFF: (TimerKind.BACKOFF,),
+}
+"""Which timers end a phase's wait, the first one that runs."""
+
+HISTORY_SHOWN = 50
+"""Attempts shown; the journal has them all."""
+
+
+def describe(gang: Gang, now_s: float) -> JobStatus:
+    """The gang's part of the status. Application, name, user, queue, addresses and metrics are the
+    caller's to fill in (``dataclasses.replace``)."""
+    granted = [member for member in gang.members if member.state is not MemberState.ASKED]
+    return JobStatus(
+        application="",
+        name="",
+        user="",
+        queue="",
+        state=STATES[gang.phase],
+        phase=gang.phase.value,
+        reason=reason_line(gang, now_s),
+        at_s=now_s,
+        attempt=gang.attempt,
+        max_attempts=gang.attempt - gang.failures - 1 + gang.max_attempts,
+        am_attempt=gang.am_attempt,
+        asked=gang.size if gang.search else len(gang.members) or gang.size,
+        granted=len(granted),
+        granted_by_level=tuple(_by_level(gang).items()),
+        ready=sum(member.agent is not None for member in granted),
+        deadline_s=deadline_s(gang),
+        restarts=gang.restarts,
+        preemptions=gang.preemptions,
+        blacklist=tuple(
+            RefusedNode(one.node, one.until_s, one.why)
+            for one in gang.exclusions
+            if now_s < one.until_s
+        ),
+        tasks=tuple(_task(member) for member in gang.everyone),
+        history=gang.history[-HISTORY_SHOWN:],
+        verdict=gang.verdict,
+    )
+
+
+def deadline_s(gang: Gang) -> float | None:
+    """When the current wait ends by its limit, or the back-off is over; None: nothing is waited
+    for."""
+    found = (gang.deadline_s(kind) for kind in DEADLINES.get(gang.phase, ()))
+    return next((deadline for deadline in found if deadline is not None), None)
+
+
+def reason_line(gang: Gang, now_s: float) -> str:
+    """Why the job is in this state, in one line."""
+    if gang.verdict is not None:
+        return gang.verdict.message.splitlines()[0]
+    left = _left(gang, now_s)
+    match gang.phase:
+        case Phase.PENDING:
+            return (
+                "searching for free capacity"
+                if gang.is_started
+                else "the ApplicationMaster is starting"
+            )
+        case Phase.ACQUIRING:
+            return _acquiring(gang, now_s)
+        case Phase.STAGING:
+            staged = sum(member.is_staged for member in gang.members)
+            return f"{staged} of {gang.size} tasks have their inputs"
+        case Phase.LAUNCHING:
+            up = {MemberState.STARTED, MemberState.EXITED}
+            started = sum(member.state in up for member in gang.members)
+            return f"starting the processes: {started} of {gang.size} tasks started{left}"
+        case Phase.RUNNING:
+            return _running(gang)
+        case Phase.STOPPING:
+            return f"stopping: {gang.reason}{left}"
+        case Phase.REPLACING:
+            return _replacing(gang, left)
+        case Phase.STORING:
+            text = "all processes have succeeded, storing the outputs"
+            return f"{text}; {gang.reason}" if gang.reason else text
+        case Phase.BACKING_OFF:
+            return _backing_off(gang)
+        case _:
+            return gang.reason
+
+
+def _running(gang: Gang) -> str:
+    ended = sum(member.state is MemberState.EXITED for member in gang.members)
+    if ended:
+        return f"{ended} of {gang.size} tasks have ended{_past(gang)}"
+    tasks = "1 task runs" if gang.size == 1 else f"{gang.size} tasks run"
+    return f"{tasks}{_growing(gang)}{_past(gang)}"
+
+
+def _past(gang: Gang) -> str:
+    """``; 1 restart, 2 preemptions so far``."""
+    counts = (("restart", gang.restarts), ("preemption", gang.preemptions))
+    parts = [f"{count} {name}{'s' if count > 1 else ''}" for name, count in counts if count]
+    return f"; {', '.join(parts)} so far" if parts else ""
+
+
+def _replacing(gang: Gang, left: str) -> str:
+    """``lost worker-3 on n5 (agent silent): replacing in place, 7 of 8 tasks held, 40 s left``."""
+    search = gang.search
+    assert search is not None
+    held = sum(member.state is not MemberState.ASKED for member in gang.members)
+    text = f"lost {search.why}: replacing in place, {held} of {gang.size} tasks held"
+    if search.missing and not search.is_planning:
+        text += f", no free capacity yet ({gang.reason})"
+    return f"{text}{left}"
+
+
+def _growing(gang: Gang) -> str:
+    """What becomes of a growth, or became of the last one."""
+    growth = gang.growth
+    if growth is None:
+        return f"; {gang.reason}" if gang.reason else ""
+    if not growth.members:
+        return f"; {growth.text}: searching for free capacity"
+    held = sum(member.state is not MemberState.ASKED for member in growth.members)
+    return f"; {growth.text}: {held} of {len(growth.members)} more containers granted"
+
+
+def _acquiring(gang: Gang, now_s: float) -> str:
+    """``ACQUIRING, 3 of 4 granted (3 on planned nodes), attempt 2 of 3, hold ends in 100 s``."""
+    by_level = _by_level(gang)
+    held = sum(by_level.values())
+    granted = granted_text(held, gang.size, tuple(by_level.items()))
+    text = f"ACQUIRING, {granted}, attempt {_try(gang)}"
+    limit = gang.deadline_s(TimerKind.HOLD)
+    if limit is not None:
+        text += f", hold ends in {max(0.0, limit - now_s):.0f} s"
+    else:
+        limit = gang.deadline_s(TimerKind.ASK)
+        if limit is not None:
+            text += f", waiting up to {max(0.0, limit - now_s):.0f} s for the first grant"
+    search = gang.search
+    if search is not None and search.missing:
+        places = "searching other nodes" if search.is_planning else "no other place yet"
+        text += f"; {len(search.missing)} not asked for any more, {places}"
+    refused = refusals_text(gang)
+    return f"{text}; {refused}" if refused else text
+
+
+def _backing_off(gang: Gang) -> str:
+    until = gang.deadline_s(TimerKind.BACKOFF)
+    if gang.refused_plans:
+        when = f"at {_clock(until)}" if until is not None else "soon"
+        return f"waiting for free capacity: {gang.reason}; next try {when}"
+    clock = _clock(until) if until is not None else "soon"
+    return f"backing off until {clock}, then attempt {_try(gang)}: {gang.reason}"
+
+
+def _by_level(gang: Gang) -> dict[str, int]:
+    """Granted members by locality level, in the order of the members."""
+    levels: dict[str, int] = {}
+    for member in gang.members:
+        if member.state is not MemberState.ASKED:
+            level = member.level.name.lower()
+            levels[level] = levels.get(level, 0) + 1
+    return levels
+
+
+def _try(gang: Gang) -> str:
+    return f"{gang.failures + 1} of {gang.max_attempts}"
+
+
+def _left(gang: Gang, now_s: float) -> str:
+    deadline = deadline_s(gang)
+    return "" if deadline is None else f", {max(0.0, deadline - now_s):.0f} s left"
+
+
+def _clock(at_s: float) -> str:
+    return datetime.fromtimestamp(at_s, tz=timezone.utc).strftime("%H:%M:%S UTC")
+
+
+def _task(member: Member) -> TaskStatus:
+    grant, agent = member.grant, member.agent
+    ranks: tuple[int, ...] = ()
+    if member.task is not None:
+        count = member.target.processes_per_task
+        ranks = tuple(range(member.first_rank, member.first_rank + count))
+    return TaskStatus(
+        task=member.name,
+        ask=str(member.ask),
+        state=member.state.value,
+        node=grant.node if grant else "",
+        rack=grant.rack if grant else "",
+        container=grant.container if grant else "",
+        ranks=ranks,
+        gpu_ids=agent.gpu_ids if agent else (),
+        log_address=agent.log_address if agent else "",
+        exit_text=_exit_text(member),
+    )
+
+
+def _exit_text(member: Member) -> str:
+    if member.loss is not None:
+        return f"{member.loss.kind.value}: {member.loss.text}"
+    if not member.exits:
+        return ""
+    return exit_text(min(member.exits, key=_badness))
+
+
+def _badness(process: ProcessExit) -> tuple[bool, float]:
+    """Failures before the others, the earliest first."""
+    return process.kind.value in {"ok", "stopped"}, process.ended_at_s

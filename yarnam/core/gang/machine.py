@@ -1,0 +1,174 @@
+"""The gang machine: ``step(gang, event, policy) -> (gang, actions)``.
+
+Theory of operation
+===================
+
+A gang is all or none: every task of it is held at the barrier before any process of it runs, and
+when one is lost they all stop. ``step`` is the only place where that is decided. It is a pure
+function; the AM's loop, the simulator, the recovery after a crash of the AM and the replay of a
+bug report are the same fold over it. What it does with each event in each phase is the table in
+``transitions``, which it executes.
+
+The happy path::
+
+    PENDING --plan--> ACQUIRING --all ready--> LAUNCHING --all started--> RUNNING --> SUCCEEDED
+    (with inputs to fetch:)  ACQUIRING --> STAGING --> LAUNCHING
+    (with outputs to store:)   RUNNING --> STORING --> SUCCEEDED
+
+- **PENDING**: the planner is asked (``RequestPlan``) where the whole gang could go now.
+- **ACQUIRING**: one ``AskContainer`` per task. Until the first grant the ASK timer runs; from the
+  first grant on others' work is kept out, so the HOLD timer limits that. A grant is held only if it
+  is where it was asked for; a misfit, a lost or a useless container is replaced by a new ask
+  while the hold lasts, a bounded number of times. Members go ASKED, GRANTED, READY. Where no node
+  of a member's target can help, the planner is asked for another place for it alone (``search``).
+- **STAGING**: all are READY, ranks are fixed, and the members bring their inputs to their nodes
+  (``PrepareGang``), limited by the STAGING timer. No process runs yet, so trouble leads back to
+  ACQUIRING. A gang without inputs to fetch goes straight to LAUNCHING.
+- **LAUNCHING**: ``LaunchGang`` has opened the barrier, once. The LAUNCH timer limits the start.
+- **RUNNING**: all processes have started. When all but parameter servers have ended well, it is
+  done.
+- **STOPPING**: one member failed, was lost, or the job was cancelled or is done but for its
+  parameter servers. The others are stopped, and the machine waits (STOP timer) until every end
+  is known *and explained*, since the first report is seldom the first cause: peers of a dead
+  task fail too. Then it concludes: the user's failure, the platform's, or the end.
+- **REPLACING**: a launched gang that lost tasks to the platform goes on from STOPPING in place:
+  containers whose agents are well are kept and parked, the planner is asked for the missing tasks
+  beside them, and when all are READY again, everything starts under a new attempt number. The
+  RECOVERY timer limits it; beyond it, all is released and the gang backs off. A gang of which YARN
+  *preempted* a task keeps nothing: it goes as one.
+- **elastic**: a gang may have fewer tasks than its most, never fewer than its least. While it RUNs
+  it probes the cluster now and then (RESIZE); to grow it gets more containers while it trains
+  (GROWTH limits that); to change its size it goes through STOPPING straight to the barrier, under a
+  new attempt number, for free. It shrinks where another gang would back off: see
+  ``elastic.growth`` and, for when, ``elastic.sizing``.
+- **STORING**: of a job with outputs: the gang has succeeded and holds nothing any more; what its
+  tasks wrote is being made the job's output. Limited by STORE. See ``phases.storing``.
+- **BACKING_OFF**: nothing is held. The wait is drawn uniformly from nothing to
+  min(cap, base * 2^(n-1)) (full jitter), so that gangs that collided do not collide again.
+- **SUCCEEDED, FAILED, CANCELLED**: one ``Finish``; afterwards only stragglers are released.
+
+What counts. ``failures`` counts failed acquisitions in a row: it is what ``gang.attempts`` bounds,
+what the back-off grows with and what moves the ladder's rung. A refused plan ("not now") costs no
+attempt; all waiting together is bounded by the WAIT timer. A gang that ran and was lost to the
+platform uses up one of ``retry.max_restarts``; a preemption is free, since YARN chose; a user's
+failure uses up ``retry.on_user_failure``. A new ApplicationMaster is free too: YARN itself bounds
+those by ``am.attempts``. Replacing in place uses up one restart, whether it succeeds or not; of a
+gang that had not all started, one attempt.
+
+What speaks against a node (an agent that is unable or silent, a container that cannot be started,
+a node that is lost, a program that crashes there and nowhere else) is a strike. Enough of them put
+the node on the gang's blacklist for a cool-down, within a cap: no plan has it, no grant there is
+held, nothing there is kept. Other jobs' hints only order nodes last, or add to a strike.
+
+Attempt numbers only grow and each is used for one set of asks and one launch, so a name (``AskId``,
+``TimerId``) is never used for two things, and whatever arrives late is distinguished from what is
+current:
+
+- a grant or an agent of an unknown ask is released again, and never counted;
+- a timer that is not among the gang's timers changes nothing; one that comes before its time
+  (its predecessor's) is only started again with the time left;
+- an event of another attempt, or about another unknown ask, changes nothing; nor does one about an
+  ask that has already got there.
+
+A new AM attempt folds the journal and then steps ``AmRestarted``. YARN has killed all containers
+of the last one by then. Recovery points (PENDING, STORING, BACKING_OFF and the final phases) go on
+where they were; STOPPING concludes with what was known, so that a cancelled or failed job is not
+run again; any other phase backs off with the same counts. The blacklist lives on.
+
+A transition that is not in the table is a bug: ``step`` refuses it with an INTERNAL error that
+carries the events that led there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from yarnam.core.gang import node_blacklist
+from yarnam.core.gang.context import AllEnded, StepContext
+from yarnam.core.gang.policy import GangPolicy
+from yarnam.core.gang.state import Gang
+from yarnam.core.gang.transitions import HANDLERS, ON_ENTRY, Key
+from yarnam.core.model.actions import Action, ReleaseContainer
+from yarnam.core.model.events import (
+    AgentRegistered,
+    ContainerGranted,
+    Event,
+    PlanReady,
+    PlanRefused,
+    TimerFired,
+)
+from yarnam.core.model.job_status import FINAL_PHASES, Phase
+from yarnam.errors import InternalError
+
+ALL_ENDED = AllEnded()
+
+RECENT_EVENTS = 20
+"""Events before a step that its error shows; whoever folds keeps them."""
+
+RELEASED = {Phase.STORING: "the job only stores its outputs by now"} | dict.fromkeys(
+    FINAL_PHASES, "the job has ended"
+)
+"""Phases without containers: why one that comes is released."""
+
+
+def step(
+    gang: Gang, event: Event, policy: GangPolicy, recent: Iterable[Event] = ()
+) -> tuple[Gang, tuple[Action, ...]]:
+    """Apply one event. ``recent`` are the last events before it, for the error.
+
+    Never raises for an event that comes late, twice or out of order. Raises InternalError where
+    what is done leads to a phase that the table does not name.
+    """
+    ctx = StepContext(gang, policy, event.at_s)
+    key = _key(ctx, event)
+    if key is not None:
+        _take_row(ctx, key, event, recent)
+        if ctx.is_concluded:
+            _take_row(ctx, AllEnded, ALL_ENDED, (*recent, event))
+        if ctx.gang.phase is not gang.phase and ctx.gang.phase in ON_ENTRY:
+            ON_ENTRY[ctx.gang.phase](ctx)
+    return ctx.gang, tuple(ctx.actions)
+
+
+def _key(ctx: StepContext, event: Event) -> Key | None:
+    """What its rows are found by; None: the event is late, which changes nothing."""
+    if isinstance(event, TimerFired):
+        kind = ctx.fired(event)
+        if kind is not None and kind in HANDLERS[ctx.gang.phase]:
+            ctx.forget(kind)
+        return kind
+    if getattr(event, "attempt", ctx.gang.attempt) != ctx.gang.attempt:
+        return None
+    ask = getattr(event, "ask", None)
+    if ask is not None:
+        ctx.found = ctx.gang.find(ask) if ctx.gang.phase not in RELEASED else None
+        if ctx.found is None:
+            if isinstance(event, ContainerGranted | AgentRegistered):
+                why = RELEASED.get(ctx.gang.phase, "it comes too late: not asked for any more")
+                ctx.do(ReleaseContainer(ask, why))
+            return None
+    if isinstance(event, PlanReady | PlanRefused) and type(event) in HANDLERS[ctx.gang.phase]:
+        node_blacklist.learn_size(ctx, event.nodes)
+    return type(event)
+
+
+def _take_row(ctx: StepContext, key: Key, event: Event | AllEnded, recent: Iterable[Event]) -> None:
+    phase = ctx.gang.phase
+    for row in HANDLERS[phase].get(key, ()):
+        if row.when is None or row.when(ctx, event):
+            row.do(ctx, event)
+            if ctx.gang.phase not in (row.to or (phase,)):
+                raise _not_in_table(phase, event, ctx.gang.phase, recent)
+            return
+
+
+def _not_in_table(
+    phase: Phase, event: Event | AllEnded, to: Phase, recent: Iterable[Event]
+) -> InternalError:
+    before = "".join(f"\n  {one!r}" for one in recent)
+    return InternalError(
+        f"the gang machine has no transition from {phase.value} to {to.value} on "
+        f"{type(event).__name__}: {event!r}"
+        + (f"\nthe events before it:{before}" if before else ""),
+        hint="This is a bug in yarnam: report it with this text and the job's events.",
+    )

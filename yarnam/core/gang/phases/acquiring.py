@@ -1,0 +1,252 @@
+"""ACQUIRING: containers are asked for, granted, verified and held, until the whole gang is ready.
+
+Holding and verifying are the same in REPLACING, where a running gang gets what it has lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from yarnam.core.gang import fitness, node_blacklist
+from yarnam.core.gang.attempts import fail_attempt, finish, reask_limit
+from yarnam.core.gang.context import StepContext
+from yarnam.core.gang.gang_requests import ask_container
+from yarnam.core.gang.phases import replacing
+from yarnam.core.gang.phases.barrier import (
+    go_on_with_rest,
+    is_whole,
+    open_barrier,
+    rest_is_enough,
+)
+from yarnam.core.gang.phases.search import start_search
+from yarnam.core.gang.state import Member, MemberState, Search
+from yarnam.core.model.events import (
+    AgentRegistered,
+    AgentSilent,
+    AgentUnable,
+    ContainerEnded,
+    ContainerGranted,
+    Event,
+    NodesSuspected,
+    TimerFired,
+    TimerKind,
+)
+from yarnam.core.model.job_status import Phase
+from yarnam.core.model.outcomes import ContainerEnd, VerdictKind
+from yarnam.errors import ExitCode
+
+# ---- guards --------------------------------------------------------------------------------------
+
+
+def is_refused(ctx: StepContext, event: ContainerGranted | AgentRegistered) -> bool:
+    """A misfit: on an excluded or unfit node, outside of its target, against the gang's shape; or
+    the agent is another one, or found other GPUs."""
+    expected = MemberState.ASKED
+    if isinstance(event, AgentRegistered):
+        expected = MemberState.GRANTED
+    if ctx.member.state is not expected:
+        return False
+    return fitness.why_refused(ctx.gang, ctx.policy, ctx.member, event, ctx.at_s) is not None
+
+
+def is_asked(ctx: StepContext, event: Event) -> bool:
+    """The container is asked for, and not granted as far as known."""
+    return ctx.member.state is MemberState.ASKED
+
+
+def is_asked_and_registered(ctx: StepContext, event: ContainerGranted) -> bool:
+    """Its agent was quicker than YARN's report of the grant."""
+    return ctx.member.state is MemberState.ASKED and ctx.member.agent is not None
+
+
+def is_granted(ctx: StepContext, event: Event) -> bool:
+    """The container is held, its agent not registered yet."""
+    return ctx.member.state is MemberState.GRANTED
+
+
+def is_held(ctx: StepContext, event: Event) -> bool:
+    """The container is held."""
+    return ctx.member.state is not MemberState.ASKED
+
+
+def is_repeated_fault_of_job(ctx: StepContext, event: AgentUnable) -> bool:
+    """The job's own fault, by the word of as many agents as it takes."""
+    is_heard = ctx.member.state is not MemberState.ASKED and event.is_user_fault
+    return is_heard and ctx.gang.user_faults + 1 >= ctx.policy.user_faults
+
+
+def rest_may_start(ctx: StepContext, event: TimerFired) -> bool:
+    """Elastic: those that are ready are enough."""
+    return rest_is_enough(ctx)
+
+
+# ---- operations ----------------------------------------------------------------------------------
+
+
+def give_back(ctx: StepContext, event: ContainerGranted | AgentRegistered) -> None:
+    """ReleaseContainer; AskContainer under a new name, or elsewhere where that cannot help."""
+    misfit = fitness.why_refused(ctx.gang, ctx.policy, ctx.member, event, ctx.at_s)
+    assert misfit is not None
+    fitness.note_refusal(ctx, ctx.member, event.node, misfit)
+    replace_member(ctx, ctx.member, f"misfit: {misfit.why}", is_gone=False)
+
+
+def hold(ctx: StepContext, event: ContainerGranted) -> None:
+    """Hold it; the first one of an attempt cancels ASK and starts HOLD."""
+    ctx.put(ctx.member, replace(ctx.member, state=MemberState.GRANTED, grant=event))
+    if ctx.gang.phase is Phase.ACQUIRING and ctx.gang.timer(TimerKind.HOLD) is None:
+        ctx.disarm(TimerKind.ASK)
+        ctx.arm(TimerKind.HOLD, ctx.policy.gang.hold_timeout_s)
+
+
+def hold_registered(ctx: StepContext, event: ContainerGranted) -> None:
+    """Hold it; verify its agent."""
+    hold(ctx, event)
+    agent = ctx.member.agent
+    ctx.found = ctx.gang.find(event.ask)
+    assert agent is not None
+    if is_refused(ctx, agent):
+        give_back(ctx, agent)
+    else:
+        make_ready(ctx, agent)
+
+
+def note_agent(ctx: StepContext, event: AgentRegistered) -> None:
+    """Remember it until the grant is reported."""
+    ctx.put(ctx.member, replace(ctx.member, agent=event))
+
+
+def make_ready(ctx: StepContext, event: AgentRegistered) -> None:
+    """The member is READY; with the last one fix the ranks and open the barrier."""
+    ctx.put(ctx.member, replace(ctx.member, state=MemberState.READY, agent=event))
+    if is_whole(ctx.gang):
+        open_barrier(ctx)
+
+
+def fail_job_by_agents(ctx: StepContext, event: AgentUnable) -> None:
+    """Release all; Finish with USER_FAILED."""
+    member = ctx.member
+    ctx.gang = replace(ctx.gang, user_faults=ctx.gang.user_faults + 1)
+    where = f" on {member.grant.node}" if member.grant else ""
+    message = f"{member.name}{where} cannot be made ready: {event.message}"
+    hint = "Seen on more than one container: correct the job and submit it again."
+    finish(ctx, VerdictKind.FAILED, ExitCode.USER_FAILED, message, hint)
+
+
+def replace_unable(ctx: StepContext, event: AgentUnable) -> None:
+    """ReleaseContainer; AskContainer under a new name, or elsewhere where that cannot help."""
+    member = ctx.member
+    why = f"its agent cannot make it ready: {event.message}"
+    if event.is_user_fault:
+        ctx.gang = replace(ctx.gang, user_faults=ctx.gang.user_faults + 1)
+    elif member.grant is not None:
+        node_blacklist.strike(ctx, member.grant.node, why)
+    replace_member(ctx, member, why, is_gone=False)
+    leave_excluded(ctx)
+
+
+def replace_silent(ctx: StepContext, event: AgentSilent) -> None:
+    """ReleaseContainer; AskContainer under a new name, or elsewhere where that cannot help."""
+    member = ctx.member
+    why = f"its agent was not heard of for {event.silent_s:.0f} s"
+    if member.grant is not None:
+        node_blacklist.strike(ctx, member.grant.node, why)
+    replace_member(ctx, member, why, is_gone=False)
+    leave_excluded(ctx)
+
+
+def replace_ended(ctx: StepContext, event: ContainerEnded) -> None:
+    """AskContainer under a new name, or elsewhere where that cannot help; ReleaseContainer where
+    its node is lost, since it may live on."""
+    member = ctx.member
+    text = event.diagnostics or f"YARN says {event.end.value}"
+    if member.grant is not None and event.end is ContainerEnd.LOST:
+        node_blacklist.strike(ctx, member.grant.node, f"node lost: {text}", is_full=True)
+    elif member.grant is not None and event.end is ContainerEnd.FAILED and member.agent is None:
+        why = f"a container could not be started: {text}"
+        node_blacklist.strike(ctx, member.grant.node, why)
+    # A lost NodeManager's containers live on: their agents must be notified.
+    is_gone = event.end is not ContainerEnd.LOST
+    replace_member(ctx, member, f"its container ended: {text}", is_gone=is_gone)
+    leave_excluded(ctx)
+
+
+def take_hints(ctx: StepContext, event: NodesSuspected) -> None:
+    """With a strike of this job's own a hint excludes the node: what is held there is replaced."""
+    node_blacklist.take_hints(ctx, event)
+    leave_excluded(ctx)
+
+
+def time_out_ask(ctx: StepContext, event: TimerFired) -> None:
+    """Withdraw all asks; the attempt has failed."""
+    limit_s = ctx.policy.gang.ask_timeout_s
+    fail_attempt(ctx, f"no container was granted within {limit_s:.0f} s")
+
+
+def time_out_hold(ctx: StepContext, event: TimerFired) -> None:
+    """Release all, granted and outstanding; the attempt has failed."""
+    fail_attempt(ctx, _hold_text(ctx))
+
+
+def start_with_rest(ctx: StepContext, event: TimerFired) -> None:
+    """Withdraw what has not come; fix the ranks and open the barrier."""
+    go_on_with_rest(ctx, _hold_text(ctx))
+
+
+def replace_member(ctx: StepContext, member: Member, why: str, *, is_gone: bool) -> None:
+    """A member is no good any more: ask for another in its place while the limit lasts; elsewhere
+    where no node of its target can help."""
+    if ctx.gang.phase is Phase.REPLACING:
+        replacing.lose(ctx, member, why, is_gone=is_gone)
+        return
+    if not is_gone:
+        ctx.release(member, why)
+    limit = reask_limit(ctx)
+    if ctx.gang.reasks >= limit:
+        ctx.drop(member)
+        fail_attempt(ctx, f"gave up after {limit} replaced containers; the last one: {why}")
+        return
+    ctx.gang = replace(ctx.gang, reasks=ctx.gang.reasks + 1, reason=f"{member.name}: {why}")
+    useless = fitness.why_useless(ctx.gang, ctx.policy, member.target, ctx.at_s)
+    if useless is None:
+        ctx.put(member, ask_container(ctx, member.target, member.level))
+        return
+    ctx.drop(member)
+    if any(m.grant is not None for m in ctx.gang.members):
+        _search_for(ctx, member, useless)
+    else:
+        fail_attempt(ctx, useless)
+
+
+def leave_excluded(ctx: StepContext) -> None:
+    """A node was excluded while the gang is being acquired: nothing is held there any more."""
+    for member in node_blacklist.members_on_excluded(ctx.gang, ctx.policy, ctx.at_s):
+        is_acquiring = ctx.gang.phase in {Phase.ACQUIRING, Phase.REPLACING}
+        if is_acquiring and ctx.gang.find(member.ask) is member:
+            replace_member(ctx, member, "its node is on the blacklist by now", is_gone=False)
+
+
+def _search_for(ctx: StepContext, member: Member, why: str) -> None:
+    """The others are held or on their way: the planner is asked for another place for this one."""
+    known = ctx.gang.search or Search(why, ())
+    avoid = (*known.avoid, *(one.node for one in ctx.gang.refusals))
+    start_search(
+        ctx,
+        replace(
+            known,
+            why=why,
+            missing=(*known.missing, member.target),
+            avoid=tuple(dict.fromkeys(avoid)),
+        ),
+    )
+
+
+def _hold_text(ctx: StepContext) -> str:
+    gang = ctx.gang
+    granted = sum(member.state is not MemberState.ASKED for member in gang.members)
+    ready = sum(member.state is MemberState.READY for member in gang.members)
+    last = f"; last trouble: {gang.reason}" if gang.reason else ""
+    return (
+        f"the hold of {ctx.policy.gang.hold_timeout_s:.0f} s ended with {granted} of {gang.size} "
+        f"granted, {ready} ready{last}"
+    )

@@ -1,0 +1,70 @@
+"""LAUNCHING: the members start their processes, and report when all of them run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from yarnam.core.gang.context import StepContext
+from yarnam.core.gang.phases.stopping import stop_gang
+from yarnam.core.gang.state import Gang, Member, MemberState, StopKind
+from yarnam.core.model.events import Event, TaskExited, TaskStarted, TimerFired, TimerKind
+from yarnam.core.model.job_status import Phase
+
+UP = frozenset({MemberState.STARTED, MemberState.EXITED})
+
+# ---- guards --------------------------------------------------------------------------------------
+
+
+def is_ready(ctx: StepContext, event: TaskStarted) -> bool:
+    """The member has not started, as far as known."""
+    return ctx.member.state is MemberState.READY
+
+
+def is_last_to_start(ctx: StepContext, event: Event) -> bool:
+    """All the others have started, or ended well."""
+    return ctx.member.state not in UP and _others_are_up(ctx.gang, ctx.member)
+
+
+def is_last_up(ctx: StepContext, event: TaskExited) -> bool:
+    """The member has ended well, and all the others have started, or ended well."""
+    return ctx.member.state is not MemberState.EXITED and _others_are_up(ctx.gang, ctx.member)
+
+
+# ---- operations ----------------------------------------------------------------------------------
+
+
+def note_started(ctx: StepContext, event: TaskStarted) -> None:
+    """The member is STARTED."""
+    ctx.put(ctx.member, replace(ctx.member, state=MemberState.STARTED))
+
+
+def run(ctx: StepContext, event: TaskStarted) -> None:
+    """Cancel LAUNCH and WAIT; failures in a row: 0."""
+    note_started(ctx, event)
+    _run(ctx)
+
+
+def run_without(ctx: StepContext, event: TaskExited) -> None:
+    """The member is EXITED; cancel LAUNCH and WAIT; failures in a row: 0."""
+    exited = replace(ctx.member, state=MemberState.EXITED, exits=event.exits)
+    ctx.put(ctx.member, exited)
+    _run(ctx)
+
+
+def time_out(ctx: StepContext, event: TimerFired) -> None:
+    """StopTask for every member; start STOP."""
+    late = [m.name for m in ctx.gang.members if m.state is MemberState.READY]
+    names = ", ".join(late[:8]) + (" and more" if len(late) > 8 else "")
+    limit_s = ctx.policy.gang.launch_timeout_s
+    text = f"{names} did not start within {limit_s:.0f} s of the launch order"
+    stop_gang(ctx, StopKind.FAILED, text)
+
+
+def _run(ctx: StepContext) -> None:
+    ctx.disarm(TimerKind.LAUNCH, TimerKind.WAIT)
+    ctx.enter(Phase.RUNNING)
+    ctx.gang = replace(ctx.gang, failures=0, refused_plans=0, user_faults=0)
+
+
+def _others_are_up(gang: Gang, member: Member) -> bool:
+    return all(other.state in UP for other in gang.members if other is not member)

@@ -1,0 +1,106 @@
+"""LAUNCHING and RUNNING: processes end, members are lost, and both stop the others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from yarnam.core.gang import attempts
+from yarnam.core.gang.context import StepContext
+from yarnam.core.gang.phases.stopping import (
+    MAY_RUN,
+    exits_text,
+    is_done,
+    loss_of,
+    mark_lost,
+    stop_gang,
+)
+from yarnam.core.gang.state import MemberState, StopKind
+from yarnam.core.model.actions import StopTask
+from yarnam.core.model.events import (
+    AgentSilent,
+    AgentUnable,
+    BrokerFailed,
+    CancelRequested,
+    ContainerEnded,
+    InputsRefused,
+    TaskExited,
+)
+from yarnam.core.model.outcomes import ExitKind
+
+# ---- guards --------------------------------------------------------------------------------------
+
+
+def has_exited(ctx: StepContext, event: ContainerEnded | AgentUnable | AgentSilent) -> bool:
+    """Its processes have said how they ended."""
+    return ctx.member.state is MemberState.EXITED
+
+
+def is_failure(ctx: StepContext, event: TaskExited) -> bool:
+    """A process failed, or was stopped by nobody here."""
+    if ctx.member.state is MemberState.EXITED:
+        return False
+    return not event.exits or any(process.kind is not ExitKind.OK for process in event.exits)
+
+
+def is_last_to_succeed(ctx: StepContext, event: TaskExited) -> bool:
+    """All but parameter servers have ended well."""
+    if ctx.member.state is MemberState.EXITED:
+        return False
+    return is_done(ctx.gang, ended_well=ctx.member)
+
+
+def is_running(ctx: StepContext, event: TaskExited) -> bool:
+    """The member has ended well, and others are needed."""
+    return ctx.member.state is not MemberState.EXITED
+
+
+# ---- operations ----------------------------------------------------------------------------------
+
+
+def note_exit(ctx: StepContext, event: TaskExited) -> None:
+    """The member is EXITED."""
+    ctx.put(ctx.member, replace(ctx.member, state=MemberState.EXITED, exits=event.exits))
+
+
+def stop_for_failure(ctx: StepContext, event: TaskExited) -> None:
+    """The member is EXITED; StopTask for the others; start STOP."""
+    note_exit(ctx, event)
+    stop_gang(ctx, StopKind.FAILED, f"{ctx.member.name} {exits_text(event.exits)}")
+
+
+def stop_when_done(ctx: StepContext, event: TaskExited) -> None:
+    """The member is EXITED; StopTask for the parameter servers; start STOP."""
+    note_exit(ctx, event)
+    stop_gang(ctx, StopKind.SUCCEEDED, "every other task has succeeded")
+
+
+def note_gone(ctx: StepContext, event: ContainerEnded | AgentUnable | AgentSilent) -> None:
+    """The member cannot be kept any more."""
+    if not ctx.member.is_gone:
+        ctx.put(ctx.member, replace(ctx.member, is_gone=True))
+
+
+def stop_for_loss(ctx: StepContext, event: ContainerEnded | AgentUnable | AgentSilent) -> None:
+    """The member is LOST; StopTask for the others; start STOP."""
+    loss = loss_of(event, ctx.at_s)
+    mark_lost(ctx, ctx.member, loss)
+    stop_gang(ctx, StopKind.FAILED, f"{ctx.member.name} {loss.kind.value}: {loss.text}")
+
+
+def stop_for_cancel(ctx: StepContext, event: CancelRequested) -> None:
+    """StopTask for every member; start STOP."""
+    stop_gang(ctx, StopKind.CANCELLED, attempts.cancel_text(event))
+
+
+def stop_for_inputs(ctx: StepContext, event: InputsRefused) -> None:
+    """StopTask for every member; start STOP."""
+    stop_gang(ctx, StopKind.REFUSED, event.message)
+
+
+def fail_broker(ctx: StepContext, event: BrokerFailed) -> None:
+    """StopTask where processes run; release all; Finish with UNAVAILABLE."""
+    for member in ctx.gang.members:
+        if member.state in MAY_RUN:
+            text = "the way to YARN is broken"
+            ctx.do(StopTask(member.ask, ctx.gang.attempt, ctx.policy.stop_grace_s, text))
+    attempts.fail_broker(ctx, event)

@@ -1,0 +1,134 @@
+"""The policy a gang lives by: the limits that its job's spec sets, and the machine's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from yarnam.core.model.ids import NodeId
+from yarnam.core.model.job_spec import ElasticSpec, GangSpec, JobSpec, RetrySpec
+
+PS_ROLE = "ps"
+"""Parameter servers need not end: the job is over when all the others are (OpenPAI's completion
+preset for TensorFlow: ``worker minSucceeded = N, ps none``)."""
+
+CHIEF_ROLE = "chief"
+"""Takes rank 0, as TensorFlow's ``task_type chief`` does."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizePolicy:
+    """The sizes that one elastic role may have, in tasks, and when it changes."""
+
+    role: str
+    least: int
+    most: int
+    rules: ElasticSpec
+    processes_per_task: int = 1
+
+    def bounded(self, tasks: int) -> int:
+        """The allowed size nearest to ``tasks``."""
+        return max(self.least, min(self.most, tasks))
+
+
+@dataclass(frozen=True, slots=True)
+class GangPolicy:
+    """What a gang lives by: the limits of its job. Times in seconds."""
+
+    roles: tuple[tuple[str, int], ...]
+    """Processes wanted of each role; a plan must give exactly these, in whatever shape."""
+    gang: GangSpec
+    retry: RetrySpec
+    stop_grace_s: float
+    excluded: tuple[NodeId, ...] = ()
+    """By the job's own spec, for good."""
+    included: tuple[NodeId, ...] = ()
+    """The only nodes that tasks may use, by the job's own spec; empty: all."""
+    gpu_models: tuple[tuple[str, str], ...] = ()
+    """What GPUs each role with any wants: a model's words, ``same`` or ``any``."""
+    stop_margin_s: float = 5.0
+    """Added to the grace before a task that does not stop is given up: the agent's SIGKILL, its
+    report (heartbeats come every 2 s) and one retry of it."""
+    explain_grace_s: float = 2.0
+    """How long an unexplained end of a container waits for the agent's own report: the report
+    goes straight to the AM, the end takes a heartbeat of NodeManager and AM (0.5 to 1 s each)."""
+    backoff_floor_s: float = 1.0
+    """Least back-off: released GPUs are free again after 0.5 to 1.5 s (skein-on-yarn.md, 12)."""
+    replan_cap_s: float = 30.0
+    """Cap of the wait between two plan requests on a full cluster. A request is one call of the
+    RM's REST API, so it may come more often than a failed attempt, which held others' GPUs."""
+    search_interval_s: float = 3.0
+    """Longest wait between two plan requests for a lost task: the rest of the gang is idle
+    meanwhile, and a request is one call of the RM's REST API."""
+    search_grant_share: float = 1 / 3
+    """Of the recovery timeout: how long an ask for a lost task waits for its grant before it is
+    withdrawn and the planner is asked again. A node may be dead long before the RM notices
+    (10 min by default) and look free until then."""
+    steady_run_s: float = 600.0
+    """A gang that has run for so long is not one that is preempted again and again: its back-off
+    starts anew."""
+    refusals_per_node: int = 3
+    """Grants of one service on one unfit node before it is not asked for any more where YARN may
+    choose that node again. One is chance, and other nodes may come free in between."""
+    reasks_per_task: int = 4
+    """Containers replaced within one attempt, per task, before the attempt is given up."""
+    user_faults: int = 2
+    """Agents that must blame the job's own files or settings: one alone may be a sick node."""
+    size: SizePolicy | None = None
+    """None: the gang has one size."""
+    staging_timeout_s: float = 0.0
+    """0: no inputs are brought to the nodes."""
+    store_timeout_s: float | None = None
+    """None: the job has no outputs to store."""
+    store_margin_s: float = 30.0
+    """For storing to stop and say how far it had come: one call to HDFS (8 s), twice, and what a
+    fail-over of its NameNode adds."""
+
+    @property
+    def attempts(self) -> int:
+        """Failed acquisitions in a row that end the job; at least 1."""
+        return max(1, self.gang.attempts)
+
+    @property
+    def ranges(self) -> tuple[tuple[str, int, int], ...]:
+        """Of each role the fewest and the most processes of a whole gang."""
+        size = self.size
+        return tuple(
+            (role, size.least * size.processes_per_task, most)
+            if size is not None and role == size.role
+            else (role, most, most)
+            for role, most in self.roles
+        )
+
+    @property
+    def tasks_order(self) -> tuple[str, ...]:
+        """Roles in rank order: chief first, ps last, the others as the spec has them."""
+        names = [name for name, _ in self.roles]
+        return tuple(sorted(names, key=lambda name: (name == PS_ROLE, name != CHIEF_ROLE)))
+
+
+def policy_for(job: JobSpec) -> GangPolicy:
+    """The limits that a job's spec sets."""
+    return GangPolicy(
+        roles=tuple((role.name, role.tasks * role.processes_per_task) for role in job.roles),
+        gang=job.gang,
+        retry=job.retry,
+        stop_grace_s=job.am.stop_grace_s,
+        size=size_policy(job),
+        staging_timeout_s=job.staging.timeout_s if job.is_staged else 0.0,
+        excluded=tuple(NodeId(node) for node in job.placement.exclude_nodes),
+        included=tuple(NodeId(node) for node in job.placement.include_nodes),
+        gpu_models=tuple(
+            (role.name, role.gpu_model or job.placement.gpu_model)
+            for role in job.roles
+            if role.resources.gpus
+        ),
+        store_timeout_s=job.storing.timeout_s if job.output else None,
+    )
+
+
+def size_policy(job: JobSpec) -> SizePolicy | None:
+    """The sizes of the job's elastic role; None: the gang has one size."""
+    role = job.elastic_role
+    if role is None or role.min_tasks is None:
+        return None
+    return SizePolicy(role.name, role.min_tasks, role.tasks, job.elastic, role.processes_per_task)

@@ -1,0 +1,299 @@
+"""The state of a gang. Values only: see ``transitions`` for what happens to them.
+
+A Gang is rebuilt by folding the journal's events over ``step``, so nothing in it may depend on
+anything but those events and the job.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from yarnam.core.model.events import (
+    AgentRegistered,
+    ContainerGranted,
+    OutputsStored,
+    TimerId,
+    TimerKind,
+)
+from yarnam.core.model.ids import AskId, NodeId, TaskId
+from yarnam.core.model.job_spec import JobSpec
+from yarnam.core.model.job_status import AttemptRecord, Phase
+from yarnam.core.model.outcomes import ExitKind, ProcessExit, Verdict, VerdictKind
+from yarnam.core.model.plans import LocalityLevel, Rung, Target
+
+
+class MemberState(Enum):
+    """How far one member has come within its attempt."""
+
+    ASKED = "asked"
+    GRANTED = "granted"
+    READY = "ready"
+    STARTED = "started"
+    EXITED = "exited"
+    LOST = "lost"
+
+
+class LossKind(Enum):
+    """How the platform took a member that had been launched."""
+
+    NODE = "node lost"
+    PREEMPTED = "preempted"
+    ENDED = "container ended"
+    """The container ended, and its agent has not said why (yet)."""
+    SILENT = "agent silent"
+    UNABLE = "agent unable"
+    UNABLE_USER = "agent unable, the job's own fault"
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """``at_s`` is when it happened as near as known: a silent agent is lost since it last spoke."""
+
+    kind: LossKind
+    at_s: float
+    noticed_at_s: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One task of the gang, from its ask to its end."""
+
+    ask: AskId
+    target: Target
+    level: LocalityLevel
+    state: MemberState = MemberState.ASKED
+    grant: ContainerGranted | None = None
+    agent: AgentRegistered | None = None
+    """May come before the grant: the agent can be quicker than YARN's report."""
+    task: TaskId | None = None
+    first_rank: int = 0
+    exits: tuple[ProcessExit, ...] = ()
+    loss: Loss | None = None
+    is_staged: bool = False
+    """What its processes read lies on its node."""
+    is_gone: bool = False
+    """Its container or agent went after its processes had ended: nothing of it can be kept."""
+
+    @property
+    def is_ok(self) -> bool:
+        return (
+            self.state is MemberState.EXITED
+            and bool(self.exits)
+            and all(process.kind is ExitKind.OK for process in self.exits)
+        )
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether a container is (or may still be) ours."""
+        if self.state is MemberState.LOST:
+            return self.loss is not None and self.loss.kind in {
+                LossKind.SILENT,
+                LossKind.UNABLE,
+                LossKind.UNABLE_USER,
+            }
+        return self.state is not MemberState.ASKED
+
+    @property
+    def name(self) -> str:
+        return str(self.task) if self.task else str(self.ask)
+
+
+class StopKind(Enum):
+    """Why a launched gang is being stopped."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    REFUSED = "refused"
+    """Its inputs are corrupt, and its policy is not to go on with that."""
+    RESIZED = "resized"
+    """An elastic gang changes its size: it starts again with other members."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    kind: StopKind
+    text: str
+    was_running: bool
+    """Whether every process had started: decides between a restart and a failed attempt."""
+    ran_s: float = 0.0
+    """For how long they all ran."""
+    to: int | None = None
+    """RESIZED: tasks of the elastic role that stay; None: all of them do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Storing:
+    """The gang has succeeded, and its outputs are being stored."""
+
+    text: str
+    """How it succeeded."""
+    ending: VerdictKind | None = None
+    """What the job ends with once storing has stopped; None: it goes on."""
+    why: str = ""
+    """Why it is being stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """One counted fault of a node. ``weight`` is as many strikes as it stands for."""
+
+    node: NodeId
+    at_s: float
+    weight: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """A node that the job refuses for a while."""
+
+    node: NodeId
+    since_s: float
+    until_s: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """A process of the job's own was the first to fail, by a signal, on this node."""
+
+    node: NodeId
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Some tasks have no place: the planner is asked for one, and the rest of the gang is held."""
+
+    why: str
+    """REPLACING: what was lost, and how. ACQUIRING: why the place asked for cannot help."""
+    missing: tuple[Target, ...]
+    """What is not asked for yet: the planner works on it, or the next request is due."""
+    is_planning: bool = False
+    """A plan request is out."""
+    avoid: tuple[NodeId, ...] = ()
+    """Nodes to be used last: those from which no grant came in this search, or an unfit one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Grants on one node that were released, of one service, in the current attempt."""
+
+    node: NodeId
+    role: str
+    service: str
+    why: str
+    """The last one."""
+    times: int = 1
+    is_unfit: bool = False
+    """For the rest of the attempt, by what the node is: its GPUs. What the job's lists say is not
+    remembered here, since it may change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """An elastic gang that runs is getting more containers; they join it all together."""
+
+    to: int
+    """Tasks of the elastic role, with them."""
+    text: str
+    members: tuple[Member, ...] = ()
+    """Empty while the plan request is out."""
+    rung: Rung | None = None
+    """Theirs, with the limits of the whole gang."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """A timer that runs. One that fires and is not among the gang's timers is stale."""
+
+    timer: TimerId
+    deadline_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """Everything known about the gang of one job. See ``machine`` for the meaning of phases."""
+
+    size: int
+    """Tasks wanted; the chosen shape may change it for a job that gave only ``gpus``."""
+    max_attempts: int
+    phase: Phase = Phase.PENDING
+    since_s: float = 0.0
+    """When the phase was entered."""
+    am_attempt: int = 1
+    is_started: bool = False
+    """JobStarted has been seen."""
+    attempt: int = 1
+    rung: Rung | None = None
+    members: tuple[Member, ...] = ()
+    next_number: int = 0
+    """Number of the next ask of this attempt."""
+    failures: int = 0
+    """Failed acquisitions in a row; this is what ``attempts`` bounds and what the ladder's rung
+    and the back-off follow. A gang that runs sets it back to 0."""
+    refused_plans: int = 0
+    """Plan requests answered with "not now", in a row."""
+    restarts: int = 0
+    user_retries: int = 0
+    preemptions: int = 0
+    preempted_in_row: int = 0
+    """Preemptions without a steady run in between: the back-off follows."""
+    misfits: int = 0
+    """Grants refused in this attempt because they were not what was asked for."""
+    refusals: tuple[Refusal, ...] = ()
+    """Of this attempt, by node and service."""
+    reasks: int = 0
+    user_faults: int = 0
+    timers: tuple[Timer, ...] = ()
+    reason: str = ""
+    """Why the gang waits, or what the last attempt died of."""
+    stopping: Stopping | None = None
+    history: tuple[AttemptRecord, ...] = ()
+    search: Search | None = None
+    """In REPLACING always, in ACQUIRING while some task needs another place; ``rung`` is then that
+    of the whole gang."""
+    strikes: tuple[Strike, ...] = ()
+    exclusions: tuple[Exclusion, ...] = ()
+    """The node blacklist, oldest first. Lives over all attempts and AM attempts."""
+    crashes: tuple[Crash, ...] = ()
+    suspicions: tuple[tuple[NodeId, float], ...] = ()
+    """Other jobs' hints: the node, and when it was last reported."""
+    cluster_nodes: int = 0
+    """Usable nodes at the last plan; 0: not known."""
+    avoid: tuple[NodeId, ...] = ()
+    """Nodes where the last attempt expected grants that did not come: the next one uses them last,
+    since others may be there first, or a node may be dead long before the RM notices."""
+    requested_size: int | None = None
+    """Tasks of the elastic role that a user asked for; None: the job chooses."""
+    growth: Growth | None = None
+    is_probing: bool = False
+    """Whether the answer to ``ProbeCluster`` is awaited."""
+    over_since_s: float | None = None
+    """Since when every probe has found the queue over its share with others waiting."""
+    storing: Storing | None = None
+    """Since the gang has succeeded, if the job has outputs; kept in the final phases."""
+    stored: OutputsStored | None = None
+    verdict: Verdict | None = None
+
+    @property
+    def everyone(self) -> tuple[Member, ...]:
+        """The members, and those that are about to join them."""
+        return self.members if self.growth is None else (*self.members, *self.growth.members)
+
+    def find(self, ask: AskId) -> Member | None:
+        return next((member for member in self.everyone if member.ask == ask), None)
+
+    def deadline_s(self, kind: TimerKind) -> float | None:
+        return next((t.deadline_s for t in self.timers if t.timer.kind is kind), None)
+
+    def timer(self, kind: TimerKind) -> Timer | None:
+        return next((t for t in self.timers if t.timer.kind is kind), None)
+
+
+def initial(job: JobSpec) -> Gang:
+    """A gang that nothing has happened to yet."""
+    return Gang(size=job.tasks, max_attempts=max(1, job.gang.attempts))

@@ -1,0 +1,398 @@
+"""Every transition of the gang machine: ``machine.step`` executes this table, top to bottom.
+
+A row names an event (of a timer, the limit that is over), what is done, and the phases to which
+that may lead; a row without phases stays. ``when`` is its guard: of the rows of one event the first
+whose guard holds is taken. An event without such a row changes nothing: it is late, doubled or
+stale. ``machine`` refuses a step that leads to a phase that its row does not name.
+
+Before a row is looked for, ``machine`` drops what is late by its name: an event of another attempt,
+or about an ask that the gang does not have; a container that comes for such an ask is released.
+
+``AllEnded`` is the one event inside of a step: of a gang that is being stopped, every end is known.
+
+The chart and the tables of ``docs/reference/gang-machine.md`` are drawn from these rows; what a
+guard or an operation does is the first paragraph of its docstring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar, Union, overload
+
+from yarnam.core.gang import attempts, node_blacklist
+from yarnam.core.gang.context import AllEnded, StepContext
+from yarnam.core.gang.elastic import growth
+from yarnam.core.gang.phases import (
+    acquiring,
+    backing_off,
+    launching,
+    pending,
+    replacing,
+    running,
+    search,
+    staging,
+    stopping,
+    storing,
+)
+from yarnam.core.model.events import (
+    AgentRegistered,
+    AgentSilent,
+    AgentUnable,
+    AmRestarted,
+    BrokerFailed,
+    CancelRequested,
+    ClusterSeen,
+    ContainerEnded,
+    ContainerGranted,
+    Event,
+    InputsRefused,
+    JitterDrawn,
+    JobStarted,
+    NodesSuspected,
+    OutputsStored,
+    PlanReady,
+    PlanRefused,
+    ScaleRequested,
+    StoringFailed,
+    StoringTroubled,
+    TaskExited,
+    TaskStaged,
+    TaskStarted,
+    TimerFired,
+    TimerKind,
+)
+from yarnam.core.model.job_status import Phase
+
+E = TypeVar("E", bound=Union[Event, AllEnded])
+Trouble = Union[ContainerEnded, AgentUnable, AgentSilent]
+Key = Union[type, TimerKind]
+"""What a row is found by: the event's type, or the timer that has fired."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """``to`` is empty for a row that stays in its phase."""
+
+    events: tuple[Key, ...]
+    do: Callable[[StepContext, Any], None]
+    to: tuple[Phase, ...]
+    when: Callable[[StepContext, Any], bool] | None
+
+
+@overload
+def on(
+    events: type[E],
+    do: Callable[[StepContext, E], None],
+    *to: Phase,
+    when: Callable[[StepContext, E], bool] | None = None,
+) -> Row: ...
+@overload
+def on(
+    events: TimerKind,
+    do: Callable[[StepContext, TimerFired], None],
+    *to: Phase,
+    when: Callable[[StepContext, TimerFired], bool] | None = None,
+) -> Row: ...
+@overload
+def on(
+    events: tuple[type[ContainerEnded], type[AgentUnable], type[AgentSilent]],
+    do: Callable[[StepContext, Trouble], None],
+    *to: Phase,
+    when: Callable[[StepContext, Trouble], bool] | None = None,
+) -> Row: ...
+def on(
+    events: Key | tuple[Key, ...],
+    do: Callable[[StepContext, Any], None],
+    *to: Phase,
+    when: Callable[[StepContext, Any], bool] | None = None,
+) -> Row:
+    """A row of the table."""
+    return Row(events if isinstance(events, tuple) else (events,), do, to, when)
+
+
+P, T = Phase, TimerKind
+
+TROUBLE = (ContainerEnded, AgentUnable, AgentSilent)
+
+FAILS = (P.BACKING_OFF, P.FAILED)
+"""A failed attempt: another one after a back-off; or the last, or all waiting is over."""
+
+OPENS = (P.STAGING, P.LAUNCHING)
+"""The barrier: with inputs to bring to the nodes, or without."""
+
+ENDS = (
+    on(CancelRequested, attempts.cancel, P.CANCELLED),
+    on(InputsRefused, attempts.refuse_inputs, P.FAILED),
+    on(BrokerFailed, attempts.fail_broker, P.FAILED),
+)
+
+HINTS = on(NodesSuspected, node_blacklist.take_hints)
+SIZE = on(ScaleRequested, growth.note_size, when=growth.is_another_size)
+
+PENDING = (
+    on(JobStarted, pending.begin, when=pending.is_new),
+    on(PlanReady, pending.blame_planner, P.FAILED, when=pending.is_not_the_gang),
+    on(PlanReady, pending.wait_for_largest, *FAILS, when=pending.is_worth_waiting),
+    on(PlanReady, pending.ask_for_gang, P.ACQUIRING),
+    on(PlanRefused, pending.lift_blacklist, when=pending.is_blacklist_in_the_way),
+    on(PlanRefused, pending.fail_for_ever, P.FAILED, when=pending.is_never),
+    on(PlanRefused, pending.wait_for_capacity, *FAILS),
+    on(T.PATIENCE, pending.take_what_fits),
+    on(T.WAIT, attempts.end_wait, P.FAILED),
+    on(AmRestarted, pending.begin, when=pending.is_new),
+    on(AmRestarted, pending.plan_again),
+    HINTS,
+    SIZE,
+    *ENDS,
+)
+
+ACQUIRING = (
+    on(ContainerGranted, acquiring.give_back, P.ACQUIRING, *FAILS, when=acquiring.is_refused),
+    on(
+        ContainerGranted,
+        acquiring.hold_registered,
+        *(P.ACQUIRING, *OPENS, *FAILS),
+        when=acquiring.is_asked_and_registered,
+    ),
+    on(ContainerGranted, acquiring.hold, when=acquiring.is_asked),
+    on(AgentRegistered, acquiring.note_agent, when=acquiring.is_asked),
+    on(AgentRegistered, acquiring.give_back, P.ACQUIRING, *FAILS, when=acquiring.is_refused),
+    on(AgentRegistered, acquiring.make_ready, P.ACQUIRING, *OPENS, when=acquiring.is_granted),
+    on(ContainerEnded, acquiring.replace_ended, P.ACQUIRING, *FAILS),
+    on(
+        AgentUnable,
+        acquiring.fail_job_by_agents,
+        P.FAILED,
+        when=acquiring.is_repeated_fault_of_job,
+    ),
+    on(AgentUnable, acquiring.replace_unable, P.ACQUIRING, *FAILS, when=acquiring.is_held),
+    on(AgentSilent, acquiring.replace_silent, P.ACQUIRING, *FAILS, when=acquiring.is_held),
+    # A member needs another place: what was asked for cannot help.
+    on(PlanReady, search.ask_elsewhere, when=search.is_found),
+    on(PlanRefused, search.give_up_search, *OPENS, *FAILS, when=search.is_hopeless),
+    on(PlanRefused, search.wait_for_place, when=search.is_open),
+    on(JitterDrawn, search.wait_until_due, when=search.is_due),
+    on(T.BACKOFF, search.search_again),
+    # Limits.
+    on(T.ASK, acquiring.time_out_ask, *FAILS),
+    on(T.HOLD, acquiring.start_with_rest, *OPENS, when=acquiring.rest_may_start),
+    on(T.HOLD, acquiring.time_out_hold, *FAILS),
+    on(T.WAIT, attempts.end_wait, P.FAILED),
+    on(AmRestarted, attempts.start_over, *FAILS),
+    on(NodesSuspected, acquiring.take_hints, P.ACQUIRING, *FAILS),
+    SIZE,
+    *ENDS,
+)
+
+STAGING = (
+    on(TaskStaged, staging.launch, P.LAUNCHING, when=staging.is_last_staged),
+    on(TaskStaged, staging.note_staged),
+    on(ContainerEnded, staging.replace_ended, P.ACQUIRING, *FAILS),
+    on(
+        AgentUnable,
+        acquiring.fail_job_by_agents,
+        P.FAILED,
+        when=acquiring.is_repeated_fault_of_job,
+    ),
+    on(AgentUnable, staging.replace_unable, P.ACQUIRING, *FAILS),
+    on(AgentSilent, staging.replace_silent, P.ACQUIRING, *FAILS),
+    on(T.STAGING, staging.time_out, *FAILS),
+    on(AmRestarted, attempts.start_over, *FAILS),
+    on(NodesSuspected, staging.take_hints, P.STAGING, P.ACQUIRING, *FAILS),
+    SIZE,
+    *ENDS,
+)
+
+LAUNCHED = (
+    # LAUNCHING and RUNNING: a task ends, or is lost, and the others are stopped.
+    on(TaskExited, running.stop_for_failure, P.STOPPING, when=running.is_failure),
+    on(TaskExited, running.stop_when_done, P.STOPPING, when=running.is_last_to_succeed),
+    on(TROUBLE, running.note_gone, when=running.has_exited),
+    on(TROUBLE, running.stop_for_loss, P.STOPPING),
+    on(CancelRequested, running.stop_for_cancel, P.STOPPING),
+    on(InputsRefused, running.stop_for_inputs, P.STOPPING),
+    on(BrokerFailed, running.fail_broker, P.FAILED),
+    on(AmRestarted, attempts.start_over, *FAILS),
+    HINTS,
+)
+
+LAUNCHING = (
+    on(TaskStarted, launching.run, P.RUNNING, when=launching.is_last_to_start),
+    on(TaskStarted, launching.note_started, when=launching.is_ready),
+    *LAUNCHED,
+    on(TaskExited, launching.run_without, P.RUNNING, when=launching.is_last_up),
+    on(TaskExited, running.note_exit, when=running.is_running),
+    on(T.LAUNCH, launching.time_out, P.STOPPING),
+    SIZE,
+)
+
+RUNNING = (
+    # The containers by which an elastic gang grows.
+    on(PlanReady, growth.ask_more, when=growth.is_planned),
+    on(PlanReady, growth.give_up_plan, when=growth.is_planning),
+    on(PlanRefused, growth.give_up_plan, when=growth.is_planning),
+    on(ContainerGranted, growth.give_back, when=growth.is_refused),
+    on(
+        ContainerGranted,
+        growth.hold_registered,
+        *(P.RUNNING, P.STOPPING),
+        when=growth.is_asked_and_registered,
+    ),
+    on(ContainerGranted, growth.hold, when=growth.is_asked),
+    on(AgentRegistered, growth.note_agent, when=growth.is_asked),
+    on(AgentRegistered, growth.give_back, when=growth.is_refused),
+    on(AgentRegistered, growth.make_ready, P.RUNNING, P.STOPPING, when=growth.is_granted),
+    on(TROUBLE, growth.lose, when=growth.is_joining),
+    on(T.GROWTH, growth.time_out),
+    # Its size.
+    on(T.RESIZE, growth.probe_in_time),
+    on(ClusterSeen, growth.take_probe, P.RUNNING, P.STOPPING, when=growth.is_awaited),
+    on(
+        ScaleRequested,
+        growth.take_size,
+        *(P.RUNNING, P.STOPPING),
+        when=growth.is_another_size,
+    ),
+    *LAUNCHED,
+    on(TaskExited, running.note_exit, when=running.is_running),
+)
+
+STOPPING = (
+    on(TaskStarted, launching.note_started, when=launching.is_ready),
+    on(TaskExited, stopping.note_exit, when=stopping.is_news),
+    on(TROUBLE, growth.lose, when=growth.is_joining),
+    on(TROUBLE, running.note_gone, when=running.has_exited),
+    on(TROUBLE, stopping.note_loss, when=stopping.is_not_lost),
+    on(T.STOP, stopping.time_out),
+    on(CancelRequested, stopping.cancel),
+    on(InputsRefused, stopping.refuse_inputs, when=stopping.is_undecided),
+    on(BrokerFailed, attempts.fail_broker, P.FAILED),
+    on(AmRestarted, attempts.start_over, *FAILS, when=stopping.is_resize),
+    on(AmRestarted, stopping.conclude_late),
+    HINTS,
+    SIZE,
+    # Every end is known. What was it stopped for, or else: what was the first cause?
+    on(AllEnded, stopping.end_cancelled, P.CANCELLED, when=stopping.was_cancelled),
+    on(AllEnded, stopping.end_refused, P.FAILED, when=stopping.was_refused),
+    on(AllEnded, storing.begin, P.STORING, when=stopping.has_succeeded_with_outputs),
+    on(AllEnded, stopping.succeed, P.SUCCEEDED, when=stopping.has_succeeded),
+    on(AllEnded, stopping.regroup, *OPENS, when=stopping.is_resized_as_planned),
+    on(AllEnded, stopping.restart_preempted, *OPENS, *FAILS, when=stopping.was_preempted),
+    on(AllEnded, stopping.fail_job_by_agent, P.FAILED, when=stopping.is_fault_of_job),
+    on(AllEnded, stopping.retry_for_user, *FAILS, when=stopping.is_retriable_failure),
+    on(AllEnded, stopping.fail_job, P.FAILED, when=stopping.has_user_failed),
+    on(
+        AllEnded,
+        stopping.restart_unlaunched,
+        *(P.REPLACING, *OPENS, *FAILS),
+        when=stopping.never_ran,
+    ),
+    on(AllEnded, stopping.restart, P.REPLACING, *OPENS, *FAILS),
+)
+
+REPLACING = (
+    on(
+        ContainerGranted,
+        acquiring.give_back,
+        *(P.REPLACING, *OPENS, *FAILS),
+        when=acquiring.is_refused,
+    ),
+    on(
+        ContainerGranted,
+        acquiring.hold_registered,
+        *(P.REPLACING, *OPENS, *FAILS),
+        when=acquiring.is_asked_and_registered,
+    ),
+    on(ContainerGranted, acquiring.hold, when=acquiring.is_asked),
+    on(AgentRegistered, acquiring.note_agent, when=acquiring.is_asked),
+    on(
+        AgentRegistered,
+        acquiring.give_back,
+        *(P.REPLACING, *OPENS, *FAILS),
+        when=acquiring.is_refused,
+    ),
+    on(AgentRegistered, acquiring.make_ready, P.REPLACING, *OPENS, when=acquiring.is_granted),
+    on(ContainerEnded, replacing.give_up_preempted, *OPENS, *FAILS, when=replacing.is_preempted),
+    on(ContainerEnded, acquiring.replace_ended, P.REPLACING, *OPENS, *FAILS),
+    on(
+        AgentUnable,
+        acquiring.fail_job_by_agents,
+        P.FAILED,
+        when=acquiring.is_repeated_fault_of_job,
+    ),
+    on(
+        AgentUnable,
+        acquiring.replace_unable,
+        *(P.REPLACING, *OPENS, *FAILS),
+        when=acquiring.is_held,
+    ),
+    on(
+        AgentSilent,
+        acquiring.replace_silent,
+        *(P.REPLACING, *OPENS, *FAILS),
+        when=acquiring.is_held,
+    ),
+    on(PlanReady, search.ask_elsewhere, when=search.is_found),
+    on(PlanRefused, search.give_up_search, *OPENS, *FAILS, when=search.is_hopeless),
+    on(PlanRefused, search.wait_for_place, when=search.is_open),
+    on(JitterDrawn, search.wait_until_due, when=search.is_due),
+    on(T.BACKOFF, search.search_again),
+    on(T.RECOVERY, replacing.time_out, *OPENS, *FAILS),
+    on(T.WAIT, attempts.end_wait, P.FAILED),
+    on(AmRestarted, attempts.start_over, *FAILS),
+    on(NodesSuspected, acquiring.take_hints, P.REPLACING, *OPENS, *FAILS),
+    SIZE,
+    *ENDS,
+)
+
+STORING = (
+    on(OutputsStored, storing.succeed, P.SUCCEEDED),
+    on(StoringTroubled, storing.note_trouble, when=storing.goes_on),
+    on(StoringFailed, storing.fail, P.FAILED, when=storing.goes_on),
+    on(StoringFailed, storing.end_cancelled, P.CANCELLED, when=storing.was_cancelled),
+    on(StoringFailed, storing.end_late, P.FAILED),
+    on(T.STORE, storing.time_out, when=storing.goes_on),
+    on(T.STOP, storing.end_cancelled, P.CANCELLED, when=storing.was_cancelled),
+    on(T.STOP, storing.end_late, P.FAILED),
+    on(CancelRequested, storing.stop_for_cancel, when=storing.goes_on),
+    on(AmRestarted, storing.go_on),
+)
+
+BACKING_OFF = (
+    on(JitterDrawn, backing_off.wait, when=backing_off.is_undrawn),
+    on(T.BACKOFF, backing_off.try_again, P.PENDING),
+    on(T.WAIT, attempts.end_wait, P.FAILED),
+    on(AmRestarted, backing_off.go_on_waiting),
+    HINTS,
+    SIZE,
+    *ENDS,
+)
+
+FINAL = (on(AmRestarted, attempts.finish_again),)
+
+ROWS: Mapping[Phase, tuple[Row, ...]] = {
+    P.PENDING: PENDING,
+    P.ACQUIRING: ACQUIRING,
+    P.STAGING: STAGING,
+    P.LAUNCHING: LAUNCHING,
+    P.RUNNING: RUNNING,
+    P.STOPPING: STOPPING,
+    P.REPLACING: REPLACING,
+    P.STORING: STORING,
+    P.BACKING_OFF: BACKING_OFF,
+    P.SUCCEEDED: FINAL,
+    P.FAILED: FINAL,
+    P.CANCELLED: FINAL,
+}
+
+ON_ENTRY = {P.RUNNING: growth.began_to_run}
+"""Done at the end of a step that has led to this phase."""
+
+HANDLERS: dict[Phase, Mapping[Key, tuple[Row, ...]]] = {
+    phase: {
+        key: tuple(row for row in rows if key in row.events)
+        for key in dict.fromkeys(key for row in rows for key in row.events)
+    }
+    for phase, rows in ROWS.items()
+}

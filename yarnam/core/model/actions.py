@@ -1,0 +1,175 @@
+"""What the gang machine wants done. Each action is idempotent per (attempt, kind, target)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Union
+
+from yarnam.core.model.events import TimerId
+from yarnam.core.model.ids import AskId, NodeId, TaskId
+from yarnam.core.model.outcomes import Verdict
+from yarnam.core.model.plans import Placed, Supplement, Target
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPlan:
+    """Call the planner on a fresh snapshot, from ladder rung ``first_rung`` on; with a
+    ``supplement`` only for its tasks."""
+
+    attempt: int
+    first_rung: int
+    excluded: tuple[NodeId, ...] = ()
+    suspects: tuple[NodeId, ...] = ()
+    """Nodes to use last: strikes that do not exclude yet, and other jobs' hints."""
+    supplement: Supplement | None = None
+    most_tasks: int | None = None
+    """Of the elastic role, where there is one; None: as many as the job may have."""
+    least_tasks: int | None = None
+    """Of the elastic role: fewer will not do now; None: as few as the job may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeCluster:
+    """See how many tasks of ``growth`` would fit beside those that stand, whether others wait, and
+    whether the queue is over its share. Asks nothing of YARN."""
+
+    attempt: int
+    growth: Supplement
+    excluded: tuple[NodeId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DrawJitter:
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class AskContainer:
+    """Ask YARN for one container."""
+
+    ask: AskId
+    target: Target
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseContainer:
+    """Withdraw the ask, or give the container back, whichever it is by now."""
+
+    ask: AskId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StartTimer:
+    timer: TimerId
+    delay_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class CancelTimer:
+    timer: TimerId
+
+
+@dataclass(frozen=True, slots=True)
+class GangMember:
+    """One task of the complete gang. The tuple of all members, in this order, fixes the ranks:
+    global rank = number of processes of the members before it + local rank (node-major)."""
+
+    ask: AskId
+    task: TaskId
+    placed: Placed
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareGang:
+    """Order every member to bring to its node what its processes will read, before any of them
+    starts. ``members`` are as in ``LaunchGang``. Comes again when a member was replaced."""
+
+    attempt: int
+    members: tuple[GangMember, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchGang:
+    """Order every member to start its processes. ``members`` are in rank order."""
+
+    attempt: int
+    members: tuple[GangMember, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StopTask:
+    """SIGTERM the task's processes, SIGKILL after ``grace_s``; the agent reports their end."""
+
+    ask: AskId
+    attempt: int
+    grace_s: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOutputs:
+    """Make what these tasks wrote in this attempt the job's output. ``tasks`` are in rank order."""
+
+    attempt: int
+    tasks: tuple[TaskId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StopStoring:
+    """Store no more; answered by ``OutputsStored`` if it was too late for that, else by
+    ``StoringFailed``."""
+
+    attempt: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShareStrike:
+    """Tell other jobs that this one had trouble with a node. A hint, best effort."""
+
+    node: NodeId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Persist the verdict, release what is left, end the application."""
+
+    verdict: Verdict
+
+
+Action = Union[
+    RequestPlan,
+    ProbeCluster,
+    DrawJitter,
+    AskContainer,
+    ReleaseContainer,
+    StartTimer,
+    CancelTimer,
+    PrepareGang,
+    LaunchGang,
+    StopTask,
+    StoreOutputs,
+    StopStoring,
+    ShareStrike,
+    Finish,
+]
+
+ACTION_TYPES: tuple[type, ...] = (
+    RequestPlan,
+    ProbeCluster,
+    DrawJitter,
+    AskContainer,
+    ReleaseContainer,
+    StartTimer,
+    CancelTimer,
+    PrepareGang,
+    LaunchGang,
+    StopTask,
+    StoreOutputs,
+    StopStoring,
+    ShareStrike,
+    Finish,
+)
+"""All members of ``Action``."""

@@ -1,0 +1,329 @@
+"""What happens to a gang. Every event carries its time, in seconds since the epoch.
+
+The union ``Event`` is closed: ``match`` with ``assert_never`` lets the type checker find a
+dropped case. A late or doubled event must be harmless.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Union
+
+from yarnam.core.model.ids import AskId, ContainerId, NodeId, RackId
+from yarnam.core.model.outcomes import ContainerEnd, ProcessExit
+from yarnam.core.model.plans import NoFit, PlacementPlan
+
+
+class TimerKind(Enum):
+    """The named limits of the gang machine."""
+
+    ASK = "ask"  # no container granted at all
+    HOLD = "hold"  # the gang is not complete
+    STAGING = "staging"  # not every node has its inputs
+    LAUNCH = "launch"  # not every process has started
+    BACKOFF = "backoff"  # time to try again
+    STOP = "stop"  # the tasks do not stop
+    WAIT = "wait"  # the whole time spent waiting for room
+    RECOVERY = "recovery"  # a lost task of a running gang is not replaced
+    PATIENCE = "patience"  # an elastic gang waits for room for its largest size
+    RESIZE = "resize"  # time to probe whether an elastic gang has the right size
+    GROWTH = "growth"  # the further containers of an elastic gang do not all come
+    STORE = "store"  # the outputs are not stored
+
+
+@dataclass(frozen=True, slots=True)
+class TimerId:
+    """A timer is bound to its attempt: one of an older attempt changes nothing."""
+
+    kind: TimerKind
+    attempt: int
+
+    def __str__(self) -> str:
+        return f"{self.kind.value}@{self.attempt}"
+
+
+@dataclass(frozen=True, slots=True)
+class JobStarted:
+    """The first AM attempt begins; nothing is known yet."""
+
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class AmRestarted:
+    """A later AM attempt has read the journal. YARN has killed all containers of the last one."""
+
+    at_s: float
+    am_attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReady:
+    """The planner's answer to ``RequestPlan``: the rungs at or below the one asked for."""
+
+    at_s: float
+    attempt: int
+    plan: PlacementPlan
+    nodes: int = 0
+    """Usable nodes in the snapshot: the cap on the excluded share is a share of these. 0: not
+    known."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRefused:
+    at_s: float
+    attempt: int
+    no_fit: NoFit
+    nodes: int = 0
+    """As in ``PlanReady``."""
+
+
+@dataclass(frozen=True, slots=True)
+class JitterDrawn:
+    """The answer to ``DrawJitter``: ``u`` is uniform in [0, 1)."""
+
+    at_s: float
+    attempt: int
+    u: float
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerGranted:
+    """YARN gave a container for this ask. Its agent is starting."""
+
+    at_s: float
+    ask: AskId
+    container: ContainerId
+    node: NodeId
+    rack: RackId
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerEnded:
+    """The container is gone; ``diagnostics`` is YARN's text."""
+
+    at_s: float
+    ask: AskId
+    end: ContainerEnd
+    diagnostics: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRegistered:
+    """The agent in the container called the AM, holds its GPUs and ports and is parked."""
+
+    at_s: float
+    ask: AskId
+    container: ContainerId
+    node: NodeId
+    address: str
+    gpu_ids: tuple[str, ...]
+    ports: tuple[tuple[str, int], ...]
+    """Ports held by the agent until the user's process binds them, by name."""
+    log_address: str = ""
+    """host:port at which the agent serves its logs."""
+    gpu_model: str = ""
+    """Of the leased GPUs, as the node's own tools name it; empty: none, or not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentUnable:
+    """The agent runs but cannot make its task ready (no lease, no port, staging failed)."""
+
+    at_s: float
+    ask: AskId
+    message: str
+    is_user_fault: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSilent:
+    """Not heard of for longer than the limit."""
+
+    at_s: float
+    ask: AskId
+    silent_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStaged:
+    """What the task's processes read lies on its node."""
+
+    at_s: float
+    ask: AskId
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStarted:
+    """All processes of the task run."""
+
+    at_s: float
+    ask: AskId
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskExited:
+    """All processes of the task have ended (one failed process ends its task's others)."""
+
+    at_s: float
+    ask: AskId
+    attempt: int
+    exits: tuple[ProcessExit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TimerFired:
+    at_s: float
+    timer: TimerId
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequested:
+    at_s: float
+    by: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodesSuspected:
+    """Other jobs have had trouble with these nodes. A hint: it orders nodes last and adds to a
+    strike of this job's own, but never excludes a node alone. It counts from ``at_s`` on; telling
+    it again makes it fresh, not heavier."""
+
+    at_s: float
+    nodes: tuple[NodeId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleRequested:
+    """A user asks for ``tasks`` tasks of the elastic role; None: the job chooses again. The last
+    request counts; one outside of the job's range changes nothing."""
+
+    at_s: float
+    by: str
+    tasks: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSeen:
+    """The answer to ``ProbeCluster``."""
+
+    at_s: float
+    attempt: int
+    spare: int
+    """Further tasks of the elastic role that fit now, as many as were asked about at most."""
+    excess: int = 0
+    """Tasks of it that the queue is over its fair share, while others wait for GPUs."""
+    waiting: int = 0
+    """Jobs that wait for GPUs, as far as known."""
+    u: float = 0.0
+    """Uniform in [0, 1), for the time of the next probe."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputsRefused:
+    """Inputs have been proved corrupt since the job was submitted, and its policy (``on_corrupt``,
+    ``max_skipped``) is not to go on with that."""
+
+    at_s: float
+    message: str
+    """Which files, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputsStored:
+    """The job's output is there, whole; also when it had been stored before."""
+
+    at_s: float
+    attempt: int
+    files: int
+    size_bytes: int
+    renamed: int = 0
+    """Files that several tasks had written under one name, and that got another."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoringTroubled:
+    """HDFS is in trouble that may pass; storing goes on."""
+
+    at_s: float
+    attempt: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoringFailed:
+    """The output is not there and will not be: storing was stopped, or cannot succeed. Nothing
+    that the tasks wrote is lost."""
+
+    at_s: float
+    attempt: int
+    exit_code: int
+    """One of ``yarnam.errors.ExitCode``."""
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerFailed:
+    """The way to YARN is broken for good (Skein's AM is gone, or it refused an ask)."""
+
+    at_s: float
+    message: str
+
+
+Event = Union[
+    JobStarted,
+    AmRestarted,
+    PlanReady,
+    PlanRefused,
+    JitterDrawn,
+    ContainerGranted,
+    ContainerEnded,
+    AgentRegistered,
+    AgentUnable,
+    AgentSilent,
+    TaskStaged,
+    TaskStarted,
+    TaskExited,
+    TimerFired,
+    CancelRequested,
+    NodesSuspected,
+    ScaleRequested,
+    ClusterSeen,
+    InputsRefused,
+    OutputsStored,
+    StoringTroubled,
+    StoringFailed,
+    BrokerFailed,
+]
+
+EVENT_TYPES: tuple[type, ...] = (
+    JobStarted,
+    AmRestarted,
+    PlanReady,
+    PlanRefused,
+    JitterDrawn,
+    ContainerGranted,
+    ContainerEnded,
+    AgentRegistered,
+    AgentUnable,
+    AgentSilent,
+    TaskStaged,
+    TaskStarted,
+    TaskExited,
+    TimerFired,
+    CancelRequested,
+    NodesSuspected,
+    ScaleRequested,
+    ClusterSeen,
+    InputsRefused,
+    OutputsStored,
+    StoringTroubled,
+    StoringFailed,
+    BrokerFailed,
+)
+"""All members of ``Event``, for the wire and for the property tests."""

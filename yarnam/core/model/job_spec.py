@@ -1,0 +1,386 @@
+"""A job as the core sees it: parsed, checked, with every default filled in.
+
+``yarnam.spec`` makes a JobSpec from YAML; the AM receives it as JSON. Times are in seconds, sizes
+in MiB, paths are strings (the core opens nothing).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from yarnam.core.model.resources import Resources
+
+
+class Framework(Enum):
+    """Which rendezvous environment the processes get. GENERIC variables are always present."""
+
+    COMMAND = "command"
+    JAX = "jax"
+    PYTORCH = "pytorch"
+    TENSORFLOW = "tensorflow"
+
+
+SAME_GPU_MODEL = "same"
+ANY_GPU_MODEL = "any"
+
+
+class TopologyConstraint(Enum):
+    """How much closeness at one level matters."""
+
+    REQUIRED = "required"
+    PREFERRED = "preferred"
+    UNCONSTRAINED = "unconstrained"
+
+
+class PackOrSpread(Enum):
+    """Fill used nodes first, or put every task on a node of its own."""
+
+    PACK = "pack"
+    SPREAD = "spread"
+
+
+@dataclass(frozen=True, slots=True)
+class RoleSpec:
+    """One kind of gang member. ``resources`` is for one task (one container)."""
+
+    name: str
+    tasks: int
+    resources: Resources
+    command: tuple[str, ...]
+    """Argument vector; a shell line arrives as ``("/bin/bash", "-c", line)``."""
+    processes_per_task: int = 1
+    env: tuple[tuple[str, str], ...] = ()
+    ports: tuple[str, ...] = ()
+    """Names of extra ports, each process gets one of each as ``YARNAM_PORT_<NAME>``."""
+    gpu_model: str = ""
+    """As in ``PlacementSpec``, for this role alone; empty: the job's."""
+    min_tasks: int | None = None
+    """Fewest tasks that the gang may run with, ``tasks`` being the most (an elastic role); None:
+    exactly ``tasks``. At most one role of a job is elastic."""
+
+    @property
+    def is_elastic(self) -> bool:
+        return self.min_tasks is not None
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementSpec:
+    """What the user wants of the placement."""
+
+    node: TopologyConstraint = TopologyConstraint.PREFERRED
+    """The whole gang on as few nodes as possible (REQUIRED: on exactly that few)."""
+    rack: TopologyConstraint = TopologyConstraint.PREFERRED
+    """The whole gang in one rack."""
+    strategy: PackOrSpread = PackOrSpread.PACK
+    exclude_nodes: tuple[str, ...] = ()
+    max_nodes: int | None = None
+    include_nodes: tuple[str, ...] = ()
+    """The only nodes that tasks may use; empty: all."""
+    gpu_model: str = SAME_GPU_MODEL
+    """``same``: one model across the gang; ``any``; else words of a model's name (``A100``), and
+    one model that has them across the gang."""
+    anti_affinity: tuple[tuple[str, str], ...] = ()
+    """Pairs of roles whose tasks share no node; a role with itself: its tasks share none."""
+    near_data: bool = True
+    """Prefer nodes that hold blocks of the inputs, among placements as good otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class GangSpec:
+    """How long to hold, how often to try, how to back off, when to relax."""
+
+    hold_timeout_s: float = 120.0
+    """From the first grant of an attempt until the whole gang must stand."""
+    ask_timeout_s: float = 300.0
+    """From the ask until the first grant; nothing is held meanwhile."""
+    launch_timeout_s: float = 60.0
+    """From the launch order until every process has started."""
+    attempts: int = 10
+    backoff_base_s: float = 5.0
+    backoff_cap_s: float = 300.0
+    relax_after_attempts: int = 1
+    """The ladder goes one rung down after this many failed attempts on a rung."""
+    look_before_ask: bool = True
+    """Ask YARN only when the snapshot says that the whole gang fits now. Looks that say "not now"
+    use up no attempt; they are bounded by ``wait_timeout_s``."""
+    wait_timeout_s: float = 7 * 86400.0
+    """Longest time, over all attempts, that the job waits before its first start."""
+    recovery_timeout_s: float = 60.0
+    """From asking for the replacement of a lost task of a running gang until the gang is complete
+    again, the other containers held; 0: never, the whole gang starts again. What is held is
+    idle meanwhile: a container takes 2 to 5 s on a cluster with room (skein-on-yarn.md, 11a), so a
+    minute is enough where there is room, and too little to be wasteful where there is none."""
+    priority: int = 0
+    """Among the waiting jobs of its queue: from -10 to 10, the higher the sooner. Without
+    tickets it changes nothing."""
+    ticket: bool = True
+    """Whether the job waits in the ticket queue, where there is a ZooKeeper. A job that does not
+    plan before it asks takes no ticket either."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlacklistSpec:
+    """When the job gives up a node, and for how long. Times in seconds.
+
+    Two strikes and an hour are Spark's defaults (``spark.excludeOnFailure.application.
+    maxFailedExecutorsPerNode``, ``spark.excludeOnFailure.timeout``); a third of the nodes is
+    MapReduce's (``yarn.app.mapreduce.am.job.node-blacklisting.ignore-threshold-node-percent``)."""
+
+    strikes: int = 2
+    """Faults of a node before it is excluded; 0: never."""
+    expiry_s: float = 3600.0
+    """How long a strike counts."""
+    cool_down_s: float = 3600.0
+    """How long an excluded node stays so."""
+    max_share: float = 0.34
+    """Most of the cluster's nodes that may be excluded at once, as a share: one of three is just
+    allowed. Beyond it the oldest exclusions are lifted."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetrySpec:
+    """How often a running gang is started again, and for whose faults."""
+
+    max_restarts: int = 2
+    """For infrastructure's faults (lost node, silent agent); 0: never. Preemptions are free."""
+    on_user_failure: int = 0
+    """How many restarts a failure of the user's own code may use up."""
+    blacklist: BlacklistSpec = BlacklistSpec()
+
+
+@dataclass(frozen=True, slots=True)
+class ElasticSpec:
+    """How a gang with an elastic role changes its size. Times in seconds.
+
+    Each change stops all processes and starts them again from their checkpoint, so it costs what
+    the job needs to start plus what it has trained since its last checkpoint: these times keep it
+    rare.
+    """
+
+    counts_gpus: bool = False
+    """Whether the user counts in GPUs (``gpus: {min, max}``) or in tasks."""
+    patience_s: float = 60.0
+    """From the first plan request until the gang may start below its largest size."""
+    grow: bool = True
+    """Whether it grows by itself while GPUs are idle; what a user asks for counts in any case."""
+    grow_interval_s: float = 60.0
+    """Between two probes of the cluster while the gang runs, each shortened by up to a quarter at
+    random, so that jobs do not probe in step."""
+    min_run_s: float = 300.0
+    """Least time at one size before the gang resizes by itself again."""
+    shrink_after_s: float = 60.0
+    """How long the queue must be over its fair share, with others waiting, before the gang gives
+    back what is over it."""
+    checkpoint_grace_s: float = 60.0
+    """Between SIGTERM and SIGKILL at a resize: the time to write a checkpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSpec:
+    """Where the training code keeps its checkpoints, and how ``yarnam.train.checkpoint`` does."""
+
+    directory: str = ""
+    keep: int = 3
+    in_background: bool = False
+    every: int = 0
+    """Steps between two saves; 0: the code decides."""
+    keep_every: int = 0
+    """Of each this many steps one checkpoint stays; 0: none for that reason."""
+    best_metric: str = ""
+    """Name of the metric by which the best stay; empty: none for that reason."""
+    best_mode: str = "min"
+    best_keep: int = 1
+    restore: str = "newest"
+    """``newest``, ``none`` or a step: what the job's first attempt begins with."""
+    spool_limit_s: float = 3600.0
+    """How long a checkpoint may wait on the local disk; 0: none does."""
+    spool_max_mib: int = 0
+    """Of all that waits there; 0: until a tenth of the disk is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShippedFile:
+    """A file or directory that every container gets under ``name`` in its working directory."""
+
+    name: str
+    source: str
+    """Local path (client side) or an hdfs:// URI once staged."""
+    is_archive: bool = False
+    sha256: str = ""
+    executable: bool = False
+
+
+class OnCorrupt(Enum):
+    """What to do about files of an input that are known to be corrupt."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+    QUARANTINE = "quarantine"
+
+
+class VerifyInput(Enum):
+    """How much of an input is checked at submit, besides what is known already."""
+
+    OFF = "off"
+    SAMPLE = "sample"
+    FULL = "full"
+
+
+class InputMode(Enum):
+    """Where the processes read an input."""
+
+    STREAM = "stream"
+    """From where it is."""
+    LOCALIZE = "localize"
+    """From a copy on the node's own disk, which goes with the container."""
+    CACHE = "cache"
+    """From a copy on the node's own disk that the user's next jobs find there."""
+
+
+class Sharding(Enum):
+    """Which process reads which files of an input."""
+
+    NONE = "none"
+    """Every process all of them."""
+    FILES = "files"
+    """Each file is one process's, within an epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataInput:
+    """An input the job reads; it must exist at submit. ``env`` names the variable with its URI."""
+
+    name: str
+    uri: str
+    on_corrupt: OnCorrupt = OnCorrupt.FAIL
+    max_skipped: float = 0.001
+    """The largest share, from 0 to 1, of its files and of its bytes that may be excluded."""
+    verify: VerifyInput = VerifyInput.OFF
+    skipped: tuple[str, ...] = ()
+    """Files that are excluded, decided at submit: paths relative to ``uri``, in order."""
+    skipped_share: float = 0.0
+    """Their share of the input, from 0 to 1: of files or of bytes, whichever is more."""
+    files: int = 0
+    """Files of the input at submit, the excluded ones included; 0: not counted."""
+    length: int = 0
+    """Bytes of them."""
+    mode: InputMode = InputMode.STREAM
+    shard: Sharding = Sharding.NONE
+    pattern: str = ""
+    """Which files below ``uri`` are meant, as a shell pattern; empty: all of them."""
+
+    @property
+    def is_staged(self) -> bool:
+        """Whether agents bring it to the nodes' own disks."""
+        return self.mode is not InputMode.STREAM
+
+
+@dataclass(frozen=True, slots=True)
+class StagingSpec:
+    """How agents bring inputs to the nodes' own disks."""
+
+    timeout_s: float = 3600.0
+    """From the moment that the gang is complete until every node has what its processes read. The
+    GPUs are idle meanwhile."""
+    cache_max_mib: int = 0
+    """Of the user's cache on a node, over all its disks; 0: half of each disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoringSpec:
+    """How what the tasks wrote comes to be the job's output. Times in seconds."""
+
+    replace: bool = False
+    """Whether an output that is there already gives way when the new one is whole."""
+    keep_on_failure: bool = False
+    """Whether what the tasks of a job wrote that did not succeed stays, beside the output."""
+    timeout_s: float = 3600.0
+    """From the gang's success until the output must be there. No container is held meanwhile, so
+    it outlasts a NameNode that starts anew: one of a large cluster takes tens of minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentSpec:
+    """The user's own Python on the nodes."""
+
+    python: str = "python3"
+    archive: str = ""
+    """An archive (tar.gz, zip) on HDFS or local, unpacked as ``environment``; python is inside."""
+
+
+@dataclass(frozen=True, slots=True)
+class AmSpec:
+    """The ApplicationMaster's own container."""
+
+    resources: Resources = Resources(memory_mib=1536, vcores=1, gpus=0)
+    attempts: int = 2
+    agent_silence_s: float = 8.0
+    """An agent not heard of for this long is lost (heartbeats come every 2 s at the latest)."""
+    orphan_timeout_s: float = 30.0
+    """An agent that cannot reach the AM for this long stops its processes and leaves."""
+    stop_grace_s: float = 10.0
+    """Between SIGTERM and SIGKILL of the user's processes."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """Everything that defines a job."""
+
+    name: str
+    queue: str
+    user: str
+    framework: Framework
+    roles: tuple[RoleSpec, ...]
+    environment: EnvironmentSpec = field(default_factory=EnvironmentSpec)
+    env: tuple[tuple[str, str], ...] = ()
+    files: tuple[ShippedFile, ...] = ()
+    inputs: tuple[DataInput, ...] = ()
+    output: str = ""
+    """Directory that is to have the results; empty: there are none."""
+    storing: StoringSpec = field(default_factory=StoringSpec)
+    checkpoint: CheckpointSpec = field(default_factory=CheckpointSpec)
+    placement: PlacementSpec = field(default_factory=PlacementSpec)
+    gang: GangSpec = field(default_factory=GangSpec)
+    retry: RetrySpec = field(default_factory=RetrySpec)
+    am: AmSpec = field(default_factory=AmSpec)
+    flexible_shape: bool = False
+    """True when the user gave only ``gpus: N``: the planner may choose another tasks x GPUs shape
+    for the single role, keeping the product and the resources per GPU."""
+    duration_s: float | None = None
+    """How long the gang will run, as its user expects, in seconds; None: unknown. Nothing ends
+    when it is over."""
+    tags: tuple[str, ...] = ()
+    secret_env: tuple[str, ...] = ()
+    """Names in ``env`` whose values are never shown."""
+    elastic: ElasticSpec = field(default_factory=ElasticSpec)
+    """Of meaning only where a role is elastic."""
+    staging: StagingSpec = field(default_factory=StagingSpec)
+    """Of meaning only where an input is staged."""
+
+    @property
+    def gpus(self) -> int:
+        return sum(role.tasks * role.resources.gpus for role in self.roles)
+
+    @property
+    def tasks(self) -> int:
+        return sum(role.tasks for role in self.roles)
+
+    @property
+    def is_staged(self) -> bool:
+        """Whether any of its inputs is brought to the nodes' own disks."""
+        return any(given.is_staged for given in self.inputs)
+
+    @property
+    def elastic_role(self) -> RoleSpec | None:
+        """The role whose number of tasks may change; None: the gang has one size."""
+        return next((role for role in self.roles if role.is_elastic), None)
+
+    def at_size(self, tasks: int) -> JobSpec:
+        """The same job with exactly so many tasks of its elastic role; a job without one is
+        unchanged."""
+        roles = tuple(
+            replace(role, tasks=tasks, min_tasks=None) if role.is_elastic else role
+            for role in self.roles
+        )
+        return replace(self, roles=roles)

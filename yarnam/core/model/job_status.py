@@ -1,0 +1,320 @@
+"""The state of a job as its user sees it: the value behind ``status``, ``watch`` and ``--json``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from yarnam.core.model.outcomes import Verdict
+
+
+class Phase(Enum):
+    """Phases of the gang machine."""
+
+    PENDING = "PENDING"
+    ACQUIRING = "ACQUIRING"
+    STAGING = "STAGING"
+    LAUNCHING = "LAUNCHING"
+    RUNNING = "RUNNING"
+    STOPPING = "STOPPING"
+    REPLACING = "REPLACING"
+    STORING = "STORING"
+    BACKING_OFF = "BACKING_OFF"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+
+FINAL_PHASES = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED})
+RECOVERY_POINTS = FINAL_PHASES | {Phase.PENDING, Phase.STORING, Phase.BACKING_OFF}
+"""A new AM attempt goes on here; from any other phase the gang starts over, or ends."""
+
+
+class JobState(Enum):
+    """What the user sees: never RUNNING while the job waits."""
+
+    QUEUED = "QUEUED"
+    ACQUIRING = "ACQUIRING"
+    STAGING = "STAGING"
+    LAUNCHING = "LAUNCHING"
+    RUNNING = "RUNNING"
+    REPLACING = "REPLACING"
+    STORING = "STORING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+    @property
+    def is_final(self) -> bool:
+        return self in {JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED}
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatus:
+    """One member of the gang. ``state`` is one of asked, granted, ready, started, exited, lost."""
+
+    task: str
+    ask: str
+    state: str
+    node: str = ""
+    rack: str = ""
+    container: str = ""
+    ranks: tuple[int, ...] = ()
+    gpu_ids: tuple[str, ...] = ()
+    log_address: str = ""
+    exit_text: str = ""
+    step: int | None = None
+    loss: float | None = None
+    metrics: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRecord:
+    """One try to acquire and run the gang, for the history in status and diagnostics."""
+
+    attempt: int
+    rung: int
+    level: str
+    started_at_s: float
+    ended_at_s: float | None = None
+    asked: int = 0
+    granted: int = 0
+    outcome: str = ""
+    """Why it ended, in words; empty while it goes on."""
+    kept: int = 0
+    """Tasks kept from the attempt before: lost ones were replaced in place. They come on top of
+    ``asked`` and ``granted``."""
+    granted_by_level: tuple[tuple[str, int], ...] = ()
+    missing: tuple[str, ...] = ()
+    """At its end: what was asked for and not granted, as in ``2 worker at rack /rack1``."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizeStatus:
+    """Of an elastic job: tasks of its elastic role, now (0: none launched), at least, at most."""
+
+    role: str
+    tasks: int
+    least: int
+    most: int
+    gpus_per_task: int
+    requested: int | None = None
+    """What a user asked for; None: the job chooses."""
+
+    @property
+    def words(self) -> str:
+        """``2 of 2 to 4 worker tasks, 1 GPU each; a user asked for 3``."""
+        each = f"{self.gpus_per_task} GPU{'' if self.gpus_per_task == 1 else 's'} each"
+        text = f"{self.tasks} of {self.least} to {self.most} {self.role} tasks"
+        text += f", {each}" if self.gpus_per_task else ""
+        return text if self.requested is None else f"{text}; a user asked for {self.requested}"
+
+
+@dataclass(frozen=True, slots=True)
+class StartForecast:
+    """When a job that waits is likely to start, if no others come. Seconds since the epoch."""
+
+    made_at_s: float
+    soonest_at_s: float | None = None
+    """None: unknown, for the reason in ``unknown_why``."""
+    likely_at_s: float | None = None
+    latest_at_s: float | None = None
+    """Four of five courses of events lie between the soonest and the latest. None with a likely
+    one: later than the forecast reaches."""
+    passed_until_s: float | None = None
+    """So long may smaller jobs that come later go first; None: they may not."""
+    unknown_why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitQueueStatus:
+    """The job's position among the jobs that wait for GPUs. ``head`` (an application),
+    ``head_name`` and ``head_gpus`` are those of the queue's first job, if another."""
+
+    ticket: int
+    ahead: int
+    head: str = ""
+    head_name: str = ""
+    head_gpus: int = 0
+    reason: str = ""
+    """Why it waits, in words."""
+    missing: str = ""
+    """What of its gang does not fit now; empty: all of it fits."""
+    start: StartForecast | None = None
+    """None: not worked out yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedNode:
+    """A node on the job's blacklist, until when, and why."""
+
+    node: str
+    until_s: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExcludedFiles:
+    """Files of an input that the job does not read, because they are known to be corrupt."""
+
+    input: str
+    files: int
+    share: float
+    """From 0 to 1, of the input's files or bytes, whichever is more."""
+    epoch: int | None = None
+    """The epoch that this is true of; None: as decided at submit, no epoch has begun since."""
+    later: int = 0
+    """Files of which it has become known since: they are excluded from the next epoch on."""
+    still_read: int = 0
+    """Files that are suspected, and read all the same: without proof no more than ``max_skipped``
+    is excluded."""
+
+    @property
+    def words(self) -> str:
+        what = "1 file is" if self.files == 1 else f"{self.files or 'no'} files are"
+        text = f"{what} excluded from input {self.input} as corrupt"
+        text += f", {self.share:.3%} of it" if self.files else ""
+        text += f", in epoch {self.epoch}" if self.epoch is not None else ""
+        text += f"; {self.later} more from the next epoch on" if self.later else ""
+        return text + (f"; {self.still_read} suspected and still read" if self.still_read else "")
+
+
+@dataclass(frozen=True, slots=True)
+class SuspectStatus:
+    """A file that the job's own processes have reported. ``state``: waiting, checking, or what
+    it came to: proved, cleared, suspected, storage, gone."""
+
+    path: str
+    state: str
+    why: str = ""
+
+    @property
+    def words(self) -> str:
+        said = {
+            "waiting": "will be checked",
+            "checking": "is being checked",
+            "proved": "is corrupt",
+            "cleared": "is whole",
+            "suspected": "stays suspected",
+            "storage": "cannot be read from HDFS",
+            "gone": "was replaced or removed meanwhile",
+        }.get(self.state, self.state)
+        return f"{self.path} {said}" + (f": {self.why}" if self.why else "")
+
+
+@dataclass(frozen=True, slots=True)
+class OutputStatus:
+    """The job's output: how far it is stored, or that it is."""
+
+    place: str
+    """URI or path of the directory."""
+    files: int = 0
+    size_bytes: int = 0
+    moved: int = 0
+    """Files of it that are in their place by now."""
+    is_stored: bool = False
+    """Whether the directory is there, whole."""
+    renamed: int = 0
+    """Files that got another name, because several tasks had written one of that name."""
+
+    @property
+    def words(self) -> str:
+        what = f"{self.files} file{'' if self.files == 1 else 's'} of {byte_words(self.size_bytes)}"
+        if not self.is_stored:
+            return f"{self.moved} of {what} stored"
+        others = f" ({self.renamed} under another name)" if self.renamed else ""
+        return f"{what}{others} in {self.place}"
+
+
+LEVEL_TEXT = {"node": "on planned nodes", "rack": "in one rack", "any": "anywhere"}
+"""Where the containers of a locality level are."""
+
+
+def granted_text(granted: int, asked: int, by_level: tuple[tuple[str, int], ...]) -> str:
+    """``3 of 8 granted (2 on planned nodes, 1 in one rack)``."""
+    levels = ((LEVEL_TEXT.get(level.lower(), level), count) for level, count in by_level)
+    where = ", ".join(f"{count} {text}" for text, count in levels)
+    return f"{granted} of {asked} granted" + (f" ({where})" if where else "")
+
+
+def byte_words(count: int) -> str:
+    """``3.2 MiB``."""
+    size, unit = float(count), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if size < 1024.0:
+            break
+        size, unit = size / 1024.0, larger
+    return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+
+
+@dataclass(frozen=True, slots=True)
+class StagingStatus:
+    """Inputs on their way to the nodes' own disks, over all tasks. Sizes in bytes."""
+
+    files: int = 0
+    files_done: int = 0
+    size: int = 0
+    done: int = 0
+    """Of ``size``, on the nodes by now; ``cached`` of these lay there before."""
+    cached: int = 0
+    left_s: float | None = None
+    """Until the slowest task has its inputs, at its present rate; None: not known."""
+    slowest: str = ""
+    """That task's ask."""
+    trouble: str = ""
+    """Why it does not go on now, as one of the agents says."""
+
+    @property
+    def is_done(self) -> bool:
+        return self.files_done >= self.files
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatus:
+    """A whole job at one instant. Times in seconds since the epoch."""
+
+    application: str
+    name: str
+    user: str
+    queue: str
+    state: JobState
+    phase: str = ""
+    reason: str = ""
+    """Why the job is in this state, in one line."""
+    at_s: float = 0.0
+    submitted_at_s: float = 0.0
+    attempt: int = 0
+    max_attempts: int = 0
+    am_attempt: int = 0
+    asked: int = 0
+    granted: int = 0
+    granted_by_level: tuple[tuple[str, int], ...] = ()
+    ready: int = 0
+    restarts: int = 0
+    """Of a gang that ran, for faults of the infrastructure; in place or as a whole."""
+    preemptions: int = 0
+    blacklist: tuple[RefusedNode, ...] = ()
+    """The nodes that the job refuses now, by its own experience."""
+    wait_queue: WaitQueueStatus | None = None
+    """While the job waits for admission; None: it does not, or there is no wait queue."""
+    size: SizeStatus | None = None
+    """None: the job has one size."""
+    excluded_files: tuple[ExcludedFiles, ...] = ()
+    """Of its inputs."""
+    suspects: tuple[SuspectStatus, ...] = ()
+    """Inputs that its processes have reported, and what was found."""
+    staging: StagingStatus | None = None
+    """None: nothing is brought to the nodes' own disks, or no agent has said how far it is."""
+    output: OutputStatus | None = None
+    """From the time on when it is stored; None: not yet, or the job has none."""
+    deadline_s: float | None = None
+    """When the current wait ends by its limit (hold, launch, stop) or the back-off is over."""
+    step: int | None = None
+    total_steps: int | None = None
+    loss: float | None = None
+    metrics: tuple[tuple[str, float], ...] = ()
+    tasks: tuple[TaskStatus, ...] = ()
+    history: tuple[AttemptRecord, ...] = ()
+    verdict: Verdict | None = None
+    tracking_url: str = ""
+    checkpoint: str = ""

@@ -1,0 +1,98 @@
+"""Immutable view of the cluster at one instant: what the planner sees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from yarnam.core.model.ids import NodeId, RackId
+from yarnam.core.model.resources import Resources
+
+
+class NodeState(Enum):
+    """The part of YARN's node states that decides whether a node can take containers."""
+
+    RUNNING = "running"
+    UNHEALTHY = "unhealthy"
+    DECOMMISSIONING = "decommissioning"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One NodeManager. ``http_address`` (host:port) is unique even with several on one host."""
+
+    node_id: NodeId
+    rack: RackId
+    state: NodeState
+    total: Resources
+    used: Resources
+    http_address: str = ""
+    gpu_model: str = ""
+    labels: tuple[str, ...] = ()
+
+    @property
+    def free(self) -> Resources:
+        return self.total.minus(self.used)
+
+    @property
+    def is_usable(self) -> bool:
+        return self.state is NodeState.RUNNING
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    """A leaf queue of the Fair Scheduler. ``maximum`` None: no limit was configured or seen."""
+
+    name: str
+    used: Resources = Resources()
+    steady_share: Resources | None = None
+    fair_share: Resources | None = None
+    maximum: Resources | None = None
+    max_container: Resources | None = None
+    running_jobs: int = 0
+    pending_jobs: int = 0
+    max_running_jobs: int | None = None
+    headroom: Resources | None = None
+    """What may still be taken before this queue or one above it reaches its maximum; None: no
+    limit was seen above it, so ``maximum`` less ``used`` tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationSteps:
+    """How YARN rounds the amounts that it is asked for: up to a multiple of ``increment``, at
+    least ``minimum`` (``DominantResourceCalculator.normalize`` in Hadoop's sources)."""
+
+    minimum: Resources = Resources()
+    increment: Resources = Resources(1, 1, 1)
+
+    def rounded(self, ask: Resources) -> Resources:
+        """What a container that asks for this much takes of its node and queue."""
+        least, step = self.minimum, self.increment
+        return Resources(
+            _rounded_up(max(ask.memory_mib, least.memory_mib), step.memory_mib),
+            _rounded_up(max(ask.vcores, least.vcores), step.vcores),
+            _rounded_up(max(ask.gpus, least.gpus), step.gpus),
+        )
+
+
+def _rounded_up(amount: int, step: int) -> int:
+    return -(-amount // step) * step if step > 1 else amount
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSnapshot:
+    """Nodes and one queue, as of ``taken_at_s`` (seconds since the epoch)."""
+
+    taken_at_s: float
+    nodes: tuple[Node, ...]
+    queue: QueueView
+    max_container: Resources | None = None
+    """The largest container YARN grants at all (yarn.scheduler.maximum-allocation-*)."""
+    steps: AllocationSteps = AllocationSteps()
+    """How it rounds what it is asked for."""
+    queues: tuple[QueueView, ...] = ()
+    """All leaf queues, where the view tells; ``queue`` among them."""
+
+    def node(self, node_id: NodeId) -> Node | None:
+        return next((node for node in self.nodes if node.node_id == node_id), None)

@@ -1,0 +1,145 @@
+"""Tickets: the order among jobs that wait for the same GPUs.
+
+A job takes one when it first wants a gang and removes it when the gang is ready or the job ends.
+ZooKeeper, where it is there, keeps them (a ticket goes with its session); without it every job
+decides by its own view of the cluster and by jitter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Union
+
+from yarnam.core.model.gpu_names import has_words
+from yarnam.core.model.ids import NodeId
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """``count`` containers of one size."""
+
+    resources: Resources
+    count: int
+
+
+ADMISSION_RULES = 1
+"""By which rules this version orders the wait queue (``admission.wait_queue``): one more whenever
+they change. Jobs of two versions wait in one queue, and by two orders each could wait for the
+other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """One job's place among those that wait, and what it waits for.
+
+    ``number`` orders arrivals, the smallest first, and never comes twice; it is the fencing token
+    of whoever holds the ticket. ``job`` is the YARN application.
+    """
+
+    number: int
+    job: str
+    name: str
+    queue: str
+    demands: tuple[Demand, ...]
+    taken_at_s: float
+    """Seconds since the epoch, by the clock of the job's AM."""
+    duration_s: float | None = None
+    """How long the gang will run, as declared or predicted; None: not known."""
+    is_acquiring: bool = False
+    """Whether its containers have been asked for, so that grants may be on their way to it. Set
+    before the asks go out."""
+    gpu_model: str = ""
+    """Words of the model that its GPUs must have; empty: any. A node of which nobody knows the
+    model may have it."""
+    included: tuple[NodeId, ...] = ()
+    """The only nodes that its tasks may use; empty: all."""
+    excluded: tuple[NodeId, ...] = ()
+    """Nodes that its tasks may not use: those that its user named."""
+    priority: int = 0
+    """Among the tickets of its queue; see ``admission.priority``."""
+    aside: str = ""
+    """Why no free GPU could help it now (its queue is at its maximum, its attempt backs off), as
+    of its last poll; empty: it waits for GPUs. A ticket that is set aside keeps its number and
+    blocks nobody."""
+    seen_at_s: float | None = None
+    """When its holder last gave a sign of life, by the clock of whoever decides; None:
+    unknown."""
+    rules: int = ADMISSION_RULES
+    """``ADMISSION_RULES`` of the version that wrote it."""
+
+    @property
+    def is_choosy(self) -> bool:
+        """Whether it cannot use every node."""
+        return bool(self.gpu_model or self.included or self.excluded)
+
+    def nodes_of(self, nodes: Iterable[Node]) -> frozenset[NodeId]:
+        """Those of these nodes that its tasks with GPUs may use."""
+        included, excluded, model = (
+            frozenset(self.included),
+            frozenset(self.excluded),
+            self.gpu_model,
+        )
+        return frozenset(
+            node.node_id
+            for node in nodes
+            if node.node_id not in excluded
+            and (not included or node.node_id in included)
+            and (not model or not node.gpu_model or has_words(node.gpu_model, model))
+        )
+
+    @property
+    def gpus(self) -> int:
+        return sum(demand.count * demand.resources.gpus for demand in self.demands)
+
+    @property
+    def tasks(self) -> int:
+        return sum(demand.count for demand in self.demands)
+
+
+@dataclass(frozen=True, slots=True)
+class RunningGang:
+    """A gang that runs, or is being launched: what it will release, and when at the earliest."""
+
+    job: str
+    queue: str
+    gpus: int
+    ends_at_s: float | None
+    """By its declared or predicted duration; None: not known."""
+    nodes: tuple[tuple[NodeId, int], ...] = ()
+    """GPUs that it has on each node; empty: unknown."""
+    since_s: float | None = None
+    """Since when; None: unknown. With no declared end it is taken to run about as long
+    again as it has run (heavy-tailed run times do)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """The job may ask for its gang now."""
+
+    reason: str
+    is_backfill: bool = False
+    """Out of turn, because it cannot delay those before it."""
+    avoid: tuple[NodeId, ...] = ()
+    """Nodes kept for those before it: plan again with these excluded, and ask only if the gang
+    fits on the others. Then prefer rungs that leave YARN no choice (``admission.rung_filter``)."""
+    is_strict: bool = False
+    """Only such rungs will do: a grant on those nodes would be at the expense of a job that has
+    waited long."""
+    is_accumulating: bool = False
+    """Not all of the gang fits yet, but what is missing is about to come free and others than
+    gangs would take it: ask for all of it now (plan blind)."""
+
+
+@dataclass(frozen=True, slots=True)
+class MustWait:
+    """Not yet. ``ahead`` jobs come first; ``head`` is the first of them."""
+
+    ahead: int
+    head: Ticket
+    reason: str
+
+
+AdmissionDecision = Union[Admitted, MustWait]

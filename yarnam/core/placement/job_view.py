@@ -1,0 +1,130 @@
+"""A snapshot as one job sees it: the nodes it may use, with all and with free capacity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from operator import attrgetter
+
+from yarnam.core.model.ids import NodeId
+from yarnam.core.model.input_locality import BytesByNode
+from yarnam.core.model.job_spec import JobSpec, PackOrSpread
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import ClusterSnapshot
+from yarnam.core.placement.gang_shape import biggest, shapes_of
+from yarnam.core.placement.packing.bin_packing import PackRules
+from yarnam.core.placement.packing.capacity_index import CapacityIndex
+from yarnam.core.placement.packing.node_capacity import (
+    TieBreak,
+    free_capacity,
+    index_for_am,
+    reserve,
+    salt_of,
+    total_capacity,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """``total`` and ``free`` leave out what the ApplicationMaster will take where it is still to
+    be placed."""
+
+    snapshot: ClusterSnapshot
+    job: JobSpec
+    excluded: frozenset[NodeId]
+    """Nodes that the job must not use."""
+    idle: CapacityIndex
+    """All usable nodes as if nothing ran on them."""
+    total: CapacityIndex
+    """The same, beside the ApplicationMaster."""
+    free: CapacityIndex
+    """What is free on them now, beside the ApplicationMaster."""
+    am: Resources
+    """What the ApplicationMaster will take; nothing once it runs."""
+    data: BytesByNode
+    tie_break: TieBreak
+    could_hold_am: bool = True
+    """Whether some node could ever hold it."""
+    has_capacity_for_am: bool = True
+    """Whether some node can hold it now."""
+    am_node: NodeId | None = None
+    """The node on which ``free`` assumes it."""
+
+    @property
+    def rules(self) -> PackRules:
+        """What every packing of the job must keep."""
+        placement = self.job.placement
+        return PackRules(
+            node_limit=placement.max_nodes,
+            one_task_per_node=placement.strategy is PackOrSpread.SPREAD,
+            anti_affinity=placement.anti_affinity,
+        )
+
+    def with_placement(self, **changes: object) -> JobView:
+        """The view of the same job with other constraints, on the same nodes."""
+        placement = replace(self.job.placement, **changes)  # type: ignore[arg-type]
+        return replace(self, job=replace(self.job, placement=placement))
+
+
+def excluded_nodes(
+    snapshot: ClusterSnapshot, job: JobSpec, excluded: Iterable[NodeId]
+) -> frozenset[NodeId]:
+    """Nodes that the job must not use: by its own constraints, and ``excluded``."""
+    placement = job.placement
+    excluded = frozenset(excluded) | {NodeId(node) for node in placement.exclude_nodes}
+    if placement.include_nodes:
+        included = frozenset(placement.include_nodes)
+        excluded |= {n.node_id for n in snapshot.nodes if n.node_id not in included}
+    return excluded
+
+
+def view_of(
+    snapshot: ClusterSnapshot,
+    job: JobSpec,
+    excluded: Iterable[NodeId],
+    *,
+    blind: bool,
+    has_am: bool,
+    data: BytesByNode,
+    seed: str,
+) -> JobView:
+    """The view of ``job``. ``blind``: all usable capacity counts as free. ``has_am``: the job's
+    ApplicationMaster runs already. ``data`` and ``seed`` as for ``plan``."""
+    excluded = excluded_nodes(snapshot, job, excluded)
+    tie_break = TieBreak(dict(data.nodes) if job.placement.near_data else {}, salt_of(seed))
+    # By name, so that the order of the snapshot decides nothing.
+    nodes = sorted(snapshot.nodes, key=attrgetter("node_id"))
+    idle = CapacityIndex(total_capacity(nodes, excluded), tie_break)
+    free = idle if blind else CapacityIndex(free_capacity(nodes, excluded), tie_break)
+    if has_am:
+        return JobView(snapshot, job, excluded, idle, idle, free, Resources(), data, tie_break)
+    am = snapshot.steps.rounded(job.am.resources)
+    task = biggest(shapes_of(job, snapshot.steps)[-1]).resources
+    total, _ = _after_placing_am(idle, am, task)
+    free_now, am_node = (total, None) if blind else _after_placing_am(free, am, task)
+    return JobView(
+        snapshot,
+        job,
+        excluded,
+        idle,
+        total or idle,
+        free_now or free,
+        am,
+        data,
+        tie_break,
+        could_hold_am=total is not None,
+        has_capacity_for_am=blind or free_now is not None,
+        am_node=am_node,
+    )
+
+
+def _after_placing_am(
+    index: CapacityIndex, am: Resources, task: Resources
+) -> tuple[CapacityIndex | None, NodeId | None]:
+    """What is left beside an ApplicationMaster, and its node; None if no node can hold it."""
+    left = list(index.capacities)
+    chosen = index_for_am(left, am, task)
+    if chosen is None:
+        return None, None
+    left[chosen] = reserve(left[chosen], am)
+    return CapacityIndex(left, index.tie_break), left[chosen].node

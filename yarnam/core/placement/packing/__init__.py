@@ -1,0 +1,1 @@
+"""Fitting tasks onto nodes."""

@@ -1,0 +1,163 @@
+"""The nodes of one view of the cluster, indexed and with computed answers cached.
+
+A plan looks at the same 10,000 nodes for every domain and shape; each answer is computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import cached_property
+from itertools import accumulate
+
+from yarnam.core.model.ids import NodeId, RackId
+from yarnam.core.model.resources import Resources
+from yarnam.core.placement.domains import PlacementDomain
+from yarnam.core.placement.gang_shape import Group, Shape, biggest, only_group
+from yarnam.core.placement.packing.bin_packing import (
+    NO_RULES,
+    Host,
+    Packing,
+    PackRules,
+    hosts_of,
+    pack,
+    pack_one,
+)
+from yarnam.core.placement.packing.node_capacity import (
+    NO_TIE_BREAK,
+    NodeCapacity,
+    TaskCounts,
+    TieBreak,
+    by_rack,
+    may_host,
+)
+
+
+class CapacityIndex:
+    """Capacities that do not change. Not a value: it caches answers, which depend on nothing
+    else."""
+
+    def __init__(
+        self,
+        capacities: Sequence[NodeCapacity],
+        tie_break: TieBreak = NO_TIE_BREAK,
+        fits: dict[Resources, TaskCounts] | None = None,
+    ) -> None:
+        self.capacities = capacities
+        self.tie_break = tie_break
+        self._fits = {} if fits is None else fits
+        """By the size of a task; shared with the parts of this index."""
+        self._counts: dict[tuple[Group, int], list[int]] = {}
+        self._hosts: dict[tuple[Group, int], list[Host]] = {}
+        self._domains: dict[PlacementDomain, CapacityIndex] = {}
+
+    @cached_property
+    def racks(self) -> dict[RackId, CapacityIndex]:
+        """By name."""
+        return {
+            rack: CapacityIndex(capacities, self.tie_break, self._fits)
+            for rack, capacities in by_rack(self.capacities).items()
+        }
+
+    @cached_property
+    def by_node(self) -> dict[NodeId, NodeCapacity]:
+        return {capacity.node: capacity for capacity in self.capacities}
+
+    def within(self, domain: PlacementDomain) -> CapacityIndex:
+        """The part of it that is in this domain."""
+        if not domain.nodes and not domain.racks:
+            return self
+        if len(domain.racks) == 1 and not domain.nodes:
+            return self.racks.get(domain.racks[0]) or CapacityIndex(())
+        found = self._domains.get(domain)
+        if found is None:
+            found = self._domains[domain] = CapacityIndex(
+                self._capacities_within(domain), self.tie_break, self._fits
+            )
+        return found
+
+    def without(self, nodes: Collection[NodeId]) -> CapacityIndex:
+        """The other nodes."""
+        left = [capacity for capacity in self.capacities if capacity.node not in nodes]
+        return CapacityIndex(left, self.tie_break, self._fits)
+
+    def counts(self, group: Group, most: int) -> list[int]:
+        """How many tasks of the group each node can host (at most ``most``), where it can host
+        any; ascending."""
+        key = (group, most)
+        found = self._counts.get(key)
+        if found is None:
+            found = self._counts[key] = self._count(group, most)
+        return found
+
+    def able_hosts(self, shape: Shape) -> int:
+        """How many nodes can host at least one of the biggest tasks."""
+        group = biggest(shape)
+        return len(self.counts(group, group.count))
+
+    def hosts(self, group: Group, most: int) -> list[Host]:
+        """See ``hosts_of``; callers must not change the list."""
+        key = (group, most)
+        found = self._hosts.get(key)
+        if found is None:
+            fits = self._fits_of(group.resources)
+            found = self._hosts[key] = hosts_of(
+                self.capacities, group, most, self.tie_break, (), fits
+            )
+        return found
+
+    def pack(self, shape: Shape, rules: PackRules = NO_RULES) -> Packing | None:
+        """A node for every task, or None."""
+        if len(shape) > 1:
+            return pack(self.capacities, shape, rules, self.tie_break)
+        if self.fewest(shape, rules) is None:
+            return None
+        group = only_group(shape)
+        return pack_one(self.hosts(group, rules.most_per_node(group)), group, rules)
+
+    def fewest(self, shape: Shape, rules: PackRules = NO_RULES) -> int | None:
+        """The number of nodes of the tightest packing; None: there is none."""
+        if len(shape) > 1:
+            packing = pack(self.capacities, shape, rules, self.tie_break)
+            return len(packing.nodes) if packing else None
+        group = only_group(shape)
+        counts = self.counts(group, rules.most_per_node(group))
+        if sum(counts) < group.count:
+            return None
+        reach = accumulate(reversed(counts))
+        least = next(k for k, sum_ in enumerate(reach, 1) if sum_ >= group.count)
+        return least if rules.node_limit is None or least <= rules.node_limit else None
+
+    def may_hold(self, shape: Shape, rules: PackRules = NO_RULES) -> bool:
+        """A quick test: False is certain, and so is True for a gang of one role."""
+        if len(shape) == 1:
+            return self.fewest(shape, rules) is not None
+        return all(
+            sum(self.counts(group, rules.most_per_node(group))) >= group.count for group in shape
+        )
+
+    def _fits_of(self, want: Resources) -> TaskCounts:
+        found = self._fits.get(want)
+        if found is None:
+            found = self._fits[want] = TaskCounts(want)
+        return found
+
+    def _count(self, group: Group, most: int) -> list[int]:
+        fits = self._fits_of(group.resources)
+        capacities = self.capacities
+        if group.is_choosy:
+            capacities = [capacity for capacity in capacities if may_host(group, capacity)]
+        counts = [count for capacity in capacities if (count := fits[capacity[2:5]])]
+        counts.sort()
+        if counts and counts[-1] > most:
+            counts = [min(count, most) for count in counts]
+        return counts
+
+    def _capacities_within(self, domain: PlacementDomain) -> Sequence[NodeCapacity]:
+        if domain.nodes:
+            return [self.by_node[node] for node in domain.nodes if node in self.by_node]
+        return [
+            capacity
+            for rack in domain.racks
+            if rack in self.racks
+            for capacity in self.racks[rack].capacities
+        ]

@@ -1,0 +1,73 @@
+"""Plans what the gang machine requests: one function for the ApplicationMaster and the
+simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from yarnam.core.model.actions import RequestPlan
+from yarnam.core.model.ids import NodeId
+from yarnam.core.model.input_locality import NO_DATA, BytesByNode
+from yarnam.core.model.job_spec import JobSpec
+from yarnam.core.model.plans import NoFit, Target
+from yarnam.core.model.snapshot import ClusterSnapshot
+from yarnam.core.placement.elastic_sizes import plan_largest
+from yarnam.core.placement.planner import PlanOutcome, plan
+from yarnam.core.placement.supplement import plan_supplement
+
+
+def plan_request(
+    snapshot: ClusterSnapshot,
+    job: JobSpec,
+    targets: tuple[Target, ...],
+    request: RequestPlan,
+    *,
+    also_excluded: Iterable[NodeId] = (),
+    blind: bool | None = None,
+    data: BytesByNode = NO_DATA,
+    seed: str = "",
+) -> PlanOutcome:
+    """The rungs that fit now, for the whole gang or, with a supplement, for what it lacks.
+
+    Suspected nodes are used last: a plan without them wins if it is equally good. A plan for the
+    whole gang must not get looser for that, since a suspicion is weak and the gang stays where it
+    lands. A lost task is replaced on another node wherever one has capacity, since the gang waits
+    meanwhile and a second loss on the same node would cost it another restart.
+
+    ``also_excluded``: further nodes not to use. ``blind``: count all usable capacity as free; None:
+    as the job says. ``data`` and ``seed`` as for ``plan``.
+    """
+    is_blind = not job.gang.look_before_ask if blind is None else blind
+
+    def plan_without(nodes: Iterable[NodeId]) -> PlanOutcome:
+        excluded = (*nodes, *also_excluded)
+        if request.supplement is not None:
+            return plan_supplement(snapshot, job, request.supplement, excluded, targets=targets)
+
+        def at(one: JobSpec) -> PlanOutcome:
+            return plan(
+                snapshot,
+                one,
+                excluded,
+                targets=targets,
+                first_rung=request.first_rung,
+                blind=is_blind,
+                data=data,
+                seed=seed,
+            )
+
+        return plan_largest(job, at, request.most_tasks, request.least_tasks)
+
+    usual = plan_without(request.excluded)
+    if isinstance(usual, NoFit) or not request.suspects:
+        return usual
+    careful = plan_without((*request.excluded, *request.suspects))
+    if isinstance(careful, NoFit):
+        return usual
+    first, second = careful.rungs[0], usual.rungs[0]
+    is_as_tight = first.number <= second.number
+    is_as_large = first.gpus >= second.gpus
+    # In smaller containers a gang would take parts of nodes that others need whole.
+    is_as_whole = first.tasks * second.gpus <= second.tasks * first.gpus
+    is_as_good = is_as_tight and is_as_large and is_as_whole
+    return careful if is_as_good or request.supplement is not None else usual

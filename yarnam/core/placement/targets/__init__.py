@@ -1,0 +1,1 @@
+"""What a job declares to YARN at submit: targets and their ladder."""

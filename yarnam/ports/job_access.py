@@ -1,0 +1,74 @@
+"""What a client needs of the outside world beyond the file system (``hdfs_utils.FileSystem``).
+
+The way into YARN and the line to a job's AM and agents. Errors are ``yarnam.errors``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from yarnam.core.model.events import Event
+from yarnam.core.model.ids import ApplicationId
+from yarnam.core.model.job_status import JobStatus
+
+
+class Launcher(Protocol):
+    """The way into YARN: its REST API, or Skein's driver."""
+
+    def start(self) -> None:
+        """Begin to get ready, in the background; returns at once."""
+
+    def wait(self) -> str:
+        """Return when it is ready, with words for who asked; at most 65 s. Raises BadConfig,
+        Unavailable."""
+
+    def new_security(self) -> Any:
+        """Fresh ``skein.Security`` for one job."""
+
+    def submit(self, application_spec: Any) -> ApplicationId:
+        """Submit. Raises Unavailable, BadConfig, NoPermission, BadSpec; at most 120 s."""
+
+    def close(self) -> None:
+        """Let go of everything, a start under way included. Idempotent; at most 5 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusVersion:
+    """A status with the number that a later question names as seen."""
+
+    number: int
+    status: JobStatus
+
+
+class JobClient(Protocol):
+    """The line to one job's AM and agents."""
+
+    def status(self, *, seen: int = 0, hold_s: float = 0.0) -> StatusVersion:
+        """The AM's status; waits up to ``hold_s`` for one that differs from ``seen``. Raises
+        Unavailable when the AM does not answer."""
+
+    def cancel(self, *, by: str, reason: str) -> None:
+        """Ask the AM to cancel the job. Raises Unavailable."""
+
+    def scale(self, *, by: str, tasks: int | None) -> None:
+        """Wish for so many tasks of the elastic role; None: the job chooses by itself again.
+        Raises Unavailable."""
+
+    def events(self, first: int = 0) -> Sequence[Event]:
+        """The journal from event number ``first`` on. Raises Unavailable."""
+
+    def tail(
+        self,
+        log_address: str,
+        local_rank: int,
+        *,
+        last_lines: int | None = None,
+        follow: bool = False,
+        agent_log: bool = False,
+    ) -> Iterator[bytes]:
+        """What a process (or the agent itself) printed, from the agent. Raises Unavailable."""
+
+    def close(self) -> None:
+        """Idempotent; ends tails under way."""

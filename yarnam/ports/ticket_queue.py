@@ -1,0 +1,67 @@
+"""The ticket queue: where jobs that contend for the same GPUs agree on an order.
+
+Tickets make waiting efficient, nothing more. No safety rests on them: two jobs that both ask are
+separated by the gang machine's hold timeout, and a job without a ticket queue goes by its own
+snapshots of the cluster and by jitter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from yarnam.core.model.tickets import RunningGang, Ticket
+
+
+@dataclass(frozen=True, slots=True)
+class TicketList:
+    """The other jobs at one instant. ``seen_at_s`` of each ticket is by this queue's own clock:
+    when it last noticed that the holder wrote it, whatever the holder's clock says."""
+
+    tickets: tuple[Ticket, ...] = ()
+    """By number."""
+    running: tuple[RunningGang, ...] = ()
+
+
+MayClaim = Callable[[TicketList], bool]
+"""Whether this job may ask, given the others. Pure; it may be called more than once."""
+
+
+class TicketQueue(Protocol):
+    """One job's access to the queue. All calls but ``open`` and ``trouble`` take at most 10 s and
+    raise Unavailable while the queue does not answer, and Superseded when a newer AM attempt of the
+    same job has taken over."""
+
+    def open(self, changed: Callable[[], None]) -> None:
+        """Begin to connect; returns at once. ``changed`` is called, in a thread of the queue's,
+        when the others or ``trouble`` may have changed. It must not block."""
+
+    @property
+    def trouble(self) -> str:
+        """Why the queue does not work now; empty while it does. Returns at once."""
+
+    def take(self, ticket: Ticket) -> Ticket:
+        """Enqueue the job. A ``number`` of 0 gets the next one, larger than all before it; another
+        number is one that this job was given earlier, and it returns to that place. Called again,
+        it updates the ticket. What is lost with a session the queue restores by itself."""
+
+    def update(self, ticket: Ticket) -> None:
+        """Show this to the others instead. Each call is also a heartbeat."""
+
+    def others(self) -> TicketList:
+        """From the queue's own copy, which follows the changes: no round trip."""
+
+    def claim(self, ticket: Ticket, may: MayClaim) -> bool:
+        """Announce that containers are requested from now on (``is_acquiring``). True only if
+        ``may`` agreed to the others as they were at that very moment: no other claim came
+        between."""
+
+    def set_running(self, gang: RunningGang) -> None:
+        """The gang runs: its ticket goes, and the others see what it holds instead."""
+
+    def withdraw(self) -> None:
+        """Neither wait nor run. Harmless when there is nothing to withdraw."""
+
+    def close(self) -> None:
+        """Withdraw and disconnect; idempotent, at most 3 s, never raises."""

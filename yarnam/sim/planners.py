@@ -1,0 +1,255 @@
+"""Answer ``RequestPlan`` in the simulator, as ``am.plan_service`` does in the ApplicationMaster:
+when ``admission.decide`` says so, or without tickets after a second poll.
+
+The planner is real too. A count of free GPUs goes before it, since it costs the most: where that
+says no, the planner would too (tests/sim holds it to that).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from yarnam.core.admission import Ask, Contention, Decision, decide
+from yarnam.core.admission.polling import (
+    confirm_delay_s,
+    must_confirm,
+    poll_after_change_s,
+    poll_interval_s,
+)
+from yarnam.core.model.actions import RequestPlan
+from yarnam.core.model.events import Event, PlanReady, PlanRefused
+from yarnam.core.model.ids import NodeId
+from yarnam.core.model.job_status import Phase
+from yarnam.core.model.plans import NoFit, PlacementPlan, Reason, Target
+from yarnam.core.model.snapshot import ClusterSnapshot
+from yarnam.core.model.tickets import Demand, MustWait, RunningGang, Ticket
+from yarnam.core.placement import declared_targets, ladder_for_submit
+from yarnam.core.placement.plan_request import plan_request
+from yarnam.core.placement.prelaunch import has_spare_capacity
+from yarnam.sim.resource_manager import Container
+from yarnam.sim.sim_settings import SimJob
+from yarnam.sim.timeline import Appointment
+from yarnam.sim.world import World
+
+Deliver = Callable[[Event], None]
+
+BUSY = NoFit(Reason.TOO_FEW_FREE_GPUS, is_never=False, message="the whole gang does not fit now")
+
+REUSED_FOR_S = 90.0
+"""A decision to wait is used again at the next polls for so long while neither nodes nor tickets
+change. Time alone changes little: a job becomes due, a gang runs on after its declared end."""
+
+
+class JitterPlanner:
+    """Without tickets: poll; where room is scarce pause at random and poll again; then answer."""
+
+    def __init__(self, job: SimJob, world: World) -> None:
+        self._job = job
+        self._world = world
+        self._targets: tuple[Target, ...] = ()
+        self._never: NoFit | None = None
+        self._shapes: tuple[Demand, ...] = ()
+        """In how many containers of which size it may be, the largest first."""
+        self._coming: Appointment | None = None
+        self._has_waited = False
+        self._deliver: Deliver
+
+    def open(self, now_s: float, deliver: Deliver) -> None:
+        """Submission: the targets are declared on what the cluster is now."""
+        self._deliver = deliver
+        ladder = ladder_for_submit(self._snapshot(), self._job.spec)
+        if isinstance(ladder, NoFit):
+            self._never = ladder
+            return
+        self._targets = declared_targets(ladder)
+        gpus = self._job.gpus
+        sizes = {target.resources.gpus: target.resources for target in self._targets}
+        self._shapes = tuple(
+            Demand(sizes[size], gpus // size) for size in sorted(sizes, reverse=True)
+        )
+
+    def request(self, action: RequestPlan) -> None:
+        """Answered by an event. Lost tasks are replaced at once, as in the ApplicationMaster: the
+        rest of the gang is idle meanwhile. Who does not look before asking waits for nobody."""
+        looks = action.supplement is None and self._job.spec.gang.look_before_ask
+        poll = self._poll if looks else self._reply_at_once
+        self._after(self._world.rm.settings.poll_s, lambda: poll(action))
+
+    def entered(self, phase: Phase) -> None:
+        """The gang machine has changed its phase."""
+
+    def launched(self, containers: Sequence[Container]) -> None:
+        """The whole gang is there, in these containers."""
+
+    def finished(self) -> None:
+        """The job is over."""
+        self._cancel()
+
+    def _poll(self, action: RequestPlan) -> None:
+        snapshot = self._snapshot()
+        outcome = self._plan(action) if self._may_fit(action) else BUSY
+        has_spare = isinstance(outcome, PlacementPlan) and has_spare_capacity(
+            snapshot, outcome.rungs[0]
+        )
+        if must_confirm(outcome, has_spare=has_spare, has_waited=self._has_waited):
+            pause_s = confirm_delay_s(self._world.dice.random())
+            self._after(pause_s, lambda: self._confirm(action))
+            return
+        self._has_waited = isinstance(outcome, NoFit)
+        self._reply(action, outcome)
+
+    def _confirm(self, action: RequestPlan) -> None:
+        outcome = self._plan(action) if self._may_fit(action) else BUSY
+        self._has_waited = isinstance(outcome, NoFit)
+        self._reply(action, outcome)
+
+    def _reply_at_once(self, action: RequestPlan) -> None:
+        self._reply(action, self._plan(action))
+
+    def _reply(self, action: RequestPlan, outcome: PlacementPlan | NoFit) -> None:
+        now_s = self._world.timeline.now_s
+        nodes = self._world.rm.settings.nodes
+        if isinstance(outcome, NoFit):
+            self._deliver(PlanRefused(now_s, action.attempt, outcome, nodes))
+        else:
+            self._deliver(PlanReady(now_s, action.attempt, outcome, nodes))
+
+    def _plan(
+        self, action: RequestPlan, avoid: tuple[NodeId, ...] = (), *, blind: bool = False
+    ) -> PlacementPlan | NoFit:
+        if self._never is not None:
+            return self._never
+        job, snapshot = self._job.spec, self._snapshot()
+        return plan_request(
+            snapshot, job, self._targets, action, also_excluded=avoid, blind=blind or None
+        )
+
+    def _may_fit(self, action: RequestPlan) -> bool:
+        """Whether there is room for the whole gang, by GPUs alone. Where nodes are excluded the
+        planner may know more: that it can never fit."""
+        if self._never is not None or action.excluded:
+            return True
+        queue = self._world.rm.queues[self._job.queue]
+        if queue.used.gpus + self._job.gpus > queue.maximum:
+            return False
+        nodes = self._world.rm.nodes
+        return any(nodes.could_hold(shape.count, shape.resources.gpus) for shape in self._shapes)
+
+    def _snapshot(self) -> ClusterSnapshot:
+        return self._world.rm.snapshot(self._job.queue)
+
+    def _cancel(self) -> None:
+        if self._coming is not None:
+            self._coming.cancel()
+            self._coming = None
+
+    def _after(self, delay_s: float, call: Callable[[], None]) -> None:
+        self._cancel()
+        self._coming = self._world.timeline.after(delay_s, call)
+
+
+class TicketPlanner(JitterPlanner):
+    """With tickets: one from the first request of a gang until it is launched."""
+
+    def __init__(self, job: SimJob, world: World) -> None:
+        super().__init__(job, world)
+        self._ticket: Ticket | None = None
+        """The job's own: its place stays the same for all attempts."""
+        self._is_waiting = False
+        self._decided_at: tuple[float, int, int] | None = None
+        """When, and on which versions of nodes and tickets."""
+        self._last: MustWait | None = None
+        self._asked: RequestPlan | None = None
+        """What is to be answered."""
+
+    def request(self, action: RequestPlan) -> None:
+        if action.supplement is None:
+            self._ticket = self._world.tickets.take(self._ticket or self._wanted(), self._changed)
+            self._is_waiting = True
+            self._decided_at, self._asked = None, action
+        super().request(action)
+
+    def entered(self, phase: Phase) -> None:
+        if phase is Phase.BACKING_OFF:
+            self._world.tickets.gone(self._job.spec.name)
+            if self._is_waiting and self._ticket is not None:
+                self._world.tickets.update(replace(self._ticket, aside="its attempt backs off"))
+
+    def launched(self, containers: Sequence[Container]) -> None:
+        self._give_back()
+        gpus: dict[NodeId, int] = {}
+        for container in containers:
+            name = self._world.rm.nodes.names[container.node]
+            gpus[name] = gpus.get(name, 0) + container.resources.gpus
+        declared_s = self._job.declared_s
+        self._world.tickets.launched(
+            RunningGang(
+                job=self._job.spec.name,
+                queue=self._job.queue,
+                gpus=self._job.gpus,
+                ends_at_s=None if declared_s is None else self._world.timeline.now_s + declared_s,
+                nodes=tuple(sorted(gpus.items())),
+                since_s=self._world.timeline.now_s,
+            )
+        )
+
+    def finished(self) -> None:
+        super().finished()
+        self._give_back()
+        self._world.tickets.gone(self._job.spec.name)
+
+    def _give_back(self) -> None:
+        if self._is_waiting and self._ticket is not None:
+            self._is_waiting = False
+            self._world.tickets.give_back(self._ticket.number)
+
+    def _poll(self, action: RequestPlan) -> None:
+        now_s = self._world.timeline.now_s
+        versions = (self._world.rm.nodes.version, self._world.tickets.version)
+        known = self._decided_at
+        if known is None or known[1:] != versions or now_s - known[0] >= REUSED_FOR_S:
+            decision = self._decide(action)
+            if isinstance(decision, Ask):
+                self._world.tickets.update(decision.ticket)
+            if not isinstance(decision, MustWait):
+                self._asked = None
+                self._reply(action, decision.plan if isinstance(decision, Ask) else decision)
+                return
+            self._last = decision
+            self._decided_at = (now_s, *versions)
+        assert self._last is not None
+        pause_s = poll_interval_s(self._last, self._world.dice.random())
+        self._after(pause_s, lambda: self._poll(action))
+
+    def _decide(self, action: RequestPlan) -> Decision:
+        assert self._ticket is not None
+        tickets, running = self._world.tickets.others()
+        seen = Contention(self._snapshot(), tickets, running, self._world.timeline.now_s)
+
+        def plan(avoid: tuple[NodeId, ...] = (), *, blind: bool = False) -> PlacementPlan | NoFit:
+            return self._plan(action, avoid, blind=blind)
+
+        may_fit = self._may_fit(action)
+        return decide(self._ticket, seen, plan, may_fit=may_fit, excluded=action.excluded)
+
+    def _changed(self) -> None:
+        """Somebody has gone: poll soon, in the order of the queue."""
+        action, coming = self._asked, self._coming
+        if action is None or coming is None or self._last is None:
+            return
+        pause_s = poll_after_change_s(self._last, self._world.dice.random())
+        if self._world.timeline.now_s + pause_s < coming.at_s:
+            self._after(pause_s, lambda: self._poll(action))
+
+    def _wanted(self) -> Ticket:
+        job = self._job
+        return Ticket(
+            number=0,
+            job=job.spec.name,
+            name=job.spec.name,
+            queue=job.queue,
+            demands=self._shapes[-1:],
+            taken_at_s=self._world.timeline.now_s,
+            duration_s=job.declared_s,
+        )

@@ -1,0 +1,182 @@
+"""What a simulation is made of: modes, the model of YARN, jobs. Values only; times in seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from yarnam.core.model.job_spec import EnvironmentSpec, Framework, GangSpec, JobSpec, RoleSpec
+from yarnam.core.model.outcomes import ContainerEnd
+from yarnam.core.model.resources import Resources
+
+
+class Mode(Enum):
+    """How the jobs contend."""
+
+    TICKETS = "tickets"
+    """yarnam with ZooKeeper: plan, and ask when admitted."""
+    JITTER = "jitter"
+    """yarnam without ZooKeeper: plan, and back off at random."""
+    HOLD = "hold for ever"
+    """TonY, tf-yarn, raw Skein: ask for everything, keep what comes (peers.md)."""
+    HBOX = "hbox, 10 min"
+    """hbox: as before, but a job fails that is not complete ten minutes after its first container
+    (peers.md, 1.5)."""
+    CENTRAL = "central"
+    """The yardstick: one scheduler that sees everything, knows all run times and starts a whole
+    gang in an instant."""
+
+    DECLARED = "central, declared"
+    """The same, but of run times it knows only what the users declare, as yarnam's jobs do."""
+
+
+class Deal(Enum):
+    """In which order the model RM serves those that ask."""
+
+    FAIR = "fair"
+    """As the Fair Scheduler: least use per weight first, queues then applications."""
+    RANDOM = "random"
+    """Any ask that fits, uniformly: what the closed form of a deadlock assumes."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSettings:
+    """A leaf queue of the Fair Scheduler."""
+
+    name: str
+    weight: float = 1.0
+    max_gpus: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RmSettings:
+    """The model cluster. Delays as measured on Hadoop 3.4.1 (skein-on-yarn.md, 12), each drawn
+    uniformly from its range."""
+
+    nodes: int = 250
+    gpus_per_node: int = 8
+    nodes_per_rack: int = 25
+    memory_mib_per_gpu: int = 65536
+    vcores_per_gpu: int = 8
+    queues: tuple[QueueSettings, ...] = (
+        QueueSettings("root.research", 4.0),
+        QueueSettings("root.products", 3.0),
+        QueueSettings("root.speech", 2.0),
+        QueueSettings("root.interns", 1.0, max_gpus=400),
+    )
+    node_heartbeat_s: float = 1.0
+    """yarn.nodemanager heartbeat interval; each node has its own phase."""
+    am_heartbeat_s: float = 0.5
+    """A message of an AM waits for its next heartbeat, up to this long; so does the answer."""
+    assign_multiple: bool = False
+    """yarn.scheduler.fair.assignmultiple: more than one container per node heartbeat."""
+    reservable_nodes: float = 0.05
+    """yarn.scheduler.fair.reservable-nodes: the share of nodes that one application may have
+    reserved for asks that do not fit yet."""
+    release_s: tuple[float, float] = (0.5, 1.5)
+    """From the release at the RM until the node's GPUs are free again."""
+    agent_start_s: tuple[float, float] = (0.8, 2.3)
+    """From the grant at the AM until the agent has registered."""
+    task_start_s: tuple[float, float] = (0.2, 1.0)
+    """From the launch order until the processes of a task run."""
+    poll_s: float = 0.2
+    """A snapshot through the RM's REST API."""
+    deal: Deal = Deal.FAIR
+
+    @property
+    def gpus(self) -> int:
+        return self.nodes * self.gpus_per_node
+
+
+@dataclass(frozen=True, slots=True)
+class SimJob:
+    """One job of the workload. ``spec`` is what its ApplicationMaster knows."""
+
+    number: int
+    submit_s: float
+    duration_s: float
+    """From all processes running to the end."""
+    declared_s: float | None
+    """The duration as declared by the user; None: not declared."""
+    spec: JobSpec
+
+    @property
+    def gpus(self) -> int:
+        return self.spec.gpus
+
+    @property
+    def queue(self) -> str:
+        return self.spec.queue
+
+
+@dataclass(frozen=True, slots=True)
+class InitialGang:
+    """A gang that runs when the simulation begins: ``pieces`` are (node, containers) with ``size``
+    GPUs each. It counts in no figure but takes its room."""
+
+    name: str
+    queue: str
+    size: int
+    pieces: tuple[tuple[int, int], ...]
+    began_s: float
+    """Before the simulation: negative or 0."""
+    ends_s: float
+    declared_ends_s: float | None
+
+    @property
+    def gpus(self) -> int:
+        return self.size * sum(count for _, count in self.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """``jobs`` are numbered from 0 and sorted by their time of submission."""
+
+    jobs: tuple[SimJob, ...]
+    standing: tuple[InitialGang, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """At ``at_s`` all containers on a node end."""
+
+    at_s: float
+    node: int
+    end: ContainerEnd = ContainerEnd.LOST
+    """LOST: the node is gone, and back after ``away_s``. PREEMPTED: YARN takes the containers."""
+    away_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class SimSettings:
+    """One run."""
+
+    mode: Mode
+    seed: int = 7
+    rm: RmSettings = field(default_factory=RmSettings)
+    limit_s: float = 30 * 86400.0
+    """Virtual time after which the run is cut off; jobs that have not ended then never will."""
+    faults: tuple[Fault, ...] = ()
+    checkpoint_s: float = 600.0
+    """Processes that start again go on from their last checkpoint: so often they write one."""
+
+
+def sim_spec(
+    name: str, queue: str, gpus: int, *, per_task: int = 8, gang: GangSpec | None = None
+) -> JobSpec:
+    """A job that asks for ``gpus`` and leaves the shape to the planner, as most users do; memory
+    and cores are half of what the model node has per GPU, so GPUs are what runs short."""
+    each = min(gpus, per_task)
+    while gpus % each:
+        each -= 1
+    resources = Resources(memory_mib=32768 * each, vcores=4 * each, gpus=each)
+    return JobSpec(
+        name=name,
+        queue=queue,
+        user="sim",
+        framework=Framework.COMMAND,
+        roles=(RoleSpec("worker", gpus // each, resources, ("train",), each),),
+        environment=EnvironmentSpec(),
+        gang=gang or GangSpec(),
+        flexible_shape=True,
+    )

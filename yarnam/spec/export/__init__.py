@@ -1,0 +1,1 @@
+"""What is generated from the spec: JSON Schema, reference page, starter file."""

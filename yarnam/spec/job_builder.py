@@ -1,0 +1,276 @@
+"""Builds the core's JobSpec from a checked document: defaults, proportions, resolved paths."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from math import gcd
+from pathlib import Path as FilePath
+from typing import Any, TypeVar, cast
+
+from yarnam.core.model import job_spec
+from yarnam.core.model.resources import Resources
+from yarnam.spec.checks import Problems, default_input_name
+from yarnam.spec.sections.data_sections import Input, split_pattern
+from yarnam.spec.sections.document import Document
+from yarnam.spec.sections.role_sections import ClientValue, GpuRange, Role, TaskRange
+from yarnam.spec.sections.section_base import Section
+from yarnam.spec.shipping import Shipping
+from yarnam.spec.yaml_tree import Path, Tree
+
+T = TypeVar("T")
+
+# What a GPU brings along. Training containers of the published traces are cut by GPU (Philly: CPU
+# and memory in proportion to GPUs); 8-GPU servers have 32 to 96 cores and 256 to 768 GiB, of which
+# HDFS and YARN keep a part, so that 8 of these leave no GPU stranded on the smallest of them.
+VCORES_PER_GPU = 4
+MEMORY_PER_GPU_MIB = 16 * 1024
+# Parameter servers, evaluators and preparation: one core and what a Python with NumPy needs.
+VCORES_WITHOUT_GPU = 1
+MEMORY_WITHOUT_GPU_MIB = 2 * 1024
+
+FLEXIBLE_ROLE = "worker"
+"""The single role of a job that has only ``gpus: N``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Where and for whom a spec is read."""
+
+    base_dir: FilePath
+    user: str
+    environ: Mapping[str, str]
+    check_paths: bool
+
+
+def build(document: Document, tree: Tree, surroundings: Surroundings) -> job_spec.JobSpec:
+    """The job. Adds problems to the tree; the job is meaningful only when there are none."""
+    problems = Problems(tree)
+    shipping = Shipping(surroundings.base_dir, problems, check_paths=surroundings.check_paths)
+    variables = _Variables(surroundings.environ, problems)
+    env = variables.resolve(("env",), document.env)
+    roles = _roles(document, variables)
+    return job_spec.JobSpec(
+        name=document.name,
+        queue=document.queue,
+        user=surroundings.user,
+        framework=job_spec.Framework(document.framework),
+        roles=roles,
+        environment=shipping.environment(document),
+        env=env,
+        files=shipping.files(document),
+        inputs=tuple(_input(source) for source in document.data.inputs),
+        staging=_staging(document),
+        output=document.data.outputs.path if document.data.outputs else "",
+        storing=_storing(document),
+        checkpoint=_checkpoint(document),
+        placement=_placement(document),
+        gang=_gang(document),
+        retry=_retry(document),
+        am=_am(document),
+        flexible_shape=document.gpus is not None,
+        duration_s=document.duration,
+        tags=tuple(document.tags),
+        secret_env=tuple(sorted({*document.secret_env, *variables.secret})),
+        elastic=_elastic(document),
+    )
+
+
+class _Variables:
+    """Resolves ``{from: client}``. Values from the client are never shown."""
+
+    def __init__(self, environ: Mapping[str, str], problems: Problems) -> None:
+        self._environ = environ
+        self._problems = problems
+        self.secret: set[str] = set()
+
+    def resolve(
+        self, path: Path, env: Mapping[str, str | ClientValue]
+    ) -> tuple[tuple[str, str], ...]:
+        return tuple((name, self._value((*path, name), value)) for name, value in env.items())
+
+    def _value(self, path: Path, value: str | ClientValue) -> str:
+        if isinstance(value, str):
+            return value
+        name = str(path[-1])
+        self.secret.add(name)
+        if name not in self._environ:
+            self._problems.add(path, f"{name} is not set in the submitting environment")
+        return self._environ.get(name, "")
+
+
+def _roles(document: Document, variables: _Variables) -> tuple[job_spec.RoleSpec, ...]:
+    if document.gpus is not None:
+        # One task with all GPUs. The planner cuts it without changing the number of processes, so
+        # only one process per GPU leaves it free.
+        tasks, gpus = _flexible_shape(document.gpus)
+        whole = Role.model_construct(tasks=tasks, gpus=gpus, processes="per-gpu")
+        return (_role(FLEXIBLE_ROLE, whole, document, variables),)
+    roles = document.roles or {}
+    return tuple(_role(name, role, document, variables) for name, role in roles.items())
+
+
+def _flexible_shape(gpus: int | GpuRange) -> tuple[int | TaskRange, int]:
+    """Tasks, and GPUs of each. A range moves in steps of the largest task that divides both of
+    its ends."""
+    if isinstance(gpus, int):
+        return 1, gpus
+    step = max(1, gcd(gpus.min, gpus.max))
+    return TaskRange.model_construct(min=gpus.min // step, max=gpus.max // step), step
+
+
+def _role(name: str, role: Role, document: Document, variables: _Variables) -> job_spec.RoleSpec:
+    return job_spec.RoleSpec(
+        name=name,
+        tasks=role.most_tasks,
+        min_tasks=role.tasks.min if isinstance(role.tasks, TaskRange) else None,
+        resources=_resources(role, document),
+        command=tuple(role.command or document.command or ()),
+        processes_per_task=_processes(role, document),
+        env=variables.resolve(("roles", name, "env"), role.env),
+        ports=(*document.ports, *role.ports),
+        gpu_model=role.gpu_model or "",
+    )
+
+
+def _resources(role: Role, document: Document) -> Resources:
+    if role.gpus:
+        memory = role.gpus * (document.memory_per_gpu or MEMORY_PER_GPU_MIB)
+        vcores = role.gpus * (document.vcores_per_gpu or VCORES_PER_GPU)
+    else:
+        memory, vcores = MEMORY_WITHOUT_GPU_MIB, VCORES_WITHOUT_GPU
+    return Resources(role.memory or memory, role.vcores or vcores, role.gpus)
+
+
+def _processes(role: Role, document: Document) -> int:
+    if role.processes_per_task is not None:
+        return role.processes_per_task
+    # One TensorFlow process drives all GPUs of its task; TF_CONFIG names one address per process.
+    usual = "per-task" if document.framework == "tensorflow" else "per-gpu"
+    wanted = role.processes or document.processes or usual
+    return role.gpus if wanted == "per-gpu" and role.gpus else 1
+
+
+def _input(source: Input) -> job_spec.DataInput:
+    root, pattern = split_pattern(source.path)
+    return job_spec.DataInput(
+        source.name or default_input_name(root),
+        root,
+        job_spec.OnCorrupt(source.on_corrupt),
+        source.max_skipped,
+        job_spec.VerifyInput(source.verify),
+        mode=job_spec.InputMode(source.mode),
+        shard=job_spec.Sharding(source.shard),
+        pattern=pattern,
+    )
+
+
+def _staging(document: Document) -> job_spec.StagingSpec:
+    data = document.data
+    return job_spec.StagingSpec(
+        timeout_s=data.staging_timeout, cache_max_mib=data.cache_max_size or 0
+    )
+
+
+def _checkpoint(document: Document) -> job_spec.CheckpointSpec:
+    if document.checkpoint is None:
+        return job_spec.CheckpointSpec()
+    given = document.checkpoint
+    best = given.best
+    return _from_section(
+        job_spec.CheckpointSpec,
+        given,
+        in_background=given.async_,
+        best_metric=best.metric if best else "",
+        best_mode=best.mode if best else "min",
+        best_keep=best.keep if best else 1,
+        spool_limit_s=given.spool.limit,
+        spool_max_mib=given.spool.max_size or 0,
+    )
+
+
+def _storing(document: Document) -> job_spec.StoringSpec:
+    given = document.data.outputs
+    if given is None:
+        return job_spec.StoringSpec()
+    return _from_section(job_spec.StoringSpec, given, keep_on_failure=given.on_failure == "keep")
+
+
+def _placement(document: Document) -> job_spec.PlacementSpec:
+    given = document.placement
+    return _from_section(
+        job_spec.PlacementSpec,
+        given,
+        node=job_spec.TopologyConstraint(given.locality.node),
+        rack=job_spec.TopologyConstraint(given.locality.rack),
+        strategy=job_spec.PackOrSpread(given.strategy),
+        exclude_nodes=tuple(dict.fromkeys(given.exclude_nodes)),
+        include_nodes=tuple(dict.fromkeys(given.include_nodes)),
+        anti_affinity=_role_pairs(given.anti_affinity),
+    )
+
+
+def _role_pairs(items: Iterable[str | list[str]]) -> tuple[tuple[str, str], ...]:
+    """Each pair of roles once, the names within a pair in alphabetical order."""
+    pairs: dict[tuple[str, str], None] = {}
+    for item in items:
+        if isinstance(item, str):
+            pairs[item, item] = None
+            continue
+        for one, other in itertools.combinations(sorted(set(item)), 2):
+            pairs[one, other] = None
+    return tuple(pairs)
+
+
+def _gang(document: Document) -> job_spec.GangSpec:
+    gang = document.gang
+    base, cap = gang.backoff.base, gang.backoff.cap
+    if "cap" not in gang.backoff.model_fields_set:
+        cap = max(base, cap)
+    return _from_section(
+        job_spec.GangSpec,
+        gang,
+        # A default never exceeds the total wait that the user allows.
+        hold_timeout_s=min(gang.hold_timeout, gang.wait_timeout),
+        ask_timeout_s=min(gang.ask_timeout, gang.wait_timeout),
+        backoff_base_s=min(base, cap),
+        backoff_cap_s=cap,
+    )
+
+
+def _retry(document: Document) -> job_spec.RetrySpec:
+    blacklist = _from_section(job_spec.BlacklistSpec, document.retry.blacklist)
+    return _from_section(job_spec.RetrySpec, document.retry, blacklist=blacklist)
+
+
+def _elastic(document: Document) -> job_spec.ElasticSpec:
+    roles = (document.roles or {}).values()
+    counts_gpus = isinstance(document.gpus, GpuRange)
+    if not counts_gpus and not any(isinstance(role.tasks, TaskRange) for role in roles):
+        return job_spec.ElasticSpec()
+    elastic = document.elastic
+    # Without a checkpoint to resume from, growing would throw away all training so far.
+    grow = document.checkpoint is not None if elastic.grow is None else elastic.grow
+    return _from_section(job_spec.ElasticSpec, elastic, counts_gpus=counts_gpus, grow=grow)
+
+
+def _am(document: Document) -> job_spec.AmSpec:
+    am = document.am
+    return _from_section(job_spec.AmSpec, am, resources=Resources(am.memory, am.vcores, 0))
+
+
+def _from_section(kind: Callable[..., T], section: Section, **others: Any) -> T:
+    """A ``kind`` whose fields are the section's keys, apart from ``others``.
+
+    A field has the key's name with its unit: ``hold_timeout_s`` is the key ``hold_timeout``. An
+    omitted optional key keeps the field's default. So a new key needs only its declarations, in
+    the section and in ``kind``.
+    """
+    values = dict(others)
+    for field in fields(cast("Any", kind)):
+        key = field.name.removesuffix("_s").removesuffix("_mib")
+        given = getattr(section, key, None)
+        if field.name not in values and given is not None:
+            values[field.name] = given
+    return kind(**values)

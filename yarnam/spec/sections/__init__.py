@@ -1,0 +1,1 @@
+"""The spec's sections, as pydantic models."""

@@ -1,0 +1,176 @@
+"""Sections of the spec about data: inputs, outputs, checkpoints."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from yarnam.core.model.job_spec import CheckpointSpec, DataInput, StagingSpec, StoringSpec
+from yarnam.spec.sections.section_base import DAY_S, Section, TextOrMapping, Whole
+from yarnam.spec.values.fields import DurationBetween, Share, SizeBetween, Text, describe, wrong
+from yarnam.spec.values.scalars import Ambiguous
+
+_CHECKPOINT = CheckpointSpec()
+_INPUT = DataInput("", "")
+_STAGING = StagingSpec()
+_STORING = StoringSpec()
+
+
+def _off(value: Any) -> Any:
+    """Unquoted `off` is text here: no other meaning is possible."""
+    return str(value) if isinstance(value, Ambiguous) and value == "off" else value
+
+
+class Input(TextOrMapping):
+    """Data that the job reads. Submit fails if it does not exist."""
+
+    text_key = "path"
+    later_keys = {"format": "formats of inputs"}
+
+    path: Text
+    """File or directory: a URI (`hdfs://`, `viewfs://`, `webhdfs://`, `swebhdfs://`) or an
+    absolute path on the cluster's default filesystem. `*`, `?` and `[...]` match parts of a
+    name; a pattern that matches a directory includes all files below it. Names that begin with `_`
+    or `.` are ignored."""
+    name: Text | None = None
+    """The input's name (`[a-z][a-z0-9_]*`). Default: the last part of `path` without extension."""
+    mode: Literal["stream", "localize", "cache"] = "stream"
+    """`stream`: the training code reads it directly. `localize`: each node gets a copy before the
+    processes start, which is deleted with the container. `cache`: the same, but the copy stays on
+    the node for your next jobs: see [inputs on the nodes](../how-to/inputs.md)."""
+    shard: Literal["none", "files"] = "none"
+    """Which process reads which files, for code that uses `yarnam.train.inputs`, and which files
+    are copied to a node. `none`: each process reads all of them. `files`: the files are divided
+    among the processes by size."""
+    on_corrupt: Literal["fail", "skip", "quarantine"] = "fail"
+    """How to treat files known to be corrupt (`yarnam blacklist`). `fail`: refuse the job and list
+    them. `skip`: exclude them and list them in `YARNAM_SKIPPED_<NAME>`. `quarantine`: exclude them,
+    and move those proved corrupt out of the way."""
+    max_skipped: Share = _INPUT.max_skipped
+    """The largest percentage of its files and of its bytes that may be excluded, as in `0.1 %`. The
+    job fails if it is exceeded."""
+    verify: Annotated[Literal["off", "sample", "full"], BeforeValidator(_off)] = "off"
+    """Which files to check at submit, besides the blacklist: none, 1 % of the files (20 to 200,
+    always the same ones), or all."""
+
+
+def _outputs(value: Any) -> Any:
+    if isinstance(value, list):
+        raise wrong("several outputs are not supported yet; write one directory")
+    return value
+
+
+class Outputs(TextOrMapping):
+    """Where the job's results go. Each task writes to a separate directory, named by the variable
+    `YARNAM_OUTPUT`. When all tasks have succeeded, their files appear in this directory at once:
+    see [outputs](../how-to/outputs.md)."""
+
+    text_key = "path"
+
+    path: Text
+    """The directory (same forms as an input's `path`). It must not exist or must be empty;
+    otherwise submit fails."""
+    replace: bool = _STORING.replace
+    """Replace an existing output when the new one is complete."""
+    on_failure: Literal["discard", "keep"] = "discard"
+    """What to do with the tasks' files if the job does not succeed. `discard`: delete them. `keep`:
+    move them to `<path>.partial.<application>`."""
+    timeout: Annotated[float, DurationBetween(1.0, 7 * DAY_S)] = _STORING.timeout_s
+    """The longest time to store the output, from the end of the last process. No container is held
+    meanwhile."""
+
+
+class Data(Section):
+    """What the job reads and writes."""
+
+    inputs: list[Input] = []
+    """What the job reads; the variable `YARNAM_INPUT_<NAME>` holds the path of each."""
+    staging_timeout: Annotated[float, DurationBetween(1.0, 30 * DAY_S)] = _STAGING.timeout_s
+    """The longest time to copy inputs with `mode: localize` or `cache` to the nodes, once the gang
+    is complete. The GPUs are idle meanwhile."""
+    cache_max_size: Annotated[int, SizeBetween(1, 1024**3)] | None = None
+    """The size limit of the copies that `mode: cache` keeps on one node for this user. The least
+    recently used ones are evicted. Default: half of each disk."""
+    outputs: Annotated[Outputs | None, BeforeValidator(_outputs)] = None
+    """Where the job's results go; they appear at once when the job has succeeded."""
+
+
+class BestCheckpoints(TextOrMapping):
+    """Checkpoints to keep for their metric."""
+
+    text_key = "metric"
+
+    metric: Text
+    """The name of the metric in `save(metrics=...)`."""
+    mode: Literal["min", "max"] = "min"
+    """Whether the smallest or the largest value is best."""
+    keep: Whole = _CHECKPOINT.best_keep
+    """The number of checkpoints."""
+
+
+class CheckpointSpool(Section):
+    """Checkpoints that wait on the container's local disk while HDFS is unavailable."""
+
+    limit: Annotated[float, DurationBetween(0.0, 7 * DAY_S)] = _CHECKPOINT.spool_limit_s
+    """How long a checkpoint may wait before the save fails. `0s`: no spooling; a save fails after
+    30 s without HDFS."""
+    max_size: Annotated[int, SizeBetween(1, 1024**3)] | None = None
+    """The size limit of waiting checkpoints per process. Default: until 10 % of the disk is
+    left."""
+
+
+def _restore(value: Any) -> Any:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 10**9:
+        return str(value)
+    if value in ("newest", "none"):
+        return value
+    raise wrong(f"must be newest, none or a step number, not {describe(value)}")
+
+
+class Checkpoint(Section):
+    """Where the training code keeps its checkpoints. All keys but `directory` apply to code that
+    uses `yarnam.train.checkpoint`."""
+
+    directory: Text
+    """The directory (same forms as an input's `path`); the variable `YARNAM_CHECKPOINT_DIR` holds
+    it."""
+    keep: Whole = _CHECKPOINT.keep
+    """The number of newest checkpoints to keep."""
+    keep_every: Annotated[int, Field(ge=1, le=10**9)] | None = None
+    """Keep one checkpoint permanently for every this many steps."""
+    best: BestCheckpoints | None = None
+    """Checkpoints to keep for their metric."""
+    every: Annotated[int, Field(ge=1, le=10**9)] | None = None
+    """The number of steps between saves, for `is_due(step)`. Default: the code decides."""
+    async_: Annotated[bool, Field(alias="async")] = _CHECKPOINT.in_background
+    """Write in the background: training waits only for the copy in memory."""
+    restore: Annotated[
+        str,
+        BeforeValidator(_restore),
+        WithJsonSchema(
+            {
+                "anyOf": [
+                    {"enum": ["newest", "none"]},
+                    {"type": "integer", "minimum": 0, "maximum": 10**9},
+                ]
+            }
+        ),
+    ] = _CHECKPOINT.restore
+    """What the first attempt restores: the `newest` checkpoint in the directory, `none`, or the one
+    of a step. Later attempts resume from what the job itself has saved."""
+    spool: CheckpointSpool = CheckpointSpool()
+    """Checkpoints that wait on the container's local disk while HDFS is unavailable."""
+
+
+WILDCARDS = "*?["
+
+
+def split_pattern(path: str) -> tuple[str, str]:
+    """The directory that a pattern begins in, and the pattern below it; without wildcards the
+    path itself and nothing."""
+    parts = path.rstrip("/").split("/")
+    for number, part in enumerate(parts):
+        if any(char in part for char in WILDCARDS):
+            return "/".join(parts[:number]) or "/", "/".join(parts[number:])
+    return path, ""

@@ -1,0 +1,271 @@
+"""The spec as a document: every key, its type, its default and its meaning.
+
+The docstrings below are the reference (docs/reference/spec.md) and the descriptions in the JSON
+Schema. A section may name keys and values that later versions will support (``later_keys``,
+``later_values``): they are refused as "not supported yet", never ignored. Combinations of keys are
+checked in ``checks``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Union
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag
+
+from yarnam.core.model.job_spec import SAME_GPU_MODEL, AmSpec, ElasticSpec, GangSpec, RetrySpec
+from yarnam.spec.sections.data_sections import Checkpoint, Data
+from yarnam.spec.sections.role_sections import (
+    MAX_TASKS,
+    Environment,
+    GpuCount,
+    Role,
+    ShippedPath,
+    Variable,
+)
+from yarnam.spec.sections.section_base import DAY_S, Memory, Processes, Section, Vcores, Whole, Wish
+from yarnam.spec.values.fields import Command, DurationBetween, SizeBetween, Text, describe, wrong
+
+VERSION = 1
+"""Of the format. Raised when an existing document would change its meaning."""
+
+_GANG, _RETRY, _AM = GangSpec(), RetrySpec(), AmSpec()
+_ELASTIC = ElasticSpec()
+
+
+class Locality(Section):
+    """How strictly to place the gang close together, level by level. `required` waits for it,
+    `preferred` relaxes it step by step, `unconstrained` ignores it."""
+
+    later_keys = {"switch": "levels between node and rack", "block": "levels above the rack"}
+
+    node: Wish = "preferred"
+    """Use as few nodes as possible."""
+    rack: Wish = "preferred"
+    """Place all tasks in one rack."""
+
+
+def _kind_of_anti_affinity(value: Any) -> str:
+    return "(roles)" if isinstance(value, list) else "(role)"
+
+
+AntiAffinity = Annotated[
+    Union[Annotated[Text, Tag("(role)")], Annotated[list[Text], Tag("(roles)")]],
+    Discriminator(_kind_of_anti_affinity),
+]
+
+
+class Placement(Section):
+    """Where the gang may run."""
+
+    later_keys = {"node_label": "YARN node labels"}
+
+    locality: Locality = Locality()
+    strategy: Literal["pack", "spread"] = "pack"
+    """`pack` fills partly used nodes first; `spread` places each task on a separate node."""
+    exclude_nodes: list[Text] = []
+    """Hosts (as YARN names them) that must not run tasks."""
+    include_nodes: list[Text] = []
+    """The only hosts that may run tasks. Default: all nodes."""
+    max_nodes: Annotated[int, Field(ge=1, le=MAX_TASKS)] | None = None
+    """The maximum number of nodes for the gang. Default: no limit."""
+    gpu_model: Text = SAME_GPU_MODEL
+    """`same`: all tasks use the same GPU model. `any`: no restriction. Otherwise words of a model
+    name, such as `A100` or `V100 32GB`: all tasks use one model whose name contains them. To list
+    the models: `yarnam nodes`."""
+    anti_affinity: list[AntiAffinity] = []
+    """Roles whose tasks must not share a node. A role name separates the tasks of that role; a list
+    of names separates tasks of different roles. `[ps, [ps, worker]]` does both for `ps`."""
+    near_data: bool = True
+    """Among otherwise equal placements, prefer nodes that store more of the job's input bytes."""
+
+
+class Backoff(Section):
+    """The delay after a failed attempt: random, at most `base`, which doubles up to `cap`."""
+
+    base: Annotated[float, DurationBetween(0.1, DAY_S)] = _GANG.backoff_base_s
+    """Upper bound of the first delay."""
+    cap: Annotated[float, DurationBetween(0.1, DAY_S)] = _GANG.backoff_cap_s
+    """Upper bound of every delay."""
+
+
+class Gang(Section):
+    """How the gang's containers are acquired: all or none."""
+
+    hold_timeout: Annotated[float, DurationBetween(1.0, DAY_S)] = _GANG.hold_timeout_s
+    """The longest time to hold containers, from the first grant of an attempt, until the gang is
+    complete. Then all are released."""
+    ask_timeout: Annotated[float, DurationBetween(1.0, 30 * DAY_S)] = _GANG.ask_timeout_s
+    """The longest time to wait for the first container of an attempt; nothing is held meanwhile."""
+    launch_timeout: Annotated[float, DurationBetween(1.0, DAY_S)] = _GANG.launch_timeout_s
+    """The longest time from the launch until every process runs."""
+    attempts: Whole = _GANG.attempts
+    """The number of attempts before the job fails with GANG_TIMEOUT."""
+    backoff: Backoff = Backoff()
+    relax_after_attempts: Whole = _GANG.relax_after_attempts
+    """The number of failed attempts at one locality level before the next looser one is tried."""
+    look_before_ask: bool = _GANG.look_before_ask
+    """Request containers from YARN only when the whole gang fits into the free resources. Checking
+    does not count as an attempt."""
+    wait_timeout: Annotated[float, DurationBetween(1.0, 365 * DAY_S)] = _GANG.wait_timeout_s
+    """The longest total wait before the first start, over all attempts."""
+    priority: Annotated[int, Field(ge=-10, le=10)] = _GANG.priority
+    """The order among waiting jobs of the same queue: higher starts sooner. The priority of a
+    waiting job rises by one every 15 minutes, up to the highest in its queue. Has an effect only
+    with a `ticket`."""
+    ticket: bool = _GANG.ticket
+    """Take turns with other jobs that wait for GPUs: see
+    [taking turns](../how-to/zookeeper.md). Needs a ZooKeeper. With `false`, or with
+    `look_before_ask: false`, the job requests containers regardless of waiting jobs."""
+    recovery_timeout: Annotated[float, DurationBetween(0.0, DAY_S)] = _GANG.recovery_timeout_s
+    """The longest wait for the replacement of a lost task while the other containers of the
+    running gang are held. Then all are released and the gang is acquired again. 0: at once."""
+
+
+class Elastic(Section):
+    """When an elastic gang changes its size. Each change stops all processes and restarts them from
+    their checkpoint with new ranks. Needs a range for `gpus` or for the `tasks` of a role."""
+
+    patience: Annotated[float, DurationBetween(0.0, 30 * DAY_S)] = _ELASTIC.patience_s
+    """How long the job waits for its largest size to fit. Then it starts with the largest size that
+    fits, at least `min`."""
+    grow: bool | None = None
+    """Grow automatically while GPUs are idle and no job waits for them. Default: `true` if the job
+    has a `checkpoint`, otherwise `false`. `yarnam scale` always works."""
+    grow_interval: Annotated[float, DurationBetween(1.0, DAY_S)] = _ELASTIC.grow_interval_s
+    """How often to check the cluster for idle GPUs and the queue for its share."""
+    min_run: Annotated[float, DurationBetween(0.0, 30 * DAY_S)] = _ELASTIC.min_run_s
+    """The shortest time at one size before the gang changes it automatically again."""
+    shrink_after: Annotated[float, DurationBetween(0.0, DAY_S)] = _ELASTIC.shrink_after_s
+    """How long the queue must exceed its fair share, while others wait, before the gang releases
+    the excess, down to `min`."""
+    checkpoint_grace: Annotated[float, DurationBetween(0.0, 3600.0)] = _ELASTIC.checkpoint_grace_s
+    """The time between SIGTERM and SIGKILL when the size changes, to write a checkpoint."""
+
+
+class Blacklist(Section):
+    """When the job stops using a node. A node gets a strike each time it cannot start a container,
+    its agent cannot prepare its task or stops responding, or processes are killed by a signal on
+    this node only. A lost node gets all strikes at once."""
+
+    strikes: Annotated[int, Field(ge=0, le=1000)] = _RETRY.blacklist.strikes
+    """The number of strikes that excludes a node. 0: never exclude nodes."""
+    expiry: Annotated[float, DurationBetween(1.0, 30 * DAY_S)] = _RETRY.blacklist.expiry_s
+    """How long a strike counts."""
+    cool_down: Annotated[float, DurationBetween(1.0, 30 * DAY_S)] = _RETRY.blacklist.cool_down_s
+    """How long a node stays excluded."""
+    max_share: Annotated[float, Field(ge=0.0, le=1.0)] = _RETRY.blacklist.max_share
+    """The largest fraction of the cluster's nodes to exclude at once, from 0 to 1. Beyond it, the
+    oldest exclusions are lifted."""
+
+
+class Retry(Section):
+    """How often a gang is restarted after it has run."""
+
+    later_keys = {"rules": "rules by cause of failure", "more_memory": "more memory on retry"}
+
+    max_restarts: Annotated[int, Field(ge=0, le=1000)] = _RETRY.max_restarts
+    """Restarts after infrastructure faults (a lost node, an unresponsive agent), whether lost tasks
+    are replaced in place or the whole gang is acquired again. 0: never. Preemptions do not
+    count."""
+    on_user_failure: Annotated[int, Field(ge=0, le=1000)] = _RETRY.on_user_failure
+    """Restarts after failures of the job's own code, counted separately."""
+    blacklist: Blacklist = Blacklist()
+
+
+class ApplicationMaster(Section):
+    """The job's controller on the cluster. The defaults suit nearly every job."""
+
+    # Skein's Java AM alone is 245 MB resident, our Python up to 100 MB.
+    memory: Annotated[int, SizeBetween(512, 1024**2)] = _AM.resources.memory_mib
+    """Memory of its container, which runs a JVM and a Python process."""
+    vcores: Vcores = _AM.resources.vcores
+    """Virtual cores of its container."""
+    attempts: Annotated[int, Field(ge=1, le=100)] = _AM.attempts
+    """The number of AM attempts; YARN may allow fewer (`yarn.resourcemanager.am.max-attempts`)."""
+    # Heartbeats come every 2 s at the latest.
+    agent_silence: Annotated[float, DurationBetween(3.0, 3600.0)] = _AM.agent_silence_s
+    """A container that has not sent a heartbeat for this long is lost."""
+    orphan_timeout: Annotated[float, DurationBetween(3.0, 3600.0)] = _AM.orphan_timeout_s
+    """A container that cannot reach its ApplicationMaster for this long stops."""
+    stop_grace: Annotated[float, DurationBetween(0.0, 3600.0)] = _AM.stop_grace_s
+    """The time between SIGTERM and SIGKILL when processes are stopped."""
+
+
+def _version(value: Any) -> Any:
+    """Python takes ``True`` and ``1.0`` for 1."""
+    if isinstance(value, (bool, float)) or value != VERSION:
+        shown = describe(value) if isinstance(value, (list, dict)) else ascii(value)[:80]
+        raise wrong(f"this version of yarnam reads format version {VERSION}, not {shown}")
+    return value
+
+
+class Document(Section):
+    """A job for `yarnam submit`."""
+
+    later_keys = {
+        "pre_run": "running the first iterations on one GPU",
+        "docker": "container images",
+        "image": "container images",
+        "node_label": "YARN node labels",
+        "notify": "notifications",
+        "sweep": "sweeps",
+    }
+    later_values = {
+        "framework": {
+            "torchrun": "torchrun",
+            "horovod": "Horovod",
+            "mpi": "MPI",
+            "mxnet": "MXNet",
+            "paddle": "Paddle",
+            "xgboost": "XGBoost",
+            "lightgbm": "LightGBM",
+        }
+    }
+
+    version: Annotated[Literal[1], Field(examples=[1]), BeforeValidator(_version)]
+    """The version of this format."""
+    name: Annotated[Text, Field(examples=["digits"])]
+    """The job's name: letters, digits, `.`, `_`, `-`; at most 100."""
+    queue: Annotated[Text, Field(examples=["root.research"])]
+    """The full name of the YARN queue, such as `root.research`."""
+    framework: Literal["command", "jax", "pytorch", "tensorflow"] = "command"
+    """Which rendezvous variables to set for the processes, besides the generic ones."""
+    command: Command | None = None
+    """What each process runs: a list of arguments, passed unchanged, or one line for
+    `/bin/bash -c`. yarnam expands nothing in it: `${...}` is left to the shell."""
+    files: list[ShippedPath] = []
+    """Files to place in the working directory of every container."""
+    code: Text | None = None
+    """A local directory to ship as the directory `code`."""
+    environment: Environment = Environment()
+    env: dict[str, Variable] = {}
+    """Environment variables for all processes."""
+    secret_env: list[Text] = []
+    """Names in `env` whose values are never shown or logged. Every process of the job gets them,
+    even if only one role declares them."""
+    gpus: GpuCount | None = None
+    """The total number of GPUs, or `{min, max}` for an elastic gang. The planner chooses the number
+    of tasks and GPUs per task. Alternative to `roles`."""
+    roles: dict[str, Role] | None = None
+    """The gang's tasks by role name (`[a-z][a-z0-9-]*`). Alternative to `gpus`."""
+    memory_per_gpu: Memory | None = None
+    """Memory of a task per GPU. Default: 16GiB."""
+    vcores_per_gpu: Vcores | None = None
+    """Virtual cores of a task per GPU. Default: 4."""
+    processes: Processes | None = None
+    """Processes per task, for roles that do not set it. Always `per-gpu` with `gpus`."""
+    placement: Placement = Placement()
+    gang: Gang = Gang()
+    elastic: Elastic = Elastic()
+    data: Data = Data()
+    checkpoint: Checkpoint | None = None
+    retry: Retry = Retry()
+    ports: list[Text] = []
+    """Names of additional ports (`[a-z][a-z0-9_]*`). Each process gets a reserved port per name, in
+    the variable `YARNAM_PORT_<NAME>`."""
+    am: ApplicationMaster = ApplicationMaster()
+    duration: Annotated[float, DurationBetween(1.0, 365 * DAY_S)] | None = None
+    """The expected run time. It is not enforced; it allows a job to start before larger ones, in a
+    gap that is long enough."""
+    tags: list[Text] = []
+    """YARN application tags, at most 8."""

@@ -1,0 +1,164 @@
+"""Sections of the spec about what runs: roles, their sizes, variables, files and Python."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Union
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag
+
+from yarnam.spec.sections.section_base import (
+    Memory,
+    Processes,
+    ProcessesPerTask,
+    Section,
+    TextOrMapping,
+    Vcores,
+)
+from yarnam.spec.values.fields import Argument, Command, Text, wrong
+
+MAX_TASKS = 10_000
+"""Per job. Skein keeps one tracker entry and one thread hop per container."""
+MAX_GPUS = 100_000
+"""Per job."""
+
+
+class ShippedPath(TextOrMapping):
+    """A file, directory or archive to place in the working directory of every container."""
+
+    text_key = "source"
+
+    source: Text
+    """Local path (relative to the spec file) or an `hdfs://` URI."""
+    name: Text | None = None
+    """The name in the working directory, without `/`. Default: the last part of `source`, for an
+    archive without extension."""
+    archive: bool = False
+    """Unpack it (`.zip`, `.tar`, `.tar.gz`, `.tgz`) into a directory of that name."""
+    executable: bool | None = None
+    """Make it executable. Default: same as the local file."""
+
+
+class ClientValue(Section):
+    """A variable taken from the environment of `yarnam submit`. Its value is never shown."""
+
+    from_: Annotated[Literal["client"], Field(alias="from", examples=["client"])]
+    """`client`: take it from the submitting process. Submit fails if it is not set there."""
+
+
+def _kind_of_variable(value: Any) -> str:
+    return "(mapping)" if isinstance(value, dict) else "(text)"
+
+
+Variable = Annotated[
+    Union[Annotated[Argument, Tag("(text)")], Annotated[ClientValue, Tag("(mapping)")]],
+    Discriminator(_kind_of_variable),
+]
+
+
+class Environment(Section):
+    """The Python that runs the job on the nodes: `python` and `python3` in commands refer to it,
+    and its directory is on PATH."""
+
+    later_keys = {
+        "docker": "container images",
+        "image": "container images",
+        "conda": "packing an environment at submit",
+        "pip": "packing an environment at submit",
+        "requirements": "packing an environment at submit",
+        "venv": "packing an environment at submit",
+    }
+
+    python: Text | None = None
+    """The interpreter: a path or a name on the nodes' PATH (default `python3`). With `archive`: a
+    path inside the archive (default `bin/python`)."""
+    archive: Text | None = None
+    """An environment packed by conda-pack or venv-pack (`.tar.gz`, `.tgz`, `.tar`, `.zip`): an
+    `hdfs://` URI, which the nodes cache, or a local path. Unpacked as `environment`."""
+
+
+def _gpus(value: Any) -> Any:
+    if isinstance(value, dict):
+        raise wrong(
+            "a task has a fixed size: write gpus: 2, and make the role's tasks a range such as"
+            " tasks: {min: 2, max: 8}"
+        )
+    return value
+
+
+class TaskRange(Section):
+    """An elastic number of tasks. The gang starts with as many as fit, and changes its size while
+    it runs: see [elastic gangs](../how-to/elastic-gangs.md)."""
+
+    min: Annotated[int, Field(ge=1, le=MAX_TASKS, examples=[2])]
+    """The smallest size of the gang."""
+    max: Annotated[int, Field(ge=1, le=MAX_TASKS, examples=[4])]
+    """The largest size of the gang."""
+
+
+class GpuRange(Section):
+    """An elastic number of GPUs. The job gets one role, `worker`, whose tasks have the largest
+    number of GPUs that divides both `min` and `max` (less if no node has that many). The size
+    changes by whole tasks."""
+
+    min: Annotated[int, Field(ge=1, le=MAX_GPUS, examples=[4])]
+    """The smallest size of the gang."""
+    max: Annotated[int, Field(ge=1, le=MAX_GPUS, examples=[16])]
+    """The largest size of the gang."""
+
+
+def _kind_of_count(value: Any) -> str:
+    return "(range)" if isinstance(value, (dict, Section)) else "(number)"
+
+
+TaskCount = Annotated[
+    Union[
+        Annotated[int, Field(ge=1, le=MAX_TASKS), Tag("(number)")],
+        Annotated[TaskRange, Tag("(range)")],
+    ],
+    Discriminator(_kind_of_count),
+]
+GpuCount = Annotated[
+    Union[
+        Annotated[int, Field(ge=1, le=MAX_GPUS), Tag("(number)")],
+        Annotated[GpuRange, Tag("(range)")],
+    ],
+    Discriminator(_kind_of_count),
+]
+
+
+class Role(Section):
+    """A group of identical tasks. All tasks of all roles start together or not at all."""
+
+    later_keys = {
+        "node_label": "YARN node labels",
+        "docker": "container images",
+        "image": "container images",
+        "depends_on": "starting roles one after another",
+        "completion": "completion policies per role",
+    }
+
+    tasks: TaskCount = 1
+    """The number of containers, or `{min, max}` for an elastic gang."""
+    gpus: Annotated[int, Field(ge=0, le=1024), BeforeValidator(_gpus)] = 0
+    """GPUs per task."""
+    gpu_model: Text | None = None
+    """The GPU model of this role, as in `placement.gpu_model`, which is the default."""
+    memory: Memory | None = None
+    """Memory per task. Default: `memory_per_gpu` times `gpus`; 2GiB without GPUs."""
+    vcores: Vcores | None = None
+    """Virtual cores per task. Default: `vcores_per_gpu` times `gpus`; 1 without GPUs."""
+    command: Command | None = None
+    """What each process runs. Default: the job's `command`."""
+    env: dict[str, Variable] = {}
+    """Environment variables for this role, which override the job's `env`."""
+    ports: list[Text] = []
+    """Names of additional ports, besides the job's `ports`."""
+    processes: Processes | None = None
+    """Processes per task: one `per-gpu` or one `per-task`. Default: the job's, otherwise `per-gpu`;
+    `per-task` for framework `tensorflow` and for tasks without GPUs."""
+    processes_per_task: ProcessesPerTask | None = None
+    """The number of processes, instead of `processes`. It must divide the number of GPUs."""
+
+    @property
+    def most_tasks(self) -> int:
+        return self.tasks if isinstance(self.tasks, int) else self.tasks.max

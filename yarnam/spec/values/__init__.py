@@ -1,0 +1,1 @@
+"""The types of single values: units, scalars, names and patterns."""

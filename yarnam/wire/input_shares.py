@@ -1,0 +1,59 @@
+"""Whose share of the inputs is whose. Pure.
+
+Each process of the roles that train has one share of every input with ``shard: files``. Shares
+follow the numbers of the asks, not the ranks: an agent knows its ask's number from its first moment
+on, so it can fetch its share while the rest of the gang is still being acquired, and a member that
+is replaced leaves everybody else's share as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # agents load this
+    from yarnam.core.model.actions import GangMember
+
+NO_SHARE_ROLES = frozenset({"ps", "evaluator"})
+"""They do not train: an evaluator reads all of an input, a parameter server none."""
+
+
+def first_shares(members: Sequence[GangMember]) -> tuple[int | None, ...]:
+    """The share of each member's first process, its others follow; None: its role has none."""
+    readers = [n for n, m in enumerate(members) if m.placed.role not in NO_SHARE_ROLES]
+    seats: dict[int, int] = {}
+    others = []
+    for number in sorted(readers, key=lambda n: (members[n].ask.attempt, members[n].ask.number)):
+        seat = members[number].ask.number
+        if seat < len(readers) and seat not in seats:
+            seats[seat] = number
+        else:
+            others.append(number)
+    free = (seat for seat in range(len(readers)) if seat not in seats)
+    seats.update(zip(free, others, strict=False))
+    first: dict[int, int] = {}
+    total = 0
+    for seat in sorted(seats):
+        first[seats[seat]] = total
+        total += members[seats[seat]].placed.processes
+    return tuple(first.get(number) for number in range(len(members)))
+
+
+def all_shares(members: Sequence[GangMember]) -> int:
+    """How many there are."""
+    return sum(m.placed.processes for m in members if m.placed.role not in NO_SHARE_ROLES)
+
+
+def likely_shares(
+    roles: Sequence[tuple[str, int]], role: str, number: int, processes: int
+) -> tuple[range, int] | None:
+    """The shares that the task of this ask will have if no member is replaced, and of how many;
+    None: nobody can tell. ``roles``: names and processes of all tasks, as the spec has them;
+    ``processes``: of the task."""
+    readers = [name for name, _ in roles if name not in NO_SHARE_ROLES]
+    if readers != [role] or roles[0][0] != role:
+        return None
+    total = roles[0][1]
+    if total % processes or number >= total // processes:
+        return None
+    return range(number * processes, (number + 1) * processes), total
