@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 # Castagnoli, reflected: RFC 3720 appendix B.4.
 _POLYNOMIAL = 0x82F63B78
 CHUNK = 512  # dfs.bytes-per-checksum
+# Hadoop's DataOutputBuffer begins with as many bytes and doubles.
+_JAVA_BUFFER = 32
 
 
 @functools.cache
@@ -133,7 +135,11 @@ class Md5OfCrc:
         self._in_block = 0
 
     def hexdigest(self) -> str:
-        """The MD5 of the blocks' MD5s."""
+        """The MD5 of the blocks' MD5s.
+
+        Hadoop hashes the whole buffer that they lie in, with the zeros behind them (``getData`` in
+        ``FileChecksumHelper.makeFinalResult``), and keeps to that for compatibility.
+        """
         if self._rest:
             crc = _extend()(0, self._rest)
             self._block.update(crc.to_bytes(4, "big"))
@@ -141,4 +147,8 @@ class Md5OfCrc:
             self._rest = b""
         if self._in_block:
             self._end_block()
-        return hashlib.md5(b"".join(self._blocks), usedforsecurity=False).hexdigest()
+        digests = b"".join(self._blocks)
+        capacity = _JAVA_BUFFER
+        while capacity < len(digests):
+            capacity *= 2
+        return hashlib.md5(digests.ljust(capacity, b"\0"), usedforsecurity=False).hexdigest()

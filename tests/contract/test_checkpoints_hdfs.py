@@ -53,7 +53,7 @@ def attempt(fs: FileSystem, home: str, number: int, **options: object) -> Checkp
 
 
 ZOMBIE = """
-    import os, signal, sys, hdfs_utils
+    import signal, sys, threading, hdfs_utils
     from hdfs_utils.checkpoints import Checkpointer, Token
     from hdfs_utils.backends.native import NativeFileSystem
 
@@ -65,7 +65,8 @@ ZOMBIE = """
 
     def sleep_first(self, source, target, overwrite=False):
         if when == "before" and target.endswith("manifest.json"):
-            os.kill(os.getpid(), signal.SIGSTOP)
+            # To this very thread: a signal to the process may stop another one first, and this one renames.
+            signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
         return rename(self, source, target, overwrite)
 
     NativeFileSystem.rename = sleep_first

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import hdfs_utils
-from hdfs_utils import FileSystem
+from hdfs_utils import FileSystem, transfer
 from hdfs_utils.backends.base import is_temporary
 from hdfs_utils.backends.fallback import FallbackFileSystem
 from hdfs_utils.backends.libhdfs import LIBRARY_VARIABLE
@@ -380,12 +380,30 @@ def test_crc32c_is_that_of_the_bytes(fs: FileSystem, home: str) -> None:
         # The site's default is MD5-of-CRC, which HTTP cannot choose: that is compared instead.
         with pytest.raises(NotSupported, match="over HTTP"):
             fs.crc32c(paths)
-        local = Md5OfCrc(1 << 20)
-        local.update(contents[2])
-        assert fs.checksum(paths[2]).value[24:56] == local.hexdigest()
         return
     assert list(fs.crc32c(paths)) == [crc32c(data) for data in contents]
     assert fs.crc32c(paths)[1] == 0xE3069283  # RFC 3720, B.4
+
+
+@pytest.mark.parametrize("length", [1, 511, 512, 1 << 20, (1 << 20) + 1, 3 << 20, (4 << 20) + 7])
+def test_the_md5_of_crcs_is_that_of_the_bytes(fs: FileSystem, home: str, length: int) -> None:
+    if not fs.capabilities.tells_md5_of_crc:
+        return
+    data = b"spam and eggs" * (length // 13 + 1)
+    with fs.open_writer(f"{home}/a", block_size=1 << 20) as writer:
+        writer.write(data[:length])
+    local = Md5OfCrc(1 << 20)
+    local.update(data[:length])
+    assert fs.checksum(f"{home}/a").value[24:56] == local.hexdigest()
+
+
+def test_a_tree_that_was_sent_is_verified(fs: FileSystem, home: str, tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    (tree / "below").mkdir(parents=True)
+    (tree / "a").write_bytes(b"123456789")
+    (tree / "below" / "b").write_bytes(bytes(range(256)) * 5000)
+    done = transfer.put_tree(fs, tree, f"{home}/sent")
+    assert done.verified == (0 if fs.capabilities.is_local else 2)
 
 
 def test_times_are_set(fs: FileSystem, home: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,13 +78,9 @@ def test_a_journal_and_a_transfer_outlive_the_active_name_node(
     tree.mkdir()
     for number in range(300):
         (tree / f"{number:03}").write_bytes(b"%03d" % number * 1000)
-    sent: list[object] = []
-    sender = threading.Thread(
-        target=lambda: sent.append(transfer.put_tree(connect(pair, limit_s=60.0), tree, home))
-    )
-    with AppendLog.open(fs, f"{home}-journal") as log:
+    with ThreadPoolExecutor(1) as executor, AppendLog.open(fs, f"{home}-journal") as log:
         log.append([b"one"])
-        sender.start()
+        sent = executor.submit(transfer.put_tree, connect(pair, limit_s=60.0), tree, home)
         time.sleep(0.3)
         pair.kill("nn1")
         try:
@@ -92,10 +89,9 @@ def test_a_journal_and_a_transfer_outlive_the_active_name_node(
             log.append([b"two"])
             taking_over.join()
             log.append([b"three"])
-            sender.join(120)
+            sent.result(120)
         finally:
             pair.start("nn1")
-    assert sent, "the transfer failed"
     compared = transfer.compare(hdfs_utils.connect("file:///"), str(tree), fs, home)
     assert compared.differences == ()
     assert read_journal(fs, f"{home}-journal").records == (b"one", b"two", b"three")
