@@ -21,7 +21,7 @@ import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
@@ -80,15 +80,16 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         faulthandler.cancel_dump_traceback_later()
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any, error: object) -> None:
-    """A worker that broke off (see ``STUCK_S``) has left its cluster up."""
-    if not error:
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Takes down what a worker left up that broke off (see ``STUCK_S``) or was interrupted."""
+    is_controller = hasattr(config.option, "numprocesses") and config.option.numprocesses
+    factory = getattr(config, "_tmp_path_factory", None)
+    if not is_controller or factory is None:
         return
-    folder = node.config._tmp_path_factory.getbasetemp() / f"popen-{node.gateway.id}"
-    for record in folder.glob("*/yarnam/clusters/*/cluster.json"):
-        environ = {**os.environ, "XDG_STATE_HOME": str(record.parents[3])}
-        down = [str(BIN / "yarnam"), "cluster", "down", "--name", record.parent.name]
+    for root in factory.getbasetemp().glob("popen-*/*/yarnam/clusters/*"):
+        environ = {**os.environ, "XDG_STATE_HOME": str(root.parents[2])}
+        down = [str(BIN / "yarnam"), "cluster", "down", "--name", root.name]
         subprocess.run(down, env=environ, check=False)
 
 

@@ -65,7 +65,7 @@ ZOMBIE = """
 
     def sleep_first(self, source, target, overwrite=False):
         if when == "before" and target.endswith("manifest.json"):
-            # To this very thread: a signal to the process may stop another one first, and this one renames.
+            # This very thread: where another one stops first, this one goes on to rename.
             signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
         return rename(self, source, target, overwrite)
 
