@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO
 
 from hdfs_utils import uri as uris
 from hdfs_utils.checkpoints import catalog
@@ -18,7 +19,7 @@ from hdfs_utils.checkpoints.format.manifest import CHUNK, Checkpoint, Shard
 from hdfs_utils.checkpoints.format.reader import OpenCheckpoint
 from hdfs_utils.checkpoints.format.shard_file import check_witness
 from hdfs_utils.concurrency.worker_pool import WorkerPool
-from hdfs_utils.errors import CorruptData, HdfsError
+from hdfs_utils.errors import AlreadyExists, CorruptData, HdfsError
 from hdfs_utils.filesystem import FileSystem, Writer
 from hdfs_utils.protocols.checksums import crc32c
 
@@ -113,6 +114,7 @@ def export(opened: OpenCheckpoint, directory: Path) -> list[Path]:
     Raises:
         FileExistsError: it exists.
         CorruptData: something is not what was saved.
+        AlreadyExists: the names of two values do not go together as files.
     """
     if directory.exists():
         raise FileExistsError(f"{directory} exists")
@@ -133,16 +135,28 @@ def export(opened: OpenCheckpoint, directory: Path) -> list[Path]:
 
 
 def _export_one(opened: OpenCheckpoint, name: str, draft: Path) -> Path:
-    path = draft / name
-    if not opened.is_array(name):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(opened.plain(name))
-        return path
-    import numpy as np
+    is_array = opened.is_array(name)
+    path = draft / (f"{name}.npy" if is_array else name)
+    with _new_file(path, draft) as file:
+        if not is_array:
+            file.write(opened.plain(name))
+            return path
+        import numpy as np
 
-    path = path.with_name(f"{path.name}.npy")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    array = opened.array(name)
-    # A type that NumPy does not know would be written as nameless bytes.
-    np.save(path, array.view(f"u{array.itemsize}") if array.dtype.kind == "V" else array)
+        array = opened.array(name)
+        # A type that NumPy does not know would be written as nameless bytes.
+        np.save(file, array.view(f"u{array.itemsize}") if array.dtype.kind == "V" else array)
     return path
+
+
+def _new_file(path: Path, draft: Path) -> BinaryIO:
+    """A file below the draft that nobody has made: the names are those of whoever wrote the
+    checkpoint, and others may be able to put links where the draft lies."""
+    if not path.parent.resolve().is_relative_to(draft.resolve()):
+        raise CorruptData("leads out of the directory", path=str(path), operation="export")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("xb")
+    except (FileExistsError, NotADirectoryError) as error:
+        message = "the names of two values do not go together as files"
+        raise AlreadyExists(message, path=str(path), operation="export") from error

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hdfs_utils.checkpoints.format import layout
 from hdfs_utils.errors import CorruptData
 
 FORMAT = "hdfs_utils.checkpoint/2"
 # Of this many bytes each has a checksum of its own, so that a part of a shard can be verified.
 # Larger: more is read for a small range. Smaller: a longer manifest (8 characters for each).
 CHUNK = 4 << 20
+# HDFS counts bytes in 64 bits.
+_MAX_COUNT = 2**63 - 1
+# Of `layout.single_tag`; times beyond it cannot be shown as a date for much longer anyway.
+_MAX_SAVED_MS = 36**9 - 1
+# NumPy 2 allows 64.
+_MAX_AXES = 64
+# NumPy's short forms and plain names; no commas: those make records.
+_DTYPE = re.compile(r"[<>|=]?[A-Za-z][A-Za-z0-9_]{0,30}(\[[A-Za-z0-9]{1,10}\])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +118,18 @@ def encode_chunks(chunks: tuple[int, ...]) -> str:
 
 
 def decode_chunks(text: str) -> tuple[int, ...]:
-    return tuple(int(text[at : at + 8], 16) for at in range(0, len(text), 8))
+    """Inverse of :func:`encode_chunks`. Raises ValueError, TypeError."""
+    return tuple(_crc(text[at : at + 8]) for at in range(0, len(text), 8))
+
+
+def is_name(text: object) -> bool:
+    """Whether a value can be called so. Names are paths: a checkpoint can be taken apart into
+    files, and none of them may lie outside of the directory that it is taken apart into."""
+    return (
+        isinstance(text, str)
+        and "\0" not in text
+        and all(part not in ("", ".", "..") for part in text.split("/"))
+    )
 
 
 def encode_entry(entry: Entry) -> dict[str, Any]:
@@ -122,12 +144,68 @@ def encode_entry(entry: Entry) -> dict[str, Any]:
     return plain
 
 
-def decode_entry(plain: Mapping[str, Any], shard: int) -> Entry:
-    array = None
-    if "array" in plain:
-        dtype, shape, start, extent = plain["array"]
-        array = ArrayPart(dtype, tuple(shape), tuple(start), tuple(extent))
-    return Entry(plain["name"], shard, plain["offset"], plain["length"], array)
+def decode_entry(plain: Mapping[str, Any], shard: int, data_length: int) -> Entry:
+    """Inverse of :func:`encode_entry`.
+
+    Args:
+        plain: by whoever wrote it.
+        shard: the number of its file.
+        data_length: of that file, in bytes.
+
+    Raises:
+        ValueError, KeyError, TypeError: nothing that :func:`encode_entry` writes.
+    """
+    name, offset, length = plain["name"], _count(plain["offset"]), _count(plain["length"])
+    if not is_name(name):
+        raise ValueError(f"{name!r:.200} cannot be the name of a value")
+    if offset + length > data_length:
+        raise ValueError(f"{name!r:.200} lies outside of its shard")
+    array = _decode_part(plain["array"]) if "array" in plain else None
+    return Entry(name, shard, offset, length, array)
+
+
+def _decode_part(plain: Any) -> ArrayPart:
+    dtype, *boxes = plain
+    shape, start, extent = (tuple(_count(size) for size in box) for box in boxes)
+    if not _DTYPE.fullmatch(dtype):
+        raise ValueError(f"{dtype!r:.200} is no type of elements")
+    if not len(shape) == len(start) == len(extent) <= _MAX_AXES or any(
+        a + n > size for a, n, size in zip(start, extent, shape, strict=True)
+    ):
+        raise ValueError(f"a part of {extent} at {start} is not within {shape}")
+    return ArrayPart(dtype, shape, start, extent)
+
+
+def _count(plain: Any, most: int = _MAX_COUNT) -> int:
+    if type(plain) is not int or not 0 <= plain <= most:
+        raise ValueError(f"{plain!r:.40} is no number from 0 to {most}")
+    return plain
+
+
+def _crc(plain: str) -> int:
+    # int() takes signs, blanks and underscores too.
+    if not re.fullmatch("[0-9a-f]{8}", plain):
+        raise ValueError(f"{plain!r:.40} is no checksum")
+    return int(plain, 16)
+
+
+def _mapping(plain: Any) -> dict[str, Any]:
+    if not isinstance(plain, dict):
+        raise TypeError(f"a {type(plain).__name__} where names and values belong")
+    return plain
+
+
+@contextlib.contextmanager
+def corrupt_where_malformed(place: str, operation: str) -> Iterator[None]:
+    """Whatever can come of decoding what anybody may have written, as CorruptData."""
+    try:
+        yield
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        message = f"this is nothing that a checkpoint says: {error!r:.300}"
+        raise CorruptData(message, path=place, operation=operation) from error
+    except RecursionError as error:
+        message = "it is nested too deeply"
+        raise CorruptData(message, path=place, operation=operation) from error
 
 
 def encode(checkpoint: Checkpoint) -> bytes:
@@ -170,38 +248,53 @@ def decode(data: bytes, path: str, place: str) -> Checkpoint:
     body, _, seal = data.rstrip(b"\n").rpartition(b"\n")
     if hashlib.sha256(body).hexdigest().encode() != seal:
         raise CorruptData("the manifest is damaged", path=place, operation="load")
-    content = json.loads(body)
-    if content["format"] != FORMAT or content["chunk"] != CHUNK:
-        message = f"of format {content['format']!r}; this code reads {FORMAT!r}"
-        raise CorruptData(message, path=place, operation="load")
-    shards = [_decode_shard(plain) for plain in content["shards"]]
-    entries = [
-        decode_entry(plain, number)
+    with corrupt_where_malformed(place, "load"):
+        content = json.loads(body)
+        if content["format"] != FORMAT or content["chunk"] != CHUNK:
+            message = f"of format {content['format']!r:.100}; this code reads {FORMAT!r}"
+            raise CorruptData(message, path=place, operation="load")
+        return _decode(content, path)
+
+
+def _decode(content: Mapping[str, Any], path: str) -> Checkpoint:
+    shards = tuple(_decode_shard(plain) for plain in content["shards"])
+    entries = tuple(
+        decode_entry(plain, number, shards[number].data_length)
         for number, shard in enumerate(content["shards"])
         for plain in shard["entries"]
-    ]
+    )
+    if wrong := incomplete(entries):
+        raise ValueError(wrong)
+    metrics = _mapping(content["metrics"])
+    if not all(math.isfinite(value) for value in metrics.values()):
+        raise ValueError("a metric is no number")
     return Checkpoint(
         path=path,
-        step=content["step"],
-        epoch=content["epoch"],
-        saved_ms=content["saved_ms"],
-        world_size=content["world_size"],
-        shards=tuple(shards),
-        entries=tuple(entries),
-        writer=content["writer"],
-        metrics=content["metrics"],
-        metadata=content["metadata"],
+        step=_count(content["step"], layout.MAX_STEP),
+        epoch=_count(content["epoch"]),
+        saved_ms=_count(content["saved_ms"], _MAX_SAVED_MS),
+        world_size=_count(content["world_size"]),
+        shards=shards,
+        entries=entries,
+        writer=_mapping(content["writer"]),
+        metrics=metrics,
+        metadata=_mapping(content["metadata"]),
     )
 
 
 def _decode_shard(plain: Mapping[str, Any]) -> Shard:
-    return Shard(
+    shard = Shard(
         file=plain["file"],
-        length=plain["length"],
-        data_length=plain["data_length"],
-        crc32c=int(plain["crc32c"], 16),
+        length=_count(plain["length"]),
+        data_length=_count(plain["data_length"]),
+        crc32c=_crc(plain["crc32c"]),
         chunks=decode_chunks(plain["chunks"]),
     )
+    if not is_name(shard.file) or "/" in shard.file:
+        raise ValueError(f"{shard.file!r:.200} cannot be the name of a shard")
+    if shard.data_length > shard.length or len(shard.chunks) != -(-shard.data_length // CHUNK):
+        raise ValueError(f"the lengths of {shard.file!r:.200} do not fit")
+    return shard
 
 
 def incomplete(entries: Iterable[Entry]) -> str:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hdfs_utils import uri as uris
-from hdfs_utils.checkpoints.format.manifest import CHUNK, Checkpoint, Entry, Shard
+from hdfs_utils.checkpoints.format.manifest import (
+    CHUNK,
+    Checkpoint,
+    Entry,
+    Shard,
+    corrupt_where_malformed,
+)
 from hdfs_utils.checkpoints.format.regions import Region, Span, intersect, spans, whole
 from hdfs_utils.checkpoints.format.values import dtype_of
 from hdfs_utils.concurrency.worker_pool import WorkerPool
@@ -128,7 +135,13 @@ class OpenCheckpoint:
         spec = self._of(name)[0].array
         if spec is None:
             raise TypeError(f"{name} is no array")
-        return spec.shape, dtype_of(spec.dtype)
+        with corrupt_where_malformed(self.checkpoint.path, "load"):
+            dtype = dtype_of(spec.dtype)
+            for entry in self._of(name):
+                # Another type would take in what lies behind the array.
+                if entry.array and math.prod(entry.array.extent) * dtype.itemsize != entry.length:
+                    raise ValueError(f"{name} does not have the length of its elements")
+        return spec.shape, dtype
 
     def _array_copies(
         self, name: str, box: Region, target: np.ndarray[Any, Any]

@@ -181,6 +181,11 @@ def read_footer(fs: FileSystem, path: str) -> WrittenShard:
 
 
 def _decode(path: str, length: int, footer: bytes, trailer: bytes) -> WrittenShard:
+    with mf.corrupt_where_malformed(path, "read shard"):
+        return _decode_footer(path, length, footer, trailer)
+
+
+def _decode_footer(path: str, length: int, footer: bytes, trailer: bytes) -> WrittenShard:
     content = json.loads(footer)
     if content["format"] != FORMAT or content["chunk"] != CHUNK:
         raise _corrupt(path, f"of format {content['format']!r}; this code reads {FORMAT!r}")
@@ -200,7 +205,8 @@ def _decode(path: str, length: int, footer: bytes, trailer: bytes) -> WrittenSha
         chunks=chunks,
     )
     rank = content["rank"]
-    return WrittenShard(shard, tuple(mf.decode_entry(plain, rank) for plain in content["entries"]))
+    entries = tuple(mf.decode_entry(plain, rank, data_length) for plain in content["entries"])
+    return WrittenShard(shard, entries)
 
 
 def _corrupt(path: str, message: str) -> CorruptData:

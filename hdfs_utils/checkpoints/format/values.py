@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
-from hdfs_utils.checkpoints.format.manifest import ArrayPart
+from hdfs_utils.checkpoints.format.manifest import ArrayPart, is_name
 from hdfs_utils.errors import InvalidPath
 
 if TYPE_CHECKING:
@@ -118,12 +118,12 @@ def per_rank_name(name: str, rank: int) -> str:
 
 
 def check_name(name: str) -> None:
-    """Names are paths: a checkpoint can be taken apart into files.
+    """Whether a value can have this name: names are paths, see :func:`is_name`.
 
     Raises:
         InvalidPath: empty, absolute, or with an empty, ``.`` or ``..`` part.
     """
-    if not name or any(part in ("", ".", "..") for part in name.split("/")) or "\0" in name:
+    if not is_name(name):
         raise InvalidPath(f"{name!r} cannot be the name of a value", path=name, operation="save")
 
 
@@ -186,7 +186,7 @@ def dtype_name(dtype: np.dtype[Any], name: str = "") -> str:
 
 
 def dtype_of(text: str) -> np.dtype[Any]:
-    """Inverse of :func:`dtype_name`."""
+    """Inverse of :func:`dtype_name`. Raises ValueError for anything that it does not give."""
     import numpy as np
 
     found: np.dtype[Any]
@@ -195,5 +195,10 @@ def dtype_of(text: str) -> np.dtype[Any]:
     except TypeError:
         import ml_dtypes
 
-        found = np.dtype(getattr(ml_dtypes, text))
+        try:
+            found = np.dtype(getattr(ml_dtypes, text))
+        except (AttributeError, TypeError):
+            raise ValueError(f"{text!r} is no type of elements") from None
+    if found.hasobject or found.names is not None or not found.itemsize:
+        raise ValueError(f"{text!r} is no type of elements that can be saved")
     return found
