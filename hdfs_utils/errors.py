@@ -106,6 +106,15 @@ class CorruptData(HdfsError):
     """What was read is not what was written: a checksum, a length or a framing does not fit."""
 
 
+class MalformedData(CorruptData):
+    """What was read is no value of the expected kind: too long, too deep, or not of its type.
+
+    The only error of :mod:`hdfs_utils.protocols.untrusted`. A kind of CorruptData, since to the
+    reader of a file it is the same: these bytes are of no use, and reading them again does not
+    help. Where they did not come from a file, the caller makes it the error of its own service.
+    """
+
+
 class NotSupported(HdfsError):
     """This client or this cluster does not support the operation."""
 
