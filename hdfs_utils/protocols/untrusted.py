@@ -79,7 +79,7 @@ def decompress(data: bytes, *, max_bytes: int) -> bytes:
 
 
 def decode_json(
-    data: bytes, *, max_bytes: int, max_depth: int = MAX_DEPTH, is_any_number: bool = False
+    data: bytes, *, max_bytes: int, max_depth: int = MAX_DEPTH, is_lenient: bool = False
 ) -> Any:
     """The value of JSON in UTF-8.
 
@@ -87,8 +87,8 @@ def decode_json(
         data: the bytes.
         max_bytes: longer ones are not looked at.
         max_depth: how deep arrays and objects may be nested.
-        is_any_number: take NaN, infinities and integers of more than 64 bits too: a user's own
-            numbers, which the caller does not count with.
+        is_lenient: take NaN, infinities, longer integers, and of a key that is there twice the
+            last value: a user's own numbers, and Hadoop, which writes all of these.
 
     Raises:
         MalformedData: not such JSON, or an object has a key twice.
@@ -97,7 +97,7 @@ def decode_json(
         raise MalformedData(f"longer than {max_bytes} bytes")
     try:
         text = str(data, "utf-8")
-        value = (_ANY_NUMBER if is_any_number else _STRICT).decode(text)
+        value = (_LENIENT if is_lenient else _STRICT).decode(text)
         is_too_deep = _is_deeper(value, max_depth)
         if not is_too_deep and _SURROGATE.search(text):
             # Half a surrogate pair makes a str that no file, log or terminal takes.
@@ -111,9 +111,13 @@ def decode_json(
     return value
 
 
-def decode_record(data: bytes, *, max_bytes: int, max_depth: int = MAX_DEPTH) -> Record:
-    """The JSON object in ``data``. Raises MalformedData."""
-    return Record(decode_json(data, max_bytes=max_bytes, max_depth=max_depth))
+def decode_record(
+    data: bytes, *, max_bytes: int, max_depth: int = MAX_DEPTH, is_lenient: bool = False
+) -> Record:
+    """The JSON object in ``data``; see :func:`decode_json`. Raises MalformedData."""
+    return Record(
+        decode_json(data, max_bytes=max_bytes, max_depth=max_depth, is_lenient=is_lenient)
+    )
 
 
 def shown(value: object) -> str:
@@ -306,7 +310,7 @@ def _number(text: str) -> float:
 _STRICT = json.JSONDecoder(
     object_pairs_hook=_object, parse_int=_integer, parse_float=_number, parse_constant=_number
 )
-_ANY_NUMBER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_long_integer)
+_LENIENT = json.JSONDecoder(parse_int=_long_integer)
 
 
 def _is_deeper(value: object, limit: int) -> bool:

@@ -10,22 +10,34 @@ from collections.abc import Callable
 from typing import Protocol
 
 from hdfs_utils import FileSystem
-from hdfs_utils.errors import HdfsError, NotFound
+from hdfs_utils.errors import HdfsError, MalformedData, NotFound
+from hdfs_utils.protocols.rejections import Rejections
+from hdfs_utils.protocols.untrusted import read_at_most
 from yarnam.core.model.gpu_names import NOTHING_LEARNT, Inventory
 from yarnam.core.model.ids import NodeId
-from yarnam.errors import YarnamError
+from yarnam.errors import WireMismatch, YarnamError
 from yarnam.wire.inventory import decode_inventory, encode_inventory
 
 log = logging.getLogger("yarnam.am")
 
 FILE = "gpu-models"
 
+MAX_BYTES = 1 << 20
+"""What a node of ZooKeeper holds."""
+
 FRESH_S = 60.0
 """How long what was read counts as fresh: models change when a machine is rebuilt."""
 
 
 class InventoryStore(Protocol):
-    """Keeps one record. Both calls may raise YarnamError, HdfsError."""
+    """Keeps one record. Both calls may raise YarnamError, HdfsError.
+
+    Attributes:
+        path: where, to be shown.
+    """
+
+    @property
+    def path(self) -> str: ...
 
     def read(self) -> bytes:
         """Empty: there is none."""
@@ -46,6 +58,11 @@ class GpuInventory:
         self._lock = threading.Lock()
         self._inventory = NOTHING_LEARNT
         self._read_at_s: float | None = None
+        self._rejections = Rejections(
+            log,
+            "is taken for empty and will be replaced",
+            "If it comes again, find out who writes there: docs/how-to/zookeeper.md.",
+        )
 
     def known(self) -> Inventory:
         with self._lock:
@@ -53,8 +70,7 @@ class GpuInventory:
             if self._read_at_s is None or now_s - self._read_at_s >= FRESH_S:
                 self._read_at_s = now_s
                 try:
-                    data = self._store.read()
-                    self._inventory = decode_inventory(data) if data else NOTHING_LEARNT
+                    self._inventory = self._decoded(self._store.read())
                 except (YarnamError, HdfsError) as error:
                     log.info("the learnt GPU models are not known: %s", error)
             return self._inventory
@@ -65,7 +81,7 @@ class GpuInventory:
             return
 
         def change(data: bytes) -> bytes:
-            return encode_inventory(decode_inventory(data).seen(node, model))
+            return encode_inventory(self._decoded(data).seen(node, model))
 
         try:
             self._store.write(change)
@@ -74,6 +90,16 @@ class GpuInventory:
             return
         with self._lock:
             self._inventory = self._inventory.seen(node, model)
+
+    def _decoded(self, data: bytes) -> Inventory:
+        """Nothing learnt where it cannot be read: it is learnt again."""
+        if not data:
+            return NOTHING_LEARNT
+        try:
+            return decode_inventory(data)
+        except WireMismatch as error:
+            self._rejections.add(self._store.path, error)
+            return NOTHING_LEARNT
 
 
 class FileInventoryStore:
@@ -84,11 +110,20 @@ class FileInventoryStore:
         self._files = files
         self._path = f"{directory.rstrip('/')}/{FILE}"
 
+    @property
+    def path(self) -> str:
+        return self._path
+
     def read(self) -> bytes:
         try:
-            return self._files.read_bytes(self._path)
+            with self._files.open_reader(self._path) as reader:
+                return read_at_most(reader, MAX_BYTES)
         except NotFound:
             return b""
 
     def write(self, change: Callable[[bytes], bytes]) -> None:
-        self._files.write_bytes(self._path, change(self.read()), overwrite=True)
+        try:
+            data = self.read()
+        except MalformedData:
+            data = b""
+        self._files.write_bytes(self._path, change(data), overwrite=True)

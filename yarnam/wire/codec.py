@@ -1,4 +1,4 @@
-"""Values to JSON and back, by their types.
+"""Values to JSON and back, by their types: numbers are numbers, texts texts, nothing is converted.
 
 Unions of events and actions carry their class name under ``"t"``; enums their value; tuples are
 arrays. Unknown keys are ignored, so that a newer writer does not break an older reader.
@@ -8,24 +8,51 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any, TypeVar, get_args
 
 from cattrs import Converter
 
+from hdfs_utils.errors import MalformedData
+from hdfs_utils.protocols.untrusted import decode_json, shown
 from yarnam.core.model.actions import Action
 from yarnam.core.model.events import Event
 from yarnam.errors import WireMismatch
 
 T = TypeVar("T")
 
+MAX_BYTES = 64 << 20
+"""Of one record, unless the caller knows better: the status of 10,000 tasks has some 5 MB."""
+
 _TAG = "t"
+_MAX_CAUSES = 5
+_MAX_CAUSE = 200
 
 
 def _converter() -> Converter:
     converter = Converter(prefer_attrib_converters=False)
+    # cattrs would make a number of any text, and a text of anything.
+    for scalar, accepted in _SCALARS.items():
+        converter.register_structure_hook(scalar, _exactly(scalar, accepted))
     for union in (Event, Action):
         _tag(converter, union)
     return converter
+
+
+_SCALARS: dict[type, tuple[type, ...]] = {
+    str: (str,), int: (int,), float: (int, float), bool: (bool,),
+}  # fmt: skip
+
+
+def _exactly(scalar: type, accepted: tuple[type, ...]) -> Any:
+    def structure(plain: Any, kind: Any) -> Any:
+        if kind is not scalar:
+            return kind(plain)  # an enum of such values
+        if type(plain) not in accepted:
+            raise TypeError(f"{shown(plain)} is no {scalar.__name__}")
+        return scalar(plain)
+
+    return structure
 
 
 def _tag(converter: Converter, union: Any) -> None:
@@ -38,10 +65,10 @@ def _tag(converter: Converter, union: Any) -> None:
         return {**converter.unstructure(value, type(value)), _TAG: type(value).__name__}
 
     def structure(plain: Any, _: Any) -> Any:
-        if not isinstance(plain, dict) or plain.get(_TAG) not in members:
-            name = plain.get(_TAG) if isinstance(plain, dict) else plain
-            raise ValueError(f"no kind of event or action: {name!r}")
-        return converter.structure(plain, members[plain[_TAG]])
+        name = plain.get(_TAG) if isinstance(plain, dict) else plain
+        if not isinstance(name, str) or name not in members or name is plain:
+            raise ValueError(f"no kind of event or action: {shown(name)}")
+        return converter.structure(plain, members[name])
 
     converter.register_unstructure_hook_func(lambda kind: kind == union, unstructure)
     converter.register_structure_hook_func(lambda kind: kind == union, structure)
@@ -66,7 +93,7 @@ def from_plain(plain: Any, kind: type[T]) -> T:
     try:
         result: T = _CONVERTER.structure(plain, kind)
     except Exception as error:
-        detail = "; ".join(_causes(error))
+        detail = "; ".join(islice(_causes(error), _MAX_CAUSES))
         raise WireMismatch(
             f"cannot read a {getattr(kind, '__name__', kind)} record: {detail}",
             hint="It was probably written by another version of yarnam: use the same one.",
@@ -74,12 +101,12 @@ def from_plain(plain: Any, kind: type[T]) -> T:
     return result
 
 
-def decode(data: bytes, kind: type[T]) -> T:
-    """Inverse of ``encode``. Raises WireMismatch."""
+def decode(data: bytes, kind: type[T], *, max_bytes: int = MAX_BYTES) -> T:
+    """Inverse of ``encode``, for bytes that anybody may have written. Raises WireMismatch."""
     try:
-        plain = json.loads(data)
-    except ValueError as error:
-        raise WireMismatch(f"not JSON: {data[:80]!r}") from error
+        plain = decode_json(data, max_bytes=max_bytes)
+    except MalformedData as error:
+        raise WireMismatch(error.message) from error
     return from_plain(plain, kind)
 
 
@@ -101,4 +128,5 @@ def _causes(error: BaseException) -> Iterable[str]:
         for part in parts:
             yield from _causes(part)
     else:
-        yield f"{type(error).__name__}: {error}"
+        text = f"{type(error).__name__}: {error}"[:_MAX_CAUSE]
+        yield text if text.isprintable() else ascii(text)

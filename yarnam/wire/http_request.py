@@ -12,6 +12,16 @@ from email.message import Message
 from http.client import HTTPException
 from typing import Any
 
+from hdfs_utils.errors import MalformedData
+from hdfs_utils.protocols.untrusted import decode_record, read_at_most
+
+MAX_REPLY_BYTES = 64 << 20
+"""The nodes of a cluster of 10,000 are some 12 MB."""
+MAX_ERROR_BYTES = 1 << 20
+"""Of an error's page: Hadoop puts a stack trace into it."""
+_MAX_DEPTH = 200
+"""The scheduler's queues within each other: four levels of JSON for each."""
+
 
 class HttpError(OSError):
     """A request failed. ``status`` is HTTP's, 0 where there was no answer; ``body`` what came with
@@ -33,12 +43,15 @@ class HttpReply:
     def json(self) -> dict[str, Any]:
         """The body as a JSON object; an empty one is empty. Raises HttpError."""
         try:
-            found = json.loads(self.body or b"{}")
-        except ValueError as error:
-            raise HttpError(f"not JSON: {self.body[:80]!r}") from error
-        if not isinstance(found, dict):
-            raise HttpError(f"not a JSON object: {self.body[:80]!r}")
-        return found
+            return decode_record(
+                self.body or b"{}",
+                max_bytes=MAX_REPLY_BYTES,
+                max_depth=_MAX_DEPTH,
+                # Hadoop writes a map as {"entry": …, "entry": …}, and a division by zero as NaN.
+                is_lenient=True,
+            ).plain
+        except MalformedData as error:
+            raise HttpError(error.message) from error
 
 
 def request(
@@ -63,12 +76,14 @@ def request(
     asked = urllib.request.Request(url, data=data, headers=headers, method=method)  # noqa: S310 - http(s) only, from the site's configuration
     try:
         with opener.open(asked, timeout=timeout_s) as reply:
-            return HttpReply(reply.read(), reply.headers)
+            return HttpReply(read_at_most(reply, MAX_REPLY_BYTES), reply.headers)
     except urllib.error.HTTPError as error:
         with error:
-            content = error.read()
+            content = error.read(MAX_ERROR_BYTES)
         message = f"HTTP {error.code}: {remote_message(content)}"
         raise HttpError(message, error.code, content) from error
+    except MalformedData as error:
+        raise HttpError(f"the reply is {error.message}") from error
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None)
         raise HttpError(f"{type(error).__name__}: {reason or error}") from error
@@ -77,7 +92,7 @@ def request(
 def remote_message(body: bytes) -> str:
     """What Hadoop says in the body of an error: its ``RemoteException``, or the text as it is."""
     try:
-        remote = json.loads(body).get("RemoteException", {})
-        return str(remote.get("message") or remote)
-    except (ValueError, AttributeError):
+        reply = decode_record(body, max_bytes=MAX_ERROR_BYTES, is_lenient=True)
+        return reply.record("RemoteException").text("message", max_length=MAX_ERROR_BYTES)
+    except MalformedData:
         return body[:200].decode(errors="replace").strip()

@@ -5,8 +5,18 @@ from __future__ import annotations
 import json
 import zlib
 
+from hdfs_utils.errors import MalformedData
+from hdfs_utils.protocols.untrusted import decode_record, decompress
 from yarnam.core.model.gpu_names import Inventory
 from yarnam.core.model.ids import NodeId
+from yarnam.errors import WireMismatch
+
+MAX_NODES = 50_000
+"""YARN is said to carry some 10,000."""
+MAX_NAME = 256
+"""Characters of a host (DNS allows 253), and of a model."""
+MAX_UNPACKED = 2 << 20
+"""50,000 names of 40 characters."""
 
 
 def encode_inventory(inventory: Inventory) -> bytes:
@@ -19,12 +29,19 @@ def encode_inventory(inventory: Inventory) -> bytes:
 
 
 def decode_inventory(data: bytes) -> Inventory:
-    """Nothing learnt where it cannot be read: it is learnt again."""
+    """Inverse of ``encode_inventory``, for bytes that anybody may have written. Raises
+    WireMismatch."""
     try:
-        by_model = json.loads(zlib.decompress(data))["nodes"]
+        text = decompress(data, max_bytes=MAX_UNPACKED)
+        by_model = decode_record(text, max_bytes=MAX_UNPACKED).record("nodes")
         models = {
-            NodeId(str(node)): str(model) for model, nodes in by_model.items() for node in nodes
+            NodeId(node): model
+            for model in by_model
+            if len(model) <= MAX_NAME
+            for node in by_model.texts(model, max_count=MAX_NODES, max_length=MAX_NAME)
         }
-    except (zlib.error, ValueError, KeyError, TypeError, AttributeError):
-        models = {}
+    except MalformedData as error:
+        raise WireMismatch(f"not an inventory of GPU models: {error.message}") from error
+    if len(models) > MAX_NODES:
+        raise WireMismatch(f"an inventory of {len(models)} nodes: at most {MAX_NODES} are read")
     return Inventory(models)

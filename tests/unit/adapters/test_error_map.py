@@ -16,6 +16,7 @@ from yarnam.errors import (
     NoPermission,
     QuotaFull,
     Unavailable,
+    WireMismatch,
     YarnamError,
 )
 from yarnam.ports import Superseded
@@ -37,6 +38,7 @@ MEANING: dict[type[hdfs.HdfsError], type[YarnamError]] = {
     hdfs.LeaseLost: Unavailable,
     hdfs.Fenced: Superseded,
     hdfs.CorruptData: Unavailable,
+    hdfs.MalformedData: WireMismatch,
     hdfs.NotSupported: BadConfig,
     hdfs.BadConfig: BadConfig,
 }

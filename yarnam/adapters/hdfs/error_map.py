@@ -7,7 +7,14 @@ from contextlib import contextmanager
 
 from hdfs_utils import errors as hdfs
 from hdfs_utils.errors import HdfsError
-from yarnam.errors import BadConfig, NoPermission, QuotaFull, Unavailable, YarnamError
+from yarnam.errors import (
+    BadConfig,
+    NoPermission,
+    QuotaFull,
+    Unavailable,
+    WireMismatch,
+    YarnamError,
+)
 
 _MAP: tuple[tuple[tuple[type[HdfsError], ...], type[YarnamError], str], ...] = (
     (
@@ -26,6 +33,11 @@ _MAP: tuple[tuple[tuple[type[HdfsError], ...], type[YarnamError], str], ...] = (
         (hdfs.AlreadyExists, hdfs.NotADirectory, hdfs.IsADirectory, hdfs.DirectoryNotEmpty),
         BadConfig,
         "Something else is at that path: move it away, or name another path.",
+    ),
+    (
+        (hdfs.MalformedData,),
+        WireMismatch,
+        "Another version of yarnam or another program wrote it: move it away, or delete it.",
     ),
     ((HdfsError,), Unavailable, "Check that HDFS (NameNode and DataNodes) runs: 'yarnam doctor'."),
 )

@@ -28,6 +28,10 @@ class ZooKeeperInventoryStore:
     def __init__(self, session: LazySession) -> None:
         self._session = session
 
+    @property
+    def path(self) -> str:
+        return f"ZooKeeper's {NODE}"
+
     def read(self) -> bytes:
         zookeeper = self._session.connected()
         [entry] = zookeeper.read(zookeeper.path(NODE))

@@ -85,12 +85,13 @@ def test_depth_is_counted_exactly_and_the_parser_survives_any() -> None:
 
 def test_a_users_own_numbers_are_taken_where_nothing_is_counted_with_them() -> None:
     data = b"[NaN,1e400,%d]" % (1 << 127)
-    nan, infinity, state = decode_json(data, max_bytes=100, is_any_number=True)
+    nan, infinity, state = decode_json(data, max_bytes=100, is_lenient=True)
     assert math.isnan(nan)
     assert math.isinf(infinity)
     assert state == 1 << 127
+    assert decode_json(b'{"a":1,"a":2}', max_bytes=100, is_lenient=True) == {"a": 2}
     with pytest.raises(MalformedData, match="more than 1000 digits"):
-        decode_json(b"9" * 1001, max_bytes=2000, is_any_number=True)
+        decode_json(b"9" * 1001, max_bytes=2000, is_lenient=True)
 
 
 def test_a_message_quotes_little_and_nothing_that_a_terminal_obeys() -> None:
@@ -226,7 +227,7 @@ def test_a_field_of_another_type_or_range(ask: Callable[[Record], Any], told: st
 
 
 def test_nan_is_within_no_range() -> None:
-    found = Record(decode_json(b'{"x":NaN}', max_bytes=99, is_any_number=True))
+    found = Record(decode_json(b'{"x":NaN}', max_bytes=99, is_lenient=True))
     with pytest.raises(MalformedData):
         found.number("x")
 

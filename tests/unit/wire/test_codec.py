@@ -1,0 +1,84 @@
+"""Foreign bytes are a value of the kind, or WireMismatch."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from yarnam.core.model.events import Event
+from yarnam.core.model.ids import NodeId
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.tickets import Demand, Ticket
+from yarnam.errors import WireMismatch
+from yarnam.wire.codec import decode, decode_event, encode
+
+TICKET = Ticket(
+    1, "application_1_0001", "train", "root.gpu", (Demand(Resources(4096, 2, 8), 4),), 1000.5,
+    duration_s=60.0, excluded=(NodeId("gpu-1"),),
+)  # fmt: skip
+
+
+def with_field(**fields: object) -> bytes:
+    return json.dumps({**json.loads(encode(TICKET)), **fields}).encode()
+
+
+def test_there_and_back() -> None:
+    assert decode(encode(TICKET), Ticket) == TICKET
+    assert decode(with_field(taken_at_s=1000), Ticket).taken_at_s == 1000.0
+    assert decode(with_field(from_a_newer_version=1), Ticket) == TICKET
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"[" * 3000,
+        b'{"demands":' * 3000,
+        with_field(taken_at_s=float("nan")),
+        with_field(taken_at_s=float("inf")),
+        with_field(taken_at_s=1).replace(b": 1,", b": 1e400,", 1),
+        with_field(number=1 << 64),
+        with_field(number="1"),
+        with_field(number=True),
+        with_field(number=1.5),
+        with_field(taken_at_s="nan"),
+        with_field(is_acquiring="no"),
+        with_field(job=5),
+        with_field(job=["application"]),
+        with_field(demands=5),
+        with_field(demands={"a": 1}),
+        with_field(name="\ud800"),
+        encode(TICKET)[:-1],
+        b"\xff" + encode(TICKET),
+        b"",
+    ],
+)
+def test_what_is_no_ticket(data: bytes) -> None:
+    with pytest.raises(WireMismatch):
+        decode(data, Ticket)
+
+
+def test_a_limit_is_kept() -> None:
+    assert decode(encode(TICKET), Ticket, max_bytes=4096) == TICKET
+    with pytest.raises(WireMismatch, match="longer than 100 bytes"):
+        decode(encode(TICKET), Ticket, max_bytes=100)
+
+
+@pytest.mark.parametrize("tag", [None, 5, ["JobStarted"], {"t": "JobStarted"}, "NoSuchEvent"])
+def test_what_is_no_event(tag: object) -> None:
+    for plain in (tag, {"t": tag}):
+        with pytest.raises(WireMismatch):
+            decode_event(json.dumps(plain).encode())
+
+
+def test_a_message_is_short_and_printable() -> None:
+    names = ["\x1b]52;c;x" * 1000] * 1000
+    with pytest.raises(WireMismatch) as caught:
+        decode(with_field(demands=names, job=names, name={"\x1b": 1}), Ticket)
+    assert caught.value.message.isprintable()
+    assert len(caught.value.message) < 2000
+
+
+def test_the_union_is_not_instantiated_from_a_class_name() -> None:
+    with pytest.raises(WireMismatch):
+        decode(b'"JobStarted"', Event)  # type: ignore[arg-type]
