@@ -56,15 +56,19 @@ class Submission:
     """One application on its way to YARN.
 
     ``application_spec`` comes from :func:`skein_specs.application_spec`, with security of its own.
+    A failed attempt of its AM counts for ``attempts_interval_s`` seconds.
     The files of :meth:`contents` and of :meth:`local_sources` have to be on HDFS, and what
     :meth:`unseen` names looked at, before the message and the context can be made.
     """
 
-    def __init__(self, application_spec: skein.ApplicationSpec, *, lang: str = "") -> None:
+    def __init__(
+        self, application_spec: skein.ApplicationSpec, *, attempts_interval_s: float, lang: str = ""
+    ) -> None:
         self._message = application_spec.to_protobuf()
         self._scripts = {
             name: _script_name(service.script) for name, service in self._message.services.items()
         }
+        self._attempts_interval_s = attempts_interval_s
         self._lang = lang
 
     def contents(self) -> dict[str, bytes]:
@@ -160,6 +164,7 @@ class Submission:
             "queue": message.queue,
             "priority": 0,
             "max-app-attempts": message.max_attempts,
+            "attempt-failures-validity-interval": round(self._attempts_interval_s * 1000),
             "application-tags": {"tag": sorted(message.tags)},
             # No GPUs: an AM computes nothing.
             "resource": {"memory": master.resources.memory, "vCores": master.resources.vcores},

@@ -125,8 +125,8 @@ class _SharedLauncher:
     def new_security(self) -> Any:
         return self.inner.new_security()
 
-    def submit(self, application_spec: Any) -> ApplicationId:
-        return self.inner.submit(application_spec)
+    def submit(self, application_spec: Any, *, attempts_interval_s: float) -> ApplicationId:
+        return self.inner.submit(application_spec, attempts_interval_s=attempts_interval_s)
 
     def close(self) -> None:
         pass

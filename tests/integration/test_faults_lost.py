@@ -36,12 +36,18 @@ AT_ONCE = 3
 NOTICED_S = 10.0
 """A promise of the project: from an agent's end (or its silence) until the AM acts upon it."""
 
+INTERVAL_S = 3
+"""How long a failed attempt of that job's AM counts."""
+
 JOBS: dict[str, dict[str, Any]] = {
     "agent-sigkill": {"retry": {"max_restarts": 1}},
     "agent-sigstop": {"retry": {"max_restarts": 1}},
     "agent-last": {"retry": {"max_restarts": 0}},
     "am-python": {"retry": {"max_restarts": 0}},
-    "am-java": {"retry": {"max_restarts": 0}},
+    "am-java": {
+        "retry": {"max_restarts": 0},
+        "am": {"attempts": 2, "attempts_interval": INTERVAL_S},
+    },
     "once-python": {"am": {"attempts": 1}},
     "once-java": {"am": {"attempts": 1}},
 }
@@ -143,14 +149,21 @@ def test_the_ams_python_is_killed(world: FaultWorld, jobs: Mapping[str, Job], fl
     world.assert_cleared(job)
 
 
-def test_skeins_java_am_is_killed(world: FaultWorld, jobs: Mapping[str, Job], flags: Path) -> None:
+def test_skeins_java_am_is_killed_twice(
+    world: FaultWorld, jobs: Mapping[str, Job], flags: Path
+) -> None:
+    """Twice is one too many for ``am.attempts``, but the first death is longer ago than counts."""
     job = jobs["am-java"]
     world.until_phase(job, Phase.RUNNING)
+    kill_now(world.am_pid(job, JAVA_AM))
+    world.until(job, lambda status: status.am_attempt == 2, "second AM")
+    world.until_phase(job, Phase.RUNNING)
+    time.sleep(INTERVAL_S)
     kill_now(world.am_pid(job, JAVA_AM))
     (flags / "am-java").touch()
     verdict = world.end_of(job)
     assert verdict.kind is VerdictKind.SUCCEEDED, verdict
-    assert [event.am_attempt for event in world.events(job, AmRestarted)] == [2]
+    assert [event.am_attempt for event in world.events(job, AmRestarted)] == [2, 3]
     world.assert_cleared(job)
 
 

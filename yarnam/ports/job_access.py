@@ -27,8 +27,9 @@ class Launcher(Protocol):
     def new_security(self) -> Any:
         """Fresh ``skein.Security`` for one job."""
 
-    def submit(self, application_spec: Any) -> ApplicationId:
-        """Submit. Raises Unavailable, BadConfig, NoPermission, BadSpec; at most 120 s."""
+    def submit(self, application_spec: Any, *, attempts_interval_s: float) -> ApplicationId:
+        """Submit. A failed AM attempt counts against the specification's ``max_attempts`` for so
+        long. Raises Unavailable, BadConfig, NoPermission, BadSpec; at most 120 s."""
 
     def close(self) -> None:
         """Let go of everything, a start under way included. Idempotent; at most 5 s."""

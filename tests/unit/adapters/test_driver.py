@@ -144,7 +144,7 @@ def test_what_yarn_says_at_submit(
     ready._wait = lambda: SimpleNamespace(submit=submit)  # type: ignore[method-assign]
     spec = skein.ApplicationSpec(master=skein.Master(script="true"))
     with pytest.raises(kind):
-        ready.submit(spec)
+        ready.submit(spec, attempts_interval_s=60.0)
 
 
 def test_the_drivers_environment_names_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:

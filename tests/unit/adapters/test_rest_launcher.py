@@ -72,7 +72,7 @@ def becomes(world: World, state: str, diagnostics: str = "") -> None:
 
 def test_it_goes_in(world: World) -> None:
     becomes(world, "ACCEPTED")
-    assert launcher(world).submit(spec(world)) == ID
+    assert launcher(world).submit(spec(world), attempts_interval_s=60.0) == ID
     (context,) = world.rm.sent
     files = {e["key"]: e["value"] for e in context["am-container-spec"]["local-resources"]["entry"]}
     for entry in files.values():
@@ -84,14 +84,14 @@ def test_it_goes_in(world: World) -> None:
     # Once for all jobs.
     assert "/.yarnam/runtime/skein-" in files[".skein.jar"]["resource"]
     jars = [entry.path for entry in world.files.list("/user/me/.yarnam/runtime")]
-    launcher(world).submit(spec(world))
+    launcher(world).submit(spec(world), attempts_interval_s=60.0)
     assert [entry.path for entry in world.files.list("/user/me/.yarnam/runtime")] == jars
 
 
 def test_a_lost_answer_is_looked_for(world: World) -> None:
     becomes(world, "RUNNING")
     world.rm.answers_submit = False
-    assert launcher(world).submit(spec(world)) == ID
+    assert launcher(world).submit(spec(world), attempts_interval_s=60.0) == ID
     assert world.rm.killed == []
 
 
@@ -106,14 +106,14 @@ def test_a_lost_answer_is_looked_for(world: World) -> None:
 def test_what_yarn_refuses_is_taken_back(world: World, said: str, error: type[Exception]) -> None:
     becomes(world, "FAILED", said)
     with pytest.raises(error, match=said.rpartition(": ")[2]):
-        launcher(world).submit(spec(world))
+        launcher(world).submit(spec(world), attempts_interval_s=60.0)
     assert not world.files.exists(f"/user/me/.skein/{ID}")
 
 
 def test_yarn_that_never_decides(world: World) -> None:
     becomes(world, "SUBMITTED")
     with pytest.raises(NoAnswer, match=f"not accepted {ID} within 0.2 s .it is SUBMITTED"):
-        launcher(world).submit(spec(world))
+        launcher(world).submit(spec(world), attempts_interval_s=60.0)
     assert world.rm.killed == [ID]
     assert not world.files.exists(f"/user/me/.skein/{ID}")
 
@@ -128,7 +128,7 @@ def test_a_resource_manager_that_restarts_in_between(world: World) -> None:
         world.rm.change(app.application, state="ACCEPTED")
 
     world.rm.on_look = look
-    assert launcher(world).submit(spec(world)) == ID
+    assert launcher(world).submit(spec(world), attempts_interval_s=60.0) == ID
     assert world.rm.killed == []
 
 
@@ -138,7 +138,7 @@ def test_a_resource_manager_that_does_not_come_back(world: World) -> None:
 
     world.rm.on_look = look
     with pytest.raises(NoAnswer, match="no answer from the ResourceManager"):
-        launcher(world).submit(spec(world))
+        launcher(world).submit(spec(world), attempts_interval_s=60.0)
     assert not world.files.exists(f"/user/me/.skein/{ID}")
 
 
@@ -155,7 +155,7 @@ def test_ctrl_c_takes_it_back(world: World) -> None:
     made = spec(world)
     world.files.fail = interrupt
     with pytest.raises(KeyboardInterrupt):
-        launcher(world).submit(made)
+        launcher(world).submit(made, attempts_interval_s=60.0)
     assert world.rm.sent == []
     assert not world.files.exists(f"/user/me/.skein/{ID}")
 
@@ -165,7 +165,7 @@ def test_the_driver_where_the_rest_api_is_closed(world: World) -> None:
     driver = FakeLauncher()
     closed = launcher(world, driver)
     made = spec(world)
-    assert closed.submit(made)
+    assert closed.submit(made, attempts_interval_s=60.0)
     assert driver.submitted == [made]
     assert closed.wait() == "the fake is ready"
     closed.close()

@@ -45,7 +45,7 @@ def stored_for(submission: Submission) -> dict[str, Stored]:
 
 
 def test_every_script_lies_once_in_the_directory(spec: skein.ApplicationSpec, secret: Path) -> None:
-    submission = Submission(spec)
+    submission = Submission(spec, attempts_interval_s=90.0)
     contents = submission.contents()
     assert contents.pop(".skein.crt") == b"cert"
     assert contents.pop(".skein.pem") == b"key"
@@ -58,7 +58,7 @@ def test_every_script_lies_once_in_the_directory(spec: skein.ApplicationSpec, se
 def test_the_message_names_every_file_with_size_and_time(
     spec: skein.ApplicationSpec, secret: Path
 ) -> None:
-    submission = Submission(spec, lang="C.UTF-8")
+    submission = Submission(spec, attempts_interval_s=90.0, lang="C.UTF-8")
     stored = stored_for(submission)
     message = skein_pb2.ApplicationSpec.FromString(submission.completed(stored))
     assert len(message.services) == len(RECORD.targets)
@@ -86,7 +86,7 @@ def test_the_message_names_every_file_with_size_and_time(
 
 
 def test_the_context_starts_skeins_am(spec: skein.ApplicationSpec) -> None:
-    submission = Submission(spec)
+    submission = Submission(spec, attempts_interval_s=90.0)
     stored = stored_for(submission)
     submission.completed(stored)
     context = submission.context(
@@ -95,6 +95,7 @@ def test_the_context_starts_skeins_am(spec: skein.ApplicationSpec) -> None:
     assert context["application-name"] == "train"
     assert context["queue"] == "root.dl"
     assert context["max-app-attempts"] == 3
+    assert context["attempt-failures-validity-interval"] == 90_000
     assert context["application-tags"] == {"tag": ["a", "b", "yarnam"]}
     assert context["resource"] == {"memory": 1536, "vCores": 1}
     am = context["am-container-spec"]

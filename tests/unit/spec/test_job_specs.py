@@ -158,7 +158,9 @@ retry:
   on_user_failure: 4
   blacklist: {strikes: 3, expiry: 30min, cool_down: 10min, max_share: 0.5}
 ports: [debug]
-am: {memory: 2GiB, vcores: 2, attempts: 3, agent_silence: 5s, orphan_timeout: 9s, stop_grace: 0s}
+am:
+  {memory: 2GiB, vcores: 2, attempts: 3, attempts_interval: 1d,
+   agent_silence: 5s, orphan_timeout: 9s, stop_grace: 0s}
 duration: 1h30m
 tags: [team-a, "x=1"]
 """
@@ -212,7 +214,7 @@ def test_every_key(tmp_path: Path) -> None:
         ),
         gang=GangSpec(60, 120, 180, 7, 1, 60, 2, False, 3600, 45, -3, False),
         retry=RetrySpec(1, 4, BlacklistSpec(3, 1800, 600, 0.5)),
-        am=AmSpec(Resources(2048, 2, 0), 3, 5, 9, 0),
+        am=AmSpec(Resources(2048, 2, 0), 3, 86400, 5, 9, 0),
         flexible_shape=False,
         duration_s=5400.0,
         tags=("team-a", "x=1"),

@@ -88,7 +88,8 @@ class SkeinLauncher:
     def new_security(self) -> Any:
         return new_security()
 
-    def submit(self, application_spec: Any) -> ApplicationId:
+    def submit(self, application_spec: Any, *, attempts_interval_s: float) -> ApplicationId:
+        # Skein's driver cannot tell YARN an interval: here all attempts count for ever.
         driver = self._wait()
         request = proto.messages.ApplicationSpec.FromString(
             application_spec.to_protobuf().SerializeToString()

@@ -109,12 +109,19 @@ class RestLauncher:
     def new_security(self) -> Any:
         return new_security()
 
-    def submit(self, application_spec: Any) -> ApplicationId:
+    def submit(self, application_spec: Any, *, attempts_interval_s: float) -> ApplicationId:
         try:
             application = self._rm.new_application()
         except _REST_REFUSED as error:
-            return self._driver_instead(error).submit(application_spec)
-        return self._submit(ApplicationId(application), application_spec)
+            return self._driver_instead(error).submit(
+                application_spec, attempts_interval_s=attempts_interval_s
+            )
+        submission = specs.Submission(
+            application_spec,
+            attempts_interval_s=attempts_interval_s,
+            lang=os.environ.get("LANG", ""),
+        )
+        return self._submit(ApplicationId(application), submission)
 
     def close(self) -> None:
         if self._driver is not None:
@@ -125,8 +132,7 @@ class RestLauncher:
         self._driver = self._driver or self._open_driver()
         return self._driver
 
-    def _submit(self, application: ApplicationId, application_spec: Any) -> ApplicationId:
-        submission = specs.Submission(application_spec, lang=os.environ.get("LANG", ""))
+    def _submit(self, application: ApplicationId, submission: specs.Submission) -> ApplicationId:
         directory = self._staging(application)
         was_sent = False
         try:

@@ -92,7 +92,9 @@ class _Attempt:
         except ValueError as error:
             raise BadSpec(f"Skein cannot run this job: {error}") from error
         self._may_exist = True
-        self._application = self._launcher.submit(spec)
+        self._application = self._launcher.submit(
+            spec, attempts_interval_s=job.am.attempts_interval_s
+        )
         # Lets a later client find the job's directory when the RM has forgotten the application.
         with suppress(HdfsError):
             self._site.quick.put(

@@ -315,6 +315,8 @@ class AmSpec:
 
     resources: Resources = Resources(memory_mib=1536, vcores=1, gpus=0)
     attempts: int = 2
+    attempts_interval_s: float = 3600.0
+    """Of the failed AM attempts only those of this last while count against ``attempts``."""
     agent_silence_s: float = 8.0
     """An agent not heard of for this long is lost (heartbeats come every 2 s at the latest)."""
     orphan_timeout_s: float = 30.0

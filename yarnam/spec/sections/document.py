@@ -181,7 +181,10 @@ class ApplicationMaster(Section):
     vcores: Vcores = _AM.resources.vcores
     """Virtual cores of its container."""
     attempts: Annotated[int, Field(ge=1, le=100)] = _AM.attempts
-    """The number of AM attempts; YARN may allow fewer (`yarn.resourcemanager.am.max-attempts`)."""
+    """The number of AM attempts that may fail within `attempts_interval`; YARN may allow fewer
+    (`yarn.resourcemanager.am.max-attempts`)."""
+    attempts_interval: Annotated[float, DurationBetween(1.0, 30 * DAY_S)] = _AM.attempts_interval_s
+    """How long a failed AM attempt counts. A job of weeks outlives an AM that dies now and then."""
     # Heartbeats come every 2 s at the latest.
     agent_silence: Annotated[float, DurationBetween(3.0, 3600.0)] = _AM.agent_silence_s
     """A container that has not sent a heartbeat for this long is lost."""
