@@ -148,7 +148,11 @@ def test_a_gang_grows_shrinks_and_goes_on_where_it_was(
     # It may choose again, and GPUs become idle: it takes them while it trains on.
     other.kill("no longer needed")
     other.wait(120)
-    while world.gpus_of(other):  # else it may take the one that is free already, and the rest later
+    # By the node's own report, which the AM plans by: else it may take the one GPU that is free
+    # already, and the rest later.
+    while any(
+        each.gpus_used > 2 for each in world.cluster.status().nodes if each.name == node.name
+    ):
         time.sleep(0.2)
     job.scale(None)
     third = world.until(job, running(5, second.attempt), "five tasks")
