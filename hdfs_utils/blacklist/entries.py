@@ -6,14 +6,15 @@ Times are seconds since 1970 by the claimant's clock.
 from __future__ import annotations
 
 import json
+import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
-from typing import Any
 
-from hdfs_utils.errors import CorruptData
+from hdfs_utils.errors import MalformedData
 from hdfs_utils.filesystem import FileStatus
+from hdfs_utils.protocols.untrusted import Record, decode_record, shown
 
 FORMAT_VERSION = 1
 
@@ -22,6 +23,17 @@ DAY_S = 86400.0
 SUSPECTED_FOR_S = 14 * DAY_S
 # A proof holds for the version of the file it was made of, which seldom stays for half a year.
 PROVED_FOR_S = 180 * DAY_S
+
+# No honest file of entries is larger; a reader has to hold it.
+MAX_FILE_BYTES = 16 << 20
+# Characters: of a name or a reason, and of what was found.
+MAX_WORD = 256
+MAX_EVIDENCE = 2000
+# HDFS's own limit is 8000.
+MAX_PATH = 8192
+# The last day that a date can be of.
+MAX_TIME_S = 253_402_214_400.0
+_PATH = re.compile(r"/[^\0]*")
 
 
 class State(str, Enum):
@@ -95,11 +107,12 @@ class Claim:
 def new_claim(
     state: State, by: str, reason: str, evidence: str, *, job: str = "", now_s: float | None = None
 ) -> Claim:
-    """A claim made now, with the expiry of its state."""
+    """A claim made now, with the expiry of its state. What is too long for a file is cut."""
     at_s = time.time() if now_s is None else now_s
     lasts = {State.SUSPECTED: SUSPECTED_FOR_S, State.PROVED: PROVED_FOR_S}
     expires_s = at_s + lasts[state] if state in lasts else 0.0
-    return Claim(state, by, job, reason, evidence, at_s, at_s, expires_s)
+    words = reason[:MAX_WORD], evidence[:MAX_EVIDENCE]
+    return Claim(state, by, job, *words, at_s, at_s, expires_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,34 +155,54 @@ def encode(entries: Iterable[Entry]) -> bytes:
     return json.dumps(document, ensure_ascii=False, sort_keys=True).encode()
 
 
-def decode(data: bytes) -> tuple[Entry, ...]:
-    """Back from :func:`encode`. Raises CorruptData for anything else."""
-    try:
-        document = json.loads(data)
-        if document["yarnam-blacklist"] != FORMAT_VERSION:
-            raise CorruptData(f"a blacklist of version {document['yarnam-blacklist']}")
-        return tuple(_entry(plain) for plain in document["entries"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptData(f"no blacklist: {error!r}") from error
+def decode(data: bytes, is_wanted: Callable[[str], bool] | None = None) -> tuple[Entry, ...]:
+    """Back from :func:`encode`: the entries about wanted paths; by default all.
+
+    Raises:
+        MalformedData: anything else.
+    """
+    document = decode_record(data, max_bytes=MAX_FILE_BYTES)
+    version = document.integer("yarnam-blacklist")
+    if version != FORMAT_VERSION:
+        raise MalformedData(f"a blacklist of version {version}")
+    found = []
+    for plain in document.records("entries", max_count=MAX_FILE_BYTES):
+        path = plain.text("path", max_length=MAX_PATH, pattern=_PATH)
+        if is_wanted is None or is_wanted(path):
+            found.append(_entry(path, plain))
+    return tuple(found)
 
 
-def _entry(plain: Mapping[str, Any]) -> Entry:
-    first, last = (int(n) for n in plain["records"])
-    version = FileVersion(int(plain["length"]), int(plain["mtime_ms"]), str(plain["checksum"]))
-    claims = frozenset(
-        Claim(
-            State(claim["state"]),
-            str(claim["by"]),
-            str(claim["job"]),
-            str(claim["reason"]),
-            str(claim["evidence"]),
-            float(claim["first_s"]),
-            float(claim["last_s"]),
-            float(claim["expires_s"]),
-        )
-        for claim in plain["claims"]
+def _entry(path: str, plain: Record) -> Entry:
+    records = plain.integers("records", max_count=2, least=-1)
+    if len(records) != 2:
+        raise MalformedData("the records of an entry are not two numbers")
+    version = FileVersion(
+        plain.integer("length"),
+        plain.integer("mtime_ms"),
+        plain.text("checksum", max_length=MAX_WORD),
     )
-    return Entry(Key(str(plain["path"]), version, first, last), claims)
+    claims = frozenset(map(_claim, plain.records("claims", max_count=MAX_FILE_BYTES)))
+    if not claims:
+        raise MalformedData("an entry without a claim")
+    return Entry(Key(path, version, *records), claims)
+
+
+def _claim(plain: Record) -> Claim:
+    try:
+        state = State(plain.text("state", max_length=MAX_WORD))
+    except ValueError:
+        raise MalformedData(f"{shown(plain.plain['state'])} is no state") from None
+    return Claim(
+        state,
+        plain.text("by", max_length=MAX_WORD),
+        plain.text("job", max_length=MAX_WORD),
+        plain.text("reason", max_length=MAX_WORD),
+        plain.text("evidence", max_length=MAX_EVIDENCE),
+        plain.number("first_s", least=0, most=MAX_TIME_S),
+        plain.number("last_s", least=0, most=MAX_TIME_S),
+        plain.number("expires_s", least=0, most=MAX_TIME_S),
+    )
 
 
 def by_owner(entries: Iterable[Entry], owner: str) -> tuple[Entry, ...]:

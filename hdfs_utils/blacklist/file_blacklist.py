@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from hdfs_utils import errors
 from hdfs_utils import uri as uris
 from hdfs_utils.blacklist.claim_merge import gather_entries
-from hdfs_utils.blacklist.entries import Entry, by_owner, decode, encode
+from hdfs_utils.blacklist.entries import MAX_FILE_BYTES, Entry, by_owner, decode, encode
 from hdfs_utils.blacklist.locations import (
     DIRECTORY_NAME,
     OPEN_PERMISSION,
@@ -28,21 +28,24 @@ from hdfs_utils.blacklist.locations import (
     locations_for_writing,
     open_directory,
 )
+from hdfs_utils.blacklist.place_reader import (
+    MERGED,
+    SUFFIX,
+    Cache,
+    PlaceReader,
+    entry_files,
+    is_below,
+    is_merged,
+    read_whole,
+)
 from hdfs_utils.blacklist.policy import KnownEntries
 from hdfs_utils.filesystem import FileStatus, FileSystem
 
-_SUFFIX = ".json"
-# What compaction wrote: its claims are of many users, so they stay as they are in it.
-_MERGED = "merged-"
 # From so many files on a place is compacted by the next who adds to it: each costs a reader some
 # milliseconds.
 COMPACT_FROM = 32
-# A location is read again from its listing when a file went away meanwhile.
-_MAX_READS = 10
-# Of the open place, where anybody may leave what they like.
-MAX_OPEN_FILES = 1000
-# No honest file of entries is larger; a reader would have to hold it.
-MAX_FILE_BYTES = 16 << 20
+# Of one file, so that it is not larger than what is read of an open place.
+_MAX_ENTRIES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,7 @@ class FileBlacklist:
     def __init__(self, fs: FileSystem, cluster_place: str | None = None) -> None:
         self._fs = fs
         self._open = fs.own_path(cluster_place or open_directory())
-        self._cache: dict[str, tuple[int, int, tuple[Entry, ...]]] = {}
+        self._cache: Cache = {}
 
     def add(self, entries: Iterable[Entry], at: str | None = None) -> tuple[Added, ...]:
         """Add entries, each where it counts most among the places that this user may write.
@@ -116,7 +119,8 @@ class FileBlacklist:
             self._compact_if_due(place)
             return Added(place, is_trusted=guards(parent, self._fs.stat(place)))
         self._make(self._open, OPEN_PERMISSION)
-        self._write(self._open, entries)
+        for first in range(0, len(entries), _MAX_ENTRIES):
+            self._write(self._open, entries[first : first + _MAX_ENTRIES])
         return Added(self._open, is_trusted=False)
 
     def _make(self, place: str, permission: int) -> None:
@@ -128,7 +132,7 @@ class FileBlacklist:
             self._fs.chmod(place, permission)
 
     def _write(self, place: str, entries: Iterable[Entry], prefix: str = "") -> str:
-        name = f"{prefix}{uuid.uuid4().hex}{_SUFFIX}"
+        name = f"{prefix}{uuid.uuid4().hex}{SUFFIX}"
         target = uris.join(place, name)
         self._fs.write_atomic(target, encode(entries), overwrite=False)
         return target
@@ -143,30 +147,27 @@ class FileBlacklist:
         Raises:
             HdfsError: the file system does not answer.
         """
+        asked = tuple(dict.fromkeys(map(self._fs.own_path, paths)))
         directories: dict[str, None] = {}
-        for path in map(self._fs.own_path, paths):
+        for path in asked:
             directories.update(dict.fromkeys((*ancestors(path), path)))
         directories.update(dict.fromkeys(below))
+        reader = PlaceReader(self._fs, asked, self._cache)
         trusted: list[Entry] = []
         unproved: list[Entry] = []
         places: list[Location] = []
-        problems: list[str] = []
         for directory in directories:
             place = self._trust(directory, tuple(directories))
             if place is None:
                 continue
             places.append(place)
             kept = trusted if place.is_trusted else unproved
-            kept.extend(
-                entry
-                for entry in self._entries_in(place, problems)
-                if entry.path == directory or entry.path.startswith(f"{directory}/")
-            )
+            kept.extend(e for e in reader.read(place) if is_below(e.path, directory))
         everybody = Location(self._open, is_trusted=False)
-        unproved.extend(self._entries_in(everybody, problems))
+        unproved.extend(reader.read(everybody))
         places.append(everybody)
         known = KnownEntries(gather_entries(trusted), gather_entries(unproved))
-        return BlacklistView(known, tuple(places), tuple(problems))
+        return BlacklistView(known, tuple(places), tuple(reader.problems))
 
     def _trust(self, directory: str, towards: tuple[str, ...]) -> Location | None:
         """The place in a directory; None: there is none."""
@@ -184,68 +185,9 @@ class FileBlacklist:
                 below = self._fs.stat(next_one).owner if next_one else ""
         return Location(place.path, guards(parent, place, below))
 
-    def _entries_in(self, place: Location, problems: list[str]) -> list[Entry]:
-        for _ in range(_MAX_READS):
-            unreadable: list[str] = []
-            try:
-                found = self._read_files(place, unreadable)
-            except errors.NotFound:
-                continue  # compacted since the listing: it is in a file that came after
-            problems.extend(unreadable)
-            return found
-        problems.append(f"{place.directory}: its files changed during each of {_MAX_READS} reads")
-        return []
-
-    def _read_files(self, place: Location, problems: list[str]) -> list[Entry]:
-        entries: list[Entry] = []
-        files = self._files(place.directory, problems)
-        if not place.is_trusted and len(files) > MAX_OPEN_FILES:
-            problems.append(f"{place.directory}: only the newest {MAX_OPEN_FILES} were read")
-            files = sorted(files, key=lambda f: f.mtime_ms)[-MAX_OPEN_FILES:]
-        for status in files:
-            try:
-                found = self._entries(status)
-            except errors.NotFound:
-                raise
-            except errors.HdfsError as error:
-                problems.append(str(error))
-                continue
-            is_merged = uris.name(status.path).startswith(_MERGED)
-            # HDFS says who wrote a file. In the open nobody speaks for somebody else.
-            keeps_names = is_merged and place.is_trusted
-            entries.extend(found if keeps_names else by_owner(found, status.owner))
-        return entries
-
-    def _files(self, directory: str, problems: list[str]) -> list[FileStatus]:
-        try:
-            listed = self._fs.list(directory)
-        except (errors.NotFound, errors.NotADirectory):
-            return []
-        except errors.PermissionDenied as error:
-            problems.append(str(error))
-            return []
-        return [
-            status
-            for status in listed
-            if not status.is_dir
-            and uris.name(status.path).endswith(_SUFFIX)
-            and not uris.name(status.path).startswith(".")
-        ]
-
-    def _entries(self, status: FileStatus) -> tuple[Entry, ...]:
-        """Files are never changed, so what was read once stays true."""
-        cached = self._cache.get(status.path)
-        if cached is not None and cached[:2] == (status.length, status.mtime_ms):
-            return cached[2]
-        if status.length > MAX_FILE_BYTES:
-            raise errors.HdfsError(f"larger than {MAX_FILE_BYTES >> 20} MiB", path=status.path)
-        entries = decode(self._fs.read_bytes(status.path))
-        self._cache[status.path] = (status.length, status.mtime_ms, entries)
-        return entries
-
     def _compact_if_due(self, place: str) -> None:
         with contextlib.suppress(errors.HdfsError):  # a convenience of later readers, nothing more
-            if len(self._files(place, [])) >= COMPACT_FROM:
+            if len(entry_files(self._fs, place, [])) >= COMPACT_FROM:
                 self.compact(place)
 
     def compact(self, place: str) -> int:
@@ -253,18 +195,20 @@ class FileBlacklist:
 
         Raises HdfsError; whatever happens, no entry is lost.
         """
-        files = self._files(place, [])
         taken: list[FileStatus] = []
         entries: list[Entry] = []
-        for status in files:
+        left = MAX_FILE_BYTES // 2  # the merge must not become larger than what is read
+        for status in sorted(entry_files(self._fs, place, []), key=lambda s: (s.length, s.path)):
+            left -= status.length
+            if left < 0:
+                break
             with contextlib.suppress(errors.HdfsError):  # gone, or not ours to judge: it stays
-                found = self._entries(status)
-                is_merged = uris.name(status.path).startswith(_MERGED)
-                entries.extend(found if is_merged else by_owner(found, status.owner))
+                found = decode(read_whole(self._fs, status))
+                entries.extend(found if is_merged(status) else by_owner(found, status.owner))
                 taken.append(status)
         if len(taken) > 1:
             with contextlib.suppress(errors.AlreadyExists):
-                self._write(place, gather_entries(entries).entries.values(), _MERGED)
+                self._write(place, gather_entries(entries).entries.values(), MERGED)
                 for status in taken:
                     with contextlib.suppress(errors.HdfsError):
                         self._fs.delete(status.path)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from hdfs_utils.blacklist.locations import OPEN_DIRECTORY, OPEN_PERMISSION
 from tests.integration.submit_world import SubmitWorld
 from tests.unit.hdfs_utils.validation import samples
 
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.yarn, pytest.mark.hdfs, pytest.mark.timeout(240)]
 
+ROOT = Path(__file__).parents[2]
 FILES = 20
 PROVED, COMPLAINED, PICKY = "03.tfrecord", "07.tfrecord", "11.tfrecord"
 
@@ -45,6 +49,51 @@ TRAIN = f"""
     else:
         raise SystemExit("never left out")
 """
+
+
+HOSTILE = """
+    import sys
+    import hdfs_utils
+    from hdfs_utils.blacklist import encode
+    from hdfs_utils.blacklist.locations import open_directory
+    from tests.unit.hdfs_utils.blacklist.makers import claim, entry
+
+    prefix, path = sys.argv[1:]
+    claims = [claim(job=f"job{n}") for n in range(4000)]
+    fs = hdfs_utils.connect()
+    files = [
+        b"[" * 3000, b'{"yarnam-blacklist": 1, "entries": ' + b"[" * 9999, b"\\xff",
+        encode([entry(path, length=7)]).replace(b": 7", b": 1e400"),
+        *(encode([entry(f"{path}.{n}", *claims)]) for n in range(12)),
+    ]
+    for number, content in enumerate(files):
+        fs.write_bytes(f"{open_directory()}/{prefix}-{number}.json", content)
+"""
+
+
+@pytest.fixture
+def hostile(
+    world: SubmitWorld, unique_name: Callable[[str], str]
+) -> Iterator[Callable[[str], None]]:
+    """Another user, who may write nothing but the open place; fills it with entries about a
+    path."""
+    places = []
+    world.files.mkdirs(OPEN_DIRECTORY)
+    world.files.chmod(OPEN_DIRECTORY, OPEN_PERMISSION)
+
+    def write(path: str) -> None:
+        places.append(unique_name("hostile"))
+        subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(HOSTILE), places[-1], path],
+            env={**world.environ, "HADOOP_USER_NAME": "mallory", "PYTHONPATH": str(ROOT)},
+            check=True,
+            timeout=120,
+        )
+
+    yield write
+    for status in world.files.list(OPEN_DIRECTORY):
+        if any(f"/{place}-" in status.path for place in places):
+            world.files.delete(status.path)
 
 
 @pytest.fixture
@@ -84,8 +133,13 @@ def reports(world: SubmitWorld, place: str) -> dict[int, dict[int, dict[str, Any
 
 
 def test_a_running_job_learns_leaves_out_and_looks_into_complaints(
-    world: SubmitWorld, data: str, unique_name: Callable[[str], str]
+    world: SubmitWorld,
+    data: str,
+    unique_name: Callable[[str], str],
+    hostile: Callable[[str], None],
 ) -> None:
+    """Whatever others leave in the open place of the blacklist, before the submit and then."""
+    hostile(data)
     place = f"{data.rpartition('/')[0]}/reports"
     world.files.mkdirs(place)
     world.folder.joinpath("train.py").write_text(textwrap.dedent(TRAIN))
@@ -105,6 +159,7 @@ def test_a_running_job_learns_leaves_out_and_looks_into_complaints(
     while len(reports(world, place)) < 2:
         time.sleep(0.2)
 
+    hostile(f"{data}/{PROVED}")
     # Somebody else proves a file; the job hears of it within seconds.
     said_s = time.time()
     assert world.run("data", "verify", f"{data}/{PROVED}", "--add").code == 65

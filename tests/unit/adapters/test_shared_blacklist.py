@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
@@ -101,6 +101,57 @@ def test_a_watch_outlives_an_hdfs_that_is_away(
     assert not seen.looks
     fs.fail = lambda _operation, _path: None
     assert seen.wait_for(set())
+
+
+class Faulty(FileBlacklist):
+    """Raises what no file system raises, each once."""
+
+    def __init__(self, fs: MemoryFiles, faults: list[Exception]) -> None:
+        super().__init__(fs, "/tmp/open")
+        self.faults = faults
+
+    def read(self, paths: Iterable[str], below: Iterable[str] = ()) -> BlacklistView:
+        if self.faults:
+            raise self.faults.pop(0)
+        return super().read(paths, below)
+
+
+def test_a_watch_outlives_any_fault_and_reports_it(
+    fs: MemoryFiles, caplog: pytest.LogCaptureFixture
+) -> None:
+    faults: list[Exception] = [RecursionError("too deep"), OverflowError("inf"), KeyError("x")]
+    watching = SharedBlacklist(Faulty(fs, faults), None, 0.01)
+    seen = Seen()
+
+    def changed(looked: BlacklistView) -> None:
+        if not seen.looks and not faults:
+            seen(looked)
+            raise RuntimeError("of who was told")
+        seen(looked)
+
+    try:
+        watching.watch(["/data/set"], changed)
+        assert seen.wait_for(set())
+        watching.add([entry("/data/set/1.txt")])
+        assert seen.wait_for({"/data/set/1.txt"})
+    finally:
+        watching.close()
+    for fault in ("too deep", "inf", "KeyError", "of who was told"):
+        assert fault in caplog.text
+
+
+def test_a_hostile_file_is_reported_once_and_the_watch_goes_on(
+    fs: MemoryFiles, shared: Callable[..., SharedBlacklist], caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(30):
+        fs.write_bytes(f"/tmp/open/{number}.json", b"[" * 3000)
+    watching = shared(poll_s=0.01)
+    seen = Seen()
+    watching.watch(["/data/set"], seen)
+    assert seen.wait_for(set())
+    watching.add([entry("/data/set/1.txt")])
+    assert seen.wait_for({"/data/set/1.txt"})
+    assert 1 <= caplog.text.count("was not read") <= 10
 
 
 def test_errors_are_those_of_yarnam(

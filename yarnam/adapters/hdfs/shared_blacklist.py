@@ -22,6 +22,9 @@ POLL_S = 30.0
 POLL_WITH_NOTIFIER_S = 300.0
 """With one: for what was written by somebody whose notifier did not notify."""
 
+MAX_NAMED = 10
+"""Problems of one poll that are logged."""
+
 STOP_LIMIT_S = 2.0
 """For a watch's thread to end; one that hangs in a call to HDFS is left to that call's limit."""
 
@@ -83,6 +86,9 @@ class _Watch:
         self._poll_s = poll_s
         self._wake = threading.Event()
         self._is_stopped = False
+        self._known: KnownEntries | None = None
+        self._problems: tuple[str, ...] = ()
+        self._trouble = ""
         self._thread = threading.Thread(target=self._run, name="blacklist-watch", daemon=True)
         self._subscription: Subscription | None = None
 
@@ -100,22 +106,33 @@ class _Watch:
             self._thread.join(STOP_LIMIT_S)
 
     def _run(self) -> None:
-        before: KnownEntries | None = None
-        trouble = ""
         while not self._is_stopped:
             try:
-                view = self._blacklist.lookup(self._paths)
+                self._poll()
             except YarnamError as error:
-                if trouble != error.message:
-                    log.warning("%s; trying again every %g s", error.message, self._poll_s)
-                trouble = error.message
-            else:
-                trouble = ""
-                if view.known != before and not self._is_stopped:
-                    before = view.known
-                    self._changed(view)
+                self._complain(error.message)
+            except Exception as error:
+                # Nobody would notice that this thread has gone, nor learn of corrupt files.
+                log.debug("a fault while the input blacklist was read", exc_info=True)
+                self._complain(f"reading the input blacklist: {error!r:.300}")
             self._wake.wait(self._poll_s)
             self._wake.clear()
+
+    def _poll(self) -> None:
+        view = self._blacklist.lookup(self._paths)
+        if view.problems != self._problems:
+            for problem in view.problems[:MAX_NAMED]:
+                log.warning("of the input blacklist was not read: %s", problem)
+        self._problems = view.problems
+        if view.known != self._known and not self._is_stopped:
+            self._changed(view)
+            self._known = view.known
+        self._trouble = ""
+
+    def _complain(self, trouble: str) -> None:
+        if trouble != self._trouble:
+            log.warning("%s; trying again every %g s", trouble, self._poll_s)
+        self._trouble = trouble
 
 
 def places_of(paths: Iterable[str]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from hdfs_utils import blacklist as lists
 from hdfs_utils import uri as uris
 from hdfs_utils.blacklist import Added, BlacklistView, Claim, Entry, Key, Quarantined, State
 from hdfs_utils.blacklist.claim_merge import leading_claim
-from hdfs_utils.blacklist.entries import new_claim
+from hdfs_utils.blacklist.entries import MAX_TIME_S, new_claim
 from hdfs_utils.blacklist.locations import location_in
 from hdfs_utils.errors import AlreadyExists, NotADirectory, NotFound, PermissionDenied
 from hdfs_utils.filesystem import FileStatus
@@ -188,7 +188,8 @@ def clear(
     claim = new_claim(State.CLEARED, by, reason, "")
     newest = max((c.last_s for f in standing for c in f.entry.claims), default=0.0)
     if newest >= claim.last_s:  # another machine's clock is ahead of ours
-        claim = new_claim(State.CLEARED, by, reason, "", now_s=newest + 0.001)
+        after_s = min(newest + 0.001, MAX_TIME_S)
+        claim = new_claim(State.CLEARED, by, reason, "", now_s=after_s)
     places = blacklist.add([Entry(f.entry.key, frozenset([claim])) for f in standing])
     restored, kept_out = [], []
     if bring_back:

@@ -43,8 +43,10 @@ def test_what_is_added_is_found_by_everybody_below(fs: MemoryFiles) -> None:
     assert where.is_trusted
     for path in ("/data/set", "/data/set/a", "/data/set/a/1.txt"):
         assert store(fs).read([path]).known == KnownEntries(gather_entries([added]))
-    assert store(fs).read(["/data/set/b"]).known.trusted.entries.keys() == {added.key}
+    assert store(fs).read(["/data/set/b"]).known == KnownEntries(), "about no file of it"
+    assert store(fs).read(["/data/set/a/1"]).known == KnownEntries()
     assert store(fs).read(["/other"]).known == KnownEntries()
+    assert store(fs).read(["/data"], ["/data/set"]).known.trusted.entries.keys() == {added.key}
 
 
 def test_who_may_not_write_there_goes_to_the_open_place(fs: MemoryFiles) -> None:
