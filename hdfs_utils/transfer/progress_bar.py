@@ -77,13 +77,13 @@ class ProgressBar(NoProgress):
         self._files = self._all_files = 0
         self._lock = threading.Lock()
         self._inner: RichProgress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             DownloadColumn(binary_units=True),
-            TextColumn("{task.fields[files]}"),
+            TextColumn("{task.fields[files]}", markup=False),
             TransferSpeedColumn(),
             TimeRemainingColumn(),
-            console=Console(stderr=True),
+            console=Console(stderr=True, markup=False, emoji=False, highlight=False),
             transient=True,
         )
         self._task: TaskID = self._inner.add_task(label, total=None, files="")

@@ -17,6 +17,7 @@ from yarnam.agent.task_config import (
     read_container_settings,
     read_job_files,
 )
+from yarnam.core.model.printable import printable_lines
 from yarnam.errors import WireMismatch, YarnamError
 
 AGENT_LOG = "agent.log"
@@ -25,7 +26,11 @@ _LOG = logging.getLogger("yarnam.agent")
 
 
 def run_agent(
-    env: Mapping[str, str], directory: Path, keeper_pid: int, connection: socket.socket
+    env: Mapping[str, str],
+    directory: Path,
+    keeper_pid: int,
+    connection: socket.socket,
+    formatter: logging.Formatter,
 ) -> AgentExit:
     """From start to end. A fault goes to the agent's log and to stderr. The caller ends the process
     right afterwards: the event loop is left as it is."""
@@ -33,7 +38,7 @@ def run_agent(
     try:
         settings = read_container_settings(env, directory)
         log_file = settings.log_directory / AGENT_LOG
-        set_up_log(log_file)
+        set_up_log(log_file, formatter)
         job, pem = read_job_files(settings)
         # Not asyncio.run: at its end it waits for tasks of gRPC's that may never end.
         loop = asyncio.new_event_loop()
@@ -54,7 +59,7 @@ async def _run(
     return await Agent(settings, job, keeper, pem, log_file).run()
 
 
-def set_up_log(path: Path) -> None:
+def set_up_log(path: Path, formatter: logging.Formatter) -> None:
     """The agent's own log. A full disk costs lines, never the agent."""
     logging.raiseExceptions = False
     handler: logging.Handler
@@ -62,7 +67,7 @@ def set_up_log(path: Path) -> None:
         handler = logging.FileHandler(path, encoding="utf-8", errors="backslashreplace")
     except OSError:
         handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.setFormatter(formatter)
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(logging.INFO)
@@ -71,4 +76,4 @@ def set_up_log(path: Path) -> None:
 def _log_fault(log_file: Path | None, text: str) -> None:
     if log_file is not None:
         _LOG.error("%s", text)
-    sys.stderr.write(f"yarnam agent: {text}\n")
+    sys.stderr.write(f"yarnam agent: {printable_lines(text)}\n")

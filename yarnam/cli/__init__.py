@@ -11,7 +11,10 @@ import sys
 
 def main() -> int:
     """Entry point of ``yarnam``; returns the exit code (docs/reference/exit-codes.md)."""
-    from yarnam.cli.shell import end_cleanly_on_signals, run
+    from yarnam.cli.log_format import make_last_resort_printable
+    from yarnam.cli.shell import run
+    from yarnam.cli.signals import end_cleanly_on_signals
 
     end_cleanly_on_signals()
+    make_last_resort_printable()
     return run(sys.argv[1:])

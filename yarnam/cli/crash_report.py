@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from yarnam._version import __version__
+from yarnam.core.model.printable import printable
 from yarnam.errors import InternalError
 
 
@@ -36,7 +37,7 @@ def _write_report(error: BaseException, arguments: Sequence[str]) -> Path:
         "",
         *traceback.format_exception(error),
     ]
-    path.write_text("\n".join(lines), encoding="utf-8", errors="replace")
+    path.write_text(printable("\n".join(lines), keep="\n\t"), encoding="utf-8")
     path.chmod(0o600)
     return path
 

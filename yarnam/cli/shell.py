@@ -7,21 +7,22 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import json
 import logging
 import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from types import FrameType
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from yarnam._version import __version__
 from yarnam.cli.catalog import ENTRIES, SECTIONS
 from yarnam.cli.crash_report import internal_error
+from yarnam.cli.log_format import PrintableFormatter, log_to_stderr
+from yarnam.cli.rendering.console import print_error, print_json, print_note
+from yarnam.cli.signals import INTERRUPTED, Terminated
 from yarnam.errors import BadSpec, ExitCode, UsageError, YarnamError
 from yarnam.wire.light_imports import on_first_use
 
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 with on_first_use():
     from yarnam import client
 
-INTERRUPTED = 128 + signal.SIGINT
-"""Exit code after Ctrl-C, as shells have it."""
 COMPLETION_VARIABLE = "_YARNAM_COMPLETE"
 """Set by the shell completion that click generates."""
 PIPE_CLOSED = 128 + signal.SIGPIPE
@@ -88,67 +87,18 @@ def root(verbose: int) -> None:
     tells who has to act: see docs/reference/exit-codes.md.
     """
     if verbose:
-        logging.basicConfig(
-            level=logging.DEBUG if verbose > 1 else logging.INFO,
-            format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-            stream=sys.stderr,
+        log_to_stderr(
+            PrintableFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"),
+            logging.DEBUG if verbose > 1 else logging.INFO,
         )
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM or SIGHUP: like Ctrl-C, unfinished work is undone first."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self.number = number
-
-
-IMPORT_PAUSE_S = 0.02
-IMPORT_LIMIT_S = 5.0
-"""The longest time that a signal waits for the end of an import."""
-_IMPORTING = "<frozen importlib._bootstrap>"
-
-
-def end_cleanly_on_signals() -> None:
-    """For the process's main thread. By default SIGTERM and SIGHUP end Python on the spot, and
-    Ctrl-C raises wherever it comes: between two instructions of Python's import machinery that
-    leaves its lock taken, and every other thread that imports waits for ever, and then so do we."""
-    postponed = [0, 0]  # which signal, how often
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGALRM:
-            number = postponed[0]
-        if _is_importing(frame) and postponed[1] * IMPORT_PAUSE_S < IMPORT_LIMIT_S:
-            postponed[:] = number, postponed[1] + 1
-            signal.setitimer(signal.ITIMER_REAL, IMPORT_PAUSE_S)
-            return
-        postponed[1] = 0
-        if number == signal.SIGINT:
-            raise KeyboardInterrupt
-        signal.signal(number, signal.SIG_IGN)  # once is enough
-        raise Terminated(number)
-
-    signal.signal(signal.SIGALRM, handle)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, handle)
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, handle)
-
-
-def _is_importing(frame: FrameType | None) -> bool:
-    while frame is not None:
-        if frame.f_code.co_filename == _IMPORTING:
-            return True
-        frame = frame.f_back
-    return False
 
 
 def run(arguments: Sequence[str], shell: Shell | None = None) -> int:
     """Run ``yarnam <arguments>``; returns the exit code and raises nothing."""
     as_json = _wants_json(arguments)
     if not arguments:
-        sys.stderr.write(root.get_help(click.Context(root, info_name="yarnam")) + "\n")
+        for line in root.get_help(click.Context(root, info_name="yarnam")).split("\n"):
+            print_note(line)
         return int(ExitCode.USAGE)
     try:
         code = _invoke(arguments, shell or Shell(_open_client))
@@ -196,8 +146,8 @@ def _usage_error(error: click.ClickException) -> YarnamError:
 
 def _report(error: YarnamError, as_json: bool) -> int:
     if as_json:
-        sys.stdout.write(json.dumps({"error": error_as_plain(error)}, indent=2) + "\n")
-    _write_error(error, sys.stderr)
+        print_json({"error": error_as_plain(error)})
+    print_error(error.message, error.hint)
     return int(error.exit_code)
 
 
@@ -214,15 +164,6 @@ def error_as_plain(error: YarnamError) -> dict[str, Any]:
     if isinstance(error, BadSpec) and error.problems:
         plain["problems"] = [asdict(problem) for problem in error.problems]
     return plain
-
-
-def _write_error(error: YarnamError, stream: TextIO) -> None:
-    label = "error:"
-    if stream.isatty() and not os.environ.get("NO_COLOR"):
-        label = click.style(label, fg="red", bold=True)
-    lines = [f"{label} {error.message}"]
-    lines += [f"  {line}" for line in error.hint.splitlines()]
-    stream.write("\n".join(lines) + "\n")
 
 
 def _forget_stdout() -> None:

@@ -8,6 +8,7 @@ import time
 from typing import Protocol
 
 from yarnam.cluster.software import download
+from yarnam.core.model.printable import printable_lines
 
 _FETCH_LINE_EVERY_S = 5.0
 
@@ -54,7 +55,7 @@ class PlainReporter:
 
     def message(self, text: str) -> None:
         with self._lock:
-            self._stream.write(f"{text}\n")
+            self._stream.write(f"{printable_lines(text)}\n")
             self._stream.flush()
 
     def waiting(self, daemon: str, what: str) -> None:

@@ -11,6 +11,9 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.spinner import Spinner
 from rich.table import Table
+from rich.text import Text
+
+from yarnam.core.model.printable import printable, printable_lines
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -21,7 +24,7 @@ class TerminalReporter:
     last state stays on the terminal."""
 
     def __init__(self) -> None:
-        self._console = Console(stderr=True)
+        self._console = Console(stderr=True, markup=False, emoji=False, highlight=False)
         self._lock = threading.Lock()
         self._rows: dict[str, tuple[str, str, float]] = {}
         self._bar = progress.Progress(
@@ -45,7 +48,7 @@ class TerminalReporter:
         self._live.stop()
 
     def message(self, text: str) -> None:
-        self._console.print(text, highlight=False)
+        self._console.print(Text(printable_lines(text)))
 
     def waiting(self, daemon: str, what: str) -> None:
         with self._lock:
@@ -77,8 +80,9 @@ class TerminalReporter:
         for daemon, (state, text, since) in rows:
             if state == "waiting":
                 seconds = f"{time.monotonic() - since:.0f} s"
-                table.add_row(Spinner("dots"), daemon, f"{text} [dim]({seconds})[/dim]")
+                shown = Text.assemble(printable(text), (f" ({seconds})", "dim"))
+                table.add_row(Spinner("dots"), daemon, shown)
             else:
-                mark = "[green]✓[/green]" if state == "ready" else "[red]✗[/red]"
-                table.add_row(mark, daemon, text)
+                mark = Text("✓", "green") if state == "ready" else Text("✗", "red")
+                table.add_row(mark, daemon, Text(printable(text)))
         return Group(self._bar, table) if self._bar.tasks else table

@@ -20,6 +20,7 @@ from yaml.reader import Reader
 from yaml.resolver import BaseResolver
 from yaml.scanner import Scanner
 
+from yarnam.core.model.printable import printable
 from yarnam.errors import SpecProblem
 from yarnam.spec.values.scalars import resolve_plain
 
@@ -74,7 +75,9 @@ class Tree:
 
     def add_at(self, place: tuple[int, int], path: Path, message: str) -> None:
         line, column = place if place[0] else (0, 0)
-        problem = SpecProblem(self.source, line, column, show_path(path), one_line(message))
+        # It quotes what the user wrote.
+        shown = printable(message, max_length=400)
+        problem = SpecProblem(self.source, line, column, show_path(path), shown)
         if problem not in self._seen:
             self._seen.add(problem)
             self.problems.append((place, problem))
@@ -90,12 +93,6 @@ class Tree:
 
     def sorted_problems(self) -> tuple[SpecProblem, ...]:
         return tuple(problem for _, problem in sorted(self.problems, key=lambda pair: pair[0]))
-
-
-def one_line(text: str) -> str:
-    """Messages quote user input: without line breaks or control characters, at most 400 long."""
-    clean = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
-    return clean if len(clean) <= 400 else clean[:397] + "..."
 
 
 _NOT_TEXT = "contains a NUL or half of a surrogate pair, which cannot be passed to a process"

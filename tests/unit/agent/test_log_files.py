@@ -12,6 +12,7 @@ from yarnam.agent.launch.log_files import (
     last_lines,
     start_of_last_lines,
 )
+from yarnam.core.model.printable import printable
 
 
 def test_missing_and_empty_files_have_no_lines(tmp_path: Path) -> None:
@@ -31,7 +32,7 @@ def test_any_bytes_become_lines_that_are_safe_to_print(data: bytes) -> None:
     assert len(lines) <= LAST_LINES
     for line in lines:
         assert len(line) <= MAX_LINE_CHARS
-        assert not [c for c in line if (ord(c) < 32 and c != "\t") or 0x7F <= ord(c) < 0xA0]
+        assert line == printable(line, keep="\t")
 
 
 @pytest.mark.parametrize("end", ["", "\n"])

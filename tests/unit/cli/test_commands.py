@@ -380,7 +380,7 @@ def test_one_process_is_shown_as_it_is(
 def test_garbage_does_not_reach_a_terminal(
     world: World, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    monkeypatch.setattr("yarnam.cli.jobs.logs_command.is_terminal", lambda: True)
+    monkeypatch.setattr("yarnam.cli.rendering.console.is_terminal", lambda: True)
     line = b"\x1b]0;title\x07\x00\x9b31m \x1b[31mred\x1b[0m 10%\r 20%\n"
     monkeypatch.setattr(Job, "logs", pieces(LogPiece("worker-0", 0, line)))
     assert run(["logs", APPLICATION, "--rank", "0"], Shell(lambda **_: world.client)) == 0

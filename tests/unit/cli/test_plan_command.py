@@ -12,6 +12,7 @@ import pytest
 from tests.unit.cli.test_commands import SPEC, Call, call, world
 from tests.unit.client.world import World
 from yarnam.cli.rendering.cluster_picture import picture
+from yarnam.cli.rendering.console import live_text
 from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, Node, NodeState, QueueView
@@ -170,7 +171,8 @@ def test_a_large_cluster_is_drawn_in_short() -> None:
         )
         for i in range(1000)
     )
-    lines = list(picture(ClusterSnapshot(0.0, nodes, QueueView("q")), {NodeId("n0999"): 8}))
+    drawn = list(picture(ClusterSnapshot(0.0, nodes, QueueView("q")), {NodeId("n0999"): 8}))
+    lines = [live_text(line).plain for line in drawn]
     assert len(lines) <= 16
     assert lines[0].startswith("/rack49  ")
     assert lines[0].endswith(", 8 for this job")

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from yarnam.cli.catalog import ENTRIES
-from yarnam.cli.shell import INTERRUPTED, PIPE_CLOSED, Shell, run
+from yarnam.cli.shell import PIPE_CLOSED, Shell, run
+from yarnam.cli.signals import INTERRUPTED
 from yarnam.errors import ExitCode, error_classes
 
 
@@ -80,14 +81,14 @@ def test_ctrl_c(capsys: pytest.CaptureFixture[str]) -> None:
 def test_sigterm_takes_back_what_is_half_done_and_shows_as_sigterm() -> None:
     code = (
         "import sys, time\n"
-        "from yarnam.cli import shell\n"
+        "from yarnam.cli import shell, signals\n"
         "def open_client(**_):\n"
         "    try:\n"
         "        print('begun', flush=True)\n"
         "        time.sleep(60)\n"
         "    finally:\n"
         "        print('taken back', flush=True)\n"
-        "shell.end_cleanly_on_signals()\n"
+        "signals.end_cleanly_on_signals()\n"
         "sys.exit(shell.run(['ps'], shell.Shell(open_client)))\n"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as one:
@@ -242,8 +243,8 @@ def test_ctrl_c_while_a_module_is_imported_comes_when_it_is_there(tmp_path: Path
     )
     code = (
         "import sys, time\n"
-        "from yarnam.cli import shell\n"
-        "shell.end_cleanly_on_signals()\n"
+        "from yarnam.cli import signals\n"
+        "signals.end_cleanly_on_signals()\n"
         "try:\n"
         "    import slow\n"
         "    time.sleep(5)\n"

@@ -18,6 +18,7 @@ from yarnam.core.model.actions import AskContainer
 from yarnam.core.model.events import BrokerFailed, ContainerEnded, ContainerGranted
 from yarnam.core.model.ids import AskId, ContainerId, NodeId, RackId
 from yarnam.core.model.outcomes import ContainerEnd, Verdict, VerdictKind
+from yarnam.core.model.printable import printable
 from yarnam.errors import ExitCode, Unavailable, YarnamError
 from yarnam.ports import Inbox
 from yarnam.wire.protocol import ENV_ASK, assignment_key
@@ -326,4 +327,4 @@ def diagnostics(verdict: Verdict) -> str:
     lines = [f"yarnam: {code.name} (exit code {code.value})", verdict.message]
     if verdict.hint:
         lines.append(verdict.hint)
-    return "\n".join(lines)[:DIAGNOSTICS_LIMIT]
+    return printable("\n".join(lines), keep="\n\t", max_length=DIAGNOSTICS_LIMIT)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from yarnam.core.model.printable import printable
+
 LAST_LINES = 20
 """As many lines as fit on a screen beside the rest of a report."""
 
@@ -13,19 +15,14 @@ MAX_LINE_CHARS = 500
 TAIL_BYTES = 256 * 1024
 """Read from the end for the last lines; a line longer than this shows its end only."""
 
-_TEXT = {ord("\t"): "\t"}
-_ESCAPES = {
-    code: f"\\x{code:02x}" for code in (*range(32), *range(0x7F, 0xA0)) if code not in _TEXT
-}
-
 
 def log_name(role: str, index: int, local_rank: int) -> str:
     return f"{role}-{index}.{local_rank}.log"
 
 
 def last_lines(path: Path) -> tuple[str, ...]:
-    """The end of a log, safe to print: decoded with replacement, control characters escaped, each
-    line cut. Empty when there is nothing to read."""
+    """The end of a log: decoded with replacement, made printable, each line cut. Empty when there
+    is nothing to read."""
     try:
         with path.open("rb") as stream:
             end = stream.seek(0, os.SEEK_END)
@@ -37,7 +34,7 @@ def last_lines(path: Path) -> tuple[str, ...]:
     lines = data.rstrip(b"\r\n").split(b"\n")[-LAST_LINES:]
     if lines == [b""]:
         return ()
-    return tuple(_printable(line) for line in lines)
+    return tuple(_shown(line) for line in lines)
 
 
 def log_disk_problem(path: Path) -> str:
@@ -49,14 +46,12 @@ def log_disk_problem(path: Path) -> str:
     return "" if disk.f_bavail else f"the disk of its logs is full ({path.parent})"
 
 
-def _printable(line: bytes) -> str:
+def _shown(line: bytes) -> str:
     # A progress bar rewrites its line: show what a terminal would show in the end.
     shown = line.rstrip(b"\r").rpartition(b"\r")[2]
     # No more than can be shown is decoded; four bytes is the longest character.
-    text = shown[: MAX_LINE_CHARS * 4 + 4].decode("utf-8", "replace").translate(_ESCAPES)
-    if len(text) > MAX_LINE_CHARS or len(shown) > MAX_LINE_CHARS * 4 + 4:
-        return text[: MAX_LINE_CHARS - 1] + "…"
-    return text
+    text = shown[: MAX_LINE_CHARS * 4 + 4].decode("utf-8", "replace")
+    return printable(text, keep="\t", max_length=MAX_LINE_CHARS)
 
 
 def start_of_last_lines(path: Path, count: int) -> int:

@@ -26,10 +26,12 @@ def main() -> NoReturn:
     with light_imports(without_ssl=True):
         from yarnam.agent.agent import AgentExit
         from yarnam.agent.entrypoint import run_agent
+        from yarnam.cli.log_format import PrintableFormatter
 
     if ENV_ASK not in os.environ and not _is_assigned():
         os._exit(AgentExit.ORPHANED)
-    code = int(run_agent(os.environ, Path.cwd(), pid, connection))
+    formatter = PrintableFormatter("%(asctime)s %(levelname)s %(message)s")
+    code = int(run_agent(os.environ, Path.cwd(), pid, connection, formatter))
     # Everything is closed and killed by now. The interpreter's own farewell could only hang on
     # gRPC's threads, and a container that does not end keeps its GPUs.
     sys.stdout.flush()
@@ -41,6 +43,7 @@ def _is_assigned() -> bool:
     """An early container waits here for its ask, with everything loaded that it will need."""
     from yarnam.adapters.skein.agent_assignment import await_assignment
     from yarnam.adapters.skein.am_client import GrpcSkeinAm
+    from yarnam.core.model.printable import printable_lines
     from yarnam.errors import YarnamError
 
     try:
@@ -48,7 +51,8 @@ def _is_assigned() -> bool:
         os.environ.update(await_assignment(os.environ, skein))
         skein.close()
     except YarnamError as error:
-        print(f"yarnam agent: {error}", file=sys.stderr, flush=True)
+        sys.stderr.write(f"yarnam agent: {printable_lines(str(error))}\n")
+        sys.stderr.flush()
         return False
     return True
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlparse
 
 from yarnam.adapters.process_lifetime import end_with_parent, leave_at_once_on_sigterm
+from yarnam.cli.log_format import PrintableFormatter, log_to_stderr
 from yarnam.errors import ExitCode, InternalError, YarnamError
 from yarnam.wire.light_imports import light_imports
 from yarnam.wire.protocol import ENV_JOB_DIR, VERDICT_FILE
@@ -36,11 +37,11 @@ def main() -> int:
     # Threads of gRPC and a fork do not go together.
     os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=os.environ.get("YARNAM_LOG_LEVEL", "INFO"),
-        format="%(asctime)s.%(msecs)03d %(levelname)s %(message)s",
-        datefmt="%Y-%m-%d %H:%M:%S",
+    log_to_stderr(
+        PrintableFormatter(
+            "%(asctime)s.%(msecs)03d %(levelname)s %(message)s", datefmt="%Y-%m-%d %H:%M:%S"
+        ),
+        os.environ.get("YARNAM_LOG_LEVEL", "INFO"),
     )
     try:
         end_with_parent()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from yarnam.cli.options import json_option, open_client, open_data
-from yarnam.cli.rendering.console import clock_time, print_json, print_note, table
+from yarnam.cli.rendering.console import (
+    clock_time,
+    json_text,
+    print_json,
+    print_json_line,
+    print_line,
+    print_note,
+    print_table,
+)
 from yarnam.errors import ExitCode, UsageError
 from yarnam.wire.light_imports import on_first_use
 
@@ -89,7 +96,7 @@ def _print_table(shown: list[Found]) -> None:
         ]
         for f in shown
     ]
-    click.echo(table(("STATE", "FILE", "REASON", "BY", "LAST", "PATH"), rows))
+    print_table(("STATE", "FILE", "REASON", "BY", "LAST", "PATH"), rows)
     if any(not f.is_trusted for f in shown):
         print_note("?: reported by a user without write access; only warns")
 
@@ -142,10 +149,10 @@ def show(ctx: click.Context, path: str, as_json: bool) -> None:
         return
     for number, one in enumerate(found):
         if number:
-            click.echo()
+            print_line()
         _print_entry(one)
     for item in away:
-        click.echo(f"quarantined at {item.now} by {item.by}: {item.reason}")
+        print_line(f"quarantined at {item.now} by {item.by}: {item.reason}")
     if not found and not away:
         print_note(f"No entries for {path}.")
 
@@ -153,18 +160,18 @@ def show(ctx: click.Context, path: str, as_json: bool) -> None:
 def _print_entry(found: Found) -> None:
     key = found.entry.key
     trust = "trusted" if found.is_trusted else "reported by a user without write access; only warns"
-    click.echo(f"{key.path}{_records(found)}")
-    click.echo(f"  state     {found.state.value} ({trust})")
+    print_line(f"{key.path}{_records(found)}")
+    print_line(f"  state     {found.state.value} ({trust})")
     written = clock_time(key.version.mtime_ms / 1000)
-    click.echo(f"  version   {key.version.length} bytes, written {written}; now: {found.present}")
+    print_line(f"  version   {key.version.length} bytes, written {written}; now: {found.present}")
     if key.version.checksum:
-        click.echo(f"  checksum  {key.version.checksum}")
+        print_line(f"  checksum  {key.version.checksum}")
     for claim in sorted(found.entry.claims, key=lambda c: c.last_s):
         job = f", job {claim.job}" if claim.job else ""
         until = f", until {clock_time(claim.expires_s)}" if claim.expires_s else ""
         when = f"{clock_time(claim.last_s)}{until}"
         why = f"{claim.reason}: {claim.evidence}" if claim.evidence else claim.reason
-        click.echo(f"  {claim.state.value.ljust(9)} by {claim.by}{job}, {when}: {why}")
+        print_line(f"  {claim.state.value.ljust(9)} by {claim.by}{job}, {when}: {why}")
 
 
 @command.command()
@@ -192,7 +199,7 @@ def add(
     if as_json:
         print_json({"place": added.place, "trusted": added.is_trusted, "state": state.value})
         return
-    click.echo(f"{state.value}: {path}")
+    print_line(f"{state.value}: {path}")
     if not added.is_trusted:
         print_note(
             "You have no write access to the file's directory: the entry only warns"
@@ -227,9 +234,9 @@ def clear(ctx: click.Context, path: str, restore: bool, reason: str, as_json: bo
         )
     else:
         for one in done.entries:
-            click.echo(f"cleared: {one.entry.path}{_records(one)}")
+            print_line(f"cleared: {one.entry.path}{_records(one)}")
         for item in done.restored:
-            click.echo(f"restored: {item.origin}")
+            print_line(f"restored: {item.origin}")
         if not done.entries and not done.restored:
             print_note(f"Nothing to clear at or below {path}.")
     for problem in done.kept_out:
@@ -261,7 +268,7 @@ def check(ctx: click.Context, path: str, format_name: str, as_json: bool) -> int
     if as_json:
         print_json([{"path": d.report.path, "outcome": d.outcome} for d in done])
     for one in [] if as_json else done:
-        click.echo(f"{one.outcome}: {one.report.path}")
+        print_line(f"{one.outcome}: {one.report.path}")
     if not done and not as_json:
         print_note(f"No entries at or below {path}.")
     return int(ExitCode.BAD_SPEC if any(d.outcome == "proved" for d in done) else ExitCode.OK)
@@ -275,10 +282,11 @@ def export(ctx: click.Context, path: str, output: str | None) -> None:
     """Print all entries at or below PATH as JSON Lines, one per version of a file."""
     with _opened(ctx, path) as (files, blacklist, _):
         found, _looked = blacklist_entries.find(files, blacklist, path)
-    text = "".join(json.dumps(_plain(f), ensure_ascii=False) + "\n" for f in found)
     if output is None:
-        click.echo(text, nl=False)
+        for one in found:
+            print_json_line(_plain(one))
         return
+    text = "".join(f"{json_text(_plain(one))}\n" for one in found)
     try:
         Path(output).write_text(text, encoding="utf-8")
     except OSError as error:

@@ -11,7 +11,6 @@ import click
 
 from yarnam.cli.options import json_option
 from yarnam.cli.rendering.checkpoint_text import (
-    Bar,
     as_plain,
     facts,
     row,
@@ -19,7 +18,8 @@ from yarnam.cli.rendering.checkpoint_text import (
     size_text,
     verdict_row,
 )
-from yarnam.cli.rendering.console import print_json, print_note, table
+from yarnam.cli.rendering.console import print_json, print_line, print_note, print_table
+from yarnam.cli.rendering.transfer_progress import transfer_progress
 from yarnam.errors import ExitCode, Unavailable, UsageError
 from yarnam.wire.light_imports import on_first_use
 
@@ -66,7 +66,7 @@ def ls(directory: str, as_json: bool) -> None:
         print_json([as_plain(fs, one) for one in found])
     elif found:
         headers = ("STEP", "STATE", "RANKS", "SIZE", "SAVED", "BY", "METRICS", "NAME")
-        click.echo(table(headers, [row(one) for one in found], colour_column=1))
+        print_table(headers, [row(one) for one in found], colour_column=1)
         for one in found:
             if one.reason and one.state.value != "whole":
                 print_note(f"{short(one.path)}: {one.reason}")
@@ -87,7 +87,7 @@ def verify(directory: str, which: str, as_json: bool) -> int:
     """
     with error_map.hdfs_errors("verifying checkpoints"):
         fs, root = _open(directory)
-        results = [_verified(fs, one) for one in _chosen(fs, root, which)]
+        results = [_verified(fs, one, as_json) for one in _chosen(fs, root, which)]
     if as_json:
         print_json(results)
     else:
@@ -95,7 +95,7 @@ def verify(directory: str, which: str, as_json: bool) -> int:
             words = "whole" if result["is_whole"] else f"{result['state']}: {result['reason']}"
             rate = f", {size_text(result['bytes'] / result['seconds'])}/s"
             extent = f"{size_text(result['bytes'])}{rate}" if result["is_whole"] else ""
-            click.echo(f"{result['name']}  {words}  {extent}".rstrip())
+            print_line(f"{result['name']}  {words}  {extent}".rstrip())
         if not results:
             print_note(f"No checkpoints in {fs.uri}{root}.")
     is_torn = any(result["state"] == "torn" for result in results)
@@ -130,7 +130,7 @@ def restore(directory: str, which: str, target: Path, as_json: bool) -> int:
     if as_json:
         print_json({"checkpoint": facts(fs, checkpoint), "files": [str(path) for path in files]})
     else:
-        click.echo(f"{target}: step {checkpoint.step}, {len(files)} files, from {checkpoint.path}")
+        print_line(f"{target}: step {checkpoint.step}, {len(files)} files, from {checkpoint.path}")
     return 0
 
 
@@ -174,7 +174,7 @@ def prune(
         fs, root = _open(directory)
         found = catalog.list_checkpoints(fs, root)
         if yes:
-            found = _with_a_whole_one(fs, found)
+            found = _with_a_whole_one(fs, found, as_json)
         verdicts = _judged(fs, root, retention, with_aside, found)
         gone = []
         for verdict in verdicts:
@@ -186,7 +186,7 @@ def prune(
         return
     rows = [verdict_row(verdict, yes) for verdict in verdicts]
     if rows:
-        click.echo(table(("STEP", "SIZE", "ACTION", "REASON", "NAME"), rows))
+        print_table(("STEP", "SIZE", "ACTION", "REASON", "NAME"), rows)
     freed = sum(verdict["bytes"] for verdict in (gone if yes else verdicts) if verdict["goes"])
     going = sum(verdict["goes"] for verdict in verdicts)
     if yes:
@@ -213,10 +213,11 @@ def cp(source: str, target: str, which: str, as_json: bool) -> int:
         fs, root = _open(source)
         to, directory = _open(target)
         began = time.monotonic()
-        with Bar() as bar:
+        with transfer_progress("cp", is_silent=as_json) as progress:
 
             def copy(one: Checkpoint) -> Any:
-                return export.copy(fs, one, to, directory, bar.start(one.size))
+                progress.begin(len(one.shards), one.size)
+                return export.copy(fs, one, to, directory, progress.add)
 
             _, copied = _first_good(fs, root, which, copy)
         took_s = time.monotonic() - began
@@ -224,7 +225,7 @@ def cp(source: str, target: str, which: str, as_json: bool) -> int:
         print_json(facts(to, copied))
     else:
         rate = f"{size_text(copied.size / max(took_s, 1e-6))}/s"
-        click.echo(f"{to.uri}{copied.path}: step {copied.step}, {size_text(copied.size)}, {rate}")
+        print_line(f"{to.uri}{copied.path}: step {copied.step}, {size_text(copied.size)}, {rate}")
     return 0
 
 
@@ -264,13 +265,17 @@ def _first_good(fs: FileSystem, root: str, which: str, use: Any) -> tuple[Checkp
     raise Unavailable(f"{fs.uri}{root} has no complete checkpoint")
 
 
-def _verified(fs: FileSystem, one: CheckpointListing) -> dict[str, Any]:
+def _verified(fs: FileSystem, one: CheckpointListing, as_json: bool) -> dict[str, Any]:
     began = time.monotonic()
     state, reason = one.state.value, one.reason
     if one.checkpoint is not None and not reason:
         try:
-            with catalog.pinned(fs, one.path), Bar() as bar:
-                catalog.verify(fs, one.checkpoint, bar.start(one.size))
+            with (
+                catalog.pinned(fs, one.path),
+                transfer_progress(f"verify {one.name.step}", is_silent=as_json) as progress,
+            ):
+                progress.begin(len(one.checkpoint.shards), one.size)
+                catalog.verify(fs, one.checkpoint, progress.add)
         except (errors.CorruptData, errors.NotFound) as error:
             state, reason = "torn", str(error)
     return {
@@ -299,13 +304,15 @@ def _retention(keep: int, keep_every: int | None, best: str | None) -> checkpoin
     return checkpoints.Retention(keep, keep_every or 0, rated)
 
 
-def _with_a_whole_one(fs: FileSystem, found: list[CheckpointListing]) -> list[CheckpointListing]:
+def _with_a_whole_one(
+    fs: FileSystem, found: list[CheckpointListing], as_json: bool
+) -> list[CheckpointListing]:
     """The same checkpoints, with the newest ones marked torn if their data is."""
     judged = list(found)
     for number, one in enumerate(found):
         if one.state is not catalog.CheckpointState.WHOLE:
             continue
-        result = _verified(fs, one)
+        result = _verified(fs, one, as_json)
         if result["is_whole"]:
             break
         print_note(f"{short(one.path)} is torn: {result['reason']}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,8 @@ import click
 from yarnam.cli.data.data_listing import locality, ls
 from yarnam.cli.data.data_verify_command import command as verify_command
 from yarnam.cli.options import json_option, open_data
-from yarnam.cli.rendering.console import print_json, print_note
+from yarnam.cli.rendering.console import print_json, print_line, print_note
+from yarnam.cli.rendering.transfer_progress import transfer_progress
 from yarnam.errors import ExitCode
 from yarnam.wire.light_imports import on_first_use
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 with on_first_use():
     from hdfs_utils import filesystem, transfer
-    from hdfs_utils.transfer import progress_bar, tar_shards
+    from hdfs_utils.transfer import tar_shards
     from yarnam.client.data import transfer_ends
 
 _SIZE_UNITS = {"k": 10, "m": 20, "g": 30}
@@ -82,18 +82,11 @@ def _transfer_options(**given: Any) -> transfer.Options:
 
 @contextlib.contextmanager
 def _shown(label: str, as_json: bool) -> Iterator[Progress]:
-    progress: Progress
-    if as_json:
-        progress = transfer.NoProgress()
-    elif sys.stderr.isatty():
-        progress = progress_bar.ProgressBar(label)
-    else:
-        progress = progress_bar.PlainProgress(label)
-    try:
-        with transfer_ends.transfer_errors(label):
-            yield progress
-    finally:
-        progress.end()
+    with (
+        transfer_progress(label, is_silent=as_json) as progress,
+        transfer_ends.transfer_errors(label),
+    ):
+        yield progress
 
 
 def _report(as_json: bool, began: float, verb: str, plain: dict[str, Any]) -> int:
@@ -245,9 +238,9 @@ def sync(
             )
     if dry_run and not as_json:
         for name in done.sent:
-            click.echo(f"send    {name}")
+            print_line(f"send    {name}")
         for name in done.deleted:
-            click.echo(f"delete  {name}")
+            print_line(f"delete  {name}")
     plain: dict[str, Any] = {
         "files": len(done.sent),
         "bytes": done.size,
@@ -304,7 +297,7 @@ def compare(ctx: click.Context, /, source: str, target: str, as_json: bool) -> i
         )
     else:
         for difference in done.differences:
-            click.echo(f"{difference.what:<8}  {difference.relative}")
+            print_line(f"{difference.what:<8}  {difference.relative}")
         print_note(f"{done.files} files compared by {done.method}; {len(done.differences)} differ")
     return int(ExitCode.BAD_SPEC) if done.differences else 0
 

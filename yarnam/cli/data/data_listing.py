@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from yarnam.cli.options import json_option, open_data
-from yarnam.cli.rendering.console import is_terminal, print_json, print_note, table
+from yarnam.cli.rendering.console import is_terminal, print_json, print_note, print_table
 from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
@@ -54,9 +54,9 @@ def ls(ctx: click.Context, path: str, recursive: bool, directory: bool, as_json:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(s.mtime_ms / 1000))
         size = "-" if s.is_dir else filesystem.format_bytes(s.length)
         name = s.path + ("/" if s.is_dir else "")
-        rows.append([f"{s.permission:04o}", s.owner, s.group, size, when, _printable(name)])
+        rows.append([f"{s.permission:04o}", s.owner, s.group, size, when, name])
     if rows:
-        click.echo(table(("MODE", "OWNER", "GROUP", "SIZE", "MODIFIED", "PATH"), rows))
+        print_table(("MODE", "OWNER", "GROUP", "SIZE", "MODIFIED", "PATH"), rows)
     elif is_terminal():
         print_note("No files found.")
     return 0
@@ -69,11 +69,6 @@ def _listed(fs: FileSystem, path: str, recursive: bool, directory: bool) -> list
     if directory or not status.is_dir:
         return [status]
     return list(fs.walk(path) if recursive else fs.list(path))
-
-
-def _printable(name: str) -> str:
-    """Escapes line breaks, which would look like two files."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
 
 
 @click.command("locality")
@@ -95,6 +90,6 @@ def locality(ctx: click.Context, path: str, as_json: bool) -> int:
         for name, size in sizes
     ]
     if rows:
-        click.echo(table(("", "NAME", "BYTES", "OF ALL"), rows))
+        print_table(("", "NAME", "BYTES", "OF ALL"), rows)
     print_note(f"{found.files} files, {filesystem.format_bytes(found.size)}")
     return 0

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from yarnam.cli.options import json_option, open_data
-from yarnam.cli.rendering.console import duration, is_terminal, print_json, print_note, table
+from yarnam.cli.rendering.console import (
+    duration,
+    is_terminal,
+    print_json,
+    print_note,
+    print_progress,
+    print_table,
+)
 from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
@@ -92,27 +100,24 @@ def command(
 
 
 def _progress() -> Any:
-    if not is_terminal():
+    if not is_terminal(sys.stderr):
         return None
 
     def show(summary: VerifySummary) -> None:
         rate = summary.length / max(summary.duration_s, 0.001) / 1e6
-        click.echo(
-            f"\r{summary.files} files, {summary.length / 1e6:.0f} MB, {rate:.0f} MB/s, "
-            f"{summary.corrupt} corrupt\x1b[K",
-            nl=False,
-            err=True,
+        print_progress(
+            f"{summary.files} files, {summary.length / 1e6:.0f} MB, {rate:.0f} MB/s, "
+            f"{summary.corrupt} corrupt"
         )
 
     return show
 
 
 def _print(done: VerifySummary, verbose: bool) -> None:
-    if is_terminal():
-        click.echo("\r\x1b[K", nl=False, err=True)
+    print_progress("")
     rows = [row for one in done.reports for row in _rows(one, verbose)]
     if rows:
-        click.echo(table(("VERDICT", "REASON", "POSITION", "FILE", "MESSAGE"), rows))
+        print_table(("VERDICT", "REASON", "POSITION", "FILE", "MESSAGE"), rows)
     parts = [f"{done.files} files, {done.length / 1e6:.1f} MB in {duration(done.duration_s)}"]
     parts.append(f"{done.clean} clean")
     parts.append(f"{done.corrupt} corrupt")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from yarnam.cli.options import job_argument, json_option, open_client
-from yarnam.cli.rendering.console import clock_time, print_json
+from yarnam.cli.rendering.console import clock_time, print_json, print_line
 from yarnam.cli.rendering.event_text import event_text
 from yarnam.core.model.events import Event
 from yarnam.wire.codec import to_plain
@@ -23,4 +23,4 @@ def command(ctx: click.Context, job: str, as_json: bool) -> None:
         print_json([to_plain(event, Event) for event in events])
         return
     for event in events:
-        click.echo(f"{clock_time(event.at_s)} {event_text(event)}")
+        print_line(f"{clock_time(event.at_s)} {event_text(event)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from yarnam.cli.options import json_option, open_client
-from yarnam.cli.rendering.console import print_json, print_note
+from yarnam.cli.rendering.console import print_json, print_line, print_note
 from yarnam.cli.rendering.status_text import as_plain
 from yarnam.errors import YarnamError
 
@@ -36,7 +36,7 @@ def command(ctx: click.Context, jobs: tuple[str, ...], reason: str, as_json: boo
             ended.append(as_plain(status))
             if not as_json:
                 what = "was already finished" if was_over else "is finished"
-                click.echo(f"{job.id} {what}: {status.state.value}")
+                print_line(f"{job.id} {what}: {status.state.value}")
     for failure in failures[1:]:
         print_note(f"error: {failure.message}")
     if failures:

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import re
-import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
 
 from yarnam.cli.options import job_argument, json_option, open_client
-from yarnam.cli.rendering.console import is_terminal, print_json_line, print_note
+from yarnam.cli.rendering.console import print_json_line, print_note, print_output
 
 if TYPE_CHECKING:
     from yarnam.client import LogPiece
 
 MAX_HELD_BYTES = 64 * 1024
 """A longer line is printed in parts, so that memory stays bounded."""
-
-_CONTROLS = re.compile(r"(\x1b\[[0-9;]*m)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-"""Control characters that could garble a terminal; colours pass."""
 
 
 @click.command("logs")
@@ -77,7 +72,6 @@ class _Printer:
 
     def __init__(self, *, with_names: bool) -> None:
         self._with_names = with_names
-        self._is_terminal = is_terminal()
         self._held: dict[tuple[str, int | None, str], bytes] = {}
 
     def print(self, pieces: Iterable[LogPiece]) -> None:
@@ -88,25 +82,16 @@ class _Printer:
             key = (piece.task, piece.rank, piece.container)
             data = self._held.pop(key, b"") + piece.data
             *lines, rest = data.split(b"\n")
-            for line in lines:
-                self._print_line(key, line)
             if len(rest) > MAX_HELD_BYTES:
-                self._print_line(key, rest)
+                lines.append(rest)
             elif rest:
                 self._held[key] = rest
-            sys.stdout.buffer.flush()
+            print_output(self._name(key), lines)
         for key, rest in self._held.items():
-            self._print_line(key, rest)
-        sys.stdout.buffer.flush()
+            print_output(self._name(key), [rest])
 
-    def _print_line(self, key: tuple[str, int | None, str], line: bytes) -> None:
-        if self._is_terminal:
-            text = line.decode("utf-8", "replace").rpartition("\r")[2] or line.decode(
-                "utf-8", "replace"
-            )
-            line = _CONTROLS.sub(lambda match: match[1] or "\ufffd", text).encode()
-        if self._with_names:
-            task, rank, _ = key
-            name = task if rank is None else f"{task}[{rank}]"
-            line = f"{name}: ".encode() + line
-        sys.stdout.buffer.write(line + b"\n")
+    def _name(self, key: tuple[str, int | None, str]) -> str:
+        if not self._with_names:
+            return ""
+        task, rank, _ = key
+        return task if rank is None else f"{task}[{rank}]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from yarnam.cli.options import json_option, open_client
-from yarnam.cli.rendering.console import print_json
+from yarnam.cli.rendering.console import print_json, print_lines
 from yarnam.cli.rendering.plan_text import as_plain, as_text
 from yarnam.wire.light_imports import on_first_use
 
@@ -40,5 +40,4 @@ def command(
     if as_json:
         print_json(as_plain(found))
     else:
-        for line in as_text(found):
-            click.echo(line)
+        print_lines(as_text(found))

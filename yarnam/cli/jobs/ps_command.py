@@ -7,7 +7,7 @@ import time
 import click
 
 from yarnam.cli.options import json_option, open_client
-from yarnam.cli.rendering.console import duration, print_json, print_note, table
+from yarnam.cli.rendering.console import duration, print_json, print_note, print_table
 from yarnam.cli.rendering.status_text import as_plain, training_text
 from yarnam.core.model.job_status import JobState, JobStatus
 
@@ -38,7 +38,7 @@ def command(
         print_json([as_plain(job) for job in jobs])
     elif jobs:
         headers = ("ID", "NAME", "USER", "QUEUE", "STATE", "TASKS", "AGE", "TRAINING")
-        click.echo(table(headers, [_row(job) for job in jobs], colour_column=4))
+        print_table(headers, [_row(job) for job in jobs], colour_column=4)
     else:
         print_note(
             "No jobs found."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from yarnam.cli.options import job_argument, json_option, open_client
-from yarnam.cli.rendering.console import print_json
+from yarnam.cli.rendering.console import print_json, print_line
 from yarnam.errors import UsageError
 
 AUTO = "auto"
@@ -31,7 +31,7 @@ def command(ctx: click.Context, job: str, size: str, as_json: bool) -> None:
     if as_json:
         print_json({"application": handle.id, "tasks": scaled.tasks, "gpus": scaled.gpus})
     else:
-        click.echo(f"{handle.id}: {scaled}")
+        print_line(f"{handle.id}: {scaled}")
 
 
 def _size(text: str) -> int | None:

@@ -7,7 +7,7 @@ import time
 import click
 
 from yarnam.cli.options import job_argument, json_option, open_client
-from yarnam.cli.rendering.console import print_json
+from yarnam.cli.rendering.console import print_json, print_lines
 from yarnam.cli.rendering.status_text import as_plain, details
 
 
@@ -26,5 +26,4 @@ def command(ctx: click.Context, job: str, as_json: bool) -> None:
     if as_json:
         print_json(as_plain(status))
     else:
-        for line in details(status, time.time()):
-            click.echo(line)
+        print_lines(details(status, time.time()))

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from yarnam.cli.options import json_option, open_client
-from yarnam.cli.rendering.console import is_terminal, print_json, print_json_line, print_note
+from yarnam.cli.rendering.console import (
+    is_terminal,
+    print_json,
+    print_json_line,
+    print_line,
+    print_lines,
+    print_note,
+)
 from yarnam.cli.rendering.live_status import follow
 from yarnam.cli.rendering.plan_text import as_plain, as_text
 from yarnam.wire.light_imports import on_first_use
@@ -82,7 +89,7 @@ def command(
         if as_json:
             print_json({"application": job.id, "directory": job.directory})
         else:
-            click.echo(job.id)
+            print_line(job.id)
             print_note(f"To follow it: yarnam watch {job.id}")
     return 0
 
@@ -115,13 +122,12 @@ def _dry_run(
     if as_json:
         print_json({**as_plain(found), "uploads": [asdict(upload) for upload in uploads]})
         return 0
-    for line in as_text(found):
-        click.echo(line)
+    print_lines(as_text(found))
     for warning in (w for outcome in found.checked.inputs for w in outcome.warnings):
         print_note(warning)
-    click.echo("\nFiles in the containers:")
+    print_lines(("", "Files in the containers:"))
     for upload in uploads:
         size = "" if upload.size_bytes is None else f" ({upload.size_bytes / 1e6:.1f} MB)"
         there = ", already on HDFS" if upload.is_there else ", will be uploaded"
-        click.echo(f"  {upload.name}{size}: {upload.source}{there}")
+        print_line(f"  {upload.name}{size}: {upload.source}{there}")
     return 0

@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from yarnam.cli.rendering.console import clock_time, is_terminal
-from yarnam.wire.light_imports import on_first_use
+from yarnam.cli.rendering.console import clock_time
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from hdfs_utils import FileSystem
     from hdfs_utils.checkpoints import Checkpoint
     from hdfs_utils.checkpoints.catalog import CheckpointListing
-
-with on_first_use():
-    from rich import progress
 
 
 def verdict_row(verdict: dict[str, Any], is_done: bool) -> Sequence[str]:
@@ -95,33 +89,3 @@ def size_text(size: float) -> str:
             return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} TiB"
-
-
-class Bar:
-    """A progress bar in bytes on a terminal, nothing elsewhere."""
-
-    def __init__(self) -> None:
-        self._progress: Any = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def start(self, total: int) -> Any:
-        """What to tell of each number of bytes."""
-        if not is_terminal():
-            return None
-
-        self._progress = progress.Progress(
-            *progress.Progress.get_default_columns()[:2],
-            progress.DownloadColumn(binary_units=True),
-            progress.TransferSpeedColumn(),
-            progress.TimeRemainingColumn(),
-            transient=True,
-        )
-        self._progress.start()
-        task = self._progress.add_task("", total=total)
-        return lambda size: self._progress.advance(task, size)
-
-    def __exit__(self, *_: object) -> None:
-        if self._progress is not None:
-            self._progress.stop()

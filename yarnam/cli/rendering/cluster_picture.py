@@ -5,9 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
-import click
-
-from yarnam.cli.rendering.console import has_colour
+from yarnam.cli.rendering.console import Line, Part, Styled
 from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.snapshot import ClusterSnapshot, Node
 
@@ -26,7 +24,7 @@ _COLOURS = {"job": "green", "down": "red"}
 
 def picture(
     snapshot: ClusterSnapshot, mine: Mapping[NodeId, int], am_note: str = ""
-) -> Iterator[str]:
+) -> Iterator[Line]:
     """``mine``: GPUs of the job by node."""
     marks = _marks()
     racks: dict[RackId, list[Node]] = {}
@@ -50,14 +48,14 @@ def _marks() -> dict[str, str]:
     return _FANCY
 
 
-def _paint(text: str, kind: str) -> str:
+def _paint(text: str, kind: str) -> Part:
     colour = _COLOURS.get(kind)
-    return click.style(text, fg=colour, bold=True) if colour and text and has_colour() else text
+    return Styled(text, colour, is_bold=True) if colour and text else text
 
 
 def _in_full(
     racks: Mapping[RackId, Sequence[Node]], mine: Mapping[NodeId, int], marks: Mapping[str, str]
-) -> Iterator[str]:
+) -> Iterator[Line]:
     nodes = [node for members in racks.values() for node in members]
     wide = max((len(node.node_id) for node in nodes), default=0)
     most = min(MOST_GPUS_DRAWN, max((node.total.gpus for node in nodes), default=0))
@@ -66,18 +64,20 @@ def _in_full(
         for node in racks[rack]:
             bar = _bar(node, mine.get(node.node_id, 0), marks, most)
             words = _words(node, mine.get(node.node_id, 0))
-            yield f"  {node.node_id.ljust(wide)}  {bar}  {words}".rstrip()
+            yield f"  {node.node_id.ljust(wide)}  ", *bar, f"  {words}"
 
 
-def _bar(node: Node, job: int, marks: Mapping[str, str], most: int) -> str:
+def _bar(node: Node, job: int, marks: Mapping[str, str], most: int) -> tuple[Part, ...]:
     if not node.is_usable:
-        return _paint(marks["down"] * min(most, max(1, node.total.gpus)), "down").ljust(most)
+        drawn = min(most, max(1, node.total.gpus))
+        return _paint(marks["down"] * drawn, "down"), " " * (most - drawn)
     total, used = node.total.gpus, min(node.used.gpus, node.total.gpus)
     scale = min(1.0, most / total) if total else 1.0
     taken, own = round(used * scale), round(job * scale)
     free = max(0, round(total * scale) - taken - own)
     pad = " " * max(0, most - taken - own - free)
-    return _paint(marks["job"] * own, "job") + marks["used"] * taken + marks["free"] * free + pad
+    rest = marks["used"] * taken + marks["free"] * free + pad
+    return _paint(marks["job"] * own, "job"), rest
 
 
 def _words(node: Node, job: int) -> str:
@@ -93,7 +93,7 @@ def _words(node: Node, job: int) -> str:
 
 def _in_short(
     racks: Mapping[RackId, Sequence[Node]], mine: Mapping[NodeId, int], marks: Mapping[str, str]
-) -> Iterator[str]:
+) -> Iterator[Line]:
     """One line per rack, one character per node; the remaining racks are summed up."""
 
     def own(rack: RackId) -> int:
@@ -113,7 +113,7 @@ def _in_short(
         words = f"{free(rack)} of {total} free"
         if own(rack):
             words += f", {own(rack)} for this job"
-        yield f"{rack.ljust(wide)}  {''.join(cells)}{more}  {words}"
+        yield f"{rack.ljust(wide)}  ", *cells, f"{more}  {words}"
     if rest:
         total = sum(n.total.gpus for rack in rest for n in racks[rack] if n.is_usable)
         left = sum(free(rack) for rack in rest)
@@ -121,7 +121,7 @@ def _in_short(
         yield f"{len(rest)} more racks with {nodes_left} nodes: {left} of {total} GPUs free"
 
 
-def _cell(node: Node, job: int, marks: Mapping[str, str]) -> str:
+def _cell(node: Node, job: int, marks: Mapping[str, str]) -> Part:
     if not node.is_usable:
         return _paint(marks["down"], "down")
     if job:
@@ -131,7 +131,7 @@ def _cell(node: Node, job: int, marks: Mapping[str, str]) -> str:
     return marks["part"] if node.free.gpus else marks["used"]
 
 
-def _legend(marks: Mapping[str, str], kinds: Sequence[str], what: str) -> str:
+def _legend(marks: Mapping[str, str], kinds: Sequence[str], what: str) -> Line:
     words = {
         "job": "this job",
         "used": "in use" if what == "GPU" else "all GPUs in use",
@@ -139,4 +139,7 @@ def _legend(marks: Mapping[str, str], kinds: Sequence[str], what: str) -> str:
         "free": "free",
         "down": "not running",
     }
-    return f"({what}: " + ", ".join(f"{_paint(marks[k], k)} {words[k]}" for k in kinds) + ")"
+    parts: list[Part] = []
+    for kind in kinds:
+        parts += [", " if parts else f"({what}: ", _paint(marks[kind], kind), f" {words[kind]}"]
+    return *parts, ")"

@@ -6,18 +6,23 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import click
-
 from yarnam.cli.rendering.console import (
+    Line,
+    Styled,
     clock_time,
     duration,
     is_terminal,
+    live_console,
+    live_text,
     print_json_line,
+    print_line,
+    print_lines,
     print_note,
 )
 from yarnam.cli.rendering.status_text import TASK_HEADERS, as_plain, headline, start_text, task_row
-from yarnam.cli.shell import INTERRUPTED, Terminated
+from yarnam.cli.signals import INTERRUPTED, Terminated
 from yarnam.core.model.job_status import JobState, JobStatus
+from yarnam.core.model.printable import printable_lines
 from yarnam.errors import ExitCode
 from yarnam.wire.light_imports import on_first_use
 
@@ -27,7 +32,7 @@ if TYPE_CHECKING:
     from yarnam.client import Job
 
 with on_first_use():
-    from rich import columns, live, progress_bar, text
+    from rich import columns, live, progress_bar
     from rich import console as rich_console
     from rich import table as rich_table
 
@@ -48,31 +53,32 @@ def follow(job: Job, *, as_json: bool) -> int:
     except Terminated:
         raise
     except KeyboardInterrupt:
+        print_note("")
         print_note(
-            f"\nThe job continues. To follow it: yarnam watch {job.id}; to end it: yarnam kill "
+            f"The job continues. To follow it: yarnam watch {job.id}; to end it: yarnam kill "
             f"{job.id}"
         )
         return INTERRUPTED
     if last is None or last.verdict is None:
         return int(ExitCode.INTERNAL)
     if not as_json:
-        for line in ending(last):
-            click.echo(line)
+        print_lines(ending(last))
     return last.verdict.exit_code
 
 
-def ending(status: JobStatus) -> Iterator[str]:
+def ending(status: JobStatus) -> Iterator[Line]:
     """The job's verdict and what to do next."""
     verdict = status.verdict
     assert verdict is not None
     took = ""
     if status.submitted_at_s and verdict.decided_at_s > status.submitted_at_s:
         took = f" after {duration(verdict.decided_at_s - status.submitted_at_s)}"
-    word = click.style(verdict.kind.value, bold=True)
-    yield f"{word}{took}: {verdict.message}" if verdict.message else f"{word}{took}"
+    message = f"{took}: {verdict.message}" if verdict.message else took
+    first, *others = printable_lines(message).split("\n")
+    yield Styled(verdict.kind.value, is_bold=True), first
+    yield from others
     hint = verdict.hint
-    for line in hint.splitlines():
-        yield f"  {line}"
+    yield from (f"  {line}" for line in hint.split("\n") if line)
     if status.state is JobState.FAILED and "yarnam logs" not in hint:
         yield f"  yarnam logs {status.application}"
 
@@ -96,9 +102,9 @@ def _as_lines(job: Job) -> JobStatus | None:
         is_staging = last.state is JobState.STAGING and last.staging is not None
         is_moving = last.step is not None or is_staging
         if is_news or (is_moving and now - shown_at >= STEP_LINE_S):
-            click.echo(f"{clock_time(now)} {headline(last, now)}")
+            print_line(f"{clock_time(now)} ", *headline(last, now))
             if last.wait_queue is not None and last.wait_queue.start is not None:
-                click.echo(f"{clock_time(now)} {start_text(last.wait_queue.start, now)}")
+                print_line(f"{clock_time(now)} {start_text(last.wait_queue.start, now)}")
             shown, shown_at = key, now
     return last
 
@@ -109,10 +115,9 @@ STEP_LINE_S = 10.0
 
 def _live(job: Job) -> JobStatus | None:
     view = _View(job.id)
-    console = rich_console.Console(highlight=False)
     # The view is redrawn even without news: the time left changes.
     with live.Live(
-        get_renderable=view.render, console=console, refresh_per_second=4, transient=False
+        get_renderable=view.render, console=live_console(), refresh_per_second=4, transient=False
     ):
         for status in job.watch():
             view.status = status
@@ -129,24 +134,27 @@ class _View:
     def render(self) -> RenderableType:
         status = self.status
         if status is None:
-            return text.Text(f"{self._application}  …")
+            return live_text(f"{self._application}  …")
         now = time.time()
         parts: list[RenderableType] = [
-            text.Text.assemble(
-                (status.name, "bold"), f"  {status.application}  queue {status.queue}"
+            live_text(
+                (
+                    Styled(status.name, is_bold=True),
+                    f"  {status.application}  queue {status.queue}",
+                )
             ),
-            text.Text.from_ansi(headline(status, now)),
+            live_text(headline(status, now)),
         ]
         if status.wait_queue is not None and status.wait_queue.start is not None:
-            parts.append(text.Text(start_text(status.wait_queue.start, now)))
+            parts.append(live_text(start_text(status.wait_queue.start, now)))
         if status.tracking_url:
-            parts.append(text.Text(status.tracking_url, style="dim"))
+            parts.append(live_text(status.tracking_url, "dim"))
         if status.tasks:
             parts.append(_tasks(status))
         if status.step is not None and status.total_steps:
             parts.append(_bar(status.step, status.total_steps, status.loss))
         if not status.state.is_final:
-            parts.append(text.Text("Ctrl-C stops watching, not the job", style="dim"))
+            parts.append(live_text("Ctrl-C stops watching, not the job", "dim"))
         return rich_console.Group(*parts)
 
 
@@ -155,7 +163,7 @@ def _tasks(status: JobStatus) -> RenderableType:
     for header in TASK_HEADERS:
         table.add_column(header, no_wrap=header != "EXIT", overflow="ellipsis")
     for task in status.tasks[:MAX_TASKS_SHOWN]:
-        table.add_row(*task_row(task))
+        table.add_row(*map(live_text, task_row(task)))
     if len(status.tasks) > MAX_TASKS_SHOWN:
         table.add_row(f"and {len(status.tasks) - MAX_TASKS_SHOWN} more")
     return table
@@ -166,6 +174,6 @@ def _bar(step: int, total: int, loss: float | None) -> RenderableType:
     return columns.Columns(
         [
             progress_bar.ProgressBar(total=total, completed=min(step, total), width=40),
-            text.Text(words),
+            live_text(words),
         ]
     )

@@ -7,7 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from yarnam.cli.rendering.cluster_picture import picture
-from yarnam.cli.rendering.console import table
+from yarnam.cli.rendering.console import Line, table
 from yarnam.cli.rendering.status_text import start_text
 from yarnam.core.admission.forecast import Forecast, UnknownStart, as_status
 from yarnam.core.model.ids import NodeId
@@ -43,12 +43,12 @@ def as_plain(found: Outlook) -> dict[str, Any]:
     }
 
 
-def as_text(found: Outlook) -> Iterator[str]:
+def as_text(found: Outlook) -> Iterator[Line]:
     """The job, its placements, ranks, the cluster and the expected wait."""
     yield from _job(found)
     yield ""
     yield "Placements, tightest first. The job requests the first that fits:"
-    yield _ladder(found)
+    yield from _ladder(found)
     if found.ladder.seats:
         yield f"and {len(found.ladder.seats)} tasks pinned to nodes, so that YARN cannot swap them"
     yield ""
@@ -56,7 +56,7 @@ def as_text(found: Outlook) -> Iterator[str]:
         yield f"Ranks on rung {found.best.number} (YARN may choose other nodes at the same level):"
     else:
         yield "Ranks on the first rung:"
-    yield _ranks(found)
+    yield from _ranks(found)
     yield ""
     yield from picture(found.snapshot, _mine(found))
     yield ""
@@ -85,7 +85,7 @@ def _job(found: Outlook) -> Iterator[str]:
     yield f"  ApplicationMaster: {am.vcores} vcores, {am.memory_mib} MiB"
 
 
-def _ladder(found: Outlook) -> str:
+def _ladder(found: Outlook) -> Iterator[Line]:
     fitting = _fitting(found)
     rows = []
     for rung in found.ladder.rungs:
@@ -115,7 +115,7 @@ def _rung_key(rung: Rung) -> object:
     return rung.number, rung.level, rung.score, tuple(nodes), rung.reason
 
 
-def _ranks(found: Outlook) -> str:
+def _ranks(found: Outlook) -> Iterator[Line]:
     rows: list[tuple[str, ...]] = [
         (
             _ranks_of(task.first_rank, task.processes),

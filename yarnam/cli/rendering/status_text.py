@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from yarnam.cli.rendering.console import clock_time, coloured, duration, table
+from yarnam.cli.rendering.console import Line, Part, clock_time, coloured, duration, table
 from yarnam.core.model.job_status import (
     JobState,
     JobStatus,
@@ -30,9 +30,9 @@ def as_plain(status: JobStatus) -> dict[str, Any]:
     return plain
 
 
-def headline(status: JobStatus, now_s: float) -> str:
+def headline(status: JobStatus, now_s: float) -> tuple[Part, ...]:
     """One line: state, grants, attempt, time left, steps, reason."""
-    parts = [coloured(status.state.value)]
+    parts: list[str] = []
     if status.state in _ON_ITS_WAY and status.asked:
         parts.append(granted_text(status.granted, status.asked, status.granted_by_level))
     if status.attempt > 1:
@@ -44,11 +44,12 @@ def headline(status: JobStatus, now_s: float) -> str:
         parts.append(f"{duration(status.deadline_s - now_s)} left")
     if training := training_text(status):
         parts.append(training)
-    line = ", ".join(parts)
+    line = "".join(f", {part}" for part in parts)
+    state = coloured(status.state.value)
     # The AM's reason for waiting begins with the state and says the same at more length.
     if not status.reason or status.reason.startswith(status.state.value):
-        return line
-    return f"{line}: {status.reason}"
+        return state, line
+    return state, f"{line}: {status.reason}"
 
 
 def _has_deadline(status: JobStatus, now_s: float) -> bool:
@@ -90,10 +91,10 @@ def start_text(start: StartForecast, now_s: float) -> str:
     return f"likely to start in {likely} ({span}, if no other jobs arrive{passed})"
 
 
-def details(status: JobStatus, now_s: float) -> Iterator[str]:
+def details(status: JobStatus, now_s: float) -> Iterator[Line]:
     """The whole status, line by line."""
     yield f"{status.name or '(unnamed)'}  {status.application}"
-    yield f"  {headline(status, now_s)}"
+    yield "  ", *headline(status, now_s)
     if status.wait_queue is not None and status.wait_queue.start is not None:
         yield f"  {start_text(status.wait_queue.start, now_s)}"
     yield f"  queue {status.queue}, user {status.user}"
@@ -114,16 +115,16 @@ def details(status: JobStatus, now_s: float) -> Iterator[str]:
         yield f"  {status.tracking_url}"
     if status.tasks:
         yield ""
-        yield task_table(status)
+        yield from table(TASK_HEADERS, [task_row(task) for task in status.tasks], colour_column=1)
     if len(status.history) > 1:
         yield ""
-        yield _history(status)
+        yield from _history(status)
     if status.blacklist:
         yield ""
-        yield _blacklist(status)
+        yield from _blacklist(status)
     if status.verdict is not None and status.verdict.hint:
         yield ""
-        yield f"  {status.verdict.hint}"
+        yield from (f"  {line}" for line in status.verdict.hint.split("\n") if line)
 
 
 def _inputs(status: JobStatus) -> Iterator[str]:
@@ -166,11 +167,6 @@ def task_row(task: TaskStatus) -> tuple[str, ...]:
     )
 
 
-def task_table(status: JobStatus) -> str:
-    """A table of all tasks with node and progress."""
-    return table(TASK_HEADERS, [task_row(task) for task in status.tasks], colour_column=1)
-
-
 def rank_range(ranks: tuple[int, ...]) -> str:
     """As in ``0-7``; the ranks of a task are consecutive."""
     if not ranks:
@@ -178,12 +174,12 @@ def rank_range(ranks: tuple[int, ...]) -> str:
     return str(ranks[0]) if len(ranks) == 1 else f"{ranks[0]}-{ranks[-1]}"
 
 
-def _blacklist(status: JobStatus) -> str:
+def _blacklist(status: JobStatus) -> Iterator[Line]:
     rows = [(one.node, clock_time(one.until_s), one.why) for one in status.blacklist]
     return table(("EXCLUDED NODE", "UNTIL", "REASON"), rows)
 
 
-def _history(status: JobStatus) -> str:
+def _history(status: JobStatus) -> Iterator[Line]:
     rows = [
         (
             str(record.attempt),

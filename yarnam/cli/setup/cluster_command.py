@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import signal
 import sys
 import time
@@ -16,18 +14,25 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from yarnam.cli.rendering.console import (
+    has_colour,
+    print_document,
+    print_json,
+    print_json_line,
+    print_line,
+    print_lines,
+    print_note,
+    print_table,
+)
 from yarnam.errors import ExitCode, UsageError
 from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from yarnam.cluster import EmbeddedCluster
-    from yarnam.cluster.cluster_status import ClusterStatus
+    from yarnam.cluster.cluster_status import ClusterStatus, DaemonStatus, NodeStatus
     from yarnam.cluster.reporters import Reporter
 
 with on_first_use():
-    from rich import console as rich_console
-    from rich import table
-
     from yarnam import cluster as yarnam_cluster
     from yarnam.cluster import cluster_paths, cluster_plan, reporters, terminal_display
     from yarnam.cluster import shape as cluster_shape
@@ -96,7 +101,7 @@ def up(name: str, shape_file: Path | None, quiet: bool, as_json: bool, **options
         target = yarnam_cluster.EmbeddedCluster(shape, name=name, reporter=reporter)
         result = target.up()
     if as_json:
-        click.echo(json.dumps({"result": result, **target.status().to_json()}, indent=2))
+        print_json({"result": result, **target.status().to_json()})
         return
     if quiet:
         return
@@ -107,10 +112,10 @@ def up(name: str, shape_file: Path | None, quiet: bool, as_json: bool, **options
         "already up": "is already up",
         "repaired": "is repaired",
     }
-    click.echo(f"cluster '{name}' {words[result]}: {_summary(target)}")
-    click.echo(f'use it:       eval "$(yarnam cluster env{option})"')
-    click.echo(f"inspect it:   yarnam cluster status{option}    {target.rm_url}/cluster")
-    click.echo(f"take it down: yarnam cluster down{option}")
+    print_line(f"cluster '{name}' {words[result]}: {_summary(target)}")
+    print_line(f'use it:       eval "$(yarnam cluster env{option})"')
+    print_line(f"inspect it:   yarnam cluster status{option}    {target.rm_url}/cluster")
+    print_line(f"take it down: yarnam cluster down{option}")
 
 
 def _shape(file: Path | None, options: dict[str, Any]) -> cluster_shape.ClusterShape:
@@ -136,7 +141,7 @@ def _count(number: int, noun: str) -> str:
 def _reporter(quiet: bool) -> Iterator[Reporter]:
     if quiet:
         yield reporters.SilentReporter()
-    elif sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
+    elif has_colour(sys.stderr):
         with terminal_display.TerminalReporter() as display:
             yield display
     else:
@@ -152,7 +157,7 @@ def _ends_cleanly() -> Iterator[None]:
     def handle(number: int, _: FrameType | None) -> None:
         if not seen:
             seen.append(number)
-            click.echo("interrupted: taking the cluster down", err=True)
+            print_note("interrupted: taking the cluster down")
             raise KeyboardInterrupt
 
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -188,41 +193,40 @@ def status(name: str, as_json: bool) -> int:
     """Show daemons, nodes, memory and HDFS; fail if something is wrong."""
     found = yarnam_cluster.EmbeddedCluster(name=name).status()
     if as_json:
-        click.echo(json.dumps(found.to_json(), indent=2))
+        print_json(found.to_json())
     else:
         _print_status(found)
     return int(ExitCode.OK if found.is_healthy else ExitCode.UNAVAILABLE)
 
 
 def _print_status(found: ClusterStatus) -> None:
-    console = rich_console.Console(highlight=False)
     state = "healthy" if found.is_healthy else found.phase
-    console.print(f"cluster '{found.name}': {state}, Hadoop {found.hadoop_version}")
-    console.print(f"  ResourceManager  {found.rm_url}")
-    console.print(f"  HDFS             {found.namenode_uri} ({found.hdfs})")
+    print_line(f"cluster '{found.name}': {state}, Hadoop {found.hadoop_version}")
+    print_line(f"  ResourceManager  {found.rm_url}")
+    print_line(f"  HDFS             {found.namenode_uri} ({found.hdfs})")
     if found.zookeeper:
-        console.print(f"  ZooKeeper        {found.zookeeper}")
-    console.print(f"  configuration    {found.conf_dir}", soft_wrap=True)
-    daemons = table.Table(box=None, pad_edge=False)
-    for title in ("daemon", "state", "pid", "address", "memory"):
-        daemons.add_column(title, justify="right" if title in ("pid", "memory") else "left")
-    for daemon in found.daemons:
-        memory = f"{daemon.resident_mib:.0f} MiB" if daemon.resident_mib is not None else "-"
-        daemons.add_row(daemon.name, daemon.state, str(daemon.pid or "-"), daemon.address, memory)
-    daemons.add_row("all", "", "", "", f"{found.resident_mib:.0f} MiB")
-    console.print(daemons)
-    nodes = table.Table(box=None, pad_edge=False)
-    for title in ("node", "state", "rack", "address", "GPUs in use", "model", "containers"):
-        nodes.add_column(title)
-    for node in found.nodes:
-        gpus = f"{node.gpus_used} of {node.gpus}{' simulated' if node.simulated else ''}"
-        nodes.add_row(
-            node.name, node.state, node.rack, node.address, gpus, node.gpu_model or "-",
-            str(node.containers),
-        )  # fmt: skip
-    console.print(nodes)
+        print_line(f"  ZooKeeper        {found.zookeeper}")
+    print_line(f"  configuration    {found.conf_dir}")
+    daemons = [
+        (daemon.name, daemon.state, str(daemon.pid or "-"), daemon.address, _memory(daemon))
+        for daemon in found.daemons
+    ]
+    daemons.append(("all", "", "", "", f"{found.resident_mib:.0f} MiB"))
+    print_table(("DAEMON", "STATE", "PID", "ADDRESS", "MEMORY"), daemons)
+    headers = ("NODE", "STATE", "RACK", "ADDRESS", "GPUS IN USE", "MODEL", "CONTAINERS")
+    print_table(headers, [_node_row(node) for node in found.nodes])
     for problem in found.problems:
-        console.print(f"problem: {problem}")
+        print_line(f"problem: {problem}")
+
+
+def _memory(daemon: DaemonStatus) -> str:
+    return "-" if daemon.resident_mib is None else f"{daemon.resident_mib:.0f} MiB"
+
+
+def _node_row(node: NodeStatus) -> tuple[str, ...]:
+    gpus = f"{node.gpus_used} of {node.gpus}{' simulated' if node.simulated else ''}"
+    model, containers = node.gpu_model or "-", str(node.containers)
+    return (node.name, node.state, node.rack, node.address, gpus, model, containers)
 
 
 @command.command()
@@ -231,7 +235,10 @@ def _print_status(found: ClusterStatus) -> None:
 def env(name: str, as_json: bool) -> None:
     """Print shell variables for using a cluster: eval "$(yarnam cluster env)"."""
     target = yarnam_cluster.EmbeddedCluster(name=name)
-    click.echo(json.dumps(target.env(), indent=2) if as_json else shims.shell_exports(target.plan))
+    if as_json:
+        print_json(target.env())
+    else:
+        print_document(shims.shell_exports(target.plan))
 
 
 @command.command()
@@ -245,8 +252,10 @@ def logs(name: str, as_json: bool, daemon: str | None, lines: int, follow: bool)
     target = yarnam_cluster.EmbeddedCluster(name=name)
     if daemon is None:
         paths = {each: str(target.paths.log(each)) for each in target.record().plan.daemons}
-        rows = [f"{each:<6} {path}" for each, path in paths.items()]
-        click.echo(json.dumps(paths, indent=2) if as_json else "\n".join(rows))
+        if as_json:
+            print_json(paths)
+        else:
+            print_lines(f"{each:<6} {path}" for each, path in paths.items())
         return
     log = target.daemon(daemon).log
     # What a JVM prints before its logging works counts as its log.
@@ -255,14 +264,21 @@ def logs(name: str, as_json: bool, daemon: str | None, lines: int, follow: bool)
         daemon_processes.read_tail(log, lines),
     )
     for line in [*out.lines, *found.lines][-lines:]:
-        click.echo(json.dumps({"daemon": daemon, "line": line}) if as_json else line)
+        _print_log_line(daemon, line, as_json)
     if follow:
         with contextlib.suppress(KeyboardInterrupt):
-            _follow(log, found.position, daemon if as_json else None)
+            _follow(log, found.position, daemon, as_json)
 
 
-def _follow(path: Path, position: int, daemon: str | None) -> None:
-    """Print whole lines as they come; as JSON where the daemon is named."""
+def _print_log_line(daemon: str, line: str, as_json: bool) -> None:
+    if as_json:
+        print_json_line({"daemon": daemon, "line": line})
+    else:
+        print_line(line)
+
+
+def _follow(path: Path, position: int, daemon: str, as_json: bool) -> None:
+    """Print whole lines as they come."""
     rest = b""
     while True:
         size = path.stat().st_size if path.exists() else 0
@@ -276,8 +292,7 @@ def _follow(path: Path, position: int, daemon: str | None) -> None:
             position += len(content)
             *lines, rest = (rest + content).split(b"\n")
             for line in lines:
-                text = line.decode("utf-8", errors="replace")
-                click.echo(json.dumps({"daemon": daemon, "line": text}) if daemon else text)
+                _print_log_line(daemon, line.decode("utf-8", errors="replace"), as_json)
         time.sleep(_FOLLOW_S)
 
 
@@ -335,7 +350,10 @@ def kill(name: str, as_json: bool, daemon: str, signal_name: str) -> None:
 
 
 def _print_result(as_json: bool, text: str, **facts: object) -> None:
-    click.echo(json.dumps(facts) if as_json else text)
+    if as_json:
+        print_json(facts)
+    else:
+        print_line(text)
 
 
 @command.command("list")
@@ -349,7 +367,7 @@ def list_clusters(as_json: bool) -> None:
         if found is not None:
             rows.append({"name": found.plan.name, "phase": found.phase, "rm": found.plan.rm_url})
     if as_json:
-        click.echo(json.dumps(rows, indent=2))
+        print_json(rows)
     else:
         for row in rows:
-            click.echo(f"{row['name']:<16} {row['phase']:<9} {row['rm']}")
+            print_line(f"{row['name']:<16} {row['phase']:<9} {row['rm']}")

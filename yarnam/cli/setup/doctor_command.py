@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from yarnam.cli.options import json_option, open_client
-from yarnam.cli.rendering.console import coloured, print_json
+from yarnam.cli.rendering.console import coloured, print_json, print_line
 from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
@@ -35,7 +35,7 @@ def command(ctx: click.Context, queue: str, as_json: bool) -> int:
         width = max(len(finding.part) for finding in findings)
         for finding in findings:
             mark = coloured(finding.health.value.ljust(4), finding.health.value)
-            click.echo(f"{mark}  {finding.part.ljust(width)}  {finding.message}")
-            for line in finding.hint.splitlines():
-                click.echo(f"      {' ' * width}  → {line}")
+            print_line(mark, f"  {finding.part.ljust(width)}  {finding.message}")
+            for line in filter(None, finding.hint.split("\n")):
+                print_line(f"      {' ' * width}  → {line}")
     return cluster_checks.exit_code(findings)

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from yarnam.cli.options import json_option, open_client
-from yarnam.cli.rendering.console import print_json, print_note, table
+from yarnam.cli.rendering.console import print_json, print_line, print_note, print_table
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, Node
 from yarnam.wire.light_imports import on_first_use
@@ -51,13 +51,13 @@ def _print(snapshot: ClusterSnapshot) -> None:
     headers = ("NODE", "RACK", "STATE", "GPUS FREE", "GPU MODEL", "MEMORY FREE", "VCORES FREE",
                "LABELS")  # fmt: skip
     nodes = sorted(snapshot.nodes, key=lambda node: (node.rack, node.node_id))
-    click.echo(table(headers, [_row(node) for node in nodes]))
+    print_table(headers, [_row(node) for node in nodes])
     usable = [node for node in snapshot.nodes if node.is_usable]
     total, free = Resources(), Resources()
     for node in usable:
         total, free = total.plus(node.total), free.plus(node.free)
     idle = sum(node.used == Resources() for node in usable)
-    click.echo(
+    print_line(
         f"{len(usable)} of {len(nodes)} nodes running, {idle} idle; "
         f"{free.gpus} of {total.gpus} GPUs free"
     )

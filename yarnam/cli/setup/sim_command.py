@@ -7,7 +7,7 @@ from dataclasses import asdict
 import click
 
 from yarnam.cli.options import json_option
-from yarnam.cli.rendering.console import print_json
+from yarnam.cli.rendering.console import print_document, print_json, print_line
 from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
@@ -128,20 +128,17 @@ def command(
         print_json([asdict(row) for row in rows])
         return
     span_h = span_s / 3600
-    click.echo(
+    print_line(
         f"{jobs} jobs of {sum(job.gpus for job in given.jobs)} GPUs in all arrive within "
         f"{span_h:.1f} h at {rm.gpus} GPUs, {busy:.0%} of them taken at the start; seed {seed}"
     )
     if hits:
         more = ", ".join(f"{row.name} {row.attempts_per_job - 1:.2f}" for row in rows[3:])
-        click.echo(
+        print_line(
             f"{lost_nodes} nodes are lost and {preemptions} preempted; "
             f"attempts beyond a job's first: {more}"
         )
-    click.echo()
-    click.echo(sim.table(rows))
-    click.echo()
-    click.echo(LEGEND)
+    print_document(f"\n{sim.table(rows)}\n\n{LEGEND}")
 
 
 LEGEND = """\

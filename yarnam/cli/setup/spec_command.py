@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 
 import click
 
+from yarnam.cli.rendering.console import print_document, print_json, print_line
 from yarnam.errors import BadSpec, UsageError
 from yarnam.wire.light_imports import on_first_use
 
@@ -23,7 +23,7 @@ def command() -> None:
 @command.command()
 def schema() -> None:
     """Print the JSON Schema of a job spec, for editors."""
-    click.echo(json.dumps(spec.json_schema(), indent=2))
+    print_json(spec.json_schema())
 
 
 @command.command()
@@ -43,7 +43,7 @@ def validate(context: click.Context, files: tuple[str, ...], as_json: bool) -> N
             failures[file] = error
         else:
             if not as_json:
-                click.echo(f"{file}: ok")
+                print_line(f"{file}: ok")
     if as_json:
         findings = [
             {
@@ -56,7 +56,7 @@ def validate(context: click.Context, files: tuple[str, ...], as_json: bool) -> N
             }
             for file in files
         ]
-        click.echo(json.dumps(findings, indent=2))
+        print_json(findings)
         if failures:
             context.exit(int(BadSpec.exit_code))
     elif len(failures) == 1:
@@ -79,7 +79,7 @@ def init(framework: str, output: str | None) -> None:
     """Print a commented starter spec, or write it to a new file."""
     text = spec.template(framework, output or "job.yaml")
     if output is None:
-        click.echo(text, nl=False)
+        print_document(text)
         return
     try:
         with Path(output).open("x", encoding="utf-8") as stream:
@@ -88,4 +88,4 @@ def init(framework: str, output: str | None) -> None:
         raise UsageError(f"{output} already exists", hint="Choose another name.") from None
     except OSError as error:
         raise UsageError(f"cannot write {output}: {error.strerror}") from error
-    click.echo(f"Wrote {output}. Next: yarnam spec validate {output}")
+    print_line(f"Wrote {output}. Next: yarnam spec validate {output}")

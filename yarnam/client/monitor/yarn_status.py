@@ -36,7 +36,8 @@ def queued_status(application: YarnApplication, now_s: float, reason: str = "") 
 
 def final_status(application: YarnApplication, verdict: Verdict, now_s: float) -> JobStatus:
     """A job that is over and has left no status."""
-    return _status(application, JobState[verdict.kind.name], verdict.message, now_s, verdict)
+    reason = " ".join(verdict.message.split())
+    return _status(application, JobState[verdict.kind.name], reason, now_s, verdict)
 
 
 def _status(

@@ -205,7 +205,8 @@ def read_tail(path: Path, lines: int) -> Tail:
             content = file.read()
     except OSError:
         return Tail([], 0)
-    found = content.decode("utf-8", errors="replace").splitlines()
+    text = content.decode("utf-8", errors="replace")
+    found = text.removesuffix("\n").split("\n") if text else []
     return Tail(found[-lines:], start + len(content))
 
 
