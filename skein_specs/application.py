@@ -45,7 +45,8 @@ def application_spec(
     task_files: Mapping[str, LocalizedFile],
     security: skein.Security,
     tags: Iterable[str] = (),
-    am_python: str = "",
+    node_python: str = "",
+    client_python: str = "",
     python_version: str = "",
 ) -> skein.ApplicationSpec:
     """The Skein application of this job: the AM, and one service per target, without instances but
@@ -57,8 +58,9 @@ def application_spec(
     question to the NameNode per service at submit.
 
     ``python_version`` (as in "3.11") is the one the runtime archive was built for; by default
-    that of this process. ``am_python`` is the first interpreter tried on the nodes, for the AM and
-    for the agents. ``security`` must be the job's own (``skein.Security.new_credentials()``).
+    that of this process. ``node_python`` is the first interpreter tried on the nodes, for the AM
+    and for the agents; ``client_python``, this machine's, is the second, and taken only where no
+    other user of the node can have put it there. ``security`` must be the job's own (``skein.Security.new_credentials()``).
 
     Raises ValueError when Skein finds the specification impossible (a bad file name, no memory).
     """
@@ -66,8 +68,10 @@ def application_spec(
     version = python_version or f"{sys.version_info[0]}.{sys.version_info[1]}"
     job = record.job
     shared_env = {ENV_JOB_DIR: record.job_dir}
-    if am_python:
-        shared_env["YARNAM_PYTHON"] = am_python
+    if node_python:
+        shared_env["YARNAM_NODE_PYTHON"] = node_python
+    if client_python:
+        shared_env["YARNAM_CLIENT_PYTHON"] = client_python
 
     master = dict(template["master"])
     master["env"] = {**master["env"], **shared_env}

@@ -15,18 +15,56 @@ has_version() {
     >/dev/null 2>&1
 }
 
-for python in "${YARNAM_PYTHON:-}" python@PYTHON_VERSION@ python3 python; do
+# Sets ``doubt`` to why another user of this node may have put the file there; empty: nobody else
+# can have. The submitting machine chose the path, and here it may lie in a directory open to all.
+look_for_doubt() {
+  local rest="$1" owner mode path facts
+  local -a paths=("$1")
+  while [ -n "$rest" ]; do
+    rest="${rest%/*}"
+    paths+=("${rest:-/}")
+  done
+  doubt=""
+  facts="$(stat -c '%u %f %n' -- "${paths[@]}" 2>&1)" || doubt="$facts"
+  while [ -z "$doubt" ] && read -r owner mode path; do
+    mode=$((16#$mode))
+    if (((mode & 0170000) == 0120000)); then
+      doubt="$path is a symbolic link"
+    elif ((owner != 0 && owner != EUID)); then
+      doubt="$path belongs to user $owner"
+    elif (((mode & 022) && (mode & 0171000) != 0041000)); then
+      # In a sticky directory nobody else can replace what is root's or ours.
+      doubt="others may write to $path"
+    fi
+  done <<<"$facts"
+}
+
+given="${YARNAM_CLIENT_PYTHON:-}"
+if [ -x "$given" ]; then
+  look_for_doubt "$given"
+  if [ -n "$doubt" ]; then
+    echo "yarnam: the submitting machine's Python $given is not used on this node: $doubt." \
+      "Set YARNAM_NODE_PYTHON at submit to name the Python of the nodes." >&2
+    given=""
+  fi
+fi
+
+for python in "${YARNAM_NODE_PYTHON:-}" "$given" python@PYTHON_VERSION@ python3 python; do
   if [ -n "$python" ] && has_version "$python"; then
-    # Flags instead of variables: the user's processes inherit the environment. -S: nothing of the
-    # node's own packages, and some hundredths of a second.
-    exec "$python" -S -B -u -m @MODULE@
+    # Flags instead of variables: the user's processes inherit the environment. -I and no -m: this
+    # directory holds files that the user named, and none of them may stand for a module. -S:
+    # nothing of the node's own packages, and some hundredths of a second.
+    exec "$python" -I -S -B -u -c 'import runpy, sys
+sys.path.insert(0, sys.argv.pop(1))
+runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)' "$PYTHONPATH" @MODULE@
     # Only a failed exec comes here.
     exit 78
   fi
 done
 
-echo "yarnam: no Python @PYTHON_VERSION@ on $(hostname): tried YARNAM_PYTHON='${YARNAM_PYTHON:-}'," \
-  "python@PYTHON_VERSION@, python3, python on PATH=$PATH" >&2
+echo "yarnam: no Python @PYTHON_VERSION@ on $(hostname): tried" \
+  "YARNAM_NODE_PYTHON='${YARNAM_NODE_PYTHON:-}', the submitting machine's" \
+  "'${YARNAM_CLIENT_PYTHON:-}', and python@PYTHON_VERSION@, python3, python on PATH=$PATH" >&2
 echo "  Install it on the nodes, or submit with a Python that the nodes have" \
   "(or submit with YARNAM_NODE_PYTHON set to its path on the nodes)." >&2
 exit 78

@@ -50,7 +50,8 @@ def spec() -> skein.ApplicationSpec:
         task_files={**FILES, "yarnam-runtime": ARCHIVE},
         security=security,
         tags=["yarnam-job-1"],
-        am_python="/opt/python3",
+        node_python="/opt/python3",
+        client_python="/home/u/python3.11",
         python_version="3.11",
     )
 
@@ -94,7 +95,8 @@ def test_the_master_carries_the_repairs(spec: skein.ApplicationSpec) -> None:
     assert "--add-opens=java.base/java.util=ALL-UNNAMED" in options
     assert "-XX:TieredStopAtLevel=1" in options
     assert master.env["YARNAM_JOB_DIR"] == "hdfs://nn:8020/jobs/1"
-    assert master.env["YARNAM_PYTHON"] == "/opt/python3"
+    assert master.env["YARNAM_NODE_PYTHON"] == "/opt/python3"
+    assert master.env["YARNAM_CLIENT_PYTHON"] == "/home/u/python3.11"
     assert master.resources.memory == 1536
     assert master.security.cert_bytes == b"cert"
     assert (spec.max_attempts, spec.queue, spec.tags) == (3, "root.dl", {"yarnam", "yarnam-job-1"})
@@ -138,7 +140,7 @@ HERE = f"{sys.version_info[0]}.{sys.version_info[1]}"
 def test_it_becomes_python_with_the_shipped_packages(tmp_path: Path) -> None:
     runtime_with(tmp_path, "fake_am")
     script = "echo $$\n" + launch_script("fake_am", HERE)
-    done = launch(tmp_path, script, YARNAM_PYTHON=sys.executable, JDK_JAVA_OPTIONS="-x")
+    done = launch(tmp_path, script, YARNAM_NODE_PYTHON=sys.executable, JDK_JAVA_OPTIONS="-x")
     shell, said = done.stdout.splitlines()
     # The same process id: SIGTERM for the script reaches Python, and nothing is left behind.
     assert said == f"{shell} {tmp_path}/hconf None"
@@ -152,7 +154,7 @@ def test_a_python_of_another_version_is_passed_over(tmp_path: Path) -> None:
     other.chmod(0o755)
     (tmp_path / f"python{HERE}").symlink_to(sys.executable)
     path = f"{tmp_path}:/usr/bin:/bin"
-    done = launch(tmp_path, launch_script("fake_am", HERE), YARNAM_PYTHON=str(other), PATH=path)
+    done = launch(tmp_path, launch_script("fake_am", HERE), YARNAM_NODE_PYTHON=str(other), PATH=path)
     assert done.returncode == 7, done.stderr
 
 
@@ -163,14 +165,90 @@ def test_a_full_path_with_the_version_is_not_asked(tmp_path: Path) -> None:
     starts = tmp_path / "starts"
     named.write_text(f'#!/bin/sh\necho start >> {starts}\nexec {sys.executable} "$@"\n')
     named.chmod(0o755)
-    done = launch(tmp_path, launch_script("fake_am", HERE), YARNAM_PYTHON=str(named))
+    done = launch(tmp_path, launch_script("fake_am", HERE), YARNAM_NODE_PYTHON=str(named))
     assert done.returncode == 7, done.stderr
     assert starts.read_text() == "start\n"
 
 
 def test_no_python_of_that_version_is_said_with_what_was_tried(tmp_path: Path) -> None:
-    done = launch(tmp_path, launch_script("fake_am", "9.9"), YARNAM_PYTHON="/opt/none")
+    done = launch(tmp_path, launch_script("fake_am", "9.9"), YARNAM_NODE_PYTHON="/opt/none")
     assert done.returncode == 78
     assert "no Python 9.9 on" in done.stderr
     assert "/opt/none" in done.stderr
     assert os.uname().nodename in done.stderr
+
+
+def test_a_user_s_file_stands_for_no_module(tmp_path: Path) -> None:
+    """The container's directory holds what the user shipped, under the user's names."""
+    runtime_with(tmp_path, "fake_am")
+    for name in ("socket", "json", "runpy", "fake_am"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(99)\n")
+    script = launch_script("fake_am", HERE)
+    done = launch(tmp_path, script, YARNAM_NODE_PYTHON=sys.executable)
+    assert done.returncode == 7, done.stderr
+
+
+class ClientPython:
+    """A file at the path that Python has on the submitting machine; it says that it was run."""
+
+    def __init__(self, directory: Path) -> None:
+        self.home = directory / "scratch" / "conda"
+        self.file = self.home / "bin" / f"python{HERE}"
+        self.file.parent.mkdir(parents=True, mode=0o755)
+        self.file.write_text(f'#!/bin/sh\necho taken >&2\nexec {sys.executable} "$@"\n')
+        self.file.chmod(0o755)
+        runtime_with(directory, "fake_am")
+        on_path = directory / "on-path"
+        on_path.mkdir()
+        (on_path / f"python{HERE}").symlink_to(sys.executable)
+        self._path = f"{on_path}:/usr/bin:/bin"
+        self._directory = directory
+
+    def launch(self) -> subprocess.CompletedProcess[str]:
+        script = launch_script("fake_am", HERE)
+        given = {"YARNAM_CLIENT_PYTHON": str(self.file), "PATH": self._path}
+        done = launch(self._directory, script, **given)
+        assert done.returncode == 7, done.stderr
+        return done
+
+
+@pytest.fixture
+def client_python(tmp_path: Path) -> ClientPython:
+    return ClientPython(tmp_path)
+
+
+def test_the_client_s_python_is_taken_where_only_we_can_write(client_python: ClientPython) -> None:
+    client_python.home.parent.chmod(0o1777)  # sticky: what is ours there stays ours
+    assert client_python.launch().stderr == "taken\n"
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o775])
+@pytest.mark.parametrize("part", ["file", "directory", "parent"])
+def test_the_client_s_python_is_not_taken_where_others_can_write(
+    client_python: ClientPython, part: str, mode: int
+) -> None:
+    """On this node another user may have put it there."""
+    home = client_python.home
+    open_to_all = {"file": client_python.file, "directory": home / "bin", "parent": home.parent}
+    open_to_all[part].chmod(mode)
+    said = client_python.launch().stderr
+    assert "taken" not in said
+    assert f"others may write to {open_to_all[part]}." in said
+    assert "YARNAM_NODE_PYTHON" in said
+
+
+def test_the_client_s_python_is_not_taken_through_a_link(client_python: ClientPython) -> None:
+    """The client resolved its links: one on the node leads to something else."""
+    real = client_python.home.rename(client_python.home.with_name("other"))
+    client_python.home.symlink_to(real)
+    said = client_python.launch().stderr
+    assert "taken" not in said
+    assert f"{client_python.home} is a symbolic link." in said
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a directory to another user")
+def test_the_client_s_python_is_not_taken_from_another_user(client_python: ClientPython) -> None:
+    os.chown(client_python.home, 65534, -1)
+    said = client_python.launch().stderr
+    assert "taken" not in said
+    assert f"{client_python.home} belongs to user 65534." in said

@@ -69,4 +69,5 @@ class SpoolUploader:
     async def _start(self) -> asyncio.subprocess.Process:
         command = [sys.executable, "-m", MODULE, *map(str, self._directories)]
         limit = ["--limit", str(self.limit_s)]
-        return await asyncio.create_subprocess_exec(*command, *limit, env=self._env)
+        # -m puts the working directory before everything else, and ours holds the user's files.
+        return await asyncio.create_subprocess_exec(*command, *limit, env=self._env, cwd="/")

@@ -86,7 +86,8 @@ class _Attempt:
                 task_files=staged.task_files,
                 security=self._launcher.new_security(),
                 tags=(tag_of(self._staging.key), *job.tags),
-                am_python=os.environ.get(NODE_PYTHON_VARIABLE) or os.path.realpath(sys.executable),
+                node_python=os.environ.get(NODE_PYTHON_VARIABLE, ""),
+                client_python=os.path.realpath(sys.executable),
                 python_version=python_version(),
             )
         except ValueError as error:
