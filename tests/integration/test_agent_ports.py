@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import os
 import socket
 import sys
 import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +147,67 @@ async def test_a_task_that_starts_again_as_rank_zero_has_its_coordinator_port_ba
         )
         with socket.socket() as stranger, pytest.raises(OSError, match="in use"):
             stranger.bind(("127.0.0.1", port))
+
+
+@contextmanager
+def stranger_listens(port: int) -> Iterator[None]:
+    """Another user of the node, with the flag that lets anybody in. Forked: that user may not read
+    this Python's files."""
+    ready, written = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid == 0:
+        try:
+            os.setuid(65534)
+            with socket.create_server(("127.0.0.1", port)):
+                os.write(written, b"x")
+                time.sleep(60)
+        finally:
+            os._exit(0)
+    os.close(written)
+    try:
+        assert os.read(ready, 1) == b"x", "the stranger could not listen"
+        yield
+    finally:
+        os.kill(pid, 9)
+        os.waitpid(pid, 0)
+        os.close(ready)
+
+
+FAILS_WHEN_TAKEN = """
+import os, socket, sys, time
+while True:
+    try:
+        socket.create_connection(('127.0.0.1', int(os.environ['YARNAM_PORT_WEB']))).close()
+        sys.exit('address already in use')
+    except OSError:
+        time.sleep(0.01)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="acts as another user")
+@pytest.mark.parametrize(
+    "command", [["sleep", "600"], [sys.executable, "-c", FAILS_WHEN_TAKEN]], ids=["runs", "fails"]
+)
+async def test_a_stranger_on_a_held_port_is_the_nodes_fault_not_the_programs(
+    tmp_path: Path, command: list[str]
+) -> None:
+    job = small_job(command, ports=("web",))
+    async with world(tmp_path) as here:
+        container, port = await ready_with_port(here, job)
+        await here.am.launch(job, [container.ask])
+        await here.am.until(container.ask, pb.STARTED)
+        await asyncio.sleep(1)
+        with stranger_listens(port):
+            report = await here.am.until(container.ask, pb.UNABLE)
+            assert "another user of the node" in report.message
+            assert "web.0 (user 65534)" in report.message
+            assert not report.user_fault
+            end = time.monotonic() + 10
+            while container.user_processes():
+                assert time.monotonic() < end
+                await asyncio.sleep(0.05)
 
 
 async def test_tensorflow_processes_each_hold_their_own_port(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from yarnam.errors import Blame, InternalError, Unavailable, YarnamError
 from yarnam.wire.light_imports import on_first_use
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc
-from yarnam.wire.protocol import COORDINATOR_PORT, port_names
+from yarnam.wire.protocol import COORDINATOR_PORT, grpc_ports, port_names
 from yarnam.wire.tls import SERVER_OPTIONS, server_credentials
 
 if TYPE_CHECKING:
@@ -289,7 +289,7 @@ class Agent:
             stop_file(self._settings.directory),
             self._job.stop_grace_s,
             self._on_change,
-            self._send_spooled,
+            self._at_end_of_run,
         )
         self._spawn(self._run_task(self._task_run, launch, is_again=running is not None))
 
@@ -325,6 +325,7 @@ class Agent:
         for plan in plans if is_again else ():
             append_note(plan.log, f"yarnam: attempt {run.attempt} starts in the same container")
         self._logs.files = {plan.local_rank: LogFile(plan.log) for plan in plans}
+        self._ports.let_servers_in(grpc_ports(self._job.framework))
         watching = asyncio.create_task(self._hand_over_ports(), name="ports")
         try:
             await run.run(plans, work)
@@ -337,6 +338,12 @@ class Agent:
             min(limit_s, self._spools.limit_s), "before the task's end is reported"
         )
 
+    async def _at_end_of_run(self, limit_s: float) -> None:
+        run = self._task_run
+        if run is not None and run.has_failed:
+            self._give_up_taken_ports()
+        await self._send_spooled(limit_s)
+
     async def _hand_over_ports(self) -> None:
         wait_s = PORT_POLL_FIRST_S
         while self._ports is not None and self._ports.held:
@@ -344,7 +351,22 @@ class Agent:
             served = self._ports.release_listening()
             if served:
                 _LOG.info("ports taken over by the processes: %s", ", ".join(served))
+            if self._give_up_taken_ports():
+                return
             wait_s = min(PORT_POLL_CAP_S, wait_s * 1.5)
+
+    def _give_up_taken_ports(self) -> bool:
+        """The other members of the gang would talk to the stranger, or the process that cannot
+        listen would be blamed: the run is ended, and the node is the reason."""
+        taken = self._ports.taken_by_others() if self._ports is not None else {}
+        if not taken or self._task_run is None:
+            return False
+        self._task_run.abandon()
+        text = ", ".join(f"{name} (user {uid})" for name, uid in sorted(taken.items()))
+        self._report_unable(
+            Unavailable(f"another user of the node listens on ports of this task: {text}")
+        )
+        return True
 
     async def _stop_run(self, reason: str, grace_s: float) -> None:
         run = self._task_run

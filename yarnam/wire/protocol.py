@@ -83,11 +83,19 @@ TASK_PORT = "task"
 """One per process: its address in TF_CONFIG."""
 
 _NEED_TASK_PORT = frozenset({"tensorflow"})
+_COORDINATE_BY_GRPC = frozenset({"jax"})
+"""TensorFlow uses gRPC too, but turns SO_REUSEPORT off (GRPC_ARG_ALLOW_REUSEPORT in its
+grpc_server_lib.cc); torch's store sets SO_REUSEADDR alone."""
 
 
 def port_key(name: str, local_rank: int) -> str:
     """Name under which an agent reports the port ``name`` of one process."""
     return f"{name}.{local_rank}"
+
+
+def grpc_ports(framework: str) -> frozenset[str]:
+    """Names of the ports whose server is always gRPC with SO_REUSEPORT."""
+    return frozenset({COORDINATOR_PORT} if framework in _COORDINATE_BY_GRPC else ())
 
 
 def port_names(framework: str, role_ports: Sequence[str], processes: int) -> tuple[str, ...]:

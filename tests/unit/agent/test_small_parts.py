@@ -100,6 +100,7 @@ def test_held_port_keeps_strangers_out_and_lets_servers_in() -> None:
     with socket.socket() as stranger, pytest.raises(OSError, match="in use"):
         stranger.bind(("127.0.0.1", port))
     assert first.release_listening() == ()
+    first.let_servers_in(())
     with socket.create_server(("127.0.0.1", port)) as server:
         assert server.getsockname()[1] == port
         assert first.release_listening() == ("a",)
@@ -110,6 +111,7 @@ def test_held_port_keeps_strangers_out_and_lets_servers_in() -> None:
 def test_a_listener_on_another_address_is_not_ours() -> None:
     held = HeldPorts("127.0.0.1")
     held.hold(["a"])
+    held.let_servers_in(())
     with socket.create_server(("127.0.0.2", held.numbers["a"])):
         assert held.release_listening() == ()
     held.release_all()

@@ -154,7 +154,9 @@ def test_a_python_of_another_version_is_passed_over(tmp_path: Path) -> None:
     other.chmod(0o755)
     (tmp_path / f"python{HERE}").symlink_to(sys.executable)
     path = f"{tmp_path}:/usr/bin:/bin"
-    done = launch(tmp_path, launch_script("fake_am", HERE), YARNAM_NODE_PYTHON=str(other), PATH=path)
+    done = launch(
+        tmp_path, launch_script("fake_am", HERE), YARNAM_NODE_PYTHON=str(other), PATH=path
+    )
     assert done.returncode == 7, done.stderr
 
 

@@ -59,18 +59,18 @@ def marked(entry: bytes) -> set[int]:
     return found
 
 
-def listening_ports() -> set[tuple[str, int]]:
-    """``(hex address as the kernel writes it, port)`` of every TCP socket in LISTEN."""
+def listening_ports() -> set[tuple[str, int, int]]:
+    """``(hex address as the kernel writes it, port, uid)`` of every TCP socket in LISTEN."""
     found = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
             with Path(table).open(encoding="ascii") as lines:
                 next(lines, None)
                 for line in lines:
-                    fields = line.split(None, 4)
-                    if len(fields) > 3 and fields[3] == _LISTEN:
+                    fields = line.split(None, 8)
+                    if len(fields) > 7 and fields[3] == _LISTEN:
                         address, _, port = fields[1].partition(":")
-                        found.add((address, int(port, 16)))
+                        found.add((address, int(port, 16), int(fields[7])))
         except OSError:
             continue
     return found

@@ -89,6 +89,11 @@ class TaskRun:
     _stop_requested: asyncio.Event = field(default_factory=asyncio.Event)
     _stop_ends_s: float | None = None
 
+    @property
+    def has_failed(self) -> bool:
+        """A process of it failed by itself."""
+        return any(process.kind in _FAILED_BY_ITSELF for process in self.processes)
+
     async def run(self, plans: Sequence[ProcessPlan], directory: Path) -> None:
         """Start them all in ``directory``, then watch; returns when none of them is left."""
         self.processes = [Process(plan) for plan in plans]

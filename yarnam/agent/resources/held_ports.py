@@ -1,11 +1,13 @@
 """Ports kept for the user's processes from the barrier until they bind them.
 
 A port announced to the whole gang must still be free when, perhaps minutes later, the process
-listens there. The holder is a socket that is bound but never listens: first alone (so that no two
-holders share a port), then with SO_REUSEADDR and SO_REUSEPORT set. Linux then lets a server that
-sets either flag, as nearly all do, bind the same port, while automatic choice of ports and servers
-without the flags are kept out. Ports are chosen outside the kernel's range for outgoing
-connections, so that no connection takes one by chance.
+listens there. The holder is a socket that is bound but never listens. Until the launch it has no
+flags, and the kernel keeps everybody out. At the launch it gets SO_REUSEPORT, which lets in a
+server of the same user that sets it too, as gRPC's do. Most other servers set SO_REUSEADDR alone,
+which has to be answered by the same: from then until such a server listens, a server of *any* user
+can come first. The kernel names the user who listens, so that a stranger is at least noticed.
+Ports are chosen outside the kernel's range for outgoing connections, so that no connection takes
+one by chance.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import errno
 import os
 import socket
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from yarnam.agent.keeper import procfs
@@ -70,9 +72,17 @@ class HeldPorts:
                 holder.close()
                 taken.append(name)
                 continue
-            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
             self._sockets[name] = holder
         return tuple(taken)
+
+    def let_servers_in(self, of_grpc: Collection[str]) -> None:
+        """From now on the user's processes can listen. No other user of the node can on the ports
+        ``of_grpc``, whose servers all set SO_REUSEPORT."""
+        for name, holder in self._sockets.items():
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            if name not in of_grpc:
+                holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 
     def release(self, names: Iterable[str]) -> None:
         for name in names:
@@ -84,17 +94,27 @@ class HeldPorts:
         self.release(self.held)
 
     def release_listening(self) -> tuple[str, ...]:
-        """Release each port on which a server listens by now; returns their names."""
+        """Release each port on which a server of this user listens by now; returns their names."""
+        served = tuple(name for name, uid in self._listeners() if uid == os.getuid())
+        self.release(served)
+        return served
+
+    def taken_by_others(self) -> dict[str, int]:
+        """Held ports on which another user's server listens, with that user's number."""
+        return {name: uid for name, uid in self._listeners() if uid != os.getuid()}
+
+    def _listeners(self) -> list[tuple[str, int]]:
         if not self._sockets:
-            return ()
+            return []
         mine = {hex_address(self.address), *_ANY_ADDRESS}
         if ":" not in self.address:
             # What a server on a dual-stack socket (gRPC's, say) is listed as.
             mine.add(hex_address(f"::ffff:{self.address}"))
-        listening = {port for address, port in procfs.listening_ports() if address in mine}
-        served = tuple(name for name in self._sockets if self._numbers[name] in listening)
-        self.release(served)
-        return served
+        users: dict[int, set[int]] = {}
+        for address, port, uid in procfs.listening_ports():
+            if address in mine:
+                users.setdefault(port, set()).add(uid)
+        return [(name, uid) for name in self._sockets for uid in users.get(self._numbers[name], ())]
 
     def _hold_one(self, candidates: Iterator[int]) -> socket.socket:
         family = socket.AF_INET6 if ":" in self.address else socket.AF_INET
@@ -110,8 +130,6 @@ class HeldPorts:
                     f"cannot bind {self.address}:{port}: {error}",
                     hint="The node's name must resolve to an address of the node itself.",
                 ) from error
-            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             return holder
         raise Unavailable(f"no free port left on {self.address}")
 
