@@ -60,7 +60,8 @@ def application_spec(
     ``python_version`` (as in "3.11") is the one the runtime archive was built for; by default
     that of this process. ``node_python`` is the first interpreter tried on the nodes, for the AM
     and for the agents; ``client_python``, this machine's, is the second, and taken only where no
-    other user of the node can have put it there. ``security`` must be the job's own (``skein.Security.new_credentials()``).
+    other user of the node can have put it there. ``security`` must be the job's own
+    (``skein.Security.new_credentials()``).
 
     Raises ValueError when Skein finds the specification impossible (a bad file name, no memory).
     """

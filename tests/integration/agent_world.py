@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import grpc
 
@@ -251,11 +252,11 @@ class Container:
             "YARNAM_AM_ADDRESS": self.am_address,
             "CONTAINER_ID": self.container_id,
             "NM_HOST": self.node,
-            "NM_PORT": "8041",
+            # Tells NodeManagers of one machine apart, and so the simulated GPUs of two tests.
+            "NM_PORT": str(crc32(bytes(self.root))),
             "NM_HTTP_PORT": "8042",
             "LOG_DIRS": str(self.logs),
             "LOCAL_DIRS": str(self.root),
-            "YARNAM_LEASE_DIR": str(self.root / "leases"),
             "SKEIN_APPLICATION_ID": "application_1_1",
             **self.env,
         }

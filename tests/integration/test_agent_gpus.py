@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pwd
 import signal
 import time
 from pathlib import Path
@@ -50,7 +51,11 @@ async def test_no_device_left_is_said_with_the_holders_name(tmp_path: Path) -> N
         assert not unable.user_fault
         assert "2 of the node's 3 GPUs could not be leased within 10 s" in unable.message
         assert first.process is not None
-        assert f"job 'test-job' of tester (application_{os.getpid()}_0001, pid" in unable.message
+        user = pwd.getpwuid(os.getuid()).pw_name
+        said = f"by its own word job 'test-job' of 'tester' (application_{os.getpid()}_0001)"
+        holder = f"process {first.process.pid} of user {user}, {said}"
+        assert f"holders: GPU 0: {holder}; GPU 1: {holder}" in unable.message
+        assert unable.node_busy
         await here.am.leave(second.ask)
         assert await second.exit_code() == 0
 

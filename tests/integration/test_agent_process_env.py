@@ -84,7 +84,7 @@ async def test_environment_is_the_jobs_and_holds_no_key_to_the_cluster(tmp_path:
         assert got["PYTHONUNBUFFERED"] == "1"
         assert got["CUDA_VISIBLE_DEVICES"] == ""
         assert not [name for name in got if name.startswith("SKEIN_")]
-        assert not {"YARNAM_AM_ADDRESS", "YARNAM_NODE_GPUS", "YARNAM_LEASE_DIR"} & got.keys()
+        assert not {"YARNAM_AM_ADDRESS", "YARNAM_NODE_GPUS"} & got.keys()
         work = container.directory / "work"
         assert got["PYTHONPATH"] == f"{work}:{container.directory}/yarnam-runtime/sdk"
         assert seen["cwd"] == str(work)

@@ -105,6 +105,8 @@ GETS_CONTAINERS = frozenset({Phase.ACQUIRING, Phase.REPLACING})
 
 SIZE = Resources(1024, 1, 2)
 
+AGENT_TROUBLE = ("silent", "unable", "busy", "user")
+
 
 def small_job(
     *,
@@ -656,7 +658,8 @@ class World:
         if event == "silent":
             self.inflight.append(AgentSilent(self.now_s, ask, 8.0))
         else:
-            self.inflight.append(AgentUnable(self.now_s, ask, "no room", event == "user"))
+            why = (event == "user", event == "busy")
+            self.inflight.append(AgentUnable(self.now_s, ask, "no room", *why))
 
     def task_starts(self, pick: int) -> None:
         launched = self.asks(lambda t: t.is_launched and not t.is_ended)
@@ -897,7 +900,7 @@ def random_walk(world: World, seed: int, moves: int) -> None:
                 lambda: world.yarn_grants(n(99), n(99)),
                 lambda: world.agent_registers(n(99), is_elsewhere=n(5) == 0),
                 lambda: world.container_ends(n(99), dice.choice(tuple(ContainerEnd))),
-                lambda: world.agent_reports(n(99), dice.choice(("silent", "unable", "user"))),
+                lambda: world.agent_reports(n(99), dice.choice(AGENT_TROUBLE)),
                 lambda: world.task_starts(n(99)),
                 lambda: world.task_exits(n(99), dice.choice(tuple(ExitKind))),
                 lambda: world.planner_answers(dice.choice(("ready", "busy", "never")), n(5)),

@@ -74,7 +74,7 @@ class Machine(RuleBasedStateMachine):
     def end(self, pick: int, end: ContainerEnd) -> None:
         self.world.container_ends(pick, end)
 
-    @rule(pick=PICK, what=st.sampled_from(("silent", "unable", "user")))
+    @rule(pick=PICK, what=st.sampled_from(("silent", "unable", "busy", "user")))
     def agent_trouble(self, pick: int, what: str) -> None:
         self.world.agent_reports(pick, what)
 

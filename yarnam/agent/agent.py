@@ -25,7 +25,12 @@ from yarnam.agent.mailbox.agent_reports import Outbox, ReportIdentity, build_rep
 from yarnam.agent.mailbox.mailbox_client import AmVanished, MailboxClient
 from yarnam.agent.metrics_inbox import MetricsInbox, Sample
 from yarnam.agent.resources.gpu_devices import find_gpu_devices, model_of
-from yarnam.agent.resources.gpu_leases import REFRESH_S, GpuLease, LeaseHolder, acquire_leases
+from yarnam.agent.resources.gpu_leases import (
+    DevicesTaken,
+    GpuLease,
+    LeaseHolder,
+    acquire_leases,
+)
 from yarnam.agent.resources.held_ports import HeldPorts
 from yarnam.agent.resources.node_address import node_address
 from yarnam.agent.task_config import ContainerSettings, TaskJob, environment_of_container
@@ -193,17 +198,12 @@ class Agent:
         devices = await asyncio.to_thread(
             find_gpu_devices, settings.node_gpus, settings.node_key, settings.node_gpu_model
         )
-        holder = LeaseHolder(
-            settings.application, settings.container, self._job.name, self._job.user, os.getpid()
-        )
-        self._leases = await acquire_leases(
-            settings.lease_directory, devices, self._job.gpus, holder
-        )
-        # The keeper holds the locks as well: they end with the processes, not with the agent.
-        await self._keeper.hold([each.fd for each in self._leases])
+        holder = LeaseHolder(settings.application, self._job.name, self._job.user)
+        self._leases = await acquire_leases(devices, self._job.gpus, holder)
+        # The keeper holds the leases as well: they end with the processes, not with the agent.
+        await self._keeper.hold([each.sock.fileno() for each in self._leases])
         self._identity.gpu_ids = tuple(each.device.ident for each in self._leases)
         self._identity.gpu_model = model_of(each.device for each in self._leases)
-        self._spawn(self._refresh_leases())
 
     async def _serve(self, mailbox: MailboxClient) -> AgentExit:
         """Report and follow directives until one says to leave, or until the AM is given up."""
@@ -385,6 +385,7 @@ class Agent:
         report = build_report(self._identity, pb.UNABLE, None)
         report.message = str(error)
         report.user_fault = error.blame is Blame.USER
+        report.node_busy = isinstance(error, DevicesTaken)
         self._outbox.put(report)
 
     def _lose_keeper(self) -> None:
@@ -428,12 +429,6 @@ class Agent:
             if self._terminated is not None and not self._terminated.done():
                 # YARN reports the container's end to the AM: nobody waits for this agent.
                 self._terminated.set_result(AgentExit.FAULT)
-
-    async def _refresh_leases(self) -> None:
-        while True:
-            await asyncio.sleep(REFRESH_S)
-            for each in self._leases:
-                each.refresh()
 
     async def _close(self, *, is_hurried: bool) -> None:
         for task in tuple(self._tasks):

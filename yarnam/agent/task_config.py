@@ -18,7 +18,6 @@ from yarnam.errors import BadConfig, WireMismatch
 from yarnam.wire.protocol import (
     ENV_AM_ADDRESS,
     ENV_ASK,
-    ENV_LEASE_DIR,
     ENV_NODE_GPU_MODEL,
     ENV_NODE_GPUS,
     ENV_SERVICE,
@@ -27,8 +26,6 @@ from yarnam.wire.protocol import (
     LOCAL_SECRETS_FILE,
     RECORD_VERSION,
 )
-
-DEFAULT_LEASE_DIR = "/tmp/yarnam-leases"  # noqa: S108 - one fixed place that all users share
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +47,6 @@ class ContainerSettings:
     log_directory: Path
     node_gpus: str
     node_gpu_model: str
-    lease_directory: Path
 
     @property
     def application(self) -> str:
@@ -86,7 +82,6 @@ def read_container_settings(env: Mapping[str, str], directory: Path) -> Containe
         log_directory=Path(logs) if logs else directory,
         node_gpus=env.get(ENV_NODE_GPUS, ""),
         node_gpu_model=env.get(ENV_NODE_GPU_MODEL, ""),
-        lease_directory=Path(env.get(ENV_LEASE_DIR) or DEFAULT_LEASE_DIR),
     )
 
 

@@ -56,8 +56,6 @@ ENV_NODE_GPUS = "YARNAM_NODE_GPUS"
 """Device ids of the node, comma separated; ``sim:0,1`` for simulated ones."""
 ENV_NODE_GPU_MODEL = "YARNAM_NODE_GPU_MODEL"
 """Model of those devices, where nvidia-smi is not to be asked."""
-ENV_LEASE_DIR = "YARNAM_LEASE_DIR"
-"""Where a node's GPU leases are kept; one directory for all users of the node."""
 
 ENV_SDK = "YARNAM_SDK"
 """What only the training SDK reads, as one JSON object: the AM writes what it knows of the job

@@ -55,7 +55,7 @@ class World:
     ) -> InputStaging:
         settings = ContainerSettings(
             self.directory, AskId(1, "worker", number), "", "am:1", "container_1", "n1", "n1:1",
-            "n1:2", self.directory, "", "", self.root / "leases",
+            "n1:2", self.directory, "", "",
         )  # fmt: skip
         job = TaskJob(
             name="j", user="ann", framework="command", role="worker", command=("x",), processes=1,

@@ -199,8 +199,10 @@ class Play:
     def end(self, ask: AskId, end: ContainerEnd, text: str = "") -> tuple[Action, ...]:
         return self.send(ContainerEnded(0, ask, end, text))
 
-    def unable(self, ask: AskId, text: str, *, is_user: bool = False) -> tuple[Action, ...]:
-        return self.send(AgentUnable(0, ask, text, is_user))
+    def unable(
+        self, ask: AskId, text: str, *, is_user: bool = False, is_busy: bool = False
+    ) -> tuple[Action, ...]:
+        return self.send(AgentUnable(0, ask, text, is_user, is_busy))
 
     def silent(self, ask: AskId, for_s: float = 8.0) -> tuple[Action, ...]:
         return self.send(AgentSilent(0, ask, for_s))

@@ -169,6 +169,17 @@ def test_an_excluded_node_is_not_asked_for_alone() -> None:
     assert only(actions, RequestPlan).excluded == (NodeId("n2"),)
 
 
+def test_a_node_whose_devices_others_hold_is_not_asked_again_in_this_attempt() -> None:
+    play = on_nodes("n1", "n2")
+    one, two = play.asks()
+    stand(play, one, "n1")
+    play.grant(two, "n2")
+    actions = play.unable(two, "GPU 0: process 7 of user bob", is_busy=True)
+    assert of(actions, AskContainer) == []
+    assert only(actions, RequestPlan).excluded == (NodeId("n2"),)
+    assert "process 7 of user bob" in play.gang.search.why  # type: ignore[union-attr]
+
+
 def test_what_spoils_the_shape_on_its_only_node_goes_elsewhere() -> None:
     play = on_nodes("n1", "n1")
     play.gang = replace(play.gang, rung=replace(play.gang.rung, one_task_per_node=True))  # type: ignore[arg-type, type-var]

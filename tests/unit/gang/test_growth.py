@@ -155,7 +155,7 @@ def test_what_does_not_come_in_time_is_given_back_and_nobody_notices() -> None:
     assert "1 of 2 containers" in describe(play.gang, play.now_s).reason
 
 
-@pytest.mark.parametrize("how", ["ended", "silent", "unable", "misfit", "elsewhere"])
+@pytest.mark.parametrize("how", ["ended", "silent", "unable", "busy", "misfit", "elsewhere"])
 def test_a_further_container_that_is_no_good_ends_the_growth_alone(how: str) -> None:
     play = Elastic(elastic_job(exclude=("n9",))).running(2)
     play.now_s += 300.0
@@ -172,7 +172,10 @@ def test_a_further_container_that_is_no_good_ends_the_growth_alone(how: str) -> 
             "ended": lambda: play.end(one, ContainerEnd.FAILED, "exit 1"),
             "silent": lambda: play.silent(one),
             "unable": lambda: play.unable(one, "no GPU to lease"),
+            "busy": lambda: play.unable(one, "GPU 0 is held by bob", is_busy=True),
         }[how]()
+    strikes = [strike.node for strike in play.gang.strikes]
+    assert strikes == (["n5"] if how in {"silent", "unable"} else [])
     released = {action.ask for action in of(actions, ReleaseContainer)}
     assert released == ({two} if how == "ended" else {one, two})
     assert play.gang.phase is Phase.RUNNING

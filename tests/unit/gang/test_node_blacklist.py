@@ -83,6 +83,18 @@ def test_the_job_s_own_fault_is_no_strike() -> None:
     assert last(play) == ()
 
 
+def test_a_device_that_others_hold_is_no_strike() -> None:
+    """Any user of a node can do that to every job, without any fault of the node."""
+    play = acquiring()
+    for _ in range(2):  # as many as would exclude it
+        ask = play.waiting()[0]
+        play.grant(ask, "n1")
+        assert of(play.unable(ask, "GPU 3 is held by bob", is_busy=True), ShareStrike) == []
+        assert of(play.all, ReleaseContainer)[-1].ask == ask
+    assert play.gang.strikes == ()
+    assert out(play) == ()
+
+
 def test_a_container_that_cannot_be_started_is_a_strike() -> None:
     play = acquiring()
     ask = play.waiting()[0]

@@ -103,7 +103,8 @@ class AgentSession:
         if state == pb.UNABLE:
             if not self._is_unable:
                 self._is_unable = True
-                yield ev.AgentUnable(at_s, self.ask, report.message, report.user_fault)
+                why = (report.message, report.user_fault, report.node_busy)
+                yield ev.AgentUnable(at_s, self.ask, *why)
             return
         if not self._is_registered:
             self._is_registered = True

@@ -31,7 +31,6 @@ _DROPPED = frozenset(
     {
         protocol.ENV_AM_ADDRESS,
         protocol.ENV_JOB_DIR,
-        protocol.ENV_LEASE_DIR,
         protocol.ENV_NODE_GPU_MODEL,
         protocol.ENV_NODE_GPUS,
         protocol.ENV_SERVICE,
@@ -40,6 +39,8 @@ _DROPPED = frozenset(
         "MALLOC_ARENA_MAX",
         "PYTHONHOME",
         "VIRTUAL_ENV",
+        "YARNAM_CLIENT_PYTHON",
+        "YARNAM_NODE_PYTHON",
     }
 )
 

@@ -1,24 +1,27 @@
-"""Leases of GPUs by file lock, for nodes where YARN counts GPUs but does not isolate them.
+"""Leases of GPUs, for nodes where YARN counts GPUs but does not isolate them.
 
-One file per device in a directory that all users of the node share. The lock belongs to the open
-file: however agent and keeper end, the kernel gives it back. Files are never removed, because a
-lock on a removed file excludes nobody.
+A lease is a Unix socket with the device's name in Linux's abstract namespace. The kernel gives a
+name to one socket at a time, whoever asks, and takes it back with the last descriptor, however
+agent and keeper end. There is no file that another user could remove, rename or replace, and
+nothing to clean up. Any user can still take a name that is free: then the kernel says who it is.
+What a holder says of its job is shown, and decides nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import hashlib
 import json
 import logging
-import os
+import pwd
 import re
-import stat
+import socket
+import struct
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
-from hdfs_utils.concurrency.process_locks import try_lock
 from yarnam.agent.resources.gpu_devices import GpuDevice
 from yarnam.errors import Unavailable
 
@@ -29,12 +32,20 @@ WAIT_LIMIT_S = 10.0
 
 RETRY_S = 0.1
 
-REFRESH_S = 3600.0
-"""Cleaners of temporary directories remove files that nobody touched for days."""
+ANSWER_LIMIT_S = 0.3
+"""For a holder's answer; its agent may be gone, while what it started is not."""
 
-_DIRECTORY_MODE = 0o1777
-_FILE_MODE = 0o666
-_MAX_HOLDER_BYTES = 2000
+_SHOWN = 16
+_MAX_ANSWER_BYTES = 2000
+_NAME_BYTES = 100
+"""Of the 107 that an abstract name may have (unix(7))."""
+_BACKLOG = 128
+_CREDENTIALS = struct.Struct("iII")
+"""``struct ucred``: pid, uid, gid."""
+
+
+class DevicesTaken(Unavailable):
+    """Others on the node hold what the task needs. This says nothing against the node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,43 +53,42 @@ class LeaseHolder:
     """Who leases, for the messages that others get."""
 
     application: str
-    container: str
     job: str
     user: str
-    pid: int
 
 
 @dataclass(frozen=True, slots=True)
 class GpuLease:
-    """One device, held for as long as ``fd`` is open anywhere."""
+    """One device, held for as long as the socket is open anywhere."""
 
     device: GpuDevice
-    fd: int
+    sock: socket.socket
 
-    def refresh(self) -> None:
-        """Keep cleaners away. Best effort."""
-        try:
-            os.utime(self.fd)
-        except OSError:
-            pass
+    def introduce_as(self, holder: LeaseHolder) -> None:
+        """From now on everybody who connects is told, on the running event loop."""
+        said = json.dumps(asdict(holder)).encode()[:_MAX_ANSWER_BYTES]
+
+        def introduce() -> None:
+            with suppress(OSError):
+                asker, _ = self.sock.accept()
+                with asker:
+                    asker.send(said, socket.MSG_DONTWAIT)
+
+        asyncio.get_running_loop().add_reader(self.sock, introduce)
 
     def release(self) -> None:
-        try:
-            os.ftruncate(self.fd, 0)
-        except OSError:
-            pass  # a stale name in the message of others
-        os.close(self.fd)
+        """On the event loop, if it introduces itself there."""
+        with suppress(RuntimeError):  # no loop runs any more
+            asyncio.get_running_loop().remove_reader(self.sock)
+        self.sock.close()
 
 
 async def acquire_leases(
-    directory: Path,
-    devices: Sequence[GpuDevice],
-    count: int,
-    holder: LeaseHolder,
-    wait_s: float = WAIT_LIMIT_S,
+    devices: Sequence[GpuDevice], count: int, holder: LeaseHolder, wait_s: float = WAIT_LIMIT_S
 ) -> tuple[GpuLease, ...]:
-    """All of ``count`` devices, the first free ones, or none. Raises Unavailable, naming holders.
-    Never waits with some devices in hand: two tasks that each hold half would wait for ever."""
+    """All of ``count`` devices, the first free ones, or none. Raises DevicesTaken, naming holders,
+    and Unavailable. Never waits with some devices in hand: two tasks that each hold half would
+    wait for ever."""
     if count == 0:
         return ()
     if count > len(devices):
@@ -86,116 +96,103 @@ async def acquire_leases(
             f"the task needs {count} GPUs, the node shows {len(devices)}",
             hint="YARN counts more GPUs on this node than it has: notify its administrator.",
         )
-    open_lease_directory(directory)
     loop = asyncio.get_running_loop()
     limit = loop.time() + wait_s
     is_waiting = False
     while True:
-        taken = _try_all(directory, devices, count, holder)
+        taken = _try_all(devices, count)
         if taken:
+            for each in taken:
+                each.introduce_as(holder)
             return taken
         if loop.time() >= limit:
-            raise Unavailable(_refusal(directory, devices, count, wait_s))
+            raise DevicesTaken(await asyncio.to_thread(_refusal, devices, count, wait_s))
         if not is_waiting:
             is_waiting = True
             _LOG.info("waiting up to %.0f s for %d GPUs that others hold", wait_s, count)
         await asyncio.sleep(RETRY_S)
 
 
-def open_lease_directory(directory: Path) -> None:
-    """Make it for everybody, or check the one that is there. Raises Unavailable."""
-    try:
-        directory.mkdir(parents=True)
-        directory.chmod(_DIRECTORY_MODE)
-    except FileExistsError:
-        pass
-    except OSError as error:
-        raise Unavailable(f"cannot make the directory of GPU leases: {error}") from error
-    mode = directory.lstat().st_mode
-    if not stat.S_ISDIR(mode):
-        raise Unavailable(
-            f"{directory} is not a directory: GPU leases cannot be kept there",
-            hint="Ask the node's administrator to remove what is there.",
-        )
-
-
-def _try_all(
-    directory: Path, devices: Sequence[GpuDevice], count: int, holder: LeaseHolder
-) -> tuple[GpuLease, ...]:
+def _try_all(devices: Sequence[GpuDevice], count: int) -> tuple[GpuLease, ...]:
     taken: list[GpuLease] = []
     for device in devices:
-        fd = _open(_path(directory, device))
-        if not try_lock(fd):
-            os.close(fd)
-            continue
-        taken.append(GpuLease(device, fd))
+        sock = _try(device)
+        if sock is not None:
+            taken.append(GpuLease(device, sock))
         if len(taken) == count:
-            for each in taken:
-                _sign(each.fd, holder)
             return tuple(taken)
     for each in taken:
         each.release()
     return ()
 
 
-def _path(directory: Path, device: GpuDevice) -> Path:
-    return directory / (re.sub(r"[^A-Za-z0-9._-]", "_", device.lock) + ".lock")
-
-
-def _open(path: Path) -> int:
-    """Symlinks are not followed: the directory is open to all users."""
-    flags = os.O_NOFOLLOW | os.O_CLOEXEC
+def _try(device: GpuDevice) -> socket.socket | None:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        for _ in range(10):
-            try:
-                # Without O_CREAT: the kernel may forbid to "create" what another user owns here.
-                return _checked(os.open(path, os.O_RDWR | flags))
-            except FileNotFoundError:
-                pass
-            except PermissionError:
-                # Another user died before widening the mode. A lock needs no right to write.
-                return _checked(os.open(path, os.O_RDONLY | flags))
-            try:
-                fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | flags, _FILE_MODE)
-            except FileExistsError:
-                continue
-            os.fchmod(fd, _FILE_MODE)
-            return fd
+        sock.setblocking(False)
+        sock.bind(lease_name(device))
+        sock.listen(_BACKLOG)
     except OSError as error:
-        what = "is a symbolic link" if error.errno == errno.ELOOP else str(error)
-        raise Unavailable(f"cannot open the GPU lease {path}: {what}") from error
-    raise Unavailable(f"cannot open the GPU lease {path}: it comes and goes")
+        sock.close()
+        if error.errno == errno.EADDRINUSE:
+            return None
+        raise Unavailable(f"cannot lease GPU {device.ident}: {error}") from error
+    return sock
 
 
-def _checked(fd: int) -> int:
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise OSError(errno.EINVAL, "not a regular file")
-    return fd
+def lease_name(device: GpuDevice) -> bytes:
+    """The abstract name; ``ss -xlp`` shows it as ``@yarnam-lease/…``."""
+    name = device.lock.encode()
+    if len(name) > _NAME_BYTES - len(_PREFIX):
+        name = hashlib.sha256(name).hexdigest().encode()
+    return _PREFIX + name
 
 
-def _sign(fd: int, holder: LeaseHolder) -> None:
-    try:
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, json.dumps(asdict(holder)).encode()[:_MAX_HOLDER_BYTES], 0)
-    except OSError:
-        pass  # only the message of others gets poorer
+_PREFIX = b"\0yarnam-lease/"
 
 
-def _refusal(directory: Path, devices: Sequence[GpuDevice], count: int, wait_s: float) -> str:
+def _refusal(devices: Sequence[GpuDevice], count: int, wait_s: float) -> str:
     holders = []
-    for device in devices:
-        try:
-            with _path(directory, device).open("rb") as stream:
-                holder = json.loads(stream.read(_MAX_HOLDER_BYTES))
-            holders.append(
-                f"GPU {device.ident}: job {holder['job']!r} of {holder['user']} "
-                f"({holder['application'] or holder['container']}, pid {holder['pid']})"
-            )
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
-    shown = "; ".join(holders[:16]) or "unknown"
+    for device in devices[:_SHOWN]:
+        holder = _holder_of(device)
+        if holder:
+            holders.append(f"GPU {device.ident}: {holder}")
     return (
         f"{count} of the node's {len(devices)} GPUs could not be leased within {wait_s:.0f} s; "
-        f"last holders: {shown}"
+        f"holders: {'; '.join(holders) or 'unknown'}"
     )
+
+
+def _holder_of(device: GpuDevice) -> str:
+    """Process and user by the kernel's word, the job by the holder's; empty: not known."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        sock.settimeout(ANSWER_LIMIT_S)
+        try:
+            sock.connect(lease_name(device))
+            found = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        except OSError:
+            return ""
+        said = b""
+        with suppress(OSError):
+            said = sock.recv(_MAX_ANSWER_BYTES)
+    pid, uid, _ = _CREDENTIALS.unpack(found)
+    return f"process {pid or 'unknown'} of user {_user_name(uid)}{_claim(said)}"
+
+
+def _claim(said: bytes) -> str:
+    """What the holder says of itself. ``repr``: it may be anybody, and this goes into logs."""
+    try:
+        holder = LeaseHolder(**json.loads(said))
+    except (ValueError, TypeError, RecursionError):
+        return ""
+    if not re.fullmatch(r"application_\d{1,20}_\d{1,20}", str(holder.application)):
+        return ""
+    job, user = repr(str(holder.job)[:80]), repr(str(holder.user)[:80])
+    return f", by its own word job {job} of {user} ({holder.application})"
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

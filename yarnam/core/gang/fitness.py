@@ -34,7 +34,8 @@ class Misfit:
 
     why: str
     is_unfit: bool
-    """Whether the node's GPUs are the reason: it is no use to the role in this attempt."""
+    """Whether the node's GPUs are the reason, their model or who has them: it is no use to the role
+    in this attempt."""
 
 
 def why_refused(

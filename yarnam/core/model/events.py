@@ -135,6 +135,8 @@ class AgentUnable:
     ask: AskId
     message: str
     is_user_fault: bool = False
+    is_node_busy: bool = False
+    """Others on the node hold what the task needs: nothing speaks against the node itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ UNABLE: TaskState
 STAGED: TaskState
 
 class AgentReport(_message.Message):
-    __slots__ = ("protocol", "ask", "container", "node", "address", "log_address", "gpu_ids", "ports", "state", "attempt", "processes", "message", "user_fault", "nm_http_address", "gpu_model", "staging")
+    __slots__ = ("protocol", "ask", "container", "node", "address", "log_address", "gpu_ids", "ports", "state", "attempt", "processes", "message", "user_fault", "nm_http_address", "gpu_model", "staging", "node_busy")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     ASK_FIELD_NUMBER: _ClassVar[int]
     CONTAINER_FIELD_NUMBER: _ClassVar[int]
@@ -40,6 +40,7 @@ class AgentReport(_message.Message):
     NM_HTTP_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     GPU_MODEL_FIELD_NUMBER: _ClassVar[int]
     STAGING_FIELD_NUMBER: _ClassVar[int]
+    NODE_BUSY_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     ask: str
     container: str
@@ -56,7 +57,8 @@ class AgentReport(_message.Message):
     nm_http_address: str
     gpu_model: str
     staging: StagingReport
-    def __init__(self, protocol: _Optional[int] = ..., ask: _Optional[str] = ..., container: _Optional[str] = ..., node: _Optional[str] = ..., address: _Optional[str] = ..., log_address: _Optional[str] = ..., gpu_ids: _Optional[_Iterable[str]] = ..., ports: _Optional[_Iterable[_Union[NamedPort, _Mapping]]] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., processes: _Optional[_Iterable[_Union[ProcessReport, _Mapping]]] = ..., message: _Optional[str] = ..., user_fault: _Optional[bool] = ..., nm_http_address: _Optional[str] = ..., gpu_model: _Optional[str] = ..., staging: _Optional[_Union[StagingReport, _Mapping]] = ...) -> None: ...
+    node_busy: bool
+    def __init__(self, protocol: _Optional[int] = ..., ask: _Optional[str] = ..., container: _Optional[str] = ..., node: _Optional[str] = ..., address: _Optional[str] = ..., log_address: _Optional[str] = ..., gpu_ids: _Optional[_Iterable[str]] = ..., ports: _Optional[_Iterable[_Union[NamedPort, _Mapping]]] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., processes: _Optional[_Iterable[_Union[ProcessReport, _Mapping]]] = ..., message: _Optional[str] = ..., user_fault: _Optional[bool] = ..., nm_http_address: _Optional[str] = ..., gpu_model: _Optional[str] = ..., staging: _Optional[_Union[StagingReport, _Mapping]] = ..., node_busy: _Optional[bool] = ...) -> None: ...
 
 class StagingReport(_message.Message):
     __slots__ = ("files", "files_done", "size", "done", "cached", "left_s", "trouble")

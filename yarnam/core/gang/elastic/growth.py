@@ -259,7 +259,9 @@ def lose(ctx: StepContext, event: ContainerEnded | AgentUnable | AgentSilent) ->
     if member.grant is not None:
         is_lost = isinstance(event, ContainerEnded) and event.end is ContainerEnd.LOST
         is_silent = isinstance(event, AgentSilent)
-        is_unable = isinstance(event, AgentUnable) and not event.is_user_fault
+        is_unable = isinstance(event, AgentUnable) and not (
+            event.is_user_fault or event.is_node_busy
+        )
         if is_lost or is_silent or is_unable:
             node_blacklist.strike(ctx, member.grant.node, why, is_full=is_lost)
     if isinstance(event, ContainerEnded):

@@ -139,6 +139,9 @@ def replace_unable(ctx: StepContext, event: AgentUnable) -> None:
     why = f"its agent cannot make it ready: {event.message}"
     if event.is_user_fault:
         ctx.gang = replace(ctx.gang, user_faults=ctx.gang.user_faults + 1)
+    elif member.grant is not None and event.is_node_busy:
+        # Any user of the node can do this to every job: it costs the node nothing but this attempt.
+        fitness.note_refusal(ctx, member, member.grant.node, fitness.Misfit(why, is_unfit=True))
     elif member.grant is not None:
         node_blacklist.strike(ctx, member.grant.node, why)
     replace_member(ctx, member, why, is_gone=False)
