@@ -102,7 +102,7 @@ class Capabilities:
         is_local: its files are on this machine's disks, under the same paths.
         verifies_reads: what is read was checked against the storage's checksums.
         stores_crc32c: ``crc32c`` answers from stored checksums, without reading the files.
-        tells_md5_of_crc: ``checksum`` is Hadoop's MD5-of-CRC where ``crc32c`` is not supported.
+        reports_md5_of_crc: ``checksum`` is Hadoop's MD5-of-CRC where ``crc32c`` is not supported.
         recovers_leases: ``recover_lease`` cuts a writer off.
         completes_slowly: closing a file waits, asleep, for most of a second: keep many in flight.
     """
@@ -110,7 +110,7 @@ class Capabilities:
     is_local: bool = False
     verifies_reads: bool = False
     stores_crc32c: bool = False
-    tells_md5_of_crc: bool = False
+    reports_md5_of_crc: bool = False
     recovers_leases: bool = False
     completes_slowly: bool = False
 

@@ -80,7 +80,7 @@ def application_spec(
     service["env"] = {**service["env"], **shared_env}
     service["script"] = launch_script(AGENT_MODULE, version)
 
-    early = {ask.service: len(ask.nodes) for ask in record.early}
+    early = {ask.service: len(ask.nodes) for ask in record.prelaunched}
     return skein.ApplicationSpec(
         name=job.name,
         queue=job.queue,

@@ -40,7 +40,7 @@ class WebHdfsFileSystem(BaseFileSystem):
     """
 
     backend = "webhdfs"
-    capabilities = Capabilities(tells_md5_of_crc=True)
+    capabilities = Capabilities(reports_md5_of_crc=True)
 
     def __init__(self, web: WebHdfsClient, uri: str, limits: TimeLimits) -> None:
         self.uri = uri

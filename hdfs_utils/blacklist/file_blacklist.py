@@ -17,6 +17,16 @@ from hdfs_utils import errors
 from hdfs_utils import uri as uris
 from hdfs_utils.blacklist.claim_merge import gather_entries
 from hdfs_utils.blacklist.entries import MAX_FILE_BYTES, Entry, by_owner, decode, encode
+from hdfs_utils.blacklist.location_reader import (
+    MERGED,
+    SUFFIX,
+    Cache,
+    LocationReader,
+    entry_files,
+    is_below,
+    is_merged,
+    read_whole,
+)
 from hdfs_utils.blacklist.locations import (
     DIRECTORY_NAME,
     OPEN_PERMISSION,
@@ -27,16 +37,6 @@ from hdfs_utils.blacklist.locations import (
     location_in,
     locations_for_writing,
     open_directory,
-)
-from hdfs_utils.blacklist.place_reader import (
-    MERGED,
-    SUFFIX,
-    Cache,
-    PlaceReader,
-    entry_files,
-    is_below,
-    is_merged,
-    read_whole,
 )
 from hdfs_utils.blacklist.policy import KnownEntries
 from hdfs_utils.filesystem import FileStatus, FileSystem
@@ -52,7 +52,7 @@ _MAX_ENTRIES = 100
 class Added:
     """Where entries were added."""
 
-    place: str
+    location: str
     is_trusted: bool
 
 
@@ -106,9 +106,9 @@ class FileBlacklist:
                 parent = self._fs.stat(directory)
                 if parent.permission & STICKY:
                     continue  # /tmp and the like: what is made there is not guarded by it
-                place = location_in(directory)
-                self._make(place, parent.permission & 0o777)
-                self._write(place, entries)
+                location = location_in(directory)
+                self._make(location, parent.permission & 0o777)
+                self._write(location, entries)
             except (
                 errors.PermissionDenied,
                 errors.NotFound,
@@ -116,24 +116,24 @@ class FileBlacklist:
                 errors.QuotaExceeded,
             ):
                 continue
-            self._compact_if_due(place)
-            return Added(place, is_trusted=guards(parent, self._fs.stat(place)))
+            self._compact_if_due(location)
+            return Added(location, is_trusted=guards(parent, self._fs.stat(location)))
         self._make(self._open, OPEN_PERMISSION)
         for first in range(0, len(entries), _MAX_ENTRIES):
             self._write(self._open, entries[first : first + _MAX_ENTRIES])
         return Added(self._open, is_trusted=False)
 
-    def _make(self, place: str, permission: int) -> None:
-        if self._fs.exists(place):
+    def _make(self, location: str, permission: int) -> None:
+        if self._fs.exists(location):
             return
-        self._fs.mkdirs(place, permission)
+        self._fs.mkdirs(location, permission)
         # The client's umask takes bits away; whoever may write the data is to write here too.
         with contextlib.suppress(errors.PermissionDenied):
-            self._fs.chmod(place, permission)
+            self._fs.chmod(location, permission)
 
-    def _write(self, place: str, entries: Iterable[Entry], prefix: str = "") -> str:
+    def _write(self, location: str, entries: Iterable[Entry], prefix: str = "") -> str:
         name = f"{prefix}{uuid.uuid4().hex}{SUFFIX}"
-        target = uris.join(place, name)
+        target = uris.join(location, name)
         self._fs.write_atomic(target, encode(entries), overwrite=False)
         return target
 
@@ -152,17 +152,17 @@ class FileBlacklist:
         for path in asked:
             directories.update(dict.fromkeys((*ancestors(path), path)))
         directories.update(dict.fromkeys(below))
-        reader = PlaceReader(self._fs, asked, self._cache)
+        reader = LocationReader(self._fs, asked, self._cache)
         trusted: list[Entry] = []
         unproved: list[Entry] = []
         places: list[Location] = []
         for directory in directories:
-            place = self._trust(directory, tuple(directories))
-            if place is None:
+            location = self._trust(directory, tuple(directories))
+            if location is None:
                 continue
-            places.append(place)
-            kept = trusted if place.is_trusted else unproved
-            kept.extend(e for e in reader.read(place) if is_below(e.path, directory))
+            places.append(location)
+            kept = trusted if location.is_trusted else unproved
+            kept.extend(e for e in reader.read(location) if is_below(e.path, directory))
         everybody = Location(self._open, is_trusted=False)
         unproved.extend(reader.read(everybody))
         places.append(everybody)
@@ -172,25 +172,25 @@ class FileBlacklist:
     def _trust(self, directory: str, towards: tuple[str, ...]) -> Location | None:
         """The place in a directory; None: there is none."""
         try:
-            place = self._fs.stat(location_in(directory))
+            location = self._fs.stat(location_in(directory))
             parent = self._fs.stat(directory)
         except (errors.NotFound, errors.NotADirectory, errors.PermissionDenied):
             return None
-        if not place.is_dir:
+        if not location.is_dir:
             return None
         below = ""
         if parent.permission & STICKY:
             next_one = next((d for d in towards if uris.parent(d) == directory), "")
             with contextlib.suppress(errors.HdfsError):
                 below = self._fs.stat(next_one).owner if next_one else ""
-        return Location(place.path, guards(parent, place, below))
+        return Location(location.path, guards(parent, location, below))
 
-    def _compact_if_due(self, place: str) -> None:
+    def _compact_if_due(self, location: str) -> None:
         with contextlib.suppress(errors.HdfsError):  # a convenience of later readers, nothing more
-            if len(entry_files(self._fs, place, [])) >= COMPACT_FROM:
-                self.compact(place)
+            if len(entry_files(self._fs, location, [])) >= COMPACT_FROM:
+                self.compact(location)
 
-    def compact(self, place: str) -> int:
+    def compact(self, location: str) -> int:
         """Merge the files of a trusted place into one; returns how many there were.
 
         Raises HdfsError; whatever happens, no entry is lost.
@@ -198,7 +198,7 @@ class FileBlacklist:
         taken: list[FileStatus] = []
         entries: list[Entry] = []
         left = MAX_FILE_BYTES // 2  # the merge must not become larger than what is read
-        for status in sorted(entry_files(self._fs, place, []), key=lambda s: (s.length, s.path)):
+        for status in sorted(entry_files(self._fs, location, []), key=lambda s: (s.length, s.path)):
             left -= status.length
             if left < 0:
                 break
@@ -208,7 +208,7 @@ class FileBlacklist:
                 taken.append(status)
         if len(taken) > 1:
             with contextlib.suppress(errors.AlreadyExists):
-                self._write(place, gather_entries(entries).entries.values(), MERGED)
+                self._write(location, gather_entries(entries).entries.values(), MERGED)
                 for status in taken:
                     with contextlib.suppress(errors.HdfsError):
                         self._fs.delete(status.path)

@@ -59,24 +59,28 @@ def locations_for_writing(path: str) -> tuple[str, ...]:
     return (*above[1:], *above[:1])
 
 
-def guards(parent: FileStatus, place: FileStatus, below: str = "") -> bool:
+def guards(parent: FileStatus, location: FileStatus, below: str = "") -> bool:
     """Whether only those can write to the place who could as well replace what lies beside it.
 
     Args:
         parent: of the directory that holds the place.
-        place: of the place itself.
+        location: the directory of entries itself.
         below: owner of the next directory or file towards the data; empty: not known.
     """
     if parent.permission & STICKY and parent.permission & (_OTHER_WRITE | _GROUP_WRITE):
         # Everybody may make things here, but not touch those of others: /tmp.
-        return place.owner in (parent.owner, below) and not _is_wider(place, parent, sticky=True)
-    return not _is_wider(place, parent, sticky=False)
+        return location.owner in (parent.owner, below) and not _is_wider(
+            location, parent, sticky=True
+        )
+    return not _is_wider(location, parent, sticky=False)
 
 
-def _is_wider(place: FileStatus, parent: FileStatus, *, sticky: bool) -> bool:
+def _is_wider(location: FileStatus, parent: FileStatus, *, sticky: bool) -> bool:
     """Whether the place admits writers that its parent does not."""
     allowed = 0 if sticky else parent.permission
-    if place.permission & _OTHER_WRITE and not allowed & _OTHER_WRITE:
+    if location.permission & _OTHER_WRITE and not allowed & _OTHER_WRITE:
         return True
-    same_group = place.group == parent.group and allowed & _GROUP_WRITE
-    return bool(place.permission & _GROUP_WRITE and not same_group and not allowed & _OTHER_WRITE)
+    same_group = location.group == parent.group and allowed & _GROUP_WRITE
+    return bool(
+        location.permission & _GROUP_WRITE and not same_group and not allowed & _OTHER_WRITE
+    )

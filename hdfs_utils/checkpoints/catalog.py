@@ -103,8 +103,8 @@ def read_manifest(fs: FileSystem, path: str) -> Checkpoint:
         NotFound: it has none.
         CorruptData: it is unreadable or of another format.
     """
-    place = uris.join(path, layout.MANIFEST)
-    return mf.decode(fs.read_bytes(place), path, place)
+    location = uris.join(path, layout.MANIFEST)
+    return mf.decode(fs.read_bytes(location), path, location)
 
 
 def check_shards(fs: FileSystem, checkpoint: Checkpoint) -> None:
@@ -225,9 +225,9 @@ def pinned(fs: FileSystem, path: str, epoch: int | None = None) -> Iterator[None
             a reader that has nothing to do with the writers.
     """
     now_ms = int(time.time() * 1000)
-    place = uris.join(uris.parent(path), layout.PINS, uris.name(path))
+    location = uris.join(uris.parent(path), layout.PINS, uris.name(path))
     who = "reader" if epoch is None else f"e{epoch}"
-    pin = uris.join(place, f"{now_ms + int(PIN_S * 1000)}-{who}-{uuid.uuid4().hex[:12]}")
+    pin = uris.join(location, f"{now_ms + int(PIN_S * 1000)}-{who}-{uuid.uuid4().hex[:12]}")
     with contextlib.suppress(HdfsError):
         fs.mkdirs(pin)
     try:
@@ -235,14 +235,14 @@ def pinned(fs: FileSystem, path: str, epoch: int | None = None) -> Iterator[None
     finally:
         with contextlib.suppress(HdfsError):
             fs.delete(pin)
-            fs.delete(place)  # where it was the last
+            fs.delete(location)  # where it was the last
 
 
 def is_pinned(fs: FileSystem, path: str, epoch: int = 0) -> bool:
     """Whether somebody reads it; writers of older epochs than ``epoch`` do not count."""
-    place = uris.join(uris.parent(path), layout.PINS, uris.name(path))
+    location = uris.join(uris.parent(path), layout.PINS, uris.name(path))
     try:
-        pins = [_PIN.fullmatch(uris.name(s.path)) for s in fs.list(place)]
+        pins = [_PIN.fullmatch(uris.name(s.path)) for s in fs.list(location)]
     except NotFound:
         return False
     now_ms = time.time() * 1000

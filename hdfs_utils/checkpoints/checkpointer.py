@@ -321,10 +321,10 @@ class Checkpointer:
 
     def _wait_for_manifest(self, saving: SaveOperation) -> None:
         """On the other ranks: until rank 0 has committed."""
-        place = uris.join(saving.plan.path, layout.MANIFEST)
+        manifest = uris.join(saving.plan.path, layout.MANIFEST)
 
         def is_committed() -> bool | None:
-            if self.fs.exists(place):
+            if self.fs.exists(manifest):
                 return True
             saving.plan.fence.check()
             return None

@@ -86,7 +86,7 @@ def _copy_shard(
     draft: str,
     progress: Progress | None,
 ) -> Shard:
-    origin, place = uris.join(path, shard.file), uris.join(draft, shard.file)
+    origin, destination = uris.join(path, shard.file), uris.join(draft, shard.file)
     whole = 0
 
     def content(writer: Writer) -> None:
@@ -98,7 +98,7 @@ def _copy_shard(
                 if progress is not None:
                     progress(len(data))
 
-    with target.open_writer(place) as writer:
+    with target.open_writer(destination) as writer:
         content(writer)
         if whole != shard.crc32c:
             message = "what was read is not what was saved"

@@ -41,21 +41,23 @@ def load(path: str | None = None) -> tuple[DelegationToken, ...]:
     Raises:
         BadConfig: the file is missing or damaged.
     """
-    place = path or os.environ.get(TOKEN_FILE_VARIABLE)
-    if not place:
+    token_file = path or os.environ.get(TOKEN_FILE_VARIABLE)
+    if not token_file:
         return ()
     try:
-        data = Path(place).read_bytes()
+        data = Path(token_file).read_bytes()
     except OSError as error:
-        raise BadConfig(f"cannot be read: {error.strerror}", path=place) from error
+        raise BadConfig(f"cannot be read: {error.strerror}", path=token_file) from error
     if data[:4] != _MAGIC or len(data) < 6:
-        raise BadConfig("not a Hadoop token file", path=place)
+        raise BadConfig("not a Hadoop token file", path=token_file)
     if data[4] != 0:
-        raise BadConfig(f"token file of format {data[4]}; only format 0 is supported", path=place)
+        raise BadConfig(
+            f"token file of format {data[4]}; only format 0 is supported", path=token_file
+        )
     try:
         return _tokens(data, 5)
     except IndexError as error:
-        raise BadConfig("the token file is truncated", path=place) from error
+        raise BadConfig("the token file is truncated", path=token_file) from error
 
 
 def find(tokens: tuple[DelegationToken, ...], services: tuple[str, ...]) -> DelegationToken | None:

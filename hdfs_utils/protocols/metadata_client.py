@@ -54,10 +54,12 @@ class MetadataClient:
         self._nodes: dict[str, NameNodeRpc] = {}
 
     def block_locations(self, path: str) -> tuple[BlockLocation, ...]:
-        place = self._names.resolve(path)
+        resolved = self._names.resolve(path)
         if not self._has_rpc:
-            return self._http(place.authority, "block locations", path).block_locations(place.path)
-        found = self._rpc(place.authority).blocks(place.path)
+            return self._http(resolved.authority, "block locations", path).block_locations(
+                resolved.path
+            )
+        found = self._rpc(resolved.authority).blocks(resolved.path)
         return tuple(
             BlockLocation(
                 block.offset,
@@ -70,13 +72,13 @@ class MetadataClient:
         )
 
     def concat(self, target: str, sources: Sequence[str]) -> None:
-        place = self._names.resolve(target)
+        resolved = self._names.resolve(target)
         plain = [self._names.resolve(source).path for source in sources]
         try:
             if self._has_rpc:
-                self._rpc(place.authority).concat(place.path, plain)
+                self._rpc(resolved.authority).concat(resolved.path, plain)
             else:
-                self._http(place.authority, "concat", target).concat(place.path, plain)
+                self._http(resolved.authority, "concat", target).concat(resolved.path, plain)
         except HdfsError as error:
             if isinstance(error, Unavailable) or type(error) is not HdfsError:
                 raise
@@ -89,11 +91,11 @@ class MetadataClient:
         Raises:
             NotSupported: with Kerberos or wire encryption.
         """
-        place = self._names.resolve(path)
+        resolved = self._names.resolve(path)
         if not self._has_rpc:
             message = "not available with Kerberos or wire encryption"
             raise NotSupported(message, path=path, operation=operation)
-        return self._rpc(place.authority), place.path
+        return self._rpc(resolved.authority), resolved.path
 
     def crc32c(self, paths: Sequence[str]) -> tuple[int, ...]:
         """CRC32C of each file from what the DataNodes stored.
@@ -115,10 +117,10 @@ class MetadataClient:
         found: dict[str, LocatedFile] = {}
         for directory, group in groupby(paths, key=uris.parent):
             wanted = set(group)
-            place = self._names.resolve(directory)
-            node = self._rpc(place.authority)
+            resolved = self._names.resolve(directory)
+            node = self._rpc(resolved.authority)
             if len(wanted) >= _LISTING_PAYS:
-                for file in node.list_located(place.path):
+                for file in node.list_located(resolved.path):
                     path = uris.join(directory, uris.name(file.path))
                     if path in wanted:
                         found[path] = file

@@ -38,7 +38,7 @@ def storage_crcs(fs: FileSystem, paths: Sequence[str]) -> list[int] | None:
     try:
         pool.run(ask, range(len(slices)))
     except NotSupported as error:
-        if not fs.capabilities.tells_md5_of_crc:
+        if not fs.capabilities.reports_md5_of_crc:
             _log.warning("not verified against the storage's checksums: %s", error)
             return None
         return [_by_reading(fs, path) for path in paths]

@@ -103,8 +103,8 @@ def pack_shards(
         if options.verify != "none":
             progress.phase("verifying")
             paths = [uris.join(staging.tree, shard_name) for shard_name in names]
-            told = storage_crcs(sink, paths) if paths else None
-            for number, crc in enumerate(told or ()):
+            crcs = storage_crcs(sink, paths) if paths else None
+            for number, crc in enumerate(crcs or ()):
                 if crc != found[number][0]:
                     message = "its checksum on the storage is not that of the bytes sent"
                     raise CorruptData(message, path=paths[number], operation="shard")

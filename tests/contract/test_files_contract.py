@@ -376,7 +376,7 @@ def test_crc32c_is_that_of_the_bytes(fs: FileSystem, home: str) -> None:
     for path, data in zip(paths, contents, strict=True):
         with fs.open_writer(path, block_size=1 << 20) as writer:
             writer.write(data)
-    if fs.capabilities.tells_md5_of_crc:
+    if fs.capabilities.reports_md5_of_crc:
         # The site's default is MD5-of-CRC, which HTTP cannot choose: that is compared instead.
         with pytest.raises(NotSupported, match="over HTTP"):
             fs.crc32c(paths)
@@ -387,7 +387,7 @@ def test_crc32c_is_that_of_the_bytes(fs: FileSystem, home: str) -> None:
 
 @pytest.mark.parametrize("length", [1, 511, 512, 1 << 20, (1 << 20) + 1, 3 << 20, (4 << 20) + 7])
 def test_the_md5_of_crcs_is_that_of_the_bytes(fs: FileSystem, home: str, length: int) -> None:
-    if not fs.capabilities.tells_md5_of_crc:
+    if not fs.capabilities.reports_md5_of_crc:
         return
     data = b"spam and eggs" * (length // 13 + 1)
     with fs.open_writer(f"{home}/a", block_size=1 << 20) as writer:

@@ -44,7 +44,7 @@ class Skewed:
 
 
 class Town(Protocol):
-    """Where the offices are."""
+    """Where the queues are."""
 
     now_s: Skewed
 
@@ -171,12 +171,12 @@ def test_taking_again_keeps_the_place(enter: Callable[..., TicketQueue]) -> None
 
 
 def test_twenty_takers_at_once_get_numbers_of_their_own(enter: Callable[..., TicketQueue]) -> None:
-    offices = [enter(f"job-{number}") for number in range(20)]
+    queues = [enter(f"job-{number}") for number in range(20)]
     gate = threading.Barrier(20)
 
     def take(index: int) -> int:
         gate.wait()
-        return offices[index].take(wanted(f"job-{index}")).number
+        return queues[index].take(wanted(f"job-{index}")).number
 
     with ThreadPoolExecutor(20) as pool:
         numbers = list(pool.map(take, range(20)))
@@ -184,13 +184,13 @@ def test_twenty_takers_at_once_get_numbers_of_their_own(enter: Callable[..., Tic
     ordered = [f"job-{index}" for index in sorted(range(20), key=lambda i: numbers[i])]
     for index in (0, 7, 19):
         expected = [name for name in ordered if name != f"job-{index}"]
-        until(lambda index=index, expected=expected: jobs(offices[index]) == expected)
+        until(lambda index=index, expected=expected: jobs(queues[index]) == expected)
 
 
 def test_of_claims_at_once_the_later_sees_the_earlier(enter: Callable[..., TicketQueue]) -> None:
     """Each may claim while nobody else acquires: exactly one of them does."""
-    offices = [enter(f"job-{number}") for number in range(6)]
-    for number, queue in enumerate(offices):
+    queues = [enter(f"job-{number}") for number in range(6)]
+    for number, queue in enumerate(queues):
         queue.take(wanted(f"job-{number}"))
     gate = threading.Barrier(6)
 
@@ -199,13 +199,13 @@ def test_of_claims_at_once_the_later_sees_the_earlier(enter: Callable[..., Ticke
 
     def claim(index: int) -> bool:
         gate.wait()
-        return offices[index].claim(wanted(f"job-{index}"), nobody_acquires)
+        return queues[index].claim(wanted(f"job-{index}"), nobody_acquires)
 
     with ThreadPoolExecutor(6) as pool:
         granted = list(pool.map(claim, range(6)))
     assert granted.count(True) == 1
     winner = f"job-{granted.index(True)}"
-    loser = offices[granted.index(False)]
+    loser = queues[granted.index(False)]
     until(lambda: [t.job for t in loser.others().tickets if t.is_acquiring] == [winner])
 
 

@@ -27,6 +27,9 @@ RENAMED = {
     "standing": "held",
     "turn": "wait_queue",
     "left_out": "excluded_files",
+    "apart": "anti_affinity",
+    "place": "domain",
+    "seats": "extra_targets",
 }
 """Names of version 1 that are others now, of actions and of fields."""
 

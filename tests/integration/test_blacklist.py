@@ -116,7 +116,7 @@ import sys, hdfs_utils
 from hdfs_utils.blacklist import FileBlacklist
 from tests.unit.hdfs_utils.blacklist.makers import claim, entry
 (added,) = FileBlacklist(hdfs_utils.connect(), sys.argv[2]).add([entry(sys.argv[1])])
-print(added.is_trusted, added.place)
+print(added.is_trusted, added.location)
 """
 
 

@@ -38,7 +38,7 @@ def as_seen(given: Workload) -> tuple[ClusterSnapshot, tuple[RunningGang, ...], 
     """What a job's ApplicationMaster can know at the start."""
     timeline, dice = Timeline(), random.Random(1)
     world = World(timeline, dice, SimResourceManager(RM, timeline, dice), SimTicketQueue())
-    for gang in given.standing:
+    for gang in given.initial_gangs:
         InitialGangRun(gang, world).start()
     one = Resources(32768, 4, 1)
     tickets = [

@@ -210,7 +210,7 @@ def test_a_workload_has_the_load_and_the_start_that_were_asked_for() -> None:
     given = workload(WorkloadSettings(jobs=1000, load=0.9, busy=0.8), rm)
     wanted = sum(one.gpus * one.duration_s for one in given.jobs)
     assert wanted / (rm.gpus * given.jobs[-1].submit_s) == pytest.approx(0.9, rel=0.15)
-    assert sum(gang.gpus for gang in given.standing) / rm.gpus == pytest.approx(0.8, abs=0.05)
+    assert sum(gang.gpus for gang in given.initial_gangs) / rm.gpus == pytest.approx(0.8, abs=0.05)
     sizes = Counter(one.gpus for one in given.jobs)
     assert sum(sizes[size] for size in (1, 2, 4, 8)) > 800
     assert max(sizes) >= 64

@@ -248,19 +248,19 @@ class AdmissionPoller:
         return polled
 
 
-def _news(place: WaitQueueStatus) -> WaitQueueStatus:
+def _news(status: WaitQueueStatus) -> WaitQueueStatus:
     """What is worth a line in the log when it changes."""
-    return replace(place, reason="", start=None)
+    return replace(status, reason="", start=None)
 
 
-def waiting_text(place: WaitQueueStatus) -> str:
+def waiting_text(status: WaitQueueStatus) -> str:
     """One line for people."""
-    if place.ahead:
-        head = f"{place.head_name} ({place.head})" if place.head_name else place.head
-        needs = f" needs {place.head_gpus} GPUs" if place.head_gpus else " is first"
-        ahead = "1 job" if place.ahead == 1 else f"{place.ahead} jobs"
-        return f"waiting behind {ahead} ({head}{needs}): {place.missing or place.reason}"
+    if status.ahead:
+        head = f"{status.head_name} ({status.head})" if status.head_name else status.head
+        needs = f" needs {status.head_gpus} GPUs" if status.head_gpus else " is first"
+        ahead = "1 job" if status.ahead == 1 else f"{status.ahead} jobs"
+        return f"waiting behind {ahead} ({head}{needs}): {status.missing or status.reason}"
     # The planner says better what is missing, but it knows no queue and no ends.
-    if place.missing and place.reason.startswith("first in the queue"):
-        return f"waiting for free GPUs: {place.reason}: {place.missing}"
-    return f"waiting for free GPUs: {place.missing or place.reason}"
+    if status.missing and status.reason.startswith("first in the queue"):
+        return f"waiting for free GPUs: {status.reason}: {status.missing}"
+    return f"waiting for free GPUs: {status.missing or status.reason}"

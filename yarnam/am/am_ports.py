@@ -41,7 +41,7 @@ class AmPorts:
     mailbox: TaskMailbox
     journal: Journal
     store: StateStore
-    desk: StatusPublisher
+    publisher: StatusPublisher
     draw: Callable[[], float]
     sleep: Sleep = asyncio.sleep
     executor: Callable[[str], SerialExecutor] = ThreadSerialExecutor
@@ -50,7 +50,7 @@ class AmPorts:
     """Who waits for GPUs, asked before the gang grows by itself."""
     learn: Callable[[NodeId, str], None] = lambda node, model: None
     """Keeps the GPU model that an agent has seen on a node. May block like a port."""
-    office: Callable[[], TicketQueue] | None = None
+    ticket_queue: Callable[[], TicketQueue] | None = None
     """Makes it, in a thread; None: there is no ZooKeeper."""
     outputs: OutputStore | None = None
     """None: the job has no outputs."""
@@ -68,7 +68,7 @@ class PortExecutors:
     view: SerialExecutor = field(init=False)
     journal: SerialExecutor = field(init=False)
     store: SerialExecutor = field(init=False)
-    office: SerialExecutor = field(init=False)
+    ticket_queue: SerialExecutor = field(init=False)
     courtesy: SerialExecutor = field(init=False)
     outputs: SerialExecutor = field(init=False)
     inputs: SerialExecutor = field(init=False)
@@ -79,12 +79,12 @@ class PortExecutors:
         self.view = self.make("view")
         self.journal = self.make("journal")
         self.store = self.make("store")
-        self.office = self.make("office")
+        self.ticket_queue = self.make("ticket-queue")
         self.courtesy = self.make("courtesy")
         self.outputs = self.make("outputs")
         self.inputs = self.make("inputs-end")
 
     def close(self) -> None:
-        mine = (self.broker, self.mailbox, self.view, self.journal, self.store, self.office)
+        mine = (self.broker, self.mailbox, self.view, self.journal, self.store, self.ticket_queue)
         for executor in (*mine, self.courtesy, self.outputs, self.inputs):
             executor.close()

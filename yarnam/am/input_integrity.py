@@ -55,7 +55,7 @@ class DataAccess:
     """How the AM reaches the data, and those who read it. ``node``: this one's name."""
 
     open: OpenData
-    desk: InputEndpoint
+    endpoint: InputEndpoint
     check_here: CheckHere
     node: str
 
@@ -67,7 +67,7 @@ class InputIntegrity:
         self,
         job: JobSpec,
         application: str,
-        ways: DataAccess,
+        access: DataAccess,
         store: StateStore,
         inbox: Inbox,
         now_s: Callable[[], float],
@@ -77,16 +77,16 @@ class InputIntegrity:
         store_limit_s: float = STORE_LIMIT_S,
     ) -> None:
         self._job = job
-        self._ways = ways
+        self._access = access
         self._store = store
         self._now_s = now_s
         self._start_delay_s = start_delay_s
         self._first_answer_limit_s = first_answer_limit_s
         self._store_limit_s = store_limit_s
         self._worker = Worker("inputs", self._idle)
-        self._inputs = WatchedInputs(job, application, ways.open, self._worker, inbox, now_s)
+        self._inputs = WatchedInputs(job, application, access.open, self._worker, inbox, now_s)
         self._rechecks = Rechecks(
-            self._inputs, self._worker, ways.desk, ways.check_here, ways.node, now_s
+            self._inputs, self._worker, access.endpoint, access.check_here, access.node, now_s
         )
         self._lock = threading.Lock()
         self._settling = threading.Lock()
@@ -127,7 +127,7 @@ class InputIntegrity:
         self._rechecks.rule()
 
     def _serve(self) -> None:
-        self._ways.desk.serve(self)
+        self._access.endpoint.serve(self)
 
     def close(self) -> None:
         """At most 2 s for each file system. Idempotent."""
@@ -160,7 +160,7 @@ class InputIntegrity:
         told: list[str] = []
         if one.given.on_corrupt is not OnCorrupt.QUARANTINE:
             return told
-        for bad in one.standing.proved:
+        for bad in one.exclusions.proved:
             try:
                 status = one.files.stat(bad.path)
                 moved = quarantine(
@@ -192,7 +192,7 @@ class InputIntegrity:
 
     def status(self) -> InputsStatus:
         """What is excluded, and what is suspected."""
-        standings = {one.given.name: one.standing for one in self._inputs.all()}
+        standings = {one.given.name: one.exclusions for one in self._inputs.all()}
         with self._lock:
             book = self._book
         excluded_files = excluded_files_status(self._job.inputs, standings, book)
@@ -222,15 +222,15 @@ class InputIntegrity:
             return self._book.of(name, epoch)
 
     def _settle(self, name: str, epoch: int) -> tuple[str, ...]:
-        standing = self._inputs.exclusions(name)
-        if standing.refusal:
-            raise BadSpec(standing.refusal)
+        exclusions = self._inputs.exclusions(name)
+        if exclusions.refusal:
+            raise BadSpec(exclusions.refusal)
         book = self._book.copy()
-        book.fix(name, epoch, standing.excluded_files)
+        book.fix(name, epoch, exclusions.excluded_files)
         self._write(encode(record_of(book)))
         with self._lock:
             self._book = book
-        log.info("epoch %d of %s excludes %d files", epoch, name, len(standing.excluded_files))
+        log.info("epoch %d of %s excludes %d files", epoch, name, len(exclusions.excluded_files))
         return book.of(name, epoch) or ()
 
     def _write(self, value: bytes) -> None:

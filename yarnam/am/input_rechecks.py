@@ -45,22 +45,24 @@ class Rechecks:
         self,
         inputs: WatchedInputs,
         worker: Worker,
-        desk: InputEndpoint,
+        endpoint: InputEndpoint,
         check_here: CheckHere,
         node: str,
         now_s: Callable[[], float],
     ) -> None:
         self._inputs = inputs
         self._worker = worker
-        self._desk = desk
+        self._endpoint = endpoint
         self._check_here = check_here
         self._node = node
         self._now_s = now_s
         self._lock = threading.Lock()
         self._suspicions = Suspicions()
-        self._places: dict[str, float] = {}
-        self._looks = threading.Event()
-        self._thread = threading.Thread(target=self._look_here, name="input-checks", daemon=True)
+        self._agents_seen_s: dict[str, float] = {}
+        self._due = threading.Event()
+        self._thread = threading.Thread(
+            target=self._check_on_this_node, name="input-checks", daemon=True
+        )
 
     def start(self) -> None:
         """Begin to check files on this node, one after the other."""
@@ -68,7 +70,7 @@ class Rechecks:
 
     def close(self) -> None:
         """At most 1 s: a check under way ends with this process."""
-        self._looks.set()
+        self._due.set()
         self._thread.join(1.0)
 
     def status(self) -> tuple[SuspectStatus, ...]:
@@ -125,7 +127,7 @@ class Rechecks:
     def next_check(self, node: str) -> CheckOrder | None:
         """See ``ports.job_inputs.InputService``."""
         with self._lock:
-            self._places[node] = self._now_s()
+            self._agents_seen_s[node] = self._now_s()
             order = self._suspicions.next_order(node, self._alive(), self._now_s())
         one = self._inputs.find(order.path) if order is not None else None
         if order is None or one is None:
@@ -142,7 +144,7 @@ class Rechecks:
     def without_agents(self) -> None:
         """They are on their way out: what is left to check is checked here."""
         with self._lock:
-            self._places.clear()
+            self._agents_seen_s.clear()
         self._worker.put(self.rule)
 
     def rule(self) -> None:
@@ -176,10 +178,10 @@ class Rechecks:
             return Key(path, FileVersion(status.length, status.mtime_ms))
         return None
 
-    def _look_here(self) -> None:
+    def _check_on_this_node(self) -> None:
         while not self._worker.is_closed.is_set():
-            self._looks.wait(CHECK_AGAIN_S)
-            self._looks.clear()
+            self._due.wait(CHECK_AGAIN_S)
+            self._due.clear()
             while not self._worker.is_closed.is_set():
                 check = self.next_check(self._node)
                 if check is None:
@@ -192,11 +194,11 @@ class Rechecks:
                 self.checked(check.number, outcome)
 
     def _wake(self) -> None:
-        self._looks.set()
-        self._desk.wake()
+        self._due.set()
+        self._endpoint.wake()
 
     def _alive(self) -> list[str]:
         """Nodes that can look, this one first: it has no GPUs to disturb."""
         now_s = self._now_s()
-        agents = [node for node, at_s in self._places.items() if now_s - at_s <= ALIVE_S]
+        agents = [node for node, at_s in self._agents_seen_s.items() if now_s - at_s <= ALIVE_S]
         return list(dict.fromkeys((self._node, *agents)))

@@ -122,9 +122,9 @@ class ApplicationMaster:
         self._recent: deque[Event] = deque(maxlen=RECENT_EVENTS)
         self._trouble = ""
         self._published: JobStatus | None = None
-        self._progress_told: tuple[float, float] = (0.0, 0.0)
+        self._reported_progress: tuple[float, float] = (0.0, 0.0)
         self._asides: set[asyncio.Task[None]] = set()
-        self._is_end_told = False
+        self._has_reported_end = False
         parts = build(self)
         self._inbox = parts.inbox
         self._clock = parts.clock
@@ -189,7 +189,7 @@ class ApplicationMaster:
         self._gang = replayed(self._record.job, events)
         if events:
             log.info("read %d events of the journal: %s", len(events), self._gang.phase.value)
-            ports.desk.record([encode_event(event) for event in events])
+            ports.publisher.record([encode_event(event) for event in events])
         log.info("agents and clients reach this ApplicationMaster at %s", address)
         inbox(first_event(self._facts.am_attempt, self._clock.now_s()))
         ports.hints.start(inbox)
@@ -220,21 +220,21 @@ class ApplicationMaster:
         if self._facts.am_attempt == 1 or not self._holder.is_there:
             return
         try:
-            told = await self._executors.store.call(lambda: self._ports.store.get(TICKET_FILE))
-            if told is not None:
-                self._holder.resume(decode(told, TicketRecord))
+            reported = await self._executors.store.call(lambda: self._ports.store.get(TICKET_FILE))
+            if reported is not None:
+                self._holder.resume(decode(reported, TicketRecord))
         except YarnamError as error:
             log.warning("the job's place in the wait queue is lost: %s", error)
 
-    def remember(self, place: TicketRecord) -> None:
+    def remember(self, record: TicketRecord) -> None:
         """For a later AM attempt. Nothing waits for it."""
-        task = asyncio.get_running_loop().create_task(self._write_place(place))
+        task = asyncio.get_running_loop().create_task(self._write_ticket(record))
         self._asides.add(task)
         task.add_done_callback(self._asides.discard)
 
-    async def _write_place(self, place: TicketRecord) -> None:
+    async def _write_ticket(self, record: TicketRecord) -> None:
         try:
-            await self._put(TICKET_FILE, encode(place))
+            await self._put(TICKET_FILE, encode(record))
         except Superseded as error:
             log.warning("%s", error)  # The journal will say so too, and end this attempt.
 
@@ -258,7 +258,7 @@ class ApplicationMaster:
     async def _process(self, batch: Sequence[Event]) -> Verdict | None:
         actions = self._step(batch)
         await self._patiently("write the journal", lambda: self._ports.journal.append(batch))
-        self._ports.desk.record([encode_event(event) for event in batch])
+        self._ports.publisher.record([encode_event(event) for event in batch])
         self._holder.show(self._gang)
         self._learn(batch)
         if self._inputs is not None:
@@ -305,7 +305,7 @@ class ApplicationMaster:
             limit_s = self._settings.recheck_s if has_failed else 0.0
             await self._executors.inputs.call(lambda: inputs.finish(limit_s))
             verdict = with_suspects(verdict, inputs.status().suspects)
-        self._is_end_told = True
+        self._has_reported_end = True
         return verdict
 
     def _addressed(self, verdict: Verdict) -> Verdict:
@@ -345,12 +345,16 @@ class ApplicationMaster:
         """Show the status, if anything but its time has changed. An end is shown as a whole: who
         watches the job leaves with it."""
         status = self._status()
-        if self._inputs is not None and self._gang.verdict is not None and not self._is_end_told:
+        if (
+            self._inputs is not None
+            and self._gang.verdict is not None
+            and not self._has_reported_end
+        ):
             return status
         shown = self._published
         if shown is None or replace(status, at_s=shown.at_s) != shown:
             self._published = status
-            self._ports.desk.publish(encode(status))
+            self._ports.publisher.publish(encode(status))
         return status
 
     async def _watch(self) -> None:
@@ -361,10 +365,10 @@ class ApplicationMaster:
                 status = self._publish()
                 fraction = progress(status)
                 now_s = self._clock.now_s()
-                told, told_at_s = self._progress_told
-                is_due = now_s - told_at_s >= self._settings.progress_period_s
-                if fraction is not None and fraction != told and is_due:
-                    self._progress_told = (fraction, now_s)
+                reported, reported_at_s = self._reported_progress
+                is_due = now_s - reported_at_s >= self._settings.progress_period_s
+                if fraction is not None and fraction != reported and is_due:
+                    self._reported_progress = (fraction, now_s)
                     await self._executors.courtesy.call(
                         partial(self._ports.broker.set_progress, fraction)
                     )

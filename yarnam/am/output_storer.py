@@ -86,14 +86,14 @@ class OutputStorer:
         """How far the output is; None: there is nothing to tell."""
         if self.store is None:
             return None
-        place, stored, seen = self.job.output, gang.stored, self._progress
+        path, stored, seen = self.job.output, gang.stored, self._progress
         if stored is not None:
             return OutputStatus(
-                place, stored.files, stored.size_bytes, stored.files, True, stored.renamed
+                path, stored.files, stored.size_bytes, stored.files, True, stored.renamed
             )
         if gang.phase is not Phase.STORING or seen is None:
             return None
-        return OutputStatus(place, seen.files, seen.size_bytes, seen.moved)
+        return OutputStatus(path, seen.files, seen.size_bytes, seen.moved)
 
     def is_unsettled(self, gang: Gang) -> bool:
         """The job has ended and not succeeded: what its tasks wrote is kept, or goes."""

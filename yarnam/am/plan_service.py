@@ -140,9 +140,9 @@ class PlanService:
             data=record.data,
             seed=record.key,
         )
-        if isinstance(outcome, NoFit) or action.attempt > 1 or not record.early:
+        if isinstance(outcome, NoFit) or action.attempt > 1 or not record.prelaunched:
             return outcome
-        return with_prelaunched_first(outcome, record.early)
+        return with_prelaunched_first(outcome, record.prelaunched)
 
     def _event(self, outcome: PlacementPlan | NoFit, action: RequestPlan, nodes: int) -> Event:
         now_s = self._clock.now_s()

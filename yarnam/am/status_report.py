@@ -34,7 +34,7 @@ LOSS_NAMES = ("loss", "train_loss")
 """Metrics shown as the loss, the first that is there."""
 
 
-MAX_SUSPECTS_TOLD = 10
+MAX_SUSPECTS_SHOWN = 10
 """Inputs in a verdict; the status has all of them."""
 
 
@@ -86,33 +86,33 @@ def job_status(
     metrics: Sequence[AgentMetrics],
     now_s: float,
     trouble: str = "",
-    turn: WaitQueueStatus | None = None,
-    no_turns: str = "",
+    wait_queue: WaitQueueStatus | None = None,
+    no_ticket_reason: str = "",
     output: OutputStatus | None = None,
     inputs: InputsStatus | None = None,
     staging: Sequence[AgentStaging] = (),
 ) -> JobStatus:
     """``trouble``: what holds the AM itself back (HDFS or the RM not answering); it comes before
-    the gang's own reason. ``turn``: the place of a job that waits in line. ``no_turns``: why the
-    job goes without the ticket office that there is; it matters while the job waits. ``output``:
-    how far it is stored. ``inputs``: what is excluded from them now, and what is suspected.
+    the gang's own reason. ``wait_queue``: the position of a job that waits.
+    ``no_ticket_reason``: why the job has no ticket; it matters while the job waits. ``output``: how
+    far it is stored. ``inputs``: what is excluded from them now, and what is suspected.
     ``staging``: how far each agent is with its inputs."""
     bringing = staging_status(gang, staging)
-    told = inputs or InputsStatus(left_out_of(record.job), ())
+    reported = inputs or InputsStatus(excluded_files_of(record.job), ())
     by_rank = {metric.rank: metric for metric in metrics}
     lead = by_rank.get(0) or (metrics[0] if metrics else None)
     status = describe(gang, now_s)
     reason = status.reason
-    if turn is not None and gang.phase is Phase.PENDING:
-        reason = waiting_text(turn)
+    if wait_queue is not None and gang.phase is Phase.PENDING:
+        reason = waiting_text(wait_queue)
     else:
-        turn = None
+        wait_queue = None
     if output is not None and gang.phase is Phase.STORING:
         reason += f"; {output.words}"
     if words := staging_text(gang, bringing):
         reason += f"; {words}"
-    if no_turns and gang.phase in WAITS:
-        reason += f"; no wait queue, retrying at random intervals: {no_turns}"
+    if no_ticket_reason and gang.phase in WAITS:
+        reason += f"; no wait queue, retrying at random intervals: {no_ticket_reason}"
     return replace(
         status,
         application=facts.application,
@@ -120,7 +120,7 @@ def job_status(
         user=record.job.user,
         queue=record.job.queue,
         reason=f"{trouble}; {reason}" if trouble else reason,
-        wait_queue=turn,
+        wait_queue=wait_queue,
         submitted_at_s=record.submitted_at_s,
         am_attempt=facts.am_attempt,
         step=lead.step if lead else None,
@@ -131,11 +131,11 @@ def job_status(
         tracking_url=facts.tracking_url,
         checkpoint=record.job.checkpoint.directory,
         size=_size(gang, record.job),
-        excluded_files=told.excluded_files,
-        suspects=told.suspects,
+        excluded_files=reported.excluded_files,
+        suspects=reported.suspects,
         staging=bringing,
         output=output,
-        verdict=_verdict(gang, record.job, facts, told.suspects),
+        verdict=_verdict(gang, record.job, facts, reported.suspects),
     )
 
 
@@ -153,13 +153,13 @@ def with_suspects(verdict: Verdict, suspects: Sequence[SuspectStatus]) -> Verdic
     if verdict.kind is not VerdictKind.FAILED:
         return verdict
     found = [one.words for one in suspects if one.state not in {"cleared", "gone"}]
-    told = "".join(f"\n{words}" for words in found[:MAX_SUSPECTS_TOLD])
-    if len(found) > MAX_SUSPECTS_TOLD:
-        told += f"\nand {len(found) - MAX_SUSPECTS_TOLD} more inputs"
-    return replace(verdict, message=verdict.message + told)
+    reported = "".join(f"\n{words}" for words in found[:MAX_SUSPECTS_SHOWN])
+    if len(found) > MAX_SUSPECTS_SHOWN:
+        reported += f"\nand {len(found) - MAX_SUSPECTS_SHOWN} more inputs"
+    return replace(verdict, message=verdict.message + reported)
 
 
-def left_out_of(job: JobSpec) -> tuple[ExcludedFiles, ...]:
+def excluded_files_of(job: JobSpec) -> tuple[ExcludedFiles, ...]:
     """What the job does not read of its inputs."""
     return tuple(
         ExcludedFiles(given.name, len(given.skipped), given.skipped_share)
@@ -205,10 +205,10 @@ def progress(status: JobStatus) -> float | None:
 _ON_THE_WAY = frozenset({Phase.ACQUIRING, Phase.STAGING, Phase.REPLACING})
 
 
-def staging_status(gang: Gang, told: Sequence[AgentStaging]) -> StagingStatus | None:
+def staging_status(gang: Gang, reported: Sequence[AgentStaging]) -> StagingStatus | None:
     """Of the gang's present members; None: none of them brings anything."""
     asks = {member.ask for member in gang.everyone}
-    mine = [one for one in told if one.ask in asks]
+    mine = [one for one in reported if one.ask in asks]
     if not mine:
         return None
     slowest = max(mine, key=_left)

@@ -73,7 +73,7 @@ class TicketHolder:
         executor: SerialExecutor,
         clock: Clock,
         settings: AmSettings,
-        remember: Callable[[TicketRecord], None] = lambda place: None,
+        remember: Callable[[TicketRecord], None] = lambda record: None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         takes_tickets = job.gang.ticket and job.gang.look_before_ask
@@ -128,9 +128,9 @@ class TicketHolder:
         else:
             self._queue = queue
 
-    def resume(self, place: TicketRecord) -> None:
+    def resume(self, record: TicketRecord) -> None:
         """An earlier AM attempt had this number: the job returns to its place."""
-        self._number, self._taken_at_s = place.number, place.taken_at_s
+        self._number, self._taken_at_s = record.number, record.taken_at_s
 
     async def close(self) -> None:
         """Leave the queue: whatever the job had there is gone."""

@@ -102,7 +102,7 @@ class WatchedInput:
     files: FileSystem
     blacklist: InputBlacklist
     root: str
-    standing: Exclusions
+    exclusions: Exclusions
     known: KnownEntries = field(default_factory=KnownEntries)
     is_looked_at: threading.Event = field(default_factory=threading.Event)
 
@@ -134,7 +134,7 @@ class WatchedInputs:
         self._lock = threading.RLock()
         self._inputs: dict[str, WatchedInput] = {}
         self._own = Blacklist()
-        self._told = ""
+        self._reported_refusal = ""
         self._is_waiting = False
 
     def begin(self) -> None:
@@ -189,7 +189,7 @@ class WatchedInputs:
         """As known now; as decided at submit, where nothing could be learnt since."""
         one = self.get(name)
         if one is not None:
-            return one.standing
+            return one.exclusions
         return at_submit(next(given for given in self._job.inputs if given.name == name))
 
     def find(self, path: str) -> WatchedInput | None:
@@ -227,18 +227,20 @@ class WatchedInputs:
         with self._lock:
             known = KnownEntries(merge_blacklists(one.known.trusted, self._own), one.known.open)
         present = self._present(one, known)
-        standing = judge(one.given, one.root, present, known, self._now_s())
+        exclusions = judge(one.given, one.root, present, known, self._now_s())
         with self._lock:
-            before, one.standing = one.standing, standing
+            before, one.exclusions = one.exclusions, exclusions
         one.is_looked_at.set()
-        if standing != before:
+        if exclusions != before:
             log.info(
-                "input %s: %d files to exclude from the next epoch on%s", one.given.name,
-                len(standing.excluded_files), f"; {standing.refusal}" if standing.refusal else "",
-            )  # fmt: skip
-        if standing.refusal and standing.refusal != self._told:
-            self._told = standing.refusal
-            self._inbox(InputsRefused(self._now_s(), standing.refusal))
+                "input %s: %d files to exclude from the next epoch on%s",
+                one.given.name,
+                len(exclusions.excluded_files),
+                f"; {exclusions.refusal}" if exclusions.refusal else "",
+            )
+        if exclusions.refusal and exclusions.refusal != self._reported_refusal:
+            self._reported_refusal = exclusions.refusal
+            self._inbox(InputsRefused(self._now_s(), exclusions.refusal))
 
     def _present(self, one: WatchedInput, known: KnownEntries) -> list[FileStatus]:
         paths = {entry.path for entry in known.trusted.entries.values()}

@@ -16,9 +16,9 @@ class CommandEntry(NamedTuple):
     summary: str
 
 
-def _section(room: str, **summaries: str) -> tuple[CommandEntry, ...]:
+def _section(folder: str, **summaries: str) -> tuple[CommandEntry, ...]:
     return tuple(
-        CommandEntry(name, f"yarnam.cli.{room}.{name}_command", summary)
+        CommandEntry(name, f"yarnam.cli.{folder}.{name}_command", summary)
         for name, summary in summaries.items()
     )
 

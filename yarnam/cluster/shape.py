@@ -286,18 +286,18 @@ def _gpu_counts(shape: ClusterShape, found: tuple[PhysicalGpu, ...]) -> tuple[li
             "gpus is 'real', but nvidia-smi finds none on this machine",
             hint="Use 'simulated', or 'auto' to take real ones where there are any.",
         )
-    wished = [
+    requested = [
         override.gpus if override and override.gpus is not None else shape.gpus_per_node
         for override in (shape.node_overrides.get(f"nm{i + 1}") for i in range(shape.nodes))
     ]
     # A count that was asked for is kept to: `auto` never hands out fewer GPUs than the user wrote.
-    counted = any(wish is not None for wish in wished)
+    counted = any(count is not None for count in requested)
     if shape.gpus == "simulated" or not found or (shape.gpus == "auto" and counted):
-        return [SIMULATED_GPUS_PER_NODE if wish is None else wish for wish in wished], True
+        return [SIMULATED_GPUS_PER_NODE if count is None else count for count in requested], True
     if not counted:
         share, odd = divmod(len(found), shape.nodes)
         return [share + (1 if i < odd else 0) for i in range(shape.nodes)], False
-    counts = [wish or 0 for wish in wished]
+    counts = [count or 0 for count in requested]
     if sum(counts) > len(found):
         raise BadConfig(
             f"the nodes ask for {sum(counts)} real GPUs, this machine has {len(found)}",

@@ -44,7 +44,7 @@ class StatusVersion:
 
 
 class JobClient(Protocol):
-    """The line to one job's AM and agents."""
+    """Calls to one job's AM and agents."""
 
     def status(self, *, seen: int = 0, hold_s: float = 0.0) -> StatusVersion:
         """The AM's status; waits up to ``hold_s`` for one that differs from ``seen``. Raises
@@ -54,7 +54,7 @@ class JobClient(Protocol):
         """Ask the AM to cancel the job. Raises Unavailable."""
 
     def scale(self, *, by: str, tasks: int | None) -> None:
-        """Wish for so many tasks of the elastic role; None: the job chooses by itself again.
+        """Request so many tasks of the elastic role; None: the job chooses by itself again.
         Raises Unavailable."""
 
     def events(self, first: int = 0) -> Sequence[Event]:

@@ -31,7 +31,7 @@ class CentralScheduler:
         self,
         settings: RmSettings,
         records: list[JobRecord],
-        standing: Sequence[InitialGang] = (),
+        initial_gangs: Sequence[InitialGang] = (),
         *,
         knows_all: bool = True,
     ) -> None:
@@ -39,7 +39,7 @@ class CentralScheduler:
         nothing is expected to run as long again as it has run, and never ends in time for a
         backfill."""
         self._knows_all = knows_all
-        self._told: dict[int, tuple[float, float | None]] = {}
+        self._declared: dict[int, tuple[float, float | None]] = {}
         # When each running gang began, and its declared end.
         self._settings = settings
         self._records = records
@@ -50,9 +50,9 @@ class CentralScheduler:
         self._used = {queue.name: 0 for queue in settings.queues}
         self._limits = {queue.name: queue.max_gpus for queue in settings.queues}
         self._now_s = 0.0
-        for number, gang in enumerate(standing, 1):
+        for number, gang in enumerate(initial_gangs, 1):
             self._occupy(-number, gang.queue, gang.size, gang.pieces, gang.ends_s)
-            self._told[-number] = (gang.began_s, gang.declared_ends_s)
+            self._declared[-number] = (gang.began_s, gang.declared_ends_s)
 
     def run(self) -> None:
         arrivals = sorted(self._records, key=lambda r: (r.job.submit_s, r.job.number))
@@ -129,7 +129,7 @@ class CentralScheduler:
         job = record.job
         self._occupy(job.number, job.queue, gpus, pieces, self._now_s + job.duration_s)
         declared_s = None if job.declared_s is None else self._now_s + job.declared_s
-        self._told[job.number] = (self._now_s, declared_s)
+        self._declared[job.number] = (self._now_s, declared_s)
         self._waiting.remove(record)
         record.stood_s = self._now_s
         record.attempts = 1
@@ -198,7 +198,7 @@ class CentralScheduler:
     def _expected_s(self, number: int, end_s: float) -> float:
         if self._knows_all:
             return end_s
-        began_s, declared_s = self._told[number]
+        began_s, declared_s = self._declared[number]
         if declared_s is not None and declared_s > self._now_s:
             return declared_s
         return self._now_s + max(LEAST_LEFT_S, self._now_s - began_s)

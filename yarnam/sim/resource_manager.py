@@ -111,7 +111,7 @@ class SimResourceManager:
         self._beating: set[int] = set()
         self._most_reserved = math.ceil(settings.nodes * settings.reservable_nodes)
         self._pending = 0
-        self._standing = 0
+        self._initial_gangs = 0
         self._apps: dict[int, Application] = {}
         self._shares: dict[str, float] | None = None
 
@@ -137,11 +137,11 @@ class SimResourceManager:
         listener: ContainerListener,
     ) -> Application:
         """An application that has all its containers already, ``pieces`` of (node, how many)."""
-        self._standing += 1
-        app = self.register(-self._standing, queue, listener)
+        self._initial_gangs += 1
+        app = self.register(-self._initial_gangs, queue, listener)
         for node, count in pieces:
             for _ in range(count):
-                ask = AskId(0, "standing", len(app.containers))
+                ask = AskId(0, "initial", len(app.containers))
                 self.nodes.take(node, size)
                 app.used += size.gpus
                 app.queue.used = app.queue.used.plus(size)
@@ -175,16 +175,16 @@ class SimResourceManager:
                 container.released_s = self._timeline.now_s
                 self._freed(container, app)
                 self._report_end(app, container, end)
-        room = self.nodes.free[node]
+        free = self.nodes.free[node]
         if end is ContainerEnd.LOST:
-            self.nodes.take(node, room)
-            self._timeline.after(away_s, lambda: self._back(node, room))
+            self.nodes.take(node, free)
+            self._timeline.after(away_s, lambda: self._back(node, free))
 
     def _report_end(self, app: Application, container: Container, end: ContainerEnd) -> None:
         self._timeline.at(self._next(app), lambda: app.listener.ended(container, end))
 
-    def _back(self, node: int, room: Resources) -> None:
-        self.nodes.give(node, room)
+    def _back(self, node: int, free: Resources) -> None:
+        self.nodes.give(node, free)
         self._kick(node)
 
     def snapshot(self, queue: str) -> ClusterSnapshot:
@@ -326,10 +326,10 @@ class SimResourceManager:
         tried: set[tuple[LocalityLevel, Resources, str]] = set()
         for ask in app.asks.values():
             target = ask.target
-            look = (target.level, target.resources, target.service)
-            if look in tried:
+            key = (target.level, target.resources, target.service)
+            if key in tried:
                 continue
-            tried.add(look)
+            tried.add(key)
             if not self._accepts(target, node) or not app.queue.has_quota_for(target.resources):
                 continue
             if target.resources.fits_in(free):

@@ -133,7 +133,7 @@ class Workload:
     """``jobs`` are numbered from 0 and sorted by their time of submission."""
 
     jobs: tuple[SimJob, ...]
-    standing: tuple[InitialGang, ...] = ()
+    initial_gangs: tuple[InitialGang, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

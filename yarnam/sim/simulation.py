@@ -41,14 +41,14 @@ def simulate(given: Workload, settings: SimSettings, trace: Trace | None = None)
     records = [JobRecord(job) for job in given.jobs]
     if settings.mode in {Mode.CENTRAL, Mode.DECLARED}:
         knows_all = settings.mode is Mode.CENTRAL
-        CentralScheduler(settings.rm, records, given.standing, knows_all=knows_all).run()
+        CentralScheduler(settings.rm, records, given.initial_gangs, knows_all=knows_all).run()
         ended_s = max((record.ended_s or 0.0 for record in records), default=0.0)
         return Outcome(settings, tuple(records), (), {}, ended_s, is_quiet=True)
     timeline = Timeline()
     dice = random.Random(settings.seed)  # noqa: S311 - reproducible, not secret
     rm = SimResourceManager(settings.rm, timeline, dice)
     world = World(timeline, dice, rm, SimTicketQueue(), trace, settings.checkpoint_s)
-    for gang in given.standing:
+    for gang in given.initial_gangs:
         InitialGangRun(gang, world).start()
     for record in records:
         timeline.at(record.job.submit_s, _job(record, world, settings.mode).start)

@@ -138,7 +138,7 @@ def _initial_gangs(
         told_s = None
         if job.declared_s is not None:
             told_s = job.declared_s - job.duration_s + left_s
-        name = f"standing{len(gangs)}"
+        name = f"initial{len(gangs)}"
         began_s = left_s - job.duration_s
         gangs.append(InitialGang(name, job.queue, size, tuple(pieces), began_s, left_s, told_s))
         if not any(free):

@@ -69,8 +69,8 @@ class Problems:
 
     def add(self, path: Path, message: str, involves: Iterable[Path] | None = None) -> None:
         if self.is_sound((path,) if involves is None else involves):
-            place = self._tree.position(path, at_value=involves is None)
-            self._tree.add_at(place, path, message)
+            position = self._tree.position(path, at_value=involves is None)
+            self._tree.add_at(position, path, message)
 
 
 def check(document: Document, tree: Tree) -> None:
@@ -462,10 +462,10 @@ def _check_placement(document: Document, problems: Problems) -> None:
 
 
 def _check_spread(document: Document, problems: Problems) -> None:
-    wish = document.placement
+    placement = document.placement
     spread: Path = ("placement", "strategy")
-    if wish.strategy == "spread":
-        if wish.locality.node == "required":
+    if placement.strategy == "spread":
+        if placement.locality.node == "required":
             node = ("placement", "locality", "node")
             problems.add(
                 node,
@@ -474,38 +474,39 @@ def _check_spread(document: Document, problems: Problems) -> None:
                 (node, spread),
             )
         tasks = sum(role.most_tasks for role in (document.roles or {}).values())
-        if wish.max_nodes is not None and tasks > wish.max_nodes:
+        if placement.max_nodes is not None and tasks > placement.max_nodes:
             limit = ("placement", "max_nodes")
             problems.add(
                 limit,
-                f"strategy spread needs one node per task: at least {tasks}, not {wish.max_nodes}",
+                f"strategy spread needs one node per task: at least {tasks},"
+                f" not {placement.max_nodes}",
                 (limit, spread, ("roles",)),
             )
 
 
 def _check_hosts(document: Document, problems: Problems) -> None:
-    wish = document.placement
+    placement = document.placement
     for key in ("exclude_nodes", "include_nodes"):
-        for index, host in enumerate(getattr(wish, key)):
+        for index, host in enumerate(getattr(placement, key)):
             if not HOST.fullmatch(host):
                 path = ("placement", key, index)
                 problems.add(path, "must be a host name as YARN shows it, without port")
-    left = set(wish.include_nodes) - set(wish.exclude_nodes)
-    if wish.include_nodes and not left:
+    left = set(placement.include_nodes) - set(placement.exclude_nodes)
+    if placement.include_nodes and not left:
         keys: tuple[Path, ...] = (("placement", "include_nodes"), ("placement", "exclude_nodes"))
         problems.add(keys[0], "all of these nodes are also in exclude_nodes", keys)
 
 
 def _check_gpu_models(document: Document, problems: Problems) -> None:
-    wishes: list[tuple[Path, str]] = [(("placement", "gpu_model"), document.placement.gpu_model)]
+    wanted: list[tuple[Path, str]] = [(("placement", "gpu_model"), document.placement.gpu_model)]
     for name, role in (document.roles or {}).items():
         path: Path = ("roles", name, "gpu_model")
         if role.gpu_model is not None:
-            wishes.append((path, role.gpu_model))
+            wanted.append((path, role.gpu_model))
             if not role.gpus:
                 problems.add(path, f"role {name} has no GPUs", (path, ("roles", name, "gpus")))
-    for path, wish in wishes:
-        if not GPU_MODEL.fullmatch(wish):
+    for path, model in wanted:
+        if not GPU_MODEL.fullmatch(model):
             problems.add(path, "must be same, any, or words of a model name such as A100")
 
 

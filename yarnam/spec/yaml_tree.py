@@ -69,18 +69,18 @@ class Tree:
 
     def add(self, path: Path, message: str, *, at_value: bool = False) -> None:
         """Record a problem at a path, or at the nearest place above it that is known."""
-        place = self.position(path, at_value=at_value)
-        self.add_at(place, path, message)
+        position = self.position(path, at_value=at_value)
+        self.add_at(position, path, message)
         self.broken.add(path)
 
-    def add_at(self, place: tuple[int, int], path: Path, message: str) -> None:
-        line, column = place if place[0] else (0, 0)
+    def add_at(self, position: tuple[int, int], path: Path, message: str) -> None:
+        line, column = position if position[0] else (0, 0)
         # It quotes what the user wrote.
         shown = printable(message, max_length=400)
         problem = SpecProblem(self.source, line, column, show_path(path), shown)
         if problem not in self._seen:
             self._seen.add(problem)
-            self.problems.append((place, problem))
+            self.problems.append((position, problem))
 
     def position(self, path: Path, *, at_value: bool = False) -> tuple[int, int]:
         for length in range(len(path), -1, -1):
@@ -151,12 +151,12 @@ def _compose(text: str, tree: Tree) -> Node | None:
         root: Node | None = loader.get_single_node()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        tree.add_at(place, (), _syntax_message(error, text, place[0]))
+        position = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        tree.add_at(position, (), _syntax_message(error, text, position[0]))
     except yaml.reader.ReaderError as error:
         before = text[: error.position]
-        place = (before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
-        tree.add_at(place, (), f"character U+{ord(text[error.position]):04X} is not allowed")
+        position = (before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
+        tree.add_at(position, (), f"character U+{ord(text[error.position]):04X} is not allowed")
     except RecursionError:
         tree.add_at((1, 1), (), "nested too deeply")
     except (yaml.YAMLError, ValueError, OverflowError) as error:

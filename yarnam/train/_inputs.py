@@ -262,11 +262,11 @@ def _has_uri(name: str) -> bool:
     )
 
 
-def _listed_here(name: str, place: str) -> InputListing:
+def _listed_here(name: str, path_or_uri: str) -> InputListing:
     """A file or directory of this machine, as if it were an input of a job."""
     from pathlib import Path
 
-    path = Path(place[7:] if place.startswith("file://") else place).absolute()
+    path = Path(path_or_uri[7:] if path_or_uri.startswith("file://") else path_or_uri).absolute()
     if path.is_file():
         found = [(path.name, path)]
     else:

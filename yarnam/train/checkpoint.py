@@ -50,15 +50,15 @@ def open(  # noqa: A001 - train.checkpoint.open() is the word
     """
     from hdfs_utils.checkpoints import Checkpointer, Spool
 
-    place = checkpoint_directory(directory)
-    if place is None:
+    path = checkpoint_directory(directory)
+    if path is None:
         raise ValueError("no directory: give one, or name it in the spec (checkpoint.directory)")
     spec = setting("checkpoint")
     given = {**(_of_spec(spec) if spec else {"spool": Spool(_spool_directory())}), **options}
     if sharded:
         given.setdefault("rank", rank())
         given.setdefault("world_size", world_size())
-    return JobCheckpointer(Checkpointer(place, **given), spec["every"] if spec else 0)
+    return JobCheckpointer(Checkpointer(path, **given), spec["every"] if spec else 0)
 
 
 class JobCheckpointer:

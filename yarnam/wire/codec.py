@@ -12,11 +12,13 @@ from itertools import islice
 from typing import Any, TypeVar, get_args
 
 from cattrs import Converter
+from cattrs.gen import make_dict_structure_fn
 
 from hdfs_utils.errors import MalformedData
 from hdfs_utils.protocols.untrusted import decode_json, shown
 from yarnam.core.model.actions import Action
 from yarnam.core.model.events import Event
+from yarnam.core.model.plans import Reason
 from yarnam.errors import WireMismatch
 
 T = TypeVar("T")
@@ -28,6 +30,20 @@ _TAG = "t"
 _MAX_CAUSES = 5
 _MAX_CAUSE = 200
 
+_FORMER_KEYS = {
+    "Target": {"place": "domain"},
+    "Rung": {"apart": "anti_affinity"},
+    "PlacementPlan": {"seats": "extra_targets"},
+    "OutputStatus": {"place": "path"},
+}
+"""By class: what older records call its keys. By name, as an agent does not load all of these.
+Without this a renamed key would silently be read as its default."""
+
+_FORMER_REASONS = {
+    "no-rack-has-room": Reason.NO_RACK_FITS,
+    "no-gpu-model-has-room": Reason.NO_GPU_MODEL_FITS,
+}
+
 
 def _converter() -> Converter:
     converter = Converter(prefer_attrib_converters=False)
@@ -36,7 +52,24 @@ def _converter() -> Converter:
         converter.register_structure_hook(scalar, _exactly(scalar, accepted))
     for union in (Event, Action):
         _tag(converter, union)
+    converter.register_structure_hook_factory(
+        lambda kind: getattr(kind, "__name__", "") in _FORMER_KEYS,
+        lambda kind: _by_todays_keys(converter, kind),
+    )
+    converter.register_structure_hook(
+        Reason, lambda plain, _: _FORMER_REASONS.get(plain) or Reason(plain)
+    )
     return converter
+
+
+def _by_todays_keys(converter: Converter, kind: Any) -> Any:
+    former = _FORMER_KEYS[kind.__name__]
+    structure = make_dict_structure_fn(kind, converter)
+
+    def from_any_version(plain: Any, _: Any) -> Any:
+        return structure({former.get(key, key): value for key, value in plain.items()}, kind)
+
+    return from_any_version
 
 
 _SCALARS: dict[type, tuple[type, ...]] = {

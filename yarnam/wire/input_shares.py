@@ -21,21 +21,21 @@ NO_SHARE_ROLES = frozenset({"ps", "evaluator"})
 def first_shares(members: Sequence[GangMember]) -> tuple[int | None, ...]:
     """The share of each member's first process, its others follow; None: its role has none."""
     readers = [n for n, m in enumerate(members) if m.placed.role not in NO_SHARE_ROLES]
-    seats: dict[int, int] = {}
+    by_slot: dict[int, int] = {}
     others = []
     for number in sorted(readers, key=lambda n: (members[n].ask.attempt, members[n].ask.number)):
-        seat = members[number].ask.number
-        if seat < len(readers) and seat not in seats:
-            seats[seat] = number
+        slot = members[number].ask.number
+        if slot < len(readers) and slot not in by_slot:
+            by_slot[slot] = number
         else:
             others.append(number)
-    free = (seat for seat in range(len(readers)) if seat not in seats)
-    seats.update(zip(free, others, strict=False))
+    free = (slot for slot in range(len(readers)) if slot not in by_slot)
+    by_slot.update(zip(free, others, strict=False))
     first: dict[int, int] = {}
     total = 0
-    for seat in sorted(seats):
-        first[seats[seat]] = total
-        total += members[seats[seat]].placed.processes
+    for slot in sorted(by_slot):
+        first[by_slot[slot]] = total
+        total += members[by_slot[slot]].placed.processes
     return tuple(first.get(number) for number in range(len(members)))
 
 

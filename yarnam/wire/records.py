@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from yarnam.core.model.gpu_names import NO_RULES, GpuModelRules
 from yarnam.core.model.input_locality import NO_DATA, BytesByNode
 from yarnam.core.model.job_spec import JobSpec
-from yarnam.core.model.plans import EarlyAsk, Target
+from yarnam.core.model.plans import PrelaunchedService, Target
 from yarnam.wire.protocol import RECORD_VERSION
 
 
@@ -31,9 +31,9 @@ class JobRecord:
     """What administrators said about nodes' GPUs when the job was submitted."""
     data: BytesByNode = NO_DATA
     """Where the inputs lay then."""
-    early: tuple[EarlyAsk, ...] = ()
-    """What need not wait for the AM's Python: the first rung's containers, where there was room to
-    spare at submit and no job waiting."""
+    prelaunched: tuple[PrelaunchedService, ...] = ()
+    """The first rung's containers, which need not wait for the AM's Python: there was spare
+    capacity at submit, and no job waited."""
     version: int = RECORD_VERSION
 
     @property

@@ -21,7 +21,7 @@ from yarnam.wire.output_paths import task_output_path
 from yarnam.wire.protocol import COORDINATOR_PORT, ENV_SDK, TASK_PORT, port_key
 
 # Roles of TensorFlow's that are not members of the training cluster.
-_OUTSIDE_TF_CLUSTER = frozenset({"evaluator"})
+_NOT_IN_TF_CLUSTER = frozenset({"evaluator"})
 
 
 def variable_name(prefix: str, name: str) -> str:
@@ -251,7 +251,7 @@ class _Table:
         return env | {name: value for name, value in defaults.items() if name not in given}
 
     def _tf_config(self, number: int, local: int) -> str:
-        roles = [role.name for role in self.job.roles if role.name not in _OUTSIDE_TF_CLUSTER]
+        roles = [role.name for role in self.job.roles if role.name not in _NOT_IN_TF_CLUSTER]
         cluster: Mapping[str, list[str]] = {
             name: self._addresses(TASK_PORT, self._of_role(name)) for name in roles
         }

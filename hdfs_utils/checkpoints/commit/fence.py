@@ -243,11 +243,11 @@ def _delete(fs: FileSystem, path: str) -> None:
 
 def _make(fs: FileSystem, root: str, claim: EpochClaim) -> bool:
     """Whether the claim is ours. No file and no block: directories alone take milliseconds."""
-    place = uris.join(root, layout.FENCE)
-    draft = uris.join(place, f".{uuid.uuid4().hex}")
+    directory = uris.join(root, layout.FENCE)
+    draft = uris.join(directory, f".{uuid.uuid4().hex}")
     fs.mkdirs(uris.join(draft, f"{claim.token.owner}.{claim.token.number}"))
     try:
-        fs.rename(draft, uris.join(place, layout.epoch(claim.epoch)))
+        fs.rename(draft, uris.join(directory, layout.epoch(claim.epoch)))
     except (errors.AlreadyExists, errors.DirectoryNotEmpty):
         fs.delete(draft, recursive=True)
         return False

@@ -196,16 +196,16 @@ def _mapping(plain: Any) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def corrupt_where_malformed(place: str, operation: str) -> Iterator[None]:
+def corrupt_where_malformed(source: str, operation: str) -> Iterator[None]:
     """Whatever can come of decoding what anybody may have written, as CorruptData."""
     try:
         yield
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         message = f"this is nothing that a checkpoint says: {error!r:.300}"
-        raise CorruptData(message, path=place, operation=operation) from error
+        raise CorruptData(message, path=source, operation=operation) from error
     except RecursionError as error:
         message = "it is nested too deeply"
-        raise CorruptData(message, path=place, operation=operation) from error
+        raise CorruptData(message, path=source, operation=operation) from error
 
 
 def encode(checkpoint: Checkpoint) -> bytes:
@@ -239,20 +239,20 @@ def _encode_shard(checkpoint: Checkpoint, number: int) -> dict[str, Any]:
     }
 
 
-def decode(data: bytes, path: str, place: str) -> Checkpoint:
-    """The checkpoint in directory ``path`` by the manifest's bytes, read from ``place``.
+def decode(data: bytes, path: str, source: str) -> Checkpoint:
+    """The checkpoint in directory ``path`` by the manifest's bytes, read from ``source``.
 
     Raises:
         CorruptData: damaged, or of another format.
     """
     body, _, seal = data.rstrip(b"\n").rpartition(b"\n")
     if hashlib.sha256(body).hexdigest().encode() != seal:
-        raise CorruptData("the manifest is damaged", path=place, operation="load")
-    with corrupt_where_malformed(place, "load"):
+        raise CorruptData("the manifest is damaged", path=source, operation="load")
+    with corrupt_where_malformed(source, "load"):
         content = json.loads(body)
         if content["format"] != FORMAT or content["chunk"] != CHUNK:
             message = f"of format {content['format']!r:.100}; this code reads {FORMAT!r}"
-            raise CorruptData(message, path=place, operation="load")
+            raise CorruptData(message, path=source, operation="load")
         return _decode(content, path)
 
 

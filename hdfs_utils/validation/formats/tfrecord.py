@@ -50,22 +50,22 @@ def check_tfrecord(source: Source, found: Findings) -> None:
     After a wrong length the next record cannot be found: the check ends there.
     """
     stream = source.stream()
-    look = _Scan(found)
+    scan = _Scan(found)
     buffer, base, at = b"", 0, 0
     while True:
-        at = look.through(buffer, at, base)
+        at = scan.through(buffer, at, base)
         rest = buffer[at:]
         base += at
         if len(rest) >= 12 and _HEADER.unpack_from(rest)[0] > PIECE:
-            buffer, at = _long_record(look.library, stream, rest, base, found), 0
+            buffer, at = _long_record(scan.library, stream, rest, base, found), 0
             base = stream.offset - len(buffer)
             continue
         piece = stream.piece()
         if not piece:
             if rest:
-                _check_rest(look.library, rest, base, found)
+                _check_rest(scan.library, rest, base, found)
             return
-        buffer, at = look.across(rest, piece, base)
+        buffer, at = scan.across(rest, piece, base)
         base = stream.offset - len(buffer)
 
 

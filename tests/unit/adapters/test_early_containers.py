@@ -22,7 +22,7 @@ from yarnam.adapters.skein.early_containers import (
 from yarnam.core.model.actions import AskContainer
 from yarnam.core.model.events import ContainerGranted, Event
 from yarnam.core.model.ids import AskId, NodeId, RackId
-from yarnam.core.model.plans import EarlyAsk, LocalityLevel, Target
+from yarnam.core.model.plans import LocalityLevel, PrelaunchedService, Target
 from yarnam.core.model.resources import Resources
 from yarnam.errors import BadConfig, Unavailable, YarnamError
 from yarnam.wire.protocol import assignment_key
@@ -60,10 +60,10 @@ class Early:
             self.skein,
             NODES.get,
             agent_env=lambda: {"YARNAM_AM_ADDRESS": "n1:4711"},
-            early=EarlyContainers(
+            early_containers=EarlyContainers(
                 [
-                    EarlyAsk("worker-any", (NodeId("n1"), NodeId("n2"))),
-                    EarlyAsk("worker-n0", (NodeId("n2"),)),
+                    PrelaunchedService("worker-any", (NodeId("n1"), NodeId("n2"))),
+                    PrelaunchedService("worker-n0", (NodeId("n2"),)),
                 ],
                 limit_s=limit_s,
             ),

@@ -78,7 +78,7 @@ class Disk:
 
 
 class AmWorld:
-    """``hall`` None: there is no ticket office."""
+    """``hall`` None: there is no ticket queue."""
 
     def __init__(
         self,
@@ -91,15 +91,15 @@ class AmWorld:
         self.clock = FakeClock()
         self.learnt: list[tuple[str, str]] = []
         """GPU models that agents have told, and the AM has passed on."""
-        self.office: FakeTicketQueue | None = None
+        self.ticket_queue: FakeTicketQueue | None = None
         self.office_error: Exception | None = None
         if hall is not None:
             hall.now_s = self.clock.now_s
-            self.office = FakeTicketQueue(hall, APPLICATION, am_attempt)
+            self.ticket_queue = FakeTicketQueue(hall, APPLICATION, am_attempt)
         self.broker = FakeBroker(self.clock.now_s)
         self.mailbox = FakeMailbox(self.clock.now_s)
         self.view = FakeView(cluster())
-        self.desk = FakeStatusPublisher()
+        self.publisher = FakeStatusPublisher()
         self.hints = FakeHints(self.clock.now_s)
         self.disk = disk
         self.record = record_of(spec)
@@ -111,11 +111,11 @@ class AmWorld:
             mailbox=self.mailbox,
             journal=FakeJournal(disk.journal, am_attempt),
             store=FakeStore(disk.store, am_attempt),
-            desk=self.desk,
+            publisher=self.publisher,
             draw=lambda: 0.5,
             sleep=self._sleep,
             executor=lambda name: InlineSerialExecutor(),
-            office=None if self.office is None else self._open_office,
+            ticket_queue=None if self.ticket_queue is None else self._open_ticket_queue,
             learn=lambda node, model: self.learnt.append((node, model)),
             hints=self.hints,
             outputs=FakeOutputs(disk.outputs) if spec.output else None,
@@ -124,15 +124,15 @@ class AmWorld:
         self.am = assemble_am(self.record, facts, ports, settings)
         self.run: asyncio.Task[Verdict]
 
-    def _open_office(self) -> FakeTicketQueue:
-        assert self.office is not None
+    def _open_ticket_queue(self) -> FakeTicketQueue:
+        assert self.ticket_queue is not None
         if self.office_error is not None:
             raise self.office_error
-        return self.office
+        return self.ticket_queue
 
     @property
     def status(self) -> JobStatus:
-        return self.desk.statuses[-1]
+        return self.publisher.statuses[-1]
 
     @property
     def phase(self) -> str:
@@ -198,7 +198,7 @@ async def am_world(
     settings: AmSettings | None = None,
     hall: FakeTicketStore | None = None,
     *,
-    is_office_away: bool = False,
+    is_queue_away: bool = False,
     office_error: Exception | None = None,
     used: int = 0,
 ) -> AsyncIterator[AmWorld]:
@@ -206,8 +206,8 @@ async def am_world(
     world = AmWorld(spec or job(), disk or Disk(), am_attempt, settings or AmSettings(), hall)
     if used:
         world.view.shown = cluster(used=used)
-    if world.office is not None:
-        world.office.is_away = is_office_away
+    if world.ticket_queue is not None:
+        world.ticket_queue.is_away = is_queue_away
         world.office_error = office_error
     world.run = asyncio.get_running_loop().create_task(world.am.run())
     await world.settle()

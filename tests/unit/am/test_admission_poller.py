@@ -1,4 +1,4 @@
-"""Taking turns: an AM among other jobs at a ticket office, in a world of fakes."""
+"""Taking turns: an AM among other jobs at a ticket queue, in a world of fakes."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def other(
     ticket = Ticket(
         0, name, "big", "root.dl", (Demand(Resources(1024, 1, gpus), tasks),), 1_700_000_000.0
     )
-    office = FakeTicketQueue(room, name)
-    office.take(replace(ticket, **changes))  # type: ignore[arg-type]
-    return office
+    queue = FakeTicketQueue(room, name)
+    queue.take(replace(ticket, **changes))  # type: ignore[arg-type]
+    return queue
 
 
 async def pass_time(world: AmWorld, seconds: float, *alive: FakeTicketQueue) -> None:
@@ -53,9 +53,9 @@ async def pass_time(world: AmWorld, seconds: float, *alive: FakeTicketQueue) -> 
     end_s = world.clock.now_s() + seconds
     while (left_s := end_s - world.clock.now_s()) > 0:
         await world.advance(min(10.0, left_s))
-        for office in alive:
-            if office._ticket is not None:
-                office.update(office._ticket)
+        for queue in alive:
+            if queue._ticket is not None:
+                queue.update(queue._ticket)
 
 
 def mine(room: FakeTicketStore) -> list[Ticket]:
@@ -275,8 +275,8 @@ async def test_two_jobs_with_one_room_never_both_claim() -> None:
     """Another job claims between this one's look and its claim."""
     room = hall()
     async with am_world(WHOLE, hall=room) as world:
-        assert world.office is not None
-        assert world.office.claims == 1
+        assert world.ticket_queue is not None
+        assert world.ticket_queue.claims == 1
     room = hall()
     rival = FakeTicketQueue(room, "application_1_0001_rival")
     rival.take(Ticket(0, "rival", "r", "root.dl", (Demand(Resources(1, 1, 8), 4),), 0.0))
@@ -286,8 +286,8 @@ async def test_two_jobs_with_one_room_never_both_claim() -> None:
     async with am_world(WHOLE, hall=room) as world:
         await world.advance(20.0)
         assert world.broker.pending == {}
-        assert world.office is not None
-        assert world.office.claims == 0
+        assert world.ticket_queue is not None
+        assert world.ticket_queue.claims == 0
 
 
 async def test_without_zookeeper_the_job_goes_on_by_chance_and_says_so() -> None:
@@ -295,11 +295,11 @@ async def test_without_zookeeper_the_job_goes_on_by_chance_and_says_so() -> None
     other(room)
     disk = Disk()
     async with am_world(WHOLE, disk, hall=room) as world:
-        assert world.office is not None
+        assert world.ticket_queue is not None
         await world.advance(5.0)
         assert world.broker.pending == {}
-        world.office.is_away = True
-        world.office.changed()
+        world.ticket_queue.is_away = True
+        world.ticket_queue.changed()
         # It waits for it to come back, but not for ever.
         await world.advance(AmSettings().ticket_grace_s - 2.0)
         assert world.broker.pending == {}
@@ -309,7 +309,7 @@ async def test_without_zookeeper_the_job_goes_on_by_chance_and_says_so() -> None
 
 
 async def test_an_office_that_is_away_at_the_start_costs_two_seconds() -> None:
-    async with am_world(hall=hall(), is_office_away=True) as world:
+    async with am_world(hall=hall(), is_queue_away=True) as world:
         assert world.broker.pending == {}
         await world.advance(AmSettings().ticket_patience_s + 0.1)
         assert len(world.broker.pending) == 2

@@ -44,7 +44,7 @@ class World:
     files: MemoryFiles = field(default_factory=MemoryFiles)
     disk: StoreDisk = field(default_factory=StoreDisk)
     tower: FakeChannel = field(default_factory=FakeChannel)
-    desk: FakeInputEndpoint = field(default_factory=FakeInputEndpoint)
+    endpoint: FakeInputEndpoint = field(default_factory=FakeInputEndpoint)
     events: list[Event] = field(default_factory=list)
     outcome: CheckOutcome = field(default_factory=lambda: CheckOutcome("clean", format="tfrecord"))
     looks: list[str] = field(default_factory=list)
@@ -56,9 +56,9 @@ class World:
 
     def life(self, am_attempt: int = 1, **limits: float) -> InputIntegrity:
         """An AM attempt with its care of inputs."""
-        ways = DataAccess(self._open, self.desk, self._check, "am")
+        access = DataAccess(self._open, self.endpoint, self._check, "am")
         inputs = InputIntegrity(
-            job(inputs=(self.given,)), "application_1_0001", ways,
+            job(inputs=(self.given,)), "application_1_0001", access,
             FakeStore(self.disk, am_attempt), self.events.append, time.time, start_delay_s=0.0,
             **limits,
         )  # fmt: skip
@@ -125,9 +125,9 @@ def test_a_later_am_attempt_says_the_same(world: World) -> None:
     assert first.settle("set", 0) == ("3.tfrecord",)
     first.close()
     world.files.write_bytes("/data/set/3.tfrecord", b"mended....", overwrite=True)
-    world.desk.is_served.clear()
+    world.endpoint.is_served.clear()
     second = world.life(am_attempt=2)
-    world.desk.is_served.wait(SOON_S)
+    world.endpoint.is_served.wait(SOON_S)
     assert second.settle("set", 0) == ("3.tfrecord",)
     assert second.settle("set", 1) == ()  # the file that was written again is taken back
 
@@ -315,14 +315,14 @@ def test_what_cannot_be_told_to_others_still_counts_for_this_job(world: World) -
 
 
 def test_a_job_without_inputs_starts_nothing() -> None:
-    desk = FakeInputEndpoint()
-    ways = DataAccess(
-        lambda uri: pytest.fail("opened"), desk, lambda uri, s: CheckOutcome("clean"), "am"
+    endpoint = FakeInputEndpoint()
+    access = DataAccess(
+        lambda uri: pytest.fail("opened"), endpoint, lambda uri, s: CheckOutcome("clean"), "am"
     )
-    inputs = InputIntegrity(job(), "", ways, FakeStore(StoreDisk(), 1), print, time.time)
+    inputs = InputIntegrity(job(), "", access, FakeStore(StoreDisk(), 1), print, time.time)
     inputs.open(is_first_life=True)
     inputs.see([])
     assert inputs.finish(1.0) == ()
     assert inputs.status().excluded_files == ()
     inputs.close()
-    assert desk.service is None
+    assert endpoint.service is None

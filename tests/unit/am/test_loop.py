@@ -262,7 +262,7 @@ async def test_clients_can_read_every_event() -> None:
     disk = Disk()
     async with am_world(disk=disk) as world:
         await world.run_gang()
-        assert len(world.desk.events) == len(disk.journal.events)
+        assert len(world.publisher.events) == len(disk.journal.events)
 
 
 async def test_hdfs_away_for_too_long_ends_the_am_attempt() -> None:

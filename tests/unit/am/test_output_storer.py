@@ -53,7 +53,7 @@ async def test_what_the_tasks_wrote_is_stored_when_all_have_succeeded() -> None:
         assert disk.outputs.stored == StoredOutputs(3, 3072)
         assert disk.outputs.is_kept is None
         assert world.status.output == OutputStatus(TARGET, 3, 3072, 3, True)
-        states = [status.state for status in world.desk.statuses]
+        states = [status.state for status in world.publisher.statuses]
         assert states.index(JobState.STORING) > states.index(JobState.RUNNING)
         assert states[-1] is JobState.SUCCEEDED
 
@@ -84,7 +84,7 @@ async def test_trouble_of_hdfs_is_waited_out_and_shown() -> None:
         assert "0 of 3 files of 3.0 KiB stored" in status.reason
         assert status.deadline_s is not None
         assert disk.outputs.stores > 10
-        told = [line for line in world.desk.events if b"StoringTroubled" in line]
+        told = [line for line in world.publisher.events if b"StoringTroubled" in line]
         assert len(told) == 1, "the same trouble again is no news"
         away[0] = False
         assert (await ended(world)).kind is VerdictKind.SUCCEEDED

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.client.world import job_spec
 from yarnam.am.admission_poller import waiting_text
-from yarnam.am.status_report import addressed, left_out_of, with_suspects
+from yarnam.am.status_report import addressed, excluded_files_of, with_suspects
 from yarnam.core.model.job_spec import DataInput
 from yarnam.core.model.job_status import SizeStatus, SuspectStatus, WaitQueueStatus
 from yarnam.core.model.outcomes import Verdict, VerdictKind
@@ -29,10 +29,10 @@ def test_a_size_in_words(size: SizeStatus, words: str) -> None:
     assert size.words == words
 
 
-def test_what_is_left_out_of_the_inputs_is_in_the_status() -> None:
+def test_what_is_excluded_files_of_the_inputs_is_in_the_status() -> None:
     given = DataInput("set", "/d", skipped=("a", "b"), skipped_share=0.0125)
     job = replace(job_spec(), inputs=(given, DataInput("all", "/e")))
-    (told,) = left_out_of(job)
+    (told,) = excluded_files_of(job)
     assert told.words == "2 files are excluded from input set as corrupt, 1.250% of it"
 
 

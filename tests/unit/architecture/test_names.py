@@ -26,7 +26,7 @@ GIVEN_UP = {
     "standing", "stands", "stories", "story", "taste", "tell", "tells", "told", "turns", "wish",
     "wishes",
 }  # fmt: skip
-"""Refused as a part of a module's, a class's or a function's name."""
+"""Refused as a part of the name of a module, a class, a function, a parameter or a field."""
 
 GIVEN_UP_WHOLE = {
     "answer", "asks", "care", "early", "freeing", "handed_out", "judging", "left_behind",
@@ -34,6 +34,9 @@ GIVEN_UP_WHOLE = {
     "turn", "ways", "word",
 }  # fmt: skip
 """Refused as a whole name: as a part they may mean what everybody means by them."""
+
+PLAIN_AS_VALUES = {"answer", "asks", "floor", "line", "word"}
+"""What a parameter or a field may be called: a reply, several asks, a bound, a text's line."""
 
 PORT_AND_ADAPTER = {"job_inputs", "output_store", "ticket_queue"}
 """Module names that occur twice and mean the same: the port, and its adapter."""
@@ -61,9 +64,27 @@ def is_given_up(name: str) -> bool:
 def names_in(path: Path) -> Iterator[str]:
     if path.stem != "__init__":
         yield path.stem
-    for node in ast.walk(ast.parse(path.read_text())):
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield node.name
+    yield from (name for name in value_names(tree) if not parts(name) & PLAIN_AS_VALUES)
+
+
+def value_names(tree: ast.Module) -> Iterator[str]:
+    """Of parameters, attributes, fields and a module's own constants; not of local variables."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+        elif isinstance(node, (ast.ClassDef, ast.Module)):
+            for line in node.body:
+                if isinstance(line, ast.AnnAssign):
+                    targets = [line.target]
+                else:
+                    targets = line.targets if isinstance(line, ast.Assign) else []
+                yield from (target.id for target in targets if isinstance(target, ast.Name))
 
 
 @pytest.mark.parametrize(
@@ -76,6 +97,14 @@ def test_a_given_up_name_is_refused(name: str) -> None:
 @pytest.mark.parametrize("name", ["placement", "last_line", "process_lifetime", "ProgressBar"])
 def test_a_good_name_is_not(name: str) -> None:
     assert not is_given_up(name)
+
+
+def test_parameters_fields_and_attributes_are_read_too() -> None:
+    text = (
+        "DESK = 1\nclass A:\n    seats: int\n    def f(self, place):\n        self.office = place\n"
+    )
+    names = list(value_names(ast.parse(text)))
+    assert [name for name in names if is_given_up(name)] == ["DESK", "seats", "place", "office"]
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -115,7 +115,7 @@ def test_verify_of_a_part(world: World, call: Call) -> None:
     for number in range(60):
         world.files.write_bytes(f"/data/many/{number}.txt", b"x\n")
     _, out, _ = call("data", "verify", "/data/many", "--sample", "0.5", "--json")
-    assert (json.loads(out)["files"], json.loads(out)["left_out"]) == (30, 30)
+    assert (json.loads(out)["files"], json.loads(out)["not_sampled"]) == (30, 30)
 
 
 def test_verify_of_nothing(call: Call) -> None:

@@ -501,7 +501,7 @@ def test_a_gang_has_one_gpu_model_unless_it_says_any(
 
 
 def test_roles_that_keep_apart_share_no_node() -> None:
-    play = Play(job(workers=2, ps=1)).to_acquiring(apart=(("ps", "worker"),))
+    play = Play(job(workers=2, ps=1)).to_acquiring(anti_affinity=(("ps", "worker"),))
     server, one, two = play.asks()
     play.grant(server, "n1")
     assert only(play.grant(one, "n1"), ReleaseContainer).ask == one

@@ -52,7 +52,7 @@ def decided(
         (decided(spare=2), Grow(6, R.IDLE_GPUS)),
         (decided(spare=20), Grow(8, R.IDLE_GPUS)),
         (decided(8, spare=2), Keep(R.AT_MOST)),
-        (decided(spare=0), Keep(R.NO_ROOM)),
+        (decided(spare=0), Keep(R.NO_FREE_CAPACITY)),
         (decided(spare=2, waiting=1), Keep(R.OTHERS_WAIT)),
         (decided(spare=2, ran_s=299.0), Keep(R.RAN_TOO_SHORT)),
         (decided(spare=2, policy=ON_DEMAND), Keep(R.GROWS_ON_DEMAND)),
@@ -65,7 +65,7 @@ def decided(
         # As a user asked: no waiting, no regard to others.
         (decided(requested=6, spare=4, ran_s=0.0, waiting=5), Grow(6, R.REQUESTED)),
         (decided(requested=8, spare=2), Grow(6, R.REQUESTED)),
-        (decided(requested=8, spare=0), Keep(R.NO_ROOM)),
+        (decided(requested=8, spare=0), Keep(R.NO_FREE_CAPACITY)),
         (decided(requested=3, ran_s=0.0), Shrink(3, R.REQUESTED)),
         (decided(requested=4, spare=4, excess=2, over_s=600.0), Keep(R.AT_REQUESTED)),
         (decided(requested=6, spare=4, policy=ON_DEMAND), Grow(6, R.REQUESTED)),

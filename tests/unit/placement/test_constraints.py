@@ -116,7 +116,7 @@ def test_either_model_may_be_taken_and_the_one_with_room_is() -> None:
     )
     later = replace(TWO_MODELS, nodes=nodes)
     no_fit = refusal(plan(later, spec, targets=targets))
-    assert no_fit.reason is Reason.NO_GPU_MODEL_HAS_ROOM
+    assert no_fit.reason is Reason.NO_GPU_MODEL_FITS
     assert "placement.gpu_model: any: fits now" in no_fit.hint
     v_only = replace(later, nodes=tuple(
         replace(n, used=Resources()) if n.node_id == "v0" else n for n in later.nodes
@@ -239,7 +239,7 @@ def test_parameter_servers_apart_from_each_other() -> None:
     spec = job(2, 4, ps=2, anti_affinity=(("ps", "ps"),))
     rung = ladder(cluster({"a": (8, 8, 8)}), spec).rungs[0]
     assert len(where(rung, "ps")) == 2
-    assert rung.apart == (("ps", "ps"),)
+    assert rung.anti_affinity == (("ps", "ps"),)
     together = ladder(cluster({"a": (8, 8, 8)}), job(2, 4, ps=2)).rungs[0]
     assert len(where(together, "ps")) == 1
 
@@ -287,7 +287,7 @@ def test_most_nodes_are_kept_by_seats_where_yarn_could_take_more() -> None:
 
 def test_a_gang_that_cannot_break_its_limit_needs_no_seats() -> None:
     found = ladder(cluster({"a": (8, 8, 8)}), job(2, 8, max_nodes=2))
-    assert found.seats == ()
+    assert found.extra_targets == ()
 
 
 def test_max_nodes_tells_how_many_would_do() -> None:

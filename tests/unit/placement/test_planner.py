@@ -150,7 +150,7 @@ def test_a_spread_gang_is_asked_for_node_by_node() -> None:
 
 def test_a_spread_gang_too_large_for_seats_goes_to_the_wider_targets() -> None:
     spread = job(2, 1, strategy=PackOrSpread.SPREAD)
-    targets = declared_targets(ladder(TWO_RACKS, spread, PlanPolicy(max_seats=1)))
+    targets = declared_targets(ladder(TWO_RACKS, spread, PlanPolicy(max_pinned_targets=1)))
     found = plan(TWO_RACKS, spread, targets=targets)
     assert isinstance(found, PlacementPlan)
     assert [ask.count for ask in found.rungs[0].asks] == [2]
@@ -474,7 +474,7 @@ def test_fragmented() -> None:
 def test_no_rack_has_room_but_the_cluster_has() -> None:
     snapshot = cluster({"a": (8, (8, 0)), "b": ((8, 0), 8)})
     no_fit = not_now(snapshot, job(2, 8, rack=REQUIRED))
-    assert no_fit.reason is Reason.NO_RACK_HAS_ROOM
+    assert no_fit.reason is Reason.NO_RACK_FITS
     assert no_fit.hint == (
         "needs 1 more node with 8 free GPUs in rack /b (closest: b0 has 0); "
         "or relax placement.locality.rack: fits now; or ask for 1 task (8 GPUs): fits now"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.unit.placement.clusters import cluster, job
 from yarnam.core.model.actions import RequestPlan
 from yarnam.core.model.job_spec import JobSpec
-from yarnam.core.model.plans import EarlyAsk, NoFit, PlacementPlan, Target
+from yarnam.core.model.plans import NoFit, PlacementPlan, PrelaunchedService, Target
 from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.placement import declared_targets, ladder_for_submit
 from yarnam.core.placement.plan_request import plan_request
@@ -20,7 +20,7 @@ def declared(snapshot: ClusterSnapshot, one: JobSpec) -> tuple[Target, ...]:
     return declared_targets(plan)
 
 
-def early(snapshot: ClusterSnapshot, one: JobSpec) -> tuple[EarlyAsk, ...]:
+def early(snapshot: ClusterSnapshot, one: JobSpec) -> tuple[PrelaunchedService, ...]:
     return prelaunch_asks(snapshot, one, declared(snapshot, one), seed="job-1")
 
 
@@ -31,7 +31,7 @@ def test_they_are_what_the_am_asks_for_first() -> None:
     plan = plan_request(snapshot, one, declared(snapshot, one), request, seed="job-1")
     assert not isinstance(plan, NoFit)
     assert asks == tuple(
-        EarlyAsk(ask.target.service, ask.expected_nodes) for ask in plan.rungs[0].asks
+        PrelaunchedService(ask.target.service, ask.expected_nodes) for ask in plan.rungs[0].asks
     )
     assert sum(len(ask.nodes) for ask in asks) == 4
 
@@ -66,7 +66,7 @@ def test_of_equal_places_the_early_one_is_taken() -> None:
     equals = [rung for rung in plan.rungs if rung.number == plan.rungs[0].number]
     assert len(equals) > 1
     for rung in equals:
-        asks = tuple(EarlyAsk(a.target.service, a.expected_nodes) for a in rung.asks)
+        asks = tuple(PrelaunchedService(a.target.service, a.expected_nodes) for a in rung.asks)
         preferred = with_prelaunched_first(plan, asks)
         assert preferred.rungs[0] is rung
         assert sorted(preferred.rungs, key=id) == sorted(plan.rungs, key=id)
@@ -75,6 +75,6 @@ def test_of_equal_places_the_early_one_is_taken() -> None:
 def test_a_looser_place_is_not_preferred_for_being_early() -> None:
     plan = planned(cluster({"a": [8, 8], "b": [8, 8]}), job(4, 1))
     looser = next(rung for rung in plan.rungs if rung.number > plan.rungs[0].number)
-    asks = tuple(EarlyAsk(a.target.service, a.expected_nodes) for a in looser.asks)
+    asks = tuple(PrelaunchedService(a.target.service, a.expected_nodes) for a in looser.asks)
     assert with_prelaunched_first(plan, asks) is plan
-    assert with_prelaunched_first(plan, (EarlyAsk("gone", ()),)) is plan
+    assert with_prelaunched_first(plan, (PrelaunchedService("gone", ()),)) is plan

@@ -1,4 +1,4 @@
-"""Foreign bytes are a value of the kind, or WireMismatch."""
+"""Foreign bytes are a value of the kind, or WireMismatch; older records are read as well."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import pytest
 
 from yarnam.core.model.events import Event
 from yarnam.core.model.ids import NodeId
+from yarnam.core.model.job_status import OutputStatus
+from yarnam.core.model.plans import PlacementPlan, Reason
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.tickets import Demand, Ticket
 from yarnam.errors import WireMismatch
@@ -82,3 +84,44 @@ def test_a_message_is_short_and_printable() -> None:
 def test_the_union_is_not_instantiated_from_a_class_name() -> None:
     with pytest.raises(WireMismatch):
         decode(b'"JobStarted"', Event)  # type: ignore[arg-type]
+
+
+TARGET = {
+    "service": "ps-0g-pin0", "role": "ps", "level": 0,
+    "resources": {"memory_mib": 1024, "vcores": 1, "gpus": 0},
+    "nodes": ["n1"], "place": "pin0",
+}  # fmt: skip
+
+PLAN = {
+    "rungs": [
+        {
+            "number": 0, "level": 0, "asks": [{"target": TARGET, "count": 1}], "score": 1.0,
+            "reason": "", "apart": [["ps", "worker"]],
+        }
+    ],
+    "seats": [TARGET],
+}  # fmt: skip
+
+
+def test_a_plan_keeps_what_it_had_under_its_former_keys() -> None:
+    plan = decode(json.dumps(PLAN).encode(), PlacementPlan)
+    assert plan.rungs[0].anti_affinity == (("ps", "worker"),)
+    assert plan.rungs[0].asks[0].target.domain == "pin0"
+    assert [target.domain for target in plan.extra_targets] == ["pin0"]
+    assert decode(encode(plan), PlacementPlan) == plan
+
+
+def test_an_output_has_its_path_under_the_former_key() -> None:
+    assert decode(b'{"place": "/out", "files": 3}', OutputStatus) == OutputStatus("/out", 3)
+
+
+@pytest.mark.parametrize(
+    ("former", "today"),
+    [
+        ("no-rack-has-room", Reason.NO_RACK_FITS),
+        ("no-gpu-model-has-room", Reason.NO_GPU_MODEL_FITS),
+        ("queue-full", Reason.QUEUE_FULL),
+    ],
+)
+def test_a_reason_is_read_under_its_former_value(former: str, today: Reason) -> None:
+    assert decode(json.dumps(former).encode(), Reason) is today

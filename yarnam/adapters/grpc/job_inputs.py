@@ -138,10 +138,10 @@ def suspects_of(suspects: Sequence[pb.SuspectInput]) -> list[SuspectReport]:
     ]
 
 
-def outcome_of(told: bytes) -> CheckOutcome:
+def outcome_of(reply: bytes) -> CheckOutcome:
     """What makes no sense counts as no check."""
     try:
-        return parse(told.decode())
+        return parse(reply.decode())
     except (ValueError, TypeError) as error:
-        log.warning("an outcome that makes no sense: %s: %.200r", error, told)
+        log.warning("an outcome that makes no sense: %s: %.200r", error, reply)
         return CheckOutcome("not checked", "check-failed", "the agent's answer makes no sense")

@@ -52,7 +52,7 @@ class SharedBlacklist:
             added = self._files.add(entries, at)
         if self._notifier is not None and added:
             try:
-                self._notifier.notify(sorted({one.place for one in added}))
+                self._notifier.notify(sorted({one.location for one in added}))
             except Unavailable as error:
                 # The entries are safe; running jobs come by within their poll.
                 log.warning("could not notify running jobs of the new entries: %s", error.message)

@@ -84,15 +84,15 @@ class SkeinBroker:
         locate: Locate,
         *,
         agent_env: Callable[[], Mapping[str, str]] = dict,
-        early: EarlyContainers | None = None,
+        early_containers: EarlyContainers | None = None,
         timing: BrokerTiming = BrokerTiming(),  # immutable
     ) -> None:
         """``agent_env``: what each agent's environment gets besides its ask (the AM's address).
-        ``early``: containers that Skein has asked for by itself, for asks to take over."""
+        ``early_containers``: requested by Skein itself, for asks to take over."""
         self._skein = skein
         self._locate = locate
         self._agent_env = agent_env
-        self._early = EarlyContainers() if early is None else early
+        self._early_containers = EarlyContainers() if early_containers is None else early_containers
         self._timing = timing
         self._inbox: Inbox = lambda event: None
         self._lock = threading.Lock()
@@ -111,7 +111,7 @@ class SkeinBroker:
     def start(self, inbox: Inbox) -> None:
         self._inbox = inbox
         self._answered_at = time.monotonic()
-        self._early.start()
+        self._early_containers.start()
         self._thread.start()
 
     def ask(self, asks: Sequence[AskContainer]) -> None:
@@ -125,7 +125,7 @@ class SkeinBroker:
             # The first asks are the whole gang's: what they do not take nobody will. Given back
             # after the others are asked for: Skein uses the priority of a withdrawn ask again, and
             # YARN loses an ask of another size that comes with it under the same priority.
-            self._give_back(self._early.drop())
+            self._give_back(self._early_containers.drop())
         if failed:
             ask, error = failed[0]
             more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
@@ -158,7 +158,7 @@ class SkeinBroker:
 
     def unclaimed_early(self) -> Sequence[EarlyContainer]:
         """The early containers that no ask has taken over."""
-        return self._early.unclaimed()
+        return self._early_containers.unclaimed()
 
     # ---- asking --------------------------------------------------------------------------
 
@@ -166,7 +166,7 @@ class SkeinBroker:
         """Early containers first; returns the asks that are left."""
         left = []
         for ask in asks:
-            key = self._early.claim(ask.target.service)
+            key = self._early_containers.claim(ask.target.service)
             if key is None:
                 left.append(ask)
                 continue
@@ -237,13 +237,13 @@ class SkeinBroker:
         with self._lock:
             if any(not held.is_granted for held in self._held.values()):
                 return self._timing.eager_poll_s
-            is_calm = self._held or self._early
+            is_calm = self._held or self._early_containers
             return self._timing.calm_poll_s if is_calm else self._timing.idle_poll_s
 
     def _poll(self) -> None:
         with self._lock:
             before = dict(self._held)
-        self._give_back(self._early.drop(only_if_due=True))
+        self._give_back(self._early_containers.drop(only_if_due=True))
         rows = {row.key: row for row in self._skein.containers(am_client.ACTIVE)}
         for key in sorted(rows.keys() - before.keys()):
             self._meet(rows[key])
@@ -265,7 +265,7 @@ class SkeinBroker:
         if is_released:
             self._kill(key)
             return
-        if key in self._early:
+        if key in self._early_containers:
             return
         first_seen = self._strays.setdefault(key, time.monotonic())
         if time.monotonic() - first_seen > self._timing.stray_s:

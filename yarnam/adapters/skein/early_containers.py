@@ -1,9 +1,9 @@
 """Containers that Skein asks YARN for by itself, as soon as its Java half has registered.
 
-A job whose gang fits with room to spare when it is submitted declares the instances of its first
-rung with its services (``JobRecord.early``). They are granted, and their agents start, while the
-ApplicationMaster's Python does. The gang machine asks as always; an ask that matches such a
-container takes it over instead of asking YARN. What no ask has taken after a short while is given
+A job whose gang fits with capacity to spare when it is submitted declares the instances of its
+first rung with its services (``JobRecord.prelaunched``). They are granted, and their agents start,
+while the ApplicationMaster's Python does. The gang machine asks as always; an ask that matches such
+a container takes it over instead of asking YARN. What no ask has taken after a short while is given
 back: the job waits for its turn, the cluster has changed, or it is a later AM attempt.
 
 An early container's agent does not know its ask, nor where the AM listens: it waits for both under
@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 from yarnam.adapters.skein.am_client import ContainerKey
 from yarnam.core.model.ids import AskId, NodeId
-from yarnam.core.model.plans import EarlyAsk, Target
+from yarnam.core.model.plans import PrelaunchedService, Target
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.ports import ClusterView
@@ -48,13 +48,13 @@ class EarlyContainers:
     """Those that are still to be had. Thread-safe."""
 
     def __init__(
-        self, early: Iterable[EarlyAsk] = (), *, limit_s: float = UNCLAIMED_LIMIT_S
+        self, prelaunched: Iterable[PrelaunchedService] = (), *, limit_s: float = UNCLAIMED_LIMIT_S
     ) -> None:
         """``limit_s`` 0: they are not wanted at all (a later AM attempt's; Skein asks again)."""
         # Skein numbers the instances of a service from 0, in the order in which it makes them.
         self._left: dict[ContainerKey, NodeId] = {
             ContainerKey(ask.service, number): node
-            for ask in early
+            for ask in prelaunched
             for number, node in enumerate(ask.nodes)
         }
         self._limit_s = limit_s

@@ -59,28 +59,28 @@ class ZooKeeperBlacklistNotifier:
         if self._zookeeper.is_connected:  # before this object came to it
             self._connected.set()
 
-    def notify(self, places: Iterable[str]) -> None:
+    def notify(self, locations: Iterable[str]) -> None:
         self._start()
         if not self._connected.wait(self._connect_limit_s):
             raise Unavailable(f"ZooKeeper at {self._zookeeper.hosts} does not answer")
-        for place in places:
-            node = self._node(place)
+        for location in locations:
+            node = self._node(location)
             try:
-                self._write(node, place)
+                self._write(node, location)
             except KazooException as error:
-                raise Unavailable(f"ZooKeeper: ringing for {place}: {error!r}") from error
+                raise Unavailable(f"ZooKeeper: ringing for {location}: {error!r}") from error
 
-    def _write(self, node: str, place: str) -> None:
+    def _write(self, node: str, location: str) -> None:
         try:
-            self._zookeeper.set(node, place.encode())
+            self._zookeeper.set(node, location.encode())
         except NoNodeError:
             try:
-                self._zookeeper.create(node, place.encode())
+                self._zookeeper.create(node, location.encode())
             except NodeExistsError:
-                self._zookeeper.set(node, place.encode())
+                self._zookeeper.set(node, location.encode())
 
-    def subscribe(self, places: Iterable[str], on_change: Callable[[], None]) -> Subscription:
-        listener = _Subscription(self, [self._node(place) for place in places], on_change)
+    def subscribe(self, locations: Iterable[str], on_change: Callable[[], None]) -> Subscription:
+        listener = _Subscription(self, [self._node(location) for location in locations], on_change)
         with self._lock:
             self._listeners.append(listener)
         self._start()
@@ -107,8 +107,8 @@ class ZooKeeperBlacklistNotifier:
         """For listeners."""
         return self._zookeeper
 
-    def _node(self, place: str) -> str:
-        name = hashlib.sha256(place.encode()).hexdigest()[:32]
+    def _node(self, location: str) -> str:
+        name = hashlib.sha256(location.encode()).hexdigest()[:32]
         return self._zookeeper.path(BLACKLIST, name)
 
     def _on_connection(self, _is_new: bool) -> None:

@@ -84,7 +84,7 @@ class ZooKeeper:
                 "max_delay": RECONNECT_CAP_S,
             },
         )
-        self._told: list[Callable[[bool], None]] = []
+        self._listeners: list[Callable[[bool], None]] = []
         self._lock = threading.Lock()
         self._is_started = False
         self._is_closed = False
@@ -92,12 +92,12 @@ class ZooKeeper:
 
     # ---- the session -------------------------------------------------------------------------
 
-    def start(self, told: Callable[[bool], None]) -> None:
+    def start(self, listener: Callable[[bool], None]) -> None:
         """Begin to connect, once; returns at once. ``told(is_new)`` is called after every change
         of the connection: ``is_new`` when a session has begun, which has no ephemeral nodes yet.
         It runs in kazoo's thread and must not block or call this object's blocking methods."""
         with self._lock:
-            self._told.append(told)
+            self._listeners.append(listener)
             if self._is_started:
                 return
             self._is_started = True
@@ -151,8 +151,8 @@ class ZooKeeper:
             log.info("ZooKeeper at %s: connected%s", self.hosts, ", new session" if is_new else "")
         elif not self._is_closed:
             log.warning("ZooKeeper at %s: the connection is %s", self.hosts, state.lower())
-        for told in self._told:
-            told(is_new)
+        for listener in self._listeners:
+            listener(is_new)
 
     # ---- calls -------------------------------------------------------------------------------
 

@@ -35,8 +35,8 @@ def _parts(
     inbox, executors = EventInbox(), PortExecutors(ports.executor)
     clock = ports.clock(inbox)
     holder = TicketHolder(
-        record.job, record.targets, facts.application, ports.office, executors.office, clock,
-        settings, am.remember, ports.sleep,
+        record.job, record.targets, facts.application, ports.ticket_queue, executors.ticket_queue,
+        clock, settings, am.remember, ports.sleep,
     )  # fmt: skip
     admission = AdmissionPoller(
         holder, executors.view, clock, settings, ports.draw, ports.sleep, am.wait_ends_at_s

@@ -81,9 +81,11 @@ def serve(fs: FileSystem, job_dir: str, application: str, am_attempt: int) -> in
         return {ENV_AM_ADDRESS: mailbox.address}
 
     # A later AM attempt goes by the journal: what Skein asks for again by itself is released.
-    early = EarlyContainers(record.early, limit_s=UNCLAIMED_LIMIT_S if am_attempt == 1 else 0.0)
+    early = EarlyContainers(
+        record.prelaunched, limit_s=UNCLAIMED_LIMIT_S if am_attempt == 1 else 0.0
+    )
     broker = SkeinBroker(
-        GrpcSkeinAm.of_this_container(), directory.find, agent_env=agent_env, early=early
+        GrpcSkeinAm.of_this_container(), directory.find, agent_env=agent_env, early_containers=early
     )
     store = HdfsStateStore(fs, job_dir, am_attempt)
     ports = AmPorts(
@@ -93,10 +95,10 @@ def serve(fs: FileSystem, job_dir: str, application: str, am_attempt: int) -> in
         mailbox=mailbox,
         journal=HdfsJournal(fs, f"{job_dir}/{JOURNAL_DIRECTORY}", am_attempt),
         store=store,
-        desk=mailbox.control,
+        publisher=mailbox.control,
         draw=random.random,
         waiters=PendingApplications(rm, application),
-        office=_ticket_queue(session, application, am_attempt),
+        ticket_queue=_ticket_queue(session, application, am_attempt),
         hints=node_hints.ZooKeeperHints(session, application) if session else NoNodeHints(),
         learn=inventory.learn,
         outputs=HdfsOutputStore(record.job, application, am_attempt) if record.job.output else None,

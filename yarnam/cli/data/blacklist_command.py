@@ -48,10 +48,10 @@ def command() -> None:
 @contextmanager
 def _opened(ctx: click.Context, path: str) -> Iterator[tuple[FileSystem, SharedBlacklist, str]]:
     """The file system of ``path``, its blacklist and the user name."""
-    with open_data(ctx, path) as place:
-        blacklist = blacklist_entries.open_blacklist(place)
+    with open_data(ctx, path) as location:
+        blacklist = blacklist_entries.open_blacklist(location)
         try:
-            yield place.files, blacklist, place.user
+            yield location.files, blacklist, location.user
         finally:
             blacklist.close()
 
@@ -197,13 +197,13 @@ def add(
         claim = entries.new_claim(state, user, reason, evidence)
         added = blacklist_entries.add_by_hand(files, blacklist, path, claim, record)
     if as_json:
-        print_json({"place": added.place, "trusted": added.is_trusted, "state": state.value})
+        print_json({"location": added.location, "trusted": added.is_trusted, "state": state.value})
         return
     print_line(f"{state.value}: {path}")
     if not added.is_trusted:
         print_note(
             "You have no write access to the file's directory: the entry only warns"
-            f" ({added.place})."
+            f" ({added.location})."
         )
 
 
@@ -221,7 +221,7 @@ def clear(ctx: click.Context, path: str, restore: bool, reason: str, as_json: bo
     with _opened(ctx, path) as (files, blacklist, user):
         done = blacklist_entries.clear(files, blacklist, path, user, reason, bring_back=restore)
     is_weak = any(f.is_trusted for f in done.entries) and not all(
-        place.is_trusted for place in done.places
+        location.is_trusted for location in done.places
     )
     if as_json:
         print_json(

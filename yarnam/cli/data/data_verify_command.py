@@ -83,8 +83,8 @@ def command(
     keep = verbose or report is not None
     given = {name: value for name, value in how.items() if value is not None}
     order = verification.VerifyRequest(path, add=add, keep_clean=keep, **given)
-    with open_data(ctx, path) as place:
-        done = verification.verify_path(place, order, None if as_json else _progress())
+    with open_data(ctx, path) as location:
+        done = verification.verify_path(location, order, None if as_json else _progress())
     if report and "://" in report:
         with open_data(ctx, report) as target:
             verification.write_report(target, report, done)
@@ -122,8 +122,8 @@ def _print(done: VerifySummary, verbose: bool) -> None:
     parts.append(f"{done.clean} clean")
     parts.append(f"{done.corrupt} corrupt")
     parts.append(f"{done.not_checked} not checked")
-    if done.left_out:
-        parts.append(f"{done.left_out} not in the sample")
+    if done.not_sampled:
+        parts.append(f"{done.not_sampled} not in the sample")
     print_note(", ".join(parts))
     if done.added:
         print_note(
@@ -165,7 +165,7 @@ def _plain(done: VerifySummary, verbose: bool) -> dict[str, Any]:
         "clean": done.clean,
         "corrupt": done.corrupt,
         "not_checked": done.not_checked,
-        "left_out": done.left_out,
+        "not_sampled": done.not_sampled,
         "added": done.added,
         "warnings": list(done.warnings),
         "findings": listed,

@@ -49,8 +49,8 @@ def as_text(found: Outlook) -> Iterator[Line]:
     yield ""
     yield "Placements, tightest first. The job requests the first that fits:"
     yield from _ladder(found)
-    if found.ladder.seats:
-        yield f"and {len(found.ladder.seats)} tasks pinned to nodes, so that YARN cannot swap them"
+    if extra := len(found.ladder.extra_targets):
+        yield f"and {extra} tasks pinned to nodes, so that YARN cannot swap them"
     yield ""
     if found.fits_now:
         yield f"Ranks on rung {found.best.number} (YARN may choose other nodes at the same level):"

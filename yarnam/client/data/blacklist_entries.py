@@ -57,12 +57,12 @@ class Found:
         return leading_claim(claims, self.state) or max(claims, key=lambda c: c.last_s)
 
 
-def open_blacklist(place: DataLocation) -> SharedBlacklist:
+def open_blacklist(location: DataLocation) -> SharedBlacklist:
     """The blacklist of the data there; with the notifier where the cluster has a ZooKeeper. Raises
     BadConfig."""
-    store = lists.FileBlacklist(place.files)
-    site = place.site
-    if site is None or not site.zookeeper or not place.is_on_cluster:
+    store = lists.FileBlacklist(location.files)
+    site = location.site
+    if site is None or not site.zookeeper or not location.is_on_cluster:
         return SharedBlacklist(store)
     credentials = addresses.zookeeper_credentials(site.environ)
     try:

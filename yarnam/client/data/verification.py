@@ -53,15 +53,15 @@ class VerifyRequest:
 
 @dataclass
 class VerifySummary:
-    """Counts of all files, reports of those that are kept. ``length`` in bytes; ``left_out``: files
-    that are not in the sample."""
+    """Counts of all files, reports of those that are kept. ``length`` in bytes;
+    ``not_sampled``: files that are not in the sample."""
 
     files: int = 0
     length: int = 0
     clean: int = 0
     corrupt: int = 0
     not_checked: int = 0
-    left_out: int = 0
+    not_sampled: int = 0
     added: int = 0
     duration_s: float = 0.0
     reports: list[FileReport] = field(default_factory=list)
@@ -85,12 +85,12 @@ class VerifySummary:
 
 
 def verify_path(
-    place: DataLocation,
+    location: DataLocation,
     order: VerifyRequest,
     progress: Callable[[VerifySummary], None] | None = None,
 ) -> VerifySummary:
     """Check. Raises UsageError, Unavailable, NoPermission; about single files nothing is raised."""
-    files = place.files
+    files = location.files
     start_s = time.monotonic()
     done = VerifySummary()
     with hdfs_errors(f"reading {order.path}"):
@@ -99,8 +99,8 @@ def verify_path(
             if order.sample is not None:
                 every = list(listed)
                 listed = validation.choose_sample(every, order.sample)
-                done.left_out = len(every) - len(listed)
-            options = _options(place, order)
+                done.not_sampled = len(every) - len(listed)
+            options = _options(location, order)
             for report in validation.verify(files, listed, options):
                 done.count(report, keep_clean=order.keep_clean)
                 done.duration_s = time.monotonic() - start_s
@@ -110,11 +110,11 @@ def verify_path(
             raise UsageError(f"{order.path} does not exist") from error
     done.duration_s = time.monotonic() - start_s
     if order.add:
-        _add(place, done)
+        _add(location, done)
     return done
 
 
-def _options(place: DataLocation, order: VerifyRequest) -> CheckOptions:
+def _options(location: DataLocation, order: VerifyRequest) -> CheckOptions:
     try:
         schema = _schema(order.schema)
         rules = TextRules(encoding=order.encoding, columns=order.columns, schema=schema)
@@ -130,7 +130,7 @@ def _options(place: DataLocation, order: VerifyRequest) -> CheckOptions:
         Checks(rules, own, order.allow_empty),
         order.format,
         order.workers or DEFAULT_WORKERS,
-        _bad_blocks(place, order.path),
+        _bad_blocks(location, order.path),
     )
 
 
@@ -144,26 +144,32 @@ def _schema(text: str) -> dict[str, str]:
     return schema
 
 
-def _bad_blocks(place: DataLocation, path: str) -> dict[str, str]:
+def _bad_blocks(location: DataLocation, path: str) -> dict[str, str]:
     """What HDFS lists by itself; only its superuser may ask, others find out by reading."""
-    if place.site is None or not place.is_on_cluster or not place.files.uri.startswith("hdfs:"):
+    if (
+        location.site is None
+        or not location.is_on_cluster
+        or not location.files.uri.startswith("hdfs:")
+    ):
         return {}
     with suppress(HdfsError):
-        address = configuration.load(str(place.site.conf_dir)).get("dfs.namenode.http-address", "")
+        address = configuration.load(str(location.site.conf_dir)).get(
+            "dfs.namenode.http-address", ""
+        )
         if not address:
             return {}
-        bad = bad_blocks_of_site(place.files.own_path(path), (address,), place.user)
+        bad = bad_blocks_of_site(location.files.own_path(path), (address,), location.user)
         return {one.path: f"HDFS has no good replica of {one.block}" for one in bad}
     return {}
 
 
-def _add(place: DataLocation, done: VerifySummary) -> None:
+def _add(location: DataLocation, done: VerifySummary) -> None:
     bad = [report for report in done.reports if report.has_bad_content]
     if not bad:
         return
-    blacklist = open_blacklist(place)
+    blacklist = open_blacklist(location)
     try:
-        entries = [proved_entry(place.files, report, place.user) for report in bad]
+        entries = [proved_entry(location.files, report, location.user) for report in bad]
         added = blacklist.add(entries)
     finally:
         blacklist.close()

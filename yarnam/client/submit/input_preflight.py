@@ -50,7 +50,7 @@ class InputOutcome:
     """
 
     given: DataInput
-    place: DataLocation
+    location: DataLocation
     warnings: tuple[str, ...] = ()
     to_quarantine: tuple[tuple[FileStatus, str], ...] = ()
     proved: tuple[Entry, ...] = ()
@@ -72,11 +72,11 @@ def decide_inputs(site: Site, job: JobSpec) -> tuple[InputOutcome, ...]:
     BadSpec with the list of files: known to be corrupt, or more than may be skipped."""
     outcomes, refusals = [], []
     for given in job.inputs:
-        place = locate_data(given.uri, lambda: site)
+        location = locate_data(given.uri, lambda: site)
         with hdfs_errors(f"listing the files of input '{given.name}'"):
-            if not place.files.exists(given.uri):
+            if not location.files.exists(given.uri):
                 continue
-            outcome, refusal = _judge(place, job, given)
+            outcome, refusal = _judge(location, job, given)
         outcomes.append(outcome)
         if refusal:
             refusals.append(f"input '{given.name}': {refusal}")
@@ -89,8 +89,8 @@ def decide_inputs(site: Site, job: JobSpec) -> tuple[InputOutcome, ...]:
     return tuple(outcomes)
 
 
-def _judge(place: DataLocation, job: JobSpec, given: DataInput) -> tuple[InputOutcome, str]:
-    files, user = place.files, job.user
+def _judge(location: DataLocation, job: JobSpec, given: DataInput) -> tuple[InputOutcome, str]:
+    files, user = location.files, job.user
     root = files.own_path(given.uri)
     listed = list(islice(input_files(files, root, given.pattern), MAX_FILES + 1))
     directories = {uris.parent(status.path) for status in listed if status.path != root}
@@ -98,7 +98,7 @@ def _judge(place: DataLocation, job: JobSpec, given: DataInput) -> tuple[InputOu
     warnings = [f"input '{given.name}': not read: {problem}" for problem in looked.problems]
     if len(listed) > MAX_FILES:
         warnings.append(f"input '{given.name}': only the first {MAX_FILES} files were checked")
-    proved, told = _check_now(place, given, listed[:MAX_FILES], user)
+    proved, told = _check_now(location, given, listed[:MAX_FILES], user)
     warnings += told
     known = KnownEntries(
         lists.merge_blacklists(looked.known.trusted, lists.gather_entries(proved)),
@@ -118,7 +118,9 @@ def _judge(place: DataLocation, job: JobSpec, given: DataInput) -> tuple[InputOu
     settled = replace(given, skipped=skipped, skipped_share=share, files=len(listed), length=length)
     moved = _to_quarantine(given, listed, decision)
     seen = tuple(listed) if is_all else ()
-    return InputOutcome(settled, place, tuple(warnings), moved, tuple(proved), root, seen), refusal
+    return InputOutcome(
+        settled, location, tuple(warnings), moved, tuple(proved), root, seen
+    ), refusal
 
 
 def _up_to(root: str, directories: Iterable[str]) -> set[str]:
@@ -146,7 +148,7 @@ def _to_quarantine(
 
 
 def _check_now(
-    place: DataLocation, given: DataInput, listed: list[FileStatus], user: str
+    location: DataLocation, given: DataInput, listed: list[FileStatus], user: str
 ) -> tuple[list[Entry], list[str]]:
     """What ``verify`` asks for: proved entries, and warnings."""
     if given.verify is VerifyInput.OFF:
@@ -155,9 +157,9 @@ def _check_now(
     if given.verify is VerifyInput.SAMPLE:
         chosen = choose_sample(listed, min(SAMPLE_FRACTION, MAX_SAMPLE / max(1, len(listed))))
     proved, unchecked, why = [], 0, ""
-    for report in verify(place.files, chosen):
+    for report in verify(location.files, chosen):
         if report.has_bad_content:
-            proved.append(proved_entry(place.files, report, user))
+            proved.append(proved_entry(location.files, report, user))
         elif report.verdict.value != "clean":
             unchecked += 1
             first = next(f for f in report.findings if f.kind is not FindingKind.NOTE)
@@ -175,14 +177,14 @@ def apply_input_decisions(outcomes: Iterable[InputOutcome], user: str) -> tuple[
         name = outcome.given.name
         try:
             if outcome.proved:
-                blacklist = open_blacklist(outcome.place)
+                blacklist = open_blacklist(outcome.location)
                 try:
                     blacklist.add(outcome.proved)
                 finally:
                     blacklist.close()
         except Exception as error:  # noqa: BLE001 - see above: the decision stands without it
             warnings.append(f"input '{name}': not added to the blacklist: {error}")
-        warnings += _quarantine(outcome.place.files, outcome, user)
+        warnings += _quarantine(outcome.location.files, outcome, user)
     return tuple(warnings)
 
 

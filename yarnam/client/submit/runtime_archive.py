@@ -35,7 +35,7 @@ OWN_PACKAGES = ("yarnam", "hdfs_utils", "skein_specs")
 """Taken from where they are imported from, so an editable install works."""
 
 EXCLUDED_PACKAGES = ("cluster", "client", "spec", "sim", "web")
-"""Rooms of yarnam that no container imports."""
+"""Packages of yarnam that no container imports."""
 
 SDK_FILES = ("__init__.py", "_version.py", "train")
 
@@ -169,11 +169,11 @@ def _package_dir(name: str) -> Path:
 
 
 def _own_files(folder: Path) -> Iterator[Path]:
-    left_out = {folder / room for room in EXCLUDED_PACKAGES} if folder.name == "yarnam" else set()
+    excluded = {folder / name for name in EXCLUDED_PACKAGES} if folder.name == "yarnam" else set()
     for where, folders, files in os.walk(folder):
         here = Path(where)
         folders[:] = sorted(
-            name for name in folders if name not in _SKIPPED_FOLDERS and here / name not in left_out
+            name for name in folders if name not in _SKIPPED_FOLDERS and here / name not in excluded
         )
         yield from (here / name for name in sorted(files) if not name.endswith(_SKIPPED_SUFFIXES))
 

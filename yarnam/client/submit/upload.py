@@ -25,7 +25,7 @@ from yarnam.client.submit.preflight import CheckedJob
 from yarnam.client.submit.runtime_archive import build_runtime, runtime_source
 from yarnam.client.waiting_jobs import is_anybody_waiting
 from yarnam.core.model.job_spec import EnvironmentSpec, JobSpec, RoleSpec, ShippedFile
-from yarnam.core.model.plans import EarlyAsk, LocalityLevel
+from yarnam.core.model.plans import LocalityLevel, PrelaunchedService
 from yarnam.core.placement.prelaunch import prelaunch_asks
 from yarnam.errors import BadSpec
 from yarnam.wire import protocol
@@ -87,7 +87,7 @@ class JobUpload:
             credentials = pool.submit(self._put_bytes, protocol.CREDENTIALS_FILE, new_credentials())
             environment = pool.submit(self._environment, job)
             keys = pool.submit(self._zookeeper_credentials)
-            early = pool.submit(self._prelaunch, checked)
+            prelaunched = pool.submit(self._prelaunch, checked)
             inputs = pool.submit(self._inputs, checked)
             shipped = [pool.submit(self._ship, file) for file in job.files]
             try:
@@ -105,7 +105,7 @@ class JobUpload:
                     zookeeper=self._site.zookeeper,
                     gpu_models=self._site.gpu_rules(),
                     data=checked.data,
-                    early=early.result(),
+                    prelaunched=prelaunched.result(),
                 )
                 job_file = pool.submit(self._put_bytes, protocol.JOB_FILE, encode(record))
                 staged = UploadedJob(record)
@@ -164,7 +164,7 @@ class JobUpload:
         )
         return self._put_bytes(HADOOP_CONF_FILE, zip_of(files), kind="archive")
 
-    def _prelaunch(self, checked: CheckedJob) -> tuple[EarlyAsk, ...]:
+    def _prelaunch(self, checked: CheckedJob) -> tuple[PrelaunchedService, ...]:
         """Asked for while the AM starts, unless somebody else could miss it."""
         asks = prelaunch_asks(
             checked.snapshot, checked.job, checked.targets, data=checked.data, seed=self.key

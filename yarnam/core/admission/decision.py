@@ -100,44 +100,52 @@ def decide(
     mine = replace(me, excluded=tuple(sorted({*me.excluded, *excluded}))) if excluded else me
     if may_fit:
         # Where the smallest containers have to wait, all others have to.
-        turn = admit(mine, seen, fits_now=True)
-        if isinstance(turn, MustWait) and turn.ahead:
-            return turn
+        admission = admit(mine, seen, fits_now=True)
+        if isinstance(admission, MustWait) and admission.ahead:
+            return admission
         outcome = plan()
         if isinstance(outcome, PlacementPlan):
             asking = replace(mine, demands=_demands_of(outcome))
             if asking != mine:
-                turn = admit(asking, seen, fits_now=True)
-            return turn if isinstance(turn, MustWait) else _around(me, turn, seen, outcome, plan)
+                admission = admit(asking, seen, fits_now=True)
+            return (
+                admission
+                if isinstance(admission, MustWait)
+                else _around(me, admission, seen, outcome, plan)
+            )
         if outcome.is_never:
             return outcome
-    turn = admit(mine, seen, fits_now=False)
-    if isinstance(turn, MustWait):
-        return turn
+    admission = admit(mine, seen, fits_now=False)
+    if isinstance(admission, MustWait):
+        return admission
     blind = plan(blind=True)
-    return MustWait(0, me, turn.reason) if isinstance(blind, NoFit) else _ask(me, turn, blind)
+    return (
+        MustWait(0, me, admission.reason)
+        if isinstance(blind, NoFit)
+        else _ask(me, admission, blind)
+    )
 
 
 def _around(
-    me: Ticket, turn: Admitted, seen: Contention, outcome: PlacementPlan, plan: Planner
+    me: Ticket, admission: Admitted, seen: Contention, outcome: PlacementPlan, plan: Planner
 ) -> Decision:
     """Where others go first the gang is planned again around them, by rungs that leave YARN no
     choice if there are any."""
-    if not turn.avoid:
-        return _ask(me, turn, outcome)
-    around = plan(turn.avoid)
+    if not admission.avoid:
+        return _ask(me, admission, outcome)
+    around = plan(admission.avoid)
     if isinstance(around, PlacementPlan):
-        clear = clear_rungs(around, turn.avoid, seen.snapshot)
-        if clear is not None or not turn.is_strict:
-            return _ask(me, turn, clear or around)
+        clear = clear_rungs(around, admission.avoid, seen.snapshot)
+        if clear is not None or not admission.is_strict:
+            return _ask(me, admission, clear or around)
     ahead = wait_queue(me, seen).ahead_of(me)
     head = ahead[0] if ahead else me
     return MustWait(len(ahead), head, "only nodes reserved for other jobs have room")
 
 
-def _ask(me: Ticket, turn: Admitted, plan: PlacementPlan) -> Ask:
+def _ask(me: Ticket, admission: Admitted, plan: PlacementPlan) -> Ask:
     ticket = replace(me, demands=_demands_of(plan), is_acquiring=True, aside="")
-    return Ask(plan, ticket, turn)
+    return Ask(plan, ticket, admission)
 
 
 def _demands_of(plan: PlacementPlan) -> tuple[Demand, ...]:

@@ -26,17 +26,17 @@ others can see (ask to RM 0.5 s, grant at a node's heartbeat 1 s, AM 0.5 s; skei
 so two jobs that draw far enough apart see each other."""
 
 
-def poll_interval_s(turn: MustWait, u: float) -> float:
+def poll_interval_s(wait: MustWait, u: float) -> float:
     """How long a job with a ticket waits before it polls again: the further back the longer, so
     that ``n`` waiting jobs together poll only about ``log(n) / FIRST_POLL_S`` times a second.
     Spread over half to one and a half of the mean, so that they do not poll in step."""
-    mean_s = min(POLL_CAP_S, FIRST_POLL_S * (1 + turn.ahead))
+    mean_s = min(POLL_CAP_S, FIRST_POLL_S * (1 + wait.ahead))
     return mean_s * (0.5 + u)
 
 
-def poll_after_change_s(turn: MustWait, u: float) -> float:
+def poll_after_change_s(wait: MustWait, u: float) -> float:
     """How soon to poll when a gang has ended or a ticket has gone, if no poll is due before."""
-    return min(FREED_S + STAGGER_S * (turn.ahead + u), poll_interval_s(turn, u))
+    return min(FREED_S + STAGGER_S * (wait.ahead + u), poll_interval_s(wait, u))
 
 
 def confirm_delay_s(u: float) -> float:

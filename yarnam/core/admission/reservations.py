@@ -208,10 +208,10 @@ class ReservationLedger:
         too: few jobs have such tasks, and they mostly run beside the others."""
         if not ticket.is_choosy:
             return frozenset()
-        wish = (ticket.gpu_model, ticket.included, ticket.excluded)
-        if wish not in self._closed:
-            self._closed[wish] = frozenset(self.nodes) - ticket.nodes_of(self.nodes.values())
-        return self._closed[wish]
+        constraint = (ticket.gpu_model, ticket.included, ticket.excluded)
+        if constraint not in self._closed:
+            self._closed[constraint] = frozenset(self.nodes) - ticket.nodes_of(self.nodes.values())
+        return self._closed[constraint]
 
 
 def releases_of(running: Iterable[RunningGang], now_s: float) -> GpuReleases:

@@ -137,7 +137,7 @@ def _breaks_shape(gang: Gang, member: Member, event: ContainerGranted) -> str | 
     there = {grant.node for _, grant in held}
     if rung.one_task_per_node and node in there:
         return f"{node} holds a task already, and the job spreads its tasks"
-    for one, other in (*rung.apart, *((b, a) for a, b in rung.apart)):
+    for one, other in (*rung.anti_affinity, *((b, a) for a, b in rung.anti_affinity)):
         if member.target.role == one and any(r == other and g.node == node for r, g in held):
             return f"{node} holds a task of role {other}, and {one} keeps apart from it"
     if rung.node_limit is not None and len(there | {node}) > rung.node_limit:

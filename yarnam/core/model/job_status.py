@@ -206,7 +206,7 @@ class SuspectStatus:
 class OutputStatus:
     """The job's output: how far it is stored, or that it is."""
 
-    place: str
+    path: str
     """URI or path of the directory."""
     files: int = 0
     size_bytes: int = 0
@@ -223,7 +223,7 @@ class OutputStatus:
         if not self.is_stored:
             return f"{self.moved} of {what} stored"
         others = f" ({self.renamed} under another name)" if self.renamed else ""
-        return f"{what}{others} in {self.place}"
+        return f"{what}{others} in {self.path}"
 
 
 LEVEL_TEXT = {"node": "on planned nodes", "rack": "in one rack", "any": "anywhere"}

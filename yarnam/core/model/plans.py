@@ -36,8 +36,8 @@ class Target:
     """The model that the node must have, as the planner knows it; empty: any. A node whose model
     was not known may have been taken on trust: ``yarnam.core.model.gpu_names.may_be_same`` judges
     what its agent finds."""
-    place: str = ""
-    """Name of the place: the targets of one place, one per role, take a whole gang together."""
+    domain: str = ""
+    """Name of the placement domain: its targets, one per role, take a whole gang together."""
 
     def accepts(self, node: NodeId, rack: RackId) -> bool:
         """Whether a grant on this node is what was asked for."""
@@ -51,7 +51,7 @@ class Target:
 @dataclass(frozen=True, slots=True)
 class TargetAsk:
     """``count`` containers of one target. ``expected_nodes`` (one entry per container, may be
-    empty at level ANY) is where the planner saw room; only the target binds."""
+    empty at level ANY) is where the planner saw free capacity; only the target binds."""
 
     target: Target
     count: int
@@ -59,9 +59,9 @@ class TargetAsk:
 
 
 @dataclass(frozen=True, slots=True)
-class EarlyAsk:
-    """Containers of one service that Skein asks for by itself when it starts: one per entry of
-    ``nodes``, which tells where the planner saw room for it at submit."""
+class PrelaunchedService:
+    """A service whose containers Skein requests by itself when it starts: one for each of
+    ``nodes``, where the planner saw free capacity at submit."""
 
     service: str
     nodes: tuple[NodeId, ...]
@@ -81,7 +81,7 @@ class Rung:
     """Most distinct nodes that the grants of this rung may use; None: no limit."""
     one_task_per_node: bool = False
     same_rack: bool = False
-    apart: tuple[tuple[str, str], ...] = ()
+    anti_affinity: tuple[tuple[str, str], ...] = ()
     """Pairs of roles that share no node (a role with itself: its tasks share none)."""
     local_bytes: int = 0
     """Bytes of the job's inputs on the expected nodes."""
@@ -112,7 +112,7 @@ class Supplement:
     task per node) are for the whole gang, the held tasks included."""
 
     wanted: tuple[TargetAsk, ...]
-    """Role and size bind; the target's place is where to search first."""
+    """Role and size bind; the target's domain is searched first."""
     held: tuple[HeldTask, ...]
     rung: Rung
     """By which the gang was acquired: its limits are kept where they can be."""
@@ -124,7 +124,7 @@ class PlacementPlan:
 
     rungs: tuple[Rung, ...]
     taken_at_s: float = 0.0
-    seats: tuple[Target, ...] = ()
+    extra_targets: tuple[Target, ...] = ()
     """Further targets to declare at submit: single nodes, for a gang whose tasks must keep apart or
     to few nodes."""
 
@@ -154,10 +154,10 @@ class Reason(Enum):
     TOO_FEW_FREE_RESOURCES = "too-few-free-resources"
     FRAGMENTED = "fragmented"
     QUEUE_FULL = "queue-full"
-    NO_RACK_HAS_ROOM = "no-rack-has-room"
-    NO_GPU_MODEL_HAS_ROOM = "no-gpu-model-has-room"
+    NO_RACK_FITS = "no-rack-fits"
+    NO_GPU_MODEL_FITS = "no-gpu-model-fits"
     WAITING_FOR_ADMISSION = "waiting-for-admission"
-    """There is room, but others come first."""
+    """There is free capacity, but other jobs come first."""
     RM_UNREACHABLE = "rm-unreachable"
     """The ResourceManager does not answer, so nothing is known."""
 
@@ -208,8 +208,8 @@ class PlanPolicy:
     """Rack rungs (and services) made at most."""
     max_node_sets: int = 4
     """Exact node sets made at most."""
-    max_seats: int = 32
-    """Single nodes declared at most for a gang that spreads its tasks. Each is a service, which
+    max_pinned_targets: int = 32
+    """Pinned targets declared at most for one gang. Each is a service, which
     costs 0.1 to 0.3 s of submit time (skein-on-yarn.md, 11a)."""
 
 

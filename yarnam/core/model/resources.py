@@ -31,22 +31,22 @@ class Resources:
     def times(self, count: int) -> Resources:
         return Resources(self.memory_mib * count, self.vcores * count, self.gpus * count)
 
-    def fits_in(self, room: Resources) -> bool:
+    def fits_in(self, free: Resources) -> bool:
         return (
-            self.memory_mib <= room.memory_mib
-            and self.vcores <= room.vcores
-            and self.gpus <= room.gpus
+            self.memory_mib <= free.memory_mib
+            and self.vcores <= free.vcores
+            and self.gpus <= free.gpus
         )
 
-    def count_in(self, room: Resources) -> int:
-        """How many of these fit into ``room``. An amount of nothing fits without limit: 2**31."""
+    def count_in(self, free: Resources) -> int:
+        """How many of these fit into ``free``. An amount of nothing fits without limit: 2**31."""
         count = 2**31
         if self.gpus > 0:
-            count = room.gpus // self.gpus
+            count = free.gpus // self.gpus
         if self.memory_mib > 0:
-            count = min(count, room.memory_mib // self.memory_mib)
+            count = min(count, free.memory_mib // self.memory_mib)
         if self.vcores > 0:
-            count = min(count, room.vcores // self.vcores)
+            count = min(count, free.vcores // self.vcores)
         return count
 
     def __str__(self) -> str:

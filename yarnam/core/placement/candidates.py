@@ -271,7 +271,7 @@ def _rung(view: JobView, ranked: RankedCandidate, value: float) -> Rung:
         node_limit=ranked.rules.node_limit,
         one_task_per_node=placement.strategy is PackOrSpread.SPREAD,
         same_rack=placement.rack is REQUIRED,
-        apart=placement.anti_affinity,
+        anti_affinity=placement.anti_affinity,
         local_bytes=local,
     )
 

@@ -76,7 +76,7 @@ def target_in(group: Group, domain: PlacementDomain, name: str) -> Target:
         nodes=domain.nodes,
         racks=domain.racks,
         gpu_model=group.model,
-        place=name,
+        domain=name,
     )
 
 
@@ -85,7 +85,7 @@ def candidates_from(job: JobSpec, targets: Iterable[Target]) -> tuple[TargetCand
     in the spec."""
     domains: dict[object, dict[str, list[Target]]] = {}
     for target in targets:
-        key = target.place or (target.nodes, target.racks, target.gpu_model)
+        key = target.domain or (target.nodes, target.racks, target.gpu_model)
         domains.setdefault(key, {}).setdefault(target.role, []).append(target)
     found: list[TargetCandidate] = []
     for roles in domains.values():

@@ -108,8 +108,8 @@ def elastic_ladder(
 ) -> PlanOutcome:
     """The ladder to declare at submit for a job whose shape is settled: the ladder of the largest
     size that this cluster could ever hold, so that its targets hold the gang at every size, and
-    besides the domains that only the least size fits into (as ``seats``). For a job of one size
-    it is the planner's own. ``data`` and ``seed`` as for ``plan``."""
+    besides the domains that only the least size fits into (as ``extra_targets``). For a job of
+    one size it is the planner's own. ``data`` and ``seed`` as for ``plan``."""
     role = job.elastic_role
     ladder = _ladder(snapshot, job, policy, data, seed)
     if isinstance(ladder, NoFit) or role is None or role.min_tasks is None:
@@ -123,7 +123,7 @@ def elastic_ladder(
     further = [t for t in declared_targets(small) if (t.nodes, t.racks) not in domains]
     names = {target.service for target in known}
     extra = [_renamed(target, names) for target in further[:MOST_EXTRA_TARGETS]]
-    return replace(ladder, seats=(*ladder.seats, *extra))
+    return replace(ladder, extra_targets=(*ladder.extra_targets, *extra))
 
 
 def _ladder(
@@ -147,5 +147,5 @@ def _renamed(target: Target, taken: Iterable[str]) -> Target:
     """Under a name of its own: both ladders count their node sets from 0."""
     if target.service not in taken:
         return target
-    place = f"{target.place}-least"
-    return replace(target, service=f"{target.service}-least", place=place)
+    domain = f"{target.domain}-least"
+    return replace(target, service=f"{target.service}-least", domain=domain)

@@ -130,7 +130,7 @@ def ladder_for_submit(
 def declared_targets(ladder: PlacementPlan) -> tuple[Target, ...]:
     """The distinct targets of a ladder, in its order: one Skein service each."""
     targets = [ask.target for rung in ladder.rungs for ask in rung.asks]
-    return tuple(dict.fromkeys([*targets, *ladder.seats]))
+    return tuple(dict.fromkeys([*targets, *ladder.extra_targets]))
 
 
 def _ladder_to_declare(
@@ -157,4 +157,4 @@ def _ladder_to_declare(
         ranked = [one for one in rank_candidates(view, candidates) if one.is_able]
         if ranked:
             break
-    return ranked, (*targets, *pinned_targets(view, ranked, policy.max_seats))
+    return ranked, (*targets, *pinned_targets(view, ranked, policy.max_pinned_targets))

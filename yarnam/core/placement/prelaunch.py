@@ -8,7 +8,7 @@ from yarnam.core.model.actions import RequestPlan
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.input_locality import NO_DATA, BytesByNode
 from yarnam.core.model.job_spec import JobSpec
-from yarnam.core.model.plans import EarlyAsk, NoFit, PlacementPlan, Rung, Target
+from yarnam.core.model.plans import NoFit, PlacementPlan, PrelaunchedService, Rung, Target
 from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.placement.plan_request import plan_request
 
@@ -30,7 +30,7 @@ def prelaunch_asks(
     *,
     data: BytesByNode = NO_DATA,
     seed: str = "",
-) -> tuple[EarlyAsk, ...]:
+) -> tuple[PrelaunchedService, ...]:
     """The containers that the AM will ask for in its first attempt if the cluster stays as it is;
     none unless there is spare capacity. ``data`` and ``seed`` as for ``plan``; with the AM's own
     values the AM comes to the same plan."""
@@ -49,13 +49,15 @@ def prelaunch_asks(
         return ()
     if any(len(ask.expected_nodes) != ask.count for ask in rung.asks):
         return ()
-    return tuple(EarlyAsk(ask.target.service, ask.expected_nodes) for ask in rung.asks)
+    return tuple(PrelaunchedService(ask.target.service, ask.expected_nodes) for ask in rung.asks)
 
 
-def with_prelaunched_first(plan: PlacementPlan, early: tuple[EarlyAsk, ...]) -> PlacementPlan:
+def with_prelaunched_first(
+    plan: PlacementPlan, prelaunched: tuple[PrelaunchedService, ...]
+) -> PlacementPlan:
     """The plan with the rung first that uses exactly the early containers, if no other is tighter.
     The AM's own container, which did not exist at submit, may have changed the order of equals."""
-    wanted = {ask.service: len(ask.nodes) for ask in early}
+    wanted = {ask.service: len(ask.nodes) for ask in prelaunched}
     first = plan.rungs[0]
     for rung in plan.rungs:
         is_as_good = rung.number == first.number and rung.gpus == first.gpus

@@ -22,7 +22,15 @@ from yarnam.spec.sections.role_sections import (
     ShippedPath,
     Variable,
 )
-from yarnam.spec.sections.section_base import DAY_S, Memory, Processes, Section, Vcores, Whole, Wish
+from yarnam.spec.sections.section_base import (
+    DAY_S,
+    Memory,
+    Processes,
+    Section,
+    Strictness,
+    Vcores,
+    Whole,
+)
 from yarnam.spec.values.fields import Command, DurationBetween, SizeBetween, Text, describe, wrong
 
 VERSION = 1
@@ -38,9 +46,9 @@ class Locality(Section):
 
     later_keys = {"switch": "levels between node and rack", "block": "levels above the rack"}
 
-    node: Wish = "preferred"
+    node: Strictness = "preferred"
     """Use as few nodes as possible."""
-    rack: Wish = "preferred"
+    rack: Strictness = "preferred"
     """Place all tasks in one rack."""
 
 

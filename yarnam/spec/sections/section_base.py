@@ -18,7 +18,7 @@ Memory = Annotated[int, SizeBetween(256, 64 * 1024**2)]
 Vcores = Annotated[int, Field(ge=1, le=4096)]
 ProcessesPerTask = Annotated[int, Field(ge=1, le=256)]
 Processes = Literal["per-gpu", "per-task"]
-Wish = Literal["required", "preferred", "unconstrained"]
+Strictness = Literal["required", "preferred", "unconstrained"]
 
 
 class Section(BaseModel):

@@ -39,7 +39,7 @@ def test_the_highest_directory_that_is_no_top_comes_first() -> None:
 def test_what_is_added_is_found_by_everybody_below(fs: MemoryFiles) -> None:
     added = entry("/data/set/a/1.txt")
     (where,) = store(fs).add([added])
-    assert where.place == f"/data/set/{DIRECTORY_NAME}"
+    assert where.location == f"/data/set/{DIRECTORY_NAME}"
     assert where.is_trusted
     for path in ("/data/set", "/data/set/a", "/data/set/a/1.txt"):
         assert store(fs).read([path]).known == KnownEntries(gather_entries([added]))
@@ -56,7 +56,7 @@ def test_who_may_not_write_there_goes_to_the_open_place(fs: MemoryFiles) -> None
 
     fs.fail = fail
     (where,) = store(fs).add([entry("/data/set/a/1.txt")])
-    assert (where.place, where.is_trusted) == (OPEN, False)
+    assert (where.location, where.is_trusted) == (OPEN, False)
     known = store(fs).read(["/data/set"]).known
     assert not known.trusted.entries
     assert len(known.open.entries) == 1

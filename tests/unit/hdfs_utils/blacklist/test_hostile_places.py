@@ -256,7 +256,7 @@ def test_honest_words_of_any_length_are_read(fs: OwnedFiles) -> None:
     many = [entry(f"/data/set/{n}", long) for n in range(1000)]
     fs.fail = _no_rights_in_data
     (where,) = FileBlacklist(fs, OPEN).add(many)
-    assert where.place == OPEN
+    assert where.location == OPEN
     looked = FileBlacklist(fs, OPEN).read(["/data/set"])
     assert len(looked.known.open.entries) == 1001
     assert not looked.problems
@@ -272,7 +272,7 @@ def _no_rights_in_data(operation: str, path: str) -> None:
 def test_compaction_writes_no_file_that_is_too_large_to_be_read(
     fs: OwnedFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("entries", "place_reader", "file_blacklist"):
+    for module in ("entries", "location_reader", "file_blacklist"):
         monkeypatch.setattr(f"hdfs_utils.blacklist.{module}.MAX_FILE_BYTES", 20_000)
     blacklist = FileBlacklist(fs, OPEN)
     for number in range(2 * COMPACT_FROM + 5):

@@ -32,7 +32,7 @@ class SizeReason(Enum):
     AT_REQUESTED = "at-requested"
     AT_MOST = "at-most"
     AT_LEAST = "at-least"
-    NO_ROOM = "no-room"
+    NO_FREE_CAPACITY = "no-free-capacity"
     OTHERS_WAIT = "others-wait"
     RAN_TOO_SHORT = "ran-too-short"
     NOT_FOR_LONG = "not-for-long"
@@ -107,7 +107,7 @@ def _towards(
     if requested == facts.tasks:
         return Keep(SizeReason.AT_REQUESTED)
     to = min(requested, facts.tasks + seen.spare)
-    return Grow(to, SizeReason.REQUESTED) if to > facts.tasks else Keep(SizeReason.NO_ROOM)
+    return Grow(to, SizeReason.REQUESTED) if to > facts.tasks else Keep(SizeReason.NO_FREE_CAPACITY)
 
 
 def _give_back(
@@ -130,7 +130,7 @@ def _take_idle(
     if seen.waiting > 0:
         return Keep(SizeReason.OTHERS_WAIT)
     if seen.spare <= 0:
-        return Keep(SizeReason.NO_ROOM)
+        return Keep(SizeReason.NO_FREE_CAPACITY)
     if now_s - facts.since_s < policy.rules.min_run_s:
         return Keep(SizeReason.RAN_TOO_SHORT)
     return Grow(min(policy.most, facts.tasks + seen.spare), SizeReason.IDLE_GPUS)

@@ -162,7 +162,7 @@ def _blocking(view: JobView, shape: Shape) -> tuple[Reason, str]:
     any_model = tuple(replace(group, model="") for group in shape)
     if models and view.free.pack(any_model, rules) and not view.free.pack(shape, rules):
         text = f"no single GPU model can hold all {tasks_of(shape)} tasks now; all together could"
-        return Reason.NO_GPU_MODEL_HAS_ROOM, text
+        return Reason.NO_GPU_MODEL_FITS, text
     if free.gpus < need.gpus:
         text = f"{free.gpus} GPUs{of_model} are free on usable nodes; the gang needs {need.gpus}"
         return Reason.TOO_FEW_FREE_GPUS, text
@@ -172,7 +172,7 @@ def _blocking(view: JobView, shape: Shape) -> tuple[Reason, str]:
     fits_anywhere = view.free.pack(shape, rules) is not None
     if fits_anywhere and view.job.placement.rack is REQUIRED:
         text = f"no single rack can hold all {tasks_of(shape)} tasks now; the whole cluster could"
-        return Reason.NO_RACK_HAS_ROOM, text
+        return Reason.NO_RACK_FITS, text
     if fits_anywhere:
         text = f"{tasks_of(shape)} tasks would fit now, but only on more nodes than allowed"
         return Reason.FRAGMENTED, text

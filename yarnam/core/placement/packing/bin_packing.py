@@ -307,7 +307,7 @@ class _Search:
         self.found: list[int] | None = None
         self.steps = 0
         self.is_choosy = any(group.is_choosy for group in shape)
-        self.kept_apart = [
+        self.conflicts = [
             frozenset(
                 other
                 for other in range(len(shape))
@@ -356,9 +356,9 @@ class _Search:
     def _may_take(self, task: int, node: int) -> bool:
         if not may_host(self.shape[task], self.capacities[node]):
             return False
-        kept_apart = self.kept_apart[task]
-        return not kept_apart or not any(
-            taken == node and self.tasks[depth] in kept_apart
+        conflicts = self.conflicts[task]
+        return not conflicts or not any(
+            taken == node and self.tasks[depth] in conflicts
             for depth, taken in enumerate(self.chosen)
         )
 

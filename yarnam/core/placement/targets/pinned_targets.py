@@ -4,8 +4,8 @@ With one target for all tasks YARN may put them all on the node whose heartbeat 
 on each node, and again after the misfits are released: a spread gang of four took four attempts
 that way. Pinned targets are for gangs whose tasks keep apart (``spread``, anti-affinity) and for
 those with a node limit, in domains that have more nodes. Each is a service, so only a limited
-number of nodes gets one (``PlanPolicy.max_seats``); a gang that needs other nodes is asked for at
-the wider targets, and the AM checks its grants one by one."""
+number of nodes gets one (``PlanPolicy.max_pinned_targets``); a gang that needs other nodes is asked
+for at the wider targets, and the AM checks its grants one by one."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def split_pinned(targets: Iterable[Target]) -> tuple[PinnedTargets, tuple[Target
     pinned: dict[tuple[str, Resources, NodeId], Target] = {}
     others: list[Target] = []
     for target in targets:
-        if target.place.startswith(PINNED):
+        if target.domain.startswith(PINNED):
             pinned[target.role, target.resources, target.nodes[0]] = target
         else:
             others.append(target)

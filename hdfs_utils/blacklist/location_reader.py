@@ -71,7 +71,7 @@ def is_merged(status: FileStatus) -> bool:
     return uris.name(status.path).startswith(MERGED)
 
 
-class PlaceReader:
+class LocationReader:
     """Which entries there are about files at or below the paths ``asked`` for.
 
     Attributes:
@@ -85,50 +85,50 @@ class PlaceReader:
         self._cache = cache
         self._budget = ReadBudget()
 
-    def read(self, place: Location) -> list[Entry]:
+    def read(self, location: Location) -> list[Entry]:
         """The entries of one place. Raises HdfsError: the file system does not answer."""
         for _ in range(_MAX_READS):
             problems: list[str] = []
             try:
-                found = self._read_files(place, problems)
+                found = self._read_files(location, problems)
             except errors.NotFound:
                 continue  # compacted since the listing: it is in a file that came after
             self.problems.extend(problems)
             return found
-        message = f"{place.directory}: its files changed during each of {_MAX_READS} reads"
+        message = f"{location.directory}: its files changed during each of {_MAX_READS} reads"
         self.problems.append(message)
         return []
 
-    def _read_files(self, place: Location, problems: list[str]) -> list[Entry]:
-        listed = entry_files(self._fs, place.directory, problems)
-        chosen = listed if place.is_trusted else self._budget.choose(listed)
+    def _read_files(self, location: Location, problems: list[str]) -> list[Entry]:
+        listed = entry_files(self._fs, location.directory, problems)
+        chosen = listed if location.is_trusted else self._budget.choose(listed)
         if len(chosen) < len(listed):
             what = f"too much for all of it: {len(chosen)} of {len(listed)} files were read"
-            problems.append(f"{place.directory}: {what}")
+            problems.append(f"{location.directory}: {what}")
         entries: list[Entry] = []
         unreadable: list[str] = []
-        for status, content in self._contents(place, chosen, unreadable):
+        for status, content in self._contents(location, chosen, unreadable):
             # HDFS says who wrote a file. In the open nobody speaks for somebody else.
-            keeps_names = is_merged(status) and place.is_trusted
+            keeps_names = is_merged(status) and location.is_trusted
             entries.extend(content if keeps_names else by_owner(content, status.owner))
         problems.extend(unreadable[:_MAX_NAMED])
         if len(unreadable) > _MAX_NAMED:
-            problems.append(f"{place.directory}: and {len(unreadable) - _MAX_NAMED} more files")
-        kept = entries if place.is_trusted else self._budget.keep(entries)
+            problems.append(f"{location.directory}: and {len(unreadable) - _MAX_NAMED} more files")
+        kept = entries if location.is_trusted else self._budget.keep(entries)
         if len(kept) < len(entries):
-            problems.append(f"{place.directory}: {len(entries) - len(kept)} entries too many")
+            problems.append(f"{location.directory}: {len(entries) - len(kept)} entries too many")
         return kept
 
     def _contents(
-        self, place: Location, files: list[FileStatus], unreadable: list[str]
+        self, location: Location, files: list[FileStatus], unreadable: list[str]
     ) -> Iterator[tuple[FileStatus, tuple[Entry, ...]]]:
-        key = (place.directory, self._asked)
+        key = (location.directory, self._asked)
         before, now = self._cache.get(key, {}), {}
         for status in files:
             try:
                 content = before.get(status) or self._content(status)
             except errors.NotFound:
-                if place.is_trusted:
+                if location.is_trusted:
                     raise
                 continue  # nobody compacts here: whoever wrote it has taken it away
             except errors.HdfsError as error:
