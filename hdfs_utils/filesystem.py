@@ -235,8 +235,9 @@ class FileSystem(Protocol):
         Returns when it is closed. Raises Unavailable after ``limits.lease_s``.
         """
 
-    def read_bytes(self, path: str) -> bytes:
-        """The whole file."""
+    def read_bytes(self, path: str, max_bytes: int | None = None) -> bytes:
+        """The whole file. Raises MalformedData where it is longer than ``max_bytes``: for files
+        that others may write."""
 
     def read_synced(self, path: str) -> bytes:
         """The whole file with all that a writer which still has it open has synced."""

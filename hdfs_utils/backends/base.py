@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from hdfs_utils import errors
 from hdfs_utils import uri as uris
 from hdfs_utils.filesystem import Content, Data, FileStatus, Reader, Writer
+from hdfs_utils.protocols.untrusted import at_path, read_at_most
 
 # Names that begin with a dot are hidden from Hadoop's input formats and most listings.
 TEMPORARY_PREFIX = "."
@@ -147,9 +148,12 @@ class BaseFileSystem(ABC):
                 if fnmatch.fnmatchcase(name, part):
                     yield status
 
-    def read_bytes(self, path: str) -> bytes:
+    def read_bytes(self, path: str, max_bytes: int | None = None) -> bytes:
         with self.open_reader(path) as reader:
-            return reader.read()
+            if max_bytes is None:
+                return reader.read()
+            with at_path(path, "read"):
+                return read_at_most(reader, max_bytes)
 
     def read_synced(self, path: str) -> bytes:
         return self.read_bytes(path)

@@ -23,6 +23,7 @@ import json
 import re
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from hdfs_utils.errors import MalformedData
@@ -50,11 +51,25 @@ class Readable(Protocol):
 
 
 def read_at_most(stream: Readable, max_bytes: int) -> bytes:
-    """All that is left in a stream. Raises MalformedData: more than ``max_bytes``."""
+    """All that is left in a stream. Raises MalformedData: more than ``max_bytes``.
+
+    See also ``FileSystem.read_bytes``.
+    """
     data = stream.read(max_bytes + 1)
     if len(data) > max_bytes:
         raise MalformedData(f"longer than {max_bytes} bytes")
     return data
+
+
+@contextmanager
+def at_path(path: str, operation: str = "") -> Iterator[None]:
+    """Says in the MalformedData of this block which file it is about."""
+    try:
+        yield
+    except MalformedData as error:
+        error.path = error.path or path
+        error.operation = error.operation or operation
+        raise
 
 
 def decompress(data: bytes, *, max_bytes: int) -> bytes:

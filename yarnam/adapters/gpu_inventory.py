@@ -12,7 +12,6 @@ from typing import Protocol
 from hdfs_utils import FileSystem
 from hdfs_utils.errors import HdfsError, MalformedData, NotFound
 from hdfs_utils.protocols.rejections import Rejections
-from hdfs_utils.protocols.untrusted import read_at_most
 from yarnam.core.model.gpu_names import NOTHING_LEARNT, Inventory
 from yarnam.core.model.ids import NodeId
 from yarnam.errors import WireMismatch, YarnamError
@@ -116,8 +115,7 @@ class FileInventoryStore:
 
     def read(self) -> bytes:
         try:
-            with self._files.open_reader(self._path) as reader:
-                return read_at_most(reader, MAX_BYTES)
+            return self._files.read_bytes(self._path, max_bytes=MAX_BYTES)
         except NotFound:
             return b""
 

@@ -61,9 +61,11 @@ def request(
     body: Mapping[str, Any] | None = None,
     timeout_s: float,
     tls: ssl.SSLContext | None = None,
+    max_bytes: int = MAX_REPLY_BYTES,
 ) -> HttpReply:
     """Send one request, with ``body`` as JSON. ``timeout_s`` is for the connection, and between
-    bytes. ``tls``: default, this machine's certificates. Raises HttpError."""
+    bytes. ``tls``: default, this machine's certificates. Raises HttpError, also for a reply of more
+    than ``max_bytes``."""
     headers = {"Accept": "application/json"}
     data = None
     if body is not None:
@@ -76,7 +78,7 @@ def request(
     asked = urllib.request.Request(url, data=data, headers=headers, method=method)  # noqa: S310 - http(s) only, from the site's configuration
     try:
         with opener.open(asked, timeout=timeout_s) as reply:
-            return HttpReply(read_at_most(reply, MAX_REPLY_BYTES), reply.headers)
+            return HttpReply(read_at_most(reply, max_bytes), reply.headers)
     except urllib.error.HTTPError as error:
         with error:
             content = error.read(MAX_ERROR_BYTES)

@@ -6,18 +6,25 @@ environment are ignored: the ResourceManager is inside.
 
 from __future__ import annotations
 
+import logging
 import ssl
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
+from hdfs_utils.errors import MalformedData
+from hdfs_utils.protocols.rejections import Rejections
 from yarnam.adapters.yarn import rest_parse
 from yarnam.adapters.yarn.addresses import rm_web_urls
 from yarnam.core.model.snapshot import AllocationSteps, ClusterSnapshot, QueueView
 from yarnam.errors import NoPermission, Unavailable, UsageError
 from yarnam.wire.http_request import HttpError, remote_message, request
+
+log = logging.getLogger("yarnam.yarn")
+
+R = TypeVar("R")
 
 REQUEST_TIMEOUT_S = 4.0
 """For one address to connect, and between bytes. A healthy RM answers in milliseconds."""
@@ -25,6 +32,9 @@ SUBMIT_TIMEOUT_S = 30.0
 """For handing an application in: the RM writes it to its state store first."""
 TOTAL_TIMEOUT_S = 10.0
 """For one call over all addresses (the promise of ``ports.ClusterView``)."""
+
+
+_HINT = "Check that it runs and that yarn.resourcemanager.webapp.address is right."
 
 
 class ResourceManager:
@@ -39,6 +49,9 @@ class ResourceManager:
         self._user = user
         self._lock = threading.Lock()
         self._known_steps: AllocationSteps | None = None
+        self._rejections = Rejections(
+            log, "is left out", "See what the ResourceManager's own pages say about it."
+        )
         is_https = any(url.startswith("https:") for url in self._urls)
         self._tls = ssl.create_default_context() if is_https else None
 
@@ -58,15 +71,17 @@ class ResourceManager:
         Unavailable when no ResourceManager answers within 10 s."""
         deadline = time.monotonic() + TOTAL_TIMEOUT_S
         scheduler = self._get("/ws/v1/cluster/scheduler", deadline=deadline)
-        nodes = rest_parse.nodes_of(self._get("/ws/v1/cluster/nodes", deadline=deadline))
-        view = rest_parse.queue_of(scheduler, queue) or QueueView(name=queue)
+        reply = self._get("/ws/v1/cluster/nodes", deadline=deadline)
+        nodes = self._understood(lambda: rest_parse.nodes_of(reply, self._reject))
+        queues = self._understood(lambda: rest_parse.queues_of(scheduler))
+        view = next((one for one in queues if one.name == queue), QueueView(name=queue))
         steps = self._steps(deadline)
         return ClusterSnapshot(
             taken_at_s=time.time(),
             nodes=nodes,
             queue=view,
             max_container=view.max_container,
-            queues=rest_parse.queues_of(scheduler),
+            queues=queues,
             steps=steps,
         )
 
@@ -78,7 +93,8 @@ class ResourceManager:
         if known is not None:
             return known
         try:
-            found = rest_parse.steps_of(self._get("/conf", deadline=deadline))
+            reply = self._get("/conf", deadline=deadline)
+            found = self._understood(lambda: rest_parse.steps_of(reply))
         except (NoPermission, UsageError):
             found = AllocationSteps()
         except Unavailable:
@@ -89,16 +105,18 @@ class ResourceManager:
 
     def settings(self) -> Mapping[str, str]:
         """The ResourceManager's own configuration, as far as it shows it. Raises NoPermission."""
-        return rest_parse.settings_of(self._get("/conf"))
+        reply = self._get("/conf")
+        return self._understood(lambda: rest_parse.settings_of(reply))
 
     def info(self) -> Mapping[str, Any]:
         """``clusterInfo`` as it comes: state, haState, resourceManagerVersion, startedOn (ms)."""
-        found: Mapping[str, Any] = self._get("/ws/v1/cluster/info").get("clusterInfo") or {}
-        return found
+        reply = self._get("/ws/v1/cluster/info")
+        return self._understood(lambda: rest_parse.object_of(reply, "clusterInfo"))
 
     def queues(self) -> tuple[QueueView, ...]:
         """All leaf queues by their full names."""
-        return rest_parse.queues_of(self._get("/ws/v1/cluster/scheduler"))
+        reply = self._get("/ws/v1/cluster/scheduler")
+        return self._understood(lambda: rest_parse.queues_of(reply))
 
     def queue_access(self, queue: str, user: str) -> bool | None:
         """Whether this user may submit to this queue; None when the ResourceManager does not tell
@@ -117,7 +135,7 @@ class ResourceManager:
             reply = self._get(f"/ws/v1/cluster/apps/{quote(app_id)}")
         except UsageError:
             return None
-        return rest_parse.application_of(reply.get("app") or {})
+        return self._understood(lambda: rest_parse.application_of(reply))
 
     def applications(
         self, *, user: str = "", tags: Iterable[str] = (), states: Iterable[str] = ()
@@ -125,9 +143,7 @@ class ResourceManager:
         """Applications that match all of what is given, newest first."""
         query = {"user": user, "applicationTags": ",".join(tags), "states": ",".join(states)}
         reply = self._get("/ws/v1/cluster/apps", {key: val for key, val in query.items() if val})
-        rows = (reply.get("apps") or {}).get("app") or []
-        found = (rest_parse.application_of(row) for row in rows)
-        return tuple(sorted(found, key=lambda app: (app.started_at_s, app.application))[::-1])
+        return self._understood(lambda: rest_parse.applications_of(reply, self._reject))
 
     def kill(self, app_id: str, user: str = "") -> None:
         """Kill the application as ``user`` (default: this client's). Killing one that is over is
@@ -143,13 +159,30 @@ class ResourceManager:
         """The id of an application that may be submitted; one that never is leaves no trace.
         Raises NoPermission, UsageError, Unavailable."""
         reply = self._call("POST", "/ws/v1/cluster/apps/new-application", {}, body={})
-        return str(reply["application-id"])
+        found = self._understood(lambda: rest_parse.text_of(reply, "application-id"))
+        if not found:
+            raise Unavailable("the ResourceManager gives no application id", hint=_HINT)
+        return found
 
     def submit_application(self, context: Mapping[str, Any]) -> None:
         """Hand an ApplicationSubmissionContext in; the same one again is harmless. YARN decides
         on it afterwards: poll its state. Raises NoPermission, UsageError, Unavailable."""
         deadline = time.monotonic() + SUBMIT_TIMEOUT_S
         self._call("POST", "/ws/v1/cluster/apps", {}, body=context, deadline=deadline)
+
+    def _reject(self, name: str, error: MalformedData) -> None:
+        """One row of a reply counts for nothing; the others do."""
+        self._rejections.add(f"{name} in the reply of {self.url}", error)
+
+    def _understood(self, parse: Callable[[], R]) -> R:
+        """Raises Unavailable for a reply that makes no sense as a whole."""
+        try:
+            return parse()
+        except MalformedData as error:
+            raise Unavailable(
+                f"the reply of the ResourceManager at {self.url} makes no sense: {error.message}",
+                hint=_HINT,
+            ) from error
 
     def _get(
         self, path: str, query: Mapping[str, str] | None = None, *, deadline: float | None = None
@@ -190,7 +223,7 @@ class ResourceManager:
             return reply
         raise Unavailable(
             f"no answer from the ResourceManager: {'; '.join(failures)}",
-            hint="Check that it runs and that yarn.resourcemanager.webapp.address is right.",
+            hint=_HINT,
         ) from cause
 
     def _ask(

@@ -1,17 +1,28 @@
-"""From the ResourceManager's JSON to our values. Pure; tolerant of keys that are not there."""
+"""From the ResourceManager's JSON to our values. Pure; tolerant of keys that are not there.
+
+What is there and makes no sense raises MalformedData. Of nodes and of applications, each row stands
+for itself: one that makes no sense is handed to ``rejected``, and the others count.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from math import isfinite
+from typing import Any, TypeVar
 
+from hdfs_utils.errors import MalformedData
+from hdfs_utils.protocols.untrusted import INT64, shown
 from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import AllocationSteps, Node, NodeState, QueueView
 
 Json = Mapping[str, Any]
+Rejected = Callable[[str, MalformedData], None]
+"""Takes the name of a row, and what is wrong with it."""
+
+R = TypeVar("R")
 
 UNLIMITED = 2**31 - 1
 """The Fair Scheduler writes Integer.MAX_VALUE or Long.MAX_VALUE for "no limit"."""
@@ -20,7 +31,7 @@ GPU_RESOURCE = "yarn.io/gpu"
 GPU_MODEL_ATTRIBUTE = "gpu-model"
 """Node attribute from which a node's GPU model is read."""
 
-_AMOUNT = re.compile(r"\s*(\d+)\s*([A-Za-z]*)\s*$")
+_AMOUNT = re.compile(r"\s*([0-9]{1,18})\s*([A-Za-z]*)\s*$")
 _UNITS = {"gi": 1024, "g": 1024}
 """Of memory, in MiB: ``2Gi``; YARN's units for the rest of them are 1."""
 
@@ -64,13 +75,12 @@ def resources_of(json: Json | None) -> Resources:
     if not json:
         return Resources()
     gpus = 0
-    rows = (json.get("resourceInformations") or {}).get("resourceInformation", [])
-    for row in rows:
+    for row in _rows(json, "resourceInformations", "resourceInformation"):
         if row.get("name") == GPU_RESOURCE:
-            gpus = int(row.get("value", 0))
+            gpus = _whole(row, "value")
     return Resources(
-        memory_mib=min(int(json.get("memory", 0)), UNLIMITED),
-        vcores=min(int(json.get("vCores", 0)), UNLIMITED),
+        memory_mib=min(_whole(json, "memory"), UNLIMITED),
+        vcores=min(_whole(json, "vCores"), UNLIMITED),
         gpus=min(gpus, UNLIMITED),
     )
 
@@ -85,13 +95,24 @@ def limit_of(json: Json | None) -> Resources | None:
     return limit
 
 
-def nodes_of(json: Json) -> tuple[Node, ...]:
+def _raise(_name: str, error: MalformedData) -> None:
+    raise error
+
+
+def nodes_of(json: Json, rejected: Rejected = _raise) -> tuple[Node, ...]:
     """All nodes, sorted by id. Of several rows for one host (a NodeManager that came back under
     another id) the running ones count, else the newest."""
-    rows = (json.get("nodes") or {}).get("node") or []
+    dated = _each(
+        _rows(json, "nodes", "node"),
+        lambda row: (
+            _whole(row, "lastHealthUpdate"),
+            text_of(row, "nodeHTTPAddress") or text_of(row, "id"),
+            row,
+        ),
+        rejected,
+    )
     by_address: dict[str, Json] = {}
-    for row in sorted(rows, key=lambda row: int(row.get("lastHealthUpdate", 0))):
-        address = str(row.get("nodeHTTPAddress") or row.get("id", ""))
+    for _, address, row in sorted(dated, key=lambda found: found[0]):
         known = by_address.get(address)
         if known is None or known.get("state") != "RUNNING" or row.get("state") == "RUNNING":
             by_address[address] = row
@@ -99,7 +120,7 @@ def nodes_of(json: Json) -> tuple[Node, ...]:
     # reads all of them feels (a third of its time on 10,000 nodes).
     seen: dict[Resources, Resources] = {}
     racks: dict[str, RackId] = {}
-    nodes = [_node(row, seen, racks) for row in by_address.values()]
+    nodes = list(_each(by_address.values(), lambda row: _node(row, seen, racks), rejected))
     running_hosts = {node.node_id for node in nodes if node.is_usable}
     return tuple(
         sorted(
@@ -110,45 +131,43 @@ def nodes_of(json: Json) -> tuple[Node, ...]:
 
 
 def _node(row: Json, seen: dict[Resources, Resources], racks: dict[str, RackId]) -> Node:
-    attributes = (row.get("nodeAttributesInfo") or {}).get("nodeAttributeInfo") or []
     model = next(
-        (str(item.get("value", "")) for item in attributes
-         if item.get("name") == GPU_MODEL_ATTRIBUTE),
+        (
+            text_of(item, "value")
+            for item in _rows(row, "nodeAttributesInfo", "nodeAttributeInfo")
+            if item.get("name") == GPU_MODEL_ATTRIBUTE
+        ),
         "",
-    )  # fmt: skip
-    total = row.get("totalResource") or {
-        "memory": int(row.get("usedMemoryMB", 0)) + int(row.get("availMemoryMB", 0)),
-        "vCores": int(row.get("usedVirtualCores", 0)) + int(row.get("availableVirtualCores", 0)),
+    )
+    total = object_of(row, "totalResource") or {
+        "memory": _whole(row, "usedMemoryMB") + _whole(row, "availMemoryMB"),
+        "vCores": _whole(row, "usedVirtualCores") + _whole(row, "availableVirtualCores"),
     }
-    used = row.get("usedResource") or {
+    used = object_of(row, "usedResource") or {
         "memory": row.get("usedMemoryMB", 0),
         "vCores": row.get("usedVirtualCores", 0),
     }
-    name = str(row.get("rack", ""))
+    name = text_of(row, "rack")
     all_of_it, in_use = resources_of(total), resources_of(used)
     return Node(
-        node_id=NodeId(str(row.get("nodeHostName") or str(row.get("id", "")).split(":")[0])),
+        node_id=NodeId(text_of(row, "nodeHostName") or text_of(row, "id").split(":")[0]),
         rack=racks.setdefault(name, RackId(name)),
-        state=_NODE_STATES.get(str(row.get("state")), NodeState.LOST),
+        state=_NODE_STATES.get(text_of(row, "state"), NodeState.LOST),
         total=seen.setdefault(all_of_it, all_of_it),
         used=seen.setdefault(in_use, in_use),
-        http_address=str(row.get("nodeHTTPAddress", "")),
+        http_address=text_of(row, "nodeHTTPAddress"),
         gpu_model=model,
-        labels=tuple(row.get("nodeLabels") or ()),
+        labels=_texts(row, "nodeLabels"),
     )
 
 
 def queues_of(json: Json) -> tuple[QueueView, ...]:
     """The leaf queues, by full name. Of the Capacity Scheduler only names and use are read."""
-    info = (json.get("scheduler") or {}).get("schedulerInfo") or {}
+    info = object_of(object_of(json, "scheduler"), "schedulerInfo")
     if info.get("type") == "fairScheduler":
-        root = info.get("rootQueue") or {}
-        return tuple(_fair_leaves(root, None, None, limit_of(root.get("maxResources"))))
+        root = object_of(info, "rootQueue")
+        return tuple(_fair_leaves(root, None, None, limit_of(object_of(root, "maxResources"))))
     return tuple(_capacity_leaves(info, ""))
-
-
-def queue_of(json: Json, name: str) -> QueueView | None:
-    return next((queue for queue in queues_of(json) if queue.name == name), None)
 
 
 def _fair_leaves(
@@ -156,27 +175,26 @@ def _fair_leaves(
 ) -> Iterable[QueueView]:
     """``above``: the tightest limit of the queues above, which binds this one too;
     ``left_above``: what the queues below have left of it."""
-    own = _own_limit(limit_of(row.get("maxResources")), cluster)
+    own = _own_limit(limit_of(object_of(row, "maxResources")), cluster)
     maximum = _tighter(above, own)
     left = None
     if own is not None:
-        left = own.minus(resources_of(row.get("usedResources")))
+        left = own.minus(resources_of(object_of(row, "usedResources")))
     left = _tighter(left_above, left)
-    children = (row.get("childQueues") or {}).get("queue")
     if row.get("type") != "fairSchedulerLeafQueueInfo":
-        for child in _listed(children):
+        for child in _rows(row, "childQueues", "queue"):
             yield from _fair_leaves(child, maximum, left, cluster)
         return
-    max_apps = int(row.get("maxApps", UNLIMITED))
+    max_apps = _whole(row, "maxApps", UNLIMITED)
     yield QueueView(
-        name=str(row.get("queueName", "")),
-        used=resources_of(row.get("usedResources")),
-        steady_share=resources_of(row.get("steadyFairResources")),
-        fair_share=resources_of(row.get("fairResources")),
+        name=text_of(row, "queueName"),
+        used=resources_of(object_of(row, "usedResources")),
+        steady_share=resources_of(object_of(row, "steadyFairResources")),
+        fair_share=resources_of(object_of(row, "fairResources")),
         maximum=maximum,
-        max_container=limit_of(row.get("maxContainerAllocation")),
-        running_jobs=int(row.get("numActiveApps", 0)),
-        pending_jobs=int(row.get("numPendingApps", 0)),
+        max_container=limit_of(object_of(row, "maxContainerAllocation")),
+        running_jobs=_whole(row, "numActiveApps"),
+        pending_jobs=_whole(row, "numPendingApps"),
         max_running_jobs=max_apps if max_apps < UNLIMITED else None,
         headroom=left,
     )
@@ -196,24 +214,87 @@ def _own_limit(shown: Resources | None, cluster: Resources | None) -> Resources 
 
 
 def _capacity_leaves(row: Json, path: str) -> Iterable[QueueView]:
-    name = str(row.get("queuePath") or (f"{path}.{row.get('queueName', 'root')}".lstrip(".")))
-    children = _listed((row.get("queues") or {}).get("queue"))
+    own = text_of(row, "queueName") or "root"
+    name = text_of(row, "queuePath") or f"{path}.{own}".lstrip(".")
+    children = list(_rows(row, "queues", "queue"))
     for child in children:
         yield from _capacity_leaves(child, name)
     if not children and row.get("queueName"):
         yield QueueView(
             name=name,
-            used=resources_of(row.get("resourcesUsed")),
-            running_jobs=int(row.get("numActiveApplications", 0)),
-            pending_jobs=int(row.get("numPendingApplications", 0)),
+            used=resources_of(object_of(row, "resourcesUsed")),
+            running_jobs=_whole(row, "numActiveApplications"),
+            pending_jobs=_whole(row, "numPendingApplications"),
         )
 
 
-def _listed(value: Any) -> list[Json]:
-    """Some YARN versions write a single child as an object instead of a list."""
+def _rows(json: Json, outer: str, inner: str) -> Iterator[Json]:
+    """The objects of ``{outer: {inner: [...]}}``. Some YARN versions write a single one instead of
+    a list."""
+    value = object_of(json, outer).get(inner)
+    for row in value if isinstance(value, list) else [value]:
+        if isinstance(row, dict):
+            yield row
+        elif row is not None:
+            raise MalformedData(f"{outer}.{inner} has {shown(row)} where an object belongs")
+
+
+def _each(rows: Iterable[Json], parse: Callable[[Json], R], rejected: Rejected) -> Iterator[R]:
+    for row in rows:
+        try:
+            yield parse(row)
+        except MalformedData as error:
+            rejected(shown(row.get("id")), error)
+
+
+def object_of(json: Json, key: str) -> Json:
+    """An object within another; empty where there is none."""
+    value = json.get(key)
     if value is None:
-        return []
-    return list(value) if isinstance(value, list) else [value]
+        return {}
+    if not isinstance(value, dict):
+        raise MalformedData(f"{key} is no object: {shown(value)}")
+    return value
+
+
+def text_of(json: Json, key: str) -> str:
+    """A text; empty where there is none. Some YARN versions write one that looks like a number as a
+    number."""
+    value = json.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, (str, int, float)):
+        raise MalformedData(f"{key} is no text: {shown(value)}")
+    return str(value)
+
+
+def _texts(json: Json, key: str) -> tuple[str, ...]:
+    value = json.get(key)
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        raise MalformedData(f"{key} are no texts: {shown(value)}")
+    return tuple(value)
+
+
+def _whole(json: Json, key: str, default: int = 0) -> int:
+    """An integer of 64 bits: what is beyond is cut."""
+    value = json.get(key)
+    if value is None:
+        return default
+    try:
+        return max(-INT64, min(INT64, int(value)))
+    except (TypeError, ValueError, OverflowError):
+        raise MalformedData(f"{key} is no number: {shown(value)}") from None
+
+
+def _number(json: Json, key: str) -> float:
+    value = json.get(key)
+    if value is None:
+        return 0.0
+    if type(value) not in (int, float) or abs(value) > INT64 or not isfinite(value):
+        raise MalformedData(f"{key} is no number: {shown(value)}")
+    return float(value)
 
 
 def _tighter(left: Resources | None, right: Resources | None) -> Resources | None:
@@ -228,8 +309,8 @@ def _tighter(left: Resources | None, right: Resources | None) -> Resources | Non
 
 def settings_of(json: Json) -> dict[str, str]:
     """The RM's ``/conf``: empty for what has no value."""
-    rows = json.get("properties") or []
-    return {str(row.get("key")): str(row.get("value") or "") for row in rows}
+    rows = _rows({"conf": json}, "conf", "properties")
+    return {text_of(row, "key"): text_of(row, "value") for row in rows}
 
 
 def steps_of(json: Json) -> AllocationSteps:
@@ -242,7 +323,8 @@ def steps_of(json: Json) -> AllocationSteps:
         for name in names:
             digits = _AMOUNT.match(settings.get(name, ""))
             if digits:
-                return int(digits[1]) * _UNITS.get(digits[2].lower(), 1)
+                amount = int(digits[1]) * _UNITS.get(digits[2].lower(), 1)
+                return min(amount, UNLIMITED)
         return default
 
     prefix = "yarn.scheduler"
@@ -263,22 +345,33 @@ def steps_of(json: Json) -> AllocationSteps:
     )
 
 
-def application_of(row: Json) -> YarnApplication:
-    finished_ms = int(row.get("finishedTime", 0))
+def application_of(json: Json) -> YarnApplication:
+    """From ``{"app": {...}}``."""
+    return _application(object_of(json, "app"))
+
+
+def applications_of(json: Json, rejected: Rejected = _raise) -> tuple[YarnApplication, ...]:
+    """Newest first."""
+    found = _each(_rows(json, "apps", "app"), _application, rejected)
+    return tuple(sorted(found, key=lambda app: (app.started_at_s, app.application))[::-1])
+
+
+def _application(row: Json) -> YarnApplication:
+    finished_ms = _whole(row, "finishedTime")
     return YarnApplication(
-        application=str(row.get("id", "")),
-        name=str(row.get("name", "")),
-        user=str(row.get("user", "")),
-        queue=str(row.get("queue", "")),
-        state=str(row.get("state", "")),
-        final_status=str(row.get("finalStatus", "UNDEFINED")),
-        diagnostics=str(row.get("diagnostics") or "").strip(),
-        progress=float(row.get("progress", 0.0)) / 100.0,
-        tracking_url=str(row.get("trackingUrl") or ""),
-        tags=tuple(tag for tag in str(row.get("applicationTags") or "").split(",") if tag),
-        started_at_s=int(row.get("startedTime", 0)) / 1000.0,
+        application=text_of(row, "id"),
+        name=text_of(row, "name"),
+        user=text_of(row, "user"),
+        queue=text_of(row, "queue"),
+        state=text_of(row, "state"),
+        final_status=text_of(row, "finalStatus") or "UNDEFINED",
+        diagnostics=text_of(row, "diagnostics").strip(),
+        progress=_number(row, "progress") / 100.0,
+        tracking_url=text_of(row, "trackingUrl"),
+        tags=tuple(tag for tag in text_of(row, "applicationTags").split(",") if tag),
+        started_at_s=_whole(row, "startedTime") / 1000.0,
         finished_at_s=finished_ms / 1000.0 if finished_ms else None,
-        running_containers=max(0, int(row.get("runningContainers", 0))),
-        am_log_url=str(row.get("amContainerLogs") or ""),
-        log_aggregation=str(row.get("logAggregationStatus") or ""),
+        running_containers=max(0, _whole(row, "runningContainers")),
+        am_log_url=text_of(row, "amContainerLogs"),
+        log_aggregation=text_of(row, "logAggregationStatus"),
     )

@@ -17,7 +17,9 @@ TICKETS = "tickets"
 RUNNING = "running"
 CLAIM = "claim"
 
-_NAME = re.compile(r"(?:.*/)?(?P<job>[^/@]+)@(?P<attempt>\d+)(?:-(?P<number>\d{10}))?")
+_NAME = re.compile(
+    r"(?:.*/)?(?P<job>[^/@]{1,64})@(?P<attempt>[0-9]{1,9})(?:-(?P<number>[0-9]{10}))?"
+)
 
 
 def job_of(path: str) -> str:

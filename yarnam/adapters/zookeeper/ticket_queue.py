@@ -25,6 +25,7 @@ from typing import TypeVar
 
 from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError
 
+from hdfs_utils.protocols.rejections import Rejections
 from yarnam.adapters.zookeeper.session import Entry, ZooKeeper
 from yarnam.adapters.zookeeper.ticket_cache import (
     CLAIM,
@@ -54,6 +55,10 @@ HEARTBEAT_S = 15.0
 CLAIM_TRIES = 5
 """How often a claim that another one has overtaken is tried again at once; then the caller looks
 again, which it does soon."""
+
+MAX_NODE_BYTES = 256 << 10
+"""A ticket has some 400 bytes; one that names 5,000 nodes has 200 kB, as has a gang that runs on so
+many."""
 
 WRITE_TRIES = 3
 """A node of our name that an older session left behind goes away at the second try."""
@@ -93,6 +98,11 @@ class ZooKeeperTicketQueue:
         self._changed: Callable[[], None] = lambda: None
         self._lists = 0
         self._refusal = ""
+        self._rejections = Rejections(
+            log,
+            "is passed over",
+            "Another version of yarnam wrote it, or no job at all: see docs/how-to/zookeeper.md.",
+        )
 
     def open(self, changed: Callable[[], None]) -> None:
         self._changed = changed
@@ -318,7 +328,7 @@ class ZooKeeperTicketQueue:
         self._seen = seen
         waiting = [
             replace(ticket, number=number_of(path), seen_at_s=seen[path][1])
-            for path, ticket in _decoded(tickets, Ticket)
+            for path, ticket in self._decoded(tickets, Ticket)
         ]
         return TicketList(
             tickets=tuple(
@@ -327,9 +337,17 @@ class ZooKeeperTicketQueue:
                 if ticket.job != self._job and not _is_stuck(ticket, now_s)
             ),
             running=tuple(
-                gang for _, gang in _decoded(running, RunningGang) if gang.job != self._job
+                gang for _, gang in self._decoded(running, RunningGang) if gang.job != self._job
             ),
         )
+
+    def _decoded(self, entries: Mapping[str, Entry], kind: type[N]) -> Iterator[tuple[str, N]]:
+        """Those that can be read: whoever reaches ZooKeeper may have written the rest."""
+        for path, entry in sorted(entries.items()):
+            try:
+                yield path, decode(entry.data, kind, max_bytes=MAX_NODE_BYTES)
+            except WireMismatch as error:
+                self._rejections.add(path, error, owner=job_of(path))
 
     # ---- what comes from ZooKeeper -----------------------------------------------------------
 
@@ -360,12 +378,3 @@ def _is_stuck(ticket: Ticket, now_s: float) -> bool:
     """An AM that hangs while it acquires: its session lives, but its grants are never used."""
     seen_at_s = ticket.seen_at_s
     return ticket.is_acquiring and seen_at_s is not None and now_s - seen_at_s > SILENT_AFTER_S
-
-
-def _decoded(entries: Mapping[str, Entry], kind: type[N]) -> Iterator[tuple[str, N]]:
-    """Those that can be read: another version of yarnam may have written the rest."""
-    for path, entry in sorted(entries.items()):
-        try:
-            yield path, decode(entry.data, kind)
-        except WireMismatch as error:
-            log.warning("%s is passed over: %s", path, error)

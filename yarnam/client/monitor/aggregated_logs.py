@@ -34,8 +34,11 @@ TOOL_LIMIT_S = 300.0
 """For ``yarn logs`` to hand over everything."""
 
 NM_LIMIT_S = 5.0
+MAX_LIVE_LOG_BYTES = 256 << 20
+"""Of the AM's log while it runs, which is held in memory."""
 
 _PROCESS_FILE = re.compile(r"(.+-\d+)\.(\d+)\.log")
+_LENGTH = re.compile(rb"LogLength:\s*([0-9]{1,18})\s*$")
 _CONTAINER = re.compile(rb"Container: (\S+) on ")
 _UNFINISHED = frozenset({"NOT_START", "RUNNING", "RUNNING_WITH_FAILURE"})
 """Of YARN's log aggregation states."""
@@ -141,8 +144,8 @@ def parse_log_dump(dump: bytes | mmap.mmap) -> Iterator[LogFile]:
             container = match[1].decode(errors="replace")
         elif line.startswith(b"LogType:"):
             name, length = line[8:].strip().decode(errors="replace"), -1
-        elif line.startswith(b"LogLength:") and line[10:].strip().isdigit():
-            length = int(line[10:])
+        elif match := _LENGTH.match(line):
+            length = int(match[1])
         elif line.startswith(b"LogContents:") and length >= 0:
             yield LogFile(container, name, dump[position : position + length])
             position += length
@@ -160,7 +163,11 @@ def live_am_logs(sources: JobSources, application: YarnApplication) -> Iterator[
     for name in AM_FILES:
         url = f"{parts.scheme}://{parts.netloc}/ws/v1/node/containers/{container}/logs/{name}"
         try:
-            answer = request(f"{url}?user.name={sources.site.user}", timeout_s=NM_LIMIT_S)
+            answer = request(
+                f"{url}?user.name={sources.site.user}",
+                timeout_s=NM_LIMIT_S,
+                max_bytes=MAX_LIVE_LOG_BYTES,
+            )
         except HttpError as error:
             if error.status:
                 continue  # not written yet

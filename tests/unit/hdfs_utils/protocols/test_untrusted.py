@@ -10,14 +10,17 @@ import re
 import tracemalloc
 import zlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hdfs_utils import connect
 from hdfs_utils.errors import CorruptData, MalformedData
 from hdfs_utils.protocols.untrusted import (
     INT64,
     Record,
+    at_path,
     decode_json,
     decode_record,
     decompress,
@@ -150,6 +153,19 @@ def test_a_stream_is_read_up_to_the_limit() -> None:
     assert read_at_most(io.BytesIO(b"1234"), 4) == b"1234"
     with pytest.raises(MalformedData, match="longer than 3 bytes"):
         read_at_most(io.BytesIO(b"1234"), 3)
+
+
+def test_a_file_is_read_up_to_the_limit_and_named(tmp_path: Path) -> None:
+    fs, path = connect("file:///"), tmp_path / "entries.json"
+    path.write_bytes(b"1234")
+    assert fs.read_bytes(str(path), max_bytes=4) == b"1234"
+    with pytest.raises(MalformedData, match=f"read {path}: longer than 3 bytes"):
+        fs.read_bytes(str(path), max_bytes=3)
+
+
+def test_the_error_of_a_block_names_its_file() -> None:
+    with pytest.raises(MalformedData, match="load /a: not JSON"), at_path("/a", "load"):
+        decode_json(b"?", max_bytes=9)
 
 
 # ---- fields -------------------------------------------------------------------------------------
