@@ -29,6 +29,8 @@ from yarnam.wire.light_imports import on_first_use
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from yarnam.cluster.reporters import Reporter
+
 with on_first_use():
     from yarnam import cluster as yarnam_cluster
     from yarnam import spec as yarnam_spec
@@ -53,8 +55,9 @@ class Client:
             print(job.wait().message)
 
     The cluster is the one of ``conf_dir``, by default of HADOOP_CONF_DIR; ``local=True`` uses
-    the embedded cluster of this machine and starts it if needed. ``user`` is the user name for
-    simple authentication. ``on_progress`` is called with a text at each step of a submit.
+    the embedded cluster of this machine and starts it if needed; ``shared_machine`` allows that
+    where other people use the machine, who can then run programs as this user. ``user`` is the user
+    name for simple authentication. ``on_progress`` is called with a text at each step of a submit.
 
     Sends nothing before the first call. Raises BadConfig if no cluster is configured.
     """
@@ -65,14 +68,18 @@ class Client:
         user: str | None = None,
         *,
         local: bool = False,
+        shared_machine: bool = False,
         on_progress: Callable[[str], None] | None = None,
         site: Site | None = None,
     ) -> None:
         self._report = on_progress or (lambda _: None)
         if site is None:
             where = Path(conf_dir) if conf_dir is not None else None
-            in_words = on_progress is not None
-            site = _local_site(user, in_words=in_words) if local else open_site(where, user)
+            if local:
+                reporter = reporters.PlainReporter() if on_progress is not None else None
+                site = _local_site(user, reporter, shared_machine=shared_machine)
+            else:
+                site = open_site(where, user)
         self._site = site
         self._jobs: list[Job] = []
 
@@ -200,11 +207,11 @@ def _parsed(spec: Spec, user: str) -> JobSpec:
     return yarnam_spec.parse_spec_file(spec, user=user)
 
 
-def _local_site(user: str | None, *, in_words: bool) -> Site:
+def _local_site(user: str | None, reporter: Reporter | None, *, shared_machine: bool) -> Site:
     """The embedded cluster that ``yarnam cluster env`` named, else the default one; up if not."""
     name = os.environ.get("YARNAM_CLUSTER") or cluster_paths.DEFAULT_NAME
     cluster = yarnam_cluster.EmbeddedCluster(
-        name=name, reporter=reporters.PlainReporter() if in_words else None
+        name=name, reporter=reporter, shared_machine=shared_machine
     )
     cluster.up()
     return open_site(cluster.conf_dir, user, environ=cluster.environ())

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from yarnam.cluster import lifecycle
+from yarnam.cluster import lifecycle, machine_users
 from yarnam.cluster.cluster_paths import (
     DEFAULT_NAME,
     ClusterPaths,
@@ -51,11 +51,15 @@ class EmbeddedCluster:
         state_root: Path | None = None,
         cache: Path | None = None,
         reporter: Reporter | None = None,
+        shared_machine: bool = False,
     ) -> None:
+        """``shared_machine``: start it also where other people use the machine, who can then run
+        programs as this user."""
         self.shape = shape
         self.paths = ClusterPaths(state_root or clusters_dir(), check_cluster_name(name))
         self._cache = cache or cache_dir()
         self._reporter = reporter or SilentReporter()
+        self._shared_machine = shared_machine or bool(os.environ.get(machine_users.VARIABLE))
 
     @property
     def name(self) -> str:
@@ -66,7 +70,9 @@ class EmbeddedCluster:
         that it has."""
         found = load_cluster(self.paths)
         shape = self.shape or (found.plan.shape if found is not None else ClusterShape())
-        return lifecycle.up(shape, self.paths, self._cache, self._reporter)
+        return lifecycle.up(
+            shape, self.paths, self._cache, self._reporter, shared_machine=self._shared_machine
+        )
 
     def down(self, *, keep_data: bool = False) -> bool:
         """End every process, containers included, and remove its folder."""

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from yarnam.cluster import cluster_plan, prepare
+from yarnam.cluster import cluster_plan, machine_users, prepare
 from yarnam.cluster.cluster_lock import exclusive, holder
 from yarnam.cluster.cluster_paths import ClusterPaths
 from yarnam.cluster.cluster_plan import ClusterPlan, ClusterRecord
@@ -41,10 +41,22 @@ KEEP_GRACE_S = 5.0
 START_TRIES = 3
 
 
-def up(shape: ClusterShape, paths: ClusterPaths, cache: Path, reporter: Reporter) -> UpResult:
-    """Return when the cluster can take a job; on any failure nothing is left running."""
+def up(
+    shape: ClusterShape,
+    paths: ClusterPaths,
+    cache: Path,
+    reporter: Reporter,
+    *,
+    shared_machine: bool = False,
+) -> UpResult:
+    """Return when the cluster can take a job; on any failure nothing is left running. Refused
+    where other people use the machine, unless the user knows: ``shared_machine``."""
     if not Path("/proc").is_dir():
         raise BadConfig("the embedded cluster needs Linux (127.0.0.0/8 and /proc)")
+    if not living_processes(paths):
+        if not shared_machine:
+            machine_users.refuse_shared_machine(machine_users.read_machine())
+        reporter.message(f"note: {machine_users.OPEN_TO_ALL}")
     java, jars = prepare.software(cache, reporter)
     with exclusive(paths.lock, COMMAND_LOCK_LIMIT_S, f"cluster '{paths.name}'"):
         paths.cancel.unlink(missing_ok=True)

@@ -50,6 +50,11 @@ with on_first_use():
     is_flag=True,
     help="Submit to the embedded cluster of this machine; start it if needed.",
 )
+@click.option(
+    "--shared-machine",
+    is_flag=True,
+    help="With --local: start the cluster even if other people use this machine.",
+)
 @json_option
 @click.pass_context
 def command(
@@ -60,6 +65,7 @@ def command(
     queue: str | None,
     name: str | None,
     local: bool,
+    shared_machine: bool,
     as_json: bool,
 ) -> int:
     """Submit a job: check its spec, upload its files and start it.
@@ -67,7 +73,7 @@ def command(
     A job that can never fit is refused with the reason before anything is submitted. With --watch,
     the exit code is the job's; with --detach, the command prints the application id and exits 0.
     """
-    settings: dict[str, Any] = {"local": True} if local else {}
+    settings: dict[str, Any] = {"local": True, "shared_machine": shared_machine} if local else {}
     if not as_json:
         settings["on_progress"] = lambda text: print_note(f"{text} …")
     with ExitStack() as stack:

@@ -91,14 +91,30 @@ cluster = command
     "--heartbeat-ms", type=int, help="NodeManager heartbeat in milliseconds. [default: 1000]"
 )
 @click.option("--zookeeper/--no-zookeeper", default=None, help="[default: with ZooKeeper]")
+@click.option(
+    "--shared-machine", is_flag=True, help="Start it even if other people use this machine."
+)
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 @_json
-def up(name: str, shape_file: Path | None, quiet: bool, as_json: bool, **options: Any) -> None:
-    """Start a cluster and wait until it takes jobs."""
+def up(
+    name: str,
+    shape_file: Path | None,
+    shared_machine: bool,
+    quiet: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Start a cluster and wait until it takes jobs.
+
+    While it is up, every user of this machine can run programs as you through it. Where other
+    people use the machine, it is refused unless you give --shared-machine.
+    """
     shape = _shape(shape_file, options)
     started = time.monotonic()
     with _ends_cleanly(), _reporter(quiet or as_json) as reporter:
-        target = yarnam_cluster.EmbeddedCluster(shape, name=name, reporter=reporter)
+        target = yarnam_cluster.EmbeddedCluster(
+            shape, name=name, reporter=reporter, shared_machine=shared_machine
+        )
         result = target.up()
     if as_json:
         print_json({"result": result, **target.status().to_json()})
