@@ -33,6 +33,8 @@ class TimeLimits:
         sync_s: making what was written durable.
         close_s: completing a file; the NameNode waits for the DataNodes' reports.
         lease_s: taking a file over from a writer that died.
+        outage_s: how long a transfer under way waits for a NameNode that changes over or a DataNode
+            that restarts. Of the two sides of a transfer the smaller one counts.
     """
 
     metadata_s: float = 30.0
@@ -40,10 +42,11 @@ class TimeLimits:
     sync_s: float = SYNC_S
     close_s: float = 60.0
     lease_s: float = 60.0
+    outage_s: float = 60.0
 
     @classmethod
     def all(cls, timeout_s: float) -> TimeLimits:
-        """The same limit for everything; that of a sync is never longer than its default."""
+        """The same limit for every operation; that of a sync is never longer than its default."""
         return cls(timeout_s, timeout_s, min(timeout_s, SYNC_S), timeout_s, timeout_s)
 
 

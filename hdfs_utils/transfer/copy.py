@@ -41,10 +41,7 @@ def copy(
     """
     options, progress = options or Options(), progress or NoProgress()
     plain, goal = source.own_path(path), sink.own_path(target)
-    if goal == "/":
-        raise InvalidPath("the root cannot be written", path=target, operation="copy")
-    if not options.overwrite and sink.exists(goal):
-        raise AlreadyExists("already exists", path=goal, operation="copy")
+    _check_target(sink, goal, options)
     entries = scan(source, plain)
     is_file = len(entries) == 1 and entries[0].relative == "" and not entries[0].is_dir
     files = [entry for entry in entries if not entry.is_dir]
@@ -54,10 +51,10 @@ def copy(
         options = replace(options, resume=False)
     identity = f"{source.uri}{plain}\n{sink.uri}{goal}\n{options.part}"
     _recover_moved(sink, goal)
-    staging = claim_staging(sink, goal, identity, options.resume)
+    staging = claim_staging(sink, goal, identity, options)
     engine = TreeTransfer(source, plain, sink, staging, options, progress)
     try:
-        # A file is a tree of one, so that everything below is said once.
+        # A file is a tree of one.
         base = staging.tree if not is_file else uris.join(staging.tree, uris.name(goal))
         sink.mkdirs(staging.tree)
         engine.run(entries, base)
@@ -71,6 +68,13 @@ def copy(
         raise
     progress.end()
     return TransferResult(len(files), size, engine.resumed, engine.verified)
+
+
+def _check_target(sink: FileSystem, goal: str, options: Options) -> None:
+    if goal == "/":
+        raise InvalidPath("the root cannot be written", path=goal, operation="copy")
+    if not options.overwrite and sink.exists(goal):
+        raise AlreadyExists("already exists", path=goal, operation="copy")
 
 
 def _write_manifest(

@@ -11,6 +11,8 @@ PIECE = 1 << 20
 LARGE_PIECE = 4 << 20
 # From this size on a file is sent in parts, each of which is kept over a break.
 PART = 256 << 20
+# Work that a break may cost. A transfer shorter than this is quicker repeated than resumed.
+JOURNAL_S = 3.0
 # Files that a native client writes at the same time. Each waits about 0.5 s for its completion,
 # asleep (hdfs-native 0.14.7), so many wait; but few send, or the NameNode finds its DataNodes too
 # busy (dfs.namenode.redundancy.considerLoad) and refuses: measured, with one DataNode, from 512 on.
@@ -62,6 +64,7 @@ class Options:
         part: size of the parts of a large file, bytes; a multiple of the block size.
         streams: parts of one file written at the same time.
         replication: of new files; None for the site's.
+        journal_s: seconds between two entries of what is finished, for a run that resumes.
     """
 
     threads: int = 8
@@ -72,3 +75,4 @@ class Options:
     part: int = PART
     streams: int = 2
     replication: int | None = None
+    journal_s: float = JOURNAL_S

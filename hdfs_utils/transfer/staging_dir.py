@@ -36,16 +36,12 @@ from hdfs_utils.concurrency.retry import retry
 from hdfs_utils.errors import AlreadyExists, DirectoryNotEmpty, HdfsError, NotFound
 from hdfs_utils.filesystem import FileSystem
 from hdfs_utils.protocols.checksums import crc32c
+from hdfs_utils.transfer.options import Options
 
 _log = logging.getLogger(__name__)
 SUFFIX = ".transfer.tmp"
-SEGMENT_S = 2.0
-# Before this nothing is journaled: a short transfer is quicker repeated than resumed.
-FIRST_SEGMENT_S = 3.0
 HEARTBEAT_S = 20.0
 DEAD_S = 600.0
-# A transfer under way waits so long for a NameNode that changes over or a DataNode that restarts.
-OUTAGE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +85,13 @@ class StagingOwner:
 
 
 class StagingDir:
-    """One hidden directory; make it with :func:`claim`."""
+    """One hidden directory; make it with :func:`claim_staging`."""
 
-    def __init__(self, fs: FileSystem, path: str, finished: dict[str, Finished]) -> None:
+    def __init__(
+        self, fs: FileSystem, path: str, finished: dict[str, Finished], journal_s: float
+    ) -> None:
         self.path = path
+        self._journal_s = journal_s
         self.finished = finished
         self._fs = fs
         self._lock = threading.Lock()
@@ -128,14 +127,12 @@ class StagingDir:
 
     def _keep(self) -> None:
         alive = time.monotonic()
-        self._stop.wait(FIRST_SEGMENT_S)
-        while not self._stop.is_set():
+        while not self._stop.wait(self._journal_s):
             with contextlib.suppress(HdfsError):
                 self._flush()
                 if time.monotonic() - alive > HEARTBEAT_S:
                     alive = time.monotonic()
                     self._give_sign_of_life()
-            self._stop.wait(SEGMENT_S)
 
     def _give_sign_of_life(self) -> None:
         """Whatever comes into a directory or goes changes its time."""
@@ -182,8 +179,9 @@ class StagingDir:
         self._fs.delete(self.path, recursive=True)
 
 
-def claim_staging(fs: FileSystem, target: str, identity: str, resume: bool) -> StagingDir:
+def claim_staging(fs: FileSystem, target: str, identity: str, options: Options) -> StagingDir:
     """The staging directory for a target, an earlier run's where its owner is dead."""
+    resume = options.resume
     digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
     own = _name(target, digest)
     _sweep(fs, target, own)
@@ -200,7 +198,7 @@ def claim_staging(fs: FileSystem, target: str, identity: str, resume: bool) -> S
                 fs.delete(own, recursive=True)
     try:
         fs.mkdirs(uris.join(own, StagingOwner.this().name))
-        staging = StagingDir(fs, own, finished)
+        staging = StagingDir(fs, own, finished, options.journal_s)
         staging.start(resume)
     except BaseException:
         if not finished:
@@ -234,12 +232,12 @@ def rename_once(fs: FileSystem, src: str, dst: str, *, overwrite: bool) -> None:
             was_asked.append(True)
 
     was_asked: list[bool] = []
-    retry(rename, OUTAGE_S, on_failure=log_outage)
+    retry(rename, fs.limits.outage_s, on_failure=log_outage)
 
 
 def log_outage(error: HdfsError, spent_s: float) -> None:
     """Why a transfer stands still."""
-    _log.warning("tried again for up to %g s, %.0f s by now: %s", OUTAGE_S, spent_s, error)
+    _log.warning("tried again, for %.0f s by now: %s", spent_s, error)
 
 
 def _name(target: str, digest: str) -> str:

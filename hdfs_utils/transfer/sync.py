@@ -47,15 +47,13 @@ def sync(
     rest, and does not send again what was already staged.
 
     Args:
-        source: where it comes from.
-        path: the tree.
-        sink: where it goes.
-        target: its copy; made if it is not there.
+        path: the tree, in ``source``.
+        target: its copy, in ``sink``; made if it is not there.
         options: as for :func:`hdfs_utils.transfer.copy`.
-        progress: is told.
+        progress: gets the bytes and files that are done.
         delete: delete what the source does not have.
-        by_checksum: compare CRC32C in place of times.
-        dry_run: change nothing, only tell.
+        by_checksum: compare CRC32C instead of times.
+        dry_run: change nothing; return what would be done.
 
     Raises:
         NotFound: the source is not there.
@@ -67,22 +65,19 @@ def sync(
     present = {entry.relative: entry for entry in _present(sink, goal)}
     names = {entry.relative for entry in wanted}
     changed = _changed(source, plain, sink, goal, wanted, present, by_checksum)
+    names |= {SUCCESS, MANIFEST}
     extra = [e for e in present.values() if e.relative not in names] if delete else []
-    extra = [e for e in extra if e.relative not in (SUCCESS, MANIFEST)]
     files = [entry for entry in changed if not entry.is_dir]
     size = sum(entry.size for entry in files)
+    same = sum(not entry.is_dir for entry in wanted) - len(files)
     done = SyncResult(
-        tuple(entry.relative for entry in files),
-        tuple(entry.relative for entry in extra),
-        sum(not entry.is_dir for entry in wanted) - len(files),
-        size,
+        tuple(e.relative for e in files), tuple(e.relative for e in extra), same, size
     )
     progress.begin(len(files), size)
-    if changed and not dry_run:
-        done = replace(
-            done, resumed=_send(source, plain, sink, goal, changed, present, options, progress)
-        )
     if not dry_run:
+        if changed:
+            resumed = _send(source, plain, sink, goal, changed, present, options, progress)
+            done = replace(done, resumed=resumed)
         for entry in sorted(extra, key=lambda e: e.relative, reverse=True):
             sink.delete(path_below(goal, entry.relative), recursive=True)
     progress.end()
@@ -135,9 +130,8 @@ def _send(
     options: Options,
     progress: Progress,
 ) -> int:
-    staging = claim_staging(
-        sink, goal, f"sync\n{source.uri}{plain}\n{sink.uri}{goal}", options.resume
-    )
+    identity = f"sync\n{source.uri}{plain}\n{sink.uri}{goal}"
+    staging = claim_staging(sink, goal, identity, options)
     engine = TreeTransfer(source, plain, sink, staging, options, progress)
     base = staging.tree
     try:

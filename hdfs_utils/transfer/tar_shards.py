@@ -12,7 +12,7 @@ import contextlib
 import json
 import tarfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hdfs_utils import uri as uris
 from hdfs_utils.concurrency.worker_pool import WorkerPool
@@ -33,7 +33,7 @@ _BLOCK = 512
 
 @dataclass(frozen=True, slots=True)
 class ShardResult:
-    """What came of it: shards, the files in them and the bytes of these files."""
+    """How many shards were written, how many files they hold, and the bytes of these files."""
 
     shards: int
     files: int
@@ -87,42 +87,25 @@ def pack_shards(
     progress.begin(len(files), total)
     shards = list(_divided(files, size))
     names = [f"{name}-{number:06}.tar" for number in range(len(shards))]
-    staging = claim_staging(sink, goal, f"shard\n{source.uri}{plain}\n{goal}", resume=False)
+    identity = f"shard\n{source.uri}{plain}\n{goal}"
+    staging = claim_staging(sink, goal, identity, replace(options, resume=False))
+    paths = [uris.join(staging.tree, shard_name) for shard_name in names]
     pool = WorkerPool(min(_THREADS, max(len(shards), 1)))
     found: dict[int, tuple[int, list[_Member]]] = {}
 
     def pack(number: int) -> None:
-        place_of = uris.join(staging.tree, names[number])
         found[number] = _pack(
-            source, plain, sink, place_of, shards[number], pool, progress, options
+            source, plain, sink, paths[number], shards[number], pool, progress, options
         )
 
     try:
         sink.mkdirs(staging.tree)
         pool.run(pack, range(len(shards)))
-        if options.verify != "none":
+        if options.verify != "none" and paths:
             progress.phase("verifying")
-            paths = [uris.join(staging.tree, shard_name) for shard_name in names]
-            crcs = storage_crcs(sink, paths) if paths else None
-            for number, crc in enumerate(crcs or ()):
-                if crc != found[number][0]:
-                    message = "its checksum on the storage is not that of the bytes sent"
-                    raise CorruptData(message, path=paths[number], operation="shard")
-        lines = [
-            json.dumps(
-                {
-                    "shard": names[number],
-                    "path": member.path,
-                    "offset": member.offset,
-                    "size": member.size,
-                    "crc32c": f"{member.crc:08x}",
-                },
-                ensure_ascii=False,
-            )
-            for number in range(len(shards))
-            for member in found[number][1]
-        ]
-        sink.write_bytes(uris.join(staging.tree, INDEX), "".join(f"{i}\n" for i in lines).encode())
+            _verify(sink, paths, [found[number][0] for number in range(len(shards))])
+        members = [(names[number], found[number][1]) for number in range(len(shards))]
+        sink.write_bytes(uris.join(staging.tree, INDEX), _index(members))
         sink.write_bytes(uris.join(staging.tree, SUCCESS), b"")
         rename_once(sink, staging.tree, goal, overwrite=False)
     finally:
@@ -130,6 +113,34 @@ def pack_shards(
             staging.remove()
     progress.end()
     return ShardResult(len(shards), len(files), total)
+
+
+def _verify(sink: FileSystem, paths: list[str], sent: list[int]) -> None:
+    """Raises CorruptData. A storage without checksums has nothing to compare."""
+    stored = storage_crcs(sink, paths)
+    for path, crc, expected in zip(paths, stored or sent, sent, strict=True):
+        if crc != expected:
+            message = "its checksum on the storage is not that of the bytes sent"
+            raise CorruptData(message, path=path, operation="shard")
+
+
+def _index(shards: list[tuple[str, list[_Member]]]) -> bytes:
+    """One line of JSON for each file, in the order of the shards."""
+    lines = [
+        json.dumps(
+            {
+                "shard": shard,
+                "path": member.path,
+                "offset": member.offset,
+                "size": member.size,
+                "crc32c": f"{member.crc:08x}",
+            },
+            ensure_ascii=False,
+        )
+        for shard, members in shards
+        for member in members
+    ]
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def _divided(files: list[SourceEntry], size: int) -> Iterator[list[SourceEntry]]:

@@ -21,7 +21,7 @@ from hdfs_utils.transfer.file_copy import SmallFileWriter, copy_file, copy_range
 from hdfs_utils.transfer.options import LARGE_PIECE, MEMORY, WAITING, Options, SourceEntry
 from hdfs_utils.transfer.progress import Progress
 from hdfs_utils.transfer.scan import path_below
-from hdfs_utils.transfer.staging_dir import OUTAGE_S, Finished, StagingDir, log_outage, rename_once
+from hdfs_utils.transfer.staging_dir import Finished, StagingDir, log_outage, rename_once
 
 # Of one file before the transfer fails: a DataNode may have died in the middle.
 TRIES = 3
@@ -145,7 +145,8 @@ class TreeTransfer:
 
     def _retried(self, send: Callable[[], int]) -> int:
         """Again from the start after a break: nothing half-written is ever continued."""
-        return retry(send, OUTAGE_S, on_failure=self._in_trouble, at_least=TRIES)
+        outage_s = min(self._source.limits.outage_s, self._sink.limits.outage_s)
+        return retry(send, outage_s, on_failure=self._in_trouble, at_least=TRIES)
 
     def _in_trouble(self, error: HdfsError, spent_s: float) -> None:
         log_outage(error, spent_s)

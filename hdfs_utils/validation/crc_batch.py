@@ -29,7 +29,7 @@ MAX_BUFFER = 16**_DIGITS
 _ONES = 0xFFFFFFFF
 
 
-class Shifter:
+class CrcCombiner:
     """Shifts arrays of CRCs by as many bytes as another array says. Made once: some milliseconds
     and 0.5 MB."""
 
@@ -83,34 +83,34 @@ class Shifter:
 
 
 @lru_cache(1)
-def shifter() -> Shifter | None:
+def crc_combiner() -> CrcCombiner | None:
     """None: numpy is not installed."""
     try:
         import numpy as np
     except ImportError:
         return None
-    return Shifter(np)
+    return CrcCombiner(np)
 
 
-def expected_crc(shift: Shifter, buffer: bytes, starts: array[int], end: int) -> int:
+def expected_crc(combiner: CrcCombiner, buffer: bytes, starts: array[int], end: int) -> int:
     """What the CRC of ``buffer[starts[0]:end]`` is if every checksum in it fits.
 
     Args:
         starts: where the records begin, one behind the other up to ``end``; all of them whole,
             their lengths known to be right.
     """
-    np = shift._np  # noqa: SLF001
+    np = combiner._np  # noqa: SLF001
     begin = np.frombuffer(starts, np.int64)
     follow = np.append(begin[1:], end)
     # Four bytes from any place on, as a little-endian number.
     words = np.ndarray((len(buffer) - 3,), "<u4", buffer, strides=(1,))
     of_length = words[begin + 8]  # take() would copy all of it first
     of_data = words[follow - 4]
-    zeros = shift.of_zeros
-    header = shift.by_four(_unmasked(np, of_length) ^ of_length) ^ zeros
-    to_data = shift.by(header, follow - begin - 16) ^ _unmasked(np, of_data)
-    records = shift.by_four(to_data ^ of_data) ^ zeros
-    shifted = shift.by(records, end - follow)
+    zeros = combiner.of_zeros
+    header = combiner.by_four(_unmasked(np, of_length) ^ of_length) ^ zeros
+    to_data = combiner.by(header, follow - begin - 16) ^ _unmasked(np, of_data)
+    records = combiner.by_four(to_data ^ of_data) ^ zeros
+    shifted = combiner.by(records, end - follow)
     return int(np.bitwise_xor.reduce(shifted))
 
 
@@ -119,10 +119,10 @@ def _unmasked(np: Any, masked: Words) -> Words:
     return (rotated >> 17) | (rotated << 15)  # type: ignore[no-any-return]
 
 
-def same_headers(shift: Shifter, buffer: bytes, at: int, size: int) -> int:
+def same_headers(combiner: CrcCombiner, buffer: bytes, at: int, size: int) -> int:
     """How many records of this size (their frame included) stand from ``at`` on with the very
     header of the first, counted to the first that differs; all of them whole."""
-    np = shift._np  # noqa: SLF001
+    np = combiner._np  # noqa: SLF001
     count = (len(buffer) - at) // size
     if count < 2:
         return count

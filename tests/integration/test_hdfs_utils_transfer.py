@@ -217,12 +217,11 @@ def run(code: str, env: dict[str, str], *arguments: str) -> subprocess.Completed
 VICTIM = """
     import faulthandler, sys, hdfs_utils
     from hdfs_utils import transfer
-    from hdfs_utils.transfer import Options, staged
+    from hdfs_utils.transfer import Options
     faulthandler.dump_traceback_later(50, exit=True)
-    staged.FIRST_SEGMENT_S = staged.SEGMENT_S = 0.2
     local, fs = hdfs_utils.connect("file:///"), hdfs_utils.connect()
     what, source, target = sys.argv[1:]
-    options = Options(overwrite=True, part=1 << 20, threads=2)
+    options = Options(overwrite=True, part=1 << 20, threads=2, journal_s=0.2)
     print("go", flush=True)
     if what == "put":
         done = transfer.copy(local, source, fs, target, options)

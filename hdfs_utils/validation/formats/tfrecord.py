@@ -10,7 +10,7 @@ import struct
 from array import array
 from typing import Any, Protocol
 
-from hdfs_utils.validation.crc_batch import MAX_BUFFER, expected_crc, same_headers, shifter
+from hdfs_utils.validation.crc_batch import MAX_BUFFER, crc_combiner, expected_crc, same_headers
 from hdfs_utils.validation.findings import Corrupt, Findings, Reason, needed
 from hdfs_utils.validation.input_format import InputFormat
 from hdfs_utils.validation.sources import PIECE, Source, Stream
@@ -75,7 +75,7 @@ class _Scan:
     def __init__(self, found: Findings) -> None:
         self.library = crc32c()
         self._found = found
-        self._shift = shifter()
+        self._combiner = crc_combiner()
         # Lengths come again and again: looking a checksum up is cheaper than computing it.
         self._of_length: dict[int, int] = {}
 
@@ -107,10 +107,10 @@ class _Scan:
 
     def _fit(self, buffer: bytes, starts: array[int], end: int) -> bool:
         """Whether all of them are right; False: look at each of them."""
-        if self._shift is None or end > MAX_BUFFER:
+        if self._combiner is None or end > MAX_BUFFER:
             return False
-        whole = self._shift.part(buffer, starts[0], end)
-        return self.library.value(whole) == expected_crc(self._shift, buffer, starts, end)
+        whole = self._combiner.part(buffer, starts[0], end)
+        return self.library.value(whole) == expected_crc(self._combiner, buffer, starts, end)
 
     def _walk(self, buffer: bytes, at: int, base: int) -> tuple[array[int], int, Corrupt | None]:
         """Where the whole records begin, where they end, and a wrong length behind them."""
@@ -130,9 +130,9 @@ class _Scan:
                 break
             same = same + 1 if length == before else 0
             before = length
-            if same == SAME_BEFORE_RUN and self._shift is not None:
+            if same == SAME_BEFORE_RUN and self._combiner is not None:
                 # Records of one size: the rest of the run in one step.
-                count = same_headers(self._shift, buffer, at, end - at)
+                count = same_headers(self._combiner, buffer, at, end - at)
                 starts.extend(range(at, at + count * (end - at), end - at))
                 at += count * (end - at)
                 same = 0

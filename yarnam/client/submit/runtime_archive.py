@@ -21,7 +21,7 @@ import sys
 import sysconfig
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -79,9 +79,10 @@ def python_version() -> str:
     return f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
-def runtime_source() -> RuntimeSource:
-    """Look at the installed packages; hashes yarnam's sources and everybody else's RECORD."""
-    packages = tuple((name, _package_dir(name)) for name in OWN_PACKAGES)
+def runtime_source(own_packages: Sequence[str] = OWN_PACKAGES) -> RuntimeSource:
+    """Read the installed packages: hashes the sources of ``own_packages`` and the RECORD of each
+    distribution that they need."""
+    packages = tuple((name, _package_dir(name)) for name in own_packages)
     distributions = tuple(_distribution(name) for name in _distribution_names())
     digest = hashlib.sha256(
         f"{FORMAT} {python_version()} {sysconfig.get_platform()} {platform.libc_ver()[0]}".encode()

@@ -33,10 +33,10 @@ def _open_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("YARNAM_OPEN_BLACKLIST", "/tmp/open-blacklist")
 
 
-def say_corrupt(world: World, path: str, state: State = State.PROVED, at: str = "") -> None:
-    status = world.files.stat(path)
-    entry = Entry(Key(path, version_of(status)), frozenset([claim(state)]))
-    FileBlacklist(world.files).add([entry], at or None)
+def say_corrupt(world: World, *paths: str, state: State = State.PROVED, at: str = "") -> None:
+    claims = frozenset([claim(state)])
+    keys = [Key(path, version_of(world.files.stat(path))) for path in paths]
+    FileBlacklist(world.files).add([Entry(key, claims) for key in keys], at or None)
 
 
 BAD = "/data/set/1/01.jsonl"
@@ -171,15 +171,18 @@ def test_a_quarantine_that_is_refused_stops_no_job(world: World) -> None:
     assert any("not moved to quarantine" in line for line in said)
 
 
-def test_names_too_long_for_a_variable_refuse(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from yarnam.client.submit import input_preflight
-
-    monkeypatch.setattr(input_preflight, "MAX_SKIPPED_BYTES", 5)
-    say_corrupt(world, BAD)
-    with pytest.raises(BadSpec, match="more than can be passed"):
-        check_job(world.site, job_spec(inputs=(SKIP,)))
+@pytest.mark.parametrize("count", [95, 101])
+def test_names_too_long_for_a_variable_refuse(world: World, count: int) -> None:
+    paths = [f"/data/set/{'d' * 250}/{'e' * 250}/{'f' * 250}/{n:0240}.jsonl" for n in range(count)]
+    for path in paths:  # 1000 bytes each, and a variable holds 100,000 of them
+        world.files.write_bytes(path, b"{}\n")
+    say_corrupt(world, *paths)
+    spec = job_spec(inputs=(replace(SKIP, max_skipped=1.0),))
+    if count < 100:
+        assert len(check_job(world.site, spec).job.inputs[0].skipped) == count
+    else:
+        with pytest.raises(BadSpec, match="101 files would be excluded, more than can be passed"):
+            check_job(world.site, spec)
 
 
 def test_the_keys_of_the_spec(world: World) -> None:

@@ -112,8 +112,7 @@ def test_a_changed_source_gives_another_name(
     package.mkdir()
     (package / "__init__.py").write_text("x = 1\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(runtime_archive, "OWN_PACKAGES", ("pretend_package",))
-    first = runtime_source().key
-    assert runtime_source().key == first
+    first = runtime_source(["pretend_package"]).key
+    assert runtime_source(["pretend_package"]).key == first
     (package / "__init__.py").write_text("x = 2\n")
-    assert runtime_source().key != first
+    assert runtime_source(["pretend_package"]).key != first

@@ -9,15 +9,15 @@ import pytest
 
 from hdfs_utils import transfer
 from hdfs_utils.errors import AlreadyExists, InvalidPath, NotFound, Unavailable
-from hdfs_utils.transfer import staging_dir, tree_transfer
+from hdfs_utils.filesystem import TimeLimits
 from tests.fakes.files import MemoryFiles, fail_on
 
 
 @pytest.fixture
-def fs(monkeypatch: pytest.MonkeyPatch) -> MemoryFiles:
-    for module in (staging_dir, tree_transfer):
-        monkeypatch.setattr(module, "OUTAGE_S", 0.0)
-    return MemoryFiles()
+def fs() -> MemoryFiles:
+    files = MemoryFiles()
+    files.limits = TimeLimits(outage_s=0.0)
+    return files
 
 
 @pytest.fixture

@@ -15,23 +15,22 @@ from hdfs_utils import FileSystem, transfer
 from hdfs_utils.backends.local import LocalFileSystem
 from hdfs_utils.concurrency.worker_pool import WorkerPool
 from hdfs_utils.errors import QuotaExceeded, Unavailable
-from hdfs_utils.filesystem import Capabilities, format_bytes
-from hdfs_utils.transfer import Options, staging_dir, tree_transfer
+from hdfs_utils.filesystem import Capabilities, TimeLimits, format_bytes
+from hdfs_utils.transfer import Options
 from hdfs_utils.transfer.file_copy import SmallFileWriter
 from hdfs_utils.transfer.options import SENDING
 from hdfs_utils.transfer.progress_bar import PlainProgress
-from hdfs_utils.transfer.staging_dir import StagingOwner
+from hdfs_utils.transfer.staging_dir import DEAD_S, StagingOwner
 from tests.fakes.files import MemoryFiles, fail_on
 
 LOCAL = LocalFileSystem()
 
 
 @pytest.fixture
-def fs(monkeypatch: pytest.MonkeyPatch) -> MemoryFiles:
-    monkeypatch.setattr(staging_dir, "FIRST_SEGMENT_S", 0.0)
-    for module in (staging_dir, tree_transfer):
-        monkeypatch.setattr(module, "OUTAGE_S", 0.0)
-    return MemoryFiles()
+def fs() -> MemoryFiles:
+    files = MemoryFiles()
+    files.limits = TimeLimits(outage_s=0.0)
+    return files
 
 
 def interrupted(fs: MemoryFiles, tree: Path, options: Options) -> str:
@@ -108,7 +107,7 @@ def test_another_hosts_run_counts_as_dead_when_it_is_silent(
     assert transfer.copy(LOCAL, str(tree), fs, "/t", options).resumed == 0
     assert fs.exists(left)
     fs.delete("/t", recursive=True)
-    fs.set_times(left, int((time.time() - staging_dir.DEAD_S - 60) * 1000))
+    fs.set_times(left, int((time.time() - DEAD_S - 60) * 1000))
     assert transfer.copy(LOCAL, str(tree), fs, "/t", options).resumed > 0
     assert not fs.exists(left)
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import random
 import struct
+import sys
 from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import google_crc32c
 import pytest
@@ -12,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hdfs_utils.validation import Corrupt, Findings
-from hdfs_utils.validation.crc_batch import expected_crc, same_headers, shifter
+from hdfs_utils.validation.crc_batch import crc_combiner, expected_crc, same_headers
 from hdfs_utils.validation.formats import tfrecord
 from hdfs_utils.validation.sources import Source, Stream
 from tests.unit.hdfs_utils.validation import samples
@@ -49,6 +52,16 @@ def check(source: Source) -> tuple[list[tuple[str, int | None, int | None]], int
     return [(f.reason.value, f.offset, f.record) for f in found.found], found.records
 
 
+@contextmanager
+def without_numpy() -> Iterator[None]:
+    """As where it is not installed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "numpy", None)
+        crc_combiner.cache_clear()
+        yield
+    crc_combiner.cache_clear()
+
+
 @pytest.fixture(scope="module")
 def many() -> bytes:
     return samples.tfrecord(random.Random(1), [5, 0, 31, 200, 200, 7] * 40)
@@ -63,11 +76,11 @@ def starts_of(data: bytes) -> array[int]:
 
 
 def test_the_crc_follows_from_those_of_the_parts(many: bytes) -> None:
-    shift = shifter()
-    assert shift is not None
-    assert expected_crc(shift, many, starts_of(many), len(many)) == google_crc32c.value(many)
+    combiner = crc_combiner()
+    assert combiner is not None
+    assert expected_crc(combiner, many, starts_of(many), len(many)) == google_crc32c.value(many)
     first = starts_of(many)[50:]
-    assert expected_crc(shift, many, first, len(many)) == google_crc32c.value(many[first[0] :])
+    assert expected_crc(combiner, many, first, len(many)) == google_crc32c.value(many[first[0] :])
 
 
 def test_every_changed_bit_is_found_where_it_is(many: bytes) -> None:
@@ -97,26 +110,24 @@ def test_pieces_and_batches_change_nothing(
     for at, bits in damage:
         data[at % len(data)] ^= bits
     broken = bytes(data[: len(data) - cut]) or b"x"
-    before = tfrecord.MIN_BATCH
-    tfrecord.MIN_BATCH = 1 << 30
-    try:
+    with without_numpy():
         one_by_one = check(Pieces(broken, [1 << 20]))
-    finally:
-        tfrecord.MIN_BATCH = before
     assert check(Pieces(broken, [1 << 20])) == one_by_one
     assert check(Pieces(broken, sizes)) == one_by_one
 
 
 def test_runs_of_one_size_end_where_they_end() -> None:
-    shift = shifter()
-    assert shift is not None
+    combiner = crc_combiner()
+    assert combiner is not None
     data = samples.tfrecord(random.Random(1), [10] * 7 + [11] * 3)
-    assert same_headers(shift, data, 0, 26) == 7
-    assert same_headers(shift, data, 7 * 26, 27) == 3
-    assert same_headers(shift, data, 7 * 26, 28) == 1
-    assert same_headers(shift, data[:30], 0, 26) == 1
+    assert same_headers(combiner, data, 0, 26) == 7
+    assert same_headers(combiner, data, 7 * 26, 27) == 3
+    assert same_headers(combiner, data, 7 * 26, 28) == 1
+    assert same_headers(combiner, data[:30], 0, 26) == 1
 
 
-def test_without_numpy_it_is_one_by_one(monkeypatch: pytest.MonkeyPatch, many: bytes) -> None:
-    monkeypatch.setattr(tfrecord, "shifter", lambda: None)
-    assert check(Pieces(many, [1 << 20])) == ([], 240)
+def test_without_numpy_it_is_one_by_one(many: bytes) -> None:
+    with without_numpy():
+        assert crc_combiner() is None
+        assert check(Pieces(many, [1 << 20])) == ([], 240)
+    assert crc_combiner() is not None
