@@ -7,17 +7,30 @@ no data to Hadoop's input formats and to :func:`hdfs_utils.validation.data_files
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 from hdfs_utils import uri as uris
-from hdfs_utils.errors import AlreadyExists, CorruptData, NotADirectory, NotFound
+from hdfs_utils.blacklist.entries import MAX_TIME_S
+from hdfs_utils.errors import (
+    AlreadyExists,
+    CorruptData,
+    NotADirectory,
+    NotFound,
+    PermissionDenied,
+)
 from hdfs_utils.filesystem import FileStatus, FileSystem
+from hdfs_utils.protocols.untrusted import decode_record, read_at_most
 
 QUARANTINE_NAME = ".yarnam-quarantine"
 _RECORD = ".origin.json"
+# Two paths and a reason.
+_MAX_RECORD = 64 << 10
+_NAME = re.compile(r"(.+)\.[0-9a-f]{12}", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +41,9 @@ class Quarantined:
         origin: where it was.
         now: where it is.
         length, mtime_ms: of the file, in bytes and milliseconds; a move changes neither.
-        reason: why.
-        by: who moved it.
-        at_s: when, seconds since the epoch.
+        reason: why, by the record.
+        by: who moved it, by the record.
+        at_s: when, seconds since the epoch, by the record.
     """
 
     origin: str
@@ -74,18 +87,27 @@ def quarantined(fs: FileSystem, directories: Iterable[str]) -> tuple[Quarantined
             listed = fs.list(uris.join(directory, QUARANTINE_NAME))
         except (NotFound, NotADirectory):
             continue
-        names = {status.path for status in listed}
-        for path in sorted(names):
-            if path.endswith(_RECORD) and path.removesuffix(_RECORD) in names:
-                found.append(_record(fs, path))
+        files = {status.path: status for status in listed if not status.is_dir}
+        for path, status in files.items():
+            name = _NAME.fullmatch(uris.name(path))
+            if name and (record := files.get(path + _RECORD)):
+                found.append(_quarantined(fs, status, uris.join(directory, name[1]), record))
     return tuple(sorted(found, key=lambda q: q.origin))
 
 
-def _record(fs: FileSystem, path: str) -> Quarantined:
-    try:
-        return Quarantined(**json.loads(fs.read_bytes(path)))
-    except (ValueError, TypeError) as error:
-        raise CorruptData("is no record of a quarantined file", path=path) from error
+def _quarantined(
+    fs: FileSystem, status: FileStatus, origin: str, record: FileStatus
+) -> Quarantined:
+    """Where it is and was follows from where it lies. The record is the word of whoever may write
+    there, so it only says why: a restore that believed it would rename any file of the restorer."""
+    reason, by, at_s = "its record cannot be read", "", 0.0
+    with contextlib.suppress(CorruptData, NotFound, PermissionDenied):
+        with fs.open_reader(record.path) as reader:
+            data = read_at_most(reader, _MAX_RECORD)
+        told = decode_record(data, max_bytes=_MAX_RECORD)
+        words = told.text("reason"), told.text("by"), told.number("at_s", least=0, most=MAX_TIME_S)
+        reason, by, at_s = words
+    return Quarantined(origin, status.path, status.length, status.mtime_ms, reason, by, at_s)
 
 
 def restore(fs: FileSystem, item: Quarantined) -> None:

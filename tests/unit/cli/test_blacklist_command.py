@@ -196,6 +196,26 @@ def test_quarantined_files_come_back(world: World, call: Call) -> None:
     assert world.files.exists(BAD)
 
 
+def test_one_file_that_cannot_go_back_keeps_no_other_away(world: World, call: Call) -> None:
+    from hdfs_utils.blacklist import quarantine
+
+    for path in (BAD, GOOD):
+        quarantine(world.files, world.files.stat(path), reason="bad-data", by="me", at_s=1.0)
+    place = "/data/set/.yarnam-quarantine/planted.0123456789ab"
+    world.files.write_bytes(place, b"")
+    world.files.write_bytes(f"{place}.origin.json", b"[" * 3000)
+
+    def fail(operation: str, path: str) -> None:
+        if operation == "rename" and "/bad." in path:
+            raise PermissionDenied("not yours", path=path)
+
+    world.files.fail = fail
+    code, out, err = call("blacklist", "clear", "--restore", "/data/set")
+    assert code == 0
+    assert out == f"restored: {GOOD}\nrestored: /data/set/planted\n"
+    assert "not yours" in err
+
+
 def test_export_is_json_lines(world: World, call: Call, tmp_path: Path) -> None:
     call("data", "verify", "/data/set", "--add")
     _, out, _ = call("blacklist", "export", "/data")

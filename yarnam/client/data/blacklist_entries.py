@@ -14,7 +14,7 @@ from hdfs_utils.blacklist import Added, BlacklistView, Claim, Entry, Key, Quaran
 from hdfs_utils.blacklist.claim_merge import leading_claim
 from hdfs_utils.blacklist.entries import MAX_TIME_S, new_claim
 from hdfs_utils.blacklist.locations import location_in
-from hdfs_utils.errors import AlreadyExists, NotADirectory, NotFound, PermissionDenied
+from hdfs_utils.errors import NotADirectory, NotFound, PermissionDenied, Unavailable
 from hdfs_utils.filesystem import FileStatus
 from hdfs_utils.validation import CheckOptions, FileReport, FindingKind, check_file
 from yarnam.adapters.hdfs.error_map import hdfs_errors
@@ -198,7 +198,9 @@ def clear(
                 try:
                     lists.restore(files, item)
                     restored.append(item)
-                except AlreadyExists as error:
+                except Unavailable:
+                    raise
+                except HdfsError as error:  # of one file; the others go back
                     kept_out.append(str(error))
     return Cleared(tuple(standing), tuple(places), tuple(restored), tuple(kept_out))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import asdict
 
 import pytest
 
@@ -185,6 +186,31 @@ def test_quarantine_and_back(fs: MemoryFiles) -> None:
     restore(fs, moved)
     assert fs.read_bytes("/data/set/a/1.txt") == b"x"
     assert quarantined(fs, ["/data/set/a"]) == ()
+
+
+def test_a_restore_moves_what_lies_in_the_quarantine_whatever_its_record_says(
+    fs: MemoryFiles,
+) -> None:
+    """Who may write beside the data may plant records; who restores may read and move more."""
+    fs.write_bytes("/home/owner/private", b"secret")
+    moved = quarantine(fs, fs.stat("/data/set/a/1.txt"), reason="bad-crc", by="me", at_s=7.0)
+    for lie in ({"now": "/home/owner/private"}, {"origin": "/data/set/a/other"}, {"length": -1}):
+        told = {**asdict(moved), **lie}
+        fs.write_bytes(moved.now + ".origin.json", json.dumps(told).encode(), overwrite=True)
+        assert quarantined(fs, ["/data/set/a"]) == (moved,)
+    bad = [b"[" * 3000, b"", b"\xff", b"{}", b'{"reason": 1e400}', b" " * 100_000]
+    for number, content in enumerate(bad):
+        planted = f"/data/set/a/.yarnam-quarantine/{number}.txt.0123456789ab"
+        fs.write_bytes(planted, b"p")
+        fs.write_bytes(f"{planted}.origin.json", content)
+    fs.write_bytes("/data/set/a/.yarnam-quarantine/nameless", b"p")
+    fs.write_bytes("/data/set/a/.yarnam-quarantine/nameless.origin.json", b"{}")
+    found = quarantined(fs, ["/data/set/a"])
+    assert [q.origin for q in found] == [f"/data/set/a/{n}.txt" for n in (0, 1, 1, 2, 3, 4, 5)]
+    assert {q.reason for q in found} == {"bad-crc", "its record cannot be read"}
+    restore(fs, next(q for q in found if q.reason == "bad-crc"))
+    assert fs.read_bytes("/data/set/a/1.txt") == b"x"
+    assert fs.read_bytes("/home/owner/private") == b"secret"
 
 
 def test_a_quarantine_that_dies_in_between_loses_nothing(fs: MemoryFiles) -> None:
