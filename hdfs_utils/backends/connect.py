@@ -32,6 +32,11 @@ IO_THREADS = 2
 # reported after 180 s (measured, 0.14.7).
 RETRY_BASE_MS = 200
 RETRY_MAX_MS = 1000
+IN_CLEAR = (
+    "WebHDFS is not asked instead: the site has Kerberos or wire encryption, and HTTP would send "
+    "names, tokens and data in the clear; set dfs.http.policy to HTTPS_ONLY, or choose the "
+    "back-end webhdfs"
+)
 
 _environment = threading.Lock()
 
@@ -132,7 +137,25 @@ class HdfsSite:
             return self.native()
         from hdfs_utils.backends.fallback import FallbackFileSystem
 
-        return FallbackFileSystem(self.native(), self.web)
+        return FallbackFileSystem(self.native(), self._web_instead)
+
+    def _web_instead(self) -> FileSystem:
+        """The file system over HTTP, where nobody has asked for HTTP.
+
+        Raises:
+            NotSupported: it would go round the site's encryption. Whoever can break a connection
+                must not thereby bring all that follows into the clear.
+        """
+        if not self._is_content_private():
+            raise NotSupported(IN_CLEAR, path=str(self.target), operation="connect")
+        return self.web()
+
+    def _is_content_private(self) -> bool:
+        """Whether over HTTP the content of files is as safe as the site wants it to be."""
+        from hdfs_utils.protocols.namenode import is_rpc_allowed
+
+        are_encrypted = all(a.startswith("https:") for a in self._web_addresses())
+        return are_encrypted or is_rpc_allowed(self.properties)
 
     def native(self) -> FileSystem:
         """The file system through ``hdfs-native``."""
@@ -160,7 +183,13 @@ class HdfsSite:
         web = self._some_web if has_web else None
         names = Nameservices(self.target, self.properties)
         return NativeFileSystem(
-            client, uri, self.limits, web, self._metadata_client(), is_paired=names.is_paired
+            client,
+            uri,
+            self.limits,
+            web,
+            self._metadata_client(),
+            is_paired=names.is_paired,
+            is_web_private=self._is_content_private(),
         )
 
     def web(self) -> FileSystem:

@@ -35,7 +35,7 @@ class FallbackFileSystem(BaseFileSystem):
 
     Args:
         first: used as long as it gets through.
-        make_second: called when it does not.
+        make_second: called when it does not; raises NotSupported where nothing may take its place.
     """
 
     def __init__(self, first: FileSystem, make_second: Callable[[], FileSystem]) -> None:
@@ -88,6 +88,10 @@ class FallbackFileSystem(BaseFileSystem):
         with self._lock:
             try:
                 second = self._second or self._make_second()
+            except NotSupported as refusal:
+                error.message = f"{error.message}; {refusal.message}"
+                return False
+            try:
                 second.stat("/")
             except HdfsError as other:
                 _log.info("the other way to HDFS does not answer either: %s", other)

@@ -89,6 +89,7 @@ class NativeFileSystem(BaseFileSystem):
             offer; called when it is first needed.
         metadata_client: asks the servers what the native client cannot.
         is_paired: the NameNode has a standby, to which it may change over.
+        is_web_private: over HTTP the content of files is as safe as the site wants it to be.
     """
 
     backend = "native"
@@ -104,6 +105,7 @@ class NativeFileSystem(BaseFileSystem):
         web: Callable[[], WebHdfsClient] | None = None,
         metadata_client: MetadataClient | None = None,
         is_paired: bool = False,
+        is_web_private: bool = True,
     ) -> None:
         self.uri = uri
         self.limits = limits
@@ -112,6 +114,7 @@ class NativeFileSystem(BaseFileSystem):
         self._metadata_client = metadata_client
         self._calls = NativeCalls(uri, limits)
         self._is_paired = is_paired
+        self._is_web_private = is_web_private
 
     def _metadata(self, operation: str, path: str, call: Callable[[], T]) -> T:
         """A question or change, repeated over a failover where that is harmless."""
@@ -150,7 +153,7 @@ class NativeFileSystem(BaseFileSystem):
         plain = self.own_path(path)
         data = self.read_bytes(plain)
         if len(data) < self.stat(plain).length:
-            data += self._http("read synced").read(plain, len(data))
+            data += self._content("read synced").read(plain, len(data))
         return data
 
     def open_writer(
@@ -235,7 +238,7 @@ class NativeFileSystem(BaseFileSystem):
 
     def report_replicas(self, path: str, offset: int, length: int) -> None:
         """A DataNode that is asked over HTTP reads with Hadoop's own client, which tells."""
-        self._http("report replicas").read(self.own_path(path), offset, length)
+        self._content("report replicas").read(self.own_path(path), offset, length)
 
     def free_space(self) -> FreeSpace:
         """Space of the whole file system, asked over HTTP."""
@@ -246,6 +249,13 @@ class NativeFileSystem(BaseFileSystem):
             message = "dfs.namenode.http-address is not configured"
             raise errors.NotSupported(message, path=self.uri, operation=operation)
         return self._web()
+
+    def _content(self, operation: str) -> WebHdfsClient:
+        """The HTTP side for bytes of files."""
+        if not self._is_web_private:
+            message = "over HTTP this would go round the encryption that the site asks for"
+            raise errors.NotSupported(message, path=self.uri, operation=operation)
+        return self._http(operation)
 
     def settle(self, path: str, expected_length: int) -> bool:
         """After a close without a clear answer: close the file and see whether all is there."""

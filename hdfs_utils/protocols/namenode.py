@@ -76,11 +76,11 @@ class LocatedFile:
 
 def is_rpc_allowed(properties: Mapping[str, str]) -> bool:
     """Whether the site accepts RPC without Kerberos and wire encryption."""
-    if properties.get("hadoop.security.authentication", "simple") != "simple":
+    if properties.get("hadoop.security.authentication", "simple").strip().lower() != "simple":
         return False
-    if properties.get("dfs.encrypt.data.transfer", "false") == "true":
+    if properties.get("dfs.encrypt.data.transfer", "false").strip().lower() == "true":
         return False
-    return not properties.get("dfs.data.transfer.protection", "")
+    return not properties.get("dfs.data.transfer.protection", "").strip()
 
 
 class NameNodeRpc:

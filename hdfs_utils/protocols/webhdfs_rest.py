@@ -114,7 +114,7 @@ class WebHdfsClient:
                 return body
             if status not in _REDIRECTS:
                 raise remote_error(status, body, path)
-            url = location
+            url = _redirected(url, location, path)
         raise Unavailable("too many redirects", path=path)
 
     def _once(self, verb: str, url: str, path: str) -> tuple[int, str, bytes]:
@@ -178,7 +178,7 @@ class WebHdfsClient:
                 if isinstance(failure, Unavailable):
                     continue
                 raise failure
-            return self._begin(verb, location, path, operation)
+            return self._begin(verb, _redirected(url, location, path), path, operation)
         raise failure
 
     def _begin(self, verb: str, url: str, path: str, operation: str) -> http.client.HTTPConnection:
@@ -205,6 +205,18 @@ class WebHdfsClient:
         for connection in (c for connections in idle.values() for c in connections):
             with contextlib.suppress(OSError):
                 connection.close()
+
+
+def _redirected(url: str, location: str, path: str) -> str:
+    """Where a redirect leads. Raises NotSupported: from https to where anybody can listen."""
+    if url.startswith("https:") and not location.startswith("https:"):
+        hosts = urlsplit(url).netloc, urlsplit(location).netloc
+        message = (
+            f"{hosts[0]} redirects from https to {hosts[1] or 'nowhere'} without encryption; "
+            "dfs.http.policy has to be HTTPS_ONLY on the DataNodes too"
+        )
+        raise NotSupported(message, path=path)
+    return location
 
 
 def remote_error(status: int, body: bytes, path: str) -> HdfsError:
