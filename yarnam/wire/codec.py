@@ -19,6 +19,7 @@ from hdfs_utils.protocols.untrusted import decode_json, shown
 from yarnam.core.model.actions import Action
 from yarnam.core.model.events import Event
 from yarnam.core.model.plans import Reason
+from yarnam.core.model.printable import printable_json
 from yarnam.errors import WireMismatch
 
 T = TypeVar("T")
@@ -116,9 +117,10 @@ def to_plain(value: Any, kind: Any = None) -> Any:
 
 
 def encode(value: Any, kind: Any = None) -> bytes:
-    """One line of JSON without the newline; the same value gives the same bytes."""
-    plain = to_plain(value, kind)
-    return json.dumps(plain, separators=(",", ":"), ensure_ascii=False).encode()
+    """One line of JSON without the newline; the same value gives the same bytes. Any tool can show
+    it: it does nothing to a terminal. Half a surrogate pair, which readers refuse, becomes `?`."""
+    text = json.dumps(to_plain(value, kind), separators=(",", ":"), ensure_ascii=False)
+    return printable_json(text.encode("utf-8", "replace").decode()).encode()
 
 
 def from_plain(plain: Any, kind: type[T]) -> T:

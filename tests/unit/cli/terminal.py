@@ -1,4 +1,4 @@
-"""Standard streams that say they are a terminal, and keep what they get."""
+"""Standard streams that keep what they get: a terminal's, or a pipe's."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 import pytest
 
 
-class Terminal(io.TextIOWrapper):
-    def __init__(self, encoding: str = "utf-8") -> None:
+class Stream(io.TextIOWrapper):
+    def __init__(self, encoding: str = "utf-8", *, is_terminal: bool = False) -> None:
         super().__init__(io.BytesIO(), encoding=encoding, newline="")
+        self._is_terminal = is_terminal
 
     def isatty(self) -> bool:
-        return True
+        return self._is_terminal
 
     @property
     def content(self) -> str:
@@ -25,11 +26,21 @@ class Terminal(io.TextIOWrapper):
 
 
 @contextmanager
-def on_terminal(encoding: str = "utf-8") -> Iterator[Terminal]:
-    """Both standard streams are a terminal with colours in this block."""
-    made = Terminal(encoding)
+def on_terminal(encoding: str = "utf-8") -> Iterator[Stream]:
+    """Both standard streams are one terminal, with colours, in this block."""
+    made = Stream(encoding, is_terminal=True)
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(made), redirect_stderr(made):
         patch.setenv("TERM", "xterm")
-        patch.setenv("COLUMNS", "1000")
+        # Wide and high: nothing is cut.
+        patch.setenv("COLUMNS", "2000")
+        patch.setenv("LINES", "100")
         patch.delenv("NO_COLOR", raising=False)
         yield made
+
+
+@contextmanager
+def in_pipes() -> Iterator[tuple[Stream, Stream]]:
+    """Standard output and standard error are pipes in this block."""
+    out, err = Stream(), Stream()
+    with redirect_stdout(out), redirect_stderr(err):
+        yield out, err

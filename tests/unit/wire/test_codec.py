@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from yarnam.core.model.events import Event
+from yarnam.core.model.events import CancelRequested, Event
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.job_status import OutputStatus
 from yarnam.core.model.plans import PlacementPlan, Reason
@@ -125,3 +125,14 @@ def test_an_output_has_its_path_under_the_former_key() -> None:
 )
 def test_a_reason_is_read_under_its_former_value(former: str, today: Reason) -> None:
     assert decode(json.dumps(former).encode(), Reason) is today
+
+
+def test_what_is_stored_does_nothing_to_a_terminal_and_is_read_again() -> None:
+    reason = "Größe \x1b[2J \x9b3A \u202e \U000e0041 \n"
+    data = encode(CancelRequested(1.0, "me", reason), Event)
+    assert data.decode().isprintable()
+    assert "Größe" in data.decode()
+    assert decode_event(data) == CancelRequested(1.0, "me", reason)
+    # A name from this machine's disk may be no Unicode; readers refuse half a pair.
+    half = encode(CancelRequested(1.0, "me", "\udcff"), Event)
+    assert decode_event(half) == CancelRequested(1.0, "me", "?")
