@@ -6,8 +6,9 @@ For models whose tensors are spread over ranks (FSDP, tensor parallel)::
     found = checkpointer.restore(lambda opened: torch_distributed.load(opened, state))
 
 All ranks make both calls. PyTorch plans which rank writes and reads what, also onto another world
-size; each rank writes one shard. PyTorch describes the whole in a pickle of its own, so load only
-what you trust. With ``dcp.async_save`` give a :class:`Writer` yourself.
+size; each rank writes one shard. PyTorch describes the whole in a pickle of its own, of which only
+PyTorch's own classes are read (:mod:`hdfs_utils.checkpoints.frameworks.metadata_pickle`). With
+``dcp.async_save`` give a :class:`DcpWriter` yourself.
 """
 
 from __future__ import annotations
@@ -43,19 +44,13 @@ from hdfs_utils.checkpoints.format.reader import OpenCheckpoint
 from hdfs_utils.checkpoints.format.regions import Region
 from hdfs_utils.checkpoints.format.shard_file import Identity
 from hdfs_utils.checkpoints.format.values import Source, sources
+from hdfs_utils.checkpoints.frameworks import metadata_pickle
+from hdfs_utils.checkpoints.frameworks.metadata_pickle import Stored
 from hdfs_utils.checkpoints.frameworks.torch_state import to_array
 from hdfs_utils.concurrency.retry import retry
-from hdfs_utils.errors import CorruptData, HdfsError
+from hdfs_utils.errors import CorruptData, HdfsError, MalformedData, NotSupported
 
 METADATA = "dcp/metadata"
-
-
-@dataclasses.dataclass(frozen=True)
-class _Stored:
-    """Where a tensor or some bytes are: the value's name, and the tensor's type."""
-
-    name: str
-    dtype: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,10 +160,10 @@ class DcpWriter(StorageWriter):  # type: ignore[misc]
             name = f"dcp/{save.rank:05d}/{number:06d}"
             data = planner.resolve_data(item)
             if item.type is WriteItemType.BYTE_IO:
-                value, stored = data.getbuffer(), _Stored(name)
+                value, stored = data.getbuffer(), Stored(name)
             else:
                 dtype = str(data.dtype).removeprefix("torch.")
-                value, stored = to_array(data), _Stored(name, dtype)
+                value, stored = to_array(data), Stored(name, dtype)
             [source] = sources({name: value}, 0, 1)
             found.append(source)
             results.append(WriteResult(item.index, source.length, stored))
@@ -214,14 +209,21 @@ class DcpReader(StorageReader):  # type: ignore[misc]
     def __init__(self, opened: OpenCheckpoint) -> None:
         super().__init__()
         self._opened = opened
-        self._stored: dict[Any, _Stored] = {}
+        self._stored: dict[Any, Stored] = {}
 
     def reset(self, checkpoint_id: str | os.PathLike[str] | None = None) -> None:
         """Nothing: a reader is for one checkpoint."""
 
     def read_metadata(self, *_: Any, **__: Any) -> Metadata:
-        found = pickle.loads(self._opened.plain(METADATA))  # noqa: S301 - verified, and PyTorch's
-        assert isinstance(found, Metadata)
+        place = self._opened.checkpoint.path
+        try:
+            found = metadata_pickle.loads(self._opened.plain(METADATA))
+        except (MalformedData, NotSupported) as error:
+            error.path, error.operation = place, "load"
+            raise
+        if not isinstance(found, Metadata):
+            message = "does not describe a checkpoint of torch.distributed"
+            raise CorruptData(message, path=place, operation="load")
         return found
 
     def set_up_storage_reader(
@@ -242,6 +244,7 @@ class DcpReader(StorageReader):  # type: ignore[misc]
         for item in plan.items:
             if item.type is LoadItemType.BYTE_IO:
                 data = self._opened.plain(self._stored[item.storage_index].name)
+                self._check_object(item.dest_index.fqn, data)
                 planner.load_bytes(item, io.BytesIO(data))
         wanted = [
             (
@@ -258,6 +261,20 @@ class DcpReader(StorageReader):  # type: ignore[misc]
         done: Future[None] = Future()
         done.set_result(None)
         return done
+
+    def _check_object(self, name: str, data: bytes) -> None:
+        """PyTorch's planner unpickles whatever is no tensor, and calls what the pickle names. So it
+        has to pass PyTorch's own safe loader first."""
+        try:
+            torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+        except pickle.UnpicklingError as error:
+            message = (
+                f"{name!r:.200} is not a tensor and names more than PyTorch loads safely; if you "
+                "trust who saved it, allow its class by torch.serialization.add_safe_globals: "
+                f"{str(error).strip()[:500]}"
+            )
+            path = self._opened.checkpoint.path
+            raise NotSupported(message, path=path, operation="load") from error
 
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:

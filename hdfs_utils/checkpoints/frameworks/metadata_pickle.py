@@ -1,0 +1,82 @@
+"""What PyTorch says about a distributed checkpoint, read from its pickle without running code.
+
+A pickle calls whatever it names. This one may name the classes that PyTorch's description is made
+of, and nothing else: a checksum tells that the bytes are those that were saved, not who saved them.
+"""
+
+from __future__ import annotations
+
+import enum
+import io
+import pickle
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from hdfs_utils.errors import MalformedData, NotSupported
+from hdfs_utils.protocols.untrusted import shown
+
+_METADATA = "torch.distributed.checkpoint.metadata"
+_ALLOWED = frozenset(
+    [
+        (_METADATA, "Metadata"),
+        (_METADATA, "MetadataIndex"),
+        (_METADATA, "TensorStorageMetadata"),
+        (_METADATA, "BytesStorageMetadata"),
+        (_METADATA, "ChunkStorageMetadata"),
+        (_METADATA, "TensorProperties"),
+        (_METADATA, "StorageMeta"),
+        (_METADATA, "_MEM_FORMAT_ENCODING"),
+        ("torch", "Size"),
+        # How torch.layout is pickled: a look-up by its name.
+        ("torch.serialization", "_get_layout"),
+        ("collections", "OrderedDict"),
+        (__name__, "Stored"),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Where a tensor or some bytes are: the value's name, and the tensor's type."""
+
+    name: str
+    dtype: str = ""
+
+
+def loads(data: bytes) -> Any:
+    """The description.
+
+    Raises:
+        NotSupported: it names something else. That is no damage: somebody has written it so.
+        MalformedData: it is no pickle.
+    """
+    try:
+        return _Unpickler(io.BytesIO(data)).load()
+    except NotSupported:
+        raise
+    except Exception as error:  # Whatever the bytes make of the calls that they may make.
+        raise MalformedData(f"no description of a checkpoint: {type(error).__name__}") from error
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) in _ALLOWED:
+            return super().find_class(module, name)
+        if module == "builtins" and name == "getattr":
+            return _member  # how some versions of Python pickle members of an Enum
+        if module == "torch":
+            torch: Any = sys.modules["torch"]
+            found = vars(torch).get(name)
+            if isinstance(found, torch.dtype):
+                return found
+        raise NotSupported(
+            f"PyTorch's description names {shown(f'{module}.{name}')}, which is no part of one; a "
+            "planner of your own has to keep to plain values in planner_data"
+        )
+
+
+def _member(kind: object, name: object) -> object:
+    if not (isinstance(kind, type) and issubclass(kind, enum.Enum) and isinstance(name, str)):
+        raise NotSupported("PyTorch's description asks for an attribute")
+    return kind.__members__[name]
