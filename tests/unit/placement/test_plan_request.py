@@ -49,6 +49,23 @@ def test_suspects_are_used_when_nothing_else_is_left() -> None:
     assert planned(plan_request(QUIET, job(4, 4), targets, asked)).rungs[0].tasks == 4
 
 
+def test_a_suspicion_does_not_make_containers_smaller() -> None:
+    """Sixteen GPUs in any containers. Two whole nodes are free, one of them suspected; the others
+    could give them in halves of nodes, at the same step of the ladder."""
+    spec = job(16, 1, flexible=True)
+    idle = cluster({"a": [8, 8, 8], "b": [8]})
+    scattered = cluster({"a": [8, (8, 4), (8, 4)], "b": [8]})
+    targets = declared_targets(planned(ladder_for_submit(idle, spec)))
+    usual = planned(plan_request(scattered, spec, targets, RequestPlan(1, 0)))
+    assert [ask.target.resources.gpus for ask in usual.rungs[0].asks] == [8]
+    without_b0 = RequestPlan(1, 0, excluded=(NodeId("b0"),))
+    in_halves = planned(plan_request(scattered, spec, targets, without_b0))
+    assert [ask.target.resources.gpus for ask in in_halves.rungs[0].asks] == [4]
+    assert in_halves.rungs[0].number == usual.rungs[0].number
+    suspected = RequestPlan(1, 0, suspects=(NodeId("b0"),))
+    assert plan_request(scattered, spec, targets, suspected) == usual
+
+
 def test_excluded_nodes_stay_out_whatever_happens() -> None:
     targets = declared(4, 4)
     asked = RequestPlan(1, 0, excluded=(NodeId("a0"),))

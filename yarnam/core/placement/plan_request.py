@@ -9,7 +9,7 @@ from yarnam.core.model.actions import RequestPlan
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.input_locality import NO_DATA, BytesByNode
 from yarnam.core.model.job_spec import JobSpec
-from yarnam.core.model.plans import NoFit, Target
+from yarnam.core.model.plans import NoFit, Rung, Target
 from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.placement.elastic_sizes import plan_largest
 from yarnam.core.placement.planner import PlanOutcome, plan
@@ -46,15 +46,9 @@ def plan_request(
 
         def at(one: JobSpec) -> PlanOutcome:
             return plan(
-                snapshot,
-                one,
-                excluded,
-                targets=targets,
-                first_rung=request.first_rung,
-                blind=is_blind,
-                data=data,
-                seed=seed,
-            )
+                snapshot, one, excluded, targets=targets, first_rung=request.first_rung,
+                blind=is_blind, data=data, seed=seed,
+            )  # fmt: skip
 
         return plan_largest(job, at, request.most_tasks, request.least_tasks)
 
@@ -64,10 +58,12 @@ def plan_request(
     careful = plan_without((*request.excluded, *request.suspects))
     if isinstance(careful, NoFit):
         return usual
-    first, second = careful.rungs[0], usual.rungs[0]
-    is_as_tight = first.number <= second.number
-    is_as_large = first.gpus >= second.gpus
-    # In smaller containers a gang would take parts of nodes that others need whole.
-    is_as_whole = first.tasks * second.gpus <= second.tasks * first.gpus
-    is_as_good = is_as_tight and is_as_large and is_as_whole
-    return careful if is_as_good or request.supplement is not None else usual
+    is_chosen = request.supplement is not None or _is_as_good(careful.rungs[0], usual.rungs[0])
+    return careful if is_chosen else usual
+
+
+def _is_as_good(rung: Rung, other: Rung) -> bool:
+    """Whether it is as tight, as large, and in containers as large: in smaller ones a gang would
+    take parts of nodes that others need whole."""
+    is_as_whole = rung.tasks * other.gpus <= other.tasks * rung.gpus
+    return rung.number <= other.number and rung.gpus >= other.gpus and is_as_whole

@@ -22,7 +22,7 @@ from typing import Union
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.input_locality import NO_DATA, BytesByNode
 from yarnam.core.model.job_spec import JobSpec
-from yarnam.core.model.plans import NoFit, PlacementPlan, PlanPolicy, Target
+from yarnam.core.model.plans import NoFit, PlacementPlan, PlanPolicy, Rung, Target
 from yarnam.core.model.snapshot import ClusterSnapshot, Node
 from yarnam.core.placement.candidates import RankedCandidate, rank_candidates, rungs_of
 from yarnam.core.placement.domains import candidates_from
@@ -91,11 +91,16 @@ def plan(
     fitting = _that_fit(ranked, first_rung)
     if not fitting:
         return no_fit_now(view, ranked, explain=explain)
-    rungs = rungs_of(view, fitting, ranked)
-    pinned, _ = split_pinned(targets)
-    if pinned:
-        rungs = tuple(replace(rung, asks=pin_asks(rung.asks, pinned)) for rung in rungs)
+    rungs = _pinned(rungs_of(view, fitting, ranked), targets)
     return PlacementPlan(rungs, snapshot.taken_at_s)
+
+
+def _pinned(rungs: tuple[Rung, ...], targets: Iterable[Target]) -> tuple[Rung, ...]:
+    """On the pinned targets among those declared, where there are any."""
+    pinned, _ = split_pinned(targets)
+    if not pinned:
+        return rungs
+    return tuple(replace(rung, asks=pin_asks(rung.asks, pinned)) for rung in rungs)
 
 
 def _that_fit(ranked: Sequence[RankedCandidate], first_rung: int) -> list[RankedCandidate]:
