@@ -138,6 +138,10 @@ class GrpcAgents:
     def order(self, ask: AskId) -> str:
         return str(self.directive(ask).WhichOneof("order"))
 
+    def until_held(self, calls: int) -> None:
+        """So many agents' calls have come and wait at the server."""
+        wait_for(lambda: len(self.mailbox._changed) == calls)
+
     def close(self) -> None:
         self.channel.close()
         self.mailbox.close()
@@ -341,7 +345,7 @@ def test_a_parked_agent_hears_of_the_launch_at_once(real: GrpcAgents) -> None:
         ),
         timeout=10.0,
     )
-    time.sleep(0.2)
+    real.until_held(1)
     assert not call.done()
     began = time.monotonic()
     real.mailbox.launch(1, [member(A)])
@@ -362,14 +366,18 @@ def test_a_hold_ends_with_the_same_directive(real: GrpcAgents) -> None:
 def test_silence_is_noticed_once_and_only_of_agents_that_have_spoken(
     real: GrpcAgents, events: list[Event]
 ) -> None:
-    real.mailbox.expect([A, B])
+    last = AskId(1, "worker", 2)
+    real.mailbox.expect([A, B, last])
     real.register(A)
     wait_for(lambda: len(events) == 2, 4.0)
-    time.sleep(0.7)
-    (_, silent) = events
-    assert type(silent).__name__ == "AgentSilent"
-    assert getattr(silent, "ask", None) == A
-    real.mailbox.dismiss([A])
+    # By the time that another one's silence is noticed, A has been silent for twice as long.
+    real.register(last)
+    wait_for(lambda: len(events) >= 4, 4.0)
+    assert [(type(event).__name__, getattr(event, "ask", None)) for event in events] == [
+        ("AgentRegistered", A), ("AgentSilent", A),
+        ("AgentRegistered", last), ("AgentSilent", last),
+    ]  # fmt: skip
+    real.mailbox.dismiss([A, last])
 
 
 @pytest.mark.grpc
@@ -515,7 +523,7 @@ def test_many_parked_agents_cost_no_threads(real: GrpcAgents) -> None:
         )
         for ask in asks
     ]
-    time.sleep(0.3)
+    real.until_held(len(calls))
     assert not any(call.done() for call in calls)
     # The client's own threads aside (one per channel), nothing has been added.
     assert threading.active_count() - before <= 3
