@@ -28,7 +28,6 @@ from hdfs_utils.blacklist.location_reader import (
     read_whole,
 )
 from hdfs_utils.blacklist.locations import (
-    DIRECTORY_NAME,
     OPEN_PERMISSION,
     STICKY,
     Location,
@@ -213,8 +212,3 @@ class FileBlacklist:
                     with contextlib.suppress(errors.HdfsError):
                         self._fs.delete(status.path)
         return len(taken)
-
-
-def is_location(path: str) -> bool:
-    """Whether a path is a place of entries, or in one."""
-    return DIRECTORY_NAME in path.split("/")

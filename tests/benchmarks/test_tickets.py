@@ -15,7 +15,7 @@ from yarnam.adapters.yarn.rest import ResourceManager
 from yarnam.adapters.zookeeper.session import ZooKeeper
 from yarnam.adapters.zookeeper.ticket_queue import ZooKeeperTicketQueue
 from yarnam.core.model.resources import Resources
-from yarnam.core.model.tickets import Demand, Ticket
+from yarnam.core.model.tickets import Demand, RunningGang, Ticket
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.zookeeper, pytest.mark.timeout(300)]
 
@@ -64,7 +64,7 @@ def test_a_ticket_against_a_look(
     def fast_path() -> None:
         queue.take(mine)
         assert queue.claim(mine, lambda others: True)
-        queue.withdraw()
+        queue.set_running(RunningGang("me", "root.dl", 8, None))
 
     look_ms = median_ms(lambda: rm.snapshot("root.dl"))
     alone_ms = median_ms(fast_path)
@@ -82,7 +82,7 @@ def test_a_ticket_against_a_look(
     print()
     for what, took_ms in (
         ("look at the cluster (ResourceManager)", look_ms),
-        ("take, claim, give back; nobody waits", alone_ms),
+        ("take, claim, run; nobody waits", alone_ms),
         (f"the same with {LINE} jobs in line", crowd_ms),
         ("read the others from the copy", copy_ms),
     ):

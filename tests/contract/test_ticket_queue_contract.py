@@ -239,7 +239,7 @@ def test_a_gang_that_stands_has_no_ticket(enter: Callable[..., TicketQueue]) -> 
     smaller = replace(gang, gpus=2, nodes=())
     first.set_running(smaller)
     until(lambda: second.others().running == (smaller,))
-    first.withdraw()
+    first.close()
     until(lambda: second.others() == TicketList())
 
 
@@ -255,7 +255,7 @@ def test_others_are_told_when_something_changes(enter: Callable[..., TicketQueue
         lambda: other.take(wanted("a")),
         lambda: other.claim(wanted("a"), always),
         lambda: other.set_running(RunningGang("a", "root.dl", 4, None)),
-        other.withdraw,
+        other.close,
     ):
         time.sleep(0.2)  # The one before has been told by now.
         told.clear()
@@ -353,8 +353,7 @@ def test_who_hangs_while_acquiring_is_passed_over(
     until(lambda: jobs(second) == ["a"])
 
 
-def test_nothing_given_back_is_harmless(enter: Callable[..., TicketQueue]) -> None:
+def test_an_update_without_a_ticket_is_harmless(enter: Callable[..., TicketQueue]) -> None:
     queue = enter("a")
-    queue.withdraw()
     queue.update(wanted("a"))
     assert queue.others() == TicketList()

@@ -102,12 +102,6 @@ class FakeTicketQueue:
             self.hall.gangs[self.job] = gang
             self._drop()
 
-    def withdraw(self) -> None:
-        with self._answering():
-            self._gang = None
-            self.hall.gangs.pop(self.job, None)
-            self._drop()
-
     def close(self) -> None:
         self.is_closed = True
         self._ticket = self._gang = None

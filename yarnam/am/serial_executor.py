@@ -30,13 +30,3 @@ class ThreadSerialExecutor:
     def close(self) -> None:
         """Does not wait for a call under way: each has a limit of its own."""
         self._pool.shutdown(wait=False, cancel_futures=True)
-
-
-class InlineSerialExecutor:
-    """Calls at once, in the loop's own thread: for ports that never block (fakes)."""
-
-    async def call(self, function: Callable[[], T]) -> T:
-        return function()
-
-    def close(self) -> None:
-        pass

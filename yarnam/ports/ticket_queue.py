@@ -60,8 +60,5 @@ class TicketQueue(Protocol):
     def set_running(self, gang: RunningGang) -> None:
         """The gang runs: its ticket goes, and the others see what it holds instead."""
 
-    def withdraw(self) -> None:
-        """Neither wait nor run. Harmless when there is nothing to withdraw."""
-
     def close(self) -> None:
-        """Withdraw and disconnect; idempotent, at most 3 s, never raises."""
+        """Neither wait nor run any more, and disconnect; idempotent, at most 3 s, never raises."""

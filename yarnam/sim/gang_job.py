@@ -104,9 +104,6 @@ class GangJob:
 
     def granted(self, container: Container) -> None:
         """The RM's answer, with the AM's heartbeat."""
-        member = self.gang.find(container.ask)
-        if member is None:
-            self.record.late_grants += 1
         self._held[container.ask] = container
         nodes = self._world.rm.nodes
         self.deliver(

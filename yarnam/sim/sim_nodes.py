@@ -63,9 +63,6 @@ class SimNodes:
             self._taken = self.version
         return self._view
 
-    def free_gpus(self) -> int:
-        return sum(gpus * count for gpus, count in enumerate(self.by_free_gpus))
-
     def could_hold(self, count: int, gpus: int) -> bool:
         """Whether so many containers of so many GPUs could fit, going by GPUs alone."""
         found = sum(nodes * (free // gpus) for free, nodes in enumerate(self.by_free_gpus) if nodes)

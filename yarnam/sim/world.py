@@ -26,7 +26,6 @@ class JobRecord:
     is_failed: bool = False
     attempts: int = 0
     asks: int = 0
-    late_grants: int = 0
     nodes: int = 0
     """On how many nodes it ran."""
     racks: int = 0

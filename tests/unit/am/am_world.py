@@ -13,13 +13,13 @@ from tests.fakes.container_broker import FakeBroker
 from tests.fakes.journal import FakeJournal, JournalDisk
 from tests.fakes.node_hints import FakeHints
 from tests.fakes.output_store import FakeOutputs, OutputDisk
+from tests.fakes.serial_executor import InlineSerialExecutor
 from tests.fakes.state_store import FakeStore, StoreDisk
 from tests.fakes.status_publisher import FakeStatusPublisher
 from tests.fakes.task_mailbox import FakeMailbox
 from tests.fakes.ticket_queue import FakeTicketQueue, FakeTicketStore
 from yarnam.am.am_ports import AmPorts
 from yarnam.am.am_settings import AmSettings
-from yarnam.am.serial_executor import InlineSerialExecutor
 from yarnam.am.status_report import AmFacts
 from yarnam.cli.containers.am_assembly import assemble_am
 from yarnam.core.model.ids import AskId

@@ -92,7 +92,7 @@ async def test_the_second_of_two_waits_and_says_for_whom() -> None:
         assert status.attempt == 1
         assert status.history == ()
         # It has been given a turn as soon as the other has gone.
-        first.withdraw()
+        first.close()
         await world.advance(4.0)
         assert len(world.broker.pending) == 4
         assert status_of(world).wait_queue is None
@@ -131,7 +131,7 @@ async def test_waiting_fills_no_journal() -> None:
     async with am_world(WHOLE, disk, hall=room) as world:
         await pass_time(world, 3600.0, first)
         assert len(disk.journal.events) == 1
-        first.withdraw()
+        first.close()
         await world.advance(4.0)
         assert [type(event) for event in disk.journal.events][1:] == [PlanReady]
 
@@ -265,7 +265,7 @@ async def test_a_new_am_attempt_comes_back_to_its_place() -> None:
     async with am_world(WHOLE, disk, am_attempt=2, hall=room) as world:
         await world.advance(60.0)
         assert number in room.tickets
-        head.withdraw()
+        head.close()
         await world.advance(3.0)
         assert len(world.broker.pending) == 4
         del behind

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
 from yarnam.cli.rendering.event_text import event_text
 from yarnam.core.model import events as ev
-from yarnam.core.model.events import EVENT_TYPES, Event
+from yarnam.core.model.events import Event
 from yarnam.core.model.ids import AskId, ContainerId, NodeId, RackId
 from yarnam.core.model.outcomes import ContainerEnd, ExitKind, ProcessExit
 from yarnam.core.model.plans import LocalityLevel, NoFit, PlacementPlan, Reason, Rung
@@ -68,4 +70,4 @@ def test_words(event: Event, words: str) -> None:
 
 
 def test_no_event_is_without_words() -> None:
-    assert {type(event) for event, _ in TOLD} == set(EVENT_TYPES)
+    assert {type(event) for event, _ in TOLD} == set(get_args(Event))

@@ -166,12 +166,6 @@ class ZooKeeperTicketQueue:
                 self._write(path, data)
             self._drop_ticket()
 
-    def withdraw(self) -> None:
-        with self._lock:
-            self._gang = None
-            self._drop_ticket()
-            self._remove(self._running_path)
-
     def close(self) -> None:
         # Not under the lock: a call that waits for ZooKeeper must not hold this one up.
         self._ticket = self._gang = None

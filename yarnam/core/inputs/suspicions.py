@@ -233,8 +233,6 @@ class Suspicions:
     """All cases of one AM attempt. Times in seconds, as the caller counts them."""
 
     cases: dict[str, Case] = field(default_factory=dict)
-    turned_away: int = 0
-    """Suspects beyond MAX_CASES."""
     _number: int = 0
 
     def add(self, suspect: Suspect) -> bool:
@@ -252,7 +250,6 @@ class Suspicions:
             self.cases[suspect.path] = replace(known, suspect=more)
             return False
         if len(self.cases) >= MAX_CASES:
-            self.turned_away += 1
             return False
         self.cases[suspect.path] = Case(suspect)
         return True

@@ -155,21 +155,3 @@ Action = Union[
     ShareStrike,
     Finish,
 ]
-
-ACTION_TYPES: tuple[type, ...] = (
-    RequestPlan,
-    ProbeCluster,
-    DrawJitter,
-    AskContainer,
-    ReleaseContainer,
-    StartTimer,
-    CancelTimer,
-    PrepareGang,
-    LaunchGang,
-    StopTask,
-    StoreOutputs,
-    StopStoring,
-    ShareStrike,
-    Finish,
-)
-"""All members of ``Action``."""

@@ -302,30 +302,3 @@ Event = Union[
     StoringFailed,
     BrokerFailed,
 ]
-
-EVENT_TYPES: tuple[type, ...] = (
-    JobStarted,
-    AmRestarted,
-    PlanReady,
-    PlanRefused,
-    JitterDrawn,
-    ContainerGranted,
-    ContainerEnded,
-    AgentRegistered,
-    AgentUnable,
-    AgentSilent,
-    TaskStaged,
-    TaskStarted,
-    TaskExited,
-    TimerFired,
-    CancelRequested,
-    NodesSuspected,
-    ScaleRequested,
-    ClusterSeen,
-    InputsRefused,
-    OutputsStored,
-    StoringTroubled,
-    StoringFailed,
-    BrokerFailed,
-)
-"""All members of ``Event``, for the wire and for the property tests."""
