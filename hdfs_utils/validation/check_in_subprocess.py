@@ -8,7 +8,6 @@ on the node.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -68,14 +67,17 @@ def check_in_subprocess(
         max_memory: resident bytes; a file whose check needs more is not checked.
         nice: how far it gives way to others, 0 to 19; at 19 it stands still on a busy node.
     """
-    own = os.pathsep.join(filter(None, sys.path))
     bounds = (str(max_memory), str(nice))
-    text = _run(sys.executable, own, uri, limit_s, environ, bounds)
+    # -I: neither the working directory nor variables say where the first imports come from.
+    own = [sys.executable, "-I", "-c", _START, "", *_told(search_path()), uri, *bounds]
+    text = _run(own, limit_s, environ)
     for other in python:
         if parse(text).reason != "needs-library":
             break
-        # Its own libraries come first: ours may be of another version of Python.
-        told = _run(other, f":{_packages()}", uri, limit_s, environ, bounds)
+        # Its own libraries come first, those of PYTHONPATH too: ours may be of another version of
+        # Python. It starts in "/", which is then what an empty entry stands for.
+        further = [other, "-c", _START, "+", *_told([_packages()]), uri, *bounds]
+        told = _run(further, limit_s, environ)
         if parse(told).verdict != "not checked":
             text = told
     return text
@@ -86,28 +88,30 @@ def _packages() -> str:
     return str(Path(__file__).resolve().parents[2])
 
 
-def _run(
-    python: str,
-    path: str,
-    uri: str,
-    limit_s: float,
-    environ: Mapping[str, str] | None,
-    bounds: tuple[str, str],
-) -> str:
-    variables = {**(os.environ if environ is None else environ), "YARNAM_CHECK_PATH": path}
-    if not path.startswith(":"):
-        variables["PYTHONPATH"] = path
-    command = [python, "-c", _START, uri, *bounds]
+def search_path() -> list[str]:
+    """Where this process finds modules, without the working directory: who stands in a directory of
+    shared data would run what others have put there. Unless this package itself comes from it."""
+    here = Path.cwd().resolve()
+    found = [entry for entry in sys.path if Path(entry).is_absolute()]
+    return [p for p in found if Path(p).resolve() != here or str(here) == _packages()]
+
+
+def _told(path: list[str]) -> list[str]:
+    return [str(len(path)), *path]
+
+
+def _run(command: Sequence[str], limit_s: float, environ: Mapping[str, str] | None) -> str:
     try:
         process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,  # it ends when this end closes
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=variables,
+            env=environ,
+            cwd="/",
         )
     except OSError as error:
-        return not_checked(f"{python} does not start: {error}")
+        return not_checked(f"{command[0]} does not start: {error}")
     assert process.stdin is not None
     assert process.stdout is not None
     timer = threading.Timer(limit_s, process.kill)
@@ -133,11 +137,12 @@ def _run(
     return text
 
 
-# The other interpreter's own packages win over those beside this one.
+# Its arguments: "+" where the path is added to the interpreter's own, the path's length, the path,
+# and main's. "-c" puts an empty entry first, which stands for the working directory.
 _START = (
-    "import os, sys; p = os.environ.pop('YARNAM_CHECK_PATH');"
-    " sys.path.append(p[1:]) if p[:1] == ':' else None;"
-    f" from {MODULE} import main; main(*sys.argv[1:])"
+    "import sys; n = 3 + int(sys.argv[2]);"
+    " sys.path[:] = ([p for p in sys.path if p] if sys.argv[1] else []) + sys.argv[3:n];"
+    f" from {MODULE} import main; main(*sys.argv[n:])"
 )
 
 

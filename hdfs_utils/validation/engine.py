@@ -1,22 +1,42 @@
-"""Checks many files at once, in order, with bounded memory."""
+"""Checks many files at once, in order, with bounded memory.
+
+What a file says is decoded in child processes with limits (:mod:`hdfs_utils.validation.sandbox`).
+Here remain formats that are frames and checksums alone (``InputFormat.is_framing``), the first
+bytes compared with magic numbers, and functions of the user's own that no other process finds.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import sys
+import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
 
 from hdfs_utils import uri as uris
 from hdfs_utils.errors import CorruptData, HdfsError, NotFound, Unavailable
 from hdfs_utils.filesystem import FileStatus, FileSystem
 from hdfs_utils.validation.findings import FileReport, FindingKind, Findings, Reason, Stop
 from hdfs_utils.validation.hdfs_blocks import examine_replicas
-from hdfs_utils.validation.registry import HEAD_BYTES, Checks, check_empty, format_of, run_check
-from hdfs_utils.validation.sources import PIECE, FileSource
+from hdfs_utils.validation.registry import (
+    FORMATS,
+    HEAD_BYTES,
+    Checks,
+    check_empty,
+    format_of,
+    run_check,
+)
+from hdfs_utils.validation.sandbox import messages
+from hdfs_utils.validation.sandbox.decoder_pool import DECODERS, DecoderPool
+from hdfs_utils.validation.sources import PIECE, FileSource, Stopping
 
 # One reads while another's data is looked at; more only help where DataNodes are slow.
 DEFAULT_WORKERS = min(8, 2 * (os.cpu_count() or 1))
@@ -24,6 +44,13 @@ DEFAULT_WORKERS = min(8, 2 * (os.cpu_count() or 1))
 # Before the second look at a file that could not be read though HDFS has a good replica of it:
 # DataNodes report new replicas with a heartbeat or the next few.
 AGAIN_AFTER_S = 1.0
+
+# Formats whose parts may be of any other format.
+_WITH_MEMBERS = ("tar", "zip")
+
+# For checks under way when nobody wants their results any more: they look five times a second. One
+# that is within a call to HDFS, or a function of the user's own, is left behind.
+LEAVE_LIMIT_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +62,14 @@ class CheckOptions:
         format: of all files, as in ``tfrecord`` or ``gzip+csv``; empty: each by its name.
         workers: files checked at the same time.
         bad_blocks: paths whose blocks HDFS has no good replica of, with what it says of them.
+        decoders: the child processes in which files are decoded.
     """
 
     checks: Checks = field(default_factory=Checks)
     format: str = ""
     workers: int = DEFAULT_WORKERS
     bad_blocks: Mapping[str, str] = field(default_factory=dict)
+    decoders: DecoderPool = DECODERS
 
 
 def data_files(fs: FileSystem, path: str) -> Iterator[FileStatus]:
@@ -85,30 +114,73 @@ def verify(
 ) -> Iterator[FileReport]:
     """Check files; the reports come in the order of ``files``, each as soon as it can.
 
-    Leaving the iteration early waits for the checks that are under way.
+    Leaving the iteration early ends the checks that are under way, within LEAVE_LIMIT_S.
     """
     chosen = options or CheckOptions()
     waiting: deque[Future[FileReport]] = deque()
-    with ThreadPoolExecutor(chosen.workers, thread_name_prefix="validation") as pool:
-        try:
-            for status in files:
-                waiting.append(pool.submit(check_file, fs, status, chosen))
-                if len(waiting) >= 2 * chosen.workers:
-                    yield waiting.popleft().result()
-            while waiting:
+    workers = _Workers(chosen.workers)
+    try:
+        for status in files:
+            check = partial(_check_file, fs, status, chosen, workers.stopping)
+            waiting.append(workers.submit(check))
+            if len(waiting) >= 2 * chosen.workers:
                 yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
-            pool.shutdown()
-            chosen.checks.decoders.close()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        workers.close()
+        chosen.decoders.close()
+
+
+class _Workers:
+    """Threads that do not keep the process from ending: the standard library's executors wait for
+    theirs, also when one of them never returns."""
+
+    def __init__(self, count: int) -> None:
+        self.stopping = threading.Event()
+        self._count = count
+        self._threads: list[threading.Thread] = []
+        self._calls: SimpleQueue[tuple[Callable[[], FileReport], Future[FileReport]] | None]
+        self._calls = SimpleQueue()
+
+    def submit(self, call: Callable[[], FileReport]) -> Future[FileReport]:
+        future: Future[FileReport] = Future()
+        self._calls.put((call, future))
+        if len(self._threads) < self._count:
+            thread = threading.Thread(target=self._work, name="validation", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        return future
+
+    def close(self) -> None:
+        self.stopping.set()
+        for _ in self._threads:
+            self._calls.put(None)
+        end_s = time.monotonic() + LEAVE_LIMIT_S
+        for thread in self._threads:
+            thread.join(max(0.0, end_s - time.monotonic()))
+
+    def _work(self) -> None:
+        while (work := self._calls.get()) is not None and not self.stopping.is_set():
+            call, future = work
+            try:
+                future.set_result(call())
+            except Stopping:
+                return
+            except BaseException as error:  # noqa: BLE001 - raised by whoever waits for it
+                future.set_exception(error)
 
 
 def check_file(
     fs: FileSystem, status: FileStatus, options: CheckOptions | None = None
 ) -> FileReport:
     """Check one file. Never raises about the file: what cannot be checked is a finding."""
-    chosen = options or CheckOptions()
+    return _check_file(fs, status, options or CheckOptions(), threading.Event())
+
+
+def _check_file(
+    fs: FileSystem, status: FileStatus, chosen: CheckOptions, stopping: threading.Event
+) -> FileReport:
     start = time.monotonic()
     found = Findings()
     format_name = ""
@@ -117,11 +189,12 @@ def check_file(
     else:
         for is_last in (False, True):
             found = Findings()
-            source = FileSource(fs, status.path, status.length)
+            source = FileSource(fs, status.path, status.length, stopping)
             format_name = _check_once(source, status, found, chosen)
             if _judge_reading(fs, status, source, found, is_last=is_last):
                 break
-            time.sleep(AGAIN_AFTER_S)
+            stopping.wait(AGAIN_AFTER_S)
+            source.raise_if_stopped()
     return FileReport(
         status.path,
         status.length,
@@ -143,7 +216,7 @@ def _check_once(
             check_empty(status.length, chosen.checks)
             if status.length:
                 format_name = chosen.format or _find_format(source, chosen.checks)
-                _check(format_name, source, found, chosen.checks)
+                _check(format_name, source, found, chosen)
     except Stop:
         pass
     except HdfsError as error:
@@ -164,12 +237,35 @@ def _find_format(source: FileSource, checks: Checks) -> str:
         return format_of(source.name, reader.read(HEAD_BYTES), checks)
 
 
-def _check(format_name: str, source: FileSource, found: Findings, checks: Checks) -> None:
+def _check(format_name: str, source: FileSource, found: Findings, chosen: CheckOptions) -> None:
+    checks = chosen.checks
     if not format_name:
         message = "its format is not known: name it (--format), or give a check of your own"
         found.not_checked(Reason.UNKNOWN_FORMAT, message)
         return
-    run_check(format_name, source, found, checks)
+    if _runs_here(format_name, checks):
+        run_check(format_name, source, found, checks)
+    else:
+        request = messages.request(format_name, source.name, source.size or 0, _plain(checks))
+        chosen.decoders.check(request, source, found)
+
+
+def _runs_here(format_name: str, checks: Checks) -> bool:
+    """Whether the check needs no process of its own, or a function that only this one has."""
+    layers = format_name.split("+")
+    unnamed = {key for key, check in checks.own.items() if not getattr(check, "name", "")}
+    if unnamed and (unnamed & set(layers) or layers[-1] in _WITH_MEMBERS):
+        return True
+    known = FORMATS.get(format_name)
+    return known is not None and known.is_framing and format_name not in checks.own
+
+
+def _plain(checks: Checks) -> dict[str, Any]:
+    """For another process."""
+    own = {key: name for key, check in checks.own.items() if (name := getattr(check, "name", ""))}
+    rules = {**asdict(checks.rules), "schema": dict(checks.rules.schema)}
+    path = [str(Path(entry).absolute()) for entry in sys.path] if own else []
+    return {"rules": rules, "own": own, "allows_empty": checks.allows_empty, "path": path}
 
 
 def _judge_reading(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import re
+import resource
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +14,9 @@ from typing import Any
 
 # A file with so many findings is broken beyond doubt; the rest would only fill the table.
 MAX_FINDINGS = 100
+"""Of each kind."""
+MAX_MESSAGE = 1000
+"""Characters. What a library or a name in an archive contributes may be of any length."""
 
 
 class FindingKind(Enum):
@@ -48,6 +54,7 @@ class Reason(str, Enum):
     UNREADABLE = "unreadable"
     CHANGED = "changed-while-read"
     NOT_SUPPORTED = "not-supported"
+    OVER_LIMIT = "over-limit"
     CHECK_FAILED = "check-failed"
     UNPROTECTED = "unprotected"
     OTHER_FORMAT = "other-format"
@@ -173,6 +180,29 @@ class NotSupported(Stop):
     """A variant of the format that is not checked here."""
 
 
+class OverLimit(Stop):
+    """Its check needs more memory or time than it may have, which proves nothing of the content."""
+
+
+_OF_MEMORY = re.compile(
+    r"bad_alloc|\balloc(ation)? of |alloc of size|allocation[ _](error|failed)|unable to allocate|"
+    r"memory allocation|out of memory",
+    re.IGNORECASE,
+)
+
+
+def is_of_memory(text: str) -> bool:
+    """Whether a library says by these words that it got no memory, and nothing of the content."""
+    return _OF_MEMORY.search(text) is not None
+
+
+def out_of_memory() -> OverLimit:
+    """What a MemoryError means where the kernel limits this process."""
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    amount = "there is" if limit == resource.RLIM_INFINITY else f"{limit >> 20} MiB"
+    return OverLimit(f"its check needs more memory than {amount}")
+
+
 class Findings:
     """Collects the findings of one file. For one thread."""
 
@@ -180,6 +210,7 @@ class Findings:
         self.found: list[Finding] = []
         self.records = 0
         self._within: list[str] = []
+        self._counts: Counter[FindingKind] = Counter()
 
     @contextmanager
     def within(self, member: str) -> Iterator[None]:
@@ -203,25 +234,33 @@ class Findings:
             )
         except NotSupported as error:
             self.not_checked(Reason.NOT_SUPPORTED, str(error))
+        except OverLimit as error:
+            self.not_checked(Reason.OVER_LIMIT, str(error))
+        except MemoryError:
+            self.not_checked(Reason.OVER_LIMIT, str(out_of_memory()))
 
     def corrupt(
         self, reason: Reason, message: str, offset: int | None = None, record: int | None = None
     ) -> None:
         """The content is wrong here. Raises Stop when there are enough findings."""
         self.add(FindingKind.CONTENT, reason, message, offset, record)
-        if len(self.found) >= MAX_FINDINGS:
+        if self._counts[FindingKind.CONTENT] >= MAX_FINDINGS:
             self.add(FindingKind.NOTE, reason, f"stopped after {MAX_FINDINGS} findings")
             raise Stop
 
     def not_checked(self, reason: Reason, message: str) -> None:
         """Something was not looked at; said once, however many members it is true of."""
-        if not any(f.kind is FindingKind.NOT_CHECKED and f.message == message for f in self.found):
-            self.add(FindingKind.NOT_CHECKED, reason, message)
+        self._once(FindingKind.NOT_CHECKED, reason, message)
 
     def note(self, reason: Reason, message: str) -> None:
         """Worth knowing; said once."""
-        if not any(f.kind is FindingKind.NOTE and f.message == message for f in self.found):
-            self.add(FindingKind.NOTE, reason, message)
+        self._once(FindingKind.NOTE, reason, message)
+
+    def _once(self, kind: FindingKind, reason: Reason, message: str) -> None:
+        if self._counts[kind] < MAX_FINDINGS and not any(
+            f.kind is kind and f.message == message[:MAX_MESSAGE] for f in self.found
+        ):
+            self.add(kind, reason, message)
 
     def add(
         self,
@@ -231,5 +270,10 @@ class Findings:
         offset: int | None = None,
         record: int | None = None,
     ) -> None:
-        member = "!".join(self._within)
-        self.found.append(Finding(kind, reason, message, offset, record, member))
+        member = "!".join(self._within)[:MAX_MESSAGE]
+        self.take(Finding(kind, reason, message[:MAX_MESSAGE], offset, record, member))
+
+    def take(self, one: Finding) -> None:
+        """A finding that another process has made."""
+        self._counts[one.kind] += 1
+        self.found.append(one)

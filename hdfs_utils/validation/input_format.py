@@ -77,6 +77,11 @@ def is_never_recognized(_head: bytes) -> bool:
     return False
 
 
+def begins_with(magic: bytes) -> Callable[[bytes], bool]:
+    """For formats whose first bytes are always the same."""
+    return lambda head: head.startswith(magic)
+
+
 @dataclass(frozen=True, slots=True)
 class InputFormat:
     """One format.
@@ -90,7 +95,8 @@ class InputFormat:
             a compression.
         needs_context: whether ``check`` takes a context.
         recognizes: whether the first bytes of a file identify the format.
-        library: run ``check`` in a child process, because this native library may crash on damage.
+        is_framing: ``check`` follows lengths and compares checksums, no more, in a few MiB of
+            memory and a time that grows with the file's size alone: it needs no process of its own.
         decompress: of a compression: yields the content, which is checked by its own format.
         tar_endings: short endings of a compressed tar, such as ``.tgz``.
     """
@@ -101,6 +107,6 @@ class InputFormat:
     check: Union[Check, Callable[[Source, Findings, CheckContext], None], None] = None
     needs_context: bool = False
     recognizes: Callable[[bytes], bool] = is_never_recognized
-    library: str = ""
+    is_framing: bool = False
     decompress: Union[Callable[[Source, Findings], Iterator[bytes]], None] = None
     tar_endings: tuple[str, ...] = ()

@@ -11,7 +11,6 @@ from typing import cast
 from hdfs_utils.validation import formats
 from hdfs_utils.validation.findings import Corrupt, EnclosingCorrupt, Findings, NotSupported, Reason
 from hdfs_utils.validation.input_format import Check, CheckContext, InputFormat, TextRules
-from hdfs_utils.validation.sandbox.decoder_pool import DECODERS, DecoderPool
 from hdfs_utils.validation.sources import Source, Stream, StreamSource
 
 # Archives in archives in archives are a mistake or an attack.
@@ -39,13 +38,11 @@ class Checks:
         rules: for text, JSON and CSV.
         own: by format or by ending (``.myformat``); they override the built-in ones.
         allows_empty: whether an empty file is valid.
-        decoders: the child processes for native decoders.
     """
 
     rules: TextRules = field(default_factory=TextRules)
     own: Mapping[str, Check] = field(default_factory=dict)
     allows_empty: bool = False
-    decoders: DecoderPool = DECODERS
 
 
 _BY_ENDING = {
@@ -87,7 +84,7 @@ def format_of(name: str, head: bytes, checks: Checks) -> str:
 def run_check(
     format_name: str, source: Source, found: Findings, checks: Checks, depth: int = 0
 ) -> None:
-    """Check a source as of this format. Raises what checks raise."""
+    """Check a source as of this format, in this process. Raises what checks raise."""
     first, _, rest = format_name.partition("+")
     if own := checks.own.get(first):
         own(source, found)
@@ -97,8 +94,6 @@ def run_check(
         raise NotSupported(f"no check for {first!r}; there are: {', '.join(FORMATS)}")
     if known.decompress is not None:
         _run_inside(known.decompress(source, found), rest, source, found, checks, depth)
-    elif known.library:
-        checks.decoders.check(known, source, found)
     elif known.needs_context:
         context = CheckContext(checks.rules, _member_check(checks, depth))
         known.check(source, found, context)  # type: ignore[call-arg,misc]

@@ -16,7 +16,7 @@ from typing import BinaryIO, cast
 
 from hdfs_utils.errors import HdfsError
 from hdfs_utils.filesystem import FileSystem, Reader
-from hdfs_utils.validation.findings import NotSupported
+from hdfs_utils.validation.findings import OverLimit
 
 # Large enough that a call to HDFS costs little beside its data, small enough that a few of them
 # for each of several files at once stay within some tens of MiB.
@@ -26,7 +26,11 @@ AHEAD = 2
 # Formats that need the whole of it (an image, a member of an archive) are read up to this size.
 MAX_IN_MEMORY = 256 << 20
 # Longest wait between two looks whether the one who reads ahead is still wanted or alive.
-_LOOK_S = 0.5
+_LOOK_S = 0.2
+
+
+class Stopping(BaseException):
+    """The check is not wanted any more. No check is to take it for an error of the file."""
 
 
 class Stream:
@@ -49,7 +53,10 @@ class Stream:
         return piece
 
     def read(self, size: int) -> bytes:
-        """``size`` bytes; fewer only at the end."""
+        """``size`` bytes; fewer only at the end. Raises ValueError for a negative size: it would
+        step back, and a check that follows a file's own lengths would never end."""
+        if size < 0:
+            raise ValueError(f"a size of {size} bytes")
         at = self._at
         if len(self._piece) - at >= size:
             self._at = at + size
@@ -70,6 +77,8 @@ class Stream:
 
     def skip(self, size: int) -> int:
         """Pass over so many bytes; returns how many there were."""
+        if size < 0:
+            raise ValueError(f"a size of {size} bytes")
         passed = 0
         while passed < size and (part := self.read(min(PIECE, size - passed))):
             passed += len(part)
@@ -97,10 +106,10 @@ class Source(ABC):
         """Seekable. Raises NotSupported for what can only be read through."""
 
     def whole(self) -> bytes:
-        """All of it. Raises NotSupported above MAX_IN_MEMORY."""
+        """All of it. Raises OverLimit above MAX_IN_MEMORY."""
         data = self.stream().read(MAX_IN_MEMORY + 1)
         if len(data) > MAX_IN_MEMORY:
-            raise NotSupported(f"larger than {MAX_IN_MEMORY >> 20} MiB, the most held in memory")
+            raise OverLimit(f"larger than {MAX_IN_MEMORY >> 20} MiB, the most held in memory")
         return data
 
 
@@ -122,17 +131,23 @@ class StreamSource(Source):
 class FileSource(Source):
     """A file of a file system.
 
+    Args:
+        stopping: set when its check is not wanted any more.
+
     Attributes:
         failure: the error by which reading failed; libraries tend to wrap it in one of their own.
         failed_at: from which byte on.
     """
 
-    def __init__(self, fs: FileSystem, path: str, size: int) -> None:
+    def __init__(
+        self, fs: FileSystem, path: str, size: int, stopping: threading.Event | None = None
+    ) -> None:
         self.name = path
         self.size = size
         self.failure: HdfsError | None = None
         self.failed_at = 0
         self._fs = fs
+        self._stopping = stopping or threading.Event()
         self._opened: list[_ReadAhead | _Watched] = []
 
     def stream(self) -> Stream:
@@ -148,6 +163,11 @@ class FileSource(Source):
     def reader(self) -> Reader:
         """A plain reader; its errors are remembered as ``failure`` by whoever reads."""
         return self._fs.open_reader(self.name)
+
+    def raise_if_stopped(self) -> None:
+        """Raise Stopping if its check is not wanted any more."""
+        if self._stopping.is_set():
+            raise Stopping
 
     def failed(self, error: HdfsError, offset: int) -> None:
         """Remember the first failure, and where it was."""
@@ -223,8 +243,12 @@ class _ReadAhead:
         thread = threading.Thread(target=self._read, name="validation-read", daemon=True)
         thread.start()
         while True:
-            # No limit of its own: the reader has one for each piece, and always hands on its end.
-            piece_or_error = self._pieces.get()
+            self._source.raise_if_stopped()
+            # The reader has a limit for each piece, and always hands on its end.
+            try:
+                piece_or_error = self._pieces.get(timeout=_LOOK_S)
+            except queue.Empty:
+                continue
             if isinstance(piece_or_error, HdfsError):
                 raise piece_or_error
             if not piece_or_error:

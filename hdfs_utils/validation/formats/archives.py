@@ -19,6 +19,8 @@ from hdfs_utils.validation.sources import PIECE, Source, Stream, StreamSource
 _BLOCK = 512
 _ZEROS = bytes(_BLOCK)
 _MAX_PAX = 1 << 20
+_PAX_DIGITS = 9
+"""Of a line's length with the space behind it, and more: _MAX_PAX has seven."""
 
 MemberCheck = Callable[[Source, Findings], None]
 """Checks a member by its name; one of an unknown format is passed over."""
@@ -40,6 +42,9 @@ def check_tar(source: Source, found: Findings, member: MemberCheck) -> None:
             raise Corrupt(Reason.TRUNCATED, f"ends {where}", offset, found.records)
         info = _tar_header(block, offset, found.records)
         size = int(pax.get("size", info.size))
+        if size < 0:  # in base 256 or in a pax header: it would lead back, and round for ever
+            message = f"a member of {size} bytes"
+            raise Corrupt(Reason.BAD_STRUCTURE, message, offset, found.records)
         if info.type in (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME,
                          tarfile.GNUTYPE_LONGLINK):  # fmt: skip
             data = _tar_content(stream, size, found.records)
@@ -85,14 +90,17 @@ def _tar_content(stream: Stream, size: int, record: int) -> bytes:
 def _pax(data: bytes, offset: int) -> dict[str, str]:
     """Lines of "length key=value\\n" (POSIX.1-2001, pax)."""
     found: dict[str, str] = {}
+    at = 0
     try:
-        while data:
-            length = int(data.partition(b" ")[0])
-            key, _, value = data[:length].partition(b" ")[2].partition(b"=")
+        while at < len(data):
+            # Only the line is copied, never the rest: a header may be a MiB of short lines.
+            space = data.index(b" ", at, at + _PAX_DIGITS)
+            length = int(data[at:space])
+            key, _, value = data[space + 1 : at + length].partition(b"=")
             if length < 5 or not value.endswith(b"\n"):
                 raise ValueError("length")
             found[key.decode()] = value[:-1].decode()
-            data = data[length:]
+            at += length
         int(found.get("size", "0"))
     except ValueError as error:
         raise Corrupt(Reason.BAD_STRUCTURE, "a pax header that is none", offset) from error
@@ -134,7 +142,7 @@ def _check_tar_end(stream: Stream) -> None:
 # What zipfile and zlib raise about a damaged archive.
 _ZIP_ERRORS = (
     zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError, KeyError,
-    OverflowError, MemoryError,
+    OverflowError,
 )  # fmt: skip
 
 
@@ -151,6 +159,11 @@ def check_zip(source: Source, found: Findings, member: MemberCheck) -> None:
             message = f"has no directory at its end ({error}): cut, or not written to its end"
             raise Corrupt(Reason.TRUNCATED, message, source.size) from error
         with archive:
+            # Else a directory of many entries for the same bytes is a bomb of any size.
+            packed, size = sum(i.compress_size for i in archive.infolist()), file.seek(0, 2)
+            if packed > size:
+                message = f"its members overlap: {packed} bytes of them in {size}"
+                raise Corrupt(Reason.BAD_STRUCTURE, message)
             for info in archive.infolist():
                 with found.within(info.filename), found.catching():
                     _zip_member(archive, info, found, member)

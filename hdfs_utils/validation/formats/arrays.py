@@ -6,11 +6,22 @@ import json
 from typing import Any, BinaryIO
 
 from hdfs_utils.errors import HdfsError
-from hdfs_utils.validation.findings import Corrupt, Findings, NotSupported, Reason, needed
-from hdfs_utils.validation.input_format import InputFormat
+from hdfs_utils.validation.findings import (
+    Corrupt,
+    Findings,
+    NotSupported,
+    OverLimit,
+    Reason,
+    is_of_memory,
+    needed,
+    out_of_memory,
+)
+from hdfs_utils.validation.input_format import InputFormat, begins_with
 from hdfs_utils.validation.sources import PIECE, Source, Stream
 
 NPY_MAGIC = b"\x93NUMPY"
+# What NumPy itself reads of a header that it does not trust (numpy.lib.format).
+_MAX_NPY_HEADER = 10_000
 HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 # The reference implementation refuses longer ones.
 _MAX_SAFETENSORS_HEADER = 100_000_000
@@ -49,7 +60,9 @@ def _npy_data_size(np: Any, start: bytes, stream: Stream) -> int:
     if width is None:
         raise NotSupported(f".npy of version {start[6]}.{start[7]}")
     length = int.from_bytes(stream.read(width), "little")
-    text = stream.read(min(length, PIECE))
+    if length > _MAX_NPY_HEADER:
+        raise OverLimit(f"a header of {length} bytes; NumPy takes {_MAX_NPY_HEADER}")
+    text = stream.read(length)
     if len(text) < length:
         raise Corrupt(Reason.TRUNCATED, "ends within its header", stream.offset)
     try:
@@ -63,6 +76,7 @@ def _npy_data_size(np: Any, start: bytes, stream: Stream) -> int:
         if not isinstance(header["fortran_order"], bool):
             raise ValueError("fortran_order")
     except (ValueError, SyntaxError, TypeError, KeyError, MemoryError, RecursionError) as error:
+        # MemoryError is what Python's parser says of deep nesting (a header is 10 kB at most).
         raise Corrupt(Reason.BAD_STRUCTURE, f"the header is not one: {error}", 10) from error
     if dtype.hasobject:
         raise NotSupported("an array of Python objects (pickle), which is not loaded")
@@ -91,7 +105,7 @@ def check_hdf5(source: Source, found: Findings) -> None:
                         _read_dataset(found, name, item)
         except HdfsError:
             raise
-        except (OSError, RuntimeError, ValueError, KeyError, MemoryError) as error:
+        except (OSError, RuntimeError, ValueError, KeyError) as error:
             raise _hdf5_error("the file", error) from error
     if not is_protected:
         found.note(Reason.UNPROTECTED, "datasets without Fletcher-32 were read, not proved")
@@ -122,13 +136,15 @@ def _read_dataset(found: Findings, name: str, item: Any) -> None:
                 item[()]
         except HdfsError:
             raise
-        except (OSError, RuntimeError, ValueError, MemoryError) as error:
+        except (OSError, RuntimeError, ValueError) as error:
             raise _hdf5_error(f"dataset {name}", error) from error
         found.records += 1
 
 
 def _hdf5_error(what: str, error: BaseException) -> Corrupt:
     text = str(error).partition("\n")[0]
+    if is_of_memory(text):
+        raise out_of_memory() from error
     reason = Reason.TRUNCATED if "truncated" in text else Reason.BAD_DATA
     if "filter" in text and "not available" in text.lower():
         raise NotSupported(f"{what}: {text}") from error
@@ -177,6 +193,11 @@ def _safetensors(text: bytes) -> list[tuple[str, int, int, int]]:
             bits = _SAFETENSORS_BITS[item["dtype"]]
             for extent in item["shape"]:
                 bits *= int(extent)
+                # Else long products take time that grows with the square of the header.
+                if not 0 <= bits < 1 << 67 or extent < 0:
+                    raise ValueError("its shape")
+            if not 0 <= begin <= stop:
+                raise ValueError("its offsets")
             tensors.append((name, begin, stop, bits // 8))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise Corrupt(Reason.BAD_STRUCTURE, f"the header is not one: {error!r}", 8) from error
@@ -189,15 +210,14 @@ FORMATS = (
         (".npy",),
         "none: the header and the size (within .npz: every byte)",
         check_npy,
-        recognizes=lambda head: head.startswith(NPY_MAGIC),
+        recognizes=begins_with(NPY_MAGIC),
     ),
     InputFormat(
         "hdf5",
         (".h5", ".hdf5"),
         "datasets with Fletcher-32; the structure",
         check_hdf5,
-        recognizes=lambda head: head.startswith(HDF5_MAGIC),
-        library="h5py",
+        recognizes=begins_with(HDF5_MAGIC),
     ),
     InputFormat(
         "safetensors", (".safetensors",), "none: the header and the size", check_safetensors

@@ -17,9 +17,11 @@ from hdfs_utils.validation.findings import (
     NotSupported,
     Reason,
     first_line,
+    is_of_memory,
     needed,
+    out_of_memory,
 )
-from hdfs_utils.validation.input_format import InputFormat
+from hdfs_utils.validation.input_format import InputFormat, begins_with
 from hdfs_utils.validation.sources import Source
 
 _BATCH_ROWS = 8192
@@ -37,13 +39,14 @@ def _decoding(what: str, record: int | None = None) -> Iterator[None]:
     pa = needed("pyarrow")
     try:
         yield
-    except HdfsError:
+    except (HdfsError, MemoryError):  # pyarrow's own MemoryError among them
         raise
     except pa.ArrowNotImplementedError as error:
         raise NotSupported(f"{what}: {first_line(error)}") from error
-    # Bad sizes make pyarrow ask for absurd amounts of memory.
-    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         text = first_line(error)
+        if is_of_memory(text):
+            raise out_of_memory() from error
         reason = Reason.BAD_CRC if "crc" in text.lower() else Reason.BAD_DATA
         raise Corrupt(reason, f"{what}: {text}", record=record) from error
 
@@ -193,26 +196,21 @@ FORMATS = (
         (".parquet", ".pq"),
         "pages only where the writer wrote checksums (write_page_checksum)",
         check_parquet,
-        recognizes=lambda head: head.startswith(PARQUET_MAGIC),
-        library="pyarrow",
+        recognizes=begins_with(PARQUET_MAGIC),
     ),
     InputFormat(
         "orc",
         (".orc",),
         "none: what decoding trips over",
         check_orc,
-        recognizes=lambda head: head.startswith(ORC_MAGIC),
-        library="pyarrow",
+        recognizes=begins_with(ORC_MAGIC),
     ),
     InputFormat(
         "arrow",
         (".arrow", ".feather"),
         "none: the structure",
         check_arrow,
-        recognizes=lambda head: head.startswith(ARROW_MAGIC),
-        library="pyarrow",
+        recognizes=begins_with(ARROW_MAGIC),
     ),
-    InputFormat(
-        "arrow-stream", (".arrows",), "none: the structure", check_arrow_stream, library="pyarrow"
-    ),
+    InputFormat("arrow-stream", (".arrows",), "none: the structure", check_arrow_stream),
 )

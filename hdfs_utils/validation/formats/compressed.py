@@ -6,7 +6,7 @@ What is inside goes on to the check of its own format, by the name without the e
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, cast
@@ -17,9 +17,11 @@ from hdfs_utils.validation.findings import (
     NotSupported,
     Reason,
     first_line,
+    is_of_memory,
     needed,
+    out_of_memory,
 )
-from hdfs_utils.validation.input_format import InputFormat
+from hdfs_utils.validation.input_format import InputFormat, begins_with, is_never_recognized
 from hdfs_utils.validation.sources import Source, Stream
 
 # Most of what one call may give: bounds the memory whatever the ratio of compression.
@@ -29,8 +31,9 @@ _ZLIB_IN, _ZLIB_OUT = 256 << 10, 1 << 20
 # isal's own object keeps what does not fit, and is at its best where both stay in the second cache:
 # 2.5 GB/s of compressed bytes, where one call for all of it does 2.3 (isal 1.9.1).
 _ISAL = 256 << 10
-# zstandard has no such bound, so it is fed little at a time.
-_ZSTD_IN = 64 << 10
+# zstandard has no such bound, so it is fed little at a time: 4 bytes give at most a block of 128
+# KiB (RFC 8878, 3.1.1.2), so this at most 512 MiB. With four times as much it is no faster.
+_ZSTD_IN = 16 << 10
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 # Hadoop writes blocks of io.compression.codec.lz4.buffersize, 256 KiB by default.
@@ -139,6 +142,10 @@ class _Zstd(_FedByPieces):
                 return
 
 
+Begin = Callable[[], tuple[_Frame, tuple[type[BaseException], ...]]]
+"""Makes a frame, and says what the library raises about bad data; raises NeedsLibrary."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Codec:
     """How one kind of compression is read.
@@ -146,23 +153,21 @@ class Codec:
     Attributes:
         name: as in reports.
         magic: the first bytes of each frame.
-        begin: makes a frame, and says what the library raises about bad data; raises NeedsLibrary.
+        begin: makes one.
         padding: whether zero bytes may follow the last frame.
     """
 
     name: str
     magic: bytes
-    begin: Callable[[], tuple[_Frame, tuple[type[BaseException], ...]]]
+    begin: Begin
     padding: bool = False
 
 
 def _gzip() -> tuple[_Frame, tuple[type[BaseException], ...]]:
-    import zlib
-
     try:
         from isal import igzip_lib
     except ImportError:
-        return _ZlibLike(zlib.decompressobj(wbits=31)), (zlib.error,)
+        return zlib_frame(31)()
     own = cast("type[BaseException]", igzip_lib.IsalError)
     return _Isal(igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)), (own,)
 
@@ -225,6 +230,8 @@ def _frames(codec: Codec, data: bytes, stream: Stream) -> Iterator[bytes]:
         try:
             yield from frame.feed(data)
         except errors as error:
+            if is_of_memory(first_line(error)):
+                raise out_of_memory() from error
             message = f"{codec.name}: {first_line(error)}, in the part that begins at byte {start}"
             raise Corrupt(_reason(error), message, stream.offset - len(data)) from error
         data = b""
@@ -307,49 +314,62 @@ def _hadoop_lz4(first: bytes, stream: Stream) -> Iterator[bytes]:
             yield out
 
 
+def unpacked(begin: Begin, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """What one frame holds, a little at a time; what follows it is passed over.
+
+    Raises ValueError: the frame is damaged or cut.
+    """
+    frame, errors = begin()
+    try:
+        for piece in pieces:
+            if not frame.is_over:
+                yield from frame.feed(piece)
+    except errors as error:
+        if is_of_memory(first_line(error)):
+            raise out_of_memory() from error
+        raise ValueError(first_line(error)) from error
+    if not frame.is_over:
+        raise ValueError("its end is missing")
+
+
+def zlib_frame(wbits: int) -> Begin:
+    """A stream of zlib's: ``wbits`` as there."""
+
+    def begin() -> tuple[_Frame, tuple[type[BaseException], ...]]:
+        import zlib
+
+        return _ZlibLike(zlib.decompressobj(wbits=wbits)), (zlib.error,)
+
+    return begin
+
+
 def unsupported_snappy(_source: Source, _found: Findings) -> None:
     """Snappy streams differ from program to program; none is checked."""
     raise NotSupported("snappy streams are not checked")
 
 
+def _format(
+    codec: Codec, endings: tuple[str, ...], protects: str, tar_ending: str = ""
+) -> InputFormat:
+    # "BZh" alone is too little to tell bzip2 by.
+    recognizes = is_never_recognized if codec is BZIP2 else begins_with(codec.magic)
+    return InputFormat(
+        codec.name,
+        endings,
+        protects,
+        recognizes=recognizes,
+        decompress=partial(decompressed, codec),
+        tar_endings=(tar_ending,) if tar_ending else (),
+    )
+
+
+_WHERE_WRITTEN = "the content, where the writer wrote its checksum (the {} command does)"
+
 FORMATS = (
-    InputFormat(
-        "gzip",
-        (".gz", ".bgz"),
-        "the content; of the header (time, name) nothing",
-        decompress=partial(decompressed, GZIP),
-        tar_endings=(".tgz",),
-        recognizes=lambda head: head.startswith(GZIP.magic),
-    ),
-    InputFormat(
-        "bzip2",
-        (".bz2",),
-        "every byte",
-        decompress=partial(decompressed, BZIP2),
-        tar_endings=(".tbz2",),
-    ),
-    InputFormat(
-        "xz",
-        (".xz",),
-        "every byte",
-        decompress=partial(decompressed, XZ),
-        tar_endings=(".txz",),
-        recognizes=lambda head: head.startswith(XZ.magic),
-    ),
-    InputFormat(
-        "zstd",
-        (".zst", ".zstd"),
-        "the content, where the writer wrote its checksum (the zstd command does)",
-        decompress=partial(decompressed, ZSTD),
-        tar_endings=(".tzst",),
-        recognizes=lambda head: head.startswith(ZSTD.magic),
-    ),
-    InputFormat(
-        "lz4",
-        (".lz4",),
-        "the content, where the writer wrote its checksum (the lz4 command does)",
-        decompress=partial(decompressed, LZ4),
-        recognizes=lambda head: head.startswith(LZ4.magic),
-    ),
+    _format(GZIP, (".gz", ".bgz"), "the content; of the header (time, name) nothing", ".tgz"),
+    _format(BZIP2, (".bz2",), "every byte", ".tbz2"),
+    _format(XZ, (".xz",), "every byte", ".txz"),
+    _format(ZSTD, (".zst", ".zstd"), _WHERE_WRITTEN.format("zstd"), ".tzst"),
+    _format(LZ4, (".lz4",), _WHERE_WRITTEN.format("lz4")),
     InputFormat("snappy", (".snappy",), "not checked", unsupported_snappy),
 )

@@ -7,16 +7,30 @@ only through a codec that has one.
 
 from __future__ import annotations
 
-import bz2
 import io
 import json
-import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from hdfs_utils.validation.findings import Corrupt, Findings, NotSupported, Reason, needed
-from hdfs_utils.validation.input_format import InputFormat
-from hdfs_utils.validation.sources import Source, Stream
+from hdfs_utils.validation.findings import (
+    Corrupt,
+    Findings,
+    NotSupported,
+    OverLimit,
+    Reason,
+    needed,
+)
+from hdfs_utils.validation.formats.compressed import (
+    BZIP2,
+    GZIP,
+    XZ,
+    ZSTD,
+    Begin,
+    unpacked,
+    zlib_frame,
+)
+from hdfs_utils.validation.input_format import InputFormat, begins_with
+from hdfs_utils.validation.sources import MAX_IN_MEMORY, PIECE, Source, Stream
 
 SEQUENCE_MAGIC = b"SEQ"
 AVRO_MAGIC = b"Obj\x01"
@@ -24,18 +38,28 @@ _SYNC_ESCAPE = -1
 _SYNC_SIZE = 16
 _MAX_TEXT = 1 << 20
 _MAX_BLOCK = 256 << 20
+# A record may take no bytes at all (a null), so that a block of nothing may count any number.
+_MAX_EMPTY_RECORDS = 1 << 20
 _UNPROTECTED = "has no checksums: a changed byte inside a record may go unseen"
 
 # Codecs that check themselves, by the last part of their Java class.
-_SEQUENCE_CODECS: dict[str, Callable[[bytes], bytes]] = {
-    "DefaultCodec": zlib.decompress,
-    "DeflateCodec": zlib.decompress,
-    "GzipCodec": lambda data: zlib.decompress(data, wbits=31),
-    "BZip2Codec": bz2.decompress,
+_SEQUENCE_CODECS: dict[str, Begin] = {
+    "DefaultCodec": zlib_frame(15),
+    "DeflateCodec": zlib_frame(15),
+    "GzipCodec": GZIP.begin,
+    "BZip2Codec": BZIP2.begin,
+}
+_AVRO_CODECS: dict[str, Begin] = {
+    "deflate": zlib_frame(-15),
+    "bzip2": BZIP2.begin,
+    "xz": XZ.begin,
+    "zstandard": ZSTD.begin,
 }
 
 # What fastavro raises about bytes that fit no record of the schema; it has no error of its own.
-_BAD_BYTES = (EOFError, ValueError, IndexError, OverflowError, KeyError, TypeError, MemoryError)
+_BAD_BYTES = (
+    EOFError, ValueError, IndexError, OverflowError, KeyError, TypeError, RecursionError,
+)  # fmt: skip
 
 
 class _Taker:
@@ -105,16 +129,14 @@ def check_sequence_file(source: Source, found: Findings) -> None:
     for _ in range(2 * pairs):
         _text(taker, "the metadata")
     sync = taker.exactly(_SYNC_SIZE, "the sync mark of the header")
-    decompress = _SEQUENCE_CODECS.get(codec.rpartition(".")[2])
-    if decompress is None:
+    begin = _SEQUENCE_CODECS.get(codec.rpartition(".")[2])
+    if begin is None:
         note = f"the codec {codec} was not decompressed; " if codec else ""
         found.note(Reason.UNPROTECTED, f"{note}SequenceFile {_UNPROTECTED}")
-    _sequence_body(taker, sync, in_blocks, decompress)
+    _sequence_body(taker, sync, in_blocks, begin)
 
 
-def _sequence_body(
-    taker: _Taker, sync: bytes, in_blocks: bool, decompress: Callable[[bytes], bytes] | None
-) -> None:
+def _sequence_body(taker: _Taker, sync: bytes, in_blocks: bool, begin: Begin | None) -> None:
     while True:
         offset = taker.stream.offset
         word = taker.stream.read(4)
@@ -127,31 +149,24 @@ def _sequence_body(
             if taker.exactly(_SYNC_SIZE, "a sync mark") != sync:
                 raise taker.bad("the sync mark is not that of the header", offset)
             if in_blocks:
-                _sequence_block(taker, decompress)
+                _sequence_block(taker, begin)
         elif in_blocks:
             raise taker.bad("no block begins here", offset)
         else:
-            _sequence_record(taker, length, offset, decompress)
+            _sequence_record(taker, length, offset, begin)
 
 
-def _sequence_record(
-    taker: _Taker, length: int, offset: int, decompress: Callable[[bytes], bytes] | None
-) -> None:
+def _sequence_record(taker: _Taker, length: int, offset: int, begin: Begin | None) -> None:
     key = taker.int32("a key's length")
     if not 0 <= key <= length:
         raise taker.bad(f"a key of {key} bytes in a record of {length}", offset)
     if taker.stream.skip(key) < key:
         raise taker.truncated("a key")
-    size = length - key
-    if decompress is None or size > _MAX_BLOCK:
-        if taker.stream.skip(size) < size:
-            raise taker.truncated("a value")
-    else:
-        _unpack(taker, decompress, taker.exactly(size, "a value"), offset)
+    _pass(taker, begin, length - key, "a value", offset)
     taker.found.records += 1
 
 
-def _sequence_block(taker: _Taker, decompress: Callable[[bytes], bytes] | None) -> None:
+def _sequence_block(taker: _Taker, begin: Begin | None) -> None:
     offset = taker.stream.offset
     records = taker.vint("a block's number of records")
     if records < 0:
@@ -160,22 +175,30 @@ def _sequence_block(taker: _Taker, decompress: Callable[[bytes], bytes] | None) 
         size = taker.vint(what)
         if size < 0:
             raise taker.bad(f"{what} take {size} bytes", offset)
-        if decompress is None or size > _MAX_BLOCK:
-            if taker.stream.skip(size) < size:
-                raise taker.truncated(what)
-        elif size:
-            _unpack(taker, decompress, taker.exactly(size, what), offset)
+        _pass(taker, begin, size, what, offset)
     taker.found.records += records
 
 
-def _unpack(taker: _Taker, decompress: Callable[[bytes], bytes], data: bytes, offset: int) -> None:
-    if not data:
-        return
-    try:
-        decompress(data)
-    except (zlib.error, OSError, ValueError, EOFError) as error:
-        message = f"cannot be decompressed: {error}"
-        taker.found.corrupt(Reason.BAD_DATA, message, offset, taker.found.records)
+def _pass(taker: _Taker, begin: Begin | None, size: int, what: str, offset: int) -> None:
+    """Over so many bytes; what they hold is decompressed and dropped, a little at a time."""
+    end = taker.stream.offset + size
+    if begin is not None and size:
+        try:
+            for _ in unpacked(begin, _pieces(taker, size, what)):
+                pass
+        except ValueError as error:
+            message = f"cannot be decompressed: {error}"
+            taker.found.corrupt(Reason.BAD_DATA, message, offset, taker.found.records)
+    left = end - taker.stream.offset
+    if taker.stream.skip(left) < left:
+        raise taker.truncated(what)
+
+
+def _pieces(taker: _Taker, size: int, what: str) -> Iterator[bytes]:
+    while size:
+        piece = taker.exactly(min(size, PIECE), what)
+        size -= len(piece)
+        yield piece
 
 
 def _text(taker: _Taker, what: str) -> str:
@@ -270,18 +293,28 @@ def _record_decoder(
     fastavro = needed("fastavro", "fastavro (for the records; the frame was checked)")
     try:
         parsed = fastavro.parse_schema(json.loads(schema))
-    except (ValueError, KeyError, TypeError, fastavro.schema.SchemaParseException) as error:
+    except (
+        ValueError, KeyError, TypeError, RecursionError, fastavro.schema.SchemaParseException,
+    ) as error:  # fmt: skip
         raise Corrupt(Reason.BAD_STRUCTURE, f"the schema is not one: {error}", 0) from error
-    decompress = _avro_decompressor(codec)
+    if codec != "null" and codec not in _AVRO_CODECS:
+        message = f"records of Avro's codec {codec} are not decoded; the frame was checked"
+        raise NotSupported(message)
+    begin = _AVRO_CODECS.get(codec)
+    if begin is not None:
+        begin()  # a missing library is said before anything is read
 
     def decode(block: bytes, records: int, offset: int) -> None:
         try:
-            stream = io.BytesIO(decompress(block))
-            for number in range(records):
-                _read_record(fastavro, stream, parsed, found.records + number, offset)
-        except (zlib.error, OSError, ValueError, EOFError) as error:
+            content = block if begin is None else _unpacked_block(begin, block)
+        except ValueError as error:
             message = f"the block cannot be decompressed: {error}"
             raise Corrupt(Reason.BAD_DATA, message, offset, found.records) from error
+        if records > len(content) + _MAX_EMPTY_RECORDS:
+            raise OverLimit(f"a block of {records} records in {len(content)} bytes")
+        stream = io.BytesIO(content)
+        for number in range(records):
+            _read_record(fastavro, stream, parsed, found.records + number, offset)
         if stream.read(1):
             message = "the block holds more than its records"
             raise Corrupt(Reason.BAD_STRUCTURE, message, offset, found.records)
@@ -297,35 +330,14 @@ def _read_record(fastavro: Any, stream: io.BytesIO, schema: Any, record: int, of
         raise Corrupt(Reason.BAD_DATA, message, offset, record) from error
 
 
-def _avro_decompressor(codec: str) -> Callable[[bytes], bytes]:
-    if codec == "null":
-        return lambda data: data
-    if codec == "deflate":
-        return lambda data: zlib.decompress(data, wbits=-15)
-    if codec == "bzip2":
-        return bz2.decompress
-    if codec == "xz":
-        import lzma
-
-        def xz(data: bytes) -> bytes:
-            try:
-                return lzma.decompress(data)
-            except lzma.LZMAError as error:
-                raise ValueError(str(error)) from error
-
-        return xz
-    if codec == "zstandard":
-        zstandard = needed("zstandard")
-
-        def zstd(data: bytes) -> bytes:
-            try:
-                found: bytes = zstandard.ZstdDecompressor().decompressobj().decompress(data)
-            except zstandard.ZstdError as error:
-                raise ValueError(str(error)) from error
-            return found
-
-        return zstd
-    raise NotSupported(f"records of Avro's codec {codec} are not decoded; the frame was checked")
+def _unpacked_block(begin: Begin, block: bytes) -> bytes:
+    parts, size = [], 0
+    for part in unpacked(begin, (block,)):
+        size += len(part)
+        if size > MAX_IN_MEMORY:
+            raise OverLimit(f"a block of more than {MAX_IN_MEMORY >> 20} MiB")
+        parts.append(part)
+    return b"".join(parts)
 
 
 FORMATS = (
@@ -334,13 +346,13 @@ FORMATS = (
         (".seq",),
         "frames and sync marks; contents where the codec is zlib, gzip or bzip2",
         check_sequence_file,
-        recognizes=lambda head: head.startswith(SEQUENCE_MAGIC),
+        recognizes=begins_with(SEQUENCE_MAGIC),
     ),
     InputFormat(
         "avro",
         (".avro",),
         "frames and sync marks; contents where the codec is bzip2, xz or zstandard",
         check_avro,
-        recognizes=lambda head: head.startswith(AVRO_MAGIC),
+        recognizes=begins_with(AVRO_MAGIC),
     ),
 )

@@ -14,7 +14,7 @@ from contextlib import suppress
 from hdfs_utils.validation.findings import (
     Corrupt,
     Findings,
-    NotSupported,
+    OverLimit,
     Reason,
     first_line,
     needed,
@@ -32,6 +32,12 @@ _BY_MAGIC = (
     (b"GIF89a", "GIF"),
     (b"BM", "BMP"),
 )
+
+
+# 4 bytes of each pixel are held, so this is 512 MiB of the 2 GiB that a check has.
+MAX_PIXELS = 128 << 20
+# Of all frames: some 20 s of decoding. A few KB may announce any number of them.
+MAX_PIXELS_OF_ALL = 4 << 30
 
 
 def image_kind(data: bytes) -> str:
@@ -77,17 +83,24 @@ def _kind_of_name(name: str) -> str:
 
 def _decode(data: bytes, found: Findings) -> None:
     pil, image_module = needed("PIL", "pillow"), needed("PIL.Image", "pillow")
+    # Pillow warns above this and raises above twice as much; the size is looked at below.
+    image_module.MAX_IMAGE_PIXELS = MAX_PIXELS
+    pixels = 0
     try:
         with image_module.open(io.BytesIO(data)) as image:
             for frame in range(getattr(image, "n_frames", 1)):
                 image.seek(frame)
+                width, height = image.size
+                pixels += width * height
+                if width * height > MAX_PIXELS or pixels > MAX_PIXELS_OF_ALL:
+                    raise OverLimit(f"{width} x {height} pixels in frame {frame}: too large")
                 image.load()
                 found.records += 1
     except image_module.DecompressionBombError as error:
-        raise NotSupported(f"an image too large to decode: {error}") from error
+        raise OverLimit(f"an image too large to decode: {error}") from error
     except (pil.UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError) as error:
         raise _corrupt(error) from error
-    except (TypeError, KeyError, IndexError, struct.error, zlib.error, MemoryError) as error:
+    except (TypeError, KeyError, IndexError, struct.error, zlib.error) as error:
         raise _corrupt(error) from error  # what Pillow's parsers raise about bad fields
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 
 from hdfs_utils.validation.findings import Corrupt, Findings, Reason
-from hdfs_utils.validation.input_format import InputFormat
+from hdfs_utils.validation.input_format import InputFormat, begins_with
 from hdfs_utils.validation.sources import Source
 
 MAGIC = 0xCED7230A
@@ -58,6 +58,7 @@ FORMATS = (
         (".rec", ".recordio"),
         "none: the frame of each record",
         check_recordio,
-        recognizes=lambda head: head.startswith(MAGIC.to_bytes(4, "little")),
+        recognizes=begins_with(MAGIC.to_bytes(4, "little")),
+        is_framing=True,
     ),
 )

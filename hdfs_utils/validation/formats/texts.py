@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hdfs_utils.validation.findings import Corrupt, Findings, NotSupported, Reason
+from hdfs_utils.validation.findings import Corrupt, Findings, NotSupported, OverLimit, Reason
 from hdfs_utils.validation.input_format import VALUE_TYPES, InputFormat, TextRules
 from hdfs_utils.validation.sources import Source
 
@@ -44,7 +44,7 @@ def _decode(
 
 
 def lines_of(source: Source) -> Iterator[tuple[int, bytes]]:
-    """Offset and content of each line, with its end. Raises NotSupported above MAX_LINE."""
+    """Offset and content of each line, with its end. Raises OverLimit above MAX_LINE."""
     stream = source.stream()
     rest: list[bytes] = []
     held = 0
@@ -62,7 +62,7 @@ def lines_of(source: Source) -> Iterator[tuple[int, bytes]]:
             rest.append(piece[start:])
             held += len(piece) - start
             if held > MAX_LINE:
-                raise NotSupported(f"a line of more than {MAX_LINE >> 20} MiB")
+                raise OverLimit(f"a line of more than {MAX_LINE >> 20} MiB")
     if rest:
         yield stream.offset - held, b"".join(rest)
 

@@ -210,5 +210,6 @@ FORMATS = (
         (".tfrecord", ".tfrecords", ".tfrec"),
         "every byte; not a cut exactly between two records",
         check_tfrecord,
+        is_framing=True,
     ),
 )

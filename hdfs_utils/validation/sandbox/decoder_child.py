@@ -1,35 +1,82 @@
-"""The child process of :mod:`hdfs_utils.validation.sandbox.decoder_pool`: ``python -m`` this."""
+"""The child process of :mod:`hdfs_utils.validation.sandbox.decoder_pool`."""
 
 from __future__ import annotations
 
-import importlib
 import io
 import json
+import mmap
 import os
 import resource
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict
-from typing import BinaryIO, cast
+from pathlib import Path
+from typing import Any, BinaryIO, cast
 
 from hdfs_utils.backends.streams import RangeReader
+from hdfs_utils.errors import HdfsError
 from hdfs_utils.validation.findings import Findings, Reason, Stop
-from hdfs_utils.validation.input_format import Check
-from hdfs_utils.validation.sandbox.decoder_pool import ASK, FAILED, LENGTH
+from hdfs_utils.validation.input_format import TextRules
+from hdfs_utils.validation.registry import Checks, run_check
+from hdfs_utils.validation.sandbox import messages
+from hdfs_utils.validation.sandbox.confinement import confine
 from hdfs_utils.validation.sources import PIECE, Source, Stream
 
-# Damaged sizes make decoders ask for absurd amounts; without a bound they get them.
-MAX_MEMORY = 16 << 30
 _BUFFER = 256 << 10
 
 
-class _Asked(RangeReader):
-    """The file, as the parent reads it."""
+class _Parent:
+    """Asks for parts of the file."""
 
-    def __init__(self, size: int, requests: BinaryIO, answers: BinaryIO) -> None:
-        super().__init__(size)
+    def __init__(self, shared: int, requests: BinaryIO, answers: BinaryIO) -> None:
+        self._memory = mmap.mmap(shared, PIECE, prot=mmap.PROT_READ)
         self._requests = requests
         self._answers = answers
+        self._is_ahead = False
+
+    def request(self) -> dict[str, Any] | None:
+        """The next file; None: there is none any more."""
+        header = self._answers.read(messages.LENGTH.size)
+        if not header:
+            return None
+        found: dict[str, Any] = json.loads(self._answers.read(messages.LENGTH.unpack(header)[0]))
+        return found
+
+    def ask_piece(self) -> None:
+        """The answer is taken later: meanwhile the piece before it, a copy, is looked at."""
+        self._send(b"N")
+        self._is_ahead = True
+
+    def take_piece(self) -> bytes:
+        self._is_ahead = False
+        return self._answer()
+
+    def range(self, offset: int, length: int) -> bytes:
+        assert not self._is_ahead, "a check reads a file in one way"
+        self._send(b"R" + messages.RANGE.pack(offset, min(length, PIECE)))
+        return self._answer()
+
+    def done(self, outcome: bytes) -> None:
+        with suppress(HdfsError):
+            if self._is_ahead:
+                self.take_piece()
+        self._send(b"D" + messages.LENGTH.pack(len(outcome)) + outcome)
+
+    def _send(self, message: bytes) -> None:
+        self._requests.write(message)
+        self._requests.flush()
+
+    def _answer(self) -> bytes:
+        size = messages.LENGTH.unpack(self._answers.read(messages.LENGTH.size))[0]
+        if size == messages.FAILED:
+            raise HdfsError("the file could not be read")
+        return self._memory[:size]
+
+
+class _Ranges(RangeReader):
+    def __init__(self, size: int, parent: _Parent) -> None:
+        super().__init__(size)
+        self._parent = parent
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
         # What a damaged file leads to is no reason to fail here.
@@ -37,66 +84,85 @@ class _Asked(RangeReader):
         return super().seek(max(0, base + offset))
 
     def _range(self, offset: int, length: int) -> bytes:
-        self._requests.write(b"R" + ASK.pack(offset, min(length, PIECE)))
-        self._requests.flush()
-        size = LENGTH.unpack(self._answers.read(LENGTH.size))[0]
-        if size == FAILED:
-            raise OSError("the file could not be read")
-        if not size:
+        data = self._parent.range(offset, length)
+        if not data:
             raise OSError("the file became shorter")
-        return self._answers.read(size)
+        return data
 
 
 class _AskedSource(Source):
-    def __init__(self, name: str, size: int, requests: BinaryIO, answers: BinaryIO) -> None:
+    """The file, as the parent reads it."""
+
+    def __init__(self, name: str, size: int, parent: _Parent) -> None:
         self.name = name
         self.size = size
-        self._streams = (requests, answers)
+        self._parent = parent
 
     def open(self) -> BinaryIO:
-        assert self.size is not None
-        return cast("BinaryIO", io.BufferedReader(_Asked(self.size, *self._streams), _BUFFER))
+        return cast("BinaryIO", io.BufferedReader(_Ranges(self.size or 0, self._parent), _BUFFER))
 
     def stream(self) -> Stream:
-        raise NotImplementedError("these checks open their file")
+        return Stream(self._pieces())
 
-
-def _check_of(module: str, name: str) -> Check:
-    """The check of a format; only the format's own module is loaded."""
-    formats = importlib.import_module(module).FORMATS
-    return next(one.check for one in formats if one.name == name)  # type: ignore[no-any-return]
+    def _pieces(self) -> Iterator[bytes]:
+        left = self.size or 0
+        self._parent.ask_piece()
+        while piece := self._parent.take_piece():
+            left -= len(piece)
+            if left > 0:
+                self._parent.ask_piece()
+                yield piece
+            else:  # what may still follow is asked for when somebody wants it
+                yield piece
+                self._parent.ask_piece()
 
 
 def main() -> None:
-    """Answer requests until the parent closes the pipe."""
-    with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # Whatever prints to standard output must not get between the messages.
-    answers = sys.stdin.buffer
+    """Answer requests until the parent closes the pipe. The arguments: the shared memory, the
+    bound of memory in bytes, the parent, the search path."""
+    shared, max_memory, above = (int(text) for text in sys.argv[1:4])
+    confine(max_memory, above)
+    # What a library prints must neither get between the messages nor fill what is left for errors.
     requests = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    while header := answers.read(LENGTH.size):
-        request = json.loads(answers.read(LENGTH.unpack(header)[0]))
-        found = Findings()
-        source = _AskedSource(request["name"], request["size"], requests, answers)
-        try:
-            with found.catching():
-                _check_of(request["module"], request["format"])(source, found)
-        except Stop:
-            pass
-        except Exception as error:  # noqa: BLE001 - a fault of the check says nothing of the file
-            message = f"the check itself failed: {type(error).__name__}: {error}"
-            found.not_checked(Reason.CHECK_FAILED, message)
-        findings = [
-            {**asdict(one), "kind": one.kind.value, "reason": one.reason.value}
-            for one in found.found
-        ]
-        answer = json.dumps({"findings": findings, "records": found.records}).encode()
-        requests.write(b"D" + LENGTH.pack(len(answer)) + answer)
-        requests.flush()
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+    sys.stderr = sys.stdout
+    parent = _Parent(shared, requests, sys.stdin.buffer)
+    with suppress(BrokenPipeError):
+        while (asked := parent.request()) is not None:
+            found = Findings()
+            source = _AskedSource(asked["name"], asked["size"], parent)
+            _check(asked, source, found)
+            is_last = _is_worn(max_memory) or any(
+                one.reason is Reason.OVER_LIMIT for one in found.found
+            )
+            parent.done(messages.outcome(found, is_last=is_last))
 
 
-if __name__ == "__main__":
-    with suppress(BrokenPipeError, KeyboardInterrupt):
-        main()
+def _check(asked: dict[str, Any], source: Source, found: Findings) -> None:
+    try:
+        with found.catching():
+            run_check(asked["format"], source, found, _checks(asked["checks"]))
+    except (Stop, HdfsError):
+        pass  # the parent knows why it could not read
+    except Exception as error:  # noqa: BLE001 - a fault of the check says nothing of the file
+        message = f"the check itself failed: {type(error).__name__}: {error}"
+        found.not_checked(Reason.CHECK_FAILED, message)
+
+
+def _checks(plain: dict[str, Any]) -> Checks:
+    """Back from ``registry.plain_checks``."""
+    own = {}
+    if plain["own"]:
+        from hdfs_utils.validation.user_checks import load
+
+        # Behind all else: only what is found nowhere else comes from where the functions lie.
+        sys.path += [entry for entry in plain["path"] if entry not in sys.path]
+        own = {key: load(name) for key, name in plain["own"].items()}
+    return Checks(TextRules(**plain["rules"]), own, plain["allows_empty"])
+
+
+def _is_worn(max_memory: int) -> bool:
+    """Whether so much memory is held that the next file might be accused of needing it."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    return pages * resource.getpagesize() > max_memory // 2

@@ -1,225 +1,351 @@
-"""Runs the checks of large native decoders in child processes, which a bad file may crash.
+"""Has files checked in child processes, which a bad file may crash, fill or keep busy for ever.
 
-pyarrow aborts its process on some damaged Parquet footers and asks for tens of GiB on others (found
-by random damage, pyarrow 26). The child requests the bytes it wants and this process reads them, so
-the child needs neither the file system nor credentials. It ends with its parent.
-
-Messages of the child: ``R`` with offset and size, answered by length and bytes; ``D`` with length
-and JSON, the findings. The parent's request is length and JSON.
+The child asks for the bytes it wants and this process reads them, so the child needs neither the
+file system nor credentials, and gets none (:mod:`.confinement`; :mod:`.messages`). It starts with
+this process's search path but without the working directory, and with a short list of variables.
+It serves one thread and ends with it.
 """
 
 from __future__ import annotations
 
 import atexit
-import importlib.util
-import json
+import fcntl
+import mmap
 import os
 import select
 import signal
-import struct
 import subprocess
 import sys
+import tempfile
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import IO, Any, BinaryIO
+from dataclasses import dataclass
+from typing import BinaryIO
 
-from hdfs_utils.errors import HdfsError
+from hdfs_utils.errors import HdfsError, MalformedData
+from hdfs_utils.validation.check_in_subprocess import search_path
 from hdfs_utils.validation.findings import (
     Corrupt,
-    FindingKind,
     Findings,
-    NeedsLibrary,
-    NotSupported,
+    OverLimit,
     Reason,
+    is_of_memory,
 )
-from hdfs_utils.validation.input_format import InputFormat
-from hdfs_utils.validation.sources import Source
+from hdfs_utils.validation.sandbox import messages
+from hdfs_utils.validation.sandbox.confinement import MAX_WRITTEN
+from hdfs_utils.validation.sources import PIECE, FileSource, Stream
 
-LENGTH = struct.Struct("<I")
-ASK = struct.Struct("<QI")
-FAILED = 0xFFFFFFFF
+# -I: neither the working directory nor variables say where the first imports come from.
+_START = "from hdfs_utils.validation.sandbox.decoder_child import main; main()"
+COMMAND = (sys.executable, "-I", "-c", f"import sys; sys.path[:] = sys.argv[4:]; {_START}")
 
-COMMAND = (sys.executable, "-m", "hdfs_utils.validation.sandbox.decoder_child")
+# What a child needs of the environment: where programs and libraries are, language and time zones.
+_VARIABLES = (
+    "PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TZDIR", "HDF5_PLUGIN_PATH",
+)  # fmt: skip
+# One thread and one heap: others would take address space for nothing.
+_SETTINGS = {
+    "MALLOC_ARENA_MAX": "1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+}
 
 # One crash may have another cause than the file (no memory left); two in a row have not.
 _TRIES = 2
 _END_LIMIT_S = 2.0
+# Longest wait between two looks whether the check is still wanted.
+_LOOK_S = 0.2
 # Signals that kill a decoder on damaged data. Not SIGKILL: that comes from the kernel or a person.
 _CRASHES = {signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
 
 
-class _Child:
-    def __init__(self, command: Sequence[str], silence_limit_s: float) -> None:
-        # The same search path, so that the child finds this very package.
-        environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,  # what a crashing library prints helps no reader
-            env=environ,
-        )
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.to: IO[bytes] = self.process.stdin
-        self.from_: IO[bytes] = self.process.stdout
-        self.silence_limit_s = silence_limit_s
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the check of one file may take.
 
-    def end(self) -> int:
-        """Returns the exit code; at most 2 s."""
-        for stream in (self.to, self.from_):
-            with suppress(OSError):
-                stream.close()
-        try:
-            return self.process.wait(_END_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            return self.process.wait()
+    Attributes:
+        memory: bytes of address space. The child has 25 MiB before it decodes and 250 with all
+            libraries; the largest image or document held as a whole takes 1 GiB. A quarter of what
+            a small machine has, since several files are checked at once.
+        time_s, time_per_mb_s: together, from its first byte to its last, reading included. The
+            slowest honest check (JSON in a dense xz) takes half a second for a MB.
+        silence_s: without a question for bytes; no honest decoding of one piece takes that long.
+    """
+
+    memory: int = 2 << 30
+    time_s: float = 120.0
+    time_per_mb_s: float = 2.0
+    silence_s: float = 120.0
+
+    def of(self, size: int) -> float:
+        """Seconds for a file of so many bytes."""
+        return self.time_s + self.time_per_mb_s * size / 1e6
 
 
-class _Died(Exception):
-    """The child is gone, or was killed for its silence (``is_silent``)."""
+class _Ended(Exception):
+    """The child is gone. ``late``: it was ended, and why; ``said``: its last words."""
 
-    def __init__(self, code: int, is_silent: bool = False) -> None:
+    def __init__(self, code: int, said: str = "", late: str = "") -> None:
         super().__init__(code)
         self.code = code
-        self.is_silent = is_silent
+        self.said = said
+        self.late = late
+
+
+class _Child:
+    def __init__(self, command: Sequence[str], memory: int) -> None:
+        self._shared, self._said = _scratch(PIECE), _scratch(0)
+        # All that it writes goes to the end, so that the file can be emptied for the next check.
+        fcntl.fcntl(self._said, fcntl.F_SETFL, os.O_APPEND)
+        self.memory = mmap.mmap(self._shared, PIECE)
+        environ = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
+        try:
+            self.process = subprocess.Popen(
+                [*command, str(self._shared), str(memory), str(os.getpid()), *search_path()],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._said,
+                pass_fds=(self._shared,),
+                env={**environ, **_SETTINGS},
+                cwd="/",
+                start_new_session=True,  # what the terminal sends is for the parent
+            )
+        except OSError:
+            self.close()
+            raise
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.to = self.process.stdin.fileno()
+        self.from_ = self.process.stdout.fileno()
+        os.set_blocking(self.to, False)
+
+    def begin(self) -> None:
+        """Forget what it said of the file before."""
+        os.ftruncate(self._said, 0)
+
+    def said(self) -> str:
+        return os.pread(self._said, MAX_WRITTEN, 0).decode(errors="replace")
+
+    def end(self, *, at_once: bool = False) -> int:
+        """Returns the exit code; at most 2 s."""
+        if at_once:
+            self.process.kill()
+        for stream in (self.process.stdin, self.process.stdout):
+            with suppress(OSError):
+                stream.close()  # type: ignore[union-attr]
+        try:
+            code = self.process.wait(_END_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            code = self.process.wait()
+        return code
+
+    def close(self) -> None:
+        """Give back what is left when it has ended."""
+        self.memory.close()
+        for descriptor in (self._shared, self._said):
+            with suppress(OSError):
+                os.close(descriptor)
+
+
+def _scratch(size: int) -> int:
+    """A file in memory that has no name. Of a fixed size, if any: a child that shortens what its
+    parent has mapped would kill it."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("yarnam-check", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    else:  # a Python that was built for an older C library
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    if size:
+        os.ftruncate(descriptor, size)
+        if hasattr(fcntl, "F_ADD_SEALS"):
+            with suppress(OSError):
+                fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
+    return descriptor
 
 
 class DecoderPool:
-    """Child processes that decode, each for one file at a time. Thread-safe.
+    """Child processes that check files, one for each thread. Thread-safe.
 
     Args:
         command: starts a child.
-        silence_limit_s: a child that neither requests bytes nor finishes for so many seconds is
-            killed; no honest decoding of one piece takes that long.
+        limits: of each check.
 
     Attributes:
         started: how many children were started.
     """
 
-    def __init__(self, command: Sequence[str] = COMMAND, silence_limit_s: float = 120.0) -> None:
-        self._command = command
-        self._silence_limit_s = silence_limit_s
-        self._lock = threading.Lock()
-        self._idle: list[_Child] = []
+    def __init__(self, command: Sequence[str] = COMMAND, limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
         self.started = 0
+        self._command = command
+        self._lock = threading.Lock()
+        # By the kernel's number of the thread, since it ends a child with the one that started it.
+        self._idle: dict[int, _Child] = {}
 
     def close(self) -> None:
         """End the idle children; a busy one ends with its check or with this process."""
         with self._lock:
-            ending, self._idle = self._idle, []
+            ending, self._idle = list(self._idle.values()), {}
         for child in ending:
-            child.end()
+            child.end(at_once=True)
+            child.close()
 
-    def check(self, known: InputFormat, source: Source, found: Findings) -> None:
-        """Run a format's check in a child.
+    def check(self, request: bytes, source: FileSource, found: Findings) -> None:
+        """Have a file checked (``messages.request``).
 
         Raises:
             Corrupt: the child crashes on the file twice.
-            NotSupported: it hangs or is killed.
-            NeedsLibrary: the format's library is not installed.
+            OverLimit: it was ended, or another killed it.
         """
-        if importlib.util.find_spec(known.library) is None:
-            raise NeedsLibrary(known.library)
-        crash = _Died(0)
+        ended = _Ended(0)
         for _ in range(_TRIES):
-            with source.open() as file:
-                try:
-                    answer = self._ask(known, file, source)
-                except _Died as died:
-                    crash = died
-                    if died.is_silent or -died.code not in _CRASHES:
-                        break
-                    continue
-            _take(answer, found)
-            return
-        if crash.is_silent:
-            limit = f"{self._silence_limit_s:g} s without progress"
-            raise NotSupported(f"its check was ended after {limit}")
-        if -crash.code in _CRASHES:
-            name = signal.Signals(-crash.code).name
-            raise Corrupt(Reason.BAD_DATA, f"{known.library} crashes on it ({name}), each time")
-        raise NotSupported(f"the process that checked it ended with {crash.code}")
+            try:
+                self._ask(request, source, found)
+            except _Ended as error:
+                ended = error
+                if error.late or -error.code not in _CRASHES or is_of_memory(error.said):
+                    break
+            else:
+                return
+        raise self._judged(ended)
 
-    def _ask(self, known: InputFormat, file: BinaryIO, source: Source) -> dict[str, Any]:
+    def _judged(self, ended: _Ended) -> Corrupt | OverLimit:
+        if ended.late:
+            return OverLimit(f"its check was ended: {ended.late}")
+        if is_of_memory(ended.said):
+            return OverLimit(f"its check needs more memory than {self.limits.memory >> 20} MiB")
+        if -ended.code in _CRASHES:
+            name = signal.Signals(-ended.code).name
+            return Corrupt(Reason.BAD_DATA, f"decoding it crashes ({name}), each time")
+        if ended.code == -signal.SIGKILL:
+            return OverLimit("the process that checked it was killed, as where memory runs out")
+        return OverLimit(f"the process that checked it ended with {ended.code}")
+
+    def _ask(self, request: bytes, source: FileSource, found: Findings) -> None:
+        child = self._child()
+        is_last = True
+        try:
+            is_last = _Session(child, source, self.limits).run(request, found)
+        except EOFError:
+            raise _Ended(child.end(), child.said()) from None
+        except TimeoutError as error:
+            raise _Ended(child.end(at_once=True), late=str(error)) from None
+        except MalformedData as error:
+            raise _Ended(child.end(at_once=True), late=f"it answered nonsense: {error}") from None
+        finally:
+            if is_last:
+                child.end(at_once=True)
+                child.close()
         with self._lock:
-            child = self._idle.pop() if self._idle else None
+            self._idle[threading.get_native_id()] = child
+
+    def _child(self) -> _Child:
+        with self._lock:
+            child = self._idle.pop(threading.get_native_id(), None)
+            # With threads that have ended theirs are gone.
+            gone = [key for key, one in self._idle.items() if one.process.poll() is not None]
+            ended = [self._idle.pop(key) for key in gone]
+        if child is not None and child.process.poll() is not None:  # the machine ran out of memory
+            ended.append(child)
+            child = None
+        for one in ended:
+            one.end()
+            one.close()
         if child is None:
             self.started += 1
-            child = _Child(self._command, self._silence_limit_s)
-        request = json.dumps(
-            {
-                "module": known.check.__module__,
-                "format": known.name,
-                "name": source.name,
-                "size": file.seek(0, 2),
-            }
-        ).encode()
-        try:
-            child.to.write(LENGTH.pack(len(request)) + request)
-            child.to.flush()
-            answer = _serve(child, file)
-        except (BrokenPipeError, EOFError):
-            raise _Died(child.end()) from None
-        except TimeoutError:
-            child.process.kill()
-            raise _Died(child.end(), is_silent=True) from None
-        except BaseException:
-            child.process.kill()
-            child.end()
-            raise
-        with self._lock:
-            self._idle.append(child)
-        return answer
+            child = _Child(self._command, self.limits.memory)
+        return child
+
+
+class _Session:
+    """One check: the parent's part of the conversation."""
+
+    def __init__(self, child: _Child, source: FileSource, limits: Limits) -> None:
+        self._child = child
+        self._source = source
+        self._silence_s = limits.silence_s
+        self._limit_s = limits.of(source.size or 0)
+        self._end_s = time.monotonic() + self._limit_s
+        self._stream: Stream | None = None
+        self._file: BinaryIO | None = None
+
+    def run(self, request: bytes, found: Findings) -> bool:
+        """Until the outcome, which is added to ``found``; returns whether it is the child's last.
+
+        Raises EOFError: the child has ended; TimeoutError: it takes too long, and which limit that
+        is; MalformedData.
+        """
+        child = self._child
+        child.begin()
+        self._send(messages.LENGTH.pack(len(request)) + request)
+        while True:
+            kind = self._exactly(1)
+            if kind == b"D":
+                size = messages.LENGTH.unpack(self._exactly(messages.LENGTH.size))[0]
+                if size > messages.MAX_OUTCOME:
+                    raise MalformedData(f"an outcome of {size} bytes")
+                return messages.take_outcome(self._exactly(size), found)
+            if kind not in (b"N", b"R"):
+                raise MalformedData("a question that there is not")
+            try:
+                data = self._read(kind)
+            except HdfsError as error:  # of the storage; the child can be used again
+                self._source.failed(error, 0)
+                self._send(messages.LENGTH.pack(messages.FAILED))
+                continue
+            child.memory[: len(data)] = data
+            self._send(messages.LENGTH.pack(len(data)))
+
+    def _read(self, kind: bytes) -> bytes:
+        if kind == b"N":
+            self._stream = self._stream or self._source.stream()
+            return self._stream.piece()
+        offset, size = messages.RANGE.unpack(self._exactly(messages.RANGE.size))
+        self._file = self._file or self._source.open()
+        self._file.seek(min(offset, self._source.size or 0))
+        return self._file.read(min(size, PIECE))
+
+    def _send(self, data: bytes) -> None:
+        while data:
+            self._wait_for(self._child.to, select.POLLOUT)
+            with suppress(BlockingIOError):
+                try:
+                    data = data[os.write(self._child.to, data) :]
+                except BrokenPipeError:
+                    raise EOFError from None
+
+    def _exactly(self, size: int) -> bytes:
+        parts = []
+        while size:
+            self._wait_for(self._child.from_, select.POLLIN)
+            part = os.read(self._child.from_, size)
+            if not part:
+                raise EOFError
+            size -= len(part)
+            parts.append(part)
+        return b"".join(parts)
+
+    def _wait_for(self, descriptor: int, event: int) -> None:
+        # Not select.select: a program may have more than 1,024 files open.
+        poll = select.poll()
+        poll.register(descriptor, event)
+        silent_s = time.monotonic() + self._silence_s
+        while True:
+            self._source.raise_if_stopped()
+            now_s = time.monotonic()
+            if now_s >= self._end_s:
+                raise TimeoutError(f"it was not done within {self._limit_s:.1f} s")
+            if now_s >= silent_s:
+                raise TimeoutError(f"it made no progress for {self._silence_s:g} s")
+            if poll.poll(1000 * _LOOK_S):
+                return
 
 
 DECODERS = DecoderPool()
 """The pool of this process."""
 
 atexit.register(DECODERS.close)
-
-
-def _serve(child: _Child, file: BinaryIO) -> dict[str, Any]:
-    while True:
-        kind = _exactly(child, 1)
-        if kind == b"D":
-            size = LENGTH.unpack(_exactly(child, LENGTH.size))[0]
-            answer: dict[str, Any] = json.loads(_exactly(child, size))
-            return answer
-        offset, size = ASK.unpack(_exactly(child, ASK.size))
-        try:
-            file.seek(offset)
-            data = file.read(size)
-        except HdfsError:
-            # The source remembers why; the child gets an answer, so that it can be used again.
-            child.to.write(LENGTH.pack(FAILED))
-            child.to.flush()
-            continue
-        child.to.write(LENGTH.pack(len(data)))
-        child.to.write(data)
-        child.to.flush()
-
-
-def _exactly(child: _Child, size: int) -> bytes:
-    """Raises EOFError at the end, TimeoutError when the child is silent for too long."""
-    stream = child.from_
-    parts = []
-    while size:
-        ready, _, _ = select.select([stream], [], [], child.silence_limit_s)
-        if not ready:
-            raise TimeoutError
-        part = os.read(stream.fileno(), size)
-        if not part:
-            raise EOFError
-        size -= len(part)
-        parts.append(part)
-    return b"".join(parts)
-
-
-def _take(answer: dict[str, Any], found: Findings) -> None:
-    found.records += answer["records"]
-    for plain in answer["findings"]:
-        kind, reason = FindingKind(plain["kind"]), Reason(plain["reason"])
-        found.add(kind, reason, plain["message"], plain["offset"], plain["record"])

@@ -8,8 +8,9 @@ import io
 import json
 import random
 import struct
+import sys
 import tarfile
-import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ from hdfs_utils.validation import (
     registry,
 )
 from hdfs_utils.validation.registry import format_of
+from hdfs_utils.validation.sandbox.decoder_pool import DecoderPool
 from tests.fakes.files import MemoryFiles
 from tests.unit.hdfs_utils.validation import samples
 from tests.unit.hdfs_utils.validation.samples import GOOD, make
@@ -334,14 +336,29 @@ def test_bombs_do_not_fill_the_memory() -> None:
         assert peak < 32 << 20
 
 
-def test_the_plain_zlib_does_where_isal_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
+@pytest.fixture
+def hide(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[Callable[[str], CheckOptions]]:
+    """Options for checks without a library, in this process and in those that it starts."""
+    pool = DecoderPool()
 
-    monkeypatch.setitem(sys.modules, "isal", None)
-    data = make("a.txt.gz", 1)
-    assert check("a.txt.gz", data).verdict is Verdict.CLEAN
-    assert check("a.txt.gz", data[:-1]).verdict is Verdict.CORRUPT
-    assert zlib.crc32(b"") == 0
+    def without(module: str) -> CheckOptions:
+        (tmp_path / f"{module}.py").write_text("raise ImportError('hidden')")
+        monkeypatch.syspath_prepend(tmp_path)
+        for loaded in [m for m in sys.modules if m == module or m.startswith(f"{module}.")]:
+            monkeypatch.setitem(sys.modules, loaded, None)
+        monkeypatch.setitem(sys.modules, module, None)
+        return CheckOptions(decoders=pool)
+
+    yield without
+    pool.close()
+
+
+def test_the_plain_zlib_does_where_isal_is_missing(hide: Callable[[str], CheckOptions]) -> None:
+    data, options = make("a.txt.gz", 1), hide("isal")
+    assert check("a.txt.gz", data, options).verdict is Verdict.CLEAN
+    assert check("a.txt.gz", data[:-1], options).verdict is Verdict.CORRUPT
 
 
 @pytest.mark.parametrize(
@@ -359,15 +376,9 @@ def test_the_plain_zlib_does_where_isal_is_missing(monkeypatch: pytest.MonkeyPat
     ],
 )
 def test_without_its_library_a_file_is_not_checked_and_never_clean(
-    name: str, module: str, monkeypatch: pytest.MonkeyPatch
+    name: str, module: str, hide: Callable[[str], CheckOptions]
 ) -> None:
-    import sys
-
-    data = make(name, 1)
-    for loaded in [m for m in sys.modules if m == module or m.startswith(f"{module}.")]:
-        monkeypatch.setitem(sys.modules, loaded, None)
-    monkeypatch.setitem(sys.modules, module, None)
-    report = check(name, data)
+    report = check(name, make(name, 1), hide(module))
     assert report.verdict is Verdict.NOT_CHECKED
     needed = next(f for f in report.findings if f.reason is Reason.NEEDS_LIBRARY)
     assert "pip install 'yarnam[validate]'" in needed.message
