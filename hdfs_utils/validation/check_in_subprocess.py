@@ -69,14 +69,14 @@ def check_in_subprocess(
     """
     bounds = (str(max_memory), str(nice))
     # -I: neither the working directory nor variables say where the first imports come from.
-    own = [sys.executable, "-I", "-c", _START, "", *_told(search_path()), uri, *bounds]
+    own = [sys.executable, "-I", "-c", _START, "", *_counted(search_path()), uri, *bounds]
     text = _run(own, limit_s, environ)
     for other in python:
         if parse(text).reason != "needs-library":
             break
         # Its own libraries come first, those of PYTHONPATH too: ours may be of another version of
         # Python. It starts in "/", which is then what an empty entry stands for.
-        further = [other, "-c", _START, "+", *_told([_packages()]), uri, *bounds]
+        further = [other, "-c", _START, "+", *_counted([_packages()]), uri, *bounds]
         told = _run(further, limit_s, environ)
         if parse(told).verdict != "not checked":
             text = told
@@ -96,7 +96,7 @@ def search_path() -> list[str]:
     return [p for p in found if Path(p).resolve() != here or str(here) == _packages()]
 
 
-def _told(path: list[str]) -> list[str]:
+def _counted(path: list[str]) -> list[str]:
     return [str(len(path)), *path]
 
 

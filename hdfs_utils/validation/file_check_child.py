@@ -120,7 +120,7 @@ def _end_when_large(max_memory: int) -> None:
     while resident_bytes() <= max_memory:
         time.sleep(_POLL_S)
     message = f"its check needs more than {max_memory >> 20} MiB"
-    _leave(CheckOutcome("not checked", Reason.NOT_SUPPORTED.value, message))
+    _leave(CheckOutcome("not checked", Reason.OVER_LIMIT.value, message))
 
 
 def resident_bytes() -> int:

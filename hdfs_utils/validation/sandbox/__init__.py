@@ -1,5 +1,5 @@
-"""Native decoders, which may crash, in child processes.
+"""Decoders of foreign bytes in child processes with limits.
 
-``decoder_pool`` keeps children that decode one file after another without access to its storage.
+``decoder_pool`` keeps children that check one file after another without access to its storage.
 A whole file is checked within limits by ``validation.check_in_subprocess``.
 """

@@ -49,12 +49,12 @@ class _Parent:
 
     def take_piece(self) -> bytes:
         self._is_ahead = False
-        return self._answer()
+        return self._reply()
 
     def range(self, offset: int, length: int) -> bytes:
         assert not self._is_ahead, "a check reads a file in one way"
         self._send(b"R" + messages.RANGE.pack(offset, min(length, PIECE)))
-        return self._answer()
+        return self._reply()
 
     def done(self, outcome: bytes) -> None:
         with suppress(HdfsError):
@@ -66,7 +66,7 @@ class _Parent:
         self._requests.write(message)
         self._requests.flush()
 
-    def _answer(self) -> bytes:
+    def _reply(self) -> bytes:
         size = messages.LENGTH.unpack(self._answers.read(messages.LENGTH.size))[0]
         if size == messages.FAILED:
             raise HdfsError("the file could not be read")

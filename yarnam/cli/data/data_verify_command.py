@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -44,6 +43,18 @@ with on_first_use():
 )
 @click.option("--workers", type=click.IntRange(1, 64), help="Check this many files in parallel.")
 @click.option(
+    "--memory",
+    "memory_gib",
+    type=click.IntRange(1),
+    help="Memory that the check of one file may take, in GiB.  [default: 2]",
+)
+@click.option(
+    "--time-limit",
+    "time_limit_s",
+    type=click.FloatRange(0, min_open=True),
+    help="Seconds that the check of one file may take, plus 2 for each MB.  [default: 120]",
+)
+@click.option(
     "--encoding", default="utf-8", show_default=True, help="Encoding of text, CSV and JSON Lines."
 )
 @click.option(
@@ -78,8 +89,6 @@ def command(
     Reports each file as clean, corrupt, or not checked with the reason. Ignores names that begin
     with _ or `.`. Exits 65 if a file is corrupt, 69 if a file could not be checked, otherwise 0.
     """
-    # Pillow warns of odd but valid images; the findings report what is corrupt.
-    warnings.filterwarnings("ignore", module="PIL")
     keep = verbose or report is not None
     given = {name: value for name, value in how.items() if value is not None}
     order = verification.VerifyRequest(path, add=add, keep_clean=keep, **given)

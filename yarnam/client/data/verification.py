@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from hdfs_utils import HdfsError, validation
@@ -15,6 +15,7 @@ from hdfs_utils.validation import CheckOptions, Checks, FileReport, TextRules, V
 from hdfs_utils.validation.engine import DEFAULT_WORKERS
 from hdfs_utils.validation.hdfs_blocks import bad_blocks_of_site
 from hdfs_utils.validation.report_table import ParquetReport
+from hdfs_utils.validation.sandbox.decoder_pool import DecoderPool, Limits
 from hdfs_utils.validation.user_checks import installed, load
 from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.client.data.blacklist_entries import open_blacklist, proved_entry
@@ -35,6 +36,7 @@ class VerifyRequest:
         schema: ``name:type,name:type``.
         own: ``ending=module:function``.
         add: put what is proved corrupt on the input blacklist.
+        memory_gib, time_limit_s: what the check of one file may take; see ``Limits``.
         keep_clean: keep the reports of clean files too, which for a large data set is much.
     """
 
@@ -42,6 +44,8 @@ class VerifyRequest:
     format: str = ""
     sample: float | None = None
     workers: int = 0
+    memory_gib: int = 0
+    time_limit_s: float = 0.0
     encoding: str = "utf-8"
     columns: int = 0
     schema: str = ""
@@ -131,6 +135,19 @@ def _options(location: DataLocation, order: VerifyRequest) -> CheckOptions:
         order.format,
         order.workers or DEFAULT_WORKERS,
         _bad_blocks(location, order.path),
+        _decoders(order),
+    )
+
+
+def _decoders(order: VerifyRequest) -> DecoderPool:
+    usual = Limits()
+    return DecoderPool(
+        limits=replace(
+            usual,
+            memory=order.memory_gib << 30 or usual.memory,
+            time_s=order.time_limit_s or usual.time_s,
+            silence_s=max(order.time_limit_s, usual.silence_s),
+        )
     )
 
 
