@@ -9,7 +9,7 @@ import os
 import resource
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import redirect_stderr, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -124,11 +124,10 @@ def main() -> None:
     confine(max_memory, above)
     # What a library prints must neither get between the messages nor fill what is left for errors.
     requests = os.fdopen(os.dup(1), "wb")
-    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
-        os.dup2(nowhere.fileno(), 1)
-    sys.stderr = sys.stdout
+    nowhere = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until this process ends
+    os.dup2(nowhere.fileno(), 1)
     parent = _Parent(shared, requests, sys.stdin.buffer)
-    with suppress(BrokenPipeError):
+    with suppress(BrokenPipeError), redirect_stderr(nowhere):
         while (asked := parent.request()) is not None:
             found = Findings()
             source = _AskedSource(asked["name"], asked["size"], parent)
