@@ -36,16 +36,16 @@ Common to all commands:
 
 - `--json` prints one JSON document on standard output (`watch` and `logs`: one per line). A failed
   command prints `{{"error": {{"name", "exit_code", "blame", "retryable", "message", "hint"}}}}`.
-- Results go to standard output, news and errors to standard error. Colours and live views appear on
-  a terminal only; `NO_COLOR` turns colours off.
+- Results go to standard output, progress and errors to standard error. Colours and live views
+  appear on a terminal only; `NO_COLOR` turns colours off.
 - Names, paths and messages that others wrote are printed with escapes, as in `\\x1b` or `\\u202e`,
   for control characters and for characters that are invisible or change the direction of text. In
   JSON these are JSON's own escapes, so programs read the exact values. `logs` passes colours to a
   terminal, and to a pipe or file every byte as the process wrote it.
 - `-v` logs to standard error, `-vv` more of it.
 - [Exit codes](exit-codes.md) tell who has to act.
-- JOB is an application id, the start of a job's name, or `last`. A name stands for its one living
-  job, or for its newest one when none lives.
+- JOB is an application id, the start of a job's name, or `last`. A name means its one unfinished
+  job, or its newest one if all have finished.
 - The cluster is that of `HADOOP_CONF_DIR`, or of `HADOOP_HOME/etc/hadoop`.
 """
 

@@ -38,18 +38,18 @@ from yarnam.ports.ticket_queue import TicketList
 log = logging.getLogger("yarnam.am")
 
 FORECAST_EVERY_S = 60.0
-"""Between two forecasts of the start, which take up to a second of CPU behind many others; they
-take at most a fiftieth of the time."""
+"""Seconds between two forecasts of the start. A forecast takes up to a second of CPU behind many
+other jobs, so it takes at most a fiftieth of the time."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterPoll:
-    """One poll of the cluster, and what the planner makes of it."""
+    """One poll of the cluster, with the planner's answer."""
 
     snapshot: ClusterSnapshot
     outcome: PlanOutcome
     plan: Planner
-    """The planner on this snapshot, for other questions than ``outcome`` answers."""
+    """Plans again on this snapshot, with other limits than ``outcome`` was planned with."""
     excluded: frozenset[NodeId] = frozenset()
     """Nodes that the job may not use at all."""
     took_s: float = 0.0
@@ -87,10 +87,10 @@ class AdmissionPoller:
         self._start: StartForecast | None = None
         self._next_forecast_s = 0.0
         self.waiting: WaitQueueStatus | None = None
-        """The job's place, while it waits in the queue."""
+        """The job's position in the queue; None while it does not wait."""
 
     async def admitted(self, poll: Poll) -> ClusterPoll:
-        """The poll to act upon: a plan for now, or why there is none."""
+        """Polls until there is an answer to act upon: a plan for now, or why there is none."""
         self.waiting = None
         is_waiting = False
         lost_at_s: float | None = None
@@ -125,9 +125,9 @@ class AdmissionPoller:
     # ---- with tickets ------------------------------------------------------------------------
 
     async def _decide(self, polled: ClusterPoll) -> Decision | None:
-        """None: there are no tickets now. The others are read twice: from the copy that follows
-        them, and afresh when it comes to the claim; that alone on the first poll, which mostly
-        fits."""
+        """Decides with the other jobs' tickets; None: there are no tickets now. The first poll
+        reads them only for the claim, which mostly succeeds. Later polls decide from the cached
+        copy first, and read the tickets again for the claim."""
         mine = self._holder.ticket_for(None)
         decision: Decision | None = None
 
@@ -162,14 +162,14 @@ class AdmissionPoller:
         return decision
 
     def _claimed(self, decision: Decision | None, outcome: PlanOutcome) -> Ticket:
-        """What the claim will most likely be for."""
+        """The ticket that the claim will most likely write."""
         if isinstance(decision, Ask):
             return decision.ticket
         return self._holder.ticket_for(outcome if isinstance(outcome, PlacementPlan) else None)
 
     async def _pause(self, last: MustWait, polled: ClusterPoll) -> None:
-        """Until the next poll. A change among the others brings it forward, in the order of the
-        queue, so that not all of them poll at once."""
+        """Sleeps until the next poll. A change among the other jobs brings it forward, in the order
+        of the queue, so that they do not all poll at once."""
         # Polling a large cluster is work for the ResourceManager: let it rest ten times as long.
         rest_s = 10 * polled.took_s
         pause_s = max(rest_s, poll_interval_s(last, self._draw()))
@@ -184,7 +184,7 @@ class AdmissionPoller:
             await self._sleep(max(0.0, min(left_s, soon_s)))
 
     async def _foresee(self, polled: ClusterPoll) -> None:
-        """When the job is likely to start: worked out now and then, since it takes a while."""
+        """When the job is likely to start. Computed now and then, as it takes a while."""
         began_s, listed = self._clock.now_s(), self._listed
         if listed is None or began_s < self._next_forecast_s:
             return
@@ -202,7 +202,7 @@ class AdmissionPoller:
         self._next_forecast_s = now_s + max(FORECAST_EVERY_S, 50.0 * (now_s - began_s))
 
     def _is_over(self) -> bool:
-        """Whether the machine is about to end all waiting: it is given the reason before."""
+        """Whether the gang machine is about to end all waiting. It gets the reason before that."""
         ends_at_s = self._wait_ends_at_s()
         if ends_at_s is None:
             return False
@@ -235,8 +235,8 @@ class AdmissionPoller:
     # ---- without -----------------------------------------------------------------------------
 
     async def _without_tickets(self, poll: Poll, polled: ClusterPoll) -> ClusterPoll:
-        """By jitter alone: where room is scarce, poll again after a random pause and ask only if
-        the GPUs are still free."""
+        """Without tickets: where capacity is scarce, poll again after a random pause, and ask only
+        if the GPUs are still free."""
         outcome = polled.outcome
         has_spare = isinstance(outcome, PlacementPlan) and has_spare_capacity(
             polled.snapshot, outcome.rungs[0]
@@ -249,12 +249,12 @@ class AdmissionPoller:
 
 
 def _news(status: WaitQueueStatus) -> WaitQueueStatus:
-    """What is worth a line in the log when it changes."""
+    """The part of the status that is logged when it changes."""
     return replace(status, reason="", start=None)
 
 
 def waiting_text(status: WaitQueueStatus) -> str:
-    """One line for people."""
+    """One line for a person to read."""
     if status.ahead:
         head = f"{status.head_name} ({status.head})" if status.head_name else status.head
         needs = f" needs {status.head_gpus} GPUs" if status.head_gpus else " is first"

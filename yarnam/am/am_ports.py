@@ -51,7 +51,7 @@ class AmPorts:
     learn: Callable[[NodeId, str], None] = lambda node, model: None
     """Keeps the GPU model that an agent has seen on a node. May block like a port."""
     ticket_queue: Callable[[], TicketQueue] | None = None
-    """Makes it, in a thread; None: there is no ZooKeeper."""
+    """Opens the queue; called in a thread. None: there is no ZooKeeper."""
     outputs: OutputStore | None = None
     """None: the job has no outputs."""
     data: DataAccess | None = None
@@ -60,7 +60,7 @@ class AmPorts:
 
 @dataclass(slots=True)
 class PortExecutors:
-    """One per port; the progress has its own, so that it never delays an ask."""
+    """One executor for each port. The progress has its own, so that it never delays an ask."""
 
     make: Callable[[str], SerialExecutor]
     broker: SerialExecutor = field(init=False)

@@ -10,14 +10,14 @@ class AmSettings:
     """Times in seconds."""
 
     plan_patience_s: float = 120.0
-    """How long one question to the planner waits for a ResourceManager that does not answer (a
-    fail-over takes half a minute to a minute); then it counts as "no room now", and the gang
-    backs off and asks again."""
+    """How long one request to the planner waits for a ResourceManager that does not answer (a
+    fail-over takes half a minute to a minute). After that the gang machine is told that nothing
+    fits; it backs off and requests again."""
     plan_retry_first_s: float = 0.5
     plan_retry_cap_s: float = 10.0
     ticket_patience_s: float = 2.0
-    """From the AM's start until it goes on without a ticket queue that does not answer. The
-    connection is made beside everything else, so this is waited for only where it is away."""
+    """From the AM's start until it goes on without a ticket queue that does not answer. It connects
+    while the AM starts, so this costs time only when ZooKeeper is down."""
     ticket_grace_s: float = 15.0
     """How long a waiting job waits for a ticket queue that has gone away: longer than a session's
     timeout and an election of ZooKeeper's. Then it goes by jitter alone."""
@@ -25,9 +25,11 @@ class AmSettings:
     """How often a job whose containers are on their way renews its ticket. Others pass over a job
     that is silent for 60 s (``admission.wait_queue.SILENT_AFTER_S``)."""
     shrink_delay_s: float = 2.0
-    """A ticket shrinks so long after a grant: older than the poll of anybody who reads it."""
+    """Seconds after a grant before the ticket gets smaller: longer than the age of any poll that a
+    reader goes by."""
     last_reason_s: float = 1.0
-    """So long before all waiting ends the gang machine is given the reason why the job waits."""
+    """Seconds before the end of all waiting at which the gang machine gets the reason why the job
+    waits."""
     journal_patience_s: float = 300.0
     """How long a journal that cannot be written (HDFS restarts, fails over) holds the AM back.
     Running tasks go on meanwhile. Then this AM attempt ends with UNAVAILABLE."""
@@ -35,13 +37,13 @@ class AmSettings:
     """The same for the verdict, which the journal can replace."""
     retry_pause_s: float = 2.0
     status_period_s: float = 1.0
-    """How often metrics are looked at for the published status."""
+    """Seconds between two checks of the metrics for the published status."""
     progress_period_s: float = 5.0
     """How often the progress is reported to YARN; its own pages refresh no faster."""
     recheck_s: float = 30.0
-    """What the job's end waits for suspected inputs to be looked at, if there are any: the verdict
-    then names the corrupt file. A look takes a second or as long as the file is read."""
+    """How long a failed job waits at its end for open checks of suspected inputs; its verdict then
+    names the corrupt file. A check takes a second, or as long as reading the file."""
     farewell_s: float = 3.0
-    """For the agents to fetch their order to leave before the application ends."""
+    """How long the agents have to fetch their order to leave before the application ends."""
     leave_pause_s: float = 0.2
-    """After that, for them to end by themselves: an agent that leaves takes about 50 ms."""
+    """How long they then have to end by themselves: an agent that leaves takes about 50 ms."""

@@ -51,12 +51,12 @@ class Executor:
     mailbox_executor: SerialExecutor
     hints: NodeHints
     courtesy_executor: SerialExecutor
-    """For what nobody waits for."""
+    """Background tasks that nothing waits for."""
     storing: OutputStorer
     _under_way: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def perform(self, actions: Iterable[Action]) -> Verdict | None:
-        """The verdict when the gang has finished: what is left to do then is the loop's."""
+        """The verdict when the gang has finished; the loop does the rest."""
         verdict = None
         for _, group in groupby(actions, key=type):
             batch = list(group)
@@ -129,13 +129,14 @@ class Executor:
         await self._on_broker("asking for containers", lambda: self.broker.ask(asks))
 
     async def _release(self, releases: Sequence[ReleaseContainer]) -> None:
-        """The agent hears it first: it leaves within milliseconds, YARN's way takes a second."""
+        """Tells the agent before YARN: it leaves within milliseconds, a kill through YARN takes a
+        second."""
         asks = [release.ask for release in releases]
         await self.mailbox_executor.call(lambda: self.mailbox.dismiss(asks))
         await self._on_broker("releasing containers", lambda: self.broker.release(asks))
 
     def _aside(self, call: Callable[[], None]) -> None:
-        """A courtesy to others: the job neither waits for it nor depends on it."""
+        """Helps other jobs only: this job neither waits for it nor depends on it."""
         task = asyncio.get_running_loop().create_task(self._courteously(call))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)

@@ -1,4 +1,4 @@
-"""Answers ``ProbeCluster``: is there room to grow, and does anybody wait for it?"""
+"""Answers ``ProbeCluster``: how many more tasks fit, and does another job wait for GPUs?"""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ YarnamError."""
 
 
 class GrowthProbe:
-    """One probe at a time. A cluster that does not answer shows no capacity and no excess:
-    then nothing changes, and the next look comes in its time."""
+    """One probe at a time. A cluster that does not answer counts as full and as within its share:
+    the size stays, and the next probe comes in its time."""
 
     def __init__(
         self,

@@ -40,19 +40,21 @@ from yarnam.wire.records import EpochsRecord, InputEpochs
 log = logging.getLogger("yarnam.inputs")
 
 START_DELAY_S = 5.0
-"""From the AM's start to the first poll: nothing of it is needed before the gang is ready."""
+"""Seconds from the AM's start to the first read of the blacklist: nothing needs it before the gang
+is complete."""
 FIRST_ANSWER_LIMIT_S = 20.0
-"""What the first epoch waits for a blacklist that does not answer; then it goes by what was known
-at submit."""
+"""How long the first epoch waits for a blacklist that does not answer. It then goes by what was
+known at submit."""
 STORE_LIMIT_S = 30.0
-"""For an epoch's list to be written down: with the one above, less than the agents' 60 s."""
+"""How long writing an epoch's list may take: together with the limit above, less than the agents'
+60 s."""
 
 FAILING = frozenset({ExitKind.NON_ZERO, ExitKind.SIGNAL})
 
 
 @dataclass(frozen=True, slots=True)
 class DataAccess:
-    """How the AM reaches the data, and those who read it. ``node``: this one's name."""
+    """How the AM reaches the data and the tasks that read it. ``node``: the AM's own node."""
 
     open: OpenData
     endpoint: InputEndpoint
@@ -61,7 +63,7 @@ class DataAccess:
 
 
 class InputIntegrity:
-    """See the module. A ``ports.job_inputs.InputService``."""
+    """Implements ``ports.job_inputs.InputService``; see the module."""
 
     def __init__(
         self,
@@ -110,7 +112,7 @@ class InputIntegrity:
         self._worker.put_in(self._start_delay_s, self._inputs.begin)
 
     def _serve_again(self) -> None:
-        """Only once it is known what was said before."""
+        """Serves once the lists of the earlier AM attempt have been read."""
         try:
             told = self._store.get(EPOCHS_FILE)
         except (Unavailable, QuotaFull) as error:
@@ -123,14 +125,14 @@ class InputIntegrity:
         self._serve()
 
     def _idle(self) -> None:
-        """Every second: a check may have taken too long, its node may be gone."""
+        """Runs every second: a check may have exceeded its limit, or its node may be lost."""
         self._rechecks.rule()
 
     def _serve(self) -> None:
         self._access.endpoint.serve(self)
 
     def close(self) -> None:
-        """At most 2 s for each file system. Idempotent."""
+        """Takes at most 2 s for each file system. Idempotent."""
         if self._is_open:
             self._is_open = False
             self._worker.close()
@@ -177,7 +179,7 @@ class InputIntegrity:
     # ---- what the loop shows and reads ---------------------------------------------------
 
     def see(self, events: Iterable[Event]) -> None:
-        """Where agents are; and failed processes, whose last words may name an input."""
+        """Notes the agents' nodes, and failed processes: their last lines may name an input."""
         if not self._is_open:
             return
         for event in events:
@@ -191,7 +193,7 @@ class InputIntegrity:
                         self._worker.put(partial(self._rechecks.read_last_words, node, said))
 
     def status(self) -> InputsStatus:
-        """What is excluded, and what is suspected."""
+        """The files that are excluded, and those that are suspected."""
         standings = {one.given.name: one.exclusions for one in self._inputs.all()}
         with self._lock:
             book = self._book
@@ -258,7 +260,8 @@ class InputIntegrity:
 
 
 def record_of(book: EpochBook) -> EpochsRecord:
-    """For a later AM attempt. Lists seldom differ from epoch to epoch: each is kept once."""
+    """The record for a later AM attempt. Lists seldom differ from epoch to epoch, so each is stored
+    once."""
     inputs = []
     for name, epochs in sorted(book.given_out.items()):
         lists = list(dict.fromkeys(epochs.values()))
@@ -269,7 +272,7 @@ def record_of(book: EpochBook) -> EpochsRecord:
 
 
 def book_of(record: EpochsRecord) -> EpochBook:
-    """Back from ``record_of``."""
+    """Inverse of ``record_of``."""
     given_out = {
         one.input: {epoch: one.lists[number] for epoch, number in one.epochs}
         for one in record.inputs

@@ -1,4 +1,5 @@
-"""Suspected inputs looked at again: complaints in, orders to nodes out, claims on the blacklist."""
+"""Checks suspected inputs: takes reports, sends check orders to nodes, and writes claims to the
+blacklist."""
 
 from __future__ import annotations
 
@@ -28,11 +29,12 @@ from yarnam.ports.job_inputs import CheckOrder, InputEndpoint
 log = logging.getLogger("yarnam.inputs")
 
 ALIVE_S = 30.0
-"""An agent that has not asked for work for so long takes none: half as much again as its poll."""
+"""An agent that has not requested work for so long gets none: one and a half times its poll."""
 CHECK_AGAIN_S = 30.0
 
 STATES = {Ruling.PROVED: State.PROVED, Ruling.SUSPECTED: State.SUSPECTED}
-"""Of the blacklist. What the storage has lost is no bad data: it is cleared."""
+"""What a ruling becomes in the blacklist. A file that the storage has lost is not corrupt: it is
+cleared."""
 
 CheckHere = Callable[[str, float], CheckOutcome]
 """Check a file (URI, limit in seconds) on this node, in a process of its own."""
@@ -69,12 +71,12 @@ class Rechecks:
         self._thread.start()
 
     def close(self) -> None:
-        """At most 1 s: a check under way ends with this process."""
+        """Takes at most 1 s: a check under way ends with this process."""
         self._due.set()
         self._thread.join(1.0)
 
     def status(self) -> tuple[SuspectStatus, ...]:
-        """The cases, oldest first."""
+        """All suspected files, oldest first."""
         with self._lock:
             return tuple(
                 SuspectStatus(path, case.state, case.ruled.evidence if case.ruled else "")
@@ -89,7 +91,7 @@ class Rechecks:
     # ---- complaints (blocking: for the worker) -------------------------------------------
 
     def read_last_words(self, node: str, lines: Sequence[str]) -> None:
-        """A process that failed may have named an input."""
+        """Opens a case where the last lines of a failed process name an input."""
         self._inputs.begin()
         roots: dict[str, str] = {}
         for one in self._inputs.all():
@@ -142,13 +144,13 @@ class Rechecks:
         self._worker.put(self.rule)
 
     def without_agents(self) -> None:
-        """They are on their way out: what is left to check is checked here."""
+        """The agents are leaving: from now on this node checks what is left."""
         with self._lock:
             self._agents_seen_s.clear()
         self._worker.put(self.rule)
 
     def rule(self) -> None:
-        """Conclude what can be concluded. Blocks: for the worker."""
+        """Closes each case that can be decided. Blocks: call it in the worker."""
         with self._lock:
             ruled = self._suspicions.settle(self._alive(), self._now_s())
             has_open = bool(self._suspicions.open_cases)
@@ -170,7 +172,7 @@ class Rechecks:
             self._inputs.claim(one, key, state, ruled.reason, ruled.evidence)
 
     def _key(self, one: WatchedInput, path: str, outcome: CheckResult | None) -> Key | None:
-        """The version that was looked at, or else the present one."""
+        """The version of the file that was checked, or else the present one."""
         if outcome is not None and outcome.mtime_ms:
             return Key(path, FileVersion(outcome.length, outcome.mtime_ms))
         with suppress(HdfsError):
@@ -198,7 +200,7 @@ class Rechecks:
         self._endpoint.wake()
 
     def _alive(self) -> list[str]:
-        """Nodes that can look, this one first: it has no GPUs to disturb."""
+        """Nodes that can check a file, this one first: it has no GPU work to disturb."""
         now_s = self._now_s()
         agents = [node for node, at_s in self._agents_seen_s.items() if now_s - at_s <= ALIVE_S]
         return list(dict.fromkeys((self._node, *agents)))

@@ -60,15 +60,15 @@ T = TypeVar("T")
 
 
 class EventInbox:
-    """Everything that happens comes through here. Thread-safe from ``open`` on; after the end of
-    the loop nobody reads any more, and a late report is dropped."""
+    """The queue of events. Thread-safe from ``open`` on. After the end of the loop nothing reads
+    it, and a late report is dropped."""
 
     def __init__(self) -> None:
         self._queue: asyncio.Queue[Event] = asyncio.Queue()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def open(self) -> None:
-        """To be called in the loop that reads."""
+        """Call it in the event loop that reads."""
         self._loop = asyncio.get_running_loop()
 
     def __call__(self, event: Event) -> None:
@@ -78,7 +78,7 @@ class EventInbox:
             self._loop.call_soon_threadsafe(self._queue.put_nowait, event)
 
     async def batch(self) -> list[Event]:
-        """What has come, in order: at least one event."""
+        """All events that have come, in order: at least one."""
         events = [await self._queue.get()]
         while not self._queue.empty():
             events.append(self._queue.get_nowait())
@@ -176,7 +176,7 @@ class ApplicationMaster:
     # ---- life ----------------------------------------------------------------------------
 
     async def _open(self) -> AmRecord:
-        """Listen, read the journal, say where we are, begin."""
+        """Listen, read the journal, publish the address, begin."""
         ports, inbox = self._ports, self._inbox
         self._holder.open()
         # Side by side: the first word with Skein's cold JVM takes as long as the journal.
@@ -184,7 +184,7 @@ class ApplicationMaster:
             self._executors.mailbox.call(lambda: ports.mailbox.start(inbox)),
             self._patiently("read the journal", ports.journal.replay),
             self._executors.broker.call(lambda: ports.broker.start(inbox)),
-            self._resume_place(),
+            self._resume_ticket(),
         )
         self._gang = replayed(self._record.job, events)
         if events:
@@ -204,19 +204,20 @@ class ApplicationMaster:
         )
 
     def _learn(self, batch: Sequence[Event]) -> None:
-        """What the agents have seen of their nodes, for later plans of anybody's."""
+        """Keeps what the agents found on their nodes, for later plans of any job."""
         for event in batch:
             if isinstance(event, AgentRegistered) and event.gpu_model:
                 self._aside(partial(self._ports.learn, event.node, event.gpu_model))
 
     def _aside(self, call: Callable[[], None]) -> None:
-        """A courtesy to others: nothing waits for it."""
+        """Helps other jobs only: nothing waits for it."""
         task = asyncio.get_running_loop().create_task(self._executors.courtesy.call(call))
         self._asides.add(task)
         task.add_done_callback(self._asides.discard)
 
-    async def _resume_place(self) -> None:
-        """At the place that an earlier AM attempt had; a new one, where that cannot be read."""
+    async def _resume_ticket(self) -> None:
+        """Resumes the earlier AM attempt's position in the queue; the job gets a new one where that
+        cannot be read."""
         if self._facts.am_attempt == 1 or not self._holder.is_there:
             return
         try:
@@ -224,10 +225,10 @@ class ApplicationMaster:
             if reported is not None:
                 self._holder.resume(decode(reported, TicketRecord))
         except YarnamError as error:
-            log.warning("the job's place in the wait queue is lost: %s", error)
+            log.warning("the job's position in the wait queue is lost: %s", error)
 
     def remember(self, record: TicketRecord) -> None:
-        """For a later AM attempt. Nothing waits for it."""
+        """Keeps the ticket's number for a later AM attempt. Nothing waits for it."""
         task = asyncio.get_running_loop().create_task(self._write_ticket(record))
         self._asides.add(task)
         task.add_done_callback(self._asides.discard)
@@ -239,7 +240,8 @@ class ApplicationMaster:
             log.warning("%s", error)  # The journal will say so too, and end this attempt.
 
     def waiters(self) -> Sequence[WaitingJob]:
-        """As YARN knows them, and those who ask it for nothing before they are admitted."""
+        """The waiting jobs that YARN knows, and those that wait with a ticket and have not asked
+        YARN yet."""
         return (*self._ports.waiters(), *self._holder.waiters())
 
     async def _announce(self, where: AmRecord) -> None:
@@ -249,7 +251,7 @@ class ApplicationMaster:
             log.warning("%s", error)  # The journal will say so too, and end this attempt.
 
     async def _serve(self) -> Verdict:
-        """Events until the verdict."""
+        """Handles events until there is a verdict."""
         while True:
             verdict = await self._process(await self._inbox.batch())
             if verdict is not None:
@@ -282,8 +284,8 @@ class ApplicationMaster:
         return actions
 
     async def _farewell(self, verdict: Verdict) -> None:
-        """Persist, let the agents go, end the application, in this order: from the first line on
-        a later AM attempt obeys the verdict."""
+        """Persists the verdict, lets the agents go and ends the application, in this order: once it
+        is persisted, a later AM attempt obeys it."""
         self._planning.close()
         verdict = await self._recheck_suspects(verdict)
         status = self._status()
@@ -342,8 +344,8 @@ class ApplicationMaster:
         )
 
     def _publish(self) -> JobStatus:
-        """Show the status, if anything but its time has changed. An end is shown as a whole: who
-        watches the job leaves with it."""
+        """Publishes the status if anything but its time has changed. The final status is published
+        complete, since clients stop watching when they see it."""
         status = self._status()
         if (
             self._inputs is not None
@@ -358,7 +360,7 @@ class ApplicationMaster:
         return status
 
     async def _watch(self) -> None:
-        """Metrics and troubles come without events: poll them."""
+        """Polls for metrics and troubles, which come without events."""
         while True:
             await self._ports.sleep(self._settings.status_period_s)
             try:
@@ -378,7 +380,7 @@ class ApplicationMaster:
     # ---- HDFS with patience --------------------------------------------------------------
 
     async def _patiently(self, doing: str, call: Callable[[], T]) -> T:
-        """Again and again while HDFS does not answer, up to the named limit."""
+        """Retries while HDFS does not answer, up to the named limit."""
         deadline_s = self._clock.now_s() + self._settings.journal_patience_s
         while True:
             try:
@@ -397,7 +399,8 @@ class ApplicationMaster:
                 return result
 
     async def _put(self, name: str, value: bytes) -> None:
-        """A record for others; given up after a while, for the journal holds what matters."""
+        """Writes a record for other readers. Gives up after a while: the journal holds what
+        matters."""
         deadline_s = self._clock.now_s() + self._settings.store_patience_s
         while True:
             try:
@@ -425,7 +428,7 @@ def replayed(job: JobSpec, events: Iterable[Event]) -> Gang:
 
 
 def first_event(am_attempt: int, at_s: float) -> Event:
-    """What this AM attempt begins with."""
+    """The event that this AM attempt begins with."""
     if am_attempt == 1:
         return JobStarted(at_s)
     return AmRestarted(at_s, am_attempt)

@@ -1,7 +1,5 @@
-"""Performs ``StoreOutputs``: beside the loop, again and again while HDFS is in trouble.
-
-How long that may take is the gang machine's to say (STORE); this only tells it what the trouble is.
-"""
+"""Performs ``StoreOutputs`` in the background, and retries while HDFS is in trouble. The gang
+machine limits how long that may take (timer STORE); this module only reports the trouble."""
 
 from __future__ import annotations
 
@@ -32,12 +30,14 @@ log = logging.getLogger("yarnam.am")
 T = TypeVar("T")
 
 _UNIQUE = re.compile(r"[0-9a-f]{32}|[0-9]+")
-"""What makes the same trouble look like another one: names of temporary files, counts."""
+"""The parts of a message in which the same trouble differs from try to try: names of temporary
+files, counts."""
 
 
 @dataclass
 class OutputStorer:
-    """Of one job; ``store`` None: it has no outputs, and nothing here does anything."""
+    """Stores the outputs of one job. ``store`` None: the job has none, and every call does
+    nothing."""
 
     job: JobSpec
     store: OutputStore | None
@@ -48,12 +48,13 @@ class OutputStorer:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     _progress: StoringProgress | None = None
     _trouble_code: ExitCode = ExitCode.UNAVAILABLE
-    """Of what held storing up last."""
+    """Of the trouble that was reported last."""
     _stopped: threading.Event = field(default_factory=threading.Event)
     _task: asyncio.Task[None] | None = None
 
     async def prepare(self, action: LaunchGang) -> None:
-        """The places of the tasks. Writing makes them too, so HDFS's trouble holds nothing up."""
+        """Makes the tasks' directories in advance. Writing makes them too, so trouble of HDFS
+        delays nothing."""
         store = self.store
         if store is None:
             return
@@ -64,8 +65,8 @@ class OutputStorer:
             log.warning("the outputs' places are not made in advance: %s", error)
 
     def perform(self, action: StoreOutputs | StopStoring) -> None:
-        """What is under way notices when it is stopped; if nothing is, somebody has to look how far
-        it had come."""
+        """Starts storing, or stops it. A store under way notices the stop; without one, the state
+        on HDFS is read to tell how far it had come."""
         if isinstance(action, StopStoring):
             self._stopped.set()
         if self._task is None or self._task.done():
@@ -83,7 +84,7 @@ class OutputStorer:
             await asyncio.gather(self._task, return_exceptions=True)
 
     def status(self, gang: Gang) -> OutputStatus | None:
-        """How far the output is; None: there is nothing to tell."""
+        """How much of the output is stored; None: there is nothing to report."""
         if self.store is None:
             return None
         path, stored, seen = self.job.output, gang.stored, self._progress
@@ -96,13 +97,15 @@ class OutputStorer:
         return OutputStatus(path, seen.files, seen.size_bytes, seen.moved)
 
     def is_unsettled(self, gang: Gang) -> bool:
-        """The job has ended and not succeeded: what its tasks wrote is kept, or goes."""
+        """Whether the job has ended without success, so that what its tasks wrote must be kept or
+        deleted."""
         verdict = gang.verdict
         is_over = verdict is not None and verdict.kind is not VerdictKind.SUCCEEDED
         return self.store is not None and is_over and bool(gang.history)
 
     async def settle(self, gang: Gang) -> None:
-        """What could not be stored although the gang had succeeded is kept in any case."""
+        """Keeps or deletes what the tasks wrote. Where the gang succeeded and storing failed, it is
+        always kept."""
         store = self.store
         if store is None:
             return
@@ -161,7 +164,8 @@ class OutputStorer:
         await self._find_stored(action)
 
     async def _find_stored(self, action: StoreOutputs | StopStoring) -> None:
-        """The answer to ``StopStoring``. The gang machine waits for it so long and no longer."""
+        """Reports the state of the output, in answer to ``StopStoring``. The gang machine waits for
+        it only so long."""
         store, attempt = self.store, action.attempt
         if store is None:
             return
@@ -178,7 +182,7 @@ class OutputStorer:
             self.inbox(StoringFailed(now_s, attempt, int(self._trouble_code), "it was stopped"))
 
     def _note_progress(self, progress: StoringProgress) -> None:
-        """From the executor's thread; who reads it takes it as it is."""
+        """Called in the executor's thread; readers take the newest value."""
         self._progress = progress
 
     def _stored(self, attempt: int, stored: StoredOutputs) -> None:

@@ -29,7 +29,7 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 class PlanService:
-    """One question at a time: a newer one ends an older one's waiting."""
+    """Handles one request at a time: a newer one ends the waiting of an older one."""
 
     def __init__(
         self,
@@ -54,16 +54,16 @@ class PlanService:
         self._task: asyncio.Task[None] | None = None
         self._growth = GrowthProbe(record, view, executor, clock, inbox, waiters)
         self._took_s = 0.0
-        """How long the last snapshot took."""
+        """Seconds that the last snapshot took."""
         self.trouble = ""
-        """Why there is no answer yet, for the status."""
+        """Why there is no answer yet, for the status line."""
 
     def request(self, action: RequestPlan) -> None:
         self.close()
         self._task = asyncio.get_running_loop().create_task(self._reply(action))
 
     def probe(self, action: ProbeCluster, u: float) -> None:
-        """Answered by ``ClusterSeen``, also where the ResourceManager does not answer."""
+        """Sends ``ClusterSeen``, also when the ResourceManager does not answer."""
         self._growth.request(action, u)
 
     def close(self) -> None:
@@ -90,8 +90,8 @@ class PlanService:
         self._inbox(self._event(outcome, action, nodes))
 
     async def _find(self, action: RequestPlan) -> ClusterPoll:
-        """In order with other jobs, if it is for a gang that has nothing yet and looks before it
-        asks. Lost tasks of a running gang are replaced at once: the rest is idle meanwhile."""
+        """Waits for admission, if the gang holds nothing yet and the job looks before it asks. Lost
+        tasks of a running gang are replaced at once, since the other tasks idle meanwhile."""
 
         async def poll() -> ClusterPoll:
             return await self._poll(action)

@@ -1,4 +1,4 @@
-"""The whole job's status: what the gang knows, what the agents measure, what the AM knows."""
+"""The job's status: what the gang machine knows, what the agents measure, and what the AM knows."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ _JOB_WORD = re.compile(r"(yarnam \w+ )JOB\b")
 WAITS = frozenset({Phase.PENDING, Phase.ACQUIRING, Phase.REPLACING, Phase.BACKING_OFF})
 
 LOSS_NAMES = ("loss", "train_loss")
-"""Metrics shown as the loss, the first that is there."""
+"""Names of metrics that are shown as the loss; the first one that a job reports counts."""
 
 
 MAX_SUSPECTS_SHOWN = 10
-"""Inputs in a verdict; the status has all of them."""
+"""Inputs that a verdict names at most; the status lists all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputsStatus:
-    """What is known of the job's inputs since it was submitted."""
+    """What has become known of the job's inputs since it was submitted."""
 
     excluded_files: tuple[ExcludedFiles, ...]
     suspects: tuple[SuspectStatus, ...]
@@ -48,7 +48,7 @@ class InputsStatus:
 
 @dataclass(frozen=True, slots=True)
 class AmFacts:
-    """What is the same during one AM attempt."""
+    """Facts that do not change during one AM attempt."""
 
     application: str
     am_attempt: int
@@ -65,13 +65,13 @@ def addressed(verdict: Verdict, application: str, kept: str = "") -> Verdict:
 
 
 def kept_place(gang: Gang, job: JobSpec, application: str) -> str:
-    """Where the outputs of a job are kept that has not succeeded; empty: nowhere."""
+    """Where the outputs of a job without success are kept; empty: nowhere."""
     return partial_output_path(job.output, application) if is_kept(gang, job) else ""
 
 
 def is_kept(gang: Gang, job: JobSpec) -> bool:
-    """Whether what the tasks wrote stays although the job has not succeeded: if its spec says so,
-    or if the gang had succeeded and its outputs could not be stored."""
+    """Whether the tasks' files stay although the job has not succeeded: its spec says so, or the
+    gang succeeded and its outputs could not be stored."""
     verdict = gang.verdict
     if not job.output or verdict is None or verdict.kind is VerdictKind.SUCCEEDED:
         return False
@@ -149,7 +149,7 @@ def _verdict(
 
 
 def with_suspects(verdict: Verdict, suspects: Sequence[SuspectStatus]) -> Verdict:
-    """A failed job's verdict names the inputs that it complained of, and what was found."""
+    """Adds to a failed job's verdict the inputs that it reported, with what the checks found."""
     if verdict.kind is not VerdictKind.FAILED:
         return verdict
     found = [one.words for one in suspects if one.state not in {"cleared", "gone"}]
@@ -160,7 +160,7 @@ def with_suspects(verdict: Verdict, suspects: Sequence[SuspectStatus]) -> Verdic
 
 
 def excluded_files_of(job: JobSpec) -> tuple[ExcludedFiles, ...]:
-    """What the job does not read of its inputs."""
+    """The input files that the job excludes."""
     return tuple(
         ExcludedFiles(given.name, len(given.skipped), given.skipped_share)
         for given in job.inputs
@@ -180,7 +180,7 @@ def _size(gang: Gang, job: JobSpec) -> SizeStatus | None:
 
 
 def _measured(task: TaskStatus, by_rank: dict[int, AgentMetrics]) -> TaskStatus:
-    """With the metrics of the task's first rank that has any."""
+    """Adds the metrics of the task's first rank that reports any."""
     for rank in task.ranks:
         metric = by_rank.get(rank)
         if metric is not None and str(metric.ask) == task.ask:
@@ -194,7 +194,7 @@ def _loss(metric: AgentMetrics | None) -> float | None:
 
 
 def progress(status: JobStatus) -> float | None:
-    """In [0, 1]; None: not reported by the job."""
+    """The fraction done, in [0, 1]; None: the job does not report it."""
     if status.step is None or not status.total_steps:
         return None
     return min(1.0, max(0.0, status.step / status.total_steps))
@@ -206,7 +206,7 @@ _ON_THE_WAY = frozenset({Phase.ACQUIRING, Phase.STAGING, Phase.REPLACING})
 
 
 def staging_status(gang: Gang, reported: Sequence[AgentStaging]) -> StagingStatus | None:
-    """Of the gang's present members; None: none of them brings anything."""
+    """The staging of the gang's present members; None: no member stages anything."""
     asks = {member.ask for member in gang.everyone}
     mine = [one for one in reported if one.ask in asks]
     if not mine:
@@ -226,7 +226,7 @@ def staging_status(gang: Gang, reported: Sequence[AgentStaging]) -> StagingStatu
 
 
 def staging_text(gang: Gang, staging: StagingStatus | None) -> str:
-    """For the status line, while it matters; empty: it does not."""
+    """Text for the status line; empty: nothing worth showing."""
     if staging is None or gang.phase not in _ON_THE_WAY or staging.is_done:
         return ""
     text = f"inputs: {byte_words(staging.done)} of {byte_words(staging.size)}"

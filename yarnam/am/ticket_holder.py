@@ -38,14 +38,14 @@ RUNNING_PHASES = frozenset({Phase.STAGING, Phase.LAUNCHING, Phase.RUNNING, Phase
 
 @dataclass(frozen=True, slots=True)
 class AcquiringTicket:
-    """What is still to be granted."""
+    """The containers that are still to be granted."""
 
     demands: tuple[Demand, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AsideTicket:
-    """The job waits, but not for GPUs to come free."""
+    """Why the job waits for something else than free GPUs."""
 
     why: str
 
@@ -129,11 +129,11 @@ class TicketHolder:
             self._queue = queue
 
     def resume(self, record: TicketRecord) -> None:
-        """An earlier AM attempt had this number: the job returns to its place."""
+        """Returns to the position of an earlier AM attempt, which had this number."""
         self._number, self._taken_at_s = record.number, record.taken_at_s
 
     async def close(self) -> None:
-        """Leave the queue: whatever the job had there is gone."""
+        """Leaves the queue: the job's ticket and its record of a running gang go."""
         tasks = [task for task in (self._opening, self._writer) if task is not None]
         for task in tasks:
             task.cancel()
@@ -143,12 +143,12 @@ class TicketHolder:
 
     @property
     def is_there(self) -> bool:
-        """Whether the job takes tickets at all."""
+        """Whether the job uses tickets at all."""
         return self._open_queue is not None
 
     @property
     def trouble(self) -> str:
-        """Why there are no tickets for now although there is a queue; empty: there are."""
+        """Why there are no tickets for now although there is a queue; empty: there are tickets."""
         return (self._queue.trouble if self._queue else "") or self._trouble
 
     @property
@@ -208,7 +208,7 @@ class TicketHolder:
         return is_ours
 
     async def show_claim(self, ticket: Ticket) -> None:
-        """What the job asks for after all, where that is not just what it has claimed."""
+        """Writes what the job asks for, where that differs from what it has claimed."""
         queue, claimed = self._queue, self._ticket
         if queue is None or claimed is None or claimed.demands == ticket.demands:
             return
@@ -219,7 +219,8 @@ class TicketHolder:
             self._has_failed(error)
 
     async def wait(self, limit_s: float) -> bool:
-        """Until something has changed since ``others``, at most so long; whether it did."""
+        """Waits until something has changed since ``others``, but no longer than the limit; returns
+        whether it did."""
         await self._either(self._changed, limit_s)
         has_changed = self._changed.is_set()
         self._changed.clear()
@@ -236,7 +237,8 @@ class TicketHolder:
     # ---- for a gang that grows ---------------------------------------------------------------
 
     def waiters(self) -> tuple[WaitingJob, ...]:
-        """The other jobs that wait for GPUs, of which YARN knows nothing. Blocks like the queue."""
+        """The other jobs that wait with a ticket, which YARN does not know of. Blocks like the
+        queue."""
         if self._queue is None or self._queue.trouble:
             return ()
         try:
@@ -251,7 +253,8 @@ class TicketHolder:
     # ---- for the loop ------------------------------------------------------------------------
 
     def show(self, gang: Gang) -> None:
-        """The gang as it is now. Returns at once; the queue is written to in the background."""
+        """Takes the gang's new state. Returns at once; the queue is written to in the
+        background."""
         if not self.is_there:
             return
         state = self._state_of(gang)
@@ -356,7 +359,7 @@ class TicketHolder:
     # ---- inside ------------------------------------------------------------------------------
 
     async def _either(self, event: asyncio.Event, limit_s: float) -> None:
-        """Until the event is set, at most so long."""
+        """Waits until the event is set, but no longer than the limit."""
         waiting = [
             asyncio.ensure_future(event.wait()),
             asyncio.ensure_future(self._sleep(limit_s)),

@@ -1,4 +1,5 @@
-"""The job's inputs as the blacklist speaks of them now, and what the job's policy makes of it."""
+"""The job's inputs with what the blacklist says of them now, and what follows from the job's
+policy."""
 
 from __future__ import annotations
 
@@ -43,15 +44,15 @@ log = logging.getLogger("yarnam.inputs")
 
 RETRY_S = 10.0
 MAX_LISTED = 10_000
-"""Entries of the blacklist that are compared with the files as they are: a millisecond each."""
+"""Entries of the blacklist that are compared with the present files; each takes a millisecond."""
 
 OpenData = Callable[[str], tuple[FileSystem, InputBlacklist]]
 """The file system of a URI, and its blacklist. Called once for each input; may block."""
 
 
 class Worker:
-    """Does one thing after the other, in a thread of its own. ``idle`` is done every second in
-    which there is nothing else. A fault in one thing does not keep it from the next."""
+    """Runs jobs one after the other, in a thread of its own. ``idle`` runs in every second without
+    a job. An error in one job does not stop the next."""
 
     def __init__(self, name: str, idle: Callable[[], None], idle_s: float = 1.0) -> None:
         self._idle = idle
@@ -64,17 +65,17 @@ class Worker:
         self._thread.start()
 
     def put(self, work: Callable[[], None]) -> None:
-        """Do this soon. Thread-safe, returns at once."""
+        """Run this soon. Thread-safe; returns at once."""
         self._work.put(work)
 
     def put_in(self, delay_s: float, work: Callable[[], None]) -> None:
-        """Do this in so many seconds."""
+        """Run this after so many seconds."""
         timer = threading.Timer(delay_s, self._work.put, [work])
         timer.daemon = True
         timer.start()
 
     def close(self) -> None:
-        """At most 1 s: what hangs in a call to HDFS is left to that call's limit."""
+        """Takes at most 1 s: a call that hangs in HDFS is left to its own limit."""
         self.is_closed.set()
         self._work.put(None)
         if self._thread.is_alive() and self._thread is not threading.current_thread():
@@ -107,7 +108,7 @@ class WatchedInput:
     is_looked_at: threading.Event = field(default_factory=threading.Event)
 
     def holds(self, path: str) -> bool:
-        """Whether a plain path is of this input."""
+        """Whether a path without scheme belongs to this input."""
         if path != self.root and not path.startswith(f"{self.root.rstrip('/')}/"):
             return False
         return is_meant(self.given, relative(self.root, path))
@@ -138,8 +139,8 @@ class WatchedInputs:
         self._is_waiting = False
 
     def begin(self) -> None:
-        """Reach the data and watch what is said of it. Tried again while that does not work; the
-        rest is there meanwhile. To be called by the worker."""
+        """Opens the data and watches its blacklist. Retries while that fails; inputs that could be
+        opened are served meanwhile. Call it in the worker."""
         for given in self._job.inputs:
             if given.name in self._inputs or self._worker.is_closed.is_set():
                 continue
@@ -169,24 +170,24 @@ class WatchedInputs:
         blacklist.watch([root], lambda looked: self._worker.put(lambda: learn(looked.known)))
 
     def close(self) -> None:
-        """At most 2 s for each file system."""
+        """Takes at most 2 s for each file system."""
         for blacklist in {id(one.blacklist): one.blacklist for one in self.all()}.values():
             blacklist.close()
 
     # ---- reading -------------------------------------------------------------------------
 
     def all(self) -> list[WatchedInput]:
-        """Those that could be reached so far."""
+        """The inputs that could be opened so far."""
         with self._lock:
             return list(self._inputs.values())
 
     def get(self, name: str) -> WatchedInput | None:
-        """None: it could not be reached so far."""
+        """The input; None: it could not be opened so far."""
         with self._lock:
             return self._inputs.get(name)
 
     def exclusions(self, name: str) -> Exclusions:
-        """As known now; as decided at submit, where nothing could be learnt since."""
+        """The exclusions as known now; as decided at submit where nothing was learnt since."""
         one = self.get(name)
         if one is not None:
             return one.exclusions
@@ -206,7 +207,7 @@ class WatchedInputs:
     # ---- learning ------------------------------------------------------------------------
 
     def claim(self, one: WatchedInput, key: Key, state: State, reason: str, evidence: str) -> None:
-        """Say this of a file: for this job at once, for all others as soon as HDFS has it."""
+        """Adds a claim about a file: this job obeys it at once, other jobs when it is on HDFS."""
         claim = new_claim(
             state, self._job.user, reason, evidence, job=self._application, now_s=self._now_s()
         )
@@ -223,7 +224,7 @@ class WatchedInputs:
             )
 
     def _consider(self, one: WatchedInput) -> None:
-        """What is known now, against the files as they are now."""
+        """Applies what is known now to the present files."""
         with self._lock:
             known = KnownEntries(merge_blacklists(one.known.trusted, self._own), one.known.open)
         present = self._present(one, known)

@@ -2,9 +2,9 @@
 YARN in virtual time. Start at ``simulation``.
 
 What is real: ``yarnam.core.gang.step``, ``yarnam.core.placement.plan`` and
-``yarnam.core.admission.admit``. What is
-modelled: the ResourceManager (``resource_manager``), the ticket queue (``sim_tickets``), agents and
-processes (``gang_job``). Nothing in the ApplicationMaster knows of the simulator.
+``yarnam.core.admission.decide``. What is modelled: the ResourceManager (``resource_manager``), the
+ticket queue (``sim_tickets``), agents and processes (``gang_job``). Nothing in the
+ApplicationMaster knows of the simulator.
 """
 
 from yarnam.sim.report import Report, report, table

@@ -23,7 +23,7 @@ ZOOKEEPER_FILE = "zookeeper-auth"
 INPUTS_FILE = "inputs.json.gz"
 TICKET_FILE = "ticket.json"
 """The job's number in the ticket queue, for a later AM attempt."""
-EPOCHS_FILE = "left-out.json"
+EPOCHS_FILE = "input-epochs.json"
 """What each epoch of each input excludes."""
 JOURNAL_DIRECTORY = "journal"
 

@@ -75,7 +75,7 @@ class InputEpochs:
 
 @dataclass(frozen=True, slots=True)
 class EpochsRecord:
-    """``left-out.json``: decided for good, whatever becomes known later."""
+    """``input-epochs.json``: decided for good, whatever becomes known later."""
 
     inputs: tuple[InputEpochs, ...] = ()
     version: int = RECORD_VERSION

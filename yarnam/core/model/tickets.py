@@ -59,7 +59,7 @@ class Ticket:
     excluded: tuple[NodeId, ...] = ()
     """Nodes that its tasks may not use: those that its user named."""
     priority: int = 0
-    """Among the tickets of its queue; see ``admission.priority``."""
+    """Among the tickets of its queue; see ``core.admission.wait_queue``."""
     aside: str = ""
     """Why no free GPU could help it now (its queue is at its maximum, its attempt backs off), as
     of its last poll; empty: it waits for GPUs. A ticket that is set aside keeps its number and
@@ -124,7 +124,7 @@ class Admitted:
     """Out of turn, because it cannot delay those before it."""
     avoid: tuple[NodeId, ...] = ()
     """Nodes kept for those before it: plan again with these excluded, and ask only if the gang
-    fits on the others. Then prefer rungs that leave YARN no choice (``admission.rung_filter``)."""
+    fits on the others. Then prefer rungs that leave YARN no choice (``decision.clear_rungs``)."""
     is_strict: bool = False
     """Only such rungs will do: a grant on those nodes would be at the expense of a job that has
     waited long."""
