@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import skein
 
-from hdfs_utils.errors import NotSupported, Unavailable
+from hdfs_utils.errors import HdfsError, NotSupported, Unavailable
 from skein_specs import LocalizedFile, application_spec
 from tests.fakes.files import MemoryFiles
 from tests.fakes.launcher import FakeLauncher
@@ -187,9 +187,27 @@ def test_when_the_driver_is_wanted(
     assert is_driver_wanted(settings, environ) is wanted
 
 
+class Web(MemoryFiles):
+    """The same files over HTTP, which answers or not; what it was asked to write."""
+
+    def __init__(self, files: MemoryFiles) -> None:
+        super().__init__()
+        self._nodes = files._nodes
+        self.failure: HdfsError | None = None
+        self.late: list[tuple[str, Any]] = []
+
+    def write_bytes(self, path: str, data: Any, overwrite: bool = False) -> None:
+        self.late.append((path, data))
+        if self.failure is not None:
+            raise self.failure
+        super().write_bytes(path, data, overwrite)
+
+
 @pytest.mark.parametrize("failure", [Unavailable("refused"), NotSupported("HTTP 404")])
-def test_small_files_by_http_until_it_fails(failure: Any) -> None:
-    web, native = MemoryFiles(), MemoryFiles()
+def test_small_files_by_http_until_it_fails(failure: HdfsError) -> None:
+    native = MemoryFiles()
+    native.mkdirs("/d")
+    web = Web(native)
     opened = []
 
     def open_web() -> MemoryFiles:
@@ -197,21 +215,33 @@ def test_small_files_by_http_until_it_fails(failure: Any) -> None:
         return web
 
     quick = SmallFiles(native, open_web)
-    quick.put("/a", b"1")
-    quick.put("hdfs://memory/a", b"2")
-    assert web.read_bytes("/a") == b"2"
-    assert not native.exists("/a")
-
-    def fail(operation: str, path: str) -> None:
-        raise failure
-
-    web.fail = fail
-    quick.put("/b", b"3")
-    web.fail = lambda *_: None
-    quick.put("/b", b"4")
-    assert native.read_bytes("/b") == b"4"
-    assert not web.exists("/b")
+    quick.put("/d/a", b"1")
+    quick.put("hdfs://memory/d/a", b"2")
+    assert native.read_bytes("/d/a") == b"2"
+    assert len(web.late) == 2
+    web.failure = failure
+    quick.put("/d/b", b"3")
+    web.failure = None
+    quick.put("/d/b", b"4")
+    assert native.read_bytes("/d/b") == b"4"
+    assert len(web.late) == 3
     assert len(opened) == 1
+    assert [s.path for s in native.list("/d")] == ["/d/a", "/d/b"]
+
+
+def test_a_request_that_is_carried_out_after_it_was_given_up_on_changes_no_file(
+    world: World,
+) -> None:
+    """YARN was told when each file was modified, and fails the application where that changes."""
+    web = Web(world.files)
+    web.failure = Unavailable("no answer within 4 s", outcome_unknown=True)
+    quick = SmallFiles(world.files, lambda: web)
+    quick.put("/user/me/hconf.zip", b"conf")
+    told = world.files.stat("/user/me/hconf.zip")
+    for path, data in web.late:
+        world.files.write_bytes(path, data, overwrite=True)
+    assert world.files.stat("/user/me/hconf.zip") == told
+    assert world.files.read_bytes("/user/me/hconf.zip") == b"conf"
 
 
 def test_small_files_where_http_is_not_tried() -> None:

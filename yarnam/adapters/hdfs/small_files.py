@@ -1,19 +1,24 @@
 """Small files to HDFS in a tenth of the native client's time.
 
 The native client's close waits half a second for the NameNode's second answer, asleep; a DataNode
-that is asked over HTTP has the file in some 40 ms. Only for what its writer may write again (names
-that nobody else uses, contents that do not change): where HTTP does not get through, the native
-client writes the file, over whatever the attempt has left.
+that is asked over HTTP has the file in some 40 ms. Where HTTP does not get through, the native
+client writes the file.
+
+A request that was given up on may still be carried out, seconds later. It must not touch the file
+by then: YARN refuses a file whose time of modification is another one than it was told. So a
+request writes to a name of its own, and the file gets its place by a rename, which keeps that time.
 """
 
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 
 from hdfs_utils import FileSystem, HdfsError, TimeLimits
+from hdfs_utils import uri as uris
 from hdfs_utils.errors import AlreadyExists, NotSupported, PermissionDenied, Unavailable
 from hdfs_utils.filesystem import Content
 
@@ -46,15 +51,22 @@ class SmallFiles:
 
     def put(self, path: str, data: bytes) -> None:
         """Write a file in place, over an older one. Raises HdfsError."""
+        plain = self.files.own_path(path)
         web = self._connected()
         if web is not None:
+            name = f".{uris.name(plain)}.{secrets.token_hex(6)}"
+            draft = uris.join(uris.parent(plain), name)
             try:
-                web.write_bytes(self.files.own_path(path), data, overwrite=True)
-                return
+                web.write_bytes(draft, data)
             except (Unavailable, NotSupported, PermissionDenied) as error:
                 # PermissionDenied: what HTTP lets in is not always who the NameNode lets in.
                 self._give_up(error)
-        self.files.write_bytes(path, data, overwrite=True)
+                with suppress(HdfsError):
+                    self.files.delete(draft)
+            else:
+                self.files.rename(draft, plain, overwrite=True)
+                return
+        self.files.write_bytes(plain, data, overwrite=True)
 
     def _connected(self) -> FileSystem | None:
         with self._lock:
