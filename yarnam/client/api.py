@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -35,6 +36,8 @@ with on_first_use():
     from yarnam import cluster as yarnam_cluster
     from yarnam import spec as yarnam_spec
     from yarnam.cluster import cluster_paths, reporters
+
+log = logging.getLogger("yarnam.client")
 
 Spec = Union[str, "os.PathLike[str]", Mapping[str, Any], JobSpec]
 """A path to a YAML file; YAML text (a str with a newline); the same as a mapping; a JobSpec."""
@@ -187,12 +190,19 @@ class Client:
         return job
 
     def _status_of(self, application: YarnApplication) -> JobStatus:
+        """Of one's own jobs all that is known. What others left in their directories is not asked
+        for: a list of everybody's jobs must not depend on any one of them."""
+        if application.user != self._site.user:
+            return yarn_status(application, "it is another user's job")
         key = key_in(application.tags) or ""
         job = Job(self._site, application.application, key=key, user=application.user)
         try:
             return job.status()
         except YarnamError as error:
             return yarn_status(application, error.message)
+        except Exception as error:
+            log.debug("a fault while %s was asked for", application.application, exc_info=True)
+            return yarn_status(application, f"its status cannot be read: {type(error).__name__}")
         finally:
             job.close()
 

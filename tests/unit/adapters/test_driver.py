@@ -11,7 +11,12 @@ from typing import Any
 import grpc
 import pytest
 
-from yarnam.adapters.skein.driver import SkeinLauncher, driver_environment, exception_text
+from yarnam.adapters.skein.driver import (
+    _EXCEPTION_NAME,
+    SkeinLauncher,
+    driver_environment,
+    exception_text,
+)
 from yarnam.errors import BadConfig, BadSpec, NoPermission, Unavailable
 
 YARN = "#!/bin/sh\necho /conf:/a.jar:/b.jar\n"
@@ -109,6 +114,17 @@ def test_a_java_exception_in_short() -> None:
         "denied by ACL for queue root.locked"
     )
     assert exception_text("plain words") == "plain words"
+    nested = "java.io.IOException: java.lang.Error: a.b.C: x.Exception: why"
+    assert exception_text(nested) == "a.b.C: why"
+
+
+def test_no_words_of_yarn_take_long() -> None:
+    """40 kB of names took 15 s, and four times that for twice as much."""
+    for text in ("a." * 1_000_000, "a" * 1_000_000, "a.B" * 1_000_000, "a.Error" * 1_000_000):
+        assert len(exception_text(text)) <= 8000
+    # and each part for itself, since a text may be cut elsewhere some day
+    for text in ("a." * 100_000, "a" * 100_000, "a.B" * 100_000, "A" * 100_000):
+        assert not _EXCEPTION_NAME.search(text)
 
 
 class Refusal(grpc.RpcError):

@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.client.world import World, verdict
+from tests.unit.client.world import CREDENTIALS, World, verdict
 from yarnam.core.model.job_status import JobState
 from yarnam.core.model.outcomes import VerdictKind
-from yarnam.errors import UsageError
+from yarnam.errors import Unavailable, UsageError, YarnamError
 from yarnam.wire.codec import encode
+from yarnam.wire.records import AmRecord
+
+KEY = "20261121-000000-abcdef"
 
 
 @pytest.fixture
@@ -91,15 +94,65 @@ def test_jobs_that_live_and_jobs_that_ended(world: World) -> None:
 
 
 def test_other_peoples_jobs_are_what_yarn_tells(world: World) -> None:
-    from hdfs_utils.errors import PermissionDenied
-
-    def fail(operation: str, path: str) -> None:
-        if path.startswith("/user/you"):
-            raise PermissionDenied("no", path=path, operation=operation)
-
-    world.rm.add(app(1), user="you", tags=("yarnam", "yarnam-job-20261121-000000-abcdef"))
-    world.files.fail = fail
+    """Whatever they leave in their directories: nothing is read there, and nobody is dialled."""
+    world.rm.add(app(1), user="you", tags=("yarnam", f"yarnam-job-{KEY}"))
+    directory = world.site.paths_of("you").job(KEY)
+    world.files.write_bytes(f"{directory}/am.json", encode(AmRecord(app(1), 1, "evil", 22)))
+    world.files.write_bytes(f"{directory}/status.json", b"[" * 3000)
+    touched: list[str] = []
+    world.files.fail = lambda _operation, path: touched.append(path)
     (job,) = world.client.jobs(user="")
     assert job.user == "you"
     assert job.state is not JobState.RUNNING  # the AM's container alone proves nothing
     assert "according to YARN" in job.reason
+    assert not [path for path in touched if path.startswith("/user/you")]
+    assert world.lines == []
+
+
+def test_one_job_that_cannot_be_read_leaves_the_others_in_the_list(world: World) -> None:
+    world.job(application=app(1), key=KEY, am=False)
+    world.put(KEY, "status.json", b"[" * 3000)
+    world.job(application=app(2), started_at_s=9000.0)
+
+    def fail(operation: str, path: str) -> None:
+        if KEY in path and path.endswith("am.json"):
+            raise RecursionError("whatever it is")
+
+    world.files.fail = fail
+    newest, other = world.client.jobs()
+    assert (newest.state, other.application) == (JobState.RUNNING, app(1))
+    assert "cannot be read" in other.reason
+    world.files.fail = lambda _operation, _path: None
+    assert len(world.client.jobs()) == 2
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "n1.example", ""])
+def test_another_users_job_does_not_choose_whom_to_dial(world: World, host: str) -> None:
+    world.rm.add(app(1), user="you", tags=("yarnam", f"yarnam-job-{KEY}"))
+    directory = world.site.paths_of("you").job(KEY)
+    world.files.write_bytes(f"{directory}/am.json", encode(AmRecord(app(1), 1, host, 4711)))
+    world.files.write_bytes(f"{directory}/credentials.pem", CREDENTIALS)
+    with pytest.raises(Unavailable, match="is no node"):
+        world.client.job(app(1)).status()
+    assert world.lines == []
+    world.files.write_bytes(
+        f"{directory}/am.json", encode(AmRecord(app(1), 1, "n1", 4711)), overwrite=True
+    )
+    world.client.job(app(1)).status()
+    assert len(world.lines) == 1
+
+
+def test_a_recorded_key_leads_nowhere_else(world: World) -> None:
+    path = world.site.paths.application(app(1))
+    for content in (b"../../../etc", b"\xff\xfe", b"x" * 100):
+        world.files.write_bytes(path, content, overwrite=True)
+        with pytest.raises(UsageError, match="does not exist"):
+            world.client.job(app(1)).status()
+
+
+def test_a_file_of_a_job_is_read_to_a_limit(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("yarnam.client.monitor.job_sources.MAX_BYTES", 1000)
+    job = world.job(key=KEY, state="FINISHED")
+    world.put(KEY, "status.json", b" " * 1001)
+    with pytest.raises(YarnamError, match="longer than 1000 bytes"):
+        job.status()

@@ -243,11 +243,17 @@ def refusal(java_text: str) -> YarnamError | None:
 
 _REFUSALS = ("accesscontrolexception", "permission denied", "cannot submit", "denied by acl")
 _BAD_QUEUES = ("unknown queue", "not a leaf queue", "unknown to scheduler")
-_EXCEPTION_NAME = re.compile(r"\b(?:[a-z][\w]*\.)+[A-Z]\w*(?:Exception|Error): ")
+# Begins where a dotted name does, and its parts are bounded: so no text takes long.
+_EXCEPTION_NAME = re.compile(
+    r"(?<![\w.])(?:[a-z]\w{0,99}\.){1,20}[A-Z]\w{0,99}(?:(?<=Exception)|(?<=Error)): "
+)
+_MAX_SAID = 8000
+"""Characters of YARN's text that are looked at: it may quote what somebody else wrote."""
 
 
 def exception_text(java_text: str) -> str:
     """A Java exception's text without its stack and class names: the part that tells."""
+    java_text = java_text[:_MAX_SAID]
     lines = [line.strip() for line in java_text.splitlines()]
     told = [line for line in lines if line and not line.startswith(("at ", "...", "Caused by:"))]
     if len(told) > 1 and told[0].endswith("exception:"):

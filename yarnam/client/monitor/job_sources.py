@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 from hdfs_utils import HdfsError
 from hdfs_utils.errors import NotFound
+from hdfs_utils.protocols.untrusted import read_at_most
 from yarnam.adapters.hdfs.error_map import as_yarnam
 from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.client.monitor.yarn_status import final_status, queued_status, verdict_from_yarn
 from yarnam.client.site import Site
-from yarnam.client.user_paths import key_in
+from yarnam.client.user_paths import is_key, key_in
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.model.outcomes import Verdict
+from yarnam.core.model.snapshot import Node
 from yarnam.errors import Unavailable, UsageError
 from yarnam.ports.job_access import JobClient, StatusVersion
-from yarnam.wire.codec import decode
+from yarnam.wire.codec import MAX_BYTES, decode
 from yarnam.wire.protocol import AM_FILE, CREDENTIALS_FILE, JOB_FILE, STATUS_FILE, VERDICT_FILE
 from yarnam.wire.records import AmRecord, JobRecord
 
@@ -120,12 +123,24 @@ class JobSources:
         if self._job_client is not None and record == self._job_client_of:
             return self._job_client
         self.close()
+        self._check_host(record.host)
         credentials = self.read(CREDENTIALS_FILE)
         if credentials is None:
             raise Unavailable(f"{self.directory}/{CREDENTIALS_FILE} does not exist any more")
         self._job_client = self.site.open_job_client(f"{record.host}:{record.port}", credentials)
         self._job_client_of = record
         return self._job_client
+
+    def _check_host(self, host: str) -> None:
+        """Other users' files do not choose whom this process connects to: an AM runs on a node of
+        the cluster. Raises Unavailable."""
+        if self.user == self.site.user:
+            return
+        if host not in {str(node.node_id).partition(":")[0] for node in self._nodes()}:
+            raise Unavailable(f"{self.directory}/{AM_FILE} names {host!r}, which is no node")
+
+    def _nodes(self) -> Sequence[Node]:
+        return self.site.rm.snapshot("root").nodes
 
     def record(self) -> JobRecord:
         """What was submitted, without the values of secrets."""
@@ -142,7 +157,8 @@ class JobSources:
 
     def _read(self, path: str) -> bytes | None:
         try:
-            return self.site.files.read_bytes(path)
+            with self.site.files.open_reader(path) as reader:
+                return read_at_most(reader, MAX_BYTES)
         except NotFound:
             return None
         except HdfsError as error:
@@ -156,7 +172,8 @@ class JobSources:
 
     def _recorded_key(self) -> str:
         content = self._read(self.site.paths_of(self.user).application(self.application))
-        return content.decode().strip() if content else ""
+        key = content.decode(errors="replace").strip() if content else ""
+        return key if is_key(key) else ""
 
     def _after_the_end(self, application: YarnApplication) -> JobStatus:
         """The verdict decides; the last status has the details."""
