@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import re
 from collections.abc import Sequence
-from typing import Any
 
 from hdfs_utils import errors
 from hdfs_utils import uri as uris
@@ -27,7 +27,12 @@ from hdfs_utils.filesystem import (
     TimeLimits,
     Writer,
 )
+from hdfs_utils.protocols.untrusted import INT64, Record, read_at_most
 from hdfs_utils.protocols.webhdfs_rest import WebHdfsClient, remote_error
+
+_MAX_LISTED = 1 << 24
+_MAX_ANSWER_BYTES = 1 << 20
+_OCTAL = re.compile("[0-7]{1,6}")
 
 
 class WebHdfsFileSystem(BaseFileSystem):
@@ -49,15 +54,16 @@ class WebHdfsFileSystem(BaseFileSystem):
 
     def stat(self, path: str) -> FileStatus:
         plain = self.own_path(path)
-        answer = self._web.ask("GET", "GETFILESTATUS", plain)["FileStatus"]
-        return _status(answer, plain)
+        return self._web.ask(
+            lambda answer: _status(answer.record("FileStatus"), plain),
+            "GET",
+            "GETFILESTATUS",
+            plain,
+        )
 
     def list(self, path: str) -> list[FileStatus]:
         plain = self.own_path(path)
-        found = self._web.ask("GET", "LISTSTATUS", plain)["FileStatuses"]["FileStatus"]
-        if len(found) == 1 and not found[0]["pathSuffix"]:
-            raise errors.NotADirectory("is a file", path=plain, operation="list")
-        statuses = [_status(entry, uris.join(plain, entry["pathSuffix"])) for entry in found]
+        statuses = self._web.ask(lambda answer: _listing(answer, plain), "GET", "LISTSTATUS", plain)
         return sorted(statuses, key=lambda status: status.path)
 
     def open_reader(self, path: str) -> Reader:
@@ -123,10 +129,15 @@ class WebHdfsFileSystem(BaseFileSystem):
     def delete(self, path: str, recursive: bool = False) -> bool:
         plain = self._deletable(path)
         try:
-            answer = self._web.ask("DELETE", "DELETE", plain, recursive=str(recursive).lower())
+            return self._web.ask(
+                lambda answer: answer.flag("boolean"),
+                "DELETE",
+                "DELETE",
+                plain,
+                recursive=str(recursive).lower(),
+            )
         except errors.NotADirectory:
             return False
-        return bool(answer["boolean"])
 
     def mkdirs(self, path: str, permission: int = 0o755) -> None:
         plain = self.own_path(path)
@@ -170,18 +181,25 @@ class WebHdfsFileSystem(BaseFileSystem):
         return self._web.free_space()
 
 
-def _status(answer: dict[str, Any], path: str) -> FileStatus:
-    is_dir = answer["type"] == "DIRECTORY"
+def _listing(answer: Record, plain: str) -> list[FileStatus]:
+    rows = answer.record("FileStatuses").records("FileStatus", max_count=_MAX_LISTED)
+    names = [row.text("pathSuffix") for row in rows]
+    if names == [""]:
+        raise errors.NotADirectory("is a file", path=plain, operation="list")
+    return [_status(row, uris.join(plain, name)) for row, name in zip(rows, names, strict=True)]
+
+
+def _status(answer: Record, path: str) -> FileStatus:
     return FileStatus(
         path=uris.normalise(path),
-        length=int(answer["length"]),
-        is_dir=is_dir,
-        mtime_ms=int(answer["modificationTime"]),
-        owner=str(answer["owner"]),
-        group=str(answer["group"]),
-        permission=int(str(answer["permission"]), 8),
-        replication=int(answer["replication"]),
-        block_size=int(answer["blockSize"]),
+        length=answer.integer("length"),
+        is_dir=answer.text("type") == "DIRECTORY",
+        mtime_ms=answer.integer("modificationTime", least=-INT64),
+        owner=answer.text("owner"),
+        group=answer.text("group"),
+        permission=int(answer.text("permission", pattern=_OCTAL), 8),
+        replication=answer.integer("replication"),
+        block_size=answer.integer("blockSize"),
     )
 
 
@@ -271,8 +289,8 @@ class WebHdfsWriter(BaseWriter):
         try:
             upload.send(b"0\r\n\r\n")
             response = upload.getresponse()
-            body = response.read()
-        except (OSError, http.client.HTTPException) as error:
+            body = read_at_most(response, _MAX_ANSWER_BYTES)
+        except (OSError, http.client.HTTPException, errors.MalformedData) as error:
             raise self._broken(operation, error) from error
         finally:
             upload.close()

@@ -104,7 +104,7 @@ def read_manifest(fs: FileSystem, path: str) -> Checkpoint:
         CorruptData: it is unreadable or of another format.
     """
     location = uris.join(path, layout.MANIFEST)
-    return mf.decode(fs.read_bytes(location), path, location)
+    return mf.decode(fs.read_bytes(location, max_bytes=mf.MAX_SEALED_BYTES), path, location)
 
 
 def check_shards(fs: FileSystem, checkpoint: Checkpoint) -> None:

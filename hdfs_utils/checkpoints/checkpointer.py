@@ -21,7 +21,7 @@ from hdfs_utils.checkpoints.commit.fence import EpochClaim, Fence, Token, newest
 from hdfs_utils.checkpoints.commit.restore_operation import NEWEST, StartPoint
 from hdfs_utils.checkpoints.commit.save_operation import Limits, SaveOperation, SaveSpec
 from hdfs_utils.checkpoints.format import layout
-from hdfs_utils.checkpoints.format.manifest import Checkpoint
+from hdfs_utils.checkpoints.format.manifest import Checkpoint, copy_of_metadata
 from hdfs_utils.checkpoints.format.reader import OpenCheckpoint, read_all
 from hdfs_utils.checkpoints.format.shard_file import Identity
 from hdfs_utils.checkpoints.format.values import Source, Value, sources
@@ -178,7 +178,7 @@ class Checkpointer:
         if not 0 <= step <= layout.MAX_STEP:
             raise ValueError(f"step must be from 0 to {layout.MAX_STEP}, not {step}")
         # A copy, deeply: the caller's lists go on growing while this is saved.
-        copied = json.loads(json.dumps(dict(metadata or {}), allow_nan=False))
+        copied = copy_of_metadata(metadata)
         ratings = {name: float(value) for name, value in (metrics or {}).items()}
         json.dumps(ratings, allow_nan=False)
         given = sources(values, self.rank, self.world_size)

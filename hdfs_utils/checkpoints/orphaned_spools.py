@@ -13,7 +13,6 @@ gone past is fenced, and dropped: nothing here can change what that attempt sees
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import time
 from collections.abc import Callable, Iterable
@@ -24,10 +23,12 @@ from typing import Any
 from hdfs_utils.backends.connect import connect
 from hdfs_utils.checkpoints.commit.fence import EpochClaim, Fence, Token
 from hdfs_utils.checkpoints.commit.save_operation import Limits, SaveOperation, SaveSpec
+from hdfs_utils.checkpoints.format.manifest import MAX_BYTES, decode_plain
 from hdfs_utils.checkpoints.format.shard_file import Identity
 from hdfs_utils.checkpoints.spool import Spool, drop_lock, note_of, take_lock
-from hdfs_utils.errors import HdfsError
+from hdfs_utils.errors import HdfsError, MalformedData
 from hdfs_utils.filesystem import FileSystem
+from hdfs_utils.protocols.untrusted import read_at_most
 
 _log = logging.getLogger("hdfs_utils.checkpoints")
 
@@ -81,9 +82,10 @@ def send(
     savings: list[tuple[Path, Path, SaveOperation]] = []
     for spool, shard in work:
         try:
-            note = json.loads(note_of(shard).read_bytes())
+            with note_of(shard).open("rb") as file:
+                note = decode_plain(read_at_most(file, MAX_BYTES))
             savings.append((spool, shard, _saving(note, shard, open_fs)))
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, MalformedData, ValueError, KeyError, TypeError, OverflowError) as error:
             _drop(spool, shard, f"its note is of no use: {error!r}", sent)
     while savings:
         savings = [one for one in savings if not _is_over(*one, sent)]

@@ -17,9 +17,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from hdfs_utils.errors import CorruptData
+from hdfs_utils.protocols.untrusted import at_path, decode_record
 
 _HEAD = re.compile(rb"([0-9a-f]{8}) ((0|[1-9][0-9]{0,18}) (0|[1-9][0-9]{0,9}) )")
 _LONGEST_HEAD = 8 + 1 + 19 + 1 + 10 + 1
+# One line for each older segment.
+_MAX_HEADER_BYTES = 1 << 20
 VERSION = 1
 _NAME = re.compile(r"journal-(?P<epoch>[0-9]{10})-(?P<part>[0-9]{4})\.log")
 
@@ -130,13 +133,11 @@ def _check_torn(data: bytes, start: int, path: str) -> None:
 
 
 def _header(frame: Frame, path: str) -> Header:
-    try:
-        content = json.loads(frame.payload)
-        version = content["version"]
+    with at_path(path, "read journal"):
+        content = decode_record(frame.payload, max_bytes=_MAX_HEADER_BYTES)
+        version = content.integer("version")
         if version == VERSION:
-            cuts = {str(name): int(length) for name, length in content["cuts"].items()}
-            return Header(int(content["epoch"]), cuts)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptData("an unreadable header", path=path, operation="read journal") from error
-    message = f"written in version {version!r} of the format; this code reads {VERSION}"
+            cuts = content.record("cuts")
+            return Header(content.integer("epoch"), {name: cuts.integer(name) for name in cuts})
+    message = f"written in version {version} of the format; this code reads {VERSION}"
     raise CorruptData(message, path=path, operation="read journal")

@@ -26,6 +26,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
@@ -34,8 +35,12 @@ from pathlib import Path
 
 from hdfs_utils.concurrency import process_locks
 from hdfs_utils.concurrency.process_locks import boot_id
-from hdfs_utils.errors import HdfsError, QuotaExceeded
+from hdfs_utils.errors import HdfsError, MalformedData, QuotaExceeded
 from hdfs_utils.filesystem import format_bytes
+from hdfs_utils.protocols.untrusted import read_at_most
+
+_RESERVED = re.compile(rb"([!-~]{1,200}) ([0-9]{1,18})")
+_MAX_RESERVED_BYTES = 64 << 20
 
 KEEP_FREE_SHARE = 0.12
 """Share of the disk that stays free. YARN takes a disk, and in the end the node, out of service if
@@ -296,13 +301,14 @@ def free_bytes(directory: Path, keep_free: float) -> int:
 
 def _reserved(path: Path) -> dict[str, int]:
     try:
-        lines = path.read_text().split("\n")[:-1]
+        with path.open("rb") as file:
+            lines = read_at_most(file, _MAX_RESERVED_BYTES).split(b"\n")[:-1]
     except FileNotFoundError:
         return {}
-    found: dict[str, int] = {}
-    for line in lines:
-        key, _, size = line.partition(" ")
-        found[key] = int(size)
+    except MalformedData:
+        return {}  # no list of ours: its holder counts for nothing
+    matches = [_RESERVED.fullmatch(line) for line in lines]
+    found = {match[1].decode(): int(match[2]) for match in matches if match}
     return {key: size for key, size in found.items() if size}
 
 

@@ -34,6 +34,7 @@ from hdfs_utils import uri as uris
 from hdfs_utils.concurrency.worker_pool import THREADS, WorkerPool
 from hdfs_utils.filesystem import FileStatus, FileSystem
 from hdfs_utils.outputs.merge import MergePlan, Move, plan_merge
+from hdfs_utils.protocols.untrusted import at_path, decode_record
 
 T = TypeVar("T")
 
@@ -46,6 +47,8 @@ _MERGED, _OLD, _PLAN = ".whole", ".old", ".plan.json"
 _STORING = re.compile(r"storing-([0-9]+)")
 _ATTEMPT = re.compile(r"attempt-([0-9]+)")
 _MAX_ROUNDS = 5
+# Of the manifest and of the merge plan: a million files.
+_MAX_RECORD_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +109,13 @@ class OutputCommitter:
     def committed(self) -> CommittedOutputs | None:
         """What this owner has committed; None if nothing."""
         try:
-            found = json.loads(self.fs.read_bytes(uris.join(self.target, MANIFEST)))
-            if found["owner"] != self.owner:
+            data = self.fs.read_bytes(uris.join(self.target, MANIFEST), max_bytes=_MAX_RECORD_BYTES)
+            found = decode_record(data, max_bytes=_MAX_RECORD_BYTES)
+            if found.text("owner") != self.owner:
                 return None
-            return CommittedOutputs(found["files"], found["bytes"], found["renamed"])
-        except (errors.NotFound, errors.NotADirectory, ValueError, KeyError, TypeError):
-            return None
+            return CommittedOutputs(*map(found.integer, ("files", "bytes", "renamed")))
+        except (errors.NotFound, errors.NotADirectory, errors.MalformedData):
+            return None  # what is there is somebody else's
 
     def commit(
         self,
@@ -215,7 +219,7 @@ class OutputCommitter:
         """The merge plan; stored before anything moves, so that a later committer follows it."""
         path = uris.join(mine, _PLAN)
         with contextlib.suppress(errors.NotFound):
-            return _decode(self.fs.read_bytes(path), path)
+            return _decode(self.fs.read_bytes(path, max_bytes=_MAX_RECORD_BYTES), path)
         found = self._listed(mine, writers)
         open_files = [s.path for _, statuses in found for s in statuses if not s.is_dir]
         if self._recover(open_files):
@@ -345,9 +349,5 @@ class OutputCommitter:
 
 
 def _decode(data: bytes, path: str) -> MergePlan:
-    try:
-        return MergePlan.of_plain(json.loads(data))
-    except (ValueError, KeyError, TypeError) as error:
-        raise errors.CorruptData(
-            f"is not a merge plan: {error!r}", path=path, operation="store outputs"
-        ) from error
+    with at_path(path, "read merge plan"):
+        return MergePlan.of_record(decode_record(data, max_bytes=_MAX_RECORD_BYTES))

@@ -13,6 +13,11 @@ from typing import Any
 
 from hdfs_utils import uri as uris
 from hdfs_utils.filesystem import FileStatus
+from hdfs_utils.protocols.untrusted import Record
+
+MAX_FILES = 2_000_000
+MAX_PATH = 8192
+"""HDFS allows 8,000 characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +66,27 @@ class MergePlan:
         return asdict(self)
 
     @classmethod
-    def of_plain(cls, plain: Mapping[str, Any]) -> MergePlan:
-        """Inverse of :meth:`plain`. Raises KeyError, TypeError."""
+    def of_record(cls, record: Record) -> MergePlan:
+        """Inverse of :meth:`plain`. Raises MalformedData."""
         return cls(
-            directories=tuple(plain["directories"]),
-            moves=tuple(Move(**one) for one in plain["moves"]),
-            listed=tuple(ListedFile(**one) for one in plain["listed"]),
-            renamed=int(plain["renamed"]),
+            directories=record.texts("directories", max_count=MAX_FILES, max_length=MAX_PATH),
+            moves=tuple(
+                Move(
+                    one.text("source", max_length=MAX_PATH),
+                    one.text("target", max_length=MAX_PATH),
+                    one.integer("files"),
+                )
+                for one in record.records("moves", max_count=MAX_FILES)
+            ),
+            listed=tuple(
+                ListedFile(
+                    one.text("path", max_length=MAX_PATH),
+                    one.integer("length"),
+                    one.text("writer", max_length=MAX_PATH),
+                )
+                for one in record.records("listed", max_count=MAX_FILES)
+            ),
+            renamed=record.integer("renamed"),
         )
 
 

@@ -9,7 +9,7 @@ and nowhere else (``tests/unit/architecture/test_one_door.py``)::
 
 - Nothing is larger than the caller allows: not the bytes, not what they unpack to, not the depth.
   The values take at most about 40 times the memory of the bytes.
-- Values have the type and the range that the caller names. All text can be encoded as UTF-8.
+- Values have the type and the range that the caller names; all text can be encoded as UTF-8.
 - There is one error, :class:`~hdfs_utils.errors.MalformedData`, whatever the bytes are. Its message
   quotes at most a few characters of them, escaped.
 
@@ -40,6 +40,7 @@ _MAX_DIGITS = len(str(-INT64))
 _LONG_DIGITS = 1000
 _FLOAT_MAX = float.fromhex("0x1.fffffffffffffp+1023")
 _SHOWN = 40
+_HALF = re.compile("[\ud800-\udfff]")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 
@@ -102,8 +103,9 @@ def decode_json(
         data: the bytes.
         max_bytes: longer ones are not looked at.
         max_depth: how deep arrays and objects may be nested.
-        is_lenient: take NaN, infinities, longer integers, and of a key that is there twice the
-            last value: a user's own numbers, and Hadoop, which writes all of these.
+        is_lenient: take NaN, infinities, longer integers, halves of surrogate pairs, and of a key
+            that is there twice the last value: a user's own values, and Hadoop, which writes all
+            of these. What :class:`Record` gives is checked all the same.
 
     Raises:
         MalformedData: not such JSON, or an object has a key twice.
@@ -114,8 +116,7 @@ def decode_json(
         text = str(data, "utf-8")
         value = (_LENIENT if is_lenient else _STRICT).decode(text)
         is_too_deep = _is_deeper(value, max_depth)
-        if not is_too_deep and _SURROGATE.search(text):
-            # Half a surrogate pair makes a str that no file, log or terminal takes.
+        if not is_lenient and not is_too_deep and _SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:
         is_too_deep = True
@@ -143,6 +144,11 @@ def shown(value: object) -> str:
     text = ascii(part)
     is_cut = isinstance(value, (bytes, str)) and len(value) > _SHOWN
     return f"{text[: 4 * _SHOWN]}{'...' if is_cut else ''}"
+
+
+def is_encodable(text: str) -> bool:
+    """Whether it has no half of a surrogate pair, which no file, log or terminal takes."""
+    return text.isascii() or not _HALF.search(text)
 
 
 class Record:
@@ -279,6 +285,8 @@ class Record:
     def _checked_text(
         self, key: str, value: str, max_length: int, pattern: re.Pattern[str] | None
     ) -> str:
+        if not is_encodable(value):
+            raise self._wrong(key, "text without halves of surrogate pairs", value)
         if len(value) > max_length:
             raise self._wrong(key, f"a text of at most {max_length} characters", value)
         if pattern is not None and not pattern.fullmatch(value):

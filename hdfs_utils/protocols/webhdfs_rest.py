@@ -8,16 +8,34 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import json
+import re
 import ssl
 import threading
-from typing import Any
+from collections.abc import Callable
+from typing import TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
-from hdfs_utils.errors import BadConfig, HdfsError, NotSupported, PermissionDenied, Unavailable
+from hdfs_utils.errors import (
+    BadConfig,
+    HdfsError,
+    MalformedData,
+    NotSupported,
+    PermissionDenied,
+    Unavailable,
+)
 from hdfs_utils.filesystem import BlockLocation, FileChecksum, FreeSpace
 from hdfs_utils.protocols.java_errors import from_java
+from hdfs_utils.protocols.untrusted import Record, decode_record, read_at_most
 
+T = TypeVar("T")
+
+# Of an answer that is not a file's content. HDFS allows 1,048,576 entries in a directory, of some
+# 300 bytes each with short names.
+MAX_ANSWER_BYTES = 512 << 20
+# An error's page has a stack trace.
+_MAX_ERROR_BYTES = 1 << 20
+_MAX_LISTED = 1 << 24
+_HEX = re.compile("[0-9a-fA-F]{8,}")
 # A request for a file's bytes is redirected to one DataNode; more hops would be a loop.
 _MAX_REDIRECTS = 3
 _REDIRECTS = (301, 302, 307, 308)
@@ -53,24 +71,13 @@ class WebHdfsClient:
         self._idle: dict[str, list[http.client.HTTPConnection]] = {}
 
     def block_locations(self, path: str) -> tuple[BlockLocation, ...]:
-        blocks = self.ask("GET", "GETFILEBLOCKLOCATIONS", path)["BlockLocations"]["BlockLocation"]
-        return tuple(
-            BlockLocation(
-                int(block["offset"]),
-                int(block["length"]),
-                tuple(block["hosts"]),
-                bool(block.get("corrupt")),
-            )
-            for block in blocks
-        )
+        return self.ask(_locations, "GET", "GETFILEBLOCKLOCATIONS", path)
 
     def checksum(self, path: str) -> FileChecksum:
-        answer = self.ask("GET", "GETFILECHECKSUM", path)["FileChecksum"]
-        return FileChecksum(algorithm=str(answer["algorithm"]), value=str(answer["bytes"]))
+        return self.ask(_checksum, "GET", "GETFILECHECKSUM", path)
 
     def free_space(self) -> FreeSpace:
-        answer = self.ask("GET", "GETSTATUS", "/")["FsStatus"]
-        return FreeSpace(int(answer["capacity"]), int(answer["used"]), int(answer["remaining"]))
+        return self.ask(_free_space, "GET", "GETSTATUS", "/")
 
     def concat(self, target: str, sources: list[str]) -> None:
         self.request("POST", "CONCAT", target, sources=",".join(sources))
@@ -80,11 +87,21 @@ class WebHdfsClient:
         wanted = {} if length is None else {"length": str(length)}
         return self.request("GET", "OPEN", path, offset=str(offset), **wanted)
 
-    def ask(self, verb: str, operation: str, path: str, **arguments: str) -> dict[str, Any]:
-        """A request that is answered with JSON."""
-        answer = json.loads(self.request(verb, operation, path, **arguments))
-        assert isinstance(answer, dict)
-        return answer
+    def ask(
+        self, read: Callable[[Record], T], verb: str, operation: str, path: str, **arguments: str
+    ) -> T:
+        """What ``read`` makes of the JSON that answers a request.
+
+        Raises:
+            HdfsError: what the server said; Unavailable where none answered, or made no sense.
+        """
+        body = self.request(verb, operation, path, **arguments)
+        try:
+            return read(decode_record(body, max_bytes=MAX_ANSWER_BYTES, is_lenient=True))
+        except MalformedData as error:
+            # Not of the file: whoever takes it for corrupt data would accuse the file.
+            message = f"the server's answer makes no sense: {error.message}"
+            raise Unavailable(message, path=path, operation=operation.lower()) from error
 
     def request(self, verb: str, operation: str, path: str, **arguments: str) -> bytes:
         """The body of the answer.
@@ -125,7 +142,10 @@ class WebHdfsClient:
             try:
                 connection.request(verb, f"{parts.path}?{parts.query}")
                 response = connection.getresponse()
-                body = response.read()
+                body = read_at_most(response, MAX_ANSWER_BYTES)
+            except MalformedData as error:
+                connection.close()
+                raise Unavailable(f"the answer of {base} is {error.message}", path=path) from error
             except (OSError, http.client.HTTPException) as error:
                 connection.close()
                 if not is_fresh and isinstance(
@@ -219,16 +239,41 @@ def _redirected(url: str, location: str, path: str) -> str:
     return location
 
 
+def _locations(answer: Record) -> tuple[BlockLocation, ...]:
+    blocks = answer.record("BlockLocations").records("BlockLocation", max_count=_MAX_LISTED)
+    return tuple(
+        BlockLocation(
+            block.integer("offset"),
+            block.integer("length"),
+            block.texts("hosts", max_count=1000),
+            block.flag("corrupt", default=False),
+        )
+        for block in blocks
+    )
+
+
+def _checksum(answer: Record) -> FileChecksum:
+    found = answer.record("FileChecksum")
+    return FileChecksum(found.text("algorithm"), found.text("bytes", pattern=_HEX))
+
+
+def _free_space(answer: Record) -> FreeSpace:
+    found = answer.record("FsStatus")
+    return FreeSpace(found.integer("capacity"), found.integer("used"), found.integer("remaining"))
+
+
 def remote_error(status: int, body: bytes, path: str) -> HdfsError:
     """The error for an HTTP response."""
     try:
-        remote = json.loads(body)["RemoteException"]
-        name, message = str(remote["exception"]), str(remote["message"])
-    except (ValueError, KeyError, TypeError):
+        reply = decode_record(body, max_bytes=_MAX_ERROR_BYTES, is_lenient=True)
+        remote = reply.record("RemoteException")
+        name = remote.text("exception")
+        message = remote.text("message", max_length=_MAX_ERROR_BYTES, default="")
+        java = remote.text("javaClassName", default=name)
+    except MalformedData:
         text = f"HTTP {status} without a RemoteException; is WebHDFS enabled, without Kerberos?"
         kind: type[HdfsError] = NotSupported if status < 500 else Unavailable
         return kind(text, path=path)
-    java = str(remote.get("javaClassName") or name)
     error = from_java(java, message, "", path)
     if type(error) is not HdfsError:
         return error

@@ -33,12 +33,23 @@ from pathlib import Path
 from hdfs_utils import uri as uris
 from hdfs_utils.concurrency.process_locks import boot_id
 from hdfs_utils.concurrency.retry import retry
-from hdfs_utils.errors import AlreadyExists, DirectoryNotEmpty, HdfsError, NotFound
+from hdfs_utils.errors import (
+    AlreadyExists,
+    DirectoryNotEmpty,
+    HdfsError,
+    MalformedData,
+    NotFound,
+)
 from hdfs_utils.filesystem import FileSystem
 from hdfs_utils.protocols.checksums import crc32c
+from hdfs_utils.protocols.untrusted import INT64, Record, decode_json, shown
 from hdfs_utils.transfer.options import Options
 
 _log = logging.getLogger(__name__)
+# Of the journal: a segment has the files of a few seconds.
+_MAX_SEGMENT_BYTES = 64 << 20
+_MAX_LINE_BYTES = 64 << 10
+_FIELDS = ("key", "size", "mtime_ms", "crc")
 SUFFIX = ".transfer.tmp"
 HEARTBEAT_S = 20.0
 DEAD_S = 600.0
@@ -292,12 +303,30 @@ def _read_journal(fs: FileSystem, path: str) -> dict[str, Finished]:
     except NotFound:
         return found
     for segment in segments:
-        with contextlib.suppress(HdfsError, ValueError):
-            body, _, seal = fs.read_bytes(segment.path)[:-1].rpartition(b"\n")
-            body += b"\n"
-            if b"%08x" % crc32c(body) != seal:
-                continue
-            for line in body.splitlines():
-                key, size, mtime_ms, crc = json.loads(line)
-                found[key] = Finished(size, mtime_ms, crc)
+        with contextlib.suppress(HdfsError):  # what it says is done is done again
+            found |= decode_segment(fs.read_bytes(segment.path, max_bytes=_MAX_SEGMENT_BYTES))
+    return found
+
+
+def decode_segment(data: bytes) -> dict[str, Finished]:
+    """What a segment of the journal says is finished; nothing, where it is damaged.
+
+    Raises:
+        MalformedData: it is whole, and no segment.
+    """
+    body, _, seal = data[:-1].rpartition(b"\n")
+    body += b"\n"
+    if b"%08x" % crc32c(body) != seal:
+        return {}
+    found = {}
+    for line in body.splitlines():
+        row = decode_json(line, max_bytes=_MAX_LINE_BYTES)
+        if not isinstance(row, list) or len(row) != len(_FIELDS):
+            raise MalformedData(f"a line of the journal is {shown(row)}")
+        one = Record(dict(zip(_FIELDS, row, strict=True)))
+        found[one.text("key", max_length=_MAX_LINE_BYTES)] = Finished(
+            one.integer("size"),
+            one.integer("mtime_ms", least=-INT64),
+            one.integer("crc", most=0xFFFFFFFF),
+        )
     return found

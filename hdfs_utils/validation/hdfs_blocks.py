@@ -8,11 +8,14 @@ import re
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from hdfs_utils.errors import HdfsError, NotSupported, Unavailable
+from hdfs_utils.errors import HdfsError, MalformedData, NotSupported, Unavailable
 from hdfs_utils.filesystem import FileSystem
+from hdfs_utils.protocols.untrusted import read_at_most
 from hdfs_utils.validation.findings import Reason
 
 # As in `blk_1073741861<tab>1<tab>/data/part-1`: Hadoop 3.4.1; older ones have no number there.
+# At most 100 lines.
+_MAX_ANSWER_BYTES = 4 << 20
 _LINE = re.compile(r"^(blk_-?\d+)\t(?:\d+\t)?(/.*)$")
 
 
@@ -56,8 +59,8 @@ def bad_blocks(address: str, path: str, user: str, timeout_s: float) -> tuple[Ba
     try:
         host.request("GET", f"/fsck?{query}")
         answer = host.getresponse()
-        text = answer.read().decode(errors="replace")
-    except (OSError, http.client.HTTPException) as error:
+        text = read_at_most(answer, _MAX_ANSWER_BYTES).decode(errors="replace")
+    except (OSError, http.client.HTTPException, MalformedData) as error:
         raise Unavailable(f"no answer from http://{address}: {error}", operation="fsck") from error
     finally:
         host.close()

@@ -12,6 +12,7 @@ from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import (
     ExcludedFiles,
     JobStatus,
+    Measured,
     OutputStatus,
     Phase,
     SizeStatus,
@@ -188,7 +189,7 @@ def _measured(task: TaskStatus, by_rank: dict[int, AgentMetrics]) -> TaskStatus:
     return task
 
 
-def _loss(metric: AgentMetrics | None) -> float | None:
+def _loss(metric: AgentMetrics | None) -> Measured | None:
     values = dict(metric.values) if metric else {}
     return next((values[name] for name in LOSS_NAMES if name in values), None)
 

@@ -13,6 +13,7 @@ from typing import Protocol
 from yarnam.core.model.actions import AskContainer, GangMember
 from yarnam.core.model.events import Event, TimerId
 from yarnam.core.model.ids import AskId, NodeId
+from yarnam.core.model.job_status import Measured
 from yarnam.core.model.outcomes import Verdict
 from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.errors import InternalError
@@ -74,7 +75,7 @@ class AgentMetrics:
     at_s: float
     step: int | None
     total_steps: int | None
-    values: tuple[tuple[str, float], ...]
+    values: tuple[tuple[str, Measured], ...]
 
 
 @dataclass(frozen=True, slots=True)

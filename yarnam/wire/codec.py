@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from itertools import islice
+from math import isfinite
 from typing import Any, TypeVar, get_args
 
 from cattrs import Converter
@@ -18,6 +19,7 @@ from hdfs_utils.errors import MalformedData
 from hdfs_utils.protocols.untrusted import decode_json, shown
 from yarnam.core.model.actions import Action
 from yarnam.core.model.events import Event
+from yarnam.core.model.job_status import Measured
 from yarnam.core.model.plans import Reason
 from yarnam.core.model.printable import printable_json
 from yarnam.errors import WireMismatch
@@ -51,6 +53,8 @@ def _converter() -> Converter:
     # cattrs would make a number of any text, and a text of anything.
     for scalar, accepted in _SCALARS.items():
         converter.register_structure_hook(scalar, _exactly(scalar, accepted))
+    converter.register_unstructure_hook_func(lambda kind: kind is Measured, _measured_to_plain)
+    converter.register_structure_hook_func(lambda kind: kind is Measured, _measured_from_plain)
     for union in (Event, Action):
         _tag(converter, union)
     converter.register_structure_hook_factory(
@@ -87,6 +91,20 @@ def _exactly(scalar: type, accepted: tuple[type, ...]) -> Any:
         return scalar(plain)
 
     return structure
+
+
+_NOT_FINITE = frozenset({"nan", "inf", "-inf"})
+
+
+def _measured_to_plain(value: float) -> float | str:
+    """JSON has no such numbers; some writers and readers of it do, each its own."""
+    return value if isfinite(value) else str(value)
+
+
+def _measured_from_plain(plain: Any, _: Any) -> float:
+    if type(plain) not in (int, float) and not (type(plain) is str and plain in _NOT_FINITE):
+        raise TypeError(f"{shown(plain)} is no number")
+    return float(plain)
 
 
 def _tag(converter: Converter, union: Any) -> None:

@@ -12,12 +12,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hdfs_utils.checkpoints.format import layout
-from hdfs_utils.errors import CorruptData
+from hdfs_utils.errors import CorruptData, MalformedData
+from hdfs_utils.protocols.untrusted import at_path, decode_record
 
 FORMAT = "hdfs_utils.checkpoint/2"
 # Of this many bytes each has a checksum of its own, so that a part of a shard can be verified.
 # Larger: more is read for a small range. Smaller: a longer manifest (8 characters for each).
 CHUNK = 4 << 20
+# Of a manifest, and of a shard's footer: a million values, or 100 TB in shards.
+MAX_BYTES = 256 << 20
+MAX_SEALED_BYTES = MAX_BYTES + 1000
+# Of the user's metadata, as of everything else there.
+_MAX_DEPTH = 200
 # HDFS counts bytes in 64 bits.
 _MAX_COUNT = 2**63 - 1
 # Of `layout.single_tag`; times beyond it cannot be shown as a date for much longer anyway.
@@ -199,7 +205,8 @@ def _mapping(plain: Any) -> dict[str, Any]:
 def corrupt_where_malformed(source: str, operation: str) -> Iterator[None]:
     """Whatever can come of decoding what anybody may have written, as CorruptData."""
     try:
-        yield
+        with at_path(source, operation):
+            yield
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         message = f"this is nothing that a checkpoint says: {error!r:.300}"
         raise CorruptData(message, path=source, operation=operation) from error
@@ -209,7 +216,8 @@ def corrupt_where_malformed(source: str, operation: str) -> Iterator[None]:
 
 
 def encode(checkpoint: Checkpoint) -> bytes:
-    """The manifest's bytes. Raises ValueError or TypeError: the metadata is nothing for JSON."""
+    """The manifest's bytes. Raises ValueError or TypeError: the metadata is nothing for JSON, or
+    the whole is too large to be read again."""
     content = {
         "format": FORMAT,
         "step": checkpoint.step,
@@ -223,6 +231,8 @@ def encode(checkpoint: Checkpoint) -> bytes:
         "shards": [_encode_shard(checkpoint, number) for number in range(len(checkpoint.shards))],
     }
     body = json.dumps(content, indent=1, sort_keys=True, allow_nan=False).encode()
+    if len(body) > MAX_BYTES:
+        raise ValueError(f"the manifest has {len(body)} bytes; at most {MAX_BYTES} are read")
     # The manifest vouches for the shards; this line vouches for the manifest.
     return body + b"\n" + hashlib.sha256(body).hexdigest().encode() + b"\n"
 
@@ -239,6 +249,25 @@ def _encode_shard(checkpoint: Checkpoint, number: int) -> dict[str, Any]:
     }
 
 
+def decode_plain(body: bytes) -> dict[str, Any]:
+    """The JSON object of a manifest, a footer or a note. Raises MalformedData."""
+    # Metadata may hold long integers: a random generator's state has 128 bits.
+    return decode_record(body, max_bytes=MAX_BYTES, max_depth=_MAX_DEPTH, is_lenient=True).plain
+
+
+def copy_of_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A deep copy, as a reader of the manifest will see it.
+
+    Raises:
+        ValueError, TypeError: it is nothing for JSON, or no reader would take it.
+    """
+    data = json.dumps(dict(metadata or {}), allow_nan=False).encode()
+    try:
+        return decode_plain(data)
+    except MalformedData as error:
+        raise ValueError(f"the metadata cannot be saved: {error.message}") from error
+
+
 def decode(data: bytes, path: str, source: str) -> Checkpoint:
     """The checkpoint in directory ``path`` by the manifest's bytes, read from ``source``.
 
@@ -249,7 +278,7 @@ def decode(data: bytes, path: str, source: str) -> Checkpoint:
     if hashlib.sha256(body).hexdigest().encode() != seal:
         raise CorruptData("the manifest is damaged", path=source, operation="load")
     with corrupt_where_malformed(source, "load"):
-        content = json.loads(body)
+        content = decode_plain(body)
         if content["format"] != FORMAT or content["chunk"] != CHUNK:
             message = f"of format {content['format']!r:.100}; this code reads {FORMAT!r}"
             raise CorruptData(message, path=source, operation="load")

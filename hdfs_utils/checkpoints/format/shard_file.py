@@ -22,6 +22,7 @@ from hdfs_utils.checkpoints.format.values import Source
 from hdfs_utils.errors import AlreadyExists, CorruptData, NotSupported, Unavailable
 from hdfs_utils.filesystem import FileSystem, Writer
 from hdfs_utils.protocols.checksums import combine_all, crc32c
+from hdfs_utils.protocols.untrusted import shown
 
 FORMAT = "hdfs_utils.shard/1"
 _TRAILER = struct.Struct("<II8s")
@@ -171,6 +172,8 @@ def read_footer(fs: FileSystem, path: str) -> WrittenShard:
         size, crc, magic = _TRAILER.unpack(tail[-_TRAILER.size :])
         if magic != _MAGIC or size + _TRAILER.size > length:
             raise _corrupt(path, "its end is not that of a shard")
+        if size > mf.MAX_BYTES:
+            raise _corrupt(path, f"its footer has {size} bytes; at most {mf.MAX_BYTES} are read")
         if size + _TRAILER.size > len(tail):
             reader.seek(length - size - _TRAILER.size)
             tail = reader.read()
@@ -186,9 +189,9 @@ def _decode(path: str, length: int, footer: bytes, trailer: bytes) -> WrittenSha
 
 
 def _decode_footer(path: str, length: int, footer: bytes, trailer: bytes) -> WrittenShard:
-    content = json.loads(footer)
+    content = mf.decode_plain(footer)
     if content["format"] != FORMAT or content["chunk"] != CHUNK:
-        raise _corrupt(path, f"of format {content['format']!r}; this code reads {FORMAT!r}")
+        raise _corrupt(path, f"of format {shown(content['format'])}; this code reads {FORMAT!r}")
     data_length = content["data_length"]
     if data_length + len(footer) + len(trailer) != length:
         raise _corrupt(path, f"{length} bytes do not fit its footer")

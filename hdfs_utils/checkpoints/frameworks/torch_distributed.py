@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import dataclasses
 import io
-import json
 import os
 import pickle
 from collections.abc import Mapping
@@ -39,7 +38,7 @@ from hdfs_utils.checkpoints.checkpointer import Checkpointer
 from hdfs_utils.checkpoints.commit.fence import Fence
 from hdfs_utils.checkpoints.commit.save_operation import SaveOperation, SaveSpec
 from hdfs_utils.checkpoints.format import shard_file
-from hdfs_utils.checkpoints.format.manifest import Checkpoint
+from hdfs_utils.checkpoints.format.manifest import Checkpoint, copy_of_metadata
 from hdfs_utils.checkpoints.format.reader import OpenCheckpoint
 from hdfs_utils.checkpoints.format.regions import Region
 from hdfs_utils.checkpoints.format.shard_file import Identity
@@ -127,7 +126,7 @@ class DcpWriter(StorageWriter):  # type: ignore[misc]
         self.committed: Checkpoint | None = None
         self._checkpointer = checkpointer
         self._step = step
-        self._metadata = json.loads(json.dumps(dict(metadata or {}), allow_nan=False))
+        self._metadata = copy_of_metadata(metadata)
         self._metrics = dict(metrics or {})
         self._save: _Save | None = None
 

@@ -15,9 +15,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from hdfs_utils.checkpoints.format.manifest import MAX_BYTES, corrupt_where_malformed
 from hdfs_utils.checkpoints.format.reader import OpenCheckpoint
+from hdfs_utils.errors import MalformedData
+from hdfs_utils.protocols.untrusted import decode_json, shown
 
 STRUCTURE = "torch.json"
+# Each level of the state is three of the JSON.
+_MAX_DEPTH = 300
 
 
 def values(state: Any) -> dict[str, Any]:
@@ -25,10 +30,16 @@ def values(state: Any) -> dict[str, Any]:
 
     Raises:
         TypeError: something that is neither a tensor nor plain (numbers, text, None).
+        ValueError: it is nested too deeply, or larger than what is loaded.
     """
     arrays: dict[str, Any] = {}
     structure = _described(state, arrays, "")
-    return {STRUCTURE: json.dumps(structure).encode(), **arrays}
+    data = json.dumps(structure).encode()
+    try:
+        _decode(data)
+    except MalformedData as error:
+        raise ValueError(f"the state could not be loaded again: {error.message}") from error
+    return {STRUCTURE: data, **arrays}
 
 
 def load(opened: OpenCheckpoint) -> Any:
@@ -36,13 +47,12 @@ def load(opened: OpenCheckpoint) -> Any:
     import torch
 
     arrays = opened.arrays()
-    structure = json.loads(opened.plain(STRUCTURE))
 
     def built(node: dict[str, Any]) -> Any:
         [(kind, content)] = node.items()
         if kind == "tensor":
             name, dtype = content
-            return torch.from_numpy(arrays[name]).view(getattr(torch, dtype))
+            return torch.from_numpy(arrays[name]).view(_dtype(dtype))
         if kind == "dict":
             return {key: built(value) for key, value in content}
         if kind in ("list", "tuple"):
@@ -50,7 +60,22 @@ def load(opened: OpenCheckpoint) -> Any:
             return tuple(items) if kind == "tuple" else items
         return content
 
-    return built(structure)
+    with corrupt_where_malformed(opened.checkpoint.path, "load"):
+        return built(_decode(opened.plain(STRUCTURE)))
+
+
+def _decode(data: bytes) -> Any:
+    # A random generator's state has long integers, a scheduler's best loss is infinite.
+    return decode_json(data, max_bytes=MAX_BYTES, max_depth=_MAX_DEPTH, is_lenient=True)
+
+
+def _dtype(name: object) -> Any:
+    import torch
+
+    found = getattr(torch, name, None) if isinstance(name, str) else None
+    if not isinstance(found, torch.dtype):
+        raise ValueError(f"{shown(name)} is no type of elements")
+    return found
 
 
 def _described(value: Any, arrays: dict[str, Any], where: str) -> dict[str, Any]:

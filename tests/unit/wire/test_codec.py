@@ -8,7 +8,7 @@ import pytest
 
 from yarnam.core.model.events import CancelRequested, Event
 from yarnam.core.model.ids import NodeId
-from yarnam.core.model.job_status import OutputStatus
+from yarnam.core.model.job_status import OutputStatus, TaskStatus
 from yarnam.core.model.plans import PlacementPlan, Reason
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.tickets import Demand, Ticket
@@ -136,3 +136,21 @@ def test_what_is_stored_does_nothing_to_a_terminal_and_is_read_again() -> None:
     # A name from this machine's disk may be no Unicode; readers refuse half a pair.
     half = encode(CancelRequested(1.0, "me", "\udcff"), Event)
     assert decode_event(half) == CancelRequested(1.0, "me", "?")
+
+
+@pytest.mark.parametrize("loss", [0.5, 3, float("inf"), float("-inf")])
+def test_a_loss_that_has_gone_astray_is_shown(loss: float) -> None:
+    status = TaskStatus("worker", "a1.worker.0", "started", loss=loss, metrics=(("loss", loss),))
+    data = encode(status)
+    assert decode(data, TaskStatus) == status
+    json.loads(data, parse_constant=pytest.fail)  # as any other reader of JSON would
+
+
+def test_nan_is_shown() -> None:
+    nan = float("nan")
+    data = encode(TaskStatus("worker", "a", "started", loss=nan, metrics=(("loss", nan),)))
+    found = decode(data, TaskStatus)
+    assert str(found.loss) == "nan"
+    assert str(found.metrics[0][1]) == "nan"
+    with pytest.raises(WireMismatch):
+        decode(data.replace(b'"nan"', b'"1.5"'), TaskStatus)

@@ -7,12 +7,17 @@ Directives are desired states with growing numbers.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isfinite
 
 from yarnam.core.model import events as ev
 from yarnam.core.model.ids import AskId, ContainerId, NodeId
+from yarnam.core.model.job_status import Measured
 from yarnam.core.model.outcomes import ExitKind, ProcessExit
 from yarnam.ports import AgentMetrics, AgentStaging
 from yarnam.wire.pb import yarnam_pb2 as pb
+
+_MAX_SIZE = (1 << 63) - 1
+"""What a record holds; protobuf has one bit more. Nor does a record hold NaN."""
 
 
 class AgentSession:
@@ -127,10 +132,10 @@ class AgentSession:
                 ask=self.ask,
                 files=told.files,
                 files_done=told.files_done,
-                size=told.size,
-                done=told.done,
-                cached=told.cached,
-                left_s=told.left_s if told.HasField("left_s") else None,
+                size=min(told.size, _MAX_SIZE),
+                done=min(told.done, _MAX_SIZE),
+                cached=min(told.cached, _MAX_SIZE),
+                left_s=told.left_s if told.HasField("left_s") and isfinite(told.left_s) else None,
                 trouble=told.trouble,
             )
 
@@ -145,10 +150,12 @@ class AgentSession:
             self.metrics[process.rank] = AgentMetrics(
                 ask=self.ask,
                 rank=process.rank,
-                at_s=given.at_s or at_s,
+                at_s=given.at_s if given.at_s and isfinite(given.at_s) else at_s,
                 step=given.step if given.HasField("step") else None,
                 total_steps=given.total_steps if given.HasField("total_steps") else None,
-                values=tuple(sorted(given.values.items())),
+                values=tuple(
+                    (name, Measured(value)) for name, value in sorted(given.values.items())
+                ),
             )
 
 
@@ -177,6 +184,6 @@ def process_exit(process: pb.ProcessReport) -> ProcessExit:
         kind=kind,
         code=process.code,
         signal=process.signal,
-        ended_at_s=process.ended_at_s,
+        ended_at_s=process.ended_at_s if isfinite(process.ended_at_s) else 0.0,
         last_lines=tuple(process.last_lines),
     )

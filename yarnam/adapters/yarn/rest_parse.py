@@ -13,7 +13,7 @@ from math import isfinite
 from typing import Any, TypeVar
 
 from hdfs_utils.errors import MalformedData
-from hdfs_utils.protocols.untrusted import INT64, shown
+from hdfs_utils.protocols.untrusted import INT64, is_encodable, shown
 from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import AllocationSteps, Node, NodeState, QueueView
@@ -265,7 +265,10 @@ def text_of(json: Json, key: str) -> str:
         return ""
     if not isinstance(value, (str, int, float)):
         raise MalformedData(f"{key} is no text: {shown(value)}")
-    return str(value)
+    text = str(value)
+    if not is_encodable(text):
+        raise MalformedData(f"{key} is no text: {shown(value)}")
+    return text
 
 
 def _texts(json: Json, key: str) -> tuple[str, ...]:

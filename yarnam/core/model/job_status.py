@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NewType
 
 from yarnam.core.model.outcomes import Verdict
+
+Measured = NewType("Measured", float)
+"""By training code: its loss may be NaN or infinite. All other numbers are finite."""
 
 
 class Phase(Enum):
@@ -64,8 +68,8 @@ class TaskStatus:
     log_address: str = ""
     exit_text: str = ""
     step: int | None = None
-    loss: float | None = None
-    metrics: tuple[tuple[str, float], ...] = ()
+    loss: Measured | None = None
+    metrics: tuple[tuple[str, Measured], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,8 +315,8 @@ class JobStatus:
     """When the current wait ends by its limit (hold, launch, stop) or the back-off is over."""
     step: int | None = None
     total_steps: int | None = None
-    loss: float | None = None
-    metrics: tuple[tuple[str, float], ...] = ()
+    loss: Measured | None = None
+    metrics: tuple[tuple[str, Measured], ...] = ()
     tasks: tuple[TaskStatus, ...] = ()
     history: tuple[AttemptRecord, ...] = ()
     verdict: Verdict | None = None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hdfs_utils.filesystem import FileStatus
 from hdfs_utils.outputs.merge import MergePlan, Move, plan_merge
+from hdfs_utils.protocols.untrusted import Record
 
 ROOT = "/s"
 
@@ -91,4 +94,4 @@ def test_no_file_is_lost_and_no_two_have_one_path(trees: list[dict[str, object]]
         assert not inside
         assert len(set(names)) == len(names)
     assert sum(move.files for move in merged.moves) == merged.files
-    assert MergePlan.of_plain(merged.plain()) == merged
+    assert MergePlan.of_record(Record(json.loads(json.dumps(merged.plain())))) == merged

@@ -97,6 +97,14 @@ def test_a_users_own_numbers_are_taken_where_nothing_is_counted_with_them() -> N
         decode_json(b"9" * 1001, max_bytes=2000, is_lenient=True)
 
 
+def test_half_a_surrogate_pair_is_no_text_of_a_record() -> None:
+    found = Record(decode_json(b'{"x":"\\ud800","y":["\\udfff"]}', max_bytes=99, is_lenient=True))
+    with pytest.raises(MalformedData, match="halves of surrogate pairs"):
+        found.text("x")
+    with pytest.raises(MalformedData, match="halves of surrogate pairs"):
+        found.texts("y", max_count=1)
+
+
 def test_a_message_quotes_little_and_nothing_that_a_terminal_obeys() -> None:
     with pytest.raises(MalformedData) as caught:
         decode_json(b"\x1b]52;c;" + b"x" * MIB, max_bytes=2 * MIB)
