@@ -198,6 +198,16 @@ def test_the_status_of_a_failed_job_is_no_failure_of_the_command(world: World, c
     assert "FAILED: exit code 3" in out
 
 
+def test_the_last_lines_of_a_failed_process_are_lines(world: World, call: Call) -> None:
+    told = "worker-0 exited with code 3\nits last lines:\n  | a\n  | b"
+    world.line.statuses = [status(JobState.FAILED, reason=told)]
+    world.job()
+    _, out, _ = call("status", "last")
+    assert (
+        "  FAILED: worker-0 exited with code 3\n    its last lines:\n      | a\n      | b\n  queue"
+    ) in out
+
+
 def test_a_waiting_job_is_never_shown_as_running(world: World, call: Call) -> None:
     world.line.statuses = [
         status(JobState.ACQUIRING, asked=8, granted=5, granted_by_level=(("NODE", 4), ("RACK", 1)))

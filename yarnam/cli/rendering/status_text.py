@@ -31,7 +31,7 @@ def as_plain(status: JobStatus) -> dict[str, Any]:
 
 
 def headline(status: JobStatus, now_s: float) -> tuple[Part, ...]:
-    """One line: state, grants, attempt, time left, steps, reason."""
+    """One line: state, grants, attempt, time left, steps, the reason's first line."""
     parts: list[str] = []
     if status.state in _ON_ITS_WAY and status.asked:
         parts.append(granted_text(status.granted, status.asked, status.granted_by_level))
@@ -46,10 +46,11 @@ def headline(status: JobStatus, now_s: float) -> tuple[Part, ...]:
         parts.append(training)
     line = "".join(f", {part}" for part in parts)
     state = coloured(status.state.value)
+    reason = status.reason.partition("\n")[0]
     # The AM's reason for waiting begins with the state and says the same at more length.
-    if not status.reason or status.reason.startswith(status.state.value):
+    if not reason or reason.startswith(status.state.value):
         return state, line
-    return state, f"{line}: {status.reason}"
+    return state, f"{line}: {reason}"
 
 
 def _has_deadline(status: JobStatus, now_s: float) -> bool:
@@ -95,6 +96,7 @@ def details(status: JobStatus, now_s: float) -> Iterator[Line]:
     """The whole status, line by line."""
     yield f"{status.name or '(unnamed)'}  {status.application}"
     yield "  ", *headline(status, now_s)
+    yield from (f"    {line}" for line in status.reason.split("\n")[1:])
     if status.wait_queue is not None and status.wait_queue.start is not None:
         yield f"  {start_text(status.wait_queue.start, now_s)}"
     yield f"  queue {status.queue}, user {status.user}"

@@ -36,8 +36,7 @@ def queued_status(application: YarnApplication, now_s: float, reason: str = "") 
 
 def final_status(application: YarnApplication, verdict: Verdict, now_s: float) -> JobStatus:
     """A job that is over and has left no status."""
-    reason = " ".join(verdict.message.split())
-    return _status(application, JobState[verdict.kind.name], reason, now_s, verdict)
+    return _status(application, JobState[verdict.kind.name], verdict.message, now_s, verdict)
 
 
 def _status(
