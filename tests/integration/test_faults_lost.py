@@ -46,7 +46,7 @@ JOBS: dict[str, dict[str, Any]] = {
     "am-python": {"retry": {"max_restarts": 0}},
     "am-java": {
         "retry": {"max_restarts": 0},
-        "am": {"attempts": 2, "attempts_interval": INTERVAL_S},
+        "am": {"attempts": 2, "attempts_interval": f"{INTERVAL_S}s"},
     },
     "once-python": {"am": {"attempts": 1}},
     "once-java": {"am": {"attempts": 1}},
