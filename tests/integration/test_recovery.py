@@ -154,18 +154,18 @@ def harm_an_agent(world: FaultWorld, job: Job, number: signal.Signals, dice: ran
 
 
 def test_a_preempted_gang_goes_as_one_and_comes_back(world: FaultWorld, folder: Path) -> None:
-    """``root.prod`` has a quarter of the cluster for certain: the Fair Scheduler takes a container
-    of the gang that has it all. The others are stopped in time for a checkpoint and given back too;
-    when prod is done, the gang runs again, and has paid nothing."""
+    """``root.prod`` has a quarter of the cluster for certain: a gang that waits there asks for it,
+    and the Fair Scheduler takes a container of the gang that has it all. The others are stopped in
+    time for a checkpoint and given back too; when prod is done, the gang runs again, and has paid
+    nothing."""
     nodes = len(world.cluster.nodes)
     gpus = world.cluster.nodes[0].gpus
     whole = {"tasks": nodes, "gpus": gpus, "processes_per_task": 1}
-    gang = {**QUICK, "look_before_ask": False}
     urgent = {"tasks": 1, "gpus": gpus, "processes_per_task": 1}
     job = submit_training(world, "gives-way", folder, worker=whole, retry={"max_restarts": 0})
     until_steps(world, job, 5)
     prod = world.submit(
-        "urgent", waiting_for(folder / "prod-ends"), queue="root.prod", worker=urgent, gang=gang
+        "urgent", waiting_for(folder / "prod-ends"), queue="root.prod", worker=urgent, gang=QUICK
     )
     lost = world.until(
         job, lambda s: s.phase == Phase.BACKING_OFF.value or s.attempt > 1, "a preemption"

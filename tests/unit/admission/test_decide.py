@@ -32,6 +32,7 @@ def decide(
     others: tuple[Ticket, ...],
     snapshot: ClusterSnapshot,
     number: int = 1,
+    queue: str = "root.dl",
 ) -> Decision:
     excluded = frozenset(map(NodeId, spec.placement.exclude_nodes))
     record = record_of(spec)
@@ -42,7 +43,7 @@ def decide(
         )
 
     role = spec.roles[0]
-    mine = ticket(number, role.tasks, role.resources.gpus, job=APPLICATION)
+    mine = ticket(number, role.tasks, role.resources.gpus, job=APPLICATION, queue=queue)
     seen = Contention(snapshot, others, (), NOW_S)
     return decide_on(mine, seen, plan, excluded=excluded)
 

@@ -48,7 +48,7 @@ class ResourceManager:
         self._urls = [url.rstrip("/") for url in urls]
         self._user = user
         self._lock = threading.Lock()
-        self._known_steps: AllocationSteps | None = None
+        self._known_rules: tuple[AllocationSteps, bool] | None = None
         self._rejections = Rejections(
             log, "is left out", "See what the ResourceManager's own pages say about it."
         )
@@ -75,7 +75,7 @@ class ResourceManager:
         nodes = self._understood(lambda: rest_parse.nodes_of(reply, self._reject))
         queues = self._understood(lambda: rest_parse.queues_of(scheduler))
         view = next((one for one in queues if one.name == queue), QueueView(name=queue))
-        steps = self._steps(deadline)
+        steps, preempts = self._rules(deadline)
         return ClusterSnapshot(
             taken_at_s=time.time(),
             nodes=nodes,
@@ -83,24 +83,28 @@ class ResourceManager:
             max_container=view.max_container,
             queues=queues,
             steps=steps,
+            preempts=preempts,
         )
 
-    def _steps(self, deadline: float) -> AllocationSteps:
-        """How the scheduler rounds. Asked for once: it changes with a restart of the RM only. A
-        site that does not show its configuration is taken to round nothing."""
+    def _rules(self, deadline: float) -> tuple[AllocationSteps, bool]:
+        """How the scheduler rounds, and whether it preempts. Asked for once: it changes with a
+        restart of the RM only. A site that does not show its configuration is taken to do
+        neither."""
         with self._lock:
-            known = self._known_steps
+            known = self._known_rules
         if known is not None:
             return known
         try:
             reply = self._get("/conf", deadline=deadline)
-            found = self._understood(lambda: rest_parse.steps_of(reply))
+            found = self._understood(
+                lambda: (rest_parse.steps_of(reply), rest_parse.preempts(reply))
+            )
         except (NoPermission, UsageError):
-            found = AllocationSteps()
+            found = AllocationSteps(), False
         except Unavailable:
-            return AllocationSteps()
+            return AllocationSteps(), False
         with self._lock:
-            self._known_steps = found
+            self._known_rules = found
         return found
 
     def settings(self) -> Mapping[str, str]:

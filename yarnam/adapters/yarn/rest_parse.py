@@ -191,12 +191,14 @@ def _fair_leaves(
         used=resources_of(object_of(row, "usedResources")),
         steady_share=resources_of(object_of(row, "steadyFairResources")),
         fair_share=resources_of(object_of(row, "fairResources")),
+        minimum=resources_of(object_of(row, "minResources")),
         maximum=maximum,
         max_container=limit_of(object_of(row, "maxContainerAllocation")),
         running_jobs=_whole(row, "numActiveApps"),
         pending_jobs=_whole(row, "numPendingApps"),
         max_running_jobs=max_apps if max_apps < UNLIMITED else None,
         headroom=left,
+        is_preemptable=row.get("preemptable") is not False,
     )
 
 
@@ -346,6 +348,15 @@ def steps_of(json: Json) -> AllocationSteps:
             amount(1, f"yarn.resource-types.{GPU_RESOURCE}.{increment}"),
         ),
     )
+
+
+def preempts(json: Json) -> bool:
+    """Whether the Fair Scheduler preempts, from the RM's ``/conf``. The Capacity Scheduler's
+    shares are not read, so its preemption would help nobody who asks here."""
+    settings = settings_of(json)
+    if "fair" not in str(settings.get("yarn.resourcemanager.scheduler.class", "")).lower():
+        return False
+    return str(settings.get("yarn.scheduler.fair.preemption", "")).strip().lower() == "true"
 
 
 def application_of(json: Json) -> YarnApplication:

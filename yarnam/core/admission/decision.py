@@ -19,6 +19,9 @@ snapshot:
    a head that is not expected soon, until the head has waited so long that nothing is left to
    chance.
 
+4. **Claim** (``entitlement``). What YARN would take from queues above their share counts as room
+   for the first gang of a queue that is below its own.
+
 An endless job on a reserved node does not delay the head forever: the longer it runs, the later its
 end is expected, until other nodes are reserved.
 
@@ -32,6 +35,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Protocol, Union
 
+from yarnam.core.admission.entitlement import entitlement, for_yarn_to_place
 from yarnam.core.admission.reservations import Reservation, ReservationLedger, releases_of
 from yarnam.core.admission.wait_queue import (
     Contention,
@@ -98,6 +102,20 @@ def decide(
             ticket tells the others what its user said.
     """
     mine = replace(me, excluded=tuple(sorted({*me.excluded, *excluded}))) if excluded else me
+    decision = _within_what_is_free(me, mine, seen, plan, may_fit=may_fit)
+    claim = entitlement(mine, seen) if isinstance(decision, MustWait) else ""
+    if not claim:
+        return decision
+    blind = plan(blind=True)
+    if isinstance(blind, NoFit):
+        return decision
+    return _ask(me, Admitted(claim, is_accumulating=True), for_yarn_to_place(blind))
+
+
+def _within_what_is_free(
+    me: Ticket, mine: Ticket, seen: Contention, plan: Planner, *, may_fit: bool
+) -> Decision:
+    """``mine``: the job's ticket with the nodes that it has learnt to avoid."""
     if may_fit:
         # Where the smallest containers have to wait, all others have to.
         admission = admit(mine, seen, fits_now=True)

@@ -48,6 +48,8 @@ class QueueView:
     used: Resources = Resources()
     steady_share: Resources | None = None
     fair_share: Resources | None = None
+    minimum: Resources | None = None
+    """What it is guaranteed; None: nothing."""
     maximum: Resources | None = None
     max_container: Resources | None = None
     running_jobs: int = 0
@@ -56,6 +58,8 @@ class QueueView:
     headroom: Resources | None = None
     """What may still be taken before this queue or one above it reaches its maximum; None: no
     limit was seen above it, so ``maximum`` less ``used`` tells."""
+    is_preemptable: bool = True
+    """YARN may take containers from it for queues below their share, where it preempts at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,8 @@ class ClusterSnapshot:
     """The largest container YARN grants at all (yarn.scheduler.maximum-allocation-*)."""
     steps: AllocationSteps = AllocationSteps()
     """How it rounds what it is asked for."""
+    preempts: bool = False
+    """YARN takes containers from queues above their share for those below."""
     queues: tuple[QueueView, ...] = ()
     """All leaf queues, where the view tells; ``queue`` among them."""
 

@@ -1,0 +1,102 @@
+"""A gang that is entitled to what others hold asks for it; nobody else does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.fakes.cluster_view import cluster
+from tests.unit.admission.test_decide import NOW_S, asks, decide, job, ticket, waits
+from yarnam.core.admission import Contention
+from yarnam.core.admission.entitlement import entitlement
+from yarnam.core.model.plans import LocalityLevel
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import ClusterSnapshot, QueueView
+from yarnam.core.model.tickets import Ticket
+
+OURS, THEIRS = "root.prod", "root.dl"
+
+
+def gpus(count: int) -> Resources:
+    return Resources(count * 1024, count, count)
+
+
+def full(
+    *, minimum: int = 8, fair: int = 16, used: int = 0, theirs: int = 32, **more: object
+) -> ClusterSnapshot:
+    """32 GPUs, all in use by others; ``more`` is what the snapshot says besides."""
+    mine = QueueView(OURS, used=gpus(used), fair_share=gpus(fair), minimum=gpus(minimum))
+    others = QueueView(THEIRS, used=gpus(theirs), fair_share=gpus(16))
+    snapshot = replace(cluster(used=8), queue=mine, queues=(mine, others), preempts=True)
+    return replace(snapshot, **more)  # type: ignore[arg-type]
+
+
+def prod(number: int = 1, tasks: int = 2, each: int = 4, **more: object) -> Ticket:
+    return ticket(number, tasks, each, queue=OURS, **more)
+
+
+def test_a_gang_within_its_queues_minimum_asks() -> None:
+    asked = asks(decide(job(tasks=2, gpus=4, queue=OURS), (), full(), queue=OURS))
+    assert asked.admitted.is_accumulating
+    assert asked.admitted.reason == (
+        "queue root.prod is entitled to 8 GPUs and uses 0: "
+        "YARN takes the rest from queues above their share"
+    )
+    # Which containers go is YARN's choice.
+    levels = {ask.target.level for rung in asked.plan.rungs for ask in rung.asks}
+    assert levels
+    assert LocalityLevel.NODE not in levels
+    assert asked.ticket.is_acquiring
+
+
+def test_without_a_claim_it_waits_as_before() -> None:
+    spec = job(tasks=2, gpus=4, queue=OURS)
+    assert "not free" in waits(decide(spec, (), full(preempts=False), queue=OURS)).reason
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "mine", "others"),
+    [
+        (full(preempts=False), prod(), ()),  # YARN does not preempt
+        (full(used=1), prod(), ()),  # it has a part, and would exceed its share
+        (full(), prod(tasks=3), ()),  # so it would at once
+        (full(minimum=0, fair=14), prod(), ()),  # YARN defends half of the fair share: 7
+        (full(theirs=16), prod(), ()),  # nobody has more than his share
+        (full(), prod(number=2), (prod(1, tasks=1),)),  # another of its queue is served first
+        (full(), prod(), (prod(2, is_acquiring=True),)),  # another of its queue claims already
+        (full(), prod(each=0), ()),  # it wants no GPUs
+        (full(queues=()), replace(prod(), queue="root.x"), ()),  # its queue is not known
+    ],
+)
+def test_no_claim(snapshot: ClusterSnapshot, mine: Ticket, others: tuple[Ticket, ...]) -> None:
+    assert entitlement(mine, Contention(snapshot, others, (), NOW_S)) == ""
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "others"),
+    [
+        (full(minimum=0, fair=16), ()),  # half of the fair share
+        # A silent job of its queue, and one of another queue, are in nobody's way.
+        (full(), (prod(2, is_acquiring=True, seen_at_s=NOW_S - 300.0),)),
+        (full(), (ticket(2, 1, 4),)),
+    ],
+)
+def test_a_claim(snapshot: ClusterSnapshot, others: tuple[Ticket, ...]) -> None:
+    assert entitlement(prod(), Contention(snapshot, others, (), NOW_S))
+
+
+def test_a_queue_that_may_not_be_preempted_has_nothing_to_give() -> None:
+    snapshot = full()
+    closed = tuple(replace(queue, is_preemptable=False) for queue in snapshot.queues)
+    seen = Contention(replace(snapshot, queues=closed), (), (), NOW_S)
+    assert entitlement(prod(), seen) == ""
+
+
+def test_two_queues_never_take_the_same_gpus_back_and_forth() -> None:
+    """Who has just taken his share by claim has nothing above it: the victim cannot claim back."""
+    mine = QueueView(OURS, used=gpus(8), fair_share=gpus(16), minimum=gpus(8))
+    victim = QueueView(THEIRS, used=gpus(0), fair_share=gpus(16), minimum=gpus(8))
+    snapshot = replace(cluster(used=2), queue=victim, queues=(mine, victim), preempts=True)
+    seen = Contention(snapshot, (), (), NOW_S)
+    assert entitlement(ticket(1, 4, 8), seen) == ""

@@ -1,0 +1,82 @@
+"""Room that a queue is entitled to. Others hold it, and YARN takes it back, but only for who asks.
+
+The Fair Scheduler preempts for containers that have been requested. A gang that waits until nodes
+are free would never get its queue's share from queues that use more than theirs. So what the queue
+is entitled to counts as room: the gang asks, holds what it gets within its usual limits, and YARN
+takes the rest (``FSPreemptionThread``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from yarnam.core.admission.wait_queue import Contention, is_silent, queues_of, wait_queue
+from yarnam.core.model.plans import LocalityLevel, PlacementPlan
+from yarnam.core.model.snapshot import QueueView
+from yarnam.core.model.tickets import Ticket
+
+FAIR_SHARE_THRESHOLD = 0.5
+"""The Fair Scheduler preempts up to this part of the instantaneous fair share: its default for
+``fairSharePreemptionThreshold``. The REST API does not show the queue's own. Where that is higher
+the job claims too little; where it is lower, or preemption by fair share has no timeout, it asks
+in vain within ``gang.hold_timeout`` and backs off."""
+
+
+def entitlement(me: Ticket, seen: Contention) -> str:
+    """Why YARN would take GPUs from others for this gang; empty: it would not. Only the first gang
+    of a queue is entitled, and only while no other of that queue acquires: two would claim the
+    same share."""
+    snapshot = seen.snapshot
+    queues = queues_of(snapshot)
+    mine = queues.get(me.queue)
+    if not snapshot.preempts or mine is None or not me.gpus:
+        return ""
+    share = entitled_gpus(mine)
+    if mine.used.gpus + me.gpus > share or _is_behind_its_own(me, seen):
+        return ""
+    free = sum(node.free.gpus for node in snapshot.nodes if node.is_usable)
+    excess = sum(_excess_gpus(queue) for name, queue in queues.items() if name != me.queue)
+    if free + excess < me.gpus:
+        return ""
+    return (
+        f"queue {mine.name} is entitled to {share} GPUs and uses {mine.used.gpus}: "
+        f"YARN takes the rest from queues above their share"
+    )
+
+
+def entitled_gpus(queue: QueueView) -> int:
+    """How many GPUs YARN would secure for a queue by preemption: its minimum share, or what it
+    defends of the fair share."""
+    minimum = queue.minimum.gpus if queue.minimum else 0
+    fair = queue.fair_share.gpus if queue.fair_share else 0
+    return max(minimum, int(fair * FAIR_SHARE_THRESHOLD))
+
+
+def for_yarn_to_place(plan: PlacementPlan) -> PlacementPlan:
+    """Without the rungs that name nodes, unless there are no others: which containers go is YARN's
+    choice, and it looks for them only where the request may land."""
+    rungs = tuple(
+        rung
+        for rung in plan.rungs
+        if all(ask.target.level is not LocalityLevel.NODE for ask in rung.asks)
+    )
+    return replace(plan, rungs=rungs) if rungs else plan
+
+
+def _excess_gpus(queue: QueueView) -> int:
+    """What the Fair Scheduler may take from this queue."""
+    if not queue.is_preemptable:
+        return 0
+    minimum = queue.minimum.gpus if queue.minimum else 0
+    fair = queue.fair_share.gpus if queue.fair_share else 0
+    return max(0, queue.used.gpus - max(minimum, fair))
+
+
+def _is_behind_its_own(me: Ticket, seen: Contention) -> bool:
+    if any(ticket.queue == me.queue for ticket in wait_queue(me, seen).ahead_of(me)):
+        return True
+    return any(
+        ticket.is_acquiring and ticket.queue == me.queue and ticket.number != me.number
+        for ticket in seen.tickets
+        if not is_silent(ticket, seen.now_s)
+    )
