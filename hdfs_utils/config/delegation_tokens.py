@@ -29,7 +29,7 @@ class DelegationToken:
     password: bytes = field(repr=False)
 
     def for_url(self) -> str:
-        """As WebHDFS takes it in ``delegation=``."""
+        """The token as WebHDFS takes it in ``delegation=``."""
         parts = (self.identifier, self.password, self.kind.encode(), self.service.encode())
         raw = b"".join(_vint(len(part)) + part for part in parts)
         return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()

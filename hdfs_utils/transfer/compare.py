@@ -1,4 +1,4 @@
-"""What a storage says of its files, and trees compared with it."""
+"""Checksums that a storage keeps of its files, and the comparison of trees by them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _by_reading(fs: FileSystem, path: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What is not the same: ``missing``, ``extra``, ``size`` or ``checksum``."""
+    """How two entries differ: ``missing``, ``extra``, ``size`` or ``checksum``."""
 
     relative: str
     what: str

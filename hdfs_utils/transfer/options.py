@@ -30,7 +30,7 @@ Verify = Literal["auto", "full", "none"]
 
 @dataclass(frozen=True, slots=True)
 class TransferResult:
-    """What was sent: files and their bytes; ``resumed`` of these bytes an earlier run had sent."""
+    """How many files and bytes were sent; an earlier run had sent ``resumed`` of these bytes."""
 
     files: int
     size: int

@@ -1,4 +1,4 @@
-"""Where the bytes of files lie: by host and by rack."""
+"""How many bytes of files each host and rack stores."""
 
 from __future__ import annotations
 

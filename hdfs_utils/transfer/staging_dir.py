@@ -79,7 +79,7 @@ class StagingOwner:
 
     @classmethod
     def of(cls, name: str) -> StagingOwner | None:
-        """From the name of the directory that says so; None: it is another's."""
+        """Parses the name of the owner's directory; None: it is another directory."""
         parts = name.split("-", 4)
         if len(parts) != 5 or parts[0] != "owner" or not parts[1].isdigit():
             return None
@@ -220,7 +220,8 @@ def claim_staging(fs: FileSystem, target: str, identity: str, options: Options) 
 
 
 def _take_over(fs: FileSystem, own: str) -> dict[str, Finished]:
-    """What a dead owner finished, taken over; nothing where somebody else was quicker."""
+    """Takes over a dead owner's directory and returns what it finished; nothing if another process
+    took it over first."""
     owner = _owner_of(fs, own)
     # After a crash of this machine the files of a local disk may be less than they seem.
     if owner is None or (fs.capabilities.is_local and owner.boot != _boot()):

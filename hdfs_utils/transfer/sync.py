@@ -19,7 +19,8 @@ from hdfs_utils.transfer.tree_transfer import TreeTransfer
 
 @dataclass(frozen=True, slots=True)
 class SyncResult:
-    """What was done, by relative name; ``size`` bytes were sent, ``same`` files left alone."""
+    """The relative names of what was done; ``size`` bytes were sent, ``same`` files were left
+    alone."""
 
     sent: tuple[str, ...]
     deleted: tuple[str, ...]

@@ -34,7 +34,7 @@ HOLD_S = 10.0
 """The longest time that the AM keeps a status request open until something changes."""
 
 RETIRE_LIMIT_S = 30.0
-"""From the verdict, or from YARN's kill, until YARN has released everything."""
+"""How long YARN may take to release everything after the verdict, or after its kill."""
 
 OUTAGE_PATIENCE_S = 300.0
 """Following a job survives an outage of HDFS or the ResourceManager of this length, the same as the
@@ -244,7 +244,8 @@ class Job:
         self._sources.clear_staging()
 
     def _settle_outputs(self) -> None:
-        """As the AM would have done. Whatever it has decided itself stands."""
+        """Writes the verdict that the AM would have written. A verdict that the AM has written
+        itself stands."""
         with suppress(YarnamError):
             if self.status().state is JobState.CANCELLED:
                 settle_killed_outputs(self._sources.site, self.record().job, self.id)
@@ -257,8 +258,8 @@ class Job:
 
 
 def settle_killed_outputs(site: Site, job: JobSpec, application: str) -> None:
-    """What the tasks of a job that is killed and gone wrote: kept or discarded, as its spec says.
-    Harmless to repeat, and where there is nothing. Raises YarnamError."""
+    """Keeps or deletes, as its spec says, what the tasks wrote of a job that was killed and is
+    gone. Harmless to repeat, also where there is nothing. Raises YarnamError."""
     if not job.output:
         return
     files, target = file_system_of(site, job.output)

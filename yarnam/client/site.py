@@ -80,9 +80,11 @@ class ClientTiming:
     process_poll_s: float = 1.0
     """Between polls for processes that have started since."""
     cancel_patience_s: float = 30.0
-    """From the AM's promise to cancel until YARN is asked to kill it; plus the grace period."""
+    """How long the AM may take to cancel, besides the grace period, before YARN is asked to kill
+    the job."""
     aggregation_limit_s: float = 30.0
-    """For the logs of an ended application: NodeManagers write them within seconds, or never."""
+    """How long to wait for the logs of an ended application: NodeManagers write them within
+    seconds, or never."""
 
 
 @dataclass
@@ -95,10 +97,10 @@ class Site:
     files: FileSystem
     open_launcher: Callable[[], Launcher]
     open_job_client: Callable[[str, bytes], JobClient]
-    """From the AM's host:port and the job's credentials."""
+    """Makes a client from the AM's host:port and the job's credentials."""
     cache: Path
     environ: Mapping[str, str] = field(default_factory=dict)
-    """For child processes: names the cluster, has ``yarn`` on the PATH."""
+    """The environment of child processes: names the cluster, and has ``yarn`` on the PATH."""
     home_prefix: str = "/user"
     zookeeper: str = ""
     """``host:port,host:port/root`` of the ticket queue; empty: none."""
@@ -121,11 +123,11 @@ class Site:
             return with_gpu_models(taken, self.gpu_rules(), learnt.result())
 
     def gpu_rules(self) -> GpuModelRules:
-        """What administrators say about nodes' GPUs. Raises BadConfig."""
+        """The administrators' rules for the GPU models of nodes. Raises BadConfig."""
         return client_gpu_rules.read_rules(self.conf_dir, self.environ)
 
     def paths_of(self, user: str) -> UserPaths:
-        """Where this user's yarnam keeps things on this cluster's file system."""
+        """The paths of this user's files on the cluster's file system."""
         return UserPaths(f"{self.files.uri}{self.home_prefix.rstrip('/')}/{user}")
 
     @property
@@ -162,7 +164,7 @@ def check_conf_dir(path: Path, origin: str) -> Path:
 
 
 def user_name(environ: Mapping[str, str] | None = None) -> str:
-    """Who we are to a cluster with simple authentication."""
+    """The user name for a cluster with simple authentication."""
     environ = os.environ if environ is None else environ
     if named := environ.get("HADOOP_USER_NAME"):
         return named
@@ -255,7 +257,7 @@ def _learnt(
 
 
 def cache_dir(environ: Mapping[str, str]) -> Path:
-    """Where this user's yarnam keeps what it can make again."""
+    """The local directory for files that yarnam can make again."""
     if home := environ.get("YARNAM_HOME"):
         return Path(home).expanduser().absolute() / "cache"
     base = environ.get("XDG_CACHE_HOME") or "~/.cache"

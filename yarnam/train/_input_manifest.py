@@ -49,12 +49,12 @@ class InputListing:
         return self.root if self.is_file else f"{self.root.rstrip('/')}/{file.path}"
 
     def uri_of(self, file: InputFile) -> str:
-        """As anybody can open it."""
+        """The URI under which any program can open it."""
         return self.uri if self.is_file else f"{self.uri.rstrip('/')}/{file.path}"
 
 
 def read_input_manifest(path: Path) -> dict[str, InputListing]:
-    """By name. Raises ValueError for what this version cannot read, OSError."""
+    """The inputs by name. Raises ValueError for a format that this version cannot read, OSError."""
     plain = json.loads(gzip.decompress(path.read_bytes()))
     if plain.get("version") != VERSION:
         raise ValueError(f"{path} has version {plain.get('version')}, this reads {VERSION}")

@@ -46,7 +46,7 @@ class Progress:
     begun: Mapping[int, int] = field(default_factory=dict)
 
     def plus(self, other: Progress) -> Progress:
-        """What either has read. Of one file two can have read only one more than the other."""
+        """What either of two has read; of a file that both have begun, the larger count."""
         done = self.done | other.done
         begun: dict[int, int] = {}
         for source in (self.begun, other.begun):
@@ -126,7 +126,8 @@ def partition(
 
 
 def in_order(files: Sequence[InputFile], numbers: Iterable[int], salt: str) -> list[int]:
-    """In an order that follows from ``salt``: the same on every machine, another for another."""
+    """Shuffles in an order that follows from ``salt``: the same on every machine, another one for
+    another salt."""
     return sorted(numbers, key=lambda n: (_draw(salt, files[n].path), n))
 
 
@@ -205,7 +206,7 @@ class Merged:
     read: Mapping[int, Progress]
 
     def state(self, share: int, shares: int) -> ReaderState:
-        """What one of so many processes begins with."""
+        """The state with which one of so many processes begins."""
         return ReaderState(
             share,
             shares,

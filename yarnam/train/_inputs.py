@@ -61,7 +61,7 @@ def inputs(name: str, default: str | None = None) -> Inputs:
 
 
 class _Reading:
-    """What one process has read of an input, and what is left for it."""
+    """What one process has read of an input, and what is left to read."""
 
     def __init__(self, listed: InputListing, share: int, shares: int) -> None:
         self.listed = listed
@@ -74,7 +74,7 @@ class _Reading:
         return excluded_files(self.listed.name, epoch) if setting("inputs_file") else frozenset()
 
     def todo(self, seed: int) -> list[int]:
-        """What is left of the epoch, in order."""
+        """The numbers of the files that are left of the epoch, in order."""
         state = self.state
         before = self.merged.read.get(state.epoch, NOTHING_READ)
         mine = self.partitioner.share(
@@ -89,18 +89,18 @@ class _Reading:
         return before.plus(self.state.own).begun.get(number, 0)
 
     def note(self, number: int, records: int) -> None:
-        """So many of the file's records are read by now."""
+        """Notes that so many of the file's records have been read."""
         own = self.state.own
         self._own(Progress(own.done, {**own.begun, number: records}))
 
     def note_done(self, number: int) -> None:
-        """All of the file is."""
+        """Notes that the file has been read to its end."""
         own = self.state.own
         begun = {n: records for n, records in own.begun.items() if n != number}
         self._own(Progress(own.done | {number}, begun))
 
     def end_epoch(self) -> None:
-        """What was not read of the epoch is skipped."""
+        """Ends the epoch; skips what was not read of it."""
         s = self.state
         self.state = ReaderState(s.share, s.shares, s.first, s.epoch + 1, before=s.before)
 
@@ -197,7 +197,7 @@ class Inputs:
             reading.end_epoch()
 
     def state(self) -> dict[str, Any]:
-        """What this process has read, for a checkpoint: small, and JSON as it stands."""
+        """What this process has read, to be saved in a checkpoint: small, plain JSON."""
         state = self._reading.state
         return {
             "version": STATE_VERSION,

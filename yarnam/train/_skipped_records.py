@@ -21,18 +21,19 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 MAX_SHARE = 0.001
-"""Of the records seen, how many may be skipped; as ``max_skipped`` of the spec."""
+"""The share of the records seen that may be skipped, as ``max_skipped`` in the spec."""
 
 ALWAYS_ALLOWED = 10
-"""So many may be skipped whatever the share: the first bad one of a few is no catastrophe."""
+"""This many may be skipped whatever their share: one bad record among the first few must not end
+the job."""
 
 _REPORT_EVERY_S = 1.0
 _EXIT_LIMIT_S = 5.0
-"""At the end of the process, for reporting the rest."""
+"""How long the rest of the reports may take at the end of the process."""
 
 _PER_REQUEST = 50
 _REPORT_LIMIT_S = 10.0
-"""For the agent to take a report; it forwards it by itself."""
+"""How long the agent may take to accept a report; it forwards it by itself."""
 
 _MAX_WAITING = 10_000
 _MAX_LINES = 20
@@ -148,7 +149,7 @@ def skip(path: str, record: int | None = None, reason: str = "unreadable") -> No
 
 
 def _origin(path: str) -> str:
-    """Where a copy on the node's own disk comes from."""
+    """The original path of a copy on the node's own disk."""
     local = os.environ.get("YARNAM_LOCAL_INPUTS", "")
     if not local or not path.startswith(f"{local}/"):
         return path
@@ -167,7 +168,7 @@ def skipped() -> int:
 
 
 def counts() -> dict[str, float]:
-    """For reports: empty while nothing was skipped."""
+    """A summary for reports; empty while nothing was skipped."""
     state = _own_state()
     if not state.skipped:
         return {}

@@ -27,7 +27,7 @@ class StopRequest(NamedTuple):
     """Why this process is asked to end, and how long it has to write a checkpoint and exit."""
 
     reason: str
-    """For people; empty when it is not known (a plain SIGTERM)."""
+    """A text for people; empty when the reason is not known (a plain SIGTERM)."""
     ends_at_s: float
     """Seconds since the epoch, when the process is killed. Infinite when it is not known."""
 

@@ -115,7 +115,8 @@ def _spool_directory() -> Path:
 
 
 def _local_disk() -> str:
-    """In a container a directory that YARN made for the application, and deletes with it."""
+    """A directory on a local disk: in a container, one that YARN made for the application and
+    deletes with it."""
     import tempfile
 
     for directory in os.environ.get("LOCAL_DIRS", "").split(","):

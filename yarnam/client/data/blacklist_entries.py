@@ -75,7 +75,7 @@ def open_blacklist(location: DataLocation) -> SharedBlacklist:
 
 
 def proved_entry(files: FileSystem, report: FileReport, by: str) -> Entry:
-    """What a report with bad content proves about its file."""
+    """The entry that a report with bad content proves."""
     first = next(f for f in report.findings if f.kind is FindingKind.CONTENT)
     evidence = first.message + first.where
     checksum = ""

@@ -33,7 +33,7 @@ def local_end(path: str) -> tuple[FileSystem, str]:
 
 
 def target_name(fs: FileSystem, source: str, target: str) -> str:
-    """Where a copy goes: ``target``, or below it under its own name where it ends with ``/``."""
+    """The path that a copy gets: ``target``, or a name below it if it ends with ``/``."""
     if not target.endswith("/"):
         return target
     name = source.rstrip("/").rpartition("/")[2]

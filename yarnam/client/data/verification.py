@@ -162,7 +162,8 @@ def _schema(text: str) -> dict[str, str]:
 
 
 def _bad_blocks(location: DataLocation, path: str) -> dict[str, str]:
-    """What HDFS lists by itself; only its superuser may ask, others find out by reading."""
+    """Corrupt files that HDFS lists itself. Only its superuser may ask; other users find out by
+    reading."""
     if (
         location.site is None
         or not location.is_on_cluster

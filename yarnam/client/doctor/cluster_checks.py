@@ -103,7 +103,7 @@ def _configuration(site: Site) -> Finding:
 
 
 def _if_wanted(site: Site, finding: Finding) -> Finding:
-    """Where jobs go in by the REST API, a machine without Java and Hadoop submits as well."""
+    """Java and Hadoop are needed only where jobs are not submitted by the REST API."""
     settings = read_settings(site.conf_dir, "core-site.xml")
     if finding.health is not Health.FAIL or is_driver_wanted(settings, site.environ):
         return finding
@@ -249,7 +249,7 @@ def _hdfs_ways(site: Site) -> Finding:
 
 @_named("ZooKeeper")
 def _zookeeper(site: Site) -> Finding:
-    """What jobs do there: make a node of their own below yarnam's, read it, remove it."""
+    """Does in ZooKeeper what jobs do: makes a node below yarnam's, reads it and removes it."""
     if not site.zookeeper:
         return ok("not configured; yarnam does not order waiting jobs")
     hint = (

@@ -1,4 +1,4 @@
-"""What the doctor finds of one part; the check adds the part's name."""
+"""The doctor's finding on one part of the site; the check adds the part's name."""
 
 from __future__ import annotations
 

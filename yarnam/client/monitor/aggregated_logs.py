@@ -31,17 +31,17 @@ AM_FILES = ("application.driver.log", "application.master.log")
 AGENT_FILE = "agent.log"
 
 TOOL_LIMIT_S = 300.0
-"""For ``yarn logs`` to hand over everything."""
+"""How long ``yarn logs`` may take to print everything."""
 
 NM_LIMIT_S = 5.0
 MAX_LIVE_LOG_BYTES = 256 << 20
-"""Of the AM's log while it runs, which is held in memory."""
+"""How much of a running AM's log is read; it is held in memory."""
 
 _PROCESS_FILE = re.compile(r"(.+-\d+)\.(\d+)\.log")
 _LENGTH = re.compile(rb"LogLength:\s*([0-9]{1,18})\s*$")
 _CONTAINER = re.compile(rb"Container: (\S+) on ")
 _UNFINISHED = frozenset({"NOT_START", "RUNNING", "RUNNING_WITH_FAILURE"})
-"""Of YARN's log aggregation states."""
+"""The final ones of YARN's log aggregation states."""
 
 
 @dataclass(frozen=True, slots=True)

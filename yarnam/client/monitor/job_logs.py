@@ -45,7 +45,8 @@ class LogPiece:
     """Some bytes of one log, not cut at line ends."""
 
     task: str
-    """As in ``worker-0``; the file's name where it is the AM's; empty for a note."""
+    """The task's name, such as ``worker-0``; the file's name for the AM's logs; empty for a
+    note."""
     rank: int | None
     """Global; None where it is not a process's, or not known any more."""
     data: bytes
@@ -79,7 +80,7 @@ def read_logs(sources: JobSources, request: LogRequest) -> Iterator[LogPiece]:
 
 
 AGGREGATION_STARTS_S = 30.0
-"""From the verdict until YARN says that the application is over."""
+"""How long YARN may take after the verdict to say that the application is over."""
 
 
 # ---- after the end -----------------------------------------------------------------------------
@@ -128,7 +129,7 @@ def _chosen(
 
 
 def _am_logs(sources: JobSources, request: LogRequest) -> Iterator[LogPiece]:
-    """From the AM's NodeManager, file by file, as long as the AM's container is there."""
+    """Reads from the AM's NodeManager, file by file, while the AM's container exists."""
     shown: dict[tuple[str, str], int] = {}
     while True:
         application = sources.look_up()
@@ -182,7 +183,7 @@ def _live(sources: JobSources, request: LogRequest, status: JobStatus) -> Iterat
 def _drain(
     items: queue.Queue[_Item], open_streams: set[_Stream], limit_s: float
 ) -> Iterator[LogPiece]:
-    """What arrives within the limit (seconds), or until the last stream ends."""
+    """Yields what arrives within the limit (seconds), or until the last stream ends."""
     deadline = time.monotonic() + limit_s
     while (left_s := deadline - time.monotonic()) > 0:
         try:

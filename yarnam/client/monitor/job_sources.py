@@ -1,4 +1,4 @@
-"""Where the truth about one job lies: its AM while that lives, its directory on HDFS, YARN."""
+"""The sources of a job's status: its AM while that runs, its directory on HDFS, and YARN."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class JobSources:
         return self.site.rm.snapshot("root").nodes
 
     def record(self) -> JobRecord:
-        """What was submitted, without the values of secrets."""
+        """The job as submitted, without the values of secrets."""
         if self._record is None:
             content = self.read(JOB_FILE)
             if content is None:

@@ -1,4 +1,5 @@
-"""What would become of a job on a cluster as it is: its ladder, where it goes now, who is who."""
+"""The outlook of a job on a cluster as it is now: its ladder, where it would run now, and its
+ranks."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ class PlannedTask:
     """A task where the planner sees it, with the ranks of its processes."""
 
     task: str
-    """As in ``worker-0``."""
+    """The task's name, such as ``worker-0``."""
     node: NodeId
     rack: RackId
     gpus: int
@@ -41,10 +42,10 @@ class Outlook:
 
     checked: CheckedJob
     now: PlacementPlan | NoFit
-    """What fits now beside an ApplicationMaster; the first rung is what would be asked for."""
+    """What fits now together with an ApplicationMaster; the job would request the first rung."""
     tasks: tuple[PlannedTask, ...]
-    """In rank order, of the best rung: the one that fits now, else the first of the ladder. YARN
-    may choose other nodes of the same places."""
+    """In rank order, on the best rung: the first that fits now, else the first of the ladder. YARN
+    may choose other nodes of the same targets."""
     start: Forecast | UnknownStart
     """When it would start: in order with the jobs that wait, if no others come."""
 
@@ -99,7 +100,7 @@ def _start(
 
 
 def _planned_tasks(checked: CheckedJob, rung: Rung) -> tuple[PlannedTask, ...]:
-    """By the gang machine's own order of ranks."""
+    """Assigns ranks in the gang machine's own order."""
     rack_of = {node.node_id: node.rack for node in checked.snapshot.nodes}
     members = tuple(
         Member(

@@ -25,7 +25,7 @@ KIND = "yarnam-snapshot"
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFile:
-    """What lies in the file."""
+    """The content of the file."""
 
     kind: str
     version: int
@@ -72,8 +72,8 @@ def of_queue(snapshot: ClusterSnapshot, queue: str) -> ClusterSnapshot:
 
 
 def outlook_on_file(spec: str, snapshot: str, *, queue: str | None = None) -> Outlook:
-    """What would become of the job of this spec file on the cluster in that snapshot file. Inputs,
-    shipped files and permissions are not looked at. Raises BadSpec, UsageError, NeverFits."""
+    """The outlook of the job in this spec file on the cluster in this snapshot file. Does not look
+    at inputs, shipped files or permissions. Raises BadSpec, UsageError, NeverFits."""
     job = yarnam_spec.parse_spec_file(spec, user=user_name())
     job = replace(job, queue=full_queue_name(queue or job.queue))
     checked = checked_on(load_snapshot(snapshot, job.queue), job)

@@ -14,7 +14,7 @@ from yarnam.errors import BadSpec
 EXCLUDED_FOLDERS = frozenset(
     {".git", ".hg", ".svn", ".venv", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
 )
-"""What no container needs; documented in docs/reference/spec.md with ``code``."""
+"""Files that no container needs; documented in docs/reference/spec.md with ``code``."""
 
 _GZIP_LEVEL = 4
 _CHUNK = 1 << 20

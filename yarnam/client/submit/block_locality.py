@@ -24,7 +24,8 @@ with on_first_use():
     from yarnam.client.submit import input_files
 
 LIMIT_S = 3.0
-"""For all of it. The NameNode answers in milliseconds a file; a user at a prompt notices more."""
+"""Limit for all requests together, in seconds. The NameNode answers in milliseconds per file; a
+user at a prompt notices more."""
 MAX_LISTED_FILES = 20_000
 """Files listed."""
 MAX_LOCATED_FILES = 400
@@ -103,8 +104,8 @@ def _hosts(snapshot: ClusterSnapshot) -> Hosts:
 
 
 def _names(block: BlockLocation) -> Iterator[str]:
-    """Of the hosts with a replica, as they are known or, else, without their domain; a host counts
-    once."""
+    """The nodes that hold a replica, by their known names or else without their domain. Each host
+    counts once."""
     for host in dict.fromkeys(block.hosts):
         yield host
         short = host.partition(".")[0]

@@ -1,4 +1,4 @@
-"""What a submit would put on HDFS, without putting it there."""
+"""Lists what a submit would write to HDFS, without writing it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Upload:
 
 
 def planned_uploads(site: Site, job: JobSpec) -> list[Upload]:
-    """For ``submit --dry-run``. Raises Unavailable when HDFS does not answer."""
+    """What ``submit --dry-run`` prints. Raises Unavailable when HDFS does not answer."""
     runtime = runtime_source()
     target = f"{site.paths.runtimes}/{runtime.file_name}"
     with hdfs_errors(f"checking {target}"):

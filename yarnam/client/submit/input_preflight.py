@@ -27,14 +27,16 @@ from yarnam.errors import BadSpec
 from yarnam.wire.input_manifest import ListedInput
 
 MAX_FILES = 200_000
-"""Of one input that are looked at: a few seconds of listing. Beyond that the check says so."""
+"""Files of one input that are checked at most; listing them takes a few seconds. A warning says
+when there are more."""
 
 SAMPLE_FRACTION, MAX_SAMPLE = 0.01, 200
 """Files that ``verify: sample`` reads: enough to find a data set that was written wrongly as a
 whole, few enough for a person to wait for."""
 
 MAX_SKIPPED_BYTES = 100_000
-"""Of the names of one input's skipped files: they travel in one variable (execve(2): 128 KiB)."""
+"""Bytes of the names of one input's skipped files: they travel in one variable (execve(2): 128
+KiB)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class InputOutcome:
 
     @property
     def listed(self) -> ListedInput | None:
-        """For the job's list of inputs; None: it has too many files for one."""
+        """The files for the job's list of inputs; None: there are too many."""
         if not self.files:
             return None
         files = [(_relative(self.root, s.path), s.length, s.mtime_ms) for s in self.files]
@@ -150,7 +152,7 @@ def _to_quarantine(
 def _check_now(
     location: DataLocation, given: DataInput, listed: list[FileStatus], user: str
 ) -> tuple[list[Entry], list[str]]:
-    """What ``verify`` asks for: proved entries, and warnings."""
+    """Checks what ``verify`` asks for; returns proved entries and warnings."""
     if given.verify is VerifyInput.OFF:
         return [], []
     chosen = listed

@@ -41,9 +41,9 @@ class CheckedJob:
     snapshot: ClusterSnapshot
     plan: PlacementPlan
     data: BytesByNode = NO_DATA
-    """Where its inputs lie."""
+    """The nodes that store its inputs."""
     inputs: tuple[InputOutcome, ...] = ()
-    """What is excluded from its inputs, and why; ``job`` has it filled in."""
+    """The files that are excluded from its inputs, and why; ``job`` has them filled in."""
 
     @property
     def targets(self) -> tuple[Target, ...]:

@@ -63,7 +63,7 @@ _GZIP_LEVEL = 1
 
 @dataclass(frozen=True, slots=True)
 class RuntimeSource:
-    """What the archive would be made of, and the name that follows from it."""
+    """The content of the archive, and the name that follows from it."""
 
     key: str
     packages: tuple[tuple[str, Path], ...]

@@ -215,8 +215,8 @@ class JobUpload:
         return skein_specs.LocalizedFile(str(path))
 
     def _zookeeper_credentials(self) -> LocalizedFile | None:
-        """For the AM alone: no task deals with ZooKeeper. In the job's directory, as its own
-        credentials are: a later AM attempt needs them too."""
+        """Credentials for ZooKeeper, for the AM alone: no task uses ZooKeeper. They lie in the
+        job's directory, as the job's own do, since a later AM attempt needs them too."""
         credentials = self._site.zookeeper and zookeeper_credentials(self._site.environ)
         if not credentials:
             return None
@@ -254,7 +254,7 @@ class JobUpload:
         kind: Literal["file", "archive"],
         visibility: Literal["APPLICATION", "PRIVATE"],
     ) -> skein_specs.LocalizedFile:
-        """With size and time, so that Skein need not ask the NameNode once per service."""
+        """Includes size and time, so that Skein need not ask the NameNode once per service."""
         with hdfs_errors(f"reading {target}"):
             status = self._files.stat(target)
         return skein_specs.LocalizedFile(
