@@ -101,13 +101,9 @@ def job_status(
     bringing = staging_status(gang, staging)
     reported = inputs or InputsStatus(excluded_files_of(record.job), ())
     by_rank = {metric.rank: metric for metric in metrics}
-    lead = by_rank.get(0) or (metrics[0] if metrics else None)
     status = describe(gang, now_s)
-    reason = status.reason
-    if wait_queue is not None and gang.phase is Phase.PENDING:
-        reason = waiting_text(wait_queue)
-    else:
-        wait_queue = None
+    shown_queue = wait_queue if gang.phase is Phase.PENDING else None
+    reason = waiting_text(shown_queue) if shown_queue is not None else status.reason
     if output is not None and gang.phase is Phase.STORING:
         reason += f"; {output.words}"
     if words := staging_text(gang, bringing):
@@ -115,19 +111,15 @@ def job_status(
     if no_ticket_reason and gang.phase in WAITS:
         reason += f"; no wait queue, retrying at random intervals: {no_ticket_reason}"
     return replace(
-        status,
+        _measured_job(status, metrics),
         application=facts.application,
         name=record.job.name,
         user=record.job.user,
         queue=record.job.queue,
         reason=f"{trouble}; {reason}" if trouble else reason,
-        wait_queue=wait_queue,
+        wait_queue=shown_queue,
         submitted_at_s=record.submitted_at_s,
         am_attempt=facts.am_attempt,
-        step=lead.step if lead else None,
-        total_steps=lead.total_steps if lead else None,
-        loss=_loss(lead),
-        metrics=lead.values if lead else (),
         tasks=tuple(_measured(task, by_rank) for task in status.tasks),
         tracking_url=facts.tracking_url,
         checkpoint=record.job.checkpoint.directory,
@@ -137,6 +129,16 @@ def job_status(
         staging=bringing,
         output=output,
         verdict=_verdict(gang, record.job, facts, reported.suspects),
+    )
+
+
+def _measured_job(status: JobStatus, metrics: Sequence[AgentMetrics]) -> JobStatus:
+    """Adds the metrics of rank 0, or of the first rank that reports any."""
+    if not metrics:
+        return status
+    lead = next((metric for metric in metrics if metric.rank == 0), metrics[0])
+    return replace(
+        status, step=lead.step, total_steps=lead.total_steps, loss=_loss(lead), metrics=lead.values
     )
 
 
@@ -189,8 +191,8 @@ def _measured(task: TaskStatus, by_rank: dict[int, AgentMetrics]) -> TaskStatus:
     return task
 
 
-def _loss(metric: AgentMetrics | None) -> Measured | None:
-    values = dict(metric.values) if metric else {}
+def _loss(metric: AgentMetrics) -> Measured | None:
+    values = dict(metric.values)
     return next((values[name] for name in LOSS_NAMES if name in values), None)
 
 

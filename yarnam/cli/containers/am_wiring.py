@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from hdfs_utils import FileSystem, TimeLimits
@@ -33,7 +33,7 @@ from yarnam.am.status_report import AmFacts
 from yarnam.cli.containers.am_assembly import assemble_am
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.errors import BadConfig, ExitCode, InternalError, YarnamError
-from yarnam.ports import NoNodeHints, Superseded
+from yarnam.ports import NoNodeHints, StateStore, Superseded
 from yarnam.ports.ticket_queue import TicketQueue
 from yarnam.wire.codec import decode, encode
 from yarnam.wire.light_imports import on_first_use
@@ -55,7 +55,7 @@ with on_first_use():
 log = logging.getLogger("yarnam.am")
 
 DATA_TIMEOUT_S = 15.0
-"""For one operation on the inputs' file systems: nobody but the care of inputs waits for it."""
+"""For one operation on the inputs' file systems: only the checks of inputs wait for it."""
 
 
 def serve(fs: FileSystem, job_dir: str, application: str, am_attempt: int) -> int:
@@ -65,45 +65,8 @@ def serve(fs: FileSystem, job_dir: str, application: str, am_attempt: int) -> in
     mailbox = GrpcMailbox(
         record.job, _local(LOCAL_CREDENTIALS_FILE), host=_node_host(), application=application
     )
-    rm = ResourceManager(_rm_urls(record), user=record.job.user)
-    view = FallbackView(rm, SkeinNodeView())
     session = _session(record)
-    inventory = GpuInventory(
-        inventory_store.ZooKeeperInventoryStore(session)
-        if session
-        else FileInventoryStore(fs, _home_of_jobs(job_dir))
-    )
-    directory = NodeDirectory(
-        view, record.job.queue, rules=record.gpu_models, learnt=inventory.known
-    )
-
-    def agent_env() -> Mapping[str, str]:
-        return {ENV_AM_ADDRESS: mailbox.address}
-
-    # A later AM attempt goes by the journal: what Skein asks for again by itself is released.
-    early = EarlyContainers(
-        record.prelaunched, limit_s=UNCLAIMED_LIMIT_S if am_attempt == 1 else 0.0
-    )
-    broker = SkeinBroker(
-        GrpcSkeinAm.of_this_container(), directory.find, agent_env=agent_env, early_containers=early
-    )
-    store = HdfsStateStore(fs, job_dir, am_attempt)
-    ports = AmPorts(
-        clock=SystemClock,
-        broker=broker,
-        view=ViewWithoutEarly(directory, record.targets, broker.unclaimed_early),
-        mailbox=mailbox,
-        journal=HdfsJournal(fs, f"{job_dir}/{JOURNAL_DIRECTORY}", am_attempt),
-        store=store,
-        publisher=mailbox.control,
-        draw=random.random,
-        waiters=PendingApplications(rm, application),
-        ticket_queue=_ticket_queue(session, application, am_attempt),
-        hints=node_hints.ZooKeeperHints(session, application) if session else NoNodeHints(),
-        learn=inventory.learn,
-        outputs=HdfsOutputStore(record.job, application, am_attempt) if record.job.output else None,
-        data=_data_ways(fs, session, mailbox) if record.job.inputs else None,
-    )
+    ports = _ports(fs, job_dir, record, facts, mailbox, session)
     try:
         asyncio.run(assemble_am(record, facts, ports).run())
     except Superseded as error:
@@ -114,13 +77,63 @@ def serve(fs: FileSystem, job_dir: str, application: str, am_attempt: int) -> in
         log.exception("this attempt of the ApplicationMaster failed")
         verdict = _failure(error)
         if am_attempt >= record.job.am.attempts:
-            _persist(store, verdict)
-        broker.shutdown(verdict)
+            _persist(ports.store, verdict)
+        ports.broker.shutdown(verdict)
     finally:
         mailbox.close()
         if session is not None:
             session.close()
     return 0
+
+
+def _ports(
+    fs: FileSystem,
+    job_dir: str,
+    record: JobRecord,
+    facts: AmFacts,
+    mailbox: GrpcMailbox,
+    session: LazySession | None,
+) -> AmPorts:
+    """The real adapters."""
+    job, application, am_attempt = record.job, facts.application, facts.am_attempt
+    rm = ResourceManager(_rm_urls(record), user=job.user)
+    inventory = GpuInventory(
+        inventory_store.ZooKeeperInventoryStore(session)
+        if session
+        else FileInventoryStore(fs, _home_of_jobs(job_dir))
+    )
+    directory = NodeDirectory(
+        FallbackView(rm, SkeinNodeView()),
+        job.queue,
+        rules=record.gpu_models,
+        learnt=inventory.known,
+    )
+    # A later AM attempt goes by the journal: what Skein asks for again by itself is released.
+    early = EarlyContainers(
+        record.prelaunched, limit_s=UNCLAIMED_LIMIT_S if am_attempt == 1 else 0.0
+    )
+    broker = SkeinBroker(
+        GrpcSkeinAm.of_this_container(),
+        directory.find,
+        agent_env=lambda: {ENV_AM_ADDRESS: mailbox.address},
+        early_containers=early,
+    )
+    return AmPorts(
+        clock=SystemClock,
+        broker=broker,
+        view=ViewWithoutEarly(directory, record.targets, broker.unclaimed_early),
+        mailbox=mailbox,
+        journal=HdfsJournal(fs, f"{job_dir}/{JOURNAL_DIRECTORY}", am_attempt),
+        store=HdfsStateStore(fs, job_dir, am_attempt),
+        publisher=mailbox.control,
+        draw=random.random,
+        waiters=PendingApplications(rm, application),
+        ticket_queue=_ticket_queue(session, application, am_attempt),
+        hints=node_hints.ZooKeeperHints(session, application) if session else NoNodeHints(),
+        learn=inventory.learn,
+        outputs=HdfsOutputStore(job, application, am_attempt) if job.output else None,
+        data=_data_access(fs, session, mailbox) if job.inputs else None,
+    )
 
 
 def _session(record: JobRecord) -> LazySession | None:
@@ -132,7 +145,7 @@ def _session(record: JobRecord) -> LazySession | None:
     return LazySession(record.zookeeper, secret)
 
 
-def _data_ways(
+def _data_access(
     fs: FileSystem, session: LazySession | None, mailbox: GrpcMailbox
 ) -> input_integrity.DataAccess:
     limits = TimeLimits.all(DATA_TIMEOUT_S)
@@ -170,7 +183,7 @@ def _failure(error: Exception) -> Verdict:
     return Verdict(VerdictKind.FAILED, int(ExitCode.INTERNAL), text, hint)
 
 
-def _persist(store: HdfsStateStore, verdict: Verdict) -> None:
+def _persist(store: StateStore, verdict: Verdict) -> None:
     try:
         store.put(VERDICT_FILE, encode(verdict))
     except YarnamError as error:

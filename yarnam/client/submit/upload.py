@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -91,22 +91,12 @@ class JobUpload:
             inputs = pool.submit(self._inputs, checked)
             shipped = [pool.submit(self._ship, file) for file in job.files]
             try:
-                record = JobRecord(
-                    job=replace(
-                        public,
-                        files=tuple(future.result()[0] for future in shipped),
-                        environment=environment.result()[0],
-                    ),
-                    targets=checked.targets,
-                    job_dir=self.job_dir,
-                    submitted_at_s=submitted_at_s,
-                    yarnam_version=__version__,
-                    rm_url=self._site.rm.url,
-                    zookeeper=self._site.zookeeper,
-                    gpu_models=self._site.gpu_rules(),
-                    data=checked.data,
-                    prelaunched=prelaunched.result(),
+                settled = replace(
+                    public,
+                    files=tuple(future.result()[0] for future in shipped),
+                    environment=environment.result()[0],
                 )
+                record = self._record(checked, settled, submitted_at_s, prelaunched.result())
                 job_file = pool.submit(self._put_bytes, protocol.JOB_FILE, encode(record))
                 staged = UploadedJob(record)
                 staged.am_files = {
@@ -118,19 +108,39 @@ class JobUpload:
             except BaseException:
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
-        staged.task_files = dict(staged.am_files)
+        optional = {
+            protocol.LOCAL_ENVIRONMENT: environment.result()[1],
+            protocol.LOCAL_INPUTS_FILE: inputs.result(),
+            protocol.LOCAL_SECRETS_FILE: self._secrets(secrets) if secrets else None,
+        }
+        staged.task_files = {
+            **staged.am_files,
+            **{file.name: localized for file, localized in map(Future.result, shipped)},
+            **{name: file for name, file in optional.items() if file is not None},
+        }
         if (key := keys.result()) is not None:
             staged.am_files[protocol.LOCAL_ZOOKEEPER_FILE] = key
-        for future in shipped:
-            file, localized = future.result()
-            staged.task_files[file.name] = localized
-        if (archive := environment.result()[1]) is not None:
-            staged.task_files[protocol.LOCAL_ENVIRONMENT] = archive
-        if (listed := inputs.result()) is not None:
-            staged.task_files[protocol.LOCAL_INPUTS_FILE] = listed
-        if secrets:
-            staged.task_files[protocol.LOCAL_SECRETS_FILE] = self._secrets(secrets)
         return staged
+
+    def _record(
+        self,
+        checked: CheckedJob,
+        job: JobSpec,
+        submitted_at_s: float,
+        prelaunched: tuple[PrelaunchedService, ...],
+    ) -> JobRecord:
+        return JobRecord(
+            job=job,
+            targets=checked.targets,
+            job_dir=self.job_dir,
+            submitted_at_s=submitted_at_s,
+            yarnam_version=__version__,
+            rm_url=self._site.rm.url,
+            zookeeper=self._site.zookeeper,
+            gpu_models=self._site.gpu_rules(),
+            data=checked.data,
+            prelaunched=prelaunched,
+        )
 
     def close(self) -> None:
         """Remove what lies on this machine. Idempotent."""
