@@ -156,9 +156,13 @@ class FileSource(Source):
         return Stream(iter(pieces))
 
     def open(self) -> BinaryIO:
+        return cast("BinaryIO", io.BufferedReader(self.raw(), 256 << 10))
+
+    def raw(self) -> io.RawIOBase:
+        """Without a buffer of its own."""
         watched = _Watched(self, self.reader())
         self._opened.append(watched)
-        return cast("BinaryIO", io.BufferedReader(watched, 256 << 10))
+        return watched
 
     def reader(self) -> Reader:
         """A plain reader; its errors are remembered as ``failure`` by whoever reads."""
@@ -201,14 +205,15 @@ class _Watched(io.RawIOBase):
         return self._reader.tell()
 
     def readinto(self, buffer: object, /) -> int:
-        view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
-        try:
-            data = self._reader.read(min(len(view), PIECE))
-        except HdfsError as error:
-            self._source.failed(error, self._reader.tell())
-            raise
-        view[: len(data)] = data
-        return len(data)
+        # Given back at once: an error that is kept would keep what the buffer is a part of.
+        with memoryview(buffer) as given, given.cast("B") as view:  # type: ignore[arg-type]
+            try:
+                data = self._reader.read(min(len(view), PIECE))
+            except HdfsError as error:
+                self._source.failed(error, self._reader.tell())
+                raise
+            view[: len(data)] = data
+            return len(data)
 
     def close(self) -> None:
         if not self.closed:

@@ -29,13 +29,14 @@ class _Parent:
     """Asks for parts of the file."""
 
     def __init__(self, shared: int, requests: BinaryIO, answers: BinaryIO) -> None:
-        self._memory = mmap.mmap(shared, PIECE, prot=mmap.PROT_READ)
+        self._memory = mmap.mmap(shared, messages.SHARED, prot=mmap.PROT_READ)
         self._requests = requests
         self._answers = answers
-        self._is_ahead = False
+        self._asked = self._taken = 0
 
     def request(self) -> dict[str, Any] | None:
         """The next file; None: there is none any more."""
+        self._asked = self._taken = 0
         header = self._answers.read(messages.LENGTH.size)
         if not header:
             return None
@@ -43,22 +44,24 @@ class _Parent:
         return found
 
     def ask_piece(self) -> None:
-        """The answer is taken later: meanwhile the piece before it, a copy, is looked at."""
+        """The answer is taken later: meanwhile those before it, of which a copy was taken, are
+        looked at."""
         self._send(b"N")
-        self._is_ahead = True
+        self._asked += 1
 
     def take_piece(self) -> bytes:
-        self._is_ahead = False
-        return self._reply()
+        place = self._taken % messages.PLACES
+        self._taken += 1
+        return self._reply(place * PIECE)
 
     def range(self, offset: int, length: int) -> bytes:
-        assert not self._is_ahead, "a check reads a file in one way"
+        assert self._asked == self._taken, "a check reads a file in one way"
         self._send(b"R" + messages.RANGE.pack(offset, min(length, PIECE)))
-        return self._reply()
+        return self._reply(0)
 
     def done(self, outcome: bytes) -> None:
-        with suppress(HdfsError):
-            if self._is_ahead:
+        while self._taken < self._asked:
+            with suppress(HdfsError):
                 self.take_piece()
         self._send(b"D" + messages.LENGTH.pack(len(outcome)) + outcome)
 
@@ -66,11 +69,11 @@ class _Parent:
         self._requests.write(message)
         self._requests.flush()
 
-    def _reply(self) -> bytes:
+    def _reply(self, start: int) -> bytes:
         size = messages.LENGTH.unpack(self._answers.read(messages.LENGTH.size))[0]
         if size == messages.FAILED:
             raise HdfsError("the file could not be read")
-        return self._memory[:size]
+        return self._memory[start : start + size]
 
 
 class _Ranges(RangeReader):
@@ -105,15 +108,16 @@ class _AskedSource(Source):
         return Stream(self._pieces())
 
     def _pieces(self) -> Iterator[bytes]:
+        # The end is asked for as well, but not before somebody wants it: most files are small.
+        for _ in range(min(messages.PLACES, 1 + (self.size or 0) // PIECE)):
+            self._parent.ask_piece()
         left = self.size or 0
-        self._parent.ask_piece()
         while piece := self._parent.take_piece():
             left -= len(piece)
             if left > 0:
                 self._parent.ask_piece()
-                yield piece
-            else:  # what may still follow is asked for when somebody wants it
-                yield piece
+            yield piece
+            if left <= 0:
                 self._parent.ask_piece()
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import fcntl
+import io
 import mmap
 import os
 import select
@@ -22,7 +23,6 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import BinaryIO
 
 from hdfs_utils.errors import HdfsError, MalformedData
 from hdfs_utils.validation.check_in_subprocess import search_path
@@ -35,7 +35,7 @@ from hdfs_utils.validation.findings import (
 )
 from hdfs_utils.validation.sandbox import messages
 from hdfs_utils.validation.sandbox.confinement import MAX_WRITTEN
-from hdfs_utils.validation.sources import PIECE, FileSource, Stream
+from hdfs_utils.validation.sources import PIECE, FileSource
 
 # -I: neither the working directory nor variables say where the first imports come from.
 _START = "from hdfs_utils.validation.sandbox.decoder_child import main; main()"
@@ -45,9 +45,12 @@ COMMAND = (sys.executable, "-I", "-c", f"import sys; sys.path[:] = sys.argv[4:];
 _VARIABLES = (
     "PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TZDIR", "HDF5_PLUGIN_PATH",
 )  # fmt: skip
-# One thread and one heap: others would take address space for nothing.
+# One thread and one heap: others would take address space for nothing. Pieces lie in the heap, what
+# is larger goes back to the kernel.
 _SETTINGS = {
     "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(4 * PIECE),
+    "MALLOC_TRIM_THRESHOLD_": str(8 * PIECE),
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "ARROW_DEFAULT_MEMORY_POOL": "system",
@@ -95,12 +98,20 @@ class _Ended(Exception):
         self.late = late
 
 
+def _keep_pieces_in_the_heap() -> None:
+    """The C library gives blocks as large as a piece back to the kernel at once, which halves the
+    rate of reading (measured), until it has seen a larger one go."""
+    gone = bytes(4 * PIECE)
+    del gone
+
+
 class _Child:
     def __init__(self, command: Sequence[str], memory: int) -> None:
-        self._shared, self._said = _scratch(PIECE), _scratch(0)
+        _keep_pieces_in_the_heap()
+        self._shared, self._said = _scratch(messages.SHARED), _scratch(0)
         # All that it writes goes to the end, so that the file can be emptied for the next check.
         fcntl.fcntl(self._said, fcntl.F_SETFL, os.O_APPEND)
-        self.memory = mmap.mmap(self._shared, PIECE)
+        self.memory = mmap.mmap(self._shared, messages.SHARED)
         environ = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
         try:
             self.process = subprocess.Popen(
@@ -270,8 +281,9 @@ class _Session:
         self._silence_s = limits.silence_s
         self._limit_s = limits.of(source.size or 0)
         self._end_s = time.monotonic() + self._limit_s
-        self._stream: Stream | None = None
-        self._file: BinaryIO | None = None
+        self._file: io.RawIOBase | None = None
+        self._pieces = 0
+        self._offset = 0
 
     def run(self, request: bytes, found: Findings) -> bool:
         """Until the outcome, which is added to ``found``; returns whether it is the child's last.
@@ -292,22 +304,31 @@ class _Session:
             if kind not in (b"N", b"R"):
                 raise MalformedData("a question that there is not")
             try:
-                data = self._read(kind)
+                size = self._read(kind)
             except HdfsError as error:  # of the storage; the child can be used again
                 self._source.failed(error, 0)
                 self._send(messages.LENGTH.pack(messages.FAILED))
                 continue
-            child.memory[: len(data)] = data
-            self._send(messages.LENGTH.pack(len(data)))
+            self._send(messages.LENGTH.pack(size))
 
-    def _read(self, kind: bytes) -> bytes:
+    def _read(self, kind: bytes) -> int:
+        """Into the shared memory; returns how many bytes."""
+        place, offset, size = 0, self._offset, PIECE
         if kind == b"N":
-            self._stream = self._stream or self._source.stream()
-            return self._stream.piece()
-        offset, size = messages.RANGE.unpack(self._exactly(messages.RANGE.size))
-        self._file = self._file or self._source.open()
-        self._file.seek(min(offset, self._source.size or 0))
-        return self._file.read(min(size, PIECE))
+            place = self._pieces % messages.PLACES
+            self._pieces += 1
+        else:
+            offset, size = messages.RANGE.unpack(self._exactly(messages.RANGE.size))
+        self._file = self._file or self._source.raw()
+        if self._file.tell() != offset:  # a seek makes HDFS's reader begin anew
+            self._file.seek(min(offset, self._source.size or 0))
+        with memoryview(self._child.memory) as whole:
+            part = whole[place * PIECE : place * PIECE + min(size, PIECE)]
+            with part:
+                count = self._file.readinto(part) or 0
+        if kind == b"N":
+            self._offset += count
+        return count
 
     def _send(self, data: bytes) -> None:
         while data:

@@ -30,12 +30,14 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Sample:
-    """``kind``: the format. ``ends``: the reasons of which one is to be found."""
+    """``kind``: the format. ``ends``: the reasons of which one is to be found. ``is_endless``: only
+    the limit of time ends it."""
 
     kind: str
     name: str
     make: Callable[[], bytes]
     ends: tuple[Reason, ...]
+    is_endless: bool = False
 
 
 def _table(size_mib: int) -> pa.Table:
@@ -300,7 +302,7 @@ def _all() -> Iterator[Sample]:
         lambda: npy(b"{'descr': '<f4', 'fortran_order': False, 'shape': (-8,), }\n"),
         (bad,),
     )
-    yield Sample("hdf5", "loop.h5", hdf5_loop, (over,))
+    yield Sample("hdf5", "loop.h5", hdf5_loop, (over,), is_endless=True)
     yield Sample("hdf5", "bomb.h5", hdf5_bomb, (over,))
     yield Sample("safetensors", "deep.safetensors", lambda: safetensors(deep), (bad,))
     yield Sample(
@@ -333,7 +335,7 @@ def _all() -> Iterator[Sample]:
     yield Sample("avro", "bomb.avro", avro_bomb, (over,))
     yield Sample("avro", "schema.avro", avro_schema, (bad,))
     yield Sample("gzip", "bomb.json.gz", lambda: gzip.compress(b" " * (300 * MIB), 1), (over,))
-    yield Sample("bzip2", "bomb.txt.bz2", lambda: endless_bzip2(20_000), (over,))
+    yield Sample("bzip2", "bomb.txt.bz2", lambda: endless_bzip2(20_000), (over,), is_endless=True)
     yield Sample("xz", "dictionary.txt.xz", xz_dictionary, (over,))
     yield Sample("zstd", "bomb.json.zst", zstd_bomb, (over,))
     yield Sample("lz4", "bomb.json.lz4", lz4_bomb, (over,))
