@@ -87,6 +87,27 @@ def test_another_interpreter_helps_out_where_a_library_is_missing(tmp_path: Path
     assert other.verdict == "clean", other
 
 
+def test_a_module_in_the_working_directory_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where somebody stands in a directory of shared data; neither by this interpreter nor by
+    another one."""
+    here = tmp_path / "here"
+    here.mkdir()
+    for module in ("json", "random", "hdfs_utils", "pyarrow"):
+        (here / f"{module}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()")
+    (tmp_path / "a.parquet").write_bytes(samples.make("a.parquet", 1))
+    hidden = tmp_path / "hidden" / "pyarrow"
+    hidden.mkdir(parents=True)
+    (hidden / "__init__.py").write_text("raise ImportError('hidden')")
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("PYTHONPATH", ":")
+    monkeypatch.setattr(sys, "path", ["", str(here), str(hidden.parent), *sys.path])
+    assert look(tmp_path / "a.parquet").reason == "needs-library"
+    assert look(tmp_path / "a.parquet", python=[sys.executable]).verdict == "clean"
+    assert not (tmp_path / "ran").exists()
+
+
 def test_an_interpreter_that_is_none_is_not_checked(tmp_path: Path) -> None:
     (tmp_path / "a.snappy").write_bytes(b"abc")
     assert look(tmp_path / "a.snappy", python=["/no/such/python"]).verdict == "not checked"
