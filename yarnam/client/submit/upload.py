@@ -20,6 +20,7 @@ from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.adapters.hdfs.small_files import put_once
 from yarnam.adapters.yarn.addresses import zookeeper_credentials
 from yarnam.client.site import Site
+from yarnam.client.submit.abandoned import SCRATCH_PREFIX, clear_abandoned
 from yarnam.client.submit.archives import pack_folder, sha256_of
 from yarnam.client.submit.preflight import CheckedJob
 from yarnam.client.submit.runtime_archive import build_runtime, runtime_source
@@ -73,7 +74,7 @@ class JobUpload:
         self.key = key
         self.job_dir = site.paths.job(key)
         # On this machine, mode 700, for as long as the submit takes.
-        self._scratch = Path(tempfile.mkdtemp(prefix="yarnam-submit-"))
+        self._scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
 
     def stage(self, checked: CheckedJob, submitted_at_s: float) -> UploadedJob:
         """Upload everything. Raises YarnamError; the caller then calls ``undo``."""
@@ -86,6 +87,7 @@ class JobUpload:
             conf = pool.submit(self._hadoop_conf, checked)
             credentials = pool.submit(self._put_bytes, protocol.CREDENTIALS_FILE, new_credentials())
             environment = pool.submit(self._environment, job)
+            pool.submit(clear_abandoned, self._site)
             keys = pool.submit(self._zookeeper_credentials)
             prelaunched = pool.submit(self._prelaunch, checked)
             inputs = pool.submit(self._inputs, checked)

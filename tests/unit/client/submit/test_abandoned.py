@@ -1,0 +1,86 @@
+"""What killed clients have left: it goes a day later, and nothing else does."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.unit.client.world import World, job_spec
+from yarnam.client.submit.abandoned import ABANDONED_S, SCRATCH_PREFIX, clear_abandoned
+from yarnam.client.user_paths import new_key, tag_of
+from yarnam.errors import Unavailable
+from yarnam.wire.codec import encode
+from yarnam.wire.records import JobRecord
+
+LONG_AGO_S = time.time() - 2 * ABANDONED_S
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    return World(tmp_path / "world")
+
+
+def directory(world: World, begun_s: float, *names: str, rm_url: str = "") -> str:
+    """A job's, with these files; ``job.json`` says to which cluster it goes."""
+    key = new_key(begun_s)
+    for name in names:
+        world.put(key, name, b"{}")
+    record = JobRecord(job_spec(), (), world.directory(key), begun_s, "0")
+    world.put(key, "job.json", encode(replace(record, rm_url=rm_url or world.rm.url)))
+    return world.directory(key)
+
+
+def test_a_directory_that_no_job_ever_had_goes(world: World) -> None:
+    complete = directory(world, LONG_AGO_S, "credentials.pem")
+    begun = world.directory(new_key(LONG_AGO_S))
+    world.files.write_bytes(f"{begun}/credentials.pem", b"key")
+    clear_abandoned(world.site)
+    assert not world.files.exists(complete)
+    assert not world.files.exists(begun)
+
+
+def test_what_is_or_was_a_job_stays(world: World) -> None:
+    young = directory(world, time.time() - 3600.0)
+    ran = directory(world, LONG_AGO_S, "am.json")
+    over = directory(world, LONG_AGO_S, "verdict.json")
+    elsewhere = directory(world, LONG_AGO_S, rm_url="http://another:8088")
+    key = new_key(LONG_AGO_S)
+    world.job(key=key, state="ACCEPTED", am=False)
+    assert world.rm.apps["application_1700000000000_0042"].tags[1] == tag_of(key)
+    clear_abandoned(world.site)
+    for path in (young, ran, over, elsewhere, world.directory(key)):
+        assert world.files.exists(path), path
+
+
+def test_skeins_directory_of_an_application_that_is_over_goes(world: World) -> None:
+    world.rm.add("application_1_0001", state="KILLED")
+    world.rm.add("application_1_0002", state="RUNNING")
+    paths = [world.site.paths.skein_staging(f"application_1_000{n}") for n in (1, 2, 3)]
+    for path in paths:
+        world.files.mkdirs(path)
+    clear_abandoned(world.site)
+    assert [world.files.exists(path) for path in paths] == [False, True, True]
+
+
+def test_scratch_directories_go_unless_they_are_young(world: World) -> None:
+    old, young = (Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX)) for _ in range(2))
+    (old / "yarnam-secrets.json").write_text("secret")
+    os.utime(old, (LONG_AGO_S, LONG_AGO_S))
+    clear_abandoned(world.site)
+    assert (old.exists(), young.exists()) == (False, True)
+
+
+def test_no_trouble_of_it_reaches_a_submit(world: World) -> None:
+    directory(world, LONG_AGO_S)
+    world.rm.failure = Unavailable("away")
+    clear_abandoned(world.site)
+    world.files.delete(world.site.paths.jobs, recursive=True)
+    clear_abandoned(world.site)

@@ -1,0 +1,96 @@
+"""What clients that were killed in the midst of a submit have left is cleared by the same user's
+later submits, from a day after. A client that fails or is interrupted clears up itself."""
+
+from __future__ import annotations
+
+import calendar
+import random
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+
+from hdfs_utils import HdfsError
+from yarnam.client.site import Site
+from yarnam.client.user_paths import is_key, key_in
+from yarnam.errors import YarnamError
+from yarnam.wire import protocol
+from yarnam.wire.codec import decode
+from yarnam.wire.records import JobRecord
+
+SCRATCH_PREFIX = "yarnam-submit-"
+
+ABANDONED_S = 86400.0
+"""A submit takes seconds, or minutes where it uploads much. The clocks of this machine and of HDFS
+need not agree on more than the day."""
+
+SAMPLE = 20
+"""Directories that one submit opens at most, at random: the records of jobs that are over
+stay, so there may be thousands."""
+
+_HAS_RUN = frozenset(
+    {protocol.AM_FILE, protocol.JOURNAL_DIRECTORY, protocol.VERDICT_FILE, protocol.STATUS_FILE}
+)
+
+
+def clear_abandoned(site: Site, *, older_than_s: float = ABANDONED_S) -> None:
+    """Raises nothing: a submit goes on without it."""
+    before_s = time.time() - older_than_s
+    _clear_scratch(before_s)
+    for find in (_never_submitted, _staged_for_ended):
+        with suppress(HdfsError, YarnamError):
+            for path in find(site, before_s):
+                site.files.delete(path, recursive=True)
+
+
+def _clear_scratch(before_s: float) -> None:
+    """On this machine. Directories of others cannot be removed, and stay."""
+    for path in Path(tempfile.gettempdir()).glob(f"{SCRATCH_PREFIX}*"):
+        with suppress(OSError):
+            if path.lstat().st_mtime < before_s:
+                shutil.rmtree(path)
+
+
+def _never_submitted(site: Site, before_s: float) -> Iterator[str]:
+    """Jobs' directories that no application belongs to. One that has run keeps its record."""
+    listed = [status.path for status in site.files.list(site.paths.jobs)]
+    old = [path for path in listed if _begun_s(PurePosixPath(path).name) < before_s]
+    if not old:
+        return
+    known = {key_in(app.tags) for app in site.rm.applications(user=site.user)}
+    unknown = [path for path in old if PurePosixPath(path).name not in known]
+    for path in random.sample(unknown, min(SAMPLE, len(unknown))):
+        names = {PurePosixPath(status.path).name for status in site.files.list(path)}
+        if names.isdisjoint(_HAS_RUN) and _is_of(site, path, names):
+            yield path
+
+
+def _is_of(site: Site, path: str, names: set[str]) -> bool:
+    """Other clusters may share the file system: what they know is not known here."""
+    if protocol.JOB_FILE not in names:
+        return True  # it is written before YARN hears of the job
+    record = decode(site.files.read_bytes(f"{path}/{protocol.JOB_FILE}"), JobRecord)
+    return record.rm_url == site.rm.url
+
+
+def _staged_for_ended(site: Site, before_s: float) -> Iterator[str]:
+    """Skein's directories of applications that are over: their last AM was killed, or they were
+    before they had one."""
+    root = site.paths.skein_staging("").rstrip("/")
+    old = [one.path for one in site.files.list(root) if one.mtime_ms < before_s * 1000]
+    for path in random.sample(old, min(SAMPLE, len(old))):
+        app = site.rm.application(PurePosixPath(path).name)
+        if app is not None and app.is_over:
+            yield path
+
+
+def _begun_s(key: str) -> float:
+    """When the job was submitted; never, if this is no job's key."""
+    if not is_key(key):
+        return float("inf")
+    try:
+        return calendar.timegm(time.strptime(key[:15], "%Y%m%d-%H%M%S"))
+    except ValueError:
+        return float("inf")
