@@ -24,6 +24,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import secrets
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -95,7 +96,12 @@ class OutputCommitter:
     # ---- before ---------------------------------------------------------------------------
 
     def prepare(self, attempt: int, writers: Iterable[str], *, drop_older: bool = True) -> None:
-        """Create the writers' directories and delete those of older attempts."""
+        """Create the writers' directories and delete those of older attempts.
+
+        Raises:
+            PermissionDenied: the staging directory is somebody else's.
+        """
+        self._check_owner()
         directories = [uris.join(self.staging, f"attempt-{attempt}", writer) for writer in writers]
         self._each(self.fs.mkdirs, directories)
         if drop_older:
@@ -141,9 +147,11 @@ class OutputCommitter:
             CommitStopped: ``is_stopped`` returned True.
             AlreadyExists: another owner's target exists, and ``replace`` is false.
             Fenced: a later committer has taken over.
+            PermissionDenied: the staging directory is somebody else's.
         """
         done = self.committed()
         if done is None:
+            self._check_owner()
             mine = self._take_over(attempt, fencing_epoch)
             newest = max(self._epochs(), default=fencing_epoch)
             if newest > fencing_epoch:
@@ -165,7 +173,10 @@ class OutputCommitter:
         """After a stop: return what was committed anyway, or else put an old target back."""
         if (done := self.committed()) is not None:
             return done
-        for _, path in sorted(self._epochs().items(), reverse=True):
+        epochs = self._epochs()
+        if epochs:
+            self._check_owner()
+        for _, path in sorted(epochs.items(), reverse=True):
             with contextlib.suppress(errors.NotFound, errors.AlreadyExists):
                 self.fs.rename(uris.join(path, _OLD), self.target)
         return None
@@ -185,6 +196,22 @@ class OutputCommitter:
         return True
 
     # ---- inside ---------------------------------------------------------------------------
+
+    def _check_owner(self) -> None:
+        """Its name can be foretold, and where many may write beside the target, anybody may have
+        made it before and fill it with what would be committed as this owner's."""
+        probe = uris.join(self.staging, f".owner-{secrets.token_hex(6)}")
+        self.fs.mkdirs(probe)
+        mine = self.fs.stat(probe).owner
+        self.fs.delete(probe)
+        found = self.fs.stat(self.staging).owner
+        if found != mine:
+            raise errors.PermissionDenied(
+                f"belongs to {found} and not to {mine}: delete it, or name an output where {found} "
+                "may not write",
+                path=self.staging,
+                operation="store outputs",
+            )
 
     def _epochs(self) -> dict[int, str]:
         try:

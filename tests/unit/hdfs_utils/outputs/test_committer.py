@@ -5,11 +5,21 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from hdfs_utils.errors import AlreadyExists, Fenced, HdfsError, LeaseLost, NotFound, Unavailable
+from hdfs_utils.errors import (
+    AlreadyExists,
+    Fenced,
+    HdfsError,
+    LeaseLost,
+    NotFound,
+    PermissionDenied,
+    Unavailable,
+)
+from hdfs_utils.filesystem import FileStatus
 from hdfs_utils.outputs.committer import (
     MANIFEST,
     SUCCESS,
@@ -81,6 +91,31 @@ def test_what_all_wrote_is_one_tree_with_a_manifest() -> None:
     assert [one.moved for one in reported] == sorted(one.moved for one in reported)
     assert (reported[0].moved, reported[-1].moved, reported[-1].files) == (0, 5, 5)
     assert not fs.exists(STAGING)
+
+
+class SharedFiles(MemoryFiles):
+    """What is named as in ``others`` belongs to somebody else, as in a directory that all may write
+    to."""
+
+    def __init__(self, *others: str) -> None:
+        super().__init__()
+        self.others = others
+
+    def _status(self, plain: str, node: Any) -> FileStatus:
+        status = super()._status(plain, node)
+        return replace(status, owner="mallory") if plain in self.others else status
+
+
+def test_what_somebody_else_has_laid_out_is_not_committed() -> None:
+    """An application's id can be foretold, and so can the name of the staging directory."""
+    fs = SharedFiles(STAGING)
+    written(fs)
+    fs.write_bytes(f"{STAGING}/storing-1/.old/planted", b"")
+    for act in (lambda: of(fs).prepare(2, WRITERS), lambda: commit(fs, 2), of(fs).back_out):
+        with pytest.raises(PermissionDenied, match="belongs to mallory and not to me"):
+            act()
+    assert not fs.exists(TARGET)
+    assert [s.path for s in fs.list(STAGING) if "owner" in s.path] == []
 
 
 def test_other_attempts_never_count() -> None:
