@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from yarnam.errors import (
     UsageError,
     UserFailed,
     WireMismatch,
+    YarnamError,
 )
 from yarnam.wire.codec import decode, encode, encode_event
 from yarnam.wire.records import AmRecord
@@ -288,3 +290,20 @@ def test_a_kill_that_yarn_does_not_carry_out_says_so(world: World) -> None:
     job = world.job(am=False, key=KEY)
     with pytest.raises(Unavailable, match="still reports it after"):
         job.kill(timeout_s=0.1)
+
+
+@pytest.mark.parametrize(
+    ("user", "state", "is_left"),
+    [("me", "KILLED", False), ("me", "FAILED", False), ("me", "RUNNING", True),
+     ("you", "KILLED", True)],
+)  # fmt: skip
+def test_what_a_killed_am_left_goes_when_anybody_asks_for_the_job(
+    world: World, user: str, state: str, is_left: bool
+) -> None:
+    """Skein's directory has the values of secret variables."""
+    job = world.job(key=KEY, state=state, user=user)
+    left = world.site.paths_of(user).skein_staging(APPLICATION)
+    world.files.write_bytes(f"{left}/secrets.json", b"{}")
+    with suppress(YarnamError):
+        job.status()
+    assert world.files.exists(left) is is_left

@@ -67,6 +67,8 @@ class JobSources:
         the caller then polls instead of being notified."""
         application = self.look_up()
         if application.is_over:
+            if application.state != "FINISHED":
+                self.clear_staging()  # its AM may have been killed before it could
             return StatusVersion(0, self._after_the_end(application))
         if application.state != "RUNNING":
             return StatusVersion(0, queued_status(application, time.time()))
