@@ -360,10 +360,7 @@ class ArrowWriter(BaseWriter):
         with _translated("sync", self._path):
             self._inner = self._owner.append_stream(self._path)
 
-    def close(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
+    def _complete(self) -> None:
         try:
             self._call("close", self._inner.close)
         except errors.Unavailable as error:
@@ -372,11 +369,8 @@ class ArrowWriter(BaseWriter):
             message = "the file was deleted while it was written"
             raise errors.LeaseLost(message, path=self._path, operation="close") from error
 
-    def abort(self) -> None:
-        """Abort: libhdfs can only complete the file, which is then deleted."""
-        if self._closed:
-            return
-        self._closed = True
+    def _drop(self) -> None:
+        """libhdfs can only complete the file, which is then deleted."""
         with contextlib.suppress(OSError):
             self._inner.close()
         if self._is_new:

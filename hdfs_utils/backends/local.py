@@ -337,6 +337,9 @@ class _LocalWriter(BaseWriter):
 
     def sync(self) -> None:
         self._check_open()
+        self._sync()
+
+    def _sync(self) -> None:
         with _translated("sync", self._path):
             fcntl.flock(self._descriptor, fcntl.LOCK_EX)
             try:
@@ -347,24 +350,15 @@ class _LocalWriter(BaseWriter):
             finally:
                 fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
-    def close(self) -> None:
-        if self._closed:
-            return
+    def _complete(self) -> None:
         try:
-            self.sync()
+            self._sync()
         finally:
-            self._release()
+            os.close(self._descriptor)
 
-    def abort(self) -> None:
-        """Abort: a new file is deleted."""
-        if self._closed:
-            return
+    def _drop(self) -> None:
         is_named = os.fstat(self._descriptor).st_nlink > 0
-        self._release()
+        os.close(self._descriptor)
         if self._is_new and is_named:
             with contextlib.suppress(OSError):
                 Path(self._path).unlink()
-
-    def _release(self) -> None:
-        self._closed = True
-        os.close(self._descriptor)

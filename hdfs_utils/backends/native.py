@@ -349,11 +349,7 @@ class NativeWriter(BaseWriter):
         self._flush()
         self._call("sync", self._inner.hsync, self._calls.limits.sync_s)
 
-    def close(self) -> None:
-        """Complete the file; an error means that it is not whole, or not known to be."""
-        if self._closed:
-            return
-        self._closed = True
+    def _complete(self) -> None:
         try:
             self._flush()
             self._calls.run("close", self._path, self._inner.close, self._calls.limits.close_s)
@@ -370,11 +366,7 @@ class NativeWriter(BaseWriter):
                     message, path=self._path, operation="close", outcome_unknown=True
                 ) from error
 
-    def abort(self) -> None:
-        """Abort: a new file is deleted, an appended one keeps what was synced."""
-        if self._closed:
-            return
-        self._closed = True
+    def _drop(self) -> None:
         if not self._is_sound:
             return  # the file may be somebody else's by now: see the protocol
         # The client has no way to drop a writer; taking its lease away does that.

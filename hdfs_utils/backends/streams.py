@@ -97,13 +97,25 @@ class BaseWriter(ABC):
     def flush(self) -> None:  # noqa: B027 - most gather nothing
         """Pass on what was buffered."""
 
-    @abstractmethod
     def close(self) -> None:
-        """Finish the file."""
+        """Complete the file; an error means that it is not whole, or not known to be."""
+        if not self._closed:
+            self._closed = True
+            self._complete()
+
+    def abort(self) -> None:
+        """Abort the write; nothing where the file was closed, however that ended."""
+        if not self._closed:
+            self._closed = True
+            self._drop()
 
     @abstractmethod
-    def abort(self) -> None:
-        """Abort the write."""
+    def _complete(self) -> None:
+        """For the first ``close``."""
+
+    @abstractmethod
+    def _drop(self) -> None:
+        """For the first ``abort``: a new file is deleted, an appended one keeps what was synced."""
 
     def __enter__(self) -> Self:
         return self

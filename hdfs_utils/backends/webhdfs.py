@@ -253,10 +253,7 @@ class WebHdfsWriter(BaseWriter):
         self._check_open()
         self._finish("sync")
 
-    def close(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
+    def _complete(self) -> None:
         self._finish("close")
         try:
             length = self._owner.stat(self._path).length
@@ -269,11 +266,7 @@ class WebHdfsWriter(BaseWriter):
                 message, path=self._path, operation="close", outcome_unknown=True
             )
 
-    def abort(self) -> None:
-        """Abort: a new file is deleted, an appended one keeps what the DataNode took."""
-        if self._closed:
-            return
-        self._closed = True
+    def _drop(self) -> None:
         # The DataNode creates the file some time after the request arrived: only its answer tells
         # that a deletion comes after that.
         with contextlib.suppress(errors.HdfsError):

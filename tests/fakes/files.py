@@ -257,12 +257,10 @@ class MemoryWriter(BaseWriter):
     """What is written is visible after ``sync`` only; ``crash`` is a kill -9 of the writer."""
 
     def __init__(self, files: MemoryFiles, path: str, node: _Node, is_new: bool) -> None:
+        super().__init__(path, len(node.data), is_new=is_new)
         self._files = files
-        self._path = path
         self._node = node
-        self._is_new = is_new
         self._pending = bytearray()
-        self._is_open = True
         node.holder = self
 
     def write(self, data: Data, /) -> int:
@@ -286,30 +284,22 @@ class MemoryWriter(BaseWriter):
             self._node.data += self._pending
             self._pending.clear()
 
-    def close(self) -> None:
-        if self._is_open:
-            self._is_open = False
-            with self._files._lock:
-                self._flush("close")
-                self._node.holder = None
+    def _complete(self) -> None:
+        with self._files._lock:
+            self._flush("close")
+            self._node.holder = None
 
-    def abort(self) -> None:
-        if self._is_open:
-            self._is_open = False
-            with self._files._lock:
-                if self._node.holder is not self:
-                    return
-                self._node.holder = None
-                if self._is_new:
-                    self._files.delete(self._path)
+    def _drop(self) -> None:
+        with self._files._lock:
+            if self._node.holder is not self:
+                return
+            self._node.holder = None
+            if self._is_new:
+                self._files.delete(self._path)
 
     def crash(self) -> None:
         """The process is gone: what was not synced is lost, the lease stays."""
-        self._is_open = False
-
-    def _check_open(self) -> None:
-        if not self._is_open:
-            raise ValueError(f"write to a closed file: {self._path}")
+        self._closed = True
 
 
 def fail_on(

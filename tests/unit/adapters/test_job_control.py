@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 import pytest
 
-from yarnam.adapters.grpc.am_server import GrpcMailbox, bind_address, gpu_shares
+from yarnam.adapters.grpc.am_server import GrpcMailbox, bind_address
 from yarnam.adapters.grpc.job_control import EventLog
 from yarnam.core.model.events import CancelRequested, Event
 from yarnam.core.model.ids import AskId
@@ -128,19 +128,3 @@ def test_the_spool_answers_in_portions() -> None:
 )
 def test_where_to_listen(host: str, expected: str) -> None:
     assert bind_address(host) == expected
-
-
-@pytest.mark.parametrize(
-    ("devices", "processes", "shares"),
-    [
-        (4, 2, [2, 2]),
-        (3, 2, [2, 1]),
-        (1, 4, [1, 0, 0, 0]),
-        (0, 2, [0, 0]),
-    ],
-)
-def test_devices_are_shared_in_order(devices: int, processes: int, shares: list[int]) -> None:
-    ids = tuple(str(number) for number in range(devices))
-    given = gpu_shares(ids, processes)
-    assert [len(share) for share in given] == shares
-    assert tuple(one for share in given for one in share) == ids

@@ -10,8 +10,8 @@ from yarnam.agent.resources.gpu_devices import (
     gpu_environment,
     model_of,
     parse_gpu_devices,
-    split_gpus,
 )
+from yarnam.core.model.resources import split_gpus
 from yarnam.errors import Unavailable
 
 
@@ -65,6 +65,7 @@ def test_lines_that_are_no_device_are_ignored() -> None:
         ("0123", 1, ["0123"]),
         ("0123", 2, ["01", "23"]),
         ("01234", 2, ["012", "34"]),
+        ("0", 3, ["0", "", ""]),
         ("", 2, ["", ""]),
     ],
 )

@@ -26,6 +26,7 @@ from yarnam.core.model.actions import GangMember
 from yarnam.core.model.events import AgentSilent, AgentUnable
 from yarnam.core.model.ids import AskId, parse_ask_id
 from yarnam.core.model.job_spec import JobSpec
+from yarnam.core.model.resources import split_gpus
 from yarnam.errors import InternalError, Unavailable
 from yarnam.ports import AgentMetrics, AgentStaging, Inbox
 from yarnam.wire.pb import yarnam_pb2 as pb
@@ -289,7 +290,7 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
 def _launch_order(
     member: GangMember, attempt: int, first_rank: int, envs: Sequence[dict[str, str]]
 ) -> pb.Launch:
-    shares = gpu_shares(member.placed.gpu_ids, len(envs))
+    shares = split_gpus(member.placed.gpu_ids, len(envs))
     return pb.Launch(
         attempt=attempt,
         role=member.task.role,
@@ -299,17 +300,6 @@ def _launch_order(
             for local, (env, gpus) in enumerate(zip(envs, shares, strict=True))
         ],
     )
-
-
-def gpu_shares(gpu_ids: Sequence[str], processes: int) -> list[tuple[str, ...]]:
-    """Each process's devices: equal shares in order; the first ones take what is left over."""
-    share, extra = divmod(len(gpu_ids), processes)
-    shares, start = [], 0
-    for local in range(processes):
-        end = start + share + (1 if local < extra else 0)
-        shares.append(tuple(gpu_ids[start:end]))
-        start = end
-    return shares
 
 
 def bind_address(host: str) -> str:

@@ -18,8 +18,9 @@ from yarnam.agent.launch.workspace import (
     make_workspace,
     search_path,
 )
-from yarnam.agent.resources.gpu_devices import gpu_environment, split_gpus
+from yarnam.agent.resources.gpu_devices import gpu_environment
 from yarnam.agent.task_config import ContainerSettings, TaskJob
+from yarnam.core.model.resources import split_gpus
 from yarnam.wire import protocol
 
 STOP_FILE = ".yarnam-stop"

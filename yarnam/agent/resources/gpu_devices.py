@@ -83,17 +83,6 @@ def model_of(devices: Iterable[GpuDevice]) -> str:
     return models.pop() if len(models) == 1 else ""
 
 
-def split_gpus(ids: Sequence[str], processes: int) -> tuple[tuple[str, ...], ...]:
-    """Contiguous shares of a task's GPUs, one per process, the first ones larger by one."""
-    each, extra = divmod(len(ids), max(1, processes))
-    shares, start = [], 0
-    for number in range(processes):
-        end = start + each + (1 if number < extra else 0)
-        shares.append(tuple(ids[start:end]))
-        start = end
-    return tuple(shares)
-
-
 def gpu_environment(ids: Sequence[str]) -> dict[str, str]:
     """What makes CUDA see these devices and no other; none for a task without GPUs."""
     visible = ",".join(ids)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -51,3 +52,15 @@ class Resources:
 
     def __str__(self) -> str:
         return f"{self.memory_mib} MiB, {self.vcores} vcores, {self.gpus} GPUs"
+
+
+def split_gpus(ids: Sequence[str], processes: int) -> tuple[tuple[str, ...], ...]:
+    """Contiguous shares of a task's GPUs, one per process, the first ones larger by one."""
+    each, extra = divmod(len(ids), max(1, processes))
+    shares: list[tuple[str, ...]] = []
+    start = 0
+    for number in range(processes):
+        end = start + each + (1 if number < extra else 0)
+        shares.append(tuple(ids[start:end]))
+        start = end
+    return tuple(shares)
