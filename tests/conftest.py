@@ -87,7 +87,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     factory = getattr(config, "_tmp_path_factory", None)
     if not is_controller or factory is None:
         return
-    for root in factory.getbasetemp().glob("popen-*/*/yarnam/clusters/[!.]*"):
+    left = factory.getbasetemp().glob("popen-*/*/yarnam/clusters/[!.]*")
+    for root in {path.resolve() for path in left}:  # pytest links to the newest of its folders
         environ = {**os.environ, "XDG_STATE_HOME": str(root.parents[2])}
         down = [str(BIN / "yarnam"), "cluster", "down", "--name", root.name]
         subprocess.run(down, env=environ, check=False)
