@@ -15,11 +15,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hdfs_utils.errors import MalformedData
+from hdfs_utils.protocols.untrusted import INT64, decode_record
+
 MODULE = "hdfs_utils.validation.file_check_child"
 MAX_MEMORY = 768 << 20
 """Resident bytes of the child. Streaming checks take some 60 MiB, a large image or a Parquet
 row group some hundred; a file that needs more is not checked here."""
 _END_LIMIT_S = 5.0
+_MAX_OUTCOME = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +136,7 @@ def _run(command: Sequence[str], limit_s: float, environ: Mapping[str, str] | No
     text = out.decode("utf-8", "replace").strip().rpartition("\n")[2]
     try:
         parse(text)
-    except ValueError:
+    except MalformedData:
         return not_checked(f"the process that checked it ended with {process.returncode}")
     return text
 
@@ -152,9 +156,16 @@ def not_checked(message: str) -> str:
 
 
 def parse(text: str) -> CheckOutcome:
-    """Raises ValueError for what is none; unknown fields are passed over."""
-    plain = json.loads(text)
-    if not isinstance(plain, dict) or not isinstance(plain.get("verdict"), str):
-        raise ValueError(f"no outcome: {text[:80]!r}")
-    known = {name: plain[name] for name in CheckOutcome.__dataclass_fields__ if name in plain}
-    return CheckOutcome(**known)
+    """Raises MalformedData for what is none; unknown fields are passed over."""
+    told = decode_record(text.encode(errors="replace"), max_bytes=_MAX_OUTCOME, is_lenient=True)
+    return CheckOutcome(
+        verdict=told.text("verdict"),
+        reason=told.text("reason", default=""),
+        message=told.text("message", max_length=_MAX_OUTCOME, default=""),
+        format=told.text("format", default=""),
+        is_covered=told.flag("is_covered", default=False),
+        length=told.integer("length", default=0),
+        mtime_ms=told.integer("mtime_ms", least=-INT64, default=0),
+        checksum=told.text("checksum", default=""),
+        took_s=told.number("took_s", default=0.0),
+    )

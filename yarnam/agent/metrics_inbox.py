@@ -7,16 +7,22 @@ may have. Anybody on the machine can write to such a name; the kernel knows who 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
+
+from hdfs_utils.errors import MalformedData
+from hdfs_utils.protocols.untrusted import INT64, Record, decode_record, is_encodable, shown
 
 MAX_BYTES = 16 * 1024
 MAX_VALUES = 64
 """Per report; more than that is a log, not a status."""
+
+MAX_RANK = 100_000
+"""Of a process within its task."""
 
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
@@ -80,22 +86,32 @@ def _sender(ancillary: list[tuple[int, int, bytes]]) -> int | None:
 def parse(data: bytes) -> tuple[int, Sample] | None:
     """``(local rank, sample)``, or None for anything that is not a report."""
     try:
-        plain = json.loads(data)
-        values = [(str(name), float(value)) for name, value in plain["values"].items()]
+        # A loss may be NaN.
+        plain = decode_record(data, max_bytes=MAX_BYTES, is_lenient=True)
+        values = plain.record("values").plain
         sample = Sample(
-            at_s=float(plain["at_s"]),
-            step=_whole(plain.get("step")),
-            total_steps=_whole(plain.get("total_steps")),
-            values=tuple(values[:MAX_VALUES]),
+            at_s=plain.number("at_s"),
+            step=_whole(plain, "step"),
+            total_steps=_whole(plain, "total_steps"),
+            values=tuple(_values(values))[:MAX_VALUES],
         )
-        return int(plain["local_rank"]), sample
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        return plain.integer("local_rank", most=MAX_RANK), sample
+    except MalformedData:
         return None
 
 
-def _whole(value: object) -> int | None:
-    if value is None:
+def _whole(plain: Record, key: str) -> int | None:
+    if key not in plain:
         return None
-    number = int(value)  # type: ignore[call-overload]
+    value = plain.plain[key]
     # It becomes an int64 on the wire.
-    return number if -(2**63) <= number < 2**63 else None
+    is_too_long = type(value) is int and abs(value) > INT64
+    return None if is_too_long else plain.integer(key, least=-INT64)
+
+
+def _values(plain: dict[str, Any]) -> Iterator[tuple[str, float]]:
+    for name, value in plain.items():
+        is_number = type(value) is float or (type(value) is int and abs(value) <= INT64)
+        if not is_number or not is_encodable(name):
+            raise MalformedData(f"{shown(name)} is {shown(value)}")
+        yield name, float(value)

@@ -6,13 +6,14 @@ and half of its start-up time for a handful of fields. A test holds it against `
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hdfs_utils.errors import MalformedData
+from hdfs_utils.protocols.untrusted import decode_record, read_at_most
 from yarnam.core.model.ids import AskId, parse_ask_id
 from yarnam.errors import BadConfig, WireMismatch
 from yarnam.wire.protocol import (
@@ -124,6 +125,9 @@ class TaskJob:
     stop_grace_s: float
 
 
+_NO_RECORD = (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, StopIteration)
+
+
 def read_task_job(record: Path, secrets: Path, role: str, service: str) -> TaskJob:
     """Raises BadConfig (file missing or damaged) and WireMismatch (another version wrote it)."""
     plain = _read_json(record)
@@ -135,7 +139,7 @@ def read_task_job(record: Path, secrets: Path, role: str, service: str) -> TaskJ
     values = _read_json(secrets) if secrets.exists() else {}
     try:
         return _task_job(plain, values, role, service)
-    except (KeyError, TypeError, StopIteration) as error:
+    except _NO_RECORD as error:
         raise WireMismatch(f"{record.name} does not describe role {role!r}: {error!r}") from error
 
 
@@ -171,17 +175,19 @@ def _task_job(
     )
 
 
+MAX_BYTES = 64 << 20
+"""Of a job's record: see ``wire.codec``, which an agent does without."""
+
+
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        plain = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+        with path.open("rb") as file:
+            return decode_record(read_at_most(file, MAX_BYTES), max_bytes=MAX_BYTES).plain
+    except (OSError, MalformedData) as error:
         raise BadConfig(
             f"cannot read {path}: {error}",
             hint="YARN makes this file from the job's directory on HDFS; submit the job again.",
         ) from error
-    if not isinstance(plain, dict):
-        raise BadConfig(f"{path} does not hold a JSON object")
-    return plain
 
 
 def read_job_files(settings: ContainerSettings) -> tuple[TaskJob, bytes]:

@@ -30,7 +30,7 @@ from yarnam.core.model.events import AgentRegistered, Event, TaskExited
 from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_spec import JobSpec, OnCorrupt
 from yarnam.core.model.outcomes import ExitKind
-from yarnam.errors import BadSpec, QuotaFull, Unavailable, UsageError
+from yarnam.errors import BadSpec, QuotaFull, Unavailable, UsageError, WireMismatch
 from yarnam.ports import Inbox, StateStore
 from yarnam.ports.job_inputs import CheckOrder, InputEndpoint, SuspectReport
 from yarnam.wire.codec import decode, encode
@@ -115,13 +115,14 @@ class InputIntegrity:
         """Serves once the lists of the earlier AM attempt have been read."""
         try:
             told = self._store.get(EPOCHS_FILE)
-        except (Unavailable, QuotaFull) as error:
+            book = book_of(decode(told, EpochsRecord)) if told is not None else None
+        except (Unavailable, QuotaFull, WireMismatch) as error:
             log.warning("the epochs' lists cannot be read yet: %s", error)
             self._worker.put_in(1.0, self._serve_again)
             return
-        if told is not None:
+        if book is not None:
             with self._lock:
-                self._book = book_of(decode(told, EpochsRecord))
+                self._book = book
         self._serve()
 
     def _idle(self) -> None:

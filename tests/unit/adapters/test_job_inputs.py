@@ -181,7 +181,7 @@ async def test_a_fault_here_is_no_reason_to_stop_a_training(
         w.mailbox.inputs.serve(w.service)
         settings = settings_of(tmp_path, am_address=w.mailbox.address)
         other = InputGateway(settings, w.pem, lambda: "", protocol=99)
-        other._add_suspects([{"path": "/a", "reason": "b"}])
+        other._add_suspects([agent_side.Suspect("/a", "b")])
         with caplog.at_level(logging.ERROR):
             await asyncio.wait_for(other.run(), 10)
         assert "the input gateway has ended" in caplog.text

@@ -46,7 +46,11 @@ def test_the_agent_loads_little_of_the_model_and_of_hdfs_utils() -> None:
         "('yarnam.core.model.', 'yarnam.train.', 'yarnam.core.gang', 'hdfs_utils'))))"
     )
     assert ast.literal_eval(say(program)) == [
+        "hdfs_utils",
         "hdfs_utils.concurrency.process_locks",
+        "hdfs_utils.errors",
+        "hdfs_utils.protocols",
+        "hdfs_utils.protocols.untrusted",
         "yarnam.core.model.ids",
         "yarnam.core.model.outcomes",
         "yarnam.core.model.printable",

@@ -11,6 +11,7 @@ from typing import Any
 
 import grpc
 
+from hdfs_utils.errors import MalformedData
 from hdfs_utils.validation.check_in_subprocess import CheckOutcome, parse
 from yarnam.errors import YarnamError
 from yarnam.ports.job_inputs import InputService, SuspectReport
@@ -142,6 +143,6 @@ def outcome_of(reply: bytes) -> CheckOutcome:
     """What makes no sense counts as no check."""
     try:
         return parse(reply.decode())
-    except (ValueError, TypeError) as error:
+    except (MalformedData, UnicodeDecodeError) as error:
         log.warning("an outcome that makes no sense: %s: %.200r", error, reply)
         return CheckOutcome("not checked", "check-failed", "the agent's answer makes no sense")

@@ -12,7 +12,7 @@ from yarnam.adapters.hdfs.error_map import as_yarnam
 from yarnam.core.model.events import Event
 from yarnam.errors import InternalError
 from yarnam.ports import Superseded
-from yarnam.wire.codec import decode_event, encode_event
+from yarnam.wire.codec import MAX_BYTES, decode_event, encode_event
 
 OPENINGS_PER_ATTEMPT = 1000
 """An AM attempt opens the journal once, and once more after each outage of HDFS. Its epochs are
@@ -100,7 +100,7 @@ class HdfsStateStore:
 
     def get(self, name: str) -> bytes | None:
         try:
-            return self._fs.read_bytes(f"{self._directory}/{name}")
+            return self._fs.read_bytes(f"{self._directory}/{name}", max_bytes=MAX_BYTES)
         except hdfs.NotFound:
             return None
         except HdfsError as error:

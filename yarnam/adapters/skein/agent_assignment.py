@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from hdfs_utils.errors import MalformedData
+from hdfs_utils.protocols.untrusted import decode_record
 from yarnam.errors import BadConfig, Unavailable, YarnamError
 from yarnam.wire.protocol import ENV_ASK, assignment_key
 
@@ -14,6 +15,8 @@ ASSIGNMENT_LIMIT_S = 60.0
 """The ApplicationMaster releases in seconds what it does not take; longer means that it is gone
 or that its Python does not start, and then YARN ends the container as well."""
 POLL_S = 0.1
+MAX_ASSIGNMENT_BYTES = 1 << 20
+"""A few variables."""
 
 
 class AssignmentSource(Protocol):
@@ -53,7 +56,11 @@ def await_assignment(
 
 def _variables(value: bytes) -> dict[str, str]:
     try:
-        found = json.loads(value)
-        return {**found["env"], ENV_ASK: found["ask"]}
-    except (ValueError, KeyError, TypeError) as error:
-        raise BadConfig(f"the ApplicationMaster's word is not understood: {error!r}") from error
+        found = decode_record(value, max_bytes=MAX_ASSIGNMENT_BYTES)
+        env = found.record("env")
+        return {**{name: env.text(name) for name in env}, ENV_ASK: found.text("ask")}
+    except MalformedData as error:
+        raise BadConfig(
+            f"what the ApplicationMaster has assigned makes no sense: {error.message}",
+            hint="Submit the job with the yarnam that runs here.",
+        ) from error

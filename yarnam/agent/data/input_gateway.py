@@ -16,10 +16,13 @@ import os
 import socket
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
 
+from hdfs_utils.errors import MalformedData
+from hdfs_utils.protocols.untrusted import Record, decode_record, shown
 from yarnam.agent.mailbox.mailbox_client import RETRY_CAP_S, RETRY_FIRST_S
 from yarnam.agent.task_config import ContainerSettings
 from yarnam.wire.light_imports import on_first_use
@@ -44,11 +47,39 @@ HOLD_S = 20.0
 MAX_LINE = 64 * 1024
 MAX_WAITING = 1000
 """Suspect files that were not reported to the AM yet; further ones are dropped."""
+MAX_PATH = 8192
+MAX_REASON = 500
+MAX_TIMES = (1 << 32) - 1
+MAX_EPOCH = (1 << 32) - 1
+"""What a message to the AM holds."""
 CHECK_MEMORY = 512 << 20
 """Resident bytes of a check, in the container of the training: most need some 60 MiB."""
 
 _UNREACHABLE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """What a training process says of a file. ``records``: the first and the last, if it knows."""
+
+    path: str
+    reason: str
+    times: int = 1
+    records: tuple[int, ...] = ()
+
+
+def suspects_in(request: Record) -> list[Suspect]:
+    """Raises MalformedData."""
+    return [
+        Suspect(
+            one.text("path", max_length=MAX_PATH),
+            one.text("reason", max_length=MAX_LINE)[:MAX_REASON],
+            one.integer("times", most=MAX_TIMES, default=1),
+            tuple(one.integer(key) for key in ("first", "last") if key in one),
+        )
+        for one in request.records("suspects", max_count=MAX_WAITING)
+    ]
 
 
 class InputGateway:
@@ -116,16 +147,17 @@ class InputGateway:
 
     async def _reply(self, line: bytes) -> dict[str, Any]:
         try:
-            request = json.loads(line)
-            kind = request["request"]
+            request = decode_record(line, max_bytes=MAX_LINE)
+            kind = request.text("request")
             if kind == "excluded-files":
-                return await self._excluded_files(str(request["input"]), int(request["epoch"]))
+                name, epoch = request.text("input"), request.integer("epoch", most=MAX_EPOCH)
+                return await self._excluded_files(name, epoch)
             if kind == "suspects":
-                self._add_suspects(request["suspects"])
+                self._add_suspects(suspects_in(request))
                 return {}
-        except (KeyError, TypeError, ValueError) as error:
-            return {"error": f"not a valid request: {error!r}"}
-        return {"error": f"unknown request: {kind!r}"}
+        except MalformedData as error:
+            return {"error": f"not a valid request: {error.message}"}
+        return {"error": f"unknown request: {shown(kind)}"}
 
     async def _excluded_files(self, name: str, epoch: int) -> dict[str, Any]:
         if (name, epoch) in self._lists:
@@ -147,20 +179,18 @@ class InputGateway:
         self._lists[name, epoch] = list(reply.excluded_files)
         return {"excluded": self._lists[name, epoch]}
 
-    def _add_suspects(self, suspects: list[dict[str, Any]]) -> None:
+    def _add_suspects(self, suspects: list[Suspect]) -> None:
         for found in suspects:
-            path = str(found["path"])
-            known = self._waiting.get(path)
+            known = self._waiting.get(found.path)
             if known is None and len(self._waiting) >= MAX_WAITING:
                 continue
-            one = known or pb.SuspectInput(path=path, reason=str(found["reason"])[:500])
-            one.times += int(found.get("times", 1))
-            for record in (found.get("first"), found.get("last")):
-                if record is not None:
-                    low = one.first_record if one.HasField("first_record") else record
-                    one.first_record = min(low, record)
-                    one.last_record = max(one.last_record, record)
-            self._waiting[path] = one
+            one = known or pb.SuspectInput(path=found.path, reason=found.reason)
+            one.times = min(one.times + found.times, MAX_TIMES)
+            for record in found.records:
+                low = one.first_record if one.HasField("first_record") else record
+                one.first_record = min(low, record)
+                one.last_record = max(one.last_record, record)
+            self._waiting[found.path] = one
         self._has_suspects.set()
 
     # ---- the AM --------------------------------------------------------------------------

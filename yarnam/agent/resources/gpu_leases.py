@@ -22,6 +22,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
+from hdfs_utils.errors import MalformedData
+from hdfs_utils.protocols.untrusted import decode_record
 from yarnam.agent.resources.gpu_devices import GpuDevice
 from yarnam.errors import Unavailable
 
@@ -37,6 +39,7 @@ ANSWER_LIMIT_S = 0.3
 
 _SHOWN = 16
 _MAX_ANSWER_BYTES = 2000
+_APPLICATION = re.compile(r"application_[0-9]{1,20}_[0-9]{1,20}")
 _NAME_BYTES = 100
 """Of the 107 that an abstract name may have (unix(7))."""
 _BACKLOG = 128
@@ -182,13 +185,12 @@ def _holder_of(device: GpuDevice) -> str:
 def _claim(said: bytes) -> str:
     """What the holder says of itself. ``repr``: it may be anybody, and this goes into logs."""
     try:
-        holder = LeaseHolder(**json.loads(said))
-    except (ValueError, TypeError, RecursionError):
+        holder = decode_record(said, max_bytes=_MAX_ANSWER_BYTES)
+        application = holder.text("application", pattern=_APPLICATION)
+        job, user = repr(holder.text("job")[:80]), repr(holder.text("user")[:80])
+    except MalformedData:
         return ""
-    if not re.fullmatch(r"application_\d{1,20}_\d{1,20}", str(holder.application)):
-        return ""
-    job, user = repr(str(holder.job)[:80]), repr(str(holder.user)[:80])
-    return f", by its own word job {job} of {user} ({holder.application})"
+    return f", by its own word job {job} of {user} ({application})"
 
 
 def _user_name(uid: int) -> str:

@@ -107,13 +107,14 @@ def _persisted_verdict(fs: FileSystem, job_dir: str) -> Verdict | None:
     """Not answering is no answer: the journal, which is read later, has the last word then."""
     from hdfs_utils.errors import HdfsError, NotFound
     from yarnam.core.model.outcomes import Verdict
-    from yarnam.wire.codec import decode
+    from yarnam.errors import WireMismatch
+    from yarnam.wire.codec import MAX_BYTES, decode
 
     try:
-        return decode(fs.read_bytes(f"{job_dir}/{VERDICT_FILE}"), Verdict)
+        return decode(fs.read_bytes(f"{job_dir}/{VERDICT_FILE}", max_bytes=MAX_BYTES), Verdict)
     except NotFound:
         return None
-    except HdfsError as error:
+    except (HdfsError, WireMismatch) as error:
         log.warning("cannot read the verdict: %s", error)
         return None
 

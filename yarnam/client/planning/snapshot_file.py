@@ -8,12 +8,14 @@ import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hdfs_utils.errors import MalformedData
+from hdfs_utils.protocols.untrusted import read_at_most
 from yarnam.client.planning.outlook import Outlook, outlook
 from yarnam.client.site import user_name
 from yarnam.client.submit.preflight import checked_on, full_queue_name
 from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.errors import BadSpec, UsageError, WireMismatch
-from yarnam.wire.codec import from_plain, to_plain
+from yarnam.wire.codec import MAX_BYTES, decode, to_plain
 from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
@@ -44,11 +46,11 @@ def save_snapshot(snapshot: ClusterSnapshot, path: str) -> None:
 def load_snapshot(path: str, queue: str) -> ClusterSnapshot:
     """The snapshot, with this queue in view. Raises UsageError, BadSpec (no such queue)."""
     try:
-        plain = json.loads(Path(path).read_text(encoding="utf-8"))
-        found = from_plain(plain, SnapshotFile)
+        with Path(path).open("rb") as file:
+            found = decode(read_at_most(file, MAX_BYTES), SnapshotFile)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, WireMismatch) as error:
+    except (MalformedData, WireMismatch) as error:
         raise UsageError(
             f"{path} is not a cluster snapshot", hint="To create one: yarnam nodes --save FILE"
         ) from error

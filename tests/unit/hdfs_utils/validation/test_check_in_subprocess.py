@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from hdfs_utils.errors import MalformedData
 from hdfs_utils.validation.check_in_subprocess import (
     CheckOutcome,
     _packages,
@@ -115,7 +116,7 @@ def test_an_interpreter_that_is_none_is_not_checked(tmp_path: Path) -> None:
 
 def test_what_makes_no_sense_is_no_outcome() -> None:
     for text in ("", "[]", "{}", "null", '{"verdict": 3}'):
-        with pytest.raises(ValueError, match=r".*"):
+        with pytest.raises(MalformedData):
             parse(text)
     assert parse(not_checked("why")).message == "why"
     assert parse('{"verdict": "clean", "from the future": 1}').verdict == "clean"

@@ -1,0 +1,349 @@
+"""Every place where bytes are decoded that another process wrote. A new place is one more line in
+``PLACES``: what decodes, samples of what is honestly there, and the one error."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import struct
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from google.protobuf.message import DecodeError
+
+from hdfs_utils.blacklist import entries as blacklist
+from hdfs_utils.checkpoints.format import manifest, shard_file
+from hdfs_utils.checkpoints.frameworks import torch_state
+from hdfs_utils.errors import (
+    CorruptData,
+    InvalidPath,
+    MalformedData,
+    NotADirectory,
+    NotSupported,
+    Unavailable,
+)
+from hdfs_utils.filesystem import FileStatus
+from hdfs_utils.journal import format as journal
+from hdfs_utils.outputs import committer
+from hdfs_utils.outputs.merge import ListedFile, MergePlan, Move
+from hdfs_utils.protocols import untrusted, webhdfs_rest
+from hdfs_utils.protocols.checksums import crc32c
+from hdfs_utils.transfer import staging_dir
+from hdfs_utils.validation import check_in_subprocess, hdfs_blocks
+from hdfs_utils.validation.findings import FindingKind, Findings, Reason
+from hdfs_utils.validation.sandbox import messages
+from tests.unit.agent.test_task_job import JOB, TARGET
+from yarnam.adapters.grpc import job_inputs
+from yarnam.adapters.grpc.agent_session import AgentSession
+from yarnam.adapters.skein import agent_assignment
+from yarnam.adapters.yarn import rest_parse
+from yarnam.adapters.zookeeper import ticket_cache
+from yarnam.agent import metrics_inbox
+from yarnam.agent.data import input_gateway
+from yarnam.agent.resources import gpu_leases
+from yarnam.client.monitor.aggregated_logs import parse_log_dump
+from yarnam.client.monitor.yarn_status import verdict_from_yarn, yarn_status
+from yarnam.core.model.events import CancelRequested, Event
+from yarnam.core.model.gpu_names import Inventory
+from yarnam.core.model.ids import AskId, NodeId
+from yarnam.core.model.job_status import JobStatus
+from yarnam.core.model.outcomes import Verdict
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.tickets import Demand, RunningGang, Ticket
+from yarnam.errors import BadConfig, WireMismatch
+from yarnam.wire import codec, http_request, inventory
+from yarnam.wire.pb import yarnam_pb2 as pb
+from yarnam.wire.records import AmRecord, EpochsRecord, InputEpochs, JobRecord, TicketRecord
+
+Decode = Callable[[bytes], object]
+
+
+@dataclass(frozen=True)
+class Place:
+    """``sealed`` puts the checksum or the packing around a body that was changed: whoever writes
+    there computes it as well."""
+
+    decode: Decode
+    samples: tuple[bytes, ...]
+    error: type[Exception] | tuple[type[Exception], ...] = ()
+    sealed: Callable[[bytes], bytes] = bytes
+
+
+def plain(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+# ---- yarnam's records ---------------------------------------------------------------------------
+
+
+def record(kind: Any, *values: Any) -> Place:
+    """What is decoded can be encoded, and is the same then: nothing strange has come in."""
+
+    def decode(data: bytes) -> None:
+        found = codec.decode(data, kind)
+        assert codec.decode(codec.encode(found, kind), kind) == found
+
+    return Place(decode, tuple(codec.encode(value, kind) for value in values), WireMismatch)
+
+
+APPLICATION = rest_parse.YarnApplication(
+    "application_1_0001", "train", "ada", "root.gpu", "FINISHED", "SUCCEEDED", started_at_s=1000.0
+)
+TICKET = Ticket(
+    1, "application_1_0001", "train", "root.gpu", (Demand(Resources(4096, 2, 8), 4),), 1000.5,
+    duration_s=60.0, excluded=(NodeId("gpu-1"),),
+)  # fmt: skip
+GANG = RunningGang("application_1_0001", "root.gpu", 8, 2000.0, ((NodeId("gpu-1"), 8),), 1000.0)
+
+
+def task_job(data: bytes) -> None:
+    from yarnam.agent import task_config
+
+    class File:
+        name = "yarnam-job.json"
+
+        def open(self, mode: str) -> Any:
+            import io
+
+            return io.BytesIO(data)
+
+        def exists(self) -> bool:
+            return False
+
+    task_config.read_task_job(cast("Any", File()), cast("Any", File()), "worker", "")
+
+
+# ---- daemons ------------------------------------------------------------------------------------
+
+
+def reply(parse: Callable[[dict[str, Any]], object]) -> Decode:
+    return lambda data: parse(http_request.HttpReply(data, cast("Any", None)).json())
+
+
+RM_ERRORS = (MalformedData, http_request.HttpError)
+NODE = {"id": "n1:8041", "nodeHostName": "n1", "nodeHTTPAddress": "n1:8042", "rack": "/r",
+        "state": "RUNNING", "lastHealthUpdate": 1000, "nodeLabels": ["gpu"],
+        "totalResource": {"memory": 1024, "vCores": 4, "resourceInformations": {
+            "resourceInformation": [{"name": "yarn.io/gpu", "value": 8}]}},
+        "nodeAttributesInfo": {"nodeAttributeInfo": [{"name": "gpu-model", "value": "A100"}]},
+}  # fmt: skip
+FAIR = {"scheduler": {"schedulerInfo": {"type": "fairScheduler", "rootQueue": {
+    "maxResources": {"memory": 9, "vCores": 9}, "childQueues": {"queue": [{
+        "type": "fairSchedulerLeafQueueInfo", "queueName": "root.gpu", "maxApps": 5,
+        "usedResources": {"memory": 1, "vCores": 1}, "numActiveApps": 1}]}}}}}  # fmt: skip
+CAPACITY = {"scheduler": {"schedulerInfo": {"queues": {"queue": [
+    {"queueName": "gpu", "queuePath": "root.gpu", "numActiveApplications": 1}]}}}}  # fmt: skip
+APP = {"id": "application_1_0001", "name": "train", "progress": 50.0, "startedTime": 1000,
+       "finishedTime": 0, "applicationTags": "yarnam,yarnam-key", "runningContainers": 2,
+}  # fmt: skip
+CONF = {"properties": [{"key": "yarn.scheduler.minimum-allocation-mb", "value": "512"}]}
+
+
+class _Web(webhdfs_rest.WebHdfsClient):
+    """A NameNode that answers so."""
+
+    def __init__(self, body: bytes) -> None:
+        super().__init__(("http://nn:9870",), "ada", 1.0)
+        self.body = body
+
+    def request(self, *_: str, **__: Any) -> bytes:
+        return self.body
+
+
+def webhdfs(data: bytes) -> None:
+    from hdfs_utils.backends.webhdfs import WebHdfsFileSystem
+    from hdfs_utils.filesystem import TimeLimits
+
+    fs = WebHdfsFileSystem(_Web(data), "webhdfs://nn:9870", TimeLimits())
+    for call in (fs.stat, fs.list, fs.delete, fs.block_locations, fs.checksum):
+        with contextlib.suppress(Unavailable, NotADirectory, InvalidPath):
+            call("/a")
+
+
+STATUS = {"type": "FILE", "length": 5, "modificationTime": 1000, "owner": "ada", "group": "g",
+          "permission": "644", "replication": 3, "blockSize": 1 << 27, "pathSuffix": "b",
+}  # fmt: skip
+REMOTE = {"RemoteException": {"exception": "FileNotFoundException", "message": "no file",
+                              "javaClassName": "java.io.FileNotFoundException"}}  # fmt: skip
+
+
+def agent_report(data: bytes) -> None:
+    session = AgentSession(AskId(1, "worker", 0))
+    for event in session.report(pb.AgentReport.FromString(data), 1000.0):
+        assert codec.decode_event(codec.encode_event(event)) == event
+    staging = session.staging
+    if staging is not None:
+        untrusted.decode_json(plain([staging.size, staging.left_s]), max_bytes=99)
+
+
+REPORT = pb.AgentReport(
+    protocol=1, ask="a1.worker.0", container="container_1", node="n1", state=pb.EXITED, attempt=1,
+    processes=[pb.ProcessReport(kind="NON_ZERO", code=1, ended_at_s=5.0, last_lines=["x"],
+                                metrics=pb.Metrics(at_s=1.0, step=5, values={"loss": 0.5}))],
+    staging=pb.StagingReport(files=3, size=100, left_s=1.5),
+).SerializeToString()  # fmt: skip
+
+
+# ---- files on HDFS ------------------------------------------------------------------------------
+
+CHECKPOINT = manifest.Checkpoint(
+    "/ckpt/step-1", 1, 1, 1000, 1,
+    (manifest.Shard("shard-00000-of-00001", 200, 100, 5, (7,)),),
+    (manifest.Entry("w", 0, 0, 96, manifest.ArrayPart("<f4", (4, 6), (0, 0), (4, 6))),
+     manifest.Entry("torch.json", 0, 96, 4, None)),
+    {"owner": "ada"}, {"loss": 0.5}, {"seed": 1 << 90},
+)  # fmt: skip
+
+
+def sealed_manifest(body: bytes) -> bytes:
+    return body + b"\n" + hashlib.sha256(body).hexdigest().encode() + b"\n"
+
+
+FOOTER = {"format": shard_file.FORMAT, "step": 1, "epoch": 1, "rank": 0, "world_size": 1,
+          "data_length": 100, "chunk": manifest.CHUNK, "chunks": "0000002a",
+          "entries": [{"name": "w", "offset": 0, "length": 96,
+                       "array": ["<f4", [4, 6], [0, 0], [4, 6]]}]}  # fmt: skip
+
+
+def shard_footer(footer: bytes) -> None:
+    trailer = struct.pack("<II8s", len(footer), crc32c(footer), b"hdfsckp1")
+    shard_file._decode("/ckpt/s", 100 + len(footer) + len(trailer), footer, trailer)
+
+
+def sealed_segment(body: bytes) -> bytes:
+    body = body.rstrip(b"\n") + b"\n"
+    return body + b"%08x\n" % crc32c(body)
+
+
+CLAIM = blacklist.new_claim(blacklist.State.PROVED, "ada", "bad-crc", "at 5", now_s=1000.0)
+VERSION = blacklist.FileVersion(5, 1000, "x")
+PLAN = MergePlan(("d",), (Move("w/a", "a", 1),), (ListedFile("a", 5, "w"),), 0)
+FOUND = Findings()
+FOUND.add(FindingKind.CONTENT, Reason.BAD_DATA, "cut", 5, 6)
+
+
+def journal_header(data: bytes) -> None:
+    journal.parse_segment(journal.encode(0, data) + journal.encode(1, b"x"), "/journal")
+
+
+def listed(status: dict[str, Any]) -> bytes:
+    return plain({"FileStatuses": {"FileStatus": [status]}})
+
+
+assert FileStatus  # what the answers above become
+
+PLACES: dict[str, Place] = {
+    # ZooKeeper
+    "ticket": record(Ticket, TICKET),
+    "running gang": record(RunningGang, GANG),
+    "names of tickets": Place(
+        lambda data: [of(data.decode("latin-1")) for of in (
+            ticket_cache.job_of, ticket_cache.am_attempt_of, ticket_cache.number_of)],
+        (b"/yarnam/queue/tickets/application_1_0001@1-0000000005", b"application_1_0001@2"),
+    ),
+    "gpu models": Place(
+        inventory.decode_inventory, (plain({"nodes": {"A100": ["gpu-1", "gpu-2"]}}),),
+        WireMismatch, zlib.compress,
+    ),
+    "gpu models, packed": Place(
+        inventory.decode_inventory,
+        (inventory.encode_inventory(Inventory({NodeId("gpu-1"): "A100"})),), WireMismatch,
+    ),
+    # other jobs' and earlier attempts' files
+    "status": record(JobStatus, yarn_status(APPLICATION, "waits")),
+    "verdict": record(Verdict, verdict_from_yarn(APPLICATION)),
+    "job record": record(JobRecord, JobRecord(JOB, (TARGET,), "hdfs://x", 1.0, "0")),
+    "AM record": record(AmRecord, AmRecord("application_1_0001", 1, "n1", 5)),
+    "ticket record": record(TicketRecord, TicketRecord(number=5, taken_at_s=1000.0)),
+    "epochs": record(EpochsRecord, EpochsRecord((InputEpochs("set", (("a",),), ((1, 0),)),))),
+    "event": record(Event, CancelRequested(1000.0, "ada", "enough")),
+    "job of an agent": Place(
+        task_job, (codec.encode(JobRecord(JOB, (TARGET,), "hdfs://x", 1.0, "0")),),
+        (WireMismatch, BadConfig),
+    ),
+    "assignment of an agent": Place(
+        agent_assignment._variables, (plain({"env": {"A": "1"}, "ask": "a1.worker.0"}),), BadConfig
+    ),
+    # daemons
+    "nodes": Place(reply(rest_parse.nodes_of), (plain({"nodes": {"node": [NODE]}}),), RM_ERRORS),
+    "queues": Place(reply(rest_parse.queues_of), (plain(FAIR), plain(CAPACITY)), RM_ERRORS),
+    "applications": Place(
+        reply(rest_parse.applications_of), (plain({"apps": {"app": [APP]}}),), RM_ERRORS
+    ),
+    "RM settings": Place(reply(rest_parse.steps_of), (plain(CONF),), RM_ERRORS),
+    "error of a daemon": Place(http_request.remote_message, (plain(REMOTE),)),
+    "WebHDFS": Place(webhdfs, (
+        plain({"FileStatus": STATUS}), listed(STATUS), plain({"boolean": True}),
+        plain({"BlockLocations": {"BlockLocation": [
+            {"offset": 0, "length": 5, "hosts": ["n1"], "corrupt": False}]}}),
+        plain({"FileChecksum": {"algorithm": "COMPOSITE-CRC32C", "bytes": "0000002a00"}}),
+    )),
+    "error of WebHDFS": Place(
+        lambda data: webhdfs_rest.remote_error(404, data, "/a"), (plain(REMOTE),)
+    ),
+    "fsck": Place(
+        lambda data: hdfs_blocks.parse_fsck(data.decode(errors="replace")),
+        (b"blk_123\t/a/b\nblk_-5\t77\t/c\nThe filesystem under path '/' has 2 CORRUPT files",),
+        NotSupported,
+    ),
+    "container logs": Place(
+        lambda data: list(parse_log_dump(data)),
+        (b"Container: container_1 on n1\nLogType:am.log\nLogLength:5\nLogContents:\nhello\n",),
+    ),
+    # agents and training processes
+    "report of an agent": Place(agent_report, (REPORT,), DecodeError),
+    "outcome of an agent's check": Place(
+        job_inputs.outcome_of, (plain({"verdict": "clean", "length": 5}),)
+    ),
+    "metrics": Place(metrics_inbox.parse, (
+        plain({"local_rank": 0, "at_s": 1.0, "step": 5, "values": {"loss": float("nan")}}),)),
+    "suspects": Place(
+        lambda data: input_gateway.suspects_in(untrusted.decode_record(data, max_bytes=1 << 16)),
+        (plain({"suspects": [{"path": "/a", "reason": "cut", "times": 2, "first": 1}]}),),
+        MalformedData,
+    ),
+    "holder of a GPU": Place(gpu_leases._claim, (
+        plain({"application": "application_1_1", "job": "train", "user": "ada"}),)),
+    # checkpoints, outputs, transfers, blacklist
+    "manifest": Place(
+        lambda data: manifest.decode(data, "/ckpt/step-1", "/ckpt/step-1/manifest.json"),
+        (manifest.encode(CHECKPOINT).rstrip(b"\n").rpartition(b"\n")[0],),
+        CorruptData, sealed_manifest,
+    ),
+    "shard": Place(shard_footer, (plain(FOOTER),), CorruptData),
+    "state of PyTorch": Place(
+        torch_state._decode, (plain({"dict": [["epoch", {"plain": 5}]]}),), MalformedData
+    ),
+    "journal": Place(
+        lambda data: journal.parse_segment(data, "/journal"),
+        (journal.encode(0, journal.Header(5, {"journal-1-1.log": 7}).encode())
+         + journal.encode_all(1, [b"one", b"two"]),), CorruptData,
+    ),
+    "header of a journal": Place(
+        journal_header, (journal.Header(5, {"journal-1-1.log": 7}).encode(),), CorruptData
+    ),
+    "merge plan": Place(
+        lambda data: committer._decode(data, "/out/.plan.json"), (plain(PLAN.plain()),),
+        CorruptData,
+    ),
+    "journal of a transfer": Place(
+        staging_dir.decode_segment, (b'["a",5,1000,42]\n["b",6,1000,43]',), MalformedData,
+        sealed_segment,
+    ),
+    "blacklist": Place(
+        blacklist.decode,
+        (blacklist.encode([blacklist.Entry(blacklist.Key("/a", VERSION), frozenset([CLAIM]))]),),
+        MalformedData,
+    ),
+    "outcome of a check": Place(
+        lambda data: check_in_subprocess.parse(data.decode(errors="replace")),
+        (plain({"verdict": "corrupt", "reason": "bad-crc", "took_s": 0.5}),), MalformedData,
+    ),
+    "outcome of a decoder": Place(
+        lambda data: messages.take_outcome(data, Findings()),
+        (messages.outcome(FOUND, is_last=False),), MalformedData,
+    ),
+}  # fmt: skip
