@@ -52,7 +52,7 @@ with on_first_use():
     "--time-limit",
     "time_limit_s",
     type=click.FloatRange(0, min_open=True),
-    help="Seconds that the check of one file may take, plus 2 for each MB.  [default: 120]",
+    help="Seconds that the check of one file may take, plus 5 for each MB.  [default: 120]",
 )
 @click.option(
     "--encoding", default="utf-8", show_default=True, help="Encoding of text, CSV and JSON Lines."
