@@ -19,6 +19,7 @@ class JournalDisk:
     newest: int = 0
     outages: int = 0
     writes_first: bool = False
+    is_closed: bool = False
 
 
 class FakeJournal:
@@ -47,7 +48,7 @@ class FakeJournal:
         self._count = len(self._disk.events)
 
     def close(self) -> None:
-        pass
+        self._disk.is_closed = True
 
     def _fail(self) -> None:
         if self._disk.outages > 0:

@@ -295,7 +295,13 @@ class ApplicationMaster:
             await self._storing.settle(self._gang)
         await self._put(VERDICT_FILE, encode(verdict))
         self._publish()
-        await asyncio.gather(self._put(STATUS_FILE, encode(status)), self._send_off())
+        # A journal left open cannot be read once its DataNode has been restarted, until HDFS gives
+        # up the lease: 20 minutes later, or never where the NameNode restarts as well.
+        await asyncio.gather(
+            self._put(STATUS_FILE, encode(status)),
+            self._send_off(),
+            self._executors.journal.call(self._ports.journal.close),
+        )
         await self._executors.broker.call(lambda: self._ports.broker.shutdown(verdict))
         log.info("the application ends: %s", verdict.kind.value)
 

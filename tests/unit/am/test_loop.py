@@ -47,6 +47,7 @@ async def test_a_gang_runs_from_submit_to_verdict() -> None:
     assert set(world.mailbox.orders.values()) == {"leave"}
     assert {AM_FILE, STATUS_FILE} <= world.disk.store.records.keys()
     assert world.status.state is JobState.SUCCEEDED
+    assert world.disk.journal.is_closed
 
 
 async def test_no_order_to_start_before_the_last_agent_is_parked() -> None:
