@@ -10,7 +10,7 @@ import signal
 import subprocess
 import time
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -62,8 +62,9 @@ NAMES_IN_JOB_DIR = {
     "verdict.json",
 }
 
-UNFINISHED = re.compile(r"\.[a-z]+\.json\.[0-9a-f]{32}\.tmp")
-"""What a killed writer leaves of a file that it was writing: hidden, under a name of its own."""
+UNFINISHED = re.compile(r"\.[a-z]+\.(json\.[0-9a-f]{32}\.tmp|[a-z]+\.[0-9a-f]{12})")
+"""What a killed writer, or a request that was given up on, leaves of a file that it was writing:
+hidden, under a name of its own."""
 
 SMALL = {"tasks": 2, "gpus": 1, "memory": "512MiB", "vcores": 1}
 QUICK = {"base": "200ms", "cap": "1s"}
@@ -139,10 +140,19 @@ class FaultWorld:
     cluster: EmbeddedCluster
     folder: Path
     jobs: list[Job] = field(default_factory=list)
+    conf_dir: Path | None = None
+    """The client's configuration, if it is not the cluster's own."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Of the client's environment, beside the cluster's."""
 
     def __post_init__(self) -> None:
-        self.environ = self.cluster.environ()
-        site = open_site(self.cluster.conf_dir, environ=self.environ)
+        where = self.conf_dir or self.cluster.conf_dir
+        self.environ = {
+            **self.cluster.environ(),
+            "HADOOP_CONF_DIR": str(where),
+            **self.variables,
+        }
+        site = open_site(where, environ=self.environ)
         self._launcher = site.open_launcher()
         shared = _SharedLauncher(self._launcher)
         self.site: Site = replace(site, open_launcher=lambda: shared)
@@ -299,7 +309,7 @@ class FaultWorld:
             lambda pid: (
                 AGENT in _arguments(pid)
                 and self.container_of(pid) == container
-                and AGENT not in _arguments(_parent(pid))
+                and AGENT not in _arguments(parent_of(pid))
             ),
         )
 
@@ -373,7 +383,7 @@ def is_shell(pid: int) -> bool:
     return Path(f"/proc/{pid}/exe").readlink().name in {"bash", "sh", "dash"}
 
 
-def _parent(pid: int) -> int:
+def parent_of(pid: int) -> int:
     text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     return int(text.rpartition(")")[2].split()[1])
 

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from yarnam.cluster import EmbeddedCluster
 
 NAME = "pair"
-START_LIMIT_S = 60.0
+START_LIMIT_S = 120.0
 _SERVER = "org.apache.hadoop.hdfs"
+FAILOVER = f"{_SERVER}.server.namenode.ha.ConfiguredFailoverProxyProvider"
 _MAIN = {
     "jn": f"{_SERVER}.qjournal.server.JournalNode",
     "nn1": f"{_SERVER}.server.namenode.NameNode",
@@ -62,7 +63,6 @@ class HaHdfs:
         return f"127.0.0.1:{self._ports[name]}"
 
     def _hdfs_site(self) -> dict[str, str]:
-        provider = f"{_SERVER}.server.namenode.ha.ConfiguredFailoverProxyProvider"
         return {
             "dfs.nameservices": NAME,
             f"dfs.ha.namenodes.{NAME}": "nn1,nn2",
@@ -70,7 +70,7 @@ class HaHdfs:
             f"dfs.namenode.rpc-address.{NAME}.nn2": self._at("nn2"),
             f"dfs.namenode.http-address.{NAME}.nn1": self._at("nn1-web"),
             f"dfs.namenode.http-address.{NAME}.nn2": self._at("nn2-web"),
-            f"dfs.client.failover.proxy.provider.{NAME}": provider,
+            f"dfs.client.failover.proxy.provider.{NAME}": FAILOVER,
             "dfs.namenode.shared.edits.dir": f"qjournal://{self._at('jn')}/{NAME}",
             "dfs.journalnode.rpc-address": self._at("jn"),
             "dfs.journalnode.http-address": self._at("jn-web"),
@@ -87,6 +87,13 @@ class HaHdfs:
             "dfs.datanode.ipc.address": self._at("dn-ipc"),
             "dfs.client.block.write.replace-datanode-on-failure.policy": "NEVER",
         }
+
+    def client_properties(self) -> dict[str, str]:
+        """What a client of another HDFS adds to its configuration to reach this one too."""
+        wanted = ("dfs.nameservices", "dfs.ha.", "dfs.namenode.rpc-", "dfs.namenode.http-")
+        site = self._hdfs_site().items()
+        own = {key: value for key, value in site if key.startswith(wanted)}
+        return own | {f"dfs.client.failover.proxy.provider.{NAME}": FAILOVER}
 
     def _command(self, main: str, *arguments: str) -> list[str]:
         return [

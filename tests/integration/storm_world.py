@@ -96,12 +96,14 @@ class Run:
     job: Job
     folder: Path
     hits: list[str] = field(default_factory=list)
+    _has_ended: bool = False
 
     @property
     def is_over(self) -> bool:
-        with suppress(YarnamError, OSError):
-            return self.job.status().verdict is not None
-        return False
+        if not self._has_ended:
+            with suppress(YarnamError, OSError):
+                self._has_ended = self.job.status().verdict is not None
+        return self._has_ended
 
     def launches(self) -> dict[int, dict[int, float]]:
         """Attempt to rank to the time at which the process said that it had started."""
@@ -116,22 +118,20 @@ class Run:
         return found
 
 
-def submit(world: FaultWorld, gang: Gang, folder: Path, **changes: Any) -> Run:
+def submit(
+    world: FaultWorld, gang: Gang, folder: Path, *, command: list[str] | None = None, **changes: Any
+) -> Run:
     """In ``folder``, which becomes its own."""
     folder.mkdir(parents=True)
-    script = folder / "train.py"
-    script.write_text(TRAIN)
+    if command is None:
+        script = folder / "train.py"
+        script.write_text(TRAIN)
+        command = ["python3", str(script), str(folder), str(gang.work_s)]
     worker = {"tasks": gang.tasks, "gpus": gang.gpus, "processes_per_task": 1}
     given = {key: dict(value) for key, value in PATIENT.items()}
     for key, value in changes.items():
         given[key] = {**given.get(key, {}), **value}
-    job = world.submit(
-        gang.name,
-        ["python3", str(script), str(folder), str(gang.work_s)],
-        worker=worker,
-        queue=gang.queue,
-        **given,
-    )
+    job = world.submit(gang.name, command, worker=worker, queue=gang.queue, **given)
     return Run(gang, job, folder)
 
 
@@ -170,8 +170,9 @@ def phase_of(run: Run) -> str:
 
 
 @contextmanager
-def own_cluster(name: str, folder: Path) -> Iterator[EmbeddedCluster]:
-    """A cluster that may be harmed: its daemons belong to one test alone."""
+def own_cluster(name: str, folder: Path, overrides: str = "") -> Iterator[EmbeddedCluster]:
+    """A cluster that may be harmed: its daemons belong to one test alone. ``overrides``: further
+    lines of the shape's, for yarn-site."""
     from yarnam.cluster import EmbeddedCluster
     from yarnam.cluster.cluster_paths import clusters_dir
 
@@ -181,9 +182,10 @@ def own_cluster(name: str, folder: Path) -> Iterator[EmbeddedCluster]:
         "gpus: simulated\n"
         "overrides:\n"
         "  yarn-site:\n"
-        "    yarn.resourcemanager.am.max-attempts: 12\n"
-        # An AM that was killed is noticed by its NodeManager; a frozen one by this.
-        "    yarn.am.liveness-monitor.expiry-interval-ms: 30000\n"
+        "    yarn.resourcemanager.am.max-attempts: 40\n"
+        # An AM that was killed is noticed by its NodeManager; a frozen one by this. It counts from
+        # the launch: on a machine with much else to do half a minute may be gone before it speaks.
+        "    yarn.am.liveness-monitor.expiry-interval-ms: 60000\n" + overrides
     )
     environ = {
         **os.environ,

@@ -1,185 +1,124 @@
-"""The second tier's storm: kills and freezes at random moments, on a cluster of its own."""
+"""The second tier's storm: faults of every kind at random moments, on a cluster of its own.
+
+``YARNAM_CHAOS_ROUNDS`` says how many faults, and ``YARNAM_CHAOS_SEED`` plays a storm again: the
+schedule of faults comes from the seed alone. What they meet hangs on the machine's speed too, so
+each is printed with its time, its victim and the phase of the job.
+"""
 
 from __future__ import annotations
 
 import os
-import random
-import shutil
-import signal
+import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import wait_until_idle
-from tests.integration.fault_world import LIMIT_S, MARKS, FaultWorld
+from tests.integration.fault_world import MARKS, FaultWorld
 from tests.integration.rm_books import read_books, shares
-from tests.integration.storm_world import (
-    Gang,
-    Run,
-    await_ends,
-    hit_process,
-    own_cluster,
-    partial_starts,
-    phase_of,
-    submit,
+from tests.integration.storm import HOME, Storm
+from tests.integration.storm_ends import (
+    left_in_zookeeper,
+    left_on_hdfs,
+    left_on_nodes,
+    torn,
+    until_nothing,
+    wrong_verdicts_of_left,
 )
-from yarnam.cluster import EmbeddedCluster
-from yarnam.errors import Unavailable
-
-pytestmark = [*MARKS, pytest.mark.zookeeper, pytest.mark.chaos, pytest.mark.timeout(3600)]
+from tests.integration.storm_faults import KINDS, NEEDS_MOUNT, schedule, small_disk
+from tests.integration.storm_net import StormNet
+from tests.integration.storm_world import await_ends, own_cluster, partial_starts
+from yarnam.client.submit.abandoned import SCRATCH_PREFIX, clear_abandoned
 
 ROUNDS = int(os.environ.get("YARNAM_CHAOS_ROUNDS", "50"))
-PROCESSES = ("am", "java-am", "agent")
-KINDS = (*PROCESSES, "nodemanager", "resourcemanager", "freeze")
-AT_ONCE = 2
-"""Jobs alive while faults come."""
-
 ENDS_S = 300.0
 """From the last fault until all jobs have ended: each needs some seconds, an AM that has lost its
 node half a minute until YARN starts the next."""
 
+LIMIT_S = 1800.0 + 60.0 * ROUNDS
 
-@pytest.fixture(scope="module")
-def storm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultWorld]:
-    folder = tmp_path_factory.mktemp("storm")
-    with own_cluster(f"storm-{os.getpid()}", folder) as cluster:
-        world = FaultWorld(cluster, folder)
-        try:
-            yield world
-        finally:
-            world.end_all()
-            world.close()
+pytestmark = [*MARKS, pytest.mark.zookeeper, pytest.mark.chaos, pytest.mark.timeout(LIMIT_S)]
+
+SMALL_DISK, SMALL_DISK_MIB = "nm4", 512
+DISK_CHECKS = "    yarn.nodemanager.disk-health-checker.interval-ms: 2000\n"
 
 
-@dataclass
-class Storm:
-    """Keeps some jobs alive and hits them, one fault after another."""
-
-    world: FaultWorld
-    folder: Path
-    dice: random.Random
-    runs: list[Run] = field(default_factory=list)
-    began_s: float = field(default_factory=time.monotonic)
-    phases: Counter[tuple[str, str]] = field(default_factory=Counter)
-    logs: list[Path] = field(default_factory=list)
-    """Of the RM's earlier lives."""
-
-    @property
-    def cluster(self) -> EmbeddedCluster:
-        return self.world.cluster
-
-    def say(self, text: str) -> None:
-        print(f"  {time.monotonic() - self.began_s:6.1f} s  {text}", flush=True)
-
-    def fill(self) -> list[Run]:
-        """Enough jobs; those that live."""
-        living = [run for run in self.runs if not run.is_over]
-        while len(living) < AT_ONCE:
-            number = len(self.runs) + 1
-            dice = self.dice
-            gang = Gang(
-                f"storm-{number}", dice.choice((2, 3, 4)), dice.choice((1, 2, 4)),
-                round(dice.uniform(2.0, 10.0), 1), dice.choice(("root.dl", "root.research")),
-            )  # fmt: skip
-            run = submit(self.world, gang, self.folder / gang.name)
-            self.say(f"{run.job.id} is {gang}")
-            self.runs.append(run)
-            living.append(run)
-        return living
-
-    def strike(self, number: int, kind: str) -> None:
-        """One fault, at a random moment of whatever the jobs do."""
-        living = self.fill()
-        time.sleep(self.dice.uniform(0.0, 6.0))
-        if kind in PROCESSES:
-            self.kill_process(number, kind)
-        elif kind == "resourcemanager":
-            self.count(number, kind, phase_of(self.dice.choice(living)), "killed")
-            self.restart_rm()
-        else:
-            self.harm_node(number, kind, phase_of(self.dice.choice(living)))
-
-    def kill_process(self, number: int, kind: str) -> None:
-        """Of one of the jobs that have such a process; there will be one."""
-        deadline = time.monotonic() + LIMIT_S
-        while time.monotonic() < deadline:
-            living = self.fill()
-            self.dice.shuffle(living)
-            for run in living:
-                phase = phase_of(run)
-                if what := hit_process(self.world, run, kind, self.dice):
-                    run.hits.append(f"{kind}: {what}")
-                    self.count(number, kind, phase, f"{what} of {run.job.id}")
-                    return
-            time.sleep(0.3)
-        raise AssertionError(f"no {kind} to kill in {LIMIT_S:.0f} s")
-
-    def restart_rm(self) -> None:
-        daemon = self.cluster.daemon("rm")
-        daemon.kill()
-        time.sleep(self.dice.uniform(0.0, 3.0))
-        # A daemon begins its log anew.
-        self.logs.append(self.folder / f"rm-{len(self.logs)}.log")
-        shutil.copy(daemon.log, self.logs[-1])
-        daemon.start()
-        self.say("the ResourceManager is back")
-
-    def harm_node(self, number: int, kind: str, phase: str) -> None:
-        """For less or for more than YARN's own expiry (10 s)."""
-        node = self.dice.choice(self.cluster.nodes)
-        away_s = self.dice.uniform(1.0, 16.0)
-        daemon = self.cluster.daemon(node.name)
-        self.count(number, kind, phase, f"{node.name}, for {away_s:.1f} s")
-        if kind == "freeze":
-            daemon.kill(signal.SIGSTOP)
-            try:
-                time.sleep(away_s)
-            finally:
-                daemon.kill(signal.SIGCONT)
-        else:
-            daemon.kill()
-            time.sleep(away_s)
-            self.start_node(node.name)
-
-    def start_node(self, name: str) -> None:
-        daemon = self.cluster.daemon(name)
-        try:
-            daemon.start()
-        except Unavailable:
-            daemon.start()  # busy cores: its limit was over a moment too early
-
-    def count(self, number: int, kind: str, phase: str, text: str) -> None:
-        self.phases[kind, phase] += 1
-        self.say(f"fault {number}: {kind} at {phase}: {text}")
-
-
-def test_whatever_dies_or_hangs_every_job_ends_well_and_nothing_stays_held(
-    storm: FaultWorld, tmp_path: Path
-) -> None:
+@pytest.fixture
+def storm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Storm]:
     seed = int(os.environ.get("YARNAM_CHAOS_SEED", time.time_ns() % 1_000_000))
-    print(f"\nstorm: seed {seed}, {ROUNDS} faults")
-    dice = random.Random(seed)
-    kinds = [KINDS[number % len(KINDS)] for number in range(ROUNDS)]
-    dice.shuffle(kinds)
-    raging = Storm(storm, tmp_path, dice)
-    for number, kind in enumerate(kinds, 1):
-        raging.strike(number, kind)
-    wrong = await_ends(raging.runs, ENDS_S)
+    with ExitStack() as stack:
+        cluster = stack.enter_context(
+            own_cluster(f"storm-{os.getpid()}", tmp_path / "cluster", DISK_CHECKS)
+        )
+        has_disk = stack.enter_context(small_disk(cluster, SMALL_DISK, tmp_path, SMALL_DISK_MIB))
+        from tests.integration.ha_hdfs import ha_hdfs
+
+        pair = stack.enter_context(ha_hdfs(cluster, tmp_path / "pair"))
+        net = StormNet(cluster, tmp_path, pair)
+        stack.callback(net.close)
+        # What killed clients leave on this machine is the storm's own.
+        (tmp_path / "scratch").mkdir()
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+        monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))
+        for name, value in net.variables.items():  # submit reads one of them from this process's
+            monkeypatch.setenv(name, value)
+        world = FaultWorld(cluster, tmp_path, conf_dir=net.conf, variables=net.variables)
+        stack.callback(world.close)
+        stack.callback(world.end_all)
+        disk = SMALL_DISK if has_disk else ""
+        raging = Storm(world, net, pair, tmp_path / "jobs", seed, small_disk=disk)
+        raging.folder.mkdir()
+        raging.files.mkdirs(HOME)
+        yield raging
+
+
+def test_the_schedule_comes_from_the_seed_alone() -> None:
+    plan = schedule(7, 200, KINDS)
+    assert plan == schedule(7, 200, reversed(KINDS))
+    assert plan != schedule(8, 200, KINDS)
+    assert {fault.kind for fault in plan} == set(KINDS)
+
+
+def test_whatever_dies_hangs_or_fills_every_job_ends_well_and_nothing_stays(storm: Storm) -> None:
+    left_out = () if storm.small_disk else NEEDS_MOUNT
+    kinds = [kind for kind in KINDS if kind not in left_out]
+    print(f"\nstorm: seed {storm.seed}, {ROUNDS} faults of {len(kinds)} kinds")
+    for kind in left_out:
+        print(f"  left out: {kind}: this user may not mount a file system")
+    storm.measure_submit()
+    for fault in schedule(storm.seed, ROUNDS, kinds):
+        storm.strike(fault)
+    wrong = await_ends(storm.runs, ENDS_S) + wrong_verdicts_of_left(storm)
     ended_s = time.time()
-    for (kind, phase), count in sorted(raging.phases.items()):
+    for (kind, phase), count in sorted(storm.phases.items()):
         print(f"  {count:3d} x {kind} at {phase}")
     assert not wrong, "\n".join(wrong)
-    storm.until_nodes_are_back()
+    assert not (broken := torn(storm)), "\n".join(broken)
+    assert_nothing_is_left(storm)
+    books = read_books(*storm.logs, storm.cluster.daemon("rm").log)
+    assert not (partial := partial_starts(storm.runs, books)), partial
+    wanted = {run.job.id: run.gang.all_gpus for run in storm.runs}
+    launches = sum(len(run.launches()) for run in storm.runs)
+    print(f"  {len(storm.runs)} jobs, {launches} launches; {shares(books, wanted, ended_s)}")
+
+
+def assert_nothing_is_left(storm: Storm) -> None:
+    storm.world.until_nodes_are_back()
     left = wait_until_idle(storm.cluster, 60.0)
     assert not left, left
-    for run in raging.runs:
-        storm.assert_cleared(run.job)
-    books = read_books(*raging.logs, storm.cluster.daemon("rm").log)
-    assert not (partial := partial_starts(raging.runs, books)), partial
-    wanted = {run.job.id: run.gang.all_gpus for run in raging.runs}
-    launches = sum(len(run.launches()) for run in raging.runs)
-    print(f"  {len(raging.runs)} jobs, {launches} launches; {shares(books, wanted, ended_s)}")
+    for run in storm.runs:
+        storm.world.assert_cleared(run.job)
+    left = until_nothing(lambda: left_in_zookeeper(storm.cluster))
+    left += until_nothing(lambda: left_on_nodes(storm.cluster))
+    left += until_nothing(lambda: left_after_clients(storm))
+    assert not left, "\n".join(left)
+
+
+def left_after_clients(storm: Storm) -> list[str]:
+    """When later submits have cleared what killed clients had left, as they do from a day after."""
+    clear_abandoned(storm.world.site, older_than_s=0.0)
+    scratch = Path(tempfile.gettempdir()).glob(f"{SCRATCH_PREFIX}*")
+    return [str(path) for path in scratch] + left_on_hdfs(storm)
