@@ -12,9 +12,11 @@ from typing import Protocol
 
 import pytest
 
+from tests.fakes.live_applications import FakeLiveApplications
 from tests.fakes.ticket_queue import FakeTicketQueue, FakeTicketStore
 from yarnam.adapters.zookeeper.session import ZooKeeper
-from yarnam.adapters.zookeeper.ticket_queue import ZooKeeperTicketQueue
+from yarnam.adapters.zookeeper.ticket_nodes import MAX_NODE_BYTES, MOST_CHILDREN
+from yarnam.adapters.zookeeper.ticket_queue import CLAIM_TRIES, ZooKeeperTicketQueue
 from yarnam.core.admission.wait_queue import SILENT_AFTER_S
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.resources import Resources
@@ -22,6 +24,7 @@ from yarnam.core.model.tickets import Demand, RunningGang, Ticket
 from yarnam.errors import Unavailable
 from yarnam.ports import Superseded
 from yarnam.ports.ticket_queue import TicketList, TicketQueue
+from yarnam.wire.codec import encode
 
 LIMIT_S = 15.0
 SHORT_SESSION_S = 4.0
@@ -47,6 +50,7 @@ class Town(Protocol):
     """Where the queues are."""
 
     now_s: Skewed
+    rm: FakeLiveApplications
 
     def queue(self, job: str, am_attempt: int = 1) -> TicketQueue: ...
 
@@ -56,11 +60,13 @@ class Town(Protocol):
 @dataclass
 class FakeTown:
     now_s: Skewed = field(default_factory=Skewed)
+    rm: FakeLiveApplications = field(default_factory=FakeLiveApplications)
 
     def __post_init__(self) -> None:
-        self.hall = FakeTicketStore(self.now_s)
+        self.hall = FakeTicketStore(self.now_s, applications=self.rm)
 
     def queue(self, job: str, am_attempt: int = 1) -> TicketQueue:
+        self.rm.add(job, attempt=am_attempt)
         return FakeTicketQueue(self.hall, job, am_attempt)
 
     def lose_session(self, queue: TicketQueue) -> None:
@@ -73,11 +79,13 @@ class RealTown:
     hosts: str
     root: str = field(default_factory=lambda: f"yarnam-test-{uuid.uuid4().hex}")
     now_s: Skewed = field(default_factory=Skewed)
+    rm: FakeLiveApplications = field(default_factory=FakeLiveApplications)
     opened: dict[int, ZooKeeper] = field(default_factory=dict)
 
     def queue(self, job: str, am_attempt: int = 1) -> TicketQueue:
+        self.rm.add(job, attempt=am_attempt)
         zookeeper = ZooKeeper(f"{self.hosts}/{self.root}", session_timeout_s=SHORT_SESSION_S)
-        queue = ZooKeeperTicketQueue(zookeeper, job, am_attempt, now_s=self.now_s)
+        queue = ZooKeeperTicketQueue(zookeeper, job, self.rm, am_attempt, now_s=self.now_s)
         self.opened[id(queue)] = zookeeper
         return queue
 
@@ -258,6 +266,7 @@ def test_others_are_told_when_something_changes(enter: Callable[..., TicketQueue
         other.close,
     ):
         time.sleep(0.2)  # The one before has been told by now.
+        watcher.others()
         told.clear()
         change()
         assert told.wait(LIMIT_S)
@@ -353,7 +362,189 @@ def test_who_hangs_while_acquiring_is_passed_over(
     until(lambda: jobs(second) == ["a"])
 
 
+def test_what_the_resource_manager_does_not_confirm_is_not_listed(
+    town: Town, enter: Callable[..., TicketQueue]
+) -> None:
+    first, second = enter("a"), enter("b")
+    second.take(wanted("b"))
+    number = first.take(wanted("a", taken_at_s=1000.0)).number
+    first.set_running(RunningGang("a", "root.dl", 4, None))
+    first.take(wanted("a", taken_at_s=1000.0, number=number))
+    until(lambda: jobs(second) == ["a"])
+    town.rm.add("a", started_at_s=900.0, queue="root.other")
+    [seen] = second.others().tickets
+    assert (seen.queue, seen.taken_at_s) == ("root.other", 1000.0)
+    assert [gang.queue for gang in second.others().running] == ["root.other"]
+    town.rm.add("a", started_at_s=1030.0)
+    assert [ticket.taken_at_s for ticket in second.others().tickets] == [1030.0]
+    town.rm.add("a", started_at_s=time.time())
+    assert jobs(second) == [], "a ticket that is older than its application"
+    town.rm.add("a", user="somebody")
+    assert jobs(second) == []
+    del town.rm.known["a"]
+    assert second.others() == TicketList()
+    town.rm.trouble = "no answer"
+    assert jobs(second) == ["a"]
+    assert second.others().trouble == "no answer"
+
+
 def test_an_update_without_a_ticket_is_harmless(enter: Callable[..., TicketQueue]) -> None:
     queue = enter("a")
     queue.update(wanted("a"))
     assert queue.others() == TicketList()
+
+
+# ---- what others than yarnam write, on the real one ----------------------------------------------
+
+
+@dataclass
+class Foe:
+    """A client of ZooKeeper's that is no job."""
+
+    town: RealTown
+
+    def __post_init__(self) -> None:
+        self.zk = ZooKeeper(f"{self.town.hosts}/{self.town.root}")
+        self.zk.start(lambda is_new: None)
+        until(lambda: self.zk.is_connected)
+        self.town.opened[id(self)] = self.zk
+
+    def put(self, name: str, data: bytes, folder: str = "tickets", **more: bool) -> str:
+        return self.zk.create(self.zk.path("queue", folder, name), data, **more)
+
+    def forge(self, name: str, ticket: Ticket, **more: bool) -> str:
+        return self.put(name, encode(replace(ticket, number=0)), ephemeral=True, **more)
+
+
+@pytest.fixture
+def foe(request: pytest.FixtureRequest, town: Town) -> Foe:
+    assert isinstance(town, RealTown)
+    return Foe(town)
+
+
+real = pytest.mark.parametrize(
+    "town", [pytest.param("zookeeper", marks=pytest.mark.zookeeper)], indirect=True
+)
+
+
+@real
+def test_no_bytes_in_any_node_change_the_list(
+    town: RealTown, foe: Foe, enter: Callable[..., TicketQueue]
+) -> None:
+    first, second = enter("a"), enter("b")
+    first.take(wanted("a"))
+    second.take(wanted("b"))
+    until(lambda: jobs(second) == ["a"])
+    for number in range(5):
+        town.rm.add(f"live{number}")
+    absurd = replace(wanted("live0"), demands=(Demand(Resources(0, 0, 0), 10**9),))
+    for name, data in (
+        ("live0@1-0000000001", encode(absurd)),
+        ("live1@1-0000000002", b"[" * 5000),
+        ("live2@1-0000000003", b"\x00" * (MAX_NODE_BYTES + 1)),
+        ("live3@1-0000000004", b'{"taken_at_s": NaN}'),
+        ("live4@1-0000000005", encode(wanted("a"))),
+        ("dead@1-0000000006", encode(wanted("dead"))),
+        ("nothing", b""),
+        ("x@99999999999999999999-0000000001", b""),
+        ("@1-0000000001", b""),
+        ("y" * 5000 + "@1-0000000001", b""),
+    ):
+        foe.put(name, data)
+        foe.put(name, data, "running")
+    assert jobs(second) == ["a"]
+    assert second.others().running == ()
+    assert second.claim(wanted("b"), lambda listed: [t.job for t in listed.tickets] == ["a"])
+
+
+@real
+def test_an_application_counts_once_by_its_own_ticket(
+    town: RealTown, foe: Foe, enter: Callable[..., TicketQueue]
+) -> None:
+    first, second = enter("a"), enter("b")
+    first.take(wanted("a", gpus=4))
+    second.take(wanted("b"))
+    for number in range(40):
+        foe.forge(f"a@1-{number + 100:010d}", wanted("a", gpus=1000))
+    until(lambda: [t.gpus for t in second.others().tickets] == [4])
+    # The job removes what is in its name as soon as it looks.
+    first.others()
+    left = foe.zk.children(foe.zk.path("queue", "tickets"))
+    assert sorted(name.partition("@")[0] for name in left) == ["a", "b"]
+
+
+@real
+def test_a_forged_newer_attempt_does_not_evict(
+    town: RealTown, foe: Foe, enter: Callable[..., TicketQueue]
+) -> None:
+    """It did: the victim gave up its place as if a newer AM attempt had taken it over."""
+    victim = enter("a", 2)
+    number = victim.take(wanted("a")).number
+    for folder in ("tickets", "running"):
+        foe.put("a@99-0000000001", encode(wanted("a")), folder, ephemeral=True)
+    foe.zk.delete(foe.zk.path("queue", "tickets", f"a@2-{number - 1:010d}"))
+    assert victim.take(wanted("a", gpus=2)).number == number
+    victim.others()
+    left = foe.zk.children(foe.zk.path("queue", "tickets"))
+    assert left == [f"a@2-{number - 1:010d}"]
+    # As long as the ResourceManager does not answer it stays, and does not matter either.
+    foe.put("a@99-0000000001", b"", ephemeral=True)
+    town.rm.trouble = "no answer"
+    victim.update(wanted("a", gpus=3))
+    victim.others()
+    assert len(foe.zk.children(foe.zk.path("queue", "tickets"))) == 2
+    # Where there is such an attempt, the old one goes.
+    town.rm.trouble = ""
+    town.rm.add("a", attempt=99)
+    with pytest.raises(Superseded):
+        victim.others()
+
+
+@real
+def test_what_cannot_be_removed_is_in_nobodys_way(
+    foe: Foe, enter: Callable[..., TicketQueue]
+) -> None:
+    for folder in ("tickets", "running"):
+        foe.put("a@1-0000000099", b"", folder)
+        foe.put("a@1-0000000099/child", b"", folder)
+    queue = enter("a")
+    assert queue.take(wanted("a")).number
+    queue.others()
+    assert queue.claim(wanted("a"), always)
+    queue.set_running(RunningGang("a", "root.dl", 4, None))
+    queue.close()
+
+
+@real
+def test_a_claim_that_is_written_all_the_time_is_no_hang(
+    foe: Foe, enter: Callable[..., TicketQueue]
+) -> None:
+    """The claim fails, soon; the job goes on by itself after a while (``delay_limit``)."""
+    queue = enter("a")
+    queue.take(wanted("a"))
+    queue.claim(wanted("a"), always)
+    path = foe.zk.path("queue", "claim")
+    asked: list[TicketList] = []
+
+    def overtaken(listed: TicketList) -> bool:
+        asked.append(listed)
+        foe.zk.set(path, b"foe")
+        return True
+
+    assert not queue.claim(wanted("a"), overtaken)
+    assert len(asked) == CLAIM_TRIES
+
+
+@real
+def test_a_flood_is_not_read(foe: Foe, enter: Callable[..., TicketQueue]) -> None:
+    queue = enter("a")
+    queue.take(wanted("a"))
+    for first in range(0, MOST_CHILDREN, 1000):
+        transaction = foe.zk.kazoo.transaction()
+        for number in range(first, first + 1000):
+            transaction.create(foe.zk.path("queue", "tickets", f"x@1-{number:010d}"))
+        transaction.commit()
+    with pytest.raises(Unavailable, match="it has been flooded") as caught:
+        queue.others()
+    assert foe.zk.path("queue", "tickets") in caught.value.message
+    assert "deleteall" in caught.value.hint

@@ -30,6 +30,7 @@ class FakeResourceManager:
         self.queue_names = ["root.dl", "root.research"]
         self.access: dict[str, bool | None] = {}
         self.apps: dict[str, YarnApplication] = {}
+        self.attempts: dict[str, int] = {}
         self.killed: list[str] = []
         self.kill_takes = True
         self.failure: YarnamError | None = None
@@ -65,7 +66,13 @@ class FakeResourceManager:
         return self.apps.get(app_id)
 
     def applications(
-        self, *, user: str = "", tags: Iterable[str] = (), states: Iterable[str] = ()
+        self,
+        *,
+        user: str = "",
+        tags: Iterable[str] = (),
+        states: Iterable[str] = (),
+        most: int = 0,
+        limit_s: float = 10.0,
     ) -> Sequence[YarnApplication]:
         self._enter()
         wanted, allowed = set(tags), set(states)
@@ -76,7 +83,12 @@ class FakeResourceManager:
             and wanted <= set(app.tags)
             and (not allowed or app.state in allowed)
         ]
-        return sorted(found, key=lambda app: app.started_at_s, reverse=True)
+        newest = sorted(found, key=lambda app: app.started_at_s, reverse=True)
+        return newest[:most] if most else newest
+
+    def newest_attempt(self, app_id: str, *, limit_s: float = 10.0) -> int:
+        self._enter()
+        return self.attempts.get(app_id, 1 if app_id in self.apps else 0)
 
     def kill(self, app_id: str, user: str = "") -> None:
         self._enter()

@@ -6,11 +6,12 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from yarnam.core.admission.ticket_checks import believed_gang, believed_ticket
 from yarnam.core.admission.wait_queue import SILENT_AFTER_S
 from yarnam.core.model.tickets import RunningGang, Ticket
 from yarnam.errors import Unavailable
 from yarnam.ports import Superseded
-from yarnam.ports.ticket_queue import MayClaim, TicketList
+from yarnam.ports.ticket_queue import LiveApplications, MayClaim, TicketList
 
 HEARTBEAT_S = 15.0
 
@@ -26,6 +27,8 @@ class FakeTicketStore:
     last_number: int = 0
     queues: list[FakeTicketQueue] = field(default_factory=list)
     lock: threading.RLock = field(default_factory=threading.RLock)
+    applications: LiveApplications | None = None
+    """None: the ResourceManager is not asked."""
 
     def notify(self, but: FakeTicketQueue) -> None:
         for queue in self.queues:
@@ -34,13 +37,21 @@ class FakeTicketStore:
 
     def listed(self, job: str) -> TicketList:
         now_s = self.now_s()
+        names = {ticket.job for ticket, _, _ in self.tickets.values()} | set(self.gangs)
+        found = self.applications.confirm(names - {job}) if self.applications else None
+        live = found.applications if found else None
         tickets = []
         for number, (ticket, _, at_s) in sorted(self.tickets.items()):
             is_stuck = ticket.is_acquiring and now_s - at_s > SILENT_AFTER_S
-            if ticket.job != job and not is_stuck:
-                tickets.append(replace(ticket, number=number, seen_at_s=at_s))
-        gangs = [gang for name, gang in sorted(self.gangs.items()) if name != job]
-        return TicketList(tuple(tickets), tuple(gangs))
+            shown = replace(ticket, number=number, seen_at_s=at_s)
+            believed = believed_ticket(shown, live, now_s)
+            if ticket.job != job and not is_stuck and not isinstance(believed, str):
+                tickets.append(believed)
+        gangs = [
+            believed_gang(gang, live) for name, gang in sorted(self.gangs.items()) if name != job
+        ]
+        running = tuple(gang for gang in gangs if not isinstance(gang, str))
+        return TicketList(tuple(tickets), running, found.trouble if found else "")
 
 
 class FakeTicketQueue:

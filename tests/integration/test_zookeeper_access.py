@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.live_applications import FakeLiveApplications
 from tests.unit.client.world import World
 from yarnam.adapters.zookeeper.lazy_session import LazySession
 from yarnam.adapters.zookeeper.ticket_queue import ZooKeeperTicketQueue
@@ -38,7 +39,7 @@ def address(cluster_env: dict[str, str]) -> Iterator[str]:
 @pytest.mark.parametrize("credentials", ["", "digest:yarnam:wrong"])
 def test_who_has_no_access_is_told_whom_to_ask(address: str, credentials: str) -> None:
     session = LazySession(address, credentials)
-    queue = ZooKeeperTicketQueue(session.open(), "a")
+    queue = ZooKeeperTicketQueue(session.open(), "a", FakeLiveApplications())
     queue.open(lambda: None)
     session.connected()
     with pytest.raises(Unavailable, match="refuses") as caught:
@@ -50,7 +51,7 @@ def test_who_has_no_access_is_told_whom_to_ask(address: str, credentials: str) -
 
 def test_with_credentials_everything_made_is_theirs_alone(address: str) -> None:
     session = LazySession(address, MINE)
-    queue = ZooKeeperTicketQueue(session.open(), "a")
+    queue = ZooKeeperTicketQueue(session.open(), "a", FakeLiveApplications())
     queue.open(lambda: None)
     zookeeper = session.connected()
     assert queue.take(WANTED).number == 1

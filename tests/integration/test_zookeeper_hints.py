@@ -19,13 +19,20 @@ from yarnam.adapters.gpu_inventory import (
 )
 from yarnam.adapters.zookeeper.inventory_store import ZooKeeperInventoryStore
 from yarnam.adapters.zookeeper.lazy_session import LazySession
-from yarnam.adapters.zookeeper.node_hints import HINT_LIFE_S, ZooKeeperHints
+from yarnam.adapters.zookeeper.node_hints import (
+    HINT_LIFE_S,
+    MOST_AT_ONCE,
+    MOST_CHILDREN,
+    REPEAT_S,
+    ZooKeeperHints,
+)
 from yarnam.core.model.events import Event, NodesSuspected
 from yarnam.core.model.ids import NodeId
 from yarnam.errors import Unavailable
 
 LIMIT_S = 15.0
 N1, N2, N3 = NodeId("n1"), NodeId("n2.example"), NodeId("127.0.1.1")
+NODES = frozenset({N1, N2, N3})
 
 OpenGate = Callable[[], LazySession]
 
@@ -51,7 +58,11 @@ class Listener:
 
     def __init__(self, session: LazySession, job: str, ahead_s: float = 0.0) -> None:
         self.events: list[Event] = []
-        self.hints = ZooKeeperHints(session, job, now_s=lambda: time.time() + ahead_s)
+        self.ahead_s = ahead_s
+        self.nodes = NODES
+        self.hints = ZooKeeperHints(
+            session, job, lambda: self.nodes, now_s=lambda: time.time() + self.ahead_s
+        )
 
     def heard(self) -> list[str]:
         nodes: list[str] = []
@@ -71,14 +82,15 @@ class Listener:
 def test_strikes_of_others_are_heard_old_ones_at_the_start_new_ones_as_they_come(
     open_gate: OpenGate,
 ) -> None:
-    first = ZooKeeperHints(open_gate(), "application_1")
+    first = ZooKeeperHints(open_gate(), "application_1", lambda: NODES)
     first.share(N1, "agent silent")
     listener = Listener(open_gate(), "application_2")
     listener.hints.start(listener.events.append)
     listener.until(N1)
     first.share(N2, "node lost")
     listener.until(N1, N2)
-    # Again is fresh again.
+    # Again is fresh again, after a while.
+    listener.ahead_s = REPEAT_S + 1.0
     first.share(N1, "agent silent again")
     listener.until(N1, N1, N2)
     # Its own it knows already.
@@ -92,7 +104,7 @@ def test_strikes_of_others_are_heard_old_ones_at_the_start_new_ones_as_they_come
 
 @pytest.mark.zookeeper
 def test_strikes_that_come_together_are_one_event(open_gate: OpenGate) -> None:
-    first = ZooKeeperHints(open_gate(), "application_1")
+    first = ZooKeeperHints(open_gate(), "application_1", lambda: NODES)
     for node in (N1, N2, N3):
         first.share(node, "rack lost")
     listener = Listener(open_gate(), "application_2")
@@ -105,7 +117,7 @@ def test_strikes_that_come_together_are_one_event(open_gate: OpenGate) -> None:
 @pytest.mark.zookeeper
 def test_old_strikes_are_not_told_and_are_cleared_away(open_gate: OpenGate) -> None:
     session = open_gate()
-    ZooKeeperHints(session, "application_1").share(N1, "long ago")
+    ZooKeeperHints(session, "application_1", lambda: NODES).share(N1, "long ago")
     late = Listener(session, "application_2", ahead_s=HINT_LIFE_S + 1.0)
     late.hints.start(late.events.append)
     time.sleep(1.0)
@@ -115,6 +127,56 @@ def test_old_strikes_are_not_told_and_are_cleared_away(open_gate: OpenGate) -> N
     late.hints.share(N2, "now")
     # Its own is as old to that clock.
     assert "n1@application_1" not in zookeeper.children(zookeeper.path("hints"))
+
+
+@pytest.mark.zookeeper
+def test_a_flood_of_hints_reaches_a_job_in_small_doses(open_gate: OpenGate) -> None:
+    """Of nodes that there are not, of all that there are, again and again, with any content."""
+    session = open_gate()
+    zookeeper = session.connected()
+    nodes = frozenset(NodeId(f"node{number:03d}") for number in range(100))
+    for number in range(150):
+        zookeeper.create(zookeeper.path("hints", f"node{number:03d}@foe"), b"\xff" * 1000)
+        zookeeper.create(zookeeper.path("hints", f"no-such-{number}@foe"))
+    for name in ("@", "node000", "node000@", "@foe", "node999@foe@foe"):
+        zookeeper.create(zookeeper.path("hints", name))
+    listener = Listener(open_gate(), "application_2")
+    listener.nodes = nodes
+    listener.hints.start(listener.events.append)
+    deadline = time.monotonic() + 2 * LIMIT_S
+    while len(listener.events) < 2:
+        assert time.monotonic() < deadline
+        listener.hints._changed.set()  # as whoever rewrites them all the time does
+        time.sleep(0.05)
+    assert [len(event.nodes) for event in listener.events] == [MOST_AT_ONCE, MOST_AT_ONCE]  # type: ignore[union-attr]
+    heard = listener.heard()
+    assert len(set(heard)) == len(heard)
+    assert nodes.issuperset(heard)
+    listener.hints.close()
+
+
+@pytest.mark.zookeeper
+def test_more_hints_than_are_read_are_named_in_the_log(
+    open_gate: OpenGate, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = open_gate()
+    zookeeper = session.connected()
+    zookeeper.create(zookeeper.path("hints"))
+    made = zookeeper.kazoo.transaction
+    for batch in range(0, MOST_CHILDREN + 1, 1000):
+        transaction = made()
+        for number in range(batch, min(batch + 1000, MOST_CHILDREN + 1)):
+            transaction.create(zookeeper.path("hints", f"n1@{number}"))
+        transaction.commit()
+    listener = Listener(open_gate(), "application_2")
+    listener.hints.start(listener.events.append)
+    deadline = time.monotonic() + LIMIT_S
+    while "it has been flooded" not in caplog.text:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert f"{zookeeper.path('hints')} has {MOST_CHILDREN + 1} nodes" in caplog.text
+    assert listener.events == []
+    listener.hints.close()
 
 
 def test_without_zookeeper_nothing_is_told_and_nothing_fails() -> None:

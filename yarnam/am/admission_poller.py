@@ -3,8 +3,10 @@
 Called by ``PlanService`` for a gang that has nothing yet. With tickets the question to the planner
 is answered only when ``admission.decide`` says so. Until then the job polls the cluster again and
 again, sooner when something changes among the others, and asks YARN for nothing. None of that goes
-through the gang machine, so it uses up no attempt; the machine's WAIT timer bounds it. Without
-tickets there is one poll, or two where room is scarce, and the machine backs off between them.
+through the gang machine, so it uses up no attempt; the machine's WAIT timer bounds it. A job that
+waits for long for others to take GPUs that lie idle waits for them no longer (``delay_limit``).
+Without tickets there is one poll, or two where room is scarce, and the machine backs off between
+them.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from yarnam.am.am_settings import AmSettings
 from yarnam.am.serial_executor import SerialExecutor
 from yarnam.am.ticket_holder import TicketHolder
 from yarnam.core.admission import Ask, Contention, Decision, Planner, decide
+from yarnam.core.admission.delay_limit import Delay
 from yarnam.core.admission.forecast import as_status, forecast
 from yarnam.core.admission.polling import (
     confirm_delay_s,
@@ -83,6 +86,7 @@ class AdmissionPoller:
         self._sleep = sleep
         self._wait_ends_at_s = wait_ends_at_s
         self._has_waited = False
+        self._delay = Delay()
         self._listed: TicketList | None = None
         self._start: StartForecast | None = None
         self._next_forecast_s = 0.0
@@ -107,6 +111,12 @@ class AdmissionPoller:
             if decision is not None:
                 lost_at_s = None
                 self._has_waited = is_waiting = True
+                now_s = self._clock.now_s()
+                self._delay = self._delay.after(decision, now_s, fits=polled.fits)
+                if self._delay.is_over(self._holder.ticket_for(None), decision):
+                    self._holder.pass_over(_overdue(decision))
+                    self.waiting = None
+                    return await self._without_tickets(poll, polled)
                 await self._foresee(polled)
                 self._show(decision, polled.outcome)
                 if self._is_over():
@@ -227,6 +237,7 @@ class AdmissionPoller:
             reason=last.reason,
             missing=outcome.message if isinstance(outcome, NoFit) else "",
             start=self._start,
+            trouble=self._listed.trouble if self._listed else "",
         )
         if self.waiting is None or _news(shown) != _news(self.waiting):
             log.info("%s", waiting_text(shown))
@@ -253,8 +264,21 @@ def _news(status: WaitQueueStatus) -> WaitQueueStatus:
     return replace(status, reason="", start=None)
 
 
+def _overdue(last: MustWait) -> str:
+    return (
+        "the gang has fitted for long on GPUs that the jobs ahead of it do not take (first of them "
+        f"{last.head.name} ({last.head.job}): {last.reason}). If they should: "
+        "docs/how-to/zookeeper.md"
+    )
+
+
 def waiting_text(status: WaitQueueStatus) -> str:
     """One line for a person to read."""
+    text = _waiting_text(status)
+    return f"{text}; {status.trouble}" if status.trouble else text
+
+
+def _waiting_text(status: WaitQueueStatus) -> str:
     if status.ahead:
         head = f"{status.head_name} ({status.head})" if status.head_name else status.head
         needs = f" needs {status.head_gpus} GPUs" if status.head_gpus else " is first"

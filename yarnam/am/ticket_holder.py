@@ -218,6 +218,11 @@ class TicketHolder:
         except YarnamError as error:
             self._has_failed(error)
 
+    def pass_over(self, why: str) -> None:
+        """The job goes on without the wait queue, for now."""
+        log.warning("going on without the wait queue: %s", why)
+        self._trouble = why
+
     async def wait(self, limit_s: float) -> bool:
         """Waits until something has changed since ``others``, but no longer than the limit; returns
         whether it did."""

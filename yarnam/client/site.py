@@ -49,8 +49,16 @@ class ResourceManager(Protocol):
     def application(self, app_id: str) -> YarnApplication | None: ...
 
     def applications(
-        self, *, user: str = "", tags: Iterable[str] = (), states: Iterable[str] = ()
+        self,
+        *,
+        user: str = "",
+        tags: Iterable[str] = (),
+        states: Iterable[str] = (),
+        most: int = 0,
+        limit_s: float = 10.0,
     ) -> Sequence[YarnApplication]: ...
+
+    def newest_attempt(self, app_id: str, *, limit_s: float = 10.0) -> int: ...
 
     def kill(self, app_id: str, user: str = "") -> None: ...
 

@@ -6,6 +6,7 @@ import logging
 import time
 
 from yarnam.adapters.yarn.addresses import zookeeper_credentials
+from yarnam.adapters.yarn.application_list import ApplicationList
 from yarnam.client.site import Site
 from yarnam.errors import YarnamError
 from yarnam.ports.ticket_queue import TicketList
@@ -35,7 +36,7 @@ def read_wait_queue(site: Site) -> TicketList | str:
         return "without a ZooKeeper the end of other jobs is unknown"
 
     zookeeper = session.ZooKeeper(site.zookeeper, zookeeper_credentials(site.environ))
-    queue = ticket_queue.ZooKeeperTicketQueue(zookeeper, "")
+    queue = ticket_queue.ZooKeeperTicketQueue(zookeeper, "", ApplicationList(site.rm))
     try:
         queue.open(lambda: None)
         deadline_s = time.monotonic() + QUEUE_READ_LIMIT_S

@@ -7,11 +7,11 @@ snapshots of the cluster and by jitter.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from yarnam.core.model.tickets import RunningGang, Ticket
+from yarnam.core.model.tickets import LiveApplication, RunningGang, Ticket
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,29 @@ class TicketList:
     tickets: tuple[Ticket, ...] = ()
     """By number."""
     running: tuple[RunningGang, ...] = ()
+    trouble: str = ""
+    """Why none of this is confirmed by the ResourceManager; empty: all of it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """Which applications of yarnam's live, by the ResourceManager."""
+
+    applications: Mapping[str, LiveApplication] | None
+    """By name; None: it does not answer, and has not for some time."""
+    trouble: str = ""
+    """Why not."""
+
+
+class LiveApplications(Protocol):
+    """Confirms what is read in the ticket queue. Never raises; at most 5 s."""
+
+    def confirm(self, names: Collection[str]) -> Confirmation:
+        """What is known of living applications, those of these names among them: a name that has
+        not been asked for yet makes it ask again, within limits."""
+
+    def newest_attempt(self, application: str) -> int:
+        """The number of its newest AM attempt; 0: not known."""
 
 
 MayClaim = Callable[[TicketList], bool]
@@ -35,7 +58,8 @@ class TicketQueue(Protocol):
 
     def open(self, changed: Callable[[], None]) -> None:
         """Begin to connect; returns at once. ``changed`` is called, in a thread of the queue's,
-        when the others or ``trouble`` may have changed. It must not block."""
+        when ``trouble`` may have changed, or the others since they were last read. It must not
+        block."""
 
     @property
     def trouble(self) -> str:
@@ -50,7 +74,7 @@ class TicketQueue(Protocol):
         """Show this to the others instead. Each call is also a heartbeat."""
 
     def others(self) -> TicketList:
-        """From the queue's own copy, which follows the changes: no round trip."""
+        """Those that the ResourceManager confirms (``ticket_checks``), as they are now."""
 
     def claim(self, ticket: Ticket, may: MayClaim) -> bool:
         """Announce that containers are requested from now on (``is_acquiring``). True only if

@@ -1,5 +1,6 @@
 """Answer ``RequestPlan`` in the simulator, as ``am.plan_service`` does in the ApplicationMaster:
-when ``admission.decide`` says so, or without tickets after a second poll.
+when ``admission.decide`` says so, or without tickets after a second poll. A job that waits for long
+for others to take idle GPUs goes on without tickets too (``delay_limit``).
 
 The planner is real too. A count of free GPUs goes before it, since it costs the most: where that
 says no, the planner would too (tests/sim holds it to that).
@@ -11,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from yarnam.core.admission import Ask, Contention, Decision, decide
+from yarnam.core.admission.delay_limit import Delay
 from yarnam.core.admission.polling import (
     confirm_delay_s,
     must_confirm,
@@ -160,6 +162,7 @@ class TicketPlanner(JitterPlanner):
         self._decided_at: tuple[float, int, int] | None = None
         """When, and on which versions of nodes and tickets."""
         self._last: MustWait | None = None
+        self._delay = Delay()
         self._asked: RequestPlan | None = None
         """What is to be answered."""
 
@@ -218,7 +221,14 @@ class TicketPlanner(JitterPlanner):
                 return
             self._last = decision
             self._decided_at = (now_s, *versions)
+            self._delay = self._delay.after(decision, now_s, fits=self._may_fit(action))
         assert self._last is not None
+        assert self._ticket is not None
+        if self._delay.is_over(self._ticket, self._last):
+            # The others do not take what is free: on by jitter, as without tickets.
+            self._asked = None
+            super()._poll(action)
+            return
         pause_s = poll_interval_s(self._last, self._world.dice.random())
         self._after(pause_s, lambda: self._poll(action))
 

@@ -10,10 +10,11 @@ import re
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
+from yarnam.core.model.job_spec import MAX_TASKS
 from yarnam.spec.problems import closest
 from yarnam.spec.sections.data_sections import split_pattern
 from yarnam.spec.sections.document import Document
-from yarnam.spec.sections.role_sections import MAX_GPUS, MAX_TASKS, GpuRange, Role, TaskRange
+from yarnam.spec.sections.role_sections import MAX_GPUS, GpuRange, Role, TaskRange
 from yarnam.spec.yaml_tree import Path, Tree
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)

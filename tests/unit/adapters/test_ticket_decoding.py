@@ -7,9 +7,16 @@ from dataclasses import replace
 
 import pytest
 
+from tests.fakes.live_applications import FakeLiveApplications
 from yarnam.adapters.zookeeper.session import Entry, ZooKeeper
-from yarnam.adapters.zookeeper.ticket_cache import am_attempt_of, job_of, number_of
-from yarnam.adapters.zookeeper.ticket_queue import MAX_NODE_BYTES, ZooKeeperTicketQueue
+from yarnam.adapters.zookeeper.ticket_nodes import (
+    MAX_NODE_BYTES,
+    QueueNodes,
+    am_attempt_of,
+    job_of,
+    number_of,
+)
+from yarnam.adapters.zookeeper.ticket_queue import ZooKeeperTicketQueue
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.tickets import Demand, RunningGang, Ticket
@@ -34,12 +41,21 @@ def test_foreign_bytes_are_passed_over_and_reported_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.WARNING)
-    queue = ZooKeeperTicketQueue(ZooKeeper("127.0.0.1:1/yarnam"), "application_9_0009")
-    gang = RunningGang("application_1_0001", "root.gpu", 8, None)
+    queue = ZooKeeperTicketQueue(
+        ZooKeeper("127.0.0.1:1/yarnam"), "application_9_0009", FakeLiveApplications()
+    )
+    honest = f"application_1_{len(FOREIGN):04d}"
+    ticket, gang = replace(TICKET, job=honest), RunningGang(honest, "root.gpu", 8, None)
+    nodes = QueueNodes(
+        None,
+        entries("tickets", *FOREIGN, encode(ticket)),
+        entries("running", *FOREIGN, encode(gang)),
+        own=(),
+        applications=None,
+        trouble="",
+    )
     for _ in range(3):
-        found = queue._listed(
-            entries("tickets", *FOREIGN, encode(TICKET)), entries("running", *FOREIGN, encode(gang))
-        )
+        found = queue._listed(nodes)
         assert [ticket.name for ticket in found.tickets] == ["train"]
         assert found.running == (gang,)
     assert len(caplog.messages) == 2 * len(FOREIGN)

@@ -312,7 +312,7 @@ def test_other_gpu_models_are_another_line() -> None:
 
 def test_a_job_for_other_nodes_is_in_nobodys_way() -> None:
     view = snapshot(0, 0)
-    head = due(1, 2, 8, included=(NodeId("n0"),))
+    head = due(1, 1, 8, included=(NodeId("n0"),))
     me = ticket(2, 1, 8)
     assert (
         waits(ask(replace(me, included=(NodeId("n0"),)), [head], view, fits_now=False)).ahead == 1

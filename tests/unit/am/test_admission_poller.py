@@ -8,9 +8,11 @@ import pytest
 
 from tests.fakes.clock import START_S
 from tests.fakes.cluster_view import cluster
+from tests.fakes.live_applications import FakeLiveApplications
 from tests.fakes.ticket_queue import FakeTicketQueue, FakeTicketStore
 from tests.unit.am.am_world import APPLICATION, AmWorld, Disk, am_world, job
 from yarnam.am.am_settings import AmSettings
+from yarnam.core.admission.delay_limit import IDLE_LIMIT_S, SPREAD_S
 from yarnam.core.admission.polling import POLL_CAP_S
 from yarnam.core.model.events import AgentRegistered, CancelRequested, PlanReady, PlanRefused
 from yarnam.core.model.ids import ContainerId, NodeId
@@ -81,7 +83,7 @@ async def test_the_second_of_two_waits_and_says_for_whom() -> None:
     first = other(room)
     async with am_world(WHOLE, hall=room) as world:
         assert world.broker.pending == {}
-        await pass_time(world, 300.0, first)
+        await pass_time(world, 100.0, first)
         assert world.broker.pending == {}
         assert world.phase == "PENDING"
         status = status_of(world)
@@ -128,9 +130,10 @@ async def test_a_waiting_job_tells_when_it_is_likely_to_start() -> None:
 async def test_waiting_fills_no_journal() -> None:
     room, disk = hall(), Disk()
     first = other(room)
-    async with am_world(WHOLE, disk, hall=room) as world:
+    async with am_world(WHOLE, disk, hall=room, used=1) as world:
         await pass_time(world, 3600.0, first)
         assert len(disk.journal.events) == 1
+        world.view.shown = cluster()
         first.close()
         await world.advance(4.0)
         assert [type(event) for event in disk.journal.events][1:] == [PlanReady]
@@ -150,18 +153,72 @@ async def test_a_silent_head_is_passed_over() -> None:
 async def test_a_waiting_job_gives_signs_of_life() -> None:
     room = hall()
     head = other(room)
-    async with am_world(WHOLE, hall=room) as world:
+    async with am_world(WHOLE, hall=room, used=1) as world:
         for _ in range(20):
             await pass_time(world, 30.0, head)
             [written] = [at for t, _, at in room.tickets.values() if t.job == APPLICATION]
             assert world.clock.now_s() - written < 2 * POLL_CAP_S
 
 
+async def until_it_asks(world: AmWorld, *alive: FakeTicketQueue) -> None:
+    for _ in range(int(SPREAD_S + 80.0) // 5):
+        if world.broker.pending:
+            break
+        await pass_time(world, 5.0, *alive)
+    assert len(world.broker.pending) == 4
+
+
+async def test_a_job_that_is_overtaken_again_and_again_goes_on_by_itself() -> None:
+    """Whoever writes the claim in a loop makes each claim fail."""
+    room = hall()
+    async with am_world(WHOLE, hall=room, used=1) as world:
+        assert world.ticket_queue is not None
+        world.ticket_queue.claim = lambda ticket, may: may(room.listed(APPLICATION)) and False
+        world.view.shown = cluster()
+        await pass_time(world, IDLE_LIMIT_S - 20.0)
+        assert world.broker.pending == {}
+        assert "other jobs asked first" in status_of(world).reason
+        await until_it_asks(world)
+
+
+async def test_others_that_leave_the_gpus_idle_are_waited_for_three_minutes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    room = hall()
+    foe = other(room, name="application_1_0666")
+    async with am_world(WHOLE, hall=room) as world:
+        await pass_time(world, IDLE_LIMIT_S - 20.0, foe)
+        assert world.broker.pending == {}
+        await until_it_asks(world, foe)
+        assert "first of them big (application_1_0666)" in caplog.text
+        assert "docs/how-to/zookeeper.md" in caplog.text
+        # The others see that it acquires, as after a claim.
+        [ticket] = mine(room)
+        assert ticket.is_acquiring
+
+
+async def test_tickets_that_nobody_confirms_are_shown_as_such() -> None:
+    room = hall()
+    room.applications = rm = FakeLiveApplications()
+    rm.trouble = "the ResourceManager does not confirm the tickets of others: no answer"
+    first = other(room)
+    async with am_world(WHOLE, hall=room, used=1) as world:
+        await pass_time(world, 30.0, first)
+        assert "waiting behind 1 job" in status_of(world).reason
+        assert status_of(world).reason.endswith(rm.trouble)
+        rm.trouble = ""
+        await pass_time(world, 60.0, first)
+        assert "waiting behind" not in status_of(world).reason
+        rm.add("application_1_0777", started_at_s=START_S - 60.0)
+        await pass_time(world, 60.0, first)
+        assert "waiting behind 1 job" in status_of(world).reason
+
+
 async def test_a_small_job_goes_beside_the_head() -> None:
     """The head cannot be had yet; what it will take is left to it."""
     room = hall()
-    other(room, gpus=8, tasks=5, taken_at_s=START_S - 6000.0)  # more than there is: nodes are away
-    async with am_world(job(tasks=1, gpus=1), hall=room) as world:
+    other(room, gpus=8, tasks=4, taken_at_s=START_S - 6000.0)
+    async with am_world(job(tasks=1, gpus=1), hall=room, used=1) as world:
         await world.advance(5.0)
         assert world.broker.pending == {}
         assert "nodes are reserved for application_1_0777" in status_of(world).reason
@@ -188,7 +245,7 @@ async def test_the_ticket_tells_which_nodes_the_job_may_use() -> None:
 async def test_a_head_for_other_nodes_is_not_waited_for() -> None:
     """It waits for n1 to be whole, and takes the rest of the cluster for nobody."""
     room = hall()
-    first = other(room, tasks=2, included=(NodeId("n1"),), taken_at_s=START_S - 6000.0)
+    first = other(room, tasks=1, included=(NodeId("n1"),), taken_at_s=START_S - 6000.0)
     spec = job(tasks=1, gpus=8)
     apart = replace(spec, placement=replace(spec.placement, exclude_nodes=("n1",)))
     async with am_world(apart, hall=room) as world:

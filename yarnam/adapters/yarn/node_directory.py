@@ -46,6 +46,11 @@ class NodeDirectory:
                 self._nodes[node.http_address] = (node.node_id, node.rack)
         return taken
 
+    def nodes(self) -> frozenset[NodeId]:
+        """All that there have been so far."""
+        with self._lock:
+            return frozenset(node for node, _ in self._nodes.values())
+
     def find(self, http_address: str) -> tuple[NodeId, RackId] | None:
         """None: not known now; worth asking again."""
         with self._lock:

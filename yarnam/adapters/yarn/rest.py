@@ -142,12 +142,36 @@ class ResourceManager:
         return self._understood(lambda: rest_parse.application_of(reply))
 
     def applications(
-        self, *, user: str = "", tags: Iterable[str] = (), states: Iterable[str] = ()
+        self,
+        *,
+        user: str = "",
+        tags: Iterable[str] = (),
+        states: Iterable[str] = (),
+        most: int = 0,
+        limit_s: float = TOTAL_TIMEOUT_S,
     ) -> tuple[rest_parse.YarnApplication, ...]:
-        """Applications that match all of what is given, newest first."""
-        query = {"user": user, "applicationTags": ",".join(tags), "states": ",".join(states)}
-        reply = self._get("/ws/v1/cluster/apps", {key: val for key, val in query.items() if val})
+        """Applications that match all of what is given, newest first; at most ``most``, if it is
+        not 0."""
+        query = {
+            "user": user,
+            "applicationTags": ",".join(tags),
+            "states": ",".join(states),
+            "limit": str(most) if most else "",
+        }
+        given = {key: val for key, val in query.items() if val}
+        deadline = time.monotonic() + limit_s
+        reply = self._get("/ws/v1/cluster/apps", given, deadline=deadline)
         return self._understood(lambda: rest_parse.applications_of(reply, self._reject))
+
+    def newest_attempt(self, app_id: str, *, limit_s: float = TOTAL_TIMEOUT_S) -> int:
+        """The number of its newest AM attempt; 0: the ResourceManager does not know it."""
+        deadline = time.monotonic() + limit_s
+        path = f"/ws/v1/cluster/apps/{quote(app_id)}/appattempts"
+        try:
+            reply = self._get(path, deadline=deadline)
+        except UsageError:
+            return 0
+        return rest_parse.newest_attempt_of(reply)
 
     def kill(self, app_id: str, user: str = "") -> None:
         """Kill the application as ``user`` (default: this client's). Killing one that is over is

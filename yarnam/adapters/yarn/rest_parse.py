@@ -359,6 +359,11 @@ def preempts(json: Json) -> bool:
     return str(settings.get("yarn.scheduler.fair.preemption", "")).strip().lower() == "true"
 
 
+def newest_attempt_of(json: Json) -> int:
+    """The largest number of an application's AM attempts; 0: there is none."""
+    return max((_whole(row, "id") for row in _rows(json, "appAttempts", "appAttempt")), default=0)
+
+
 def application_of(json: Json) -> YarnApplication:
     """From ``{"app": {...}}``."""
     return _application(object_of(json, "app"))

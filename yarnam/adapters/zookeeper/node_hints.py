@@ -6,20 +6,26 @@
 
 The nodes outlive the job that made them and count for ``HINT_LIFE_S`` after they were last written;
 whoever shares a strike clears away what is older. Best effort: nothing here raises.
+
+Anybody may have written any of it. Only names are read, never contents; only those that begin with
+a node of this cluster count; and how much of it reaches the job is limited, since a job keeps what
+it hears in its journal.
 """
 
 from __future__ import annotations
 
 import logging
+import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from math import inf
 
 from kazoo.exceptions import NodeExistsError, NoNodeError
-from kazoo.recipe.cache import TreeCache, TreeEvent
+from kazoo.protocol.states import ZnodeStat
 
 from yarnam.adapters.zookeeper.lazy_session import LazySession
-from yarnam.adapters.zookeeper.session import Entry, ZooKeeper, entry_of
+from yarnam.adapters.zookeeper.session import ZooKeeper
 from yarnam.core.model.events import NodesSuspected
 from yarnam.core.model.ids import NodeId
 from yarnam.errors import YarnamError
@@ -36,22 +42,47 @@ HINT_LIFE_S = 1800.0
 GATHER_S = 0.5
 """Strikes that come together (a rack fails) are reported in one event."""
 
+READ_EVERY_S = 10.0
+"""So often at most the names are read and an event is reported."""
+
+MOST_AT_ONCE = 32
+"""Nodes in one event; the others are in the next ones. A rack has about so many."""
+
+REPEAT_S = 300.0
+"""A strike that is shared again counts anew after so long: half a dozen times in its life."""
+
+MOST_CHILDREN = 10_000
+"""Names that are read at all. With more the hints are out of use until somebody clears them."""
+
+MOST_OF_A_NODE = 4
+"""Strikes of other jobs against one node that are looked at: the newest counts, one is enough."""
+
+CLEARED_AT_ONCE = 200
+"""Strikes that are looked at with each new one, to clear away the old ones among them."""
+
 
 class ZooKeeperHints:
-    """One job's side; ``job`` is its application."""
+    """One job's side; ``job`` is its application. ``nodes``: those of the cluster, as far as they
+    are known."""
 
     def __init__(
-        self, session: LazySession, job: str, *, now_s: Callable[[], float] = time.time
+        self,
+        session: LazySession,
+        job: str,
+        nodes: Callable[[], Collection[NodeId]],
+        *,
+        now_s: Callable[[], float] = time.time,
     ) -> None:
         self._session = session
         self._job = job
+        self._nodes = nodes
         self._now_s = now_s
         self._inbox: Inbox = lambda event: None
         self._lock = threading.Lock()
-        self._news: set[NodeId] = set()
-        self._timer: threading.Timer | None = None
-        self._is_closed = False
-        self._close_cache: Callable[[], None] = lambda: None
+        self._reported: dict[NodeId, tuple[float, float]] = {}
+        # When, and when the strike had been shared.
+        self._changed = threading.Event()
+        self._is_closed = threading.Event()
 
     def start(self, inbox: Inbox) -> None:
         self._inbox = inbox
@@ -66,73 +97,106 @@ class ZooKeeperHints:
             log.info("could not report the strike against %s to other jobs: %s", node, error)
 
     def close(self) -> None:
-        with self._lock:
-            self._is_closed = True
-            if self._timer is not None:
-                self._timer.cancel()
-        self._close_cache()
+        self._is_closed.set()
+        self._changed.set()
 
     # ---- inside ------------------------------------------------------------------------------
 
     def _write(self, zookeeper: ZooKeeper, path: str, reason: str) -> None:
+        """Made anew if it is there, so that those who follow the names notice."""
+        try:
+            zookeeper.delete(path)
+        except NoNodeError:
+            pass
         try:
             zookeeper.create(path, reason.encode())
         except NodeExistsError:
-            try:
-                zookeeper.set(path, reason.encode())
-            except NoNodeError:
-                pass  # Cleared away as too old, in this very moment.
+            pass  # Of this very moment.
 
     def _clear_old(self, zookeeper: ZooKeeper) -> None:
         folder = zookeeper.path(HINTS)
-        paths = [f"{folder}/{name}" for name in zookeeper.children(folder)]
-        for path, entry in zip(paths, zookeeper.read(*paths), strict=True):
-            if entry is not None and not self._counts(entry):
+        names = self._names(zookeeper)
+        chosen = random.sample(names, min(len(names), CLEARED_AT_ONCE))
+        paths = [f"{folder}/{name}" for name in chosen]
+        found = zookeeper.together([zookeeper.checking(path) for path in paths], "reading hints")
+        for path, stat in zip(paths, found, strict=True):
+            if stat is not None and not self._counts(stat):
                 try:
                     zookeeper.delete(path)
                 except NoNodeError:
                     pass
 
+    def _names(
+        self, zookeeper: ZooKeeper, watch: Callable[[object], None] | None = None
+    ) -> list[str]:
+        folder = zookeeper.path(HINTS)
+        [stat] = zookeeper.together([zookeeper.checking(folder, watch)], "looking at hints")
+        if stat is None:
+            return []
+        if stat.numChildren > MOST_CHILDREN:
+            log.warning(
+                "ZooKeeper: %s has %d nodes, more than %d: it has been flooded, and other jobs' "
+                "strikes are not read. An administrator removes them (deleteall in zkCli.sh): "
+                "docs/how-to/zookeeper.md", folder, stat.numChildren, MOST_CHILDREN,
+            )  # fmt: skip
+            return []
+        [names] = zookeeper.together([zookeeper.listing(folder, watch)], "listing hints")
+        return sorted(names or ())
+
     def _follow(self) -> None:
-        """In a thread of its own: loads kazoo, waits for the connection."""
-        try:
-            zookeeper = self._session.connected()
-        except YarnamError as error:
-            log.info("other jobs' strikes are not known: %s", error)
-            return
-
-        def on_event(event: TreeEvent) -> None:
-            if event.event_type in (TreeEvent.NODE_ADDED, TreeEvent.NODE_UPDATED):
-                data = event.event_data
-                self._notice(data.path, entry_of(data.data, data.stat))
-
-        cache = TreeCache(zookeeper.kazoo, zookeeper.path(HINTS))
-        cache.listen(on_event)
-        cache.listen_fault(lambda error: log.debug("following the strikes: %r", error))
-        with self._lock:
-            if self._is_closed:
+        """In a thread of its own: loads kazoo, waits for the connection, then reads the names as
+        they change."""
+        self._changed.set()
+        while not self._is_closed.is_set():
+            self._changed.wait()
+            if self._is_closed.wait(GATHER_S):
                 return
-            self._close_cache = cache.close
-        cache.start()
-
-    def _notice(self, path: str, entry: Entry) -> None:
-        node, _, job = path.rpartition("/")[2].rpartition("@")
-        if not node or job == self._job or not self._counts(entry):
-            return
-        with self._lock:
-            self._news.add(NodeId(node))
-            if self._timer is None and not self._is_closed:
-                self._timer = threading.Timer(GATHER_S, self._report)
-                self._timer.daemon = True
-                self._timer.start()
-
-    def _report(self) -> None:
-        with self._lock:
-            self._timer = None
-            nodes, self._news = tuple(sorted(self._news)), set()
-            if self._is_closed:
+            self._changed.clear()
+            try:
+                zookeeper = self._session.connected()
+                is_all = self._report(zookeeper)
+            except YarnamError as error:
+                log.info("other jobs' strikes are not known now: %s", error)
+                is_all = False
+            if not is_all:
+                self._changed.set()
+            if self._is_closed.wait(READ_EVERY_S if self._nodes() else GATHER_S):
                 return
-        self._inbox(NodesSuspected(self._now_s(), nodes))
 
-    def _counts(self, entry: Entry) -> bool:
-        return self._now_s() - entry.written_at_s < HINT_LIFE_S
+    def _report(self, zookeeper: ZooKeeper) -> bool:
+        """Whether there is no more to report for now."""
+        known = frozenset(self._nodes())
+        if not known:
+            return False  # The cluster has not been seen yet.
+        names = self._names(zookeeper, lambda event: self._changed.set())
+        of_node: dict[NodeId, list[str]] = {}
+        for name in names:
+            node, _, job = name.rpartition("@")
+            if node in known and job != self._job:
+                of_node.setdefault(NodeId(node), []).append(name)
+        now_s = self._now_s()
+        chosen: list[NodeId] = []
+        for node in sorted(of_node):
+            at_s, written_s = self._reported.get(node, (-inf, -inf))
+            if len(chosen) == MOST_AT_ONCE:
+                break
+            if now_s - at_s < REPEAT_S:
+                continue
+            newest_s = self._newest_s(zookeeper, of_node[node])
+            if newest_s > written_s:
+                self._reported[node] = now_s, newest_s
+                chosen.append(node)
+        if chosen and not self._is_closed.is_set():
+            self._inbox(NodesSuspected(now_s, tuple(chosen)))
+        return len(chosen) < MOST_AT_ONCE
+
+    def _newest_s(self, zookeeper: ZooKeeper, names: list[str]) -> float:
+        """When a strike against this node was shared last, of those that count."""
+        paths = [zookeeper.path(HINTS, name) for name in names[:MOST_OF_A_NODE]]
+        found = zookeeper.together([zookeeper.checking(path) for path in paths], "reading hints")
+        live = (stat.mtime / 1000 for stat in found if stat is not None and self._counts(stat))
+        return max(live, default=-inf)
+
+    def _counts(self, stat: ZnodeStat) -> bool:
+        written_s: float = stat.mtime / 1000
+        return self._now_s() - written_s < HINT_LIFE_S

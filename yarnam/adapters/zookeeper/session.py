@@ -51,6 +51,8 @@ class Entry:
     """Of an ephemeral node: its owner. 0: persistent."""
     written_at_s: float = 0.0
     """Seconds since the epoch, by the server's clock."""
+    created: int = 0
+    """Id of the transaction that made it (czxid): grows from node to node."""
 
 
 class ZooKeeper:
@@ -193,8 +195,8 @@ class ZooKeeper:
         return names or []
 
     def together(self, calls: Sequence[Callable[[], Any]], doing: str) -> list[Any]:
-        """The results of several ``getting`` and ``listing`` in one round trip; None where there is
-        no such node. ZooKeeper answers them in this order."""
+        """The results of several ``getting``, ``checking`` and ``listing`` in one round trip; None
+        where there is no such node. ZooKeeper answers them in this order."""
         self._must_be_connected()
         pending = [call() for call in calls]
         results: list[Any] = []
@@ -205,16 +207,27 @@ class ZooKeeper:
                 value = None
             except (exceptions.KazooException, KazooTimeoutError) as error:
                 raise self._unavailable(doing, error) from error
-            results.append(entry_of(*value) if isinstance(value, tuple) else value)
+            is_entry = isinstance(value, tuple) and not isinstance(value, ZnodeStat)
+            results.append(entry_of(*value) if is_entry else value)
         return results
 
     def getting(self, path: str) -> Callable[[], Any]:
         """An Entry, for ``together``."""
         return lambda: self._client.get_async(path)
 
-    def listing(self, path: str) -> Callable[[], Any]:
-        """Names below a path, for ``together``."""
-        return lambda: self._client.get_children_async(path)
+    def checking(
+        self, path: str, watch: Callable[[object], None] | None = None
+    ) -> Callable[[], Any]:
+        """A ZnodeStat, for ``together``. ``watch`` is called once, in kazoo's thread, when the node
+        is made, written or removed."""
+        return lambda: self._client.exists_async(path, watch)
+
+    def listing(
+        self, path: str, watch: Callable[[object], None] | None = None
+    ) -> Callable[[], Any]:
+        """Names below a path, for ``together``. ``watch`` is called once, in kazoo's thread, when
+        one has come or gone."""
+        return lambda: self._client.get_children_async(path, watch)
 
     def write_together(self, writes: Iterable[tuple[str, bytes, int]], doing: str) -> list[Any]:
         """Path, content and expected version each: all of them, or none. The results in order:
@@ -228,7 +241,9 @@ class ZooKeeper:
         self._must_be_connected()
         try:
             return call().get(timeout=CALL_LIMIT_S)
-        except _CANNOT as error:
+        except _ABOUT_THE_NODE:
+            raise
+        except (exceptions.KazooException, KazooTimeoutError) as error:
             raise self._unavailable(doing, error) from error
 
     def _must_be_connected(self) -> None:
@@ -249,7 +264,8 @@ class ZooKeeper:
 
 def entry_of(data: bytes, stat: ZnodeStat) -> Entry:
     """From what kazoo gives for a node."""
-    return Entry(data, stat.version, stat.mzxid, stat.ephemeralOwner or 0, stat.mtime / 1000)
+    owner, written_at_s = stat.ephemeralOwner or 0, stat.mtime / 1000
+    return Entry(data, stat.version, stat.mzxid, owner, written_at_s, stat.czxid)
 
 
 def _auth(credentials: str) -> list[tuple[str, str]]:
@@ -265,13 +281,10 @@ def _auth(credentials: str) -> list[tuple[str, str]]:
     return [("digest", f"{user}:{password}")]
 
 
-_CANNOT = (
-    exceptions.AuthFailedError,
-    exceptions.ConnectionClosedError,
-    exceptions.ConnectionLoss,
-    KazooTimeoutError,
-    exceptions.NoAuthError,
-    exceptions.OperationTimeoutError,
-    exceptions.SessionExpiredError,
+_ABOUT_THE_NODE = (
+    exceptions.BadVersionError,
+    exceptions.NoNodeError,
+    exceptions.NodeExistsError,
 )
-"""What kazoo raises when a call did not get through, or was refused. The rest is about the node."""
+"""What callers expect of a node that others write too. All else (the call did not get through, it
+is refused, the node has children that no yarnam has made) is none of their affair."""

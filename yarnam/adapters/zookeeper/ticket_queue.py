@@ -11,6 +11,9 @@ nobody. The holder itself remembers its number: one that was only cut off comes 
 under the same name. A claim reads the others afresh and writes ``claim`` and its ticket in one
 transaction, which fails if another claim came between or the ticket is no longer its own: of two
 jobs that see the same free GPUs one comes first, and the other sees that.
+
+Anybody may have written any of it. A ticket counts as far as the ResourceManager confirms it, and
+what lies there in this job's own name without being its own is removed.
 """
 
 from __future__ import annotations
@@ -18,50 +21,53 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import inf
-from typing import TypeVar
+from typing import TypeVar, Union
 
 from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError
 
 from hdfs_utils.protocols.rejections import Rejections
 from yarnam.adapters.zookeeper.session import Entry, ZooKeeper
-from yarnam.adapters.zookeeper.ticket_cache import (
+from yarnam.adapters.zookeeper.ticket_nodes import (
+    ADVICE,
     CLAIM,
+    MAX_NODE_BYTES,
     QUEUE,
     RUNNING,
     TICKETS,
-    TicketCache,
+    QueueNodes,
+    TicketNodes,
     am_attempt_of,
     job_of,
     number_of,
 )
+from yarnam.core.admission.ticket_checks import believed_gang, believed_ticket
 from yarnam.core.admission.wait_queue import SILENT_AFTER_S
 from yarnam.core.model.tickets import RunningGang, Ticket
 from yarnam.errors import Unavailable, WireMismatch
 from yarnam.ports import Superseded
-from yarnam.ports.ticket_queue import MayClaim, TicketList
+from yarnam.ports.ticket_queue import LiveApplications, MayClaim, TicketList
 from yarnam.wire.codec import decode, encode
 
 log = logging.getLogger("yarnam.zookeeper")
 
-N = TypeVar("N")
+N = TypeVar("N", Ticket, RunningGang)
 
 HEARTBEAT_S = 15.0
 """A ticket that has not changed is written again no sooner: others take it for silent after 60 s
-(``queues.line.PASS_OVER_S``)."""
+(``wait_queue.SILENT_AFTER_S``)."""
 
 CLAIM_TRIES = 5
 """How often a claim that another one has overtaken is tried again at once; then the caller looks
 again, which it does soon."""
 
-MAX_NODE_BYTES = 256 << 10
-"""A ticket has some 400 bytes; one that names 5,000 nodes has 200 kB, as has a gang that runs on so
-many."""
-
 WRITE_TRIES = 3
 """A node of our name that an older session left behind goes away at the second try."""
+
+REMOVED_AT_ONCE = 50
+"""Nodes in our name that are not ours: so many are removed at one look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,7 @@ class ZooKeeperTicketQueue:
         self,
         zookeeper: ZooKeeper,
         job: str,
+        applications: LiveApplications,
         am_attempt: int = 1,
         *,
         now_s: Callable[[], float] = time.time,
@@ -93,16 +100,12 @@ class ZooKeeperTicketQueue:
         self._ticket: Ticket | None = None
         self._gang: RunningGang | None = None
         self._owned: dict[str, _Owned] = {}
-        self._copy = TicketCache(zookeeper, job, self._has_changed)
+        self._applications = applications
+        self._nodes = TicketNodes(zookeeper, job, applications, self._has_changed)
         self._seen: dict[str, tuple[int, float]] = {}
         self._changed: Callable[[], None] = lambda: None
-        self._lists = 0
         self._refusal = ""
-        self._rejections = Rejections(
-            log,
-            "is passed over",
-            "Another version of yarnam wrote it, or no job at all: see docs/how-to/zookeeper.md.",
-        )
+        self._rejections = Rejections(log, "is passed over", ADVICE)
 
     def open(self, changed: Callable[[], None]) -> None:
         self._changed = changed
@@ -135,14 +138,11 @@ class ZooKeeperTicketQueue:
 
     def others(self) -> TicketList:
         with self._lock:
-            self._lists += 1
             if not self._zk.is_connected:
                 raise Unavailable(self.trouble)
-            # A job that need not wait needs no copy: the first call reads, later ones follow.
-            if self._lists > 1:
-                self._copy.start()
-            nodes = self._copy.nodes()
-            return self._listed(*(nodes if nodes is not None else self._read_all()[1:]))
+            nodes = self._nodes.read()
+            self._remove_forged(nodes.own)
+            return self._listed(nodes)
 
     def claim(self, ticket: Ticket, may: MayClaim) -> bool:
         with self._lock:
@@ -150,10 +150,10 @@ class ZooKeeperTicketQueue:
                 return False
             mine = replace(ticket, number=self._ticket.number, is_acquiring=True)
             for _ in range(CLAIM_TRIES):
-                claim, tickets, running = self._read_all()
-                if not may(self._listed(tickets, running)):
+                nodes = self._nodes.read()
+                if not may(self._listed(nodes)):
                     return False
-                if self._commit_claim(mine, claim):
+                if self._commit_claim(mine, nodes.claim_version):
                     self._ticket = mine
                     return True
             return False
@@ -161,7 +161,7 @@ class ZooKeeperTicketQueue:
     def set_running(self, gang: RunningGang) -> None:
         with self._lock:
             self._gang = gang
-            path, data = self._running_path, encode(gang)
+            path, data = self._running_path, self._gang_data(gang)
             if not self._is_written(path, data):
                 self._write(path, data)
             self._drop_ticket()
@@ -169,7 +169,6 @@ class ZooKeeperTicketQueue:
     def close(self) -> None:
         # Not under the lock: a call that waits for ZooKeeper must not hold this one up.
         self._ticket = self._gang = None
-        self._copy.close()
         self._zk.close()
 
     # ---- own nodes ---------------------------------------------------------------------------
@@ -190,28 +189,72 @@ class ZooKeeperTicketQueue:
         data = self._ticket_data(ticket)
         prefix = self._zk.path(QUEUE, TICKETS, f"{self._job}@{self._am_attempt}-")
         path = self._zk.create(prefix, data, ephemeral=True, sequence=True)
+        number = number_of(path)
+        if not number:
+            # ZooKeeper counts to 2**31, which takes a flood of tickets.
+            self._remove(path)
+            raise Unavailable(f"ZooKeeper: the numbers of {prefix} are used up", hint=ADVICE)
         self._owned[path] = _Owned(self._zk.session, 0, data, self._now_s())
-        return replace(ticket, number=number_of(path))
+        return replace(ticket, number=number)
 
     def _earlier_number(self) -> int:
         """The number of a ticket that an earlier AM attempt, or a call of ours that seemed to
         fail, has made; 0: none. Raises Superseded."""
         names = self._own_names(TICKETS)
-        numbers = sorted(number_of(name) for name in names)
-        for name in names:
-            self._remove(self._zk.path(QUEUE, TICKETS, name))
-        return numbers[0] if numbers else 0
+        removed = self._remove_all(self._zk.path(QUEUE, TICKETS, name) for name in names)
+        return min(map(number_of, removed), default=0)
 
     def _own_names(self, folder: str) -> list[str]:
-        """Nodes of this job, whichever AM attempt made them. Raises Superseded."""
-        names = self._zk.children(self._zk.path(QUEUE, folder))
-        mine = [name for name in names if job_of(name) == self._job]
-        if any(am_attempt_of(name) > self._am_attempt for name in mine):
+        """Nodes of this job that may be removed, whichever AM attempt made them. Raises
+        Superseded."""
+        return self._removable(self._nodes.own_names(self._zk.path(QUEUE, folder)))
+
+    def _removable(self, names: Iterable[str]) -> list[str]:
+        """Of nodes of this job, those of no newer AM attempt. That there is one only the
+        ResourceManager knows: anybody can write a name. Raises Superseded."""
+        mine = list(names)
+        newer = [name for name in mine if am_attempt_of(name) > self._am_attempt]
+        if not newer:
+            return mine
+        newest = self._applications.newest_attempt(self._job)
+        if newest > self._am_attempt:
             raise Superseded(f"a newer AM attempt of {self._job} holds its place in the queue")
-        return mine
+        return [name for name in mine if newest or name not in newer]
+
+    def _remove_forged(self, paths: Iterable[str]) -> None:
+        """What lies there in our name, and is not ours. Raises Superseded."""
+        mine = {self._running_path}
+        if self._ticket is not None:
+            mine.add(self._ticket_path(self._ticket.number))
+        found = self._removable(path for path in paths if path not in mine)
+        for path in found[:REMOVED_AT_ONCE]:
+            error = ValueError("it is in this job's name, and not of its making")
+            self._rejections.add(path, error)
+        self._remove_all(found[:REMOVED_AT_ONCE])
+
+    def _remove_all(self, paths: Iterable[str]) -> list[str]:
+        """As far as that can be done: who writes there may also make what cannot be removed."""
+        removed = []
+        for path in paths:
+            try:
+                self._remove(path)
+            except Unavailable as error:
+                log.info("%s", error.message)
+            else:
+                removed.append(path)
+        return removed
 
     def _ticket_data(self, ticket: Ticket) -> bytes:
-        return encode(replace(ticket, number=0, seen_at_s=None))
+        """Without its lists of nodes where others would not read so much."""
+        shown = replace(ticket, number=0, seen_at_s=None)
+        data = encode(shown)
+        if len(data) <= MAX_NODE_BYTES:
+            return data
+        return encode(replace(shown, included=(), excluded=()))
+
+    def _gang_data(self, gang: RunningGang) -> bytes:
+        data = encode(gang)
+        return data if len(data) <= MAX_NODE_BYTES else encode(replace(gang, nodes=()))
 
     def _write_ticket(self, ticket: Ticket) -> None:
         path, data = self._ticket_path(ticket.number), self._ticket_data(ticket)
@@ -243,8 +286,7 @@ class ZooKeeperTicketQueue:
         folder = path.rpartition("/")[0].rpartition("/")[2]
         for _ in range(WRITE_TRIES):
             # Of an earlier AM attempt, or of a session that was lost.
-            for name in self._own_names(folder):
-                self._remove(self._zk.path(QUEUE, folder, name))
+            self._remove_all(self._zk.path(QUEUE, folder, name) for name in self._own_names(folder))
             try:
                 self._zk.create(path, data, ephemeral=True)
             except NodeExistsError:
@@ -266,9 +308,9 @@ class ZooKeeperTicketQueue:
         except (NoNodeError, BadVersionError):
             pass
 
-    def _commit_claim(self, ticket: Ticket, claim: Entry | None) -> bool:
+    def _commit_claim(self, ticket: Ticket, claim_version: int | None) -> bool:
         path, data = self._ticket_path(ticket.number), self._ticket_data(ticket)
-        if claim is None:
+        if claim_version is None:
             self._make_claim_node()
             return False
         owned = self._owned.get(path)
@@ -276,7 +318,7 @@ class ZooKeeperTicketQueue:
             self._write(path, self._ticket_data(replace(ticket, is_acquiring=False)))
             owned = self._owned[path]
         data_of_claim = f"{self._job} {ticket.number}".encode()
-        writes = ((self._claim_path, data_of_claim, claim.version), (path, data, owned.version))
+        writes = ((self._claim_path, data_of_claim, claim_version), (path, data, owned.version))
         results = self._zk.write_together(writes, "claiming")
         if any(isinstance(result, KazooException) for result in results):
             # Another job has claimed, or the ticket is not as we left it: read again.
@@ -294,54 +336,57 @@ class ZooKeeperTicketQueue:
 
     # ---- the others --------------------------------------------------------------------------
 
-    def _read_all(self) -> tuple[Entry | None, dict[str, Entry], dict[str, Entry]]:
-        """The claim first: what changes later makes its version change later too."""
-        tickets, running = self._zk.path(QUEUE, TICKETS), self._zk.path(QUEUE, RUNNING)
-        calls = [self._zk.getting(self._claim_path), *map(self._zk.listing, (tickets, running))]
-        claim, waiting, standing = self._zk.together(calls, "reading the tickets")
-        paths = [
-            f"{folder}/{name}"
-            for folder, names in ((tickets, waiting), (running, standing))
-            for name in names or ()
-            if job_of(name)
-        ]
-        entries = zip(paths, self._zk.read(*paths), strict=True)
-        found = {path: entry for path, entry in entries if entry is not None}
-        return (
-            claim,
-            {path: entry for path, entry in found.items() if path.startswith(f"{tickets}/")},
-            {path: entry for path, entry in found.items() if path.startswith(f"{running}/")},
-        )
-
-    def _listed(self, tickets: dict[str, Entry], running: dict[str, Entry]) -> TicketList:
+    def _listed(self, nodes: QueueNodes) -> TicketList:
         now_s = self._now_s()
         seen = {}
-        for path, entry in tickets.items():
+        for path, entry in nodes.tickets.items():
             changed, at_s = self._seen.get(path, (entry.changed, now_s))
             seen[path] = (entry.changed, at_s if changed == entry.changed else now_s)
         self._seen = seen
-        waiting = [
-            replace(ticket, number=number_of(path), seen_at_s=seen[path][1])
-            for path, ticket in self._decoded(tickets, Ticket)
-        ]
+
+        def believed(path: str, ticket: Ticket) -> Union[Ticket, str]:
+            shown = replace(ticket, number=number_of(path), seen_at_s=seen[path][1])
+            return believed_ticket(shown, nodes.applications, now_s)
+
+        def believed_running(path: str, gang: RunningGang) -> Union[RunningGang, str]:
+            return believed_gang(gang, nodes.applications)
+
+        waiting = self._decoded(nodes.tickets, Ticket, believed)
+        running = self._decoded(nodes.running, RunningGang, believed_running)
         return TicketList(
             tickets=tuple(
                 ticket
                 for ticket in sorted(waiting, key=lambda ticket: ticket.number)
-                if ticket.job != self._job and not _is_stuck(ticket, now_s)
+                if not _is_stuck(ticket, now_s)
             ),
-            running=tuple(
-                gang for _, gang in self._decoded(running, RunningGang) if gang.job != self._job
-            ),
+            running=tuple(sorted(running, key=lambda gang: gang.job)),
+            trouble=nodes.trouble,
         )
 
-    def _decoded(self, entries: Mapping[str, Entry], kind: type[N]) -> Iterator[tuple[str, N]]:
-        """Those that can be read: whoever reaches ZooKeeper may have written the rest."""
-        for path, entry in sorted(entries.items()):
+    def _decoded(
+        self,
+        entries: Mapping[str, Entry],
+        kind: type[N],
+        believed: Callable[[str, N], Union[N, str]],
+    ) -> Iterator[N]:
+        """The oldest of each application that can be read and believed. Another version of yarnam
+        may have written the rest, or anybody."""
+        counted: set[str] = set()
+        for path, entry in entries.items():
+            job = job_of(path)
+            if job in counted:
+                continue
             try:
-                yield path, decode(entry.data, kind, max_bytes=MAX_NODE_BYTES)
+                value = decode(entry.data, kind, max_bytes=MAX_NODE_BYTES)
             except WireMismatch as error:
-                self._rejections.add(path, error, owner=job_of(path))
+                self._rejections.add(path, error, owner=job)
+                continue
+            found = believed(path, value) if value.job == job else "it is not of whom its name says"
+            if isinstance(found, str):
+                self._rejections.add(path, ValueError(found), owner=job)
+                continue
+            counted.add(job)
+            yield found
 
     # ---- what comes from ZooKeeper -----------------------------------------------------------
 
@@ -358,7 +403,7 @@ class ZooKeeperTicketQueue:
                 if self._ticket is not None:
                     self._write_ticket(self._ticket)
                 if self._gang is not None:
-                    self._write(self._running_path, encode(self._gang))
+                    self._write(self._running_path, self._gang_data(self._gang))
         except Superseded as error:
             self._refusal = error.message
         except Unavailable as error:

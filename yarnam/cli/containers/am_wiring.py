@@ -24,6 +24,7 @@ from yarnam.adapters.skein.early_containers import (
 )
 from yarnam.adapters.skein.node_reports import FallbackView, SkeinNodeView
 from yarnam.adapters.yarn.addresses import rm_web_urls
+from yarnam.adapters.yarn.application_list import ApplicationList
 from yarnam.adapters.yarn.node_directory import NodeDirectory
 from yarnam.adapters.yarn.pending_applications import PendingApplications
 from yarnam.adapters.yarn.rest import ResourceManager
@@ -128,8 +129,12 @@ def _ports(
         publisher=mailbox.control,
         draw=random.random,
         waiters=PendingApplications(rm, application),
-        ticket_queue=_ticket_queue(session, application, am_attempt),
-        hints=node_hints.ZooKeeperHints(session, application) if session else NoNodeHints(),
+        ticket_queue=_ticket_queue(session, application, rm, am_attempt),
+        hints=(
+            node_hints.ZooKeeperHints(session, application, directory.nodes)
+            if session
+            else NoNodeHints()
+        ),
         learn=inventory.learn,
         outputs=HdfsOutputStore(job, application, am_attempt) if job.output else None,
         data=_data_access(fs, session, mailbox) if job.inputs else None,
@@ -156,14 +161,17 @@ def _data_access(
 
 
 def _ticket_queue(
-    session: LazySession | None, application: str, am_attempt: int
+    session: LazySession | None, application: str, rm: ResourceManager, am_attempt: int
 ) -> Callable[[], TicketQueue] | None:
     """kazoo is loaded by the first call, beside the rest of the AM's start."""
     if session is None:
         return None
 
     def make() -> TicketQueue:
-        return ticket_queue.ZooKeeperTicketQueue(session.open(), application, am_attempt)
+        applications = ApplicationList(rm)
+        return ticket_queue.ZooKeeperTicketQueue(
+            session.open(), application, applications, am_attempt
+        )
 
     return make
 

@@ -40,6 +40,7 @@ from yarnam.core.admission.reservations import Reservation, ReservationLedger, r
 from yarnam.core.admission.wait_queue import (
     Contention,
     WaitQueue,
+    arrival,
     exceeds_maximum,
     is_silent,
     queues_of,
@@ -158,7 +159,8 @@ def _around(
             return _ask(me, admission, clear or around)
     ahead = wait_queue(me, seen).ahead_of(me)
     head = ahead[0] if ahead else me
-    return MustWait(len(ahead), head, "only nodes reserved for other jobs have room")
+    reason = "only nodes reserved for other jobs have room"
+    return MustWait(len(ahead), head, reason, is_reserved=True)
 
 
 def _ask(me: Ticket, admission: Admitted, plan: PlacementPlan) -> Ask:
@@ -255,10 +257,11 @@ def _admit_behind(
         reason = _why(kept, me, ahead, now_s)
         return Admitted(reason, is_backfill=True, avoid=tuple(sorted(avoid)), is_strict=is_strict)
     if kept is None or not closed:
-        return taken
+        # Those ahead that are to take these GPUs may be kept from them by the reservation.
+        return replace(taken, is_reserved=kept is not None)
     expected = _expected(kept.reservation, now_s)
     reason = f"nodes are reserved for {_who(kept.head)}{expected}; too little is left beside them"
-    return MustWait(len(ahead), kept.head, reason)
+    return MustWait(len(ahead), kept.head, reason, is_reserved=True)
 
 
 def reserve_for_head(
@@ -273,8 +276,8 @@ def open_ledger(me: Ticket, seen: Contention) -> ReservationLedger:
     """What is free beside all that others have requested. Grants that the snapshot shows already
     are counted twice, for the moment that an acquisition takes: too careful, never too bold."""
     ledger = ReservationLedger(seen.snapshot)
-    for ticket in sorted(seen.tickets, key=lambda t: t.number):
-        if ticket.number == me.number or is_silent(ticket, seen.now_s):
+    for ticket in sorted(seen.tickets, key=arrival):
+        if ticket.job == me.job or is_silent(ticket, seen.now_s):
             continue
         if ticket.is_acquiring:
             ledger.reserve_what_fits(ticket)

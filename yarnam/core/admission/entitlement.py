@@ -76,7 +76,7 @@ def _is_behind_its_own(me: Ticket, seen: Contention) -> bool:
     if any(ticket.queue == me.queue for ticket in wait_queue(me, seen).ahead_of(me)):
         return True
     return any(
-        ticket.is_acquiring and ticket.queue == me.queue and ticket.number != me.number
+        ticket.is_acquiring and ticket.queue == me.queue and ticket.job != me.job
         for ticket in seen.tickets
         if not is_silent(ticket, seen.now_s)
     )

@@ -129,7 +129,7 @@ class _Play:
         self._waiting = [me] + [
             ticket
             for ticket in seen.tickets
-            if ticket.number != me.number and not is_silent(ticket, now_s)
+            if ticket.job != me.job and not is_silent(ticket, now_s)
             if not ticket.is_acquiring
         ]
         used = {node.node_id: node.used for node in seen.snapshot.nodes}
@@ -173,7 +173,7 @@ class _Play:
                 if ticket is waiting.head:
                     kept = reserve_for_head(ticket, self._ledger, waiting, seen)
                 continue
-            if ticket.number == self._me.number:
+            if ticket.job == self._me.job:
                 return True
             self._start(ticket, taken)
         return False

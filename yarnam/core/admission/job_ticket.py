@@ -27,6 +27,7 @@ def job_ticket(
         included=tuple(NodeId(node) for node in job.placement.include_nodes),
         excluded=tuple(NodeId(node) for node in job.placement.exclude_nodes),
         priority=job.gang.priority,
+        user=job.user,
     )
 
 

@@ -3,8 +3,10 @@ inside one admission decision; nothing is asked of YARN here."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import heapq
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice, repeat
 from math import inf
 
 from yarnam.core.model.ids import NodeId
@@ -38,6 +40,9 @@ NodeShare = tuple[NodeId, Resources]
 _Slot = tuple[float, int, float, bool, NodeId]
 """Room for one container: behind how much work (GPU-seconds) and how many busy GPUs, when (epoch
 seconds), whether by declared ends alone, and where."""
+
+_SlotsOf = Callable[[NodeId], Iterator[_Slot]]
+"""Made one by one, as many as are wanted: a node has room for thousands of tiny containers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +138,7 @@ class ReservationLedger:
         closed = self._closed_to(ticket)
         usable = tuple(name for name in self.nodes if name not in closed)
         choices = [
-            (demand.count, self._slots_of(demand, usable, releases, now_s))
+            (demand.count, self._slots_of(demand, releases, now_s))
             for demand in _biggest_first(ticket.demands)
         ]
         best = _cheapest(choices, usable, now_s)
@@ -188,20 +193,19 @@ class ReservationLedger:
             missing -= take
         return picks
 
-    def _slots_of(
-        self, demand: Demand, nodes: Iterable[NodeId], releases: GpuReleases, now_s: float
-    ) -> dict[NodeId, list[_Slot]]:
+    def _slots_of(self, demand: Demand, releases: GpuReleases, now_s: float) -> _SlotsOf:
         """The slots that each node could ever have for a demand, soonest first."""
         want = demand.resources
-        found: dict[NodeId, list[_Slot]] = {}
         most_of: dict[Resources, int] = {}
-        for name in nodes:
+
+        def slots_of(name: NodeId) -> Iterator[_Slot]:
             total = self.nodes[name].total
             most = most_of.get(total)
             if most is None:
                 most = most_of[total] = min(demand.count, want.count_in(total))
-            found[name] = _slots(name, want, most, self.left[name], releases.get(name, ()), now_s)
-        return found
+            return _slots(name, want, most, self.left[name], releases.get(name, ()), now_s)
+
+        return slots_of
 
     def _closed_to(self, ticket: Ticket) -> frozenset[NodeId]:
         """Nodes that the gang may not use. Its GPU model is required of its tasks without GPUs
@@ -235,7 +239,7 @@ def releases_of(running: Iterable[RunningGang], now_s: float) -> GpuReleases:
 
 
 def _cheapest(
-    choices: Iterable[tuple[int, Mapping[NodeId, list[_Slot]]]],
+    choices: Iterable[tuple[int, _SlotsOf]],
     nodes: Iterable[NodeId],
     now_s: float,
 ) -> Reservation:
@@ -244,12 +248,8 @@ def _cheapest(
     reserved: set[NodeId] = set()
     ready_at_s, is_declared, work_gpu_s = now_s, True, 0.0
     for count, slots_of in choices:
-        slots: list[_Slot] = []
-        for name in nodes:
-            if name not in reserved:
-                slots += slots_of[name]
-        slots.sort()
-        needed = slots[:count]
+        slots = heapq.merge(*(slots_of(name) for name in nodes if name not in reserved))
+        needed = list(islice(slots, count))
         reserved.update(slot[4] for slot in needed)
         if len(needed) < count:
             ready_at_s = work_gpu_s = inf  # Nodes are away; whatever there is, is reserved.
@@ -267,14 +267,14 @@ def _slots(
     left: Resources,
     ends: Sequence[GpuRelease],
     now_s: float,
-) -> list[_Slot]:
-    """Up to ``most`` slots for containers of this size. GPUs are what gangs wait for; memory and
-    cores are taken to come free with them.
+) -> Iterator[_Slot]:
+    """Up to ``most`` slots for containers of this size, in order. GPUs are what gangs wait for;
+    memory and cores are taken to come free with them.
 
     Of several estimated ends all must come: the last of ``n`` alike is expected after
     1 + 1/2 + ... + 1/n times the one (the maximum of n exponential times)."""
     now = min(most, want.count_in(left)) if left.gpus >= want.gpus else 0
-    slots: list[_Slot] = [(0.0, 0, now_s, True, name)] * now
+    yield from repeat((0.0, 0, now_s, True, name), now)
     coming = iter(ends)
     freed = estimated = 0
     work, declared_s, left_s, stretch = 0.0, now_s, 0.0, 0.0
@@ -296,8 +296,7 @@ def _slots(
         unknown = max(0, missing - freed)
         ready_at_s = max(declared_s, now_s + left_s * stretch)
         is_known = not estimated and not unknown
-        slots.append((work + unknown * UNKNOWN_LEFT_S, missing, ready_at_s, is_known, name))
-    return slots
+        yield work + unknown * UNKNOWN_LEFT_S, missing, ready_at_s, is_known, name
 
 
 def _biggest_first(demands: Iterable[Demand]) -> list[Demand]:

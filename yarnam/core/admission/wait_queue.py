@@ -7,7 +7,7 @@ maximum, its attempt backs off) is set aside and blocks nobody; neither does one
 silent, nor one that cannot use the same nodes.
 
 **The smallest first**, by GPUs (Majumdar, Eager and Bunt, "Scheduling in multiprogrammed parallel
-systems", SIGMETRICS 1988), then by ticket number. Run times are heavy-tailed and half of them are
+systems", SIGMETRICS 1988), then by arrival. Run times are heavy-tailed and half of them are
 unknown; sizes are always known. Serving by arrival keeps many small jobs waiting behind a large one
 that fits nowhere yet. In simulations this halves the mean wait (docs/explanation/contention.md).
 
@@ -16,9 +16,9 @@ that fits nowhere yet. In simulations this halves the mean wait (docs/explanatio
 jobs.
 
 **Nobody waits forever.** A job that has waited for ``patience_s`` (three times as long where its
-queue has its share) is *due*. The due job with the smallest number is the head: it goes before all
-others, and nodes are reserved for it. There is only one: reservations for more would leave most of
-a busy cluster waiting for a few.
+queue has its share) is *due*. The due job that came first is the head: it goes before all others,
+and nodes are reserved for it. There is only one: reservations for more would leave most of a busy
+cluster waiting for a few. A gang that the cluster could not hold if it were empty is no head.
 
 A policy that orders jobs differently belongs in ``_serving_order``: it must be a pure function of
 tickets and snapshot, since each ApplicationMaster computes it alone, and a change to it raises
@@ -27,6 +27,7 @@ tickets and snapshot, since each ApplicationMaster computes it alone, and a chan
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -86,7 +87,7 @@ class WaitQueue:
 
     def ahead_of(self, me: Ticket) -> tuple[Ticket, ...]:
         """Those that are served before this one."""
-        place = next(i for i, ticket in enumerate(self.order) if ticket.number == me.number)
+        place = next(i for i, ticket in enumerate(self.order) if ticket.job == me.job)
         return self.order[:place]
 
 
@@ -98,13 +99,13 @@ def wait_queue(me: Ticket, seen: Contention) -> WaitQueue:
     for ticket in seen.tickets:
         # Of the whole queue: those who contend with other jobs than this one have to agree too.
         is_mixed |= ticket.rules != ADMISSION_RULES and not is_silent(ticket, now_s)
-        if ticket.number != me.number and _counts(ticket, me, seen, queues):
+        if ticket.job != me.job and _counts(ticket, me, seen, queues):
             counted.append(ticket)
     if is_mixed:
-        return WaitQueue(tuple(sorted(counted, key=lambda ticket: ticket.number)), None)
+        return WaitQueue(tuple(sorted(counted, key=arrival)), None)
     has_share = {name: _has_its_share(queue) for name, queue in queues.items()}
     limit_s = _limit_s(counted, seen.running, now_s)
-    head = _head(counted, has_share, limit_s, now_s)
+    head = _head(counted, has_share, limit_s, seen)
     waited_s = 0.0 if head is None else now_s - head.taken_at_s
     order = _serving_order(counted, head, has_share, now_s)
     return WaitQueue(order, head, waited_s >= LENIENT * limit_s, waited_s >= CERTAIN * limit_s)
@@ -113,11 +114,11 @@ def wait_queue(me: Ticket, seen: Contention) -> WaitQueue:
 def _serving_order(
     counted: Iterable[Ticket], head: Ticket | None, has_share: dict[str, bool], now_s: float
 ) -> tuple[Ticket, ...]:
-    first = None if head is None else head.number
+    first = None if head is None else head.job
 
-    def key(ticket: Ticket) -> tuple[bool, bool, int, int]:
+    def key(ticket: Ticket) -> tuple[bool, bool, int, Arrival]:
         is_rich = has_share.get(ticket.queue, False)
-        return ticket.number != first, is_rich, ticket.gpus, ticket.number
+        return ticket.job != first, is_rich, ticket.gpus, arrival(ticket)
 
     order = sorted(counted, key=key)
     start = 0 if head is None else 1
@@ -170,6 +171,31 @@ def exceeds_maximum(ticket: Ticket, queue: QueueView) -> bool:
     return not need.fits_in(queue.maximum)
 
 
+Arrival = tuple[float, int, str]
+
+
+def arrival(ticket: Ticket) -> Arrival:
+    """Orders tickets by when they were taken. The number alone is no measure: whoever makes a
+    ticket's node chooses its name, but nobody is believed to have taken a ticket before its
+    application was there (``ticket_checks``)."""
+    return ticket.taken_at_s, ticket.number, ticket.job
+
+
+def could_ever_fit(ticket: Ticket, snapshot: ClusterSnapshot) -> bool:
+    """Whether the cluster with all its nodes, those that are away too, could hold each of its
+    demands if it were empty."""
+    nodes = snapshot.nodes
+    if ticket.is_choosy:
+        usable = ticket.nodes_of(nodes)
+        nodes = tuple(node for node in nodes if node.node_id in usable)
+    sizes = Counter(node.total for node in nodes)
+    return all(
+        sum(demand.resources.count_in(total) * many for total, many in sizes.items())
+        >= demand.count
+        for demand in ticket.demands
+    )
+
+
 def is_silent(ticket: Ticket, now_s: float) -> bool:
     """Whether its holder has given no sign of life for ``SILENT_AFTER_S``."""
     return ticket.seen_at_s is not None and now_s - ticket.seen_at_s > SILENT_AFTER_S
@@ -200,10 +226,11 @@ def _limit_s(counted: Sequence[Ticket], running: Sequence[RunningGang], now_s: f
 
 
 def _head(
-    counted: Sequence[Ticket], has_share: dict[str, bool], limit_s: float, now_s: float
+    counted: Sequence[Ticket], has_share: dict[str, bool], limit_s: float, seen: Contention
 ) -> Ticket | None:
     """The first that is due. A job that has already asked needs no nodes reserved. Jobs of a queue
     that has its share are due later: until then queues that have not come first."""
+    now_s = seen.now_s
 
     def is_rich(ticket: Ticket) -> bool:
         return has_share.get(ticket.queue, False)
@@ -214,7 +241,8 @@ def _head(
         if not ticket.is_acquiring
         and now_s - ticket.taken_at_s >= limit_s * (LENIENT if is_rich(ticket) else 1.0)
     ]
-    return min(due, key=lambda ticket: (is_rich(ticket), ticket.number), default=None)
+    due.sort(key=lambda ticket: (is_rich(ticket), arrival(ticket)))
+    return next((ticket for ticket in due if could_ever_fit(ticket, seen.snapshot)), None)
 
 
 def _has_its_share(queue: QueueView) -> bool:

@@ -21,6 +21,9 @@ class Framework(Enum):
     TENSORFLOW = "tensorflow"
 
 
+MAX_TASKS = 10_000
+"""Per job. Skein keeps one tracker entry and one thread hop per container."""
+
 SAME_GPU_MODEL = "same"
 ANY_GPU_MODEL = "any"
 

@@ -146,6 +146,8 @@ class WaitQueueStatus:
     """What of its gang does not fit now; empty: all of it fits."""
     start: StartForecast | None = None
     """None: not worked out yet."""
+    trouble: str = ""
+    """Why the order is not to be relied on; empty: it is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ class Demand:
     count: int
 
 
-ADMISSION_RULES = 1
+ADMISSION_RULES = 2
 """By which rules this version orders the wait queue (``admission.wait_queue``): one more whenever
 they change. Jobs of two versions wait in one queue, and by two orders each could wait for the
 other."""
@@ -35,8 +35,8 @@ other."""
 class Ticket:
     """One job's place among those that wait, and what it waits for.
 
-    ``number`` orders arrivals, the smallest first, and never comes twice; it is the fencing token
-    of whoever holds the ticket. ``job`` is the YARN application.
+    ``job`` is the YARN application, and counts once. ``number`` grows with each ticket that is
+    taken; the job returns to its place by it.
     """
 
     number: int
@@ -69,6 +69,8 @@ class Ticket:
     unknown."""
     rules: int = ADMISSION_RULES
     """``ADMISSION_RULES`` of the version that wrote it."""
+    user: str = ""
+    """Whose job it is; the ResourceManager has to agree."""
 
     @property
     def is_choosy(self) -> bool:
@@ -97,6 +99,19 @@ class Ticket:
     @property
     def tasks(self) -> int:
         return sum(demand.count for demand in self.demands)
+
+
+@dataclass(frozen=True, slots=True)
+class LiveApplication:
+    """What the ResourceManager knows of one of yarnam's applications that has not ended."""
+
+    application: str
+    user: str
+    queue: str
+    started_at_s: float
+    """When it was submitted: seconds since the epoch, by the ResourceManager's clock."""
+    containers: int
+    """That it holds, its ApplicationMaster's among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +155,8 @@ class MustWait:
     ahead: int
     head: Ticket
     reason: str
+    is_reserved: bool = False
+    """Its gang fits, on nodes that are reserved for the head of the queue."""
 
 
 AdmissionDecision = Union[Admitted, MustWait]

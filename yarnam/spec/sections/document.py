@@ -12,10 +12,16 @@ from typing import Annotated, Any, Literal, Union
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
-from yarnam.core.model.job_spec import SAME_GPU_MODEL, AmSpec, ElasticSpec, GangSpec, RetrySpec
+from yarnam.core.model.job_spec import (
+    MAX_TASKS,
+    SAME_GPU_MODEL,
+    AmSpec,
+    ElasticSpec,
+    GangSpec,
+    RetrySpec,
+)
 from yarnam.spec.sections.data_sections import Checkpoint, Data
 from yarnam.spec.sections.role_sections import (
-    MAX_TASKS,
     Environment,
     GpuCount,
     Role,

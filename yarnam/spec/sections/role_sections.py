@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Union
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
+from yarnam.core.model.job_spec import MAX_TASKS
 from yarnam.spec.sections.section_base import (
     Memory,
     Processes,
@@ -16,8 +17,6 @@ from yarnam.spec.sections.section_base import (
 )
 from yarnam.spec.values.fields import Argument, Command, Text, wrong
 
-MAX_TASKS = 10_000
-"""Per job. Skein keeps one tracker entry and one thread hop per container."""
 MAX_GPUS = 100_000
 """Per job."""
 

@@ -1,0 +1,229 @@
+"""Reads the ticket queue's nodes in ZooKeeper, whatever has been written there.
+
+A reader is an ApplicationMaster, which must not be hurt by what others write. So nothing is listed
+before its number is known, and nothing is read before its size is; of each living application one
+or two nodes are read, the oldest ones; names of others are passed over unread.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from kazoo.protocol.states import ZnodeStat
+
+from hdfs_utils.protocols.rejections import Rejections
+from yarnam.adapters.zookeeper.session import Entry, ZooKeeper
+from yarnam.core.admission.ticket_checks import Applications
+from yarnam.errors import Unavailable
+from yarnam.ports.ticket_queue import LiveApplications
+
+log = logging.getLogger("yarnam.zookeeper")
+
+QUEUE = "queue"
+TICKETS = "tickets"
+RUNNING = "running"
+CLAIM = "claim"
+
+MOST_CHILDREN = 10_000
+"""Nodes that are listed of one folder: half a megabyte of names. More jobs than wait or run on any
+cluster; with more there the queue is out of use until somebody clears it."""
+
+MOST_OF_ONE = 16
+"""Nodes of one application and folder that are looked at. It has one, two while an AM attempt
+follows another."""
+
+READ_OF_ONE = 2
+"""Of these, so many are read: the oldest. Another's forgery comes later than the job's own node,
+and one that cannot be read must not hide it."""
+
+MAX_NODE_BYTES = 256 << 10
+"""A ticket has some 400 bytes; one that names 5,000 nodes has 200 kB, as has a gang that runs on so
+many."""
+
+MAX_LOOK_BYTES = 16 << 20
+"""Of all nodes that one look reads, the smallest first."""
+
+BATCH = 500
+"""Calls that are on their way together: their answers are in memory at once."""
+
+_NAME = re.compile(
+    r"(?:.*/)?(?P<job>[^/@]{1,64})@(?P<attempt>[0-9]{1,9})(?:-(?P<number>[0-9]{10}))?"
+)
+
+ADVICE = "Another version of yarnam wrote it, or no job at all: see docs/how-to/zookeeper.md."
+
+
+def job_of(path: str) -> str:
+    """Whose node it is; empty: none of ours."""
+    match = _NAME.fullmatch(path)
+    return match["job"] if match else ""
+
+
+def am_attempt_of(path: str) -> int:
+    """Of the AM that made the node; 0: none of ours."""
+    match = _NAME.fullmatch(path)
+    return int(match["attempt"]) if match else 0
+
+
+def number_of(path: str) -> int:
+    """The number of a ticket's node: 1 for ZooKeeper's 0, since 0 means none."""
+    match = _NAME.fullmatch(path)
+    return int(match["number"]) + 1 if match and match["number"] else 0
+
+
+@dataclass(frozen=True, slots=True)
+class QueueNodes:
+    """What one look has read. Of each application the oldest node first."""
+
+    claim_version: int | None
+    """None: nobody has claimed yet."""
+    tickets: dict[str, Entry]
+    running: dict[str, Entry]
+    own: tuple[str, ...]
+    """Paths of nodes in the job's own name, whoever made them."""
+    applications: Applications | None
+    """None: the ResourceManager does not confirm anything."""
+    trouble: str
+    """Why it does not."""
+
+
+class TicketNodes:
+    """Reads them for ``job``; ``changed`` is called, in kazoo's thread, when something has changed
+    since the last look: a ticket or a running gang has come or gone, or there is a claim."""
+
+    def __init__(
+        self,
+        zookeeper: ZooKeeper,
+        job: str,
+        applications: LiveApplications,
+        changed: Callable[[], None],
+    ) -> None:
+        self._zk = zookeeper
+        self._job = job
+        self._applications = applications
+        self._changed = changed
+        self._rejections = Rejections(log, "is not read", ADVICE)
+
+    def read(self) -> QueueNodes:
+        """At most 10 s. The claim first: what changes later makes its version change later too.
+        Raises Unavailable, also where there is too much to read."""
+        zk = self._zk
+        folders = [zk.path(QUEUE, name) for name in (TICKETS, RUNNING)]
+        calls = [zk.checking(path, self._on_event) for path in (zk.path(QUEUE, CLAIM), *folders)]
+        claim, *stats = zk.together(calls, "looking at the tickets")
+        for folder, stat in zip(folders, stats, strict=True):
+            _must_be_readable(folder, stat)
+        there = [folder for folder, stat in zip(folders, stats, strict=True) if stat is not None]
+        listings = [zk.listing(folder, self._on_event) for folder in there]
+        listed = zk.together(listings, "listing the tickets")
+        names = {
+            folder: [name for name in found or () if job_of(name)]
+            for folder, found in zip(there, listed, strict=True)
+        }
+        own = [
+            f"{folder}/{name}"
+            for folder, found in names.items()
+            for name in found
+            if job_of(name) == self._job
+        ]
+        found = self._applications.confirm(
+            {job_of(name) for below in names.values() for name in below} - {self._job}
+        )
+        wanted = {
+            folder: self._of_others(folder, below, found.applications)
+            for folder, below in names.items()
+        }
+        entries = self._read([path for below in wanted.values() for path in below])
+        tickets, running = (
+            {path: entry for path, entry in entries.items() if path.startswith(f"{folder}/")}
+            for folder in folders
+        )
+        version = None if claim is None else claim.version
+        return QueueNodes(version, tickets, running, tuple(own), found.applications, found.trouble)
+
+    def own_names(self, folder: str) -> list[str]:
+        """Names in the folder that are in the job's own name. Raises Unavailable."""
+        [stat] = self._zk.together([self._zk.checking(folder)], f"looking at {folder}")
+        _must_be_readable(folder, stat)
+        names = self._zk.children(folder) if stat is not None else []
+        return [name for name in names if job_of(name) == self._job]
+
+    def _of_others(
+        self, folder: str, names: Sequence[str], applications: Applications | None
+    ) -> list[str]:
+        """Paths of nodes to look at."""
+        by_job: dict[str, list[str]] = {}
+        unknown = 0
+        for name in names:
+            job = job_of(name)
+            if job == self._job:
+                continue
+            if applications is not None and job not in applications:
+                unknown += 1
+                continue
+            by_job.setdefault(job, []).append(name)
+        if unknown:
+            error = ValueError(f"{unknown} of its {len(names)} nodes name no living application")
+            self._rejections.add(folder, error)
+        return [
+            f"{folder}/{name}" for found in by_job.values() for name in sorted(found)[:MOST_OF_ONE]
+        ]
+
+    def _read(self, paths: Sequence[str]) -> dict[str, Entry]:
+        """Those of them that are read, the oldest of an application first."""
+        stats: dict[str, ZnodeStat] = {}
+        for batch in _batches(paths):
+            calls = [self._zk.checking(path) for path in batch]
+            found = self._zk.together(calls, "looking at the tickets")
+            stats.update((p, s) for p, s in zip(batch, found, strict=True) if s is not None)
+        entries: dict[str, Entry] = {}
+        for batch in _batches(self._chosen(stats)):
+            found = self._zk.read(*batch)
+            for path, entry in zip(batch, found, strict=True):
+                if entry is not None and len(entry.data) <= MAX_NODE_BYTES:
+                    entries[path] = entry
+        return dict(sorted(entries.items(), key=lambda item: (item[1].created, item[0])))
+
+    def _chosen(self, stats: dict[str, ZnodeStat]) -> list[str]:
+        """Within all limits."""
+        taken: dict[tuple[str, str], int] = {}
+        chosen: list[str] = []
+        for path in sorted(stats, key=lambda path: (stats[path].czxid, path)):
+            kind = (path.rpartition("/")[0], job_of(path))
+            if stats[path].dataLength > MAX_NODE_BYTES:
+                self._rejections.add(path, ValueError(f"it has {stats[path].dataLength} bytes"))
+            elif taken.setdefault(kind, 0) < READ_OF_ONE:
+                taken[kind] += 1
+                chosen.append(path)
+        chosen.sort(key=lambda path: stats[path].dataLength)
+        size = 0
+        for number, path in enumerate(chosen):
+            size += stats[path].dataLength
+            if size > MAX_LOOK_BYTES:
+                error = ValueError(f"{len(chosen) - number} of its larger nodes are too much")
+                self._rejections.add(self._zk.path(QUEUE), error)
+                return chosen[:number]
+        return chosen
+
+    def _on_event(self, event: object) -> None:
+        self._changed()
+
+
+def _must_be_readable(folder: str, stat: ZnodeStat | None) -> None:
+    if stat is not None and stat.numChildren > MOST_CHILDREN:
+        raise Unavailable(
+            f"ZooKeeper: {folder} has {stat.numChildren} nodes, more than {MOST_CHILDREN}: it has "
+            "been flooded",
+            hint="An administrator removes them (deleteall in zkCli.sh) and keeps others out: "
+            "docs/how-to/zookeeper.md",
+        )
+
+
+def _batches(paths: Iterable[str]) -> Iterator[list[str]]:
+    left = iter(paths)
+    while batch := list(islice(left, BATCH)):
+        yield batch
