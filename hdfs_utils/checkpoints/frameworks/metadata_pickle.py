@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import io
 import pickle
+import pickletools
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +36,8 @@ _ALLOWED = frozenset(
     ]
 )
 
+_PUTS = frozenset({"PUT", "BINPUT", "LONG_BINPUT"})
+
 
 @dataclass(frozen=True)
 class Stored:
@@ -52,11 +55,20 @@ def loads(data: bytes) -> Any:
         MalformedData: it is no pickle.
     """
     try:
+        _refuse_far_memos(data)
         return _Unpickler(io.BytesIO(data)).load()
     except NotSupported:
         raise
     except Exception as error:  # Whatever the bytes make of the calls that they may make.
         raise MalformedData(f"no description of a checkpoint: {type(error).__name__}") from error
+
+
+def _refuse_far_memos(data: bytes) -> None:
+    """Reading sets aside room for every memo up to the highest number that is used, so nine bytes
+    could take gigabytes. A writer numbers them as it goes: at most one a byte."""
+    for opcode, argument, _ in pickletools.genops(data):
+        if opcode.name in _PUTS and int(argument or 0) > len(data):
+            raise MalformedData(f"{opcode.name} {argument} in {len(data)} bytes")
 
 
 class _Unpickler(pickle.Unpickler):

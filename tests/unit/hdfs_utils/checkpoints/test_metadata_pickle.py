@@ -329,3 +329,10 @@ def test_objects_pass_the_safe_loader_before_a_planner_unpickles_them(
     with pytest.raises(NotSupported, match=r"'epoch'.*add_safe_globals.*posix\.system"):
         read(pickle.dumps(Evil(os.system, "true")))
     assert len(given) == 1
+
+
+def test_a_few_bytes_take_no_memory() -> None:
+    """Nine bytes that put ``None`` into the memo with the number 60,000,000: 916 MiB."""
+    far = b"\x80\x02Nr" + (60_000_000).to_bytes(4, "little") + b"."
+    with pytest.raises(MalformedData):
+        metadata_pickle.loads(far)
