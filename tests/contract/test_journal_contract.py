@@ -145,3 +145,15 @@ def test_reading_fences_nobody(open_store: OpenStore) -> None:
     open_store(2).get("verdict.json")
     old.put("verdict.json", b"v")
     assert open_store(2).get("verdict.json") == b"v"
+
+
+def test_a_record_is_removed_by_the_newest_epoch_alone(open_store: OpenStore) -> None:
+    old, new = open_store(1), open_store(2)
+    old.put("secret", b"one")
+    old.remove("secret")
+    old.remove("secret")
+    assert old.get("secret") is None
+    new.put("secret", b"two")
+    with pytest.raises(Superseded):
+        old.remove("secret")
+    assert new.get("secret") == b"two"

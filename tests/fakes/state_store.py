@@ -15,6 +15,8 @@ class StoreDisk:
     records: dict[str, bytes] = field(default_factory=dict)
     newest: int = 0
     outages: int = 0
+    no_removal: bool = False
+    """HDFS stops answering just before."""
 
 
 class FakeStore:
@@ -32,6 +34,14 @@ class FakeStore:
     def get(self, name: str) -> bytes | None:
         self._fail()
         return self._disk.records.get(name)
+
+    def remove(self, name: str) -> None:
+        self._fail()
+        if self._disk.no_removal:
+            raise Unavailable("HDFS does not answer")
+        if self._disk.newest > self._epoch:
+            raise Superseded(f"attempt {self._disk.newest} has taken over")
+        self._disk.records.pop(name, None)
 
     def _fail(self) -> None:
         if self._disk.outages > 0:

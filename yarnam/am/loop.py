@@ -44,9 +44,9 @@ from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import JobStatus
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.errors import QuotaFull, Unavailable, YarnamError
-from yarnam.ports import Clock, Superseded
+from yarnam.ports import Clock, StateStore, Superseded
 from yarnam.wire.codec import decode, encode, encode_event
-from yarnam.wire.protocol import AM_FILE, STATUS_FILE, TICKET_FILE, VERDICT_FILE
+from yarnam.wire.protocol import AM_FILE, SECRET_FILES, STATUS_FILE, TICKET_FILE, VERDICT_FILE
 from yarnam.wire.records import AmRecord, JobRecord, TicketRecord
 
 if TYPE_CHECKING:
@@ -302,6 +302,10 @@ class ApplicationMaster:
             self._send_off(),
             self._executors.journal.call(self._ports.journal.close),
         )
+        # Before the shutdown, which ends this process. After a deliberate failure YARN starts the
+        # next attempt, which cannot start without these files: the last one removes them.
+        if verdict.kind is not VerdictKind.FAILED or self._facts.is_last_attempt:
+            await self._executors.store.call(lambda: remove_secrets(self._ports.store))
         await self._executors.broker.call(lambda: self._ports.broker.shutdown(verdict))
         log.info("the application ends: %s", verdict.kind.value)
 
@@ -419,6 +423,15 @@ class ApplicationMaster:
                 await self._ports.sleep(self._settings.retry_pause_s)
             else:
                 return
+
+
+def remove_secrets(store: StateStore) -> None:
+    """Best effort: where it fails, the next client that looks at the job does it."""
+    try:
+        for name in SECRET_FILES:
+            store.remove(name)
+    except YarnamError as error:
+        log.warning("the job's secrets are not removed: %s", error)
 
 
 def replayed(job: JobSpec, events: Iterable[Event]) -> Gang:

@@ -54,6 +54,8 @@ class AmFacts:
     application: str
     am_attempt: int
     tracking_url: str = ""
+    is_last_attempt: bool = False
+    """YARN starts no other one after this, however it ends."""
 
 
 def addressed(verdict: Verdict, application: str, kept: str = "") -> Verdict:

@@ -72,8 +72,11 @@ class Job:
 
     def status(self) -> JobStatus:
         """The current status: from the AM while it runs, otherwise from its last status on HDFS,
-        otherwise from YARN."""
-        return self._sources.status().status
+        otherwise from YARN. That of a job that has ended removes what secrets it has left."""
+        found = self._sources.status().status
+        if found.verdict is not None:
+            self._sources.retire(0.0)
+        return found
 
     def watch(self) -> Iterator[JobStatus]:
         """Each new status until the job ends; the last one has the verdict.
@@ -241,7 +244,7 @@ class Job:
             # Never over the AM's own: it may have ended the job in the meantime.
             path = f"{self.directory}/{VERDICT_FILE}"
             site.files.write_atomic(path, encode(verdict), overwrite=False)
-        self._sources.clear_staging()
+        self._sources.remove_secrets()
 
     def _settle_outputs(self) -> None:
         """Writes the verdict that the AM would have written. A verdict that the AM has written

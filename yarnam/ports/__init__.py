@@ -195,3 +195,6 @@ class StateStore(Protocol):
 
     def get(self, name: str) -> bytes | None:
         """None: there is no such record. Raises Unavailable."""
+
+    def remove(self, name: str) -> None:
+        """Afterwards there is none. Raises Unavailable, Superseded."""

@@ -20,6 +20,8 @@ VERDICT_FILE = "verdict.json"
 STATUS_FILE = "status.json"
 CREDENTIALS_FILE = "credentials.pem"
 ZOOKEEPER_FILE = "zookeeper-auth"
+SECRET_FILES = (CREDENTIALS_FILE, ZOOKEEPER_FILE)
+"""Of no use after the job's end, and of use to whoever reads them: they are removed then."""
 INPUTS_FILE = "inputs.json.gz"
 TICKET_FILE = "ticket.json"
 """The job's number in the ticket queue, for a later AM attempt."""

@@ -120,7 +120,8 @@ class AmWorld:
             hints=self.hints,
             outputs=FakeOutputs(disk.outputs) if spec.output else None,
         )
-        facts = AmFacts(APPLICATION, am_attempt, "http://rm:8088/proxy/x/")
+        # Of two, as jobs have by default.
+        facts = AmFacts(APPLICATION, am_attempt, "http://rm:8088/proxy/x/", am_attempt >= 2)
         self.am = assemble_am(self.record, facts, ports, settings)
         self.run: asyncio.Task[Verdict]
 

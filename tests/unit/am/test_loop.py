@@ -24,7 +24,7 @@ from yarnam.core.model.outcomes import ContainerEnd, VerdictKind
 from yarnam.core.model.plans import Reason
 from yarnam.errors import ExitCode, InternalError, Unavailable
 from yarnam.ports import AgentMetrics, Superseded
-from yarnam.wire.protocol import AM_FILE, STATUS_FILE
+from yarnam.wire.protocol import AM_FILE, SECRET_FILES, STATUS_FILE
 
 pytestmark = pytest.mark.asyncio
 
@@ -48,6 +48,38 @@ async def test_a_gang_runs_from_submit_to_verdict() -> None:
     assert {AM_FILE, STATUS_FILE} <= world.disk.store.records.keys()
     assert world.status.state is JobState.SUCCEEDED
     assert world.disk.journal.is_closed
+
+
+@pytest.mark.parametrize(
+    ("code", "am_attempt", "is_kept"),
+    [(0, 1, False), (3, 1, True), (3, 2, False)],
+    ids=["success", "failure", "failure of the last AM attempt"],
+)
+async def test_secrets_go_with_the_verdict_unless_another_am_attempt_needs_them(
+    code: int, am_attempt: int, is_kept: bool
+) -> None:
+    """YARN starts the next one after every deliberate failure, and it must find its files."""
+    disk = Disk()
+    disk.store.records.update(dict.fromkeys(SECRET_FILES, b"secret"))
+    async with am_world(disk=disk, am_attempt=am_attempt) as world:
+        for ask in await world.run_gang():
+            world.mailbox.exited(ask, 1, code=code)
+        await world.advance(30.0)
+        await world.run
+    assert [name in disk.store.records for name in SECRET_FILES] == [is_kept] * 2
+    assert world.broker.verdict == world.disk.verdict
+
+
+async def test_secrets_that_cannot_be_removed_hold_nothing_up() -> None:
+    async with am_world() as world:
+        world.disk.store.records.update(dict.fromkeys(SECRET_FILES, b"secret"))
+        world.disk.store.no_removal = True
+        for ask in await world.run_gang():
+            world.mailbox.exited(ask, 1)
+        await world.advance(30.0)
+        verdict = await world.run
+    assert verdict.kind is VerdictKind.SUCCEEDED
+    assert world.broker.verdict == verdict
 
 
 async def test_no_order_to_start_before_the_last_agent_is_parked() -> None:

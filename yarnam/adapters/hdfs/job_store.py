@@ -106,6 +106,13 @@ class HdfsStateStore:
         except HdfsError as error:
             raise as_yarnam(error, f"record {name}") from error
 
+    def remove(self, name: str) -> None:
+        try:
+            self._check_fence()
+            self._fs.delete(f"{self._directory}/{name}")
+        except HdfsError as error:
+            raise as_yarnam(error, f"record {name}") from error
+
     def _check_fence(self) -> None:
         try:
             names = [status.path for status in self._fs.list(self._fence)]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlparse
 
@@ -18,7 +19,7 @@ from yarnam.adapters.process_lifetime import end_with_parent, leave_at_once_on_s
 from yarnam.cli.log_format import PrintableFormatter, log_to_stderr
 from yarnam.errors import ExitCode, InternalError, YarnamError
 from yarnam.wire.light_imports import light_imports
-from yarnam.wire.protocol import ENV_JOB_DIR, VERDICT_FILE
+from yarnam.wire.protocol import ENV_JOB_DIR, LOCAL_JOB_FILE, SECRET_FILES, VERDICT_FILE
 
 if TYPE_CHECKING:
     from hdfs_utils import FileSystem
@@ -83,7 +84,7 @@ def _run() -> int:
     if am_attempt > 1:
         verdict = _persisted_verdict(fs, job_dir)
         if verdict is not None:
-            return _obey(verdict)
+            return _obey(verdict, fs, job_dir, am_attempt)
     with light_imports(without_ssl=False):
         from yarnam.cli.containers.am_wiring import serve
 
@@ -119,12 +120,23 @@ def _persisted_verdict(fs: FileSystem, job_dir: str) -> Verdict | None:
         return None
 
 
-def _obey(verdict: Verdict) -> int:
-    """End the application as the earlier AM attempt decided."""
+def _obey(verdict: Verdict, fs: FileSystem, job_dir: str, am_attempt: int) -> int:
+    """End the application as the earlier AM attempt decided, which had to leave the secrets."""
+    from hdfs_utils.errors import HdfsError
     from yarnam.adapters.skein.am_client import GrpcSkeinAm
     from yarnam.adapters.skein.broker import SkeinBroker
+    from yarnam.core.model.outcomes import VerdictKind
+    from yarnam.wire.codec import decode
+    from yarnam.wire.records import JobRecord
 
     log.info("obeying the verdict %s: %s", verdict.kind.value, verdict.message)
+    record = decode(Path(LOCAL_JOB_FILE).read_bytes(), JobRecord)
+    if verdict.kind is not VerdictKind.FAILED or am_attempt >= record.job.am.attempts:
+        try:
+            for name in SECRET_FILES:
+                fs.delete(f"{job_dir}/{name}")
+        except HdfsError as error:
+            log.warning("the job's secrets are not removed: %s", error)
     SkeinBroker(GrpcSkeinAm.of_this_container(), lambda address: None).shutdown(verdict)
     return 0
 

@@ -30,6 +30,7 @@ from yarnam.adapters.yarn.pending_applications import PendingApplications
 from yarnam.adapters.yarn.rest import ResourceManager
 from yarnam.adapters.zookeeper.lazy_session import LazySession
 from yarnam.am.am_ports import AmPorts
+from yarnam.am.loop import remove_secrets
 from yarnam.am.status_report import AmFacts
 from yarnam.cli.containers.am_assembly import assemble_am
 from yarnam.core.model.outcomes import Verdict, VerdictKind
@@ -62,7 +63,8 @@ DATA_TIMEOUT_S = 15.0
 def serve(fs: FileSystem, job_dir: str, application: str, am_attempt: int) -> int:
     """Run the AM attempt to its end; the process's exit code."""
     record = decode(_local(LOCAL_JOB_FILE), JobRecord)
-    facts = AmFacts(application, am_attempt, _tracking_url(record, application))
+    is_last = am_attempt >= record.job.am.attempts
+    facts = AmFacts(application, am_attempt, _tracking_url(record, application), is_last)
     mailbox = GrpcMailbox(
         record.job, _local(LOCAL_CREDENTIALS_FILE), host=_node_host(), application=application
     )
@@ -77,8 +79,9 @@ def serve(fs: FileSystem, job_dir: str, application: str, am_attempt: int) -> in
     except Exception as error:
         log.exception("this attempt of the ApplicationMaster failed")
         verdict = _failure(error)
-        if am_attempt >= record.job.am.attempts:
+        if is_last:
             _persist(ports.store, verdict)
+            remove_secrets(ports.store)
         ports.broker.shutdown(verdict)
     finally:
         mailbox.close()

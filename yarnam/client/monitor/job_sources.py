@@ -21,7 +21,14 @@ from yarnam.core.model.snapshot import Node
 from yarnam.errors import Unavailable, UsageError
 from yarnam.ports.job_access import JobClient, StatusVersion
 from yarnam.wire.codec import MAX_BYTES, decode
-from yarnam.wire.protocol import AM_FILE, CREDENTIALS_FILE, JOB_FILE, STATUS_FILE, VERDICT_FILE
+from yarnam.wire.protocol import (
+    AM_FILE,
+    CREDENTIALS_FILE,
+    JOB_FILE,
+    SECRET_FILES,
+    STATUS_FILE,
+    VERDICT_FILE,
+)
 from yarnam.wire.records import AmRecord, JobRecord
 
 
@@ -100,19 +107,23 @@ class JobSources:
 
     def retire(self, limit_s: float) -> None:
         """After the verdict: wait until YARN has taken everything back (at most ``limit_s``), and
-        remove Skein's staging directory, which Skein leaves where its AM was killed."""
+        remove what secrets the AM has left because it was killed."""
         if self.await_yarn(limit_s):
-            self.clear_staging()
+            self.remove_secrets()
 
-    def clear_staging(self) -> None:
-        """Best effort: other people's is not ours to remove."""
-        if self.user == self.site.user:
-            path = self.site.paths_of(self.user).skein_staging(self.application)
-            with suppress(HdfsError):
-                self.site.files.delete(path, recursive=True)
+    def remove_secrets(self) -> None:
+        """The job's certificate and keys, and Skein's staging directory with the secret variables.
+        Best effort: other people's are not ours to remove."""
+        if self.user != self.site.user:
+            return
+        with suppress(HdfsError):
+            for name in SECRET_FILES:
+                self.site.files.delete(f"{self.directory}/{name}")
+            staging = self.site.paths_of(self.user).skein_staging(self.application)
+            self.site.files.delete(staging, recursive=True)
 
     def job_client(self) -> JobClient | None:
-        """A client of the AM that registered last; None when none has."""
+        """A client of the AM that registered last; None when none has, or its job has ended."""
         try:
             content = self.read(AM_FILE)
         except Unavailable:
@@ -128,7 +139,7 @@ class JobSources:
         self._check_host(record.host)
         credentials = self.read(CREDENTIALS_FILE)
         if credentials is None:
-            raise Unavailable(f"{self.directory}/{CREDENTIALS_FILE} does not exist any more")
+            return None  # Removed with the verdict: the AM is on its way out.
         self._job_client = self.site.open_job_client(f"{record.host}:{record.port}", credentials)
         self._job_client_of = record
         return self._job_client
