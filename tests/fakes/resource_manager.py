@@ -33,6 +33,7 @@ class FakeResourceManager:
         self.attempts: dict[str, int] = {}
         self.killed: list[str] = []
         self.kill_takes = True
+        self.configuration: dict[str, str] = {}
         self.failure: YarnamError | None = None
         self.asked = 0
         self.on_look: Callable[[YarnApplication], None] = lambda _: None
@@ -129,7 +130,7 @@ class FakeResourceManager:
 
     def settings(self) -> Mapping[str, str]:
         self._enter()
-        return {"yarn.resourcemanager.scheduler.class": "a.b.FairScheduler"}
+        return {"yarn.resourcemanager.scheduler.class": "a.b.FairScheduler", **self.configuration}
 
     def _enter(self) -> None:
         self.asked += 1

@@ -39,6 +39,11 @@ NODE_PYTHON_VARIABLE = "YARNAM_NODE_PYTHON"
 """First interpreter that the AM and the agents try on the nodes."""
 
 
+AUTHENTICATION = "hadoop.security.authentication"
+KERBEROS_VARIABLE = "YARNAM_KERBEROS"
+"""``try``: go on although the site's authentication is not supported."""
+
+
 class ResourceManager(Protocol):
     """What the client asks the ResourceManager; ``yarnam.adapters.yarn.rest`` is the real one. Each
     call takes at most 10 s and raises Unavailable when nobody answers."""
@@ -196,6 +201,7 @@ def open_site(
     where = check_conf_dir(Path(conf_dir), "conf_dir") if conf_dir else find_conf_dir(surroundings)
     name = user or user_name(surroundings)
     settings = addresses.read_settings(where, "core-site.xml", "hdfs-site.xml")
+    refuse_other_authentication(settings, surroundings)
     with error_map.hdfs_errors("reading the Hadoop configuration"):
         files = connect(conf_dir=str(where), user=user, limits=HDFS_LIMITS)
     if files.uri.startswith("file:"):
@@ -233,6 +239,21 @@ def open_site(
         else None,
     )
     return site
+
+
+def refuse_other_authentication(settings: Mapping[str, str], environ: Mapping[str, str]) -> None:
+    """Before anything is sent: parts of a secure site would answer, and a job that they let in
+    would lose its access to HDFS after the tokens' first week. Raises BadConfig."""
+    asked = settings.get(AUTHENTICATION, "simple").strip().lower()
+    if asked in {"", "simple"} or environ.get(KERBEROS_VARIABLE) == "try":
+        return
+    raise BadConfig(
+        f"{AUTHENTICATION} is {asked}: yarnam supports clusters with simple authentication only",
+        hint=(
+            f"To try what there is, set {KERBEROS_VARIABLE}=try; "
+            "docs/explanation/security.md says what works."
+        ),
+    )
 
 
 def _open_launcher(site: Site) -> Launcher:

@@ -17,6 +17,7 @@ from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.adapters.skein.driver import is_driver_wanted
 from yarnam.adapters.yarn.addresses import read_settings, zookeeper_credentials
 from yarnam.client.doctor.finding import Finding, Health, fail, ok, warn
+from yarnam.client.doctor.open_doors import open_doors
 from yarnam.client.site import Site
 from yarnam.client.submit.runtime_archive import runtime_source
 from yarnam.core.model.snapshot import ClusterSnapshot, NodeState
@@ -62,6 +63,7 @@ def run_checks(site: Site, queue: str = "") -> list[Finding]:
         lambda: _racks(site),
         lambda: _hands_out(site),
         lambda: _log_aggregation(site),
+        lambda: _security(site),
         _runtime,
     ]
     with ThreadPoolExecutor(len(checks), thread_name_prefix="doctor") as pool:
@@ -371,6 +373,23 @@ def _log_aggregation(site: Site) -> Finding:
             "Logs of finished jobs stay on the nodes; set yarn.log-aggregation-enable.",
         )
     return ok("on")
+
+
+@_named("Security")
+def _security(site: Site) -> Finding:
+    try:
+        settings = dict(site.rm.settings())
+    except NoPermission:
+        settings = {}
+    settings.update(read_settings(site.conf_dir, "core-site.xml", "hdfs-site.xml", "yarn-site.xml"))
+    doors = open_doors(
+        settings,
+        has_zookeeper=bool(site.zookeeper),
+        has_zookeeper_secret=bool(zookeeper_credentials(site.environ)),
+    )
+    if doors:
+        return warn("; ".join(doors), "Who can do what: docs/explanation/security.md.")
+    return ok("no open door is known")
 
 
 @_named("yarnam's own packages")
