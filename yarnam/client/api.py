@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Union
 from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.client.job import Job
 from yarnam.client.lookup import find_application, jobs_on
-from yarnam.client.monitor.job_sources import JobSources
 from yarnam.client.monitor.yarn_status import yarn_status
 from yarnam.client.planning.outlook import Outlook, outlook
 from yarnam.client.site import Site, open_site
@@ -196,9 +195,9 @@ class Client:
         if application.user != self._site.user:
             return yarn_status(application, "it is another user's job")
         key = key_in(application.tags) or ""
-        job = JobSources(self._site, application.application, key, application.user)
+        job = Job(self._site, application.application, key=key, user=application.user)
         try:
-            return job.status().status
+            return job.status()
         except YarnamError as error:
             return yarn_status(application, error.message)
         except Exception as error:

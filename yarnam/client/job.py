@@ -73,10 +73,7 @@ class Job:
     def status(self) -> JobStatus:
         """The current status: from the AM while it runs, otherwise from its last status on HDFS,
         otherwise from YARN. That of a job that has ended removes what secrets it has left."""
-        found = self._sources.status().status
-        if found.verdict is not None:
-            self._sources.retire(0.0)
-        return found
+        return self._sources.status().status
 
     def watch(self) -> Iterator[JobStatus]:
         """Each new status until the job ends; the last one has the verdict.

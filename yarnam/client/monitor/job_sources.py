@@ -74,8 +74,9 @@ class JobSources:
         the caller then polls instead of being notified."""
         application = self.look_up()
         if application.is_over:
-            if application.state != "FINISHED":
-                self.clear_staging()  # its AM may have been killed before it could
+            if application.state != "FINISHED" or application.final_status == "FAILED":
+                # Its AM may have been killed before it could, or have expected another attempt.
+                self.remove_secrets()
             return StatusVersion(0, self._after_the_end(application))
         if application.state != "RUNNING":
             return StatusVersion(0, queued_status(application, time.time()))
