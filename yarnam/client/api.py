@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
+from weakref import WeakSet
 
 from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.client.job import Job
@@ -84,7 +85,8 @@ class Client:
             else:
                 site = open_site(where, user)
         self._site = site
-        self._jobs: list[Job] = []
+        # A client of a pipeline lives for months: a job that its caller has forgotten is forgotten.
+        self._jobs: WeakSet[Job] = WeakSet()
 
     def __enter__(self) -> Self:
         return self
@@ -180,13 +182,12 @@ class Client:
 
     def close(self) -> None:
         """Close all connections. Idempotent; jobs continue."""
-        jobs, self._jobs = self._jobs, []
-        for job in jobs:
+        for job in list(self._jobs):
             job.close()
 
     def _handle(self, application: str, key: str, user: str) -> Job:
         job = Job(self._site, application, key=key, user=user)
-        self._jobs.append(job)
+        self._jobs.add(job)
         return job
 
     def _status_of(self, application: YarnApplication) -> JobStatus:

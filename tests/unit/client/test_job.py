@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 from hdfs_utils.journal.log import AppendLog
 from tests.unit.client.world import APPLICATION, World, job_spec, status, verdict
 from yarnam.client.job import error_of
+from yarnam.client.user_paths import tag_of
 from yarnam.core.model.events import CancelRequested, JobStarted
 from yarnam.core.model.job_spec import StoringSpec
 from yarnam.core.model.job_status import JobState
@@ -45,6 +48,23 @@ def test_the_living_am_is_asked_first(world: World) -> None:
     world.line.statuses = [status(JobState.RUNNING, step=7)]
     found = world.job(key=KEY).status()
     assert (found.state, found.step) == (JobState.RUNNING, 7)
+
+
+def test_a_job_that_is_over_keeps_no_connection(world: World) -> None:
+    job = world.job(key=KEY)
+    world.line.statuses = [status(JobState.RUNNING)]
+    job.status()
+    assert not world.line.closed
+    world.rm.add(APPLICATION, state="FINISHED", final_status="SUCCEEDED", tags=(tag_of(KEY),))
+    world.put(KEY, "verdict.json", encode(verdict()))
+    job.status()
+    assert world.line.closed
+
+
+def test_a_client_does_not_keep_the_jobs_that_its_caller_has_forgotten(world: World) -> None:
+    job = weakref.ref(world.job(key=KEY))
+    gc.collect()
+    assert job() is None
 
 
 def test_before_the_am_yarn_says_why_the_job_waits(world: World) -> None:

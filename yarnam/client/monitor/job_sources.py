@@ -74,6 +74,7 @@ class JobSources:
         the caller then polls instead of being notified."""
         application = self.look_up()
         if application.is_over:
+            self.close()  # nobody answers there any more
             if application.state != "FINISHED" or application.final_status == "FAILED":
                 # Its AM may have been killed before it could, or have expected another attempt.
                 self.remove_secrets()
