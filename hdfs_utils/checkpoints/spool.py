@@ -89,6 +89,7 @@ class Spool:
 
 
 def note_of(shard: Path) -> Path:
+    """The file beside a spooled shard that says which checkpoint it belongs to."""
     return shard.with_suffix(".json")
 
 

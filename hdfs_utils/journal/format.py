@@ -75,6 +75,7 @@ def parse_segment_name(name: str) -> tuple[int, int] | None:
 
 
 def encode(sequence: int, payload: bytes) -> bytes:
+    """The frame of one record: CRC-32 of the rest, number, length in bytes, payload."""
     body = b"%d %d " % (sequence, len(payload)) + payload
     return b"%08x %s\n" % (zlib.crc32(body), body)
 

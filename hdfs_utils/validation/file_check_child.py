@@ -46,6 +46,11 @@ def _leave(outcome: CheckOutcome) -> NoReturn:
 
 
 def check(uri: str) -> CheckOutcome:
+    """Check one file as a whole. A file that cannot be read is an outcome, no error.
+
+    Raises:
+        BadConfig: no file system is known for the URI.
+    """
     fs = hdfs_utils.connect(uri, timeout_s=TIMEOUT_S)
     try:
         status = fs.stat(uri)

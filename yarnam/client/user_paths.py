@@ -62,6 +62,7 @@ def new_key(now_s: float | None = None) -> str:
 
 
 def is_key(text: str) -> bool:
+    """Whether this is the key of a job's directory, as ``new_key`` makes them."""
     return _KEY.fullmatch(text) is not None
 
 

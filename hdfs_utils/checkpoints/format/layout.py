@@ -87,8 +87,10 @@ def single_tag(saved_ms: int, unique: int) -> str:
 
 
 def shard(rank: int, world_size: int) -> str:
+    """The file of one rank's values, without suffix."""
     return f"shard-{rank:05d}-of-{world_size:05d}"
 
 
 def epoch(number: int) -> str:
+    """An epoch as a name: names sort as the numbers do."""
     return f"{number:010d}"

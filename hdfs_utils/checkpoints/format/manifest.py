@@ -139,6 +139,7 @@ def is_name(text: object) -> bool:
 
 
 def encode_entry(entry: Entry) -> dict[str, Any]:
+    """One value of a shard as plain JSON values. Offset and length are in bytes."""
     plain: dict[str, Any] = {"name": entry.name, "offset": entry.offset, "length": entry.length}
     if entry.array is not None:
         plain["array"] = [

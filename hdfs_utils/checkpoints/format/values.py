@@ -114,6 +114,7 @@ def files_below(directory: str | Path, prefix: str = "") -> dict[str, LocalFile]
 
 
 def per_rank_name(name: str, rank: int) -> str:
+    """The name of a value that each rank saves for itself."""
     return f"{name}/rank-{rank}"
 
 

@@ -109,6 +109,7 @@ def _schema_problem(value: Any, schema: Mapping[str, str]) -> str:
 
 
 def check_json(source: Source, found: Findings, rules: TextRules) -> None:
+    """One JSON document. Raises Corrupt, with the position of the fault where it is known."""
     data = source.whole()
     try:
         value = json.loads(data.decode(rules.encoding))

@@ -9,6 +9,8 @@ from yarnam.errors import ExitCode
 
 
 class Health(Enum):
+    """The result of one check."""
+
     OK = "ok"
     WARN = "warn"
     FAIL = "fail"
@@ -26,12 +28,15 @@ class Finding:
 
 
 def ok(message: str) -> Finding:
+    """Nothing to do."""
     return Finding("", Health.OK, message)
 
 
 def warn(message: str, hint: str) -> Finding:
+    """Jobs run, but something is missing or unsafe; ``hint`` says what to do."""
     return Finding("", Health.WARN, message, hint)
 
 
 def fail(message: str, hint: str, code: ExitCode) -> Finding:
+    """No job can run; ``code`` is the exit code of the command."""
     return Finding("", Health.FAIL, message, hint, code)

@@ -82,6 +82,7 @@ def check_job(site: Site, job: JobSpec, *, seed: str = "") -> CheckedJob:
 
 
 def with_inputs(checked: CheckedJob, outcomes: tuple[InputOutcome, ...]) -> CheckedJob:
+    """The checked job with its inputs as they were listed and judged."""
     settled = {outcome.given.name: outcome.given for outcome in outcomes}
     inputs = tuple(settled.get(given.name, given) for given in checked.job.inputs)
     return replace(checked, job=replace(checked.job, inputs=inputs), inputs=outcomes)
