@@ -40,7 +40,7 @@ from yarnam.adapters.grpc import job_inputs
 from yarnam.adapters.grpc.agent_session import AgentSession
 from yarnam.adapters.skein import agent_assignment
 from yarnam.adapters.yarn import rest_parse
-from yarnam.adapters.zookeeper import ticket_cache
+from yarnam.adapters.zookeeper import ticket_nodes
 from yarnam.agent import metrics_inbox
 from yarnam.agent.data import input_gateway
 from yarnam.agent.resources import gpu_leases
@@ -241,7 +241,7 @@ PLACES: dict[str, Place] = {
     "running gang": record(RunningGang, GANG),
     "names of tickets": Place(
         lambda data: [of(data.decode("latin-1")) for of in (
-            ticket_cache.job_of, ticket_cache.am_attempt_of, ticket_cache.number_of)],
+            ticket_nodes.job_of, ticket_nodes.am_attempt_of, ticket_nodes.number_of)],
         (b"/yarnam/queue/tickets/application_1_0001@1-0000000005", b"application_1_0001@2"),
     ),
     "gpu models": Place(
