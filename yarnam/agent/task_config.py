@@ -96,7 +96,8 @@ def environment_of_container() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class TaskJob:
-    """Times in seconds. ``env`` is the job's and the role's, secrets filled in."""
+    """Times in seconds. ``env`` is the job's and the role's, secrets filled in; ``secrets`` are
+    the values of these."""
 
     name: str
     user: str
@@ -107,6 +108,7 @@ class TaskJob:
     gpus: int
     port_labels: tuple[str, ...]
     env: tuple[tuple[str, str], ...]
+    secrets: tuple[str, ...]
     files: tuple[str, ...]
     """Names of the shipped files in the container's directory."""
     python: str
@@ -162,6 +164,7 @@ def _task_job(
         gpus=int(size["resources"]["gpus"]),
         port_labels=tuple(role["ports"]),
         env=tuple((env | dict(secrets)).items()),
+        secrets=tuple(secrets.values()),
         files=tuple(shipped["name"] for shipped in job["files"]),
         python=job["environment"]["python"],
         has_environment=bool(job["environment"]["archive"]),

@@ -48,3 +48,10 @@ def test_start_of_last_lines(tmp_path: Path, end: str, count: int) -> None:
 def test_start_of_last_lines_of_an_empty_file(tmp_path: Path) -> None:
     (tmp_path / "log").touch()
     assert start_of_last_lines(tmp_path / "log", 5) == 0
+
+
+def test_secrets_are_not_in_the_last_lines(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"token s3cret-value, longer s3cret-value-2, short ab\n")
+    found = last_lines(path, ("s3cret-value", "s3cret-value-2", "ab"))
+    assert found == ("token ***, longer ***, short ab",)

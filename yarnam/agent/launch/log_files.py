@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 from yarnam.core.model.printable import printable
@@ -15,14 +16,18 @@ MAX_LINE_CHARS = 500
 TAIL_BYTES = 256 * 1024
 """Read from the end for the last lines; a line longer than this shows its end only."""
 
+SHORTEST_SECRET = 4
+"""Characters. Shorter values are found in any text, and protect nothing."""
+
 
 def log_name(role: str, index: int, local_rank: int) -> str:
     return f"{role}-{index}.{local_rank}.log"
 
 
-def last_lines(path: Path) -> tuple[str, ...]:
+def last_lines(path: Path, secrets: Collection[str] = ()) -> tuple[str, ...]:
     """The end of a log: decoded with replacement, made printable, each line cut. Empty when there
-    is nothing to read."""
+    is nothing to read. These lines go into the job's record, where the values of secret variables
+    do not belong: ``***`` stands for them."""
     try:
         with path.open("rb") as stream:
             end = stream.seek(0, os.SEEK_END)
@@ -31,6 +36,9 @@ def last_lines(path: Path) -> tuple[str, ...]:
             data = stream.read(TAIL_BYTES)
     except OSError:
         return ()
+    for secret in sorted(secrets, key=len, reverse=True):
+        if len(secret) >= SHORTEST_SECRET:
+            data = data.replace(secret.encode("utf-8", "surrogateescape"), b"***")
     lines = data.rstrip(b"\r\n").split(b"\n")[-LAST_LINES:]
     if lines == [b""]:
         return ()

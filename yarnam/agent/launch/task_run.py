@@ -8,7 +8,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -79,6 +79,8 @@ class TaskRun:
     at_end: Callable[[float], Awaitable[object]] | None = None
     """What to wait for between the end of the processes and its report: called with the seconds
     that it may take. A stop cuts it short."""
+    secrets: Collection[str] = ()
+    """Values that no report may hold."""
     state: RunState = RunState.STARTING
     processes: list[Process] = field(default_factory=list)
     _is_stopping: bool = False
@@ -246,7 +248,7 @@ class TaskRun:
         process.ended = True
         process.kind, process.code, process.signal = kind, code, number
         process.ended_at_s = time.time()
-        process.last_lines = last_lines(process.plan.log) if last is None else last
+        process.last_lines = last_lines(process.plan.log, self.secrets) if last is None else last
         trouble = log_disk_problem(process.plan.log) if kind in _FAILED_BY_ITSELF else ""
         if trouble:
             # The process could only log it to the very disk that is full.
