@@ -47,6 +47,11 @@ many."""
 MAX_LOOK_BYTES = 16 << 20
 """Of all nodes that one look reads, the smallest first."""
 
+USUAL_STRAYS = 100
+"""Nodes of no living application that a folder may hold without a word: those of jobs that have
+just ended, until ZooKeeper gives up their session (10 s), and of jobs that began since the
+ResourceManager was last asked (30 s)."""
+
 BATCH = 500
 """Calls that are on their way together: their answers are in memory at once."""
 
@@ -166,7 +171,7 @@ class TicketNodes:
                 unknown += 1
                 continue
             by_job.setdefault(job, []).append(name)
-        if unknown:
+        if unknown > USUAL_STRAYS:
             error = ValueError(f"{unknown} of its {len(names)} nodes name no living application")
             self._rejections.add(folder, error)
         return [
