@@ -1,0 +1,189 @@
+"""The second tier's soak: many short jobs through one cluster, and nothing grows with their number.
+
+``YARNAM_SOAK_JOBS`` says how many jobs, ``YARNAM_SOAK_AT_ONCE`` how many of them at a time. They
+come in waves. After each, when no job lives, everything is counted; times are printed, and judged
+by the reader: what else the machine does is in them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import statistics
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.conftest import wait_until_idle
+from tests.integration.fault_world import AM, LIMIT_S, MARKS, FaultWorld
+from tests.integration.storm_ends import left_in_zookeeper, left_on_nodes, until_nothing, znodes
+from tests.integration.storm_world import own_cluster
+from yarnam.core.model.outcomes import VerdictKind
+
+JOBS = int(os.environ.get("YARNAM_SOAK_JOBS", "60"))
+AT_ONCE = int(os.environ.get("YARNAM_SOAK_AT_ONCE", "4"))
+WAVES = 5
+
+pytestmark = [
+    *MARKS, pytest.mark.zookeeper, pytest.mark.chaos, pytest.mark.timeout(1800 + 60 * JOBS),
+]  # fmt: skip
+
+FILES_PER_JOB = 14
+"""The job's record: what ``ps --all``, ``events`` and ``logs`` show of a job that is over."""
+
+KEPT_CONNECTIONS = 8
+"""To the NameNode's HTTP server: one for each thread that has asked at the same time."""
+
+RECORDS = ("/jobs/", "/applications/")
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Of this process, which is the client of all jobs, and of what the jobs have left."""
+
+    ended: int
+    threads: int
+    files: int
+    """Descriptors."""
+    resident_mb: float
+    am_peak_mb: float
+    """Of the largest AM (Python) of this wave."""
+    znodes: int
+    records: int
+    """Files and directories in the directories of jobs on HDFS."""
+    other_hdfs: int
+    """Below the user's home, but those."""
+    submit_s: float
+    """Median of the wave."""
+    ps_s: float
+    """By the command, from its start to its end."""
+    idle_ps_s: float
+    """The same for ``yarnam --help``: what a start of Python takes now."""
+
+    def __str__(self) -> str:
+        return (
+            f"  after {self.ended:4d} jobs: client {self.threads} threads, {self.files} files, "
+            f"{self.resident_mb:.0f} MB; AM at most {self.am_peak_mb:.0f} MB; "
+            f"{self.znodes} znodes; "
+            f"HDFS {self.records} in records, {self.other_hdfs} else; "
+            f"submit {self.submit_s:.2f} s; ps {self.ps_s:.2f} s (--help {self.idle_ps_s:.2f} s)"
+        )
+
+
+@dataclass
+class Soak:
+    world: FaultWorld
+    ended: int = 0
+    wrong: list[str] = field(default_factory=list)
+    submits_s: list[float] = field(default_factory=list)
+    counts: list[Counts] = field(default_factory=list)
+
+    def run_job(self, number: int) -> None:
+        began_s = time.monotonic()
+        job = self.world.client.submit(
+            self.world.write(self.world.document(f"soak-{number}", "true", worker={"tasks": 1}))
+        )
+        self.submits_s.append(time.monotonic() - began_s)
+        verdict = job.wait(LIMIT_S)
+        if verdict.kind is not VerdictKind.SUCCEEDED:
+            self.wrong.append(f"{job.id}: {verdict}")
+
+    def wave(self, jobs: int) -> None:
+        first, submitted = self.ended, len(self.submits_s)
+        with watched_peaks(self.world) as peaks, ThreadPoolExecutor(AT_ONCE) as pool:
+            list(pool.map(self.run_job, range(first, first + jobs)))
+        self.ended += jobs
+        left = wait_until_idle(self.world.cluster, LIMIT_S)
+        left += until_nothing(lambda: left_in_zookeeper(self.world.cluster))
+        left += until_nothing(lambda: left_on_nodes(self.world.cluster))
+        assert not left, left
+        me = psutil.Process()
+        records, other = self.on_hdfs()
+        self.counts.append(
+            Counts(
+                self.ended, me.num_threads(), me.num_fds(), me.memory_info().rss / 2**20,
+                max(peaks.values(), default=0.0), len(znodes(self.world.cluster)), records, other,
+                statistics.median(self.submits_s[submitted:]),
+                self.took_s("ps"), self.took_s("--help"),
+            )
+        )  # fmt: skip
+        print(self.counts[-1], flush=True)
+
+    def took_s(self, *arguments: str) -> float:
+        """The best of three: what the machine does beside it only adds."""
+        took = []
+        for _ in range(3):
+            done = self.world.yarnam(*arguments).wait()
+            assert done.code == 0, done
+            took.append(done.took_s)
+        return min(took)
+
+    def on_hdfs(self) -> tuple[int, int]:
+        """In records of jobs, and all else that the user has there."""
+        home = f"/user/{self.world.cluster.plan.user}"
+        paths = [f"{status.path}/" for status in self.world.site.files.walk(home)]
+        records = sum(any(place in path for place in RECORDS) for path in paths)
+        return records, len(paths) - records
+
+
+@contextmanager
+def watched_peaks(world: FaultWorld) -> Iterator[dict[int, float]]:
+    """Process id to the peak of its resident memory in MB, of all AMs meanwhile."""
+    peaks: dict[int, float] = {}
+    over = threading.Event()
+    owner = f"YARNAM_CLUSTER_ID={world.cluster.plan.cluster_id}".encode()
+
+    def watch() -> None:
+        while not over.wait(0.5):
+            for entry in Path("/proc").iterdir():
+                with suppress(OSError):
+                    if entry.name.isdigit() and AM.encode() in (entry / "cmdline").read_bytes():
+                        text = (entry / "status").read_text()
+                        found = re.search(r"VmHWM:\s+(\d+) kB", text)
+                        if found and owner in (entry / "environ").read_bytes():
+                            peaks[int(entry.name)] = int(found[1]) / 1024
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield peaks
+    finally:
+        over.set()
+        thread.join()
+
+
+@pytest.fixture
+def soak(tmp_path: Path) -> Iterator[Soak]:
+    with own_cluster(f"soak-{os.getpid()}", tmp_path / "cluster") as cluster:
+        world = FaultWorld(cluster, tmp_path)
+        try:
+            yield Soak(world)
+        finally:
+            world.close()
+
+
+def test_nothing_grows_with_the_number_of_jobs_ended(soak: Soak) -> None:
+    size = max(AT_ONCE, JOBS // WAVES)
+    print(f"\nsoak: {size * WAVES} jobs, {AT_ONCE} at a time")
+    for _ in range(WAVES):
+        soak.wave(size)
+    assert not soak.wrong, "\n".join(soak.wrong)
+    # What is loaded or opened once is there after the second wave: libraries, arenas of the
+    # allocator for as many threads, connections that are kept.
+    first, last = soak.counts[1], soak.counts[-1]
+    jobs = last.ended - first.ended
+    slope = jobs / 4  # one thing that each job leaves is four times as much
+    assert last.threads <= first.threads + slope, (first, last)
+    assert last.files <= first.files + KEPT_CONNECTIONS + slope, (first, last)
+    assert last.znodes <= first.znodes + slope, (first, last)
+    assert last.other_hdfs <= first.other_hdfs + slope, (first, last)
+    assert last.resident_mb <= first.resident_mb + 40.0 + 0.1 * jobs, (first, last)
+    assert last.am_peak_mb <= first.am_peak_mb * 1.3 + 10.0, (first, last)
+    assert last.records <= first.records + FILES_PER_JOB * jobs, (first, last)
