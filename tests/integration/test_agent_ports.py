@@ -6,9 +6,9 @@ import asyncio
 import importlib.util
 import os
 import socket
+import subprocess
 import sys
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -149,30 +149,28 @@ async def test_a_task_that_starts_again_as_rank_zero_has_its_coordinator_port_ba
             stranger.bind(("127.0.0.1", port))
 
 
+STRANGER = """
+import os, socket, sys, time
+os.setuid(65534)
+with socket.create_server(('127.0.0.1', int(sys.argv[1]))):
+    print('listening', flush=True)
+    time.sleep(60)
+"""
+
+
 @contextmanager
 def stranger_listens(port: int) -> Iterator[None]:
-    """Another user of the node, with the flag that lets anybody in. Forked: that user may not read
-    this Python's files."""
-    ready, written = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        pid = os.fork()
-    if pid == 0:
+    """Another user of the node, with the flag that lets anybody in. A process of its own: a fork of
+    this one has half of gRPC in it. It changes its user late, who may not read this Python's files.
+    """
+    command = [sys.executable, "-I", "-S", "-c", STRANGER, str(port)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as stranger:
         try:
-            os.setuid(65534)
-            with socket.create_server(("127.0.0.1", port)):
-                os.write(written, b"x")
-                time.sleep(60)
+            assert stranger.stdout
+            assert stranger.stdout.readline() == b"listening\n", "the stranger could not listen"
+            yield
         finally:
-            os._exit(0)
-    os.close(written)
-    try:
-        assert os.read(ready, 1) == b"x", "the stranger could not listen"
-        yield
-    finally:
-        os.kill(pid, 9)
-        os.waitpid(pid, 0)
-        os.close(ready)
+            stranger.kill()
 
 
 FAILS_WHEN_TAKEN = """
