@@ -51,6 +51,9 @@ if os.environ.get("CI"):
     hypothesis.settings.load_profile("ci")
 
 
+# Some tests fork to become another user. gRPC, which others have loaded by then, stays out of that.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
+
 STUCK_S = 180.0
 """After its limit (pytest-timeout's, raised in the main thread) a test may still take down what it
 started. Who has not come back by then never will: a thread holds Python's global lock, or a join
