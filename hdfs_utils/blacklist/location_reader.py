@@ -15,7 +15,6 @@ from hdfs_utils.blacklist.entries import MAX_FILE_BYTES, Entry, by_owner, decode
 from hdfs_utils.blacklist.locations import Location
 from hdfs_utils.blacklist.read_budget import ReadBudget
 from hdfs_utils.filesystem import FileStatus, FileSystem
-from hdfs_utils.protocols.untrusted import read_at_most
 
 SUFFIX = ".json"
 # What compaction wrote: its claims are of many users, so they stay as they are in it.
@@ -62,8 +61,7 @@ def read_whole(fs: FileSystem, status: FileStatus) -> bytes:
     if status.length > MAX_FILE_BYTES:
         message = f"larger than {MAX_FILE_BYTES >> 20} MiB"
         raise errors.MalformedData(message, path=status.path)
-    with fs.open_reader(status.path) as reader:
-        return read_at_most(reader, status.length)
+    return fs.read_bytes(status.path, max_bytes=status.length)
 
 
 def is_merged(status: FileStatus) -> bool:

@@ -24,7 +24,7 @@ from hdfs_utils.errors import (
     PermissionDenied,
 )
 from hdfs_utils.filesystem import FileStatus, FileSystem
-from hdfs_utils.protocols.untrusted import decode_record, read_at_most
+from hdfs_utils.protocols.untrusted import decode_record
 
 QUARANTINE_NAME = ".yarnam-quarantine"
 _RECORD = ".origin.json"
@@ -102,8 +102,7 @@ def _quarantined(
     there, so it only says why: a restore that believed it would rename any file of the restorer."""
     reason, by, at_s = "its record cannot be read", "", 0.0
     with contextlib.suppress(CorruptData, NotFound, PermissionDenied):
-        with fs.open_reader(record.path) as reader:
-            data = read_at_most(reader, _MAX_RECORD)
+        data = fs.read_bytes(record.path, max_bytes=_MAX_RECORD)
         told = decode_record(data, max_bytes=_MAX_RECORD)
         words = told.text("reason"), told.text("by"), told.number("at_s", least=0, most=MAX_TIME_S)
         reason, by, at_s = words

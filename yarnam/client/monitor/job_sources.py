@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from hdfs_utils import HdfsError
 from hdfs_utils.errors import NotFound
-from hdfs_utils.protocols.untrusted import read_at_most
 from yarnam.adapters.hdfs.error_map import as_yarnam
 from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.client.monitor.yarn_status import final_status, queued_status, verdict_from_yarn
@@ -172,8 +171,7 @@ class JobSources:
 
     def _read(self, path: str) -> bytes | None:
         try:
-            with self.site.files.open_reader(path) as reader:
-                return read_at_most(reader, MAX_BYTES)
+            return self.site.files.read_bytes(path, max_bytes=MAX_BYTES)
         except NotFound:
             return None
         except HdfsError as error:

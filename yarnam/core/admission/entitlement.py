@@ -47,8 +47,7 @@ def entitlement(me: Ticket, seen: Contention) -> str:
 def entitled_gpus(queue: QueueView) -> int:
     """How many GPUs YARN would secure for a queue by preemption: its minimum share, or what it
     defends of the fair share."""
-    minimum = queue.minimum.gpus if queue.minimum else 0
-    fair = queue.fair_share.gpus if queue.fair_share else 0
+    minimum, fair = _shares(queue)
     return max(minimum, int(fair * FAIR_SHARE_THRESHOLD))
 
 
@@ -67,9 +66,15 @@ def _excess_gpus(queue: QueueView) -> int:
     """What the Fair Scheduler may take from this queue."""
     if not queue.is_preemptable:
         return 0
-    minimum = queue.minimum.gpus if queue.minimum else 0
-    fair = queue.fair_share.gpus if queue.fair_share else 0
-    return max(0, queue.used.gpus - max(minimum, fair))
+    return max(0, queue.used.gpus - max(_shares(queue)))
+
+
+def _shares(queue: QueueView) -> tuple[int, int]:
+    """GPUs of its minimum and of its instantaneous fair share."""
+    return (
+        queue.minimum.gpus if queue.minimum else 0,
+        queue.fair_share.gpus if queue.fair_share else 0,
+    )
 
 
 def _is_behind_its_own(me: Ticket, seen: Contention) -> bool:

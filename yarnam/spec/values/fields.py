@@ -6,9 +6,10 @@ Every check raises ``PydanticCustomError`` with the complete message, ready to b
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler, WithJsonSchema
 from pydantic_core import PydanticCustomError, core_schema
@@ -127,9 +128,35 @@ Command = Annotated[
 """A list of arguments, or a line for ``/bin/bash -c``."""
 
 
+class _Between(ABC):
+    """Annotation of a field: a quantity, written with a unit, within limits."""
+
+    PATTERN: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def limits(self) -> str: ...
+
+    @abstractmethod
+    def check(self, value: Any) -> float:
+        """The value in the field's own unit. Raises PydanticCustomError."""
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        return core_schema.no_info_before_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"type": "string", "pattern": self.PATTERN, "$comment": self.limits}
+
+
 @dataclass(frozen=True)
-class DurationBetween:
+class DurationBetween(_Between):
     """Annotation of a float field: seconds, written with a unit, within limits."""
+
+    PATTERN = units.DURATION_PATTERN
 
     low_s: float
     high_s: float
@@ -145,16 +172,6 @@ class DurationBetween:
         if not self.low_s <= seconds <= self.high_s:
             raise wrong(f"must be {self.limits}, not {units.format_duration(seconds)}")
         return seconds
-
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> core_schema.CoreSchema:
-        return core_schema.no_info_before_validator_function(self.check, handler(source))
-
-    def __get_pydantic_json_schema__(
-        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {"type": "string", "pattern": units.DURATION_PATTERN, "$comment": self.limits}
 
 
 SHARE_PATTERN = r"^(100|[0-9]{1,2})(\.[0-9]{1,6})? ?%$"
@@ -181,8 +198,10 @@ Share = Annotated[
 
 
 @dataclass(frozen=True)
-class SizeBetween:
+class SizeBetween(_Between):
     """Annotation of an int field: MiB, written with a unit, within limits."""
+
+    PATTERN = units.SIZE_PATTERN
 
     low_mib: int
     high_mib: int
@@ -196,13 +215,3 @@ class SizeBetween:
         if not self.low_mib <= mib <= self.high_mib:
             raise wrong(f"must be {self.limits}, not {units.format_size(mib)}")
         return mib
-
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> core_schema.CoreSchema:
-        return core_schema.no_info_before_validator_function(self.check, handler(source))
-
-    def __get_pydantic_json_schema__(
-        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {"type": "string", "pattern": units.SIZE_PATTERN, "$comment": self.limits}
