@@ -18,12 +18,13 @@ class FakeView:
         self.silent = 0
         self.calls = 0
 
-    def snapshot(self, queue: str) -> ClusterSnapshot:
+    def snapshot(self, queue: str, *, max_age_s: float | None = None) -> ClusterSnapshot:
         self.calls += 1
         if self.silent > 0:
             self.silent -= 1
             raise Unavailable("the ResourceManager does not answer")
-        return replace(self.shown, queue=replace(self.shown.queue, name=queue))
+        view = replace(self.shown.queue, name=queue)
+        return replace(self.shown, queue=view, queues=self.shown.queues or (view,))
 
 
 def cluster(nodes: int = 4, gpus: int = 8, used: int = 0, racks: int = 2) -> ClusterSnapshot:

@@ -120,7 +120,7 @@ class FakeResourceManager:
         self._enter()
         return self.access.get(queue, True)
 
-    def snapshot(self, queue: str) -> ClusterSnapshot:
+    def snapshot(self, queue: str, *, max_age_s: float | None = None) -> ClusterSnapshot:
         self._enter()
         return ClusterSnapshot(1000.0, self.nodes, QueueView(queue))
 

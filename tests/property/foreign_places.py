@@ -35,6 +35,7 @@ from hdfs_utils.transfer import staging_dir
 from hdfs_utils.validation import check_in_subprocess, hdfs_blocks
 from hdfs_utils.validation.findings import FindingKind, Findings, Reason
 from hdfs_utils.validation.sandbox import messages
+from tests.fakes.cluster_view import cluster
 from tests.unit.agent.test_task_job import JOB, TARGET
 from yarnam.adapters.grpc import job_inputs
 from yarnam.adapters.grpc.agent_session import AgentSession
@@ -54,9 +55,10 @@ from yarnam.core.model.outcomes import Verdict
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.tickets import Demand, RunningGang, Ticket
 from yarnam.errors import BadConfig, WireMismatch
-from yarnam.wire import codec, http_request, inventory
+from yarnam.wire import codec, http_request
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.records import AmRecord, EpochsRecord, InputEpochs, JobRecord, TicketRecord
+from yarnam.wire.shared import cluster_summary, inventory
 
 Decode = Callable[[bytes], object]
 
@@ -83,8 +85,9 @@ def record(kind: Any, *values: Any) -> Place:
     """What is decoded can be encoded, and is the same then: nothing strange has come in."""
 
     def decode(data: bytes) -> None:
-        found = codec.decode(data, kind)
-        assert codec.decode(codec.encode(found, kind), kind) == found
+        # By their bytes: a value that is not a number differs from itself.
+        written = codec.encode(codec.decode(data, kind), kind)
+        assert codec.encode(codec.decode(written, kind), kind) == written
 
     return Place(decode, tuple(codec.encode(value, kind) for value in values), WireMismatch)
 
@@ -251,6 +254,15 @@ PLACES: dict[str, Place] = {
     "gpu models, packed": Place(
         inventory.decode_inventory,
         (inventory.encode_inventory(Inventory({NodeId("gpu-1"): "A100"})),), WireMismatch,
+    ),
+    "summary of the cluster": Place(
+        cluster_summary.decode_summary,
+        (zlib.decompress(cluster_summary.encode_summary(cluster(used=3))),), WireMismatch,
+        zlib.compress,
+    ),
+    "summary of the cluster, packed": Place(
+        cluster_summary.decode_summary,
+        (cluster_summary.encode_summary(cluster(used=3)),), WireMismatch,
     ),
     # other jobs' and earlier attempts' files
     "status": record(JobStatus, yarn_status(APPLICATION, "waits")),

@@ -15,7 +15,7 @@ from hdfs_utils.protocols.rejections import Rejections
 from yarnam.core.model.gpu_names import NOTHING_LEARNT, Inventory
 from yarnam.core.model.ids import NodeId
 from yarnam.errors import WireMismatch, YarnamError
-from yarnam.wire.inventory import decode_inventory, encode_inventory
+from yarnam.wire.shared.inventory import decode_inventory, encode_inventory
 
 log = logging.getLogger("yarnam.am")
 

@@ -5,6 +5,8 @@ is answered only when ``admission.decide`` says so. Until then the job polls the
 again, sooner when something changes among the others, and asks YARN for nothing. None of that goes
 through the gang machine, so it uses up no attempt; the machine's WAIT timer bounds it. A job that
 waits for long for others to take GPUs that lie idle waits for them no longer (``delay_limit``).
+Jobs that wait share their snapshots of the cluster; by another job's snapshot a job may wait, but
+it never acts: before that it asks the ResourceManager itself.
 Without tickets there is one poll, or two where room is scarce, and the machine backs off between
 them.
 """
@@ -15,6 +17,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from yarnam.am.am_settings import AmSettings
 from yarnam.am.serial_executor import SerialExecutor
@@ -23,7 +26,10 @@ from yarnam.core.admission import Ask, Contention, Decision, Planner, decide
 from yarnam.core.admission.delay_limit import Delay
 from yarnam.core.admission.forecast import as_status, forecast
 from yarnam.core.admission.polling import (
+    PollHistory,
+    accepted_age_s,
     confirm_delay_s,
+    may_confirm,
     must_confirm,
     poll_after_change_s,
     poll_interval_s,
@@ -44,6 +50,8 @@ FORECAST_EVERY_S = 60.0
 """Seconds between two forecasts of the start. A forecast takes up to a second of CPU behind many
 other jobs, so it takes at most a fiftieth of the time."""
 
+UNCONFIRMED = "another job's snapshot shows room that was not there a moment ago"
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterPoll:
@@ -62,7 +70,10 @@ class ClusterPoll:
         return isinstance(self.outcome, PlacementPlan)
 
 
-Poll = Callable[[], Awaitable[ClusterPoll]]
+class Poll(Protocol):
+    """Polls the cluster. ``max_age_s``: see ``ports.ClusterView.snapshot``."""
+
+    def __call__(self, max_age_s: float | None = None) -> Awaitable[ClusterPoll]: ...
 
 
 class AdmissionPoller:
@@ -87,6 +98,9 @@ class AdmissionPoller:
         self._wait_ends_at_s = wait_ends_at_s
         self._has_waited = False
         self._delay = Delay()
+        self._history = PollHistory()
+        self._took_s = 0.0
+        """Seconds that the last own poll took."""
         self._listed: TicketList | None = None
         self._start: StartForecast | None = None
         self._next_forecast_s = 0.0
@@ -96,24 +110,22 @@ class AdmissionPoller:
     async def admitted(self, poll: Poll) -> ClusterPoll:
         """Polls until there is an answer to act upon: a plan for now, or why there is none."""
         self.waiting = None
-        is_waiting = False
+        last: MustWait | None = None
         lost_at_s: float | None = None
+        self._history = (
+            PollHistory()
+        )  # After an attempt that failed the job trusts nobody at first.
         while True:
-            is_queued, polled = await asyncio.gather(self._holder.wait_in_queue(), poll())
-            if isinstance(polled.outcome, NoFit) and polled.outcome.is_never:
-                return polled
-            decision = await self._decide(polled) if is_queued else None
+            polled, decision = await self._poll_and_decide(poll, last)
             if isinstance(decision, Ask):
                 self._has_waited = False
                 return replace(polled, outcome=decision.plan)
             if isinstance(decision, NoFit):
                 return replace(polled, outcome=decision)
             if decision is not None:
-                lost_at_s = None
-                self._has_waited = is_waiting = True
-                now_s = self._clock.now_s()
-                self._delay = self._delay.after(decision, now_s, fits=polled.fits)
-                if self._delay.is_over(self._holder.ticket_for(None), decision):
+                lost_at_s, last = None, decision
+                self._has_waited = True
+                if self._has_been_delayed(decision, polled):
                     self._holder.pass_over(_overdue(decision))
                     self.waiting = None
                     return await self._without_tickets(poll, polled)
@@ -127,12 +139,63 @@ class AdmissionPoller:
             if lost_at_s is None:
                 lost_at_s = self._clock.now_s()
             patience_s = lost_at_s + self._settings.ticket_grace_s - self._clock.now_s()
-            if not is_waiting or patience_s <= 0:
+            if last is None or patience_s <= 0:
                 self.waiting = None
-                return await self._without_tickets(poll, polled)
+                own = await poll() if polled.snapshot.is_shared else polled
+                return await self._without_tickets(poll, own)
             await self._sleep(min(self._settings.retry_pause_s, patience_s))
 
     # ---- with tickets ------------------------------------------------------------------------
+
+    async def _poll_and_decide(
+        self, poll: Poll, last: MustWait | None
+    ) -> tuple[ClusterPoll, Decision | None]:
+        """One poll, and what follows from it; None: there are no tickets now. By another job's
+        snapshot the job may wait, no more."""
+        now_s = self._clock.now_s()
+        max_age_s = accepted_age_s(self._history, last, now_s) if last else None
+        is_queued, polled = await asyncio.gather(self._holder.wait_in_queue(), poll(max_age_s))
+        is_confirmed = True
+        if last is not None and polled.snapshot.is_shared:
+            decision = await self._decide_cached(polled) if is_queued else None
+            if decision is None or isinstance(decision, MustWait):
+                return polled, decision
+            if not may_confirm(self._history, last, now_s):
+                return polled, replace(last, reason=UNCONFIRMED)
+            polled, is_confirmed = await poll(0.0), False
+        if isinstance(polled.outcome, NoFit) and polled.outcome.is_never:
+            return polled, polled.outcome
+        self._took_s = polled.took_s
+        decision = await self._decide(polled) if is_queued else None
+        if isinstance(decision, MustWait):
+            unconfirmed = 0 if is_confirmed else self._history.unconfirmed + 1
+            history = replace(self._history, unconfirmed=unconfirmed)
+            self._history = history.after_own_poll(decision, self._clock.now_s(), self._draw())
+        return polled, decision
+
+    def _has_been_delayed(self, decision: MustWait, polled: ClusterPoll) -> bool:
+        """Whether others have left GPUs idle for too long. By this job's own polls; another's can
+        only show that the GPUs have been in use meanwhile."""
+        now_s = self._clock.now_s()
+        if polled.snapshot.is_shared:
+            if not polled.fits:
+                self._delay = self._delay.after(decision, now_s, fits=False)
+            return False
+        self._delay = self._delay.after(decision, now_s, fits=polled.fits)
+        return self._delay.is_over(self._holder.ticket_for(None), decision)
+
+    async def _decide_cached(self, polled: ClusterPoll) -> Decision | None:
+        """Decides by the cached copy of the other jobs' tickets; None: there are no tickets now."""
+        listed = await self._holder.others()
+        if listed is None:
+            return None
+        self._listed = listed
+        return await self._executor.call(lambda: self._decided(polled, listed))
+
+    def _decided(self, polled: ClusterPoll, listed: TicketList) -> Decision:
+        seen = Contention(polled.snapshot, listed.tickets, listed.running, self._clock.now_s())
+        mine = self._holder.ticket_for(None)
+        return decide(mine, seen, polled.plan, may_fit=polled.fits, excluded=polled.excluded)
 
     async def _decide(self, polled: ClusterPoll) -> Decision | None:
         """Decides with the other jobs' tickets; None: there are no tickets now. The first poll
@@ -140,23 +203,14 @@ class AdmissionPoller:
         copy first, and read the tickets again for the claim."""
         mine = self._holder.ticket_for(None)
         decision: Decision | None = None
-
-        def decided(listed: TicketList) -> Decision:
-            seen = Contention(polled.snapshot, listed.tickets, listed.running, self._clock.now_s())
-            return decide(mine, seen, polled.plan, may_fit=polled.fits, excluded=polled.excluded)
-
         if self.waiting is not None or not polled.fits:
-            listed = await self._holder.others()
-            if listed is None:
-                return None
-            self._listed = listed
-            decision = await self._executor.call(lambda: decided(listed))
+            decision = await self._decide_cached(polled)
             if not isinstance(decision, Ask):
                 return decision
 
         def may(listed: TicketList) -> bool:
             nonlocal decision
-            decision = decided(listed)
+            decision = self._decided(polled, listed)
             return isinstance(decision, Ask)
 
         claimed = self._claimed(decision, polled.outcome)
@@ -181,7 +235,7 @@ class AdmissionPoller:
         """Sleeps until the next poll. A change among the other jobs brings it forward, in the order
         of the queue, so that they do not all poll at once."""
         # Polling a large cluster is work for the ResourceManager: let it rest ten times as long.
-        rest_s = 10 * polled.took_s
+        rest_s = 0.0 if polled.snapshot.is_shared else 10 * polled.took_s
         pause_s = max(rest_s, poll_interval_s(last, self._draw()))
         ends_at_s = self._wait_ends_at_s()
         if ends_at_s is not None:
@@ -190,7 +244,7 @@ class AdmissionPoller:
         began_s = self._clock.now_s()
         if await self._holder.wait(pause_s):
             left_s = began_s + pause_s - self._clock.now_s()
-            soon_s = max(rest_s, poll_after_change_s(last, self._draw()))
+            soon_s = max(rest_s, poll_after_change_s(last, self._draw(), self._took_s))
             await self._sleep(max(0.0, min(left_s, soon_s)))
 
     async def _foresee(self, polled: ClusterPoll) -> None:

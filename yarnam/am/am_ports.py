@@ -50,6 +50,8 @@ class AmPorts:
     """Who waits for GPUs, asked before the gang grows by itself."""
     learn: Callable[[NodeId, str], None] = lambda node, model: None
     """Keeps the GPU model that an agent has seen on a node. May block like a port."""
+    budget_trouble: Callable[[], str] = str
+    """Why the ResourceManager is asked less often than the job would; empty: it is not."""
     ticket_queue: Callable[[], TicketQueue] | None = None
     """Opens the queue; called in a thread. None: there is no ZooKeeper."""
     outputs: OutputStore | None = None

@@ -345,7 +345,7 @@ class ApplicationMaster:
             self._facts,
             self._ports.mailbox.metrics(),
             self._clock.now_s(),
-            self._trouble or self._planning.trouble,
+            self._trouble or self._planning.trouble or self._ports.budget_trouble(),
             self._admission.waiting,
             self._holder.trouble,
             self._storing.status(self._gang),

@@ -93,16 +93,16 @@ class PlanService:
         """Waits for admission, if the gang holds nothing yet and the job looks before it asks. Lost
         tasks of a running gang are replaced at once, since the other tasks idle meanwhile."""
 
-        async def poll() -> ClusterPoll:
-            return await self._poll(action)
+        async def poll(max_age_s: float | None = None) -> ClusterPoll:
+            return await self._poll(action, max_age_s)
 
         gang = self._record.job.gang
         if self._admission is None or action.supplement is not None or not gang.look_before_ask:
             return await poll()
         return await self._admission.admitted(poll)
 
-    async def _poll(self, action: RequestPlan) -> ClusterPoll:
-        snapshot = await self._snapshot()
+    async def _poll(self, action: RequestPlan, max_age_s: float | None) -> ClusterPoll:
+        snapshot = await self._snapshot(max_age_s)
 
         def plan(
             avoid: tuple[NodeId, ...] = (), *, blind: bool | None = None
@@ -150,7 +150,7 @@ class PlanService:
             return PlanRefused(now_s, action.attempt, outcome, nodes)
         return PlanReady(now_s, action.attempt, outcome, nodes)
 
-    async def _snapshot(self) -> ClusterSnapshot:
+    async def _snapshot(self, max_age_s: float | None) -> ClusterSnapshot:
         """Retried with back-off while the ResourceManager does not answer."""
         settings, queue = self._settings, self._record.job.queue
 
@@ -161,7 +161,9 @@ class PlanService:
 
         async def snapshot() -> ClusterSnapshot:
             began_s = self._clock.now_s()
-            found = await self._executor.call(lambda: self._view.snapshot(queue))
+            found = await self._executor.call(
+                lambda: self._view.snapshot(queue, max_age_s=max_age_s)
+            )
             self._took_s = self._clock.now_s() - began_s
             return found
 

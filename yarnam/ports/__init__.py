@@ -62,8 +62,15 @@ class ContainerBroker(Protocol):
 class ClusterView(Protocol):
     """What the ResourceManager knows."""
 
-    def snapshot(self, queue: str) -> ClusterSnapshot:
-        """Nodes and the queue, now. At most 10 s. Raises Unavailable."""
+    def snapshot(self, queue: str, *, max_age_s: float | None = None) -> ClusterSnapshot:
+        """Nodes and the queue. At most 10 s. Raises Unavailable.
+
+        Args:
+            queue: its full name.
+            max_age_s: None: as they are now. A number: jobs that wait share their snapshots, where
+                they have a place for it. One that another job took (``is_shared``) will do if it
+                is at most so old; what is taken instead is published.
+        """
 
 
 @dataclass(frozen=True, slots=True)

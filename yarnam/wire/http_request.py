@@ -13,7 +13,7 @@ from http.client import HTTPException
 from typing import Any
 
 from hdfs_utils.errors import MalformedData
-from hdfs_utils.protocols.untrusted import decode_record, read_at_most
+from hdfs_utils.protocols.untrusted import Readable, decode_record, decompress, read_at_most
 
 MAX_REPLY_BYTES = 64 << 20
 """The nodes of a cluster of 10,000 are some 12 MB."""
@@ -66,7 +66,9 @@ def request(
     """Send one request, with ``body`` as JSON. ``timeout_s`` is for the connection, and between
     bytes. ``tls``: default, this machine's certificates. Raises HttpError, also for a reply of more
     than ``max_bytes``."""
-    headers = {"Accept": "application/json"}
+    # Hadoop packs what YARN's daemons answer (Jersey's GZIPContentEncodingFilter in WebApp): the
+    # report of a thousand nodes shrinks to a thirtieth.
+    headers = {"Accept": "application/json", "Accept-Encoding": "gzip"}
     data = None
     if body is not None:
         data = json.dumps(body).encode()
@@ -78,10 +80,10 @@ def request(
     asked = urllib.request.Request(url, data=data, headers=headers, method=method)  # noqa: S310 - http(s) only, from the site's configuration
     try:
         with opener.open(asked, timeout=timeout_s) as reply:
-            return HttpReply(read_at_most(reply, max_bytes), reply.headers)
+            return HttpReply(_unpacked(reply, reply.headers, max_bytes), reply.headers)
     except urllib.error.HTTPError as error:
         with error:
-            content = error.read(MAX_ERROR_BYTES)
+            content = _error_page(error)
         message = f"HTTP {error.code}: {remote_message(content)}"
         raise HttpError(message, error.code, content) from error
     except MalformedData as error:
@@ -89,6 +91,22 @@ def request(
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None)
         raise HttpError(f"{type(error).__name__}: {reason or error}") from error
+
+
+def _unpacked(reply: Readable, headers: Message, max_bytes: int) -> bytes:
+    """Raises MalformedData."""
+    data = read_at_most(reply, max_bytes)
+    if headers.get("Content-Encoding", "").lower() != "gzip":
+        return data
+    return decompress(data, max_bytes=max_bytes)
+
+
+def _error_page(error: urllib.error.HTTPError) -> bytes:
+    """Empty where it cannot be read: the status says what counts."""
+    try:
+        return _unpacked(error, error.headers, MAX_ERROR_BYTES)
+    except MalformedData:
+        return b""
 
 
 def remote_message(body: bytes) -> str:

@@ -167,7 +167,7 @@ def test_what_is_not_granted_yet_makes_no_node_larger_than_it_is() -> None:
 def test_without_early_containers_the_cluster_is_what_it_is() -> None:
     shown = cluster(nodes=2, used=3)
     view = ViewWithoutEarly(FakeView(shown), [TARGET], tuple)
-    assert view.snapshot(shown.queue.name) == shown
+    assert view.snapshot(shown.queue.name) == FakeView(shown).snapshot(shown.queue.name)
 
 
 # ---- the agent's side ----------------------------------------------------------------------

@@ -23,7 +23,7 @@ class Refusing:
         self.error = error
         self.calls = 0
 
-    def snapshot(self, queue: str) -> ClusterSnapshot:
+    def snapshot(self, queue: str, *, max_age_s: float | None = None) -> ClusterSnapshot:
         self.calls += 1
         raise self.error
 

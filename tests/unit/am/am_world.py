@@ -14,10 +14,12 @@ from tests.fakes.journal import FakeJournal, JournalDisk
 from tests.fakes.node_hints import FakeHints
 from tests.fakes.output_store import FakeOutputs, OutputDisk
 from tests.fakes.serial_executor import InlineSerialExecutor
+from tests.fakes.shared_snapshots import FakeSharedSnapshots
 from tests.fakes.state_store import FakeStore, StoreDisk
 from tests.fakes.status_publisher import FakeStatusPublisher
 from tests.fakes.task_mailbox import FakeMailbox
 from tests.fakes.ticket_queue import FakeTicketQueue, FakeTicketStore
+from yarnam.adapters.shared_snapshot_view import SharedSnapshotView
 from yarnam.am.am_ports import AmPorts
 from yarnam.am.am_settings import AmSettings
 from yarnam.am.status_report import AmFacts
@@ -29,6 +31,7 @@ from yarnam.core.model.outcomes import Verdict
 from yarnam.core.model.plans import NoFit
 from yarnam.core.model.resources import Resources
 from yarnam.core.placement import declared_targets, ladder_for_submit
+from yarnam.ports import ClusterView
 from yarnam.wire.codec import decode
 from yarnam.wire.protocol import VERDICT_FILE
 from yarnam.wire.records import JobRecord
@@ -87,6 +90,7 @@ class AmWorld:
         am_attempt: int,
         settings: AmSettings,
         hall: FakeTicketStore | None = None,
+        snapshots: FakeSharedSnapshots | None = None,
     ) -> None:
         self.clock = FakeClock()
         self.learnt: list[tuple[str, str]] = []
@@ -99,6 +103,10 @@ class AmWorld:
         self.broker = FakeBroker(self.clock.now_s)
         self.mailbox = FakeMailbox(self.clock.now_s)
         self.view = FakeView(cluster())
+        view: ClusterView = self.view
+        if snapshots is not None:
+            snapshots.now_s = self.clock.now_s
+            view = SharedSnapshotView(self.view, snapshots, now_s=self.clock.now_s)
         self.publisher = FakeStatusPublisher()
         self.hints = FakeHints(self.clock.now_s)
         self.disk = disk
@@ -107,7 +115,7 @@ class AmWorld:
         ports = AmPorts(
             clock=self.clock.bound_to,
             broker=self.broker,
-            view=self.view,
+            view=view,
             mailbox=self.mailbox,
             journal=FakeJournal(disk.journal, am_attempt),
             store=FakeStore(disk.store, am_attempt),
@@ -202,9 +210,11 @@ async def am_world(
     is_queue_away: bool = False,
     office_error: Exception | None = None,
     used: int = 0,
+    snapshots: FakeSharedSnapshots | None = None,
 ) -> AsyncIterator[AmWorld]:
     """``used``: GPUs of each node that are taken."""
-    world = AmWorld(spec or job(), disk or Disk(), am_attempt, settings or AmSettings(), hall)
+    limits = settings or AmSettings()
+    world = AmWorld(spec or job(), disk or Disk(), am_attempt, limits, hall, snapshots)
     if used:
         world.view.shown = cluster(used=used)
     if world.ticket_queue is not None:

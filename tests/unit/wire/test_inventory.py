@@ -15,7 +15,7 @@ from yarnam.adapters.gpu_inventory import FileInventoryStore, GpuInventory
 from yarnam.core.model.gpu_names import Inventory
 from yarnam.core.model.ids import NodeId
 from yarnam.errors import WireMismatch
-from yarnam.wire.inventory import MAX_NODES, decode_inventory, encode_inventory
+from yarnam.wire.shared.inventory import MAX_NODES, decode_inventory, encode_inventory
 
 A100 = "NVIDIA A100-SXM4-80GB"
 

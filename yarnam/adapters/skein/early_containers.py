@@ -113,8 +113,8 @@ class ViewWithoutEarly:
         self._sizes = {target.service: target.resources for target in targets}
         self._unclaimed = unclaimed
 
-    def snapshot(self, queue: str) -> ClusterSnapshot:
-        snapshot = self._view.snapshot(queue)
+    def snapshot(self, queue: str, *, max_age_s: float | None = None) -> ClusterSnapshot:
+        snapshot = self._view.snapshot(queue, max_age_s=max_age_s)
         unclaimed = self._unclaimed()
         return without_containers(snapshot, unclaimed, self._sizes) if unclaimed else snapshot
 

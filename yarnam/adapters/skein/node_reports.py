@@ -47,7 +47,7 @@ class SkeinNodeView:
     def __init__(self) -> None:
         self._jar = str(Path(".skein.jar").resolve())
 
-    def snapshot(self, queue: str) -> ClusterSnapshot:
+    def snapshot(self, queue: str, *, max_age_s: float | None = None) -> ClusterSnapshot:
         """Nodes only; the queue has no limits. At most 28 s. Raises Unavailable."""
         certificate, key = local_credentials()
         java_home = os.environ.get("JAVA_HOME", "")
@@ -82,10 +82,10 @@ class FallbackView:
         self._lock = threading.Lock()
         self._tried_at = -pause_s
 
-    def snapshot(self, queue: str) -> ClusterSnapshot:
+    def snapshot(self, queue: str, *, max_age_s: float | None = None) -> ClusterSnapshot:
         """Raises Unavailable with the first view's reason when neither answers."""
         try:
-            return self._first.snapshot(queue)
+            return self._first.snapshot(queue, max_age_s=max_age_s)
         except (Unavailable, NoPermission) as error:
             reason = error
         with self._lock:

@@ -18,7 +18,8 @@ from yarnam.wire.protocol import APPLICATION_TAG
 log = logging.getLogger("yarnam.yarn")
 
 FRESH_S = 30.0
-"""How long a list is used without asking again, if it has all names that are looked for."""
+"""How long a list is used without asking again, if it has all names that are looked for. A long
+list is used for longer (``LENGTH_FOR_FRESH_S``)."""
 
 STALE_S = 300.0
 """How long the last one is used while the ResourceManager does not answer: longer than its
@@ -27,6 +28,11 @@ fail-over takes."""
 ASKS_AT_ONCE, ASK_EVERY_S = 5, 10.0
 """A new name is asked for at once, since a job that has just come may be acquiring. But whoever
 floods the queue with new names makes each waiting job ask no more than once in 10 s. Ours."""
+
+LENGTH_FOR_FRESH_S = 100
+"""A list of so many applications, some 10 kB packed, may be asked for every 30 s by each waiting
+job. With ten times as many applications there are about ten times as many who ask, so each asks
+ten times less often, within ``STALE_S``. A claim still asks at once where it finds a new name."""
 
 RETRY_S = 10.0
 """Pause after a call that failed."""
@@ -91,16 +97,23 @@ class ApplicationList:
     def _must_ask(self, names: Collection[str], now_s: float) -> bool:
         if now_s < self._retry_at_s:
             return False
-        if self._known is None or now_s - self._listed_at_s >= FRESH_S:
+        longer = self._times_longer()
+        if self._known is None or now_s - self._listed_at_s >= FRESH_S * longer:
             return True
         if all(name in self._known or name in self._absent for name in names):
             return False
         passed_s, self._counted_at_s = now_s - self._counted_at_s, now_s
-        self._asks_left = min(float(ASKS_AT_ONCE), self._asks_left + passed_s / ASK_EVERY_S)
+        self._asks_left = min(
+            float(ASKS_AT_ONCE), self._asks_left + passed_s / (ASK_EVERY_S * longer)
+        )
         if self._asks_left < 1.0:
             return False
         self._asks_left -= 1.0
         return True
+
+    def _times_longer(self) -> float:
+        length = len(self._known) if self._known is not None else 0
+        return min(STALE_S / FRESH_S / 2, max(1.0, length / LENGTH_FOR_FRESH_S))
 
     def _ask(self, names: Collection[str], now_s: float) -> None:
         try:

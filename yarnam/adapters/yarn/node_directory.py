@@ -38,9 +38,10 @@ class NodeDirectory:
         self._refresh_s = refresh_s
         self._asked_at = -refresh_s
 
-    def snapshot(self, queue: str) -> ClusterSnapshot:
+    def snapshot(self, queue: str, *, max_age_s: float | None = None) -> ClusterSnapshot:
         """Raises Unavailable, as the view behind it."""
-        taken = gpu_names.with_gpu_models(self._view.snapshot(queue), self._rules, self._learnt())
+        found = self._view.snapshot(queue, max_age_s=max_age_s)
+        taken = gpu_names.with_gpu_models(found, self._rules, self._learnt())
         with self._lock:
             for node in taken.nodes:
                 self._nodes[node.http_address] = (node.node_id, node.rack)

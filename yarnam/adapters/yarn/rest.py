@@ -18,6 +18,7 @@ from hdfs_utils.errors import MalformedData
 from hdfs_utils.protocols.rejections import Rejections
 from yarnam.adapters.yarn import rest_parse
 from yarnam.adapters.yarn.addresses import rm_web_urls
+from yarnam.adapters.yarn.request_budget import RequestBudget
 from yarnam.core.model.snapshot import AllocationSteps, ClusterSnapshot, QueueView
 from yarnam.errors import NoPermission, Unavailable, UsageError
 from yarnam.wire.http_request import HttpError, remote_message, request
@@ -33,6 +34,12 @@ SUBMIT_TIMEOUT_S = 30.0
 TOTAL_TIMEOUT_S = 10.0
 """For one call over all addresses (the promise of ``ports.ClusterView``)."""
 
+NODE_STATES = "NEW,RUNNING,UNHEALTHY,LOST,REBOOTED,DECOMMISSIONING,SHUTDOWN"
+"""All but DECOMMISSIONED: they do not come back, and a ResourceManager lists them for long."""
+
+UNUSED_PARTS = "resourceRequests,timeouts,resourceInfo,appNodeLabelExpression,amNodeLabelExpression"
+"""Parts of an application's report that yarnam does not read: two thirds of it (``deSelects``,
+YARN-6280 and YARN-6871, Hadoop 3.0)."""
 
 _HINT = "Check that it runs and that yarn.resourcemanager.webapp.address is right."
 
@@ -40,13 +47,16 @@ _HINT = "Check that it runs and that yarn.resourcemanager.webapp.address is righ
 class ResourceManager:
     """Calls to the RM's REST API. Thread-safe; also a ``ports.ClusterView``. ``user`` is sent as
     ``user.name``, which simple authentication believes. A cluster that wants Kerberos answers 401,
-    which raises NoPermission."""
+    which raises NoPermission. ``budget``: how often it may ask; None: without a limit."""
 
-    def __init__(self, urls: Sequence[str], *, user: str = "") -> None:
+    def __init__(
+        self, urls: Sequence[str], *, user: str = "", budget: RequestBudget | None = None
+    ) -> None:
         if not urls:
             raise ValueError("at least one URL")
         self._urls = [url.rstrip("/") for url in urls]
         self._user = user
+        self._budget = budget
         self._lock = threading.Lock()
         self._known_rules: tuple[AllocationSteps, bool] | None = None
         self._rejections = Rejections(
@@ -66,12 +76,12 @@ class ResourceManager:
         with self._lock:
             return self._urls[0]
 
-    def snapshot(self, queue: str) -> ClusterSnapshot:
-        """Nodes and the queue, now. A queue that is not there (yet) has no limits. Raises
-        Unavailable when no ResourceManager answers within 10 s."""
+    def snapshot(self, queue: str, *, max_age_s: float | None = None) -> ClusterSnapshot:
+        """Nodes and the queue, always as they are now. A queue that is not there (yet) has no
+        limits. Raises Unavailable when no ResourceManager answers within 10 s."""
         deadline = time.monotonic() + TOTAL_TIMEOUT_S
         scheduler = self._get("/ws/v1/cluster/scheduler", deadline=deadline)
-        reply = self._get("/ws/v1/cluster/nodes", deadline=deadline)
+        reply = self._get("/ws/v1/cluster/nodes", {"states": NODE_STATES}, deadline=deadline)
         nodes = self._understood(lambda: rest_parse.nodes_of(reply, self._reject))
         queues = self._understood(lambda: rest_parse.queues_of(scheduler))
         view = next((one for one in queues if one.name == queue), QueueView(name=queue))
@@ -157,6 +167,7 @@ class ResourceManager:
             "applicationTags": ",".join(tags),
             "states": ",".join(states),
             "limit": str(most) if most else "",
+            "deSelects": UNUSED_PARTS,
         }
         given = {key: val for key, val in query.items() if val}
         deadline = time.monotonic() + limit_s
@@ -226,8 +237,10 @@ class ResourceManager:
         body: Mapping[str, Any] | None = None,
         deadline: float | None = None,
     ) -> Mapping[str, Any]:
-        """Ask each address until one answers with JSON."""
+        """Ask each address until one answers with JSON. Within the budget."""
         deadline = deadline or time.monotonic() + TOTAL_TIMEOUT_S
+        if self._budget is not None and not self._budget.take(deadline - time.monotonic()):
+            raise Unavailable(self._budget.trouble, hint="docs/explanation/cluster-cost.md")
         with self._lock:
             urls = list(self._urls)
         failures: list[str] = []

@@ -2,7 +2,7 @@
 
 ::
 
-    <root>/gpu-models     nodes by model (``wire.inventory``)
+    <root>/gpu-models     nodes by model (``wire.shared.inventory``)
 """
 
 from __future__ import annotations

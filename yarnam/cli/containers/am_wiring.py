@@ -15,6 +15,7 @@ from yarnam.adapters.gpu_inventory import FileInventoryStore, GpuInventory
 from yarnam.adapters.grpc.am_server import GrpcMailbox
 from yarnam.adapters.hdfs.job_store import HdfsJournal, HdfsStateStore
 from yarnam.adapters.hdfs.output_store import HdfsOutputStore
+from yarnam.adapters.shared_snapshot_view import SharedSnapshotView
 from yarnam.adapters.skein.am_client import GrpcSkeinAm
 from yarnam.adapters.skein.broker import SkeinBroker
 from yarnam.adapters.skein.early_containers import (
@@ -27,6 +28,7 @@ from yarnam.adapters.yarn.addresses import rm_web_urls
 from yarnam.adapters.yarn.application_list import ApplicationList
 from yarnam.adapters.yarn.node_directory import NodeDirectory
 from yarnam.adapters.yarn.pending_applications import PendingApplications
+from yarnam.adapters.yarn.request_budget import RequestBudget
 from yarnam.adapters.yarn.rest import ResourceManager
 from yarnam.adapters.zookeeper.lazy_session import LazySession
 from yarnam.am.am_ports import AmPorts
@@ -35,7 +37,7 @@ from yarnam.am.status_report import AmFacts
 from yarnam.cli.containers.am_assembly import assemble_am
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.errors import BadConfig, ExitCode, InternalError, YarnamError
-from yarnam.ports import NoNodeHints, StateStore, Superseded
+from yarnam.ports import ClusterView, NoNodeHints, StateStore, Superseded
 from yarnam.ports.ticket_queue import TicketQueue
 from yarnam.wire.codec import decode, encode
 from yarnam.wire.light_imports import on_first_use
@@ -51,7 +53,7 @@ from yarnam.wire.records import JobRecord
 
 with on_first_use():
     from yarnam.adapters.hdfs import data_access
-    from yarnam.adapters.zookeeper import inventory_store, node_hints, ticket_queue
+    from yarnam.adapters.zookeeper import inventory_store, node_hints, snapshot_store, ticket_queue
     from yarnam.am import input_integrity
 
 log = logging.getLogger("yarnam.am")
@@ -100,14 +102,15 @@ def _ports(
 ) -> AmPorts:
     """The real adapters."""
     job, application, am_attempt = record.job, facts.application, facts.am_attempt
-    rm = ResourceManager(_rm_urls(record), user=job.user)
+    budget = RequestBudget()
+    rm = ResourceManager(_rm_urls(record), user=job.user, budget=budget)
     inventory = GpuInventory(
         inventory_store.ZooKeeperInventoryStore(session)
         if session
         else FileInventoryStore(fs, _home_of_jobs(job_dir))
     )
     directory = NodeDirectory(
-        FallbackView(rm, SkeinNodeView()),
+        _shared(FallbackView(rm, SkeinNodeView()), session),
         job.queue,
         rules=record.gpu_models,
         learnt=inventory.known,
@@ -132,6 +135,7 @@ def _ports(
         publisher=mailbox.control,
         draw=random.random,
         waiters=PendingApplications(rm, application),
+        budget_trouble=lambda: budget.trouble,
         ticket_queue=_ticket_queue(session, application, rm, am_attempt),
         hints=(
             node_hints.ZooKeeperHints(session, application, directory.nodes)
@@ -151,6 +155,12 @@ def _session(record: JobRecord) -> LazySession | None:
     credentials = Path(LOCAL_ZOOKEEPER_FILE)
     secret = _local(LOCAL_ZOOKEEPER_FILE).decode().strip() if credentials.exists() else ""
     return LazySession(record.zookeeper, secret)
+
+
+def _shared(view: ClusterView, session: LazySession | None) -> ClusterView:
+    if session is None:
+        return view
+    return SharedSnapshotView(view, snapshot_store.ZooKeeperSnapshots(session))
 
 
 def _data_access(

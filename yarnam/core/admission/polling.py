@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from math import inf
+
 from yarnam.core.model.plans import NoFit, PlacementPlan
 from yarnam.core.model.tickets import MustWait
 
@@ -16,9 +19,8 @@ FREED_S = 2.5
 """Released GPUs are free for others after 0.5 to 1.5 s (skein-on-yarn.md, 12)."""
 
 STAGGER_S = 0.25
-"""Between the polls of neighbours in the queue after a change: those ahead have asked by the time
-that those behind poll, and the ResourceManager gets four polls a second however long the queue
-is."""
+"""Least time between the polls of neighbours in the queue after a change: those ahead have asked,
+and have published what they saw, by the time that those behind poll."""
 
 CONFIRM_WITHIN_S = 3.0
 """Longest pause before the second poll. A container takes up to 2 s from the ask to the grant that
@@ -34,9 +36,11 @@ def poll_interval_s(wait: MustWait, u: float) -> float:
     return mean_s * (0.5 + u)
 
 
-def poll_after_change_s(wait: MustWait, u: float) -> float:
-    """How soon to poll when a gang has ended or a ticket has gone, if no poll is due before."""
-    return min(FREED_S + STAGGER_S * (wait.ahead + u), poll_interval_s(wait, u))
+def poll_after_change_s(wait: MustWait, u: float, took_s: float = 0.0) -> float:
+    """How soon to poll when a gang has ended or a ticket has gone, if no poll is due before.
+    ``took_s``: how long the job's last own poll took."""
+    stagger_s = max(STAGGER_S, took_s) * (wait.ahead + u)
+    return min(FREED_S + stagger_s, poll_interval_s(wait, u))
 
 
 def confirm_delay_s(u: float) -> float:
@@ -51,3 +55,53 @@ def must_confirm(outcome: PlacementPlan | NoFit, *, has_spare: bool, has_waited:
     may have seen the same GPUs. ``has_spare``: a second gang like this one would find room as well;
     ``has_waited``: the gang did not fit before."""
     return isinstance(outcome, PlacementPlan) and (has_waited or not has_spare)
+
+
+# ---- snapshots that other jobs have taken --------------------------------------------------------
+
+OWN_POLL_EVERY = 10
+"""Of the polls of a job that waits behind others, one in so many asks the ResourceManager even
+where a shared snapshot is at hand: a forged one delays a job by no more polls than that."""
+
+
+@dataclass(frozen=True, slots=True)
+class PollHistory:
+    """What a waiting job keeps of its last own poll, which alone it trusts."""
+
+    own_at_s: float = -inf
+    ahead: int = 0
+    """Jobs ahead of it, by that poll."""
+    u: float = 0.0
+    """A draw of that time, uniform in [0, 1)."""
+    unconfirmed: int = 0
+    """Own polls in a row that did not confirm the room which a shared snapshot had shown."""
+
+    def after_own_poll(self, wait: MustWait, now_s: float, u: float) -> PollHistory:
+        """After an own poll that did not admit the job."""
+        return replace(self, own_at_s=now_s, ahead=wait.ahead, u=u)
+
+    def position(self, wait: MustWait) -> int:
+        """A shared snapshot may move a job forward, never back."""
+        return min(self.ahead, wait.ahead)
+
+
+def accepted_age_s(history: PollHistory, wait: MustWait, now_s: float) -> float:
+    """How old a shared snapshot may be for the next poll of a job that waits; 0: the job asks the
+    ResourceManager itself. The first in the queue always does, so those behind it find its
+    snapshot. Each of them accepts a snapshot as old as its own polls are apart: when the first
+    does not publish, the second does, and so on."""
+    position = history.position(wait)
+    own_every_s = OWN_POLL_EVERY * FIRST_POLL_S * (1 + position)
+    if position == 0 or now_s - history.own_at_s >= own_every_s * (0.5 + history.u):
+        return 0.0
+    return min(POLL_CAP_S, FIRST_POLL_S * (1 + position))
+
+
+def may_confirm(history: PollHistory, wait: MustWait, now_s: float) -> bool:
+    """A shared snapshot shows room: whether the job may ask the ResourceManager now if that is
+    true. Each time in a row that it was not, the pause doubles: who publishes room that is not
+    there must not make all jobs poll."""
+    if not history.unconfirmed:
+        return True
+    pause_s = FIRST_POLL_S * (1 + history.position(wait)) * 2.0 ** min(history.unconfirmed, 10)
+    return now_s - history.own_at_s >= pause_s

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from yarnam.core.model.ids import NodeId, RackId
@@ -99,6 +99,36 @@ class ClusterSnapshot:
     """YARN takes containers from queues above their share for those below."""
     queues: tuple[QueueView, ...] = ()
     """All leaf queues, where the view tells; ``queue`` among them."""
+    is_shared: bool = False
+    """Another job took it, so it may be old or forged: enough to wait by, not enough to ask by."""
 
     def node(self, node_id: NodeId) -> Node | None:
         return next((node for node in self.nodes if node.node_id == node_id), None)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSummary:
+    """What changes from one snapshot to the next, as another job has published it. The rest (racks,
+    sizes and labels of nodes, how YARN rounds) each reader knows by a snapshot of its own."""
+
+    nodes: dict[NodeId, tuple[NodeState, Resources]]
+    """The state of each node, and what is in use there."""
+    queues: tuple[QueueView, ...]
+
+
+def with_summary(
+    own: ClusterSnapshot, summary: ClusterSummary, queue: str, taken_at_s: float
+) -> ClusterSnapshot:
+    """The job's own, earlier snapshot brought up to date by a summary: with the nodes and queues
+    that it knows itself and no others. A node that the summary lacks counts as lost."""
+    gone = NodeState.LOST, Resources()
+    nodes: list[Node] = []
+    for node in own.nodes:
+        state, used = summary.nodes.get(node.node_id, gone)
+        nodes.append(replace(node, state=state, used=used))
+    seen = {one.name: one for one in summary.queues}
+    queues = tuple(seen.get(one.name, one) for one in own.queues)
+    view = next((one for one in queues if one.name == queue), own.queue)
+    return replace(
+        own, taken_at_s=taken_at_s, nodes=tuple(nodes), queue=view, queues=queues, is_shared=True
+    )

@@ -1,0 +1,72 @@
+"""What daemons send packed is unpacked, within the same limits."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from yarnam.wire.http_request import HttpError, request
+
+
+class Packing:
+    """A daemon that packs all it sends."""
+
+    def __init__(self) -> None:
+        self.status, self.body = 200, b""
+        daemon = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                daemon.accepted = self.headers["Accept-Encoding"]
+                self.send_response(daemon.status)
+                self.send_header("Content-Encoding", "gzip")
+                self.send_header("Content-Length", str(len(daemon.body)))
+                self.end_headers()
+                self.wfile.write(daemon.body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.accepted = ""
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/"
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+
+
+@pytest.fixture
+def daemon() -> Iterator[Packing]:
+    made = Packing()
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+
+
+def test_a_packed_answer(daemon: Packing) -> None:
+    daemon.body = gzip.compress(b'{"a": 1}')
+    assert request(daemon.url, timeout_s=5.0).json() == {"a": 1}
+    assert daemon.accepted == "gzip"
+
+
+def test_an_answer_that_unpacks_to_too_much(daemon: Packing) -> None:
+    daemon.body = gzip.compress(b"x" * 100_000)
+    with pytest.raises(HttpError, match="unpacks to more than 1000 bytes"):
+        request(daemon.url, timeout_s=5.0, max_bytes=1000)
+
+
+def test_an_answer_that_is_not_packed_as_it_says(daemon: Packing) -> None:
+    daemon.body = b'{"a": 1}'
+    with pytest.raises(HttpError, match="cannot be unpacked"):
+        request(daemon.url, timeout_s=5.0)
+
+
+def test_the_text_of_a_packed_error(daemon: Packing) -> None:
+    daemon.status, daemon.body = 500, gzip.compress(b'{"RemoteException": {"message": "away"}}')
+    with pytest.raises(HttpError, match="HTTP 500: away"):
+        request(daemon.url, timeout_s=5.0)
+    daemon.body = b"\x1f\x8b torn"
+    with pytest.raises(HttpError, match="HTTP 500"):
+        request(daemon.url, timeout_s=5.0)

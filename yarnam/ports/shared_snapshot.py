@@ -1,0 +1,24 @@
+"""The snapshot of the cluster that jobs which wait share, so that not each of them asks the
+ResourceManager for all nodes.
+
+No safety rests on it: nobody asks for containers by another job's snapshot. Anybody may have
+written it.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from yarnam.core.model.snapshot import ClusterSnapshot, ClusterSummary
+
+
+class SharedSnapshots(Protocol):
+    """Where the newest summary is kept. Both calls take at most 10 s and raise Unavailable while
+    that place does not answer."""
+
+    def newest(self, max_age_s: float) -> ClusterSummary | None:
+        """None: there is none, it is older (by the place's own account of when it was written), it
+        cannot be read, or it is this job's own."""
+
+    def publish(self, snapshot: ClusterSnapshot) -> None:
+        """Replaces the newest one. One that is too large to be shared is not published."""
