@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from skein_specs.application import LocalizedFile, application_spec, launch_script
 from skein_specs.hconf import hadoop_conf, host_addresses, read_site_conf
+from skein_specs.interceptor import interceptor_jar, why_not_intercepted
 
 __all__ = [
     "LocalizedFile",
     "application_spec",
     "hadoop_conf",
     "host_addresses",
+    "interceptor_jar",
     "launch_script",
     "read_site_conf",
+    "why_not_intercepted",
 ]

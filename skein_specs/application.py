@@ -11,9 +11,15 @@ from typing import Any, Literal
 import skein
 import yaml
 
+from skein_specs.interceptor import ENV_RPC_CLASS, RPC_CLASS
 from yarnam.core.model.plans import LocalityLevel, Target
 from yarnam.core.model.resources import Resources
-from yarnam.wire.protocol import APPLICATION_TAG, ENV_JOB_DIR, ENV_SERVICE
+from yarnam.wire.protocol import (
+    APPLICATION_TAG,
+    ENV_JOB_DIR,
+    ENV_SERVICE,
+    LOCAL_INTERCEPTOR_FILE,
+)
 from yarnam.wire.records import JobRecord
 
 AM_MODULE = "yarnam.cli.containers.am_process"
@@ -76,6 +82,8 @@ def application_spec(
 
     master = dict(template["master"])
     master["env"] = {**master["env"], **shared_env}
+    if LOCAL_INTERCEPTOR_FILE in am_files:
+        master["env"][ENV_RPC_CLASS] = RPC_CLASS
     service = dict(template["service"])
     service["env"] = {**service["env"], **shared_env}
     service["script"] = launch_script(AGENT_MODULE, version)

@@ -14,6 +14,7 @@ from xml.sax.saxutils import escape
 
 from hdfs_utils import errors
 from hdfs_utils.config.configuration import Property, read_properties
+from skein_specs.interceptor import interceptor_properties
 from yarnam.core.model.snapshot import Node
 from yarnam.errors import BadConfig
 from yarnam.wire.protocol import LOCAL_HADOOP_CONF
@@ -25,8 +26,8 @@ TOPOLOGY_FILE = "topology.table"
 
 HEARTBEAT_EXPIRY_MS = 500
 """Skein's AM heartbeats at half this value, idle or not (at most 5 s when idle). 250 ms makes an
-ask reach the RM twenty times sooner than the default's 5 s, and the grant come back as much sooner;
-a job has one AM, and an RM takes thousands of such calls a second."""
+ask reach the RM twenty times sooner than the default's 5 s, and the grant come back as much sooner.
+The RM gets them only while something is asked for or expected (``skein_specs.interceptor``)."""
 
 NM_CONNECT_MAX_WAIT_MS = 2000
 NM_CONNECT_RETRY_MS = 1000
@@ -64,7 +65,7 @@ def hadoop_conf(
     for name, properties in site.items():
         changes = dict(_changes(name))
         if name == "yarn-site.xml":
-            changes.update(overrides or {})
+            changes.update({**interceptor_properties(properties), **(overrides or {})})
         files[name] = _render(properties, changes)
     if any(node.total.gpus for node in nodes):
         known = site.get("resource-types.xml", ()) + site["yarn-site.xml"]

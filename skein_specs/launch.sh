@@ -1,7 +1,7 @@
 # Starts one of yarnam's processes in a container: finds the interpreter that the shipped runtime
 # was built for and becomes it. The packages in yarnam-runtime/lib hold compiled parts, so the
 # version must match.
-unset JDK_JAVA_OPTIONS
+unset JDK_JAVA_OPTIONS YARNAM_RPC_CLASS
 export HADOOP_CONF_DIR="$PWD/hconf"
 export PYTHONPATH="$PWD/yarnam-runtime/lib"
 unset PYTHONHOME PYTHONSTARTUP

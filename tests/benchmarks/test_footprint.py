@@ -5,18 +5,21 @@ limit; resident memory is the kernel's VmHWM (peak), CPU is the kernel's account
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import resource
 import signal
 import subprocess
 import time
+import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import BIN
+from yarnam.adapters.yarn.addresses import rm_web_urls
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.yarn, pytest.mark.timeout(900)]
 
@@ -27,6 +30,7 @@ AGENT_LIMIT_MB = 60.0
 HELP_LIMIT_S = 0.25
 NOTICED_LIMIT_S = 10.0
 REFUSED_LIMIT_S = 5.0
+HEARTBEATS_LIMIT = 0.5
 WAIT_S = 180.0
 
 SPEC = """\
@@ -73,6 +77,20 @@ def peak_mb(pid: int) -> float:
     return int(match[1]) / 1024
 
 
+def heartbeats_per_s(env: Mapping[str, str]) -> float:
+    """Of all AMs on the cluster, by the ResourceManager's own count."""
+
+    def count() -> int:
+        query = "qry=Hadoop:service=ResourceManager,name=RpcDetailedActivityForPort*"
+        url = f"{rm_web_urls(env['HADOOP_CONF_DIR'])[0]}/jmx?{query}"
+        with urllib.request.urlopen(url, timeout=10) as reply:
+            return sum(bean.get("AllocateNumOps", 0) for bean in json.load(reply)["beans"])
+
+    first, began = count(), time.monotonic()
+    time.sleep(15)
+    return (count() - first) / (time.monotonic() - began)
+
+
 def until(condition: Callable[[], bool], what: str) -> float:
     began = time.monotonic()
     while not condition():
@@ -92,10 +110,11 @@ def test_memory_and_dead_agents(
     assert job, done.stdout
     try:
         until(lambda: "RUNNING: " in yarnam(cluster_env, "status", job[0]).stdout, "running")
-        time.sleep(5)  # some heartbeats at full size
+        time.sleep(8)  # some heartbeats at full size; the start's are over
         print(f"\nfootprint with {TASKS} tasks")
         (am,) = processes("yarnam.cli.containers.am_process", job[0])
         show("AM's Python process, peak resident", peak_mb(am), AM_LIMIT_MB, "MB")
+        show("heartbeats of a running job", heartbeats_per_s(cluster_env), HEARTBEATS_LIMIT, "/s")
         agents = processes("yarnam.cli.containers.agent_process", job[0])
         # Two per task: the agent, and its small keeper, forked before anything heavy is loaded.
         assert len(agents) == 2 * TASKS, agents

@@ -39,7 +39,7 @@ from tests.fakes.cluster_view import cluster
 from tests.unit.agent.test_task_job import JOB, TARGET
 from yarnam.adapters.grpc import job_inputs
 from yarnam.adapters.grpc.agent_session import AgentSession
-from yarnam.adapters.skein import agent_assignment
+from yarnam.adapters.skein import agent_assignment, response_log
 from yarnam.adapters.yarn import rest_parse
 from yarnam.adapters.zookeeper import ticket_nodes
 from yarnam.agent import metrics_inbox
@@ -310,6 +310,12 @@ PLACES: dict[str, Place] = {
     "outcome of an agent's check": Place(
         job_inputs.outcome_of, (plain({"verdict": "clean", "length": 5}),)
     ),
+    "response of the ResourceManager": Place(response_log.decode_response, (
+        plain({"kind": "preemption", "strict": ["container_1_0001_01_000002"], "negotiable": []}),
+        plain({"kind": "completed", "container": "container_1_0001_01_000002",
+               "exit_status": -102, "diagnostics": "preempted"}),
+        plain({"kind": "node", "node": "n1:8041", "state": "DECOMMISSIONING", "timeout_s": 40}),
+        plain({"kind": "failed", "diagnostics": "broken"})), MalformedData),
     "metrics": Place(metrics_inbox.parse, (
         plain({"local_rank": 0, "at_s": 1.0, "step": 5, "values": {"loss": float("nan")}}),)),
     "suspects": Place(

@@ -46,6 +46,10 @@ LOCAL_RUNTIME = "yarnam-runtime"
 """The unpacked runtime archive: ``lib`` (packages of AM and agent), ``sdk`` (yarnam.train)."""
 LOCAL_ENVIRONMENT = "environment"
 LOCAL_HADOOP_CONF = "hconf"
+LOCAL_INTERCEPTOR_FILE = "yarnam-allocate-interceptor.jar"
+"""Optional, the AM's alone: the class in front of its heartbeats (``skein_specs.interceptor``)."""
+LOCAL_RESPONSE_LOG = "yarnam-rm-responses.jsonl"
+"""Optional, the AM's alone: what that class reads in the ResourceManager's responses."""
 
 # Environment variables that yarnam's own processes read.
 ENV_JOB_DIR = "YARNAM_JOB_DIR"

@@ -7,6 +7,7 @@ asks are ours, so whatever exists without an ask is released.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,6 +15,8 @@ from dataclasses import dataclass
 
 from yarnam.adapters.skein import am_client
 from yarnam.adapters.skein.early_containers import EarlyContainer, EarlyContainers, assignment
+from yarnam.adapters.skein.response_log import CompletedContainer, PreemptionNotice, UpdatedNode
+from yarnam.adapters.skein.responses import Responses
 from yarnam.core.model.actions import AskContainer
 from yarnam.core.model.events import BrokerFailed, ContainerEnded, ContainerGranted
 from yarnam.core.model.ids import AskId, ContainerId, NodeId, RackId
@@ -22,6 +25,8 @@ from yarnam.core.model.printable import printable
 from yarnam.errors import ExitCode, Unavailable, YarnamError
 from yarnam.ports import Inbox
 from yarnam.wire.protocol import ENV_ASK, assignment_key
+
+log = logging.getLogger("yarnam.am")
 
 Locate = Callable[[str], "tuple[NodeId, RackId] | None"]
 """From a NodeManager's HTTP address to its node and rack; None: not known now."""
@@ -59,6 +64,9 @@ class BrokerTiming:
 DIAGNOSTICS_LIMIT = 4000
 """Characters. YARN cuts at 64 KiB; what users read is the beginning."""
 
+PREEMPTED_STATUS = -102
+"""ContainerExitStatus.PREEMPTED of YARN."""
+
 _FINAL_STATUS = {
     VerdictKind.SUCCEEDED: "SUCCEEDED",
     VerdictKind.FAILED: "FAILED",
@@ -85,14 +93,17 @@ class SkeinBroker:
         *,
         agent_env: Callable[[], Mapping[str, str]] = dict,
         early_containers: EarlyContainers | None = None,
+        responses: Responses | None = None,
         timing: BrokerTiming = BrokerTiming(),  # immutable
     ) -> None:
         """``agent_env``: what each agent's environment gets besides its ask (the AM's address).
-        ``early_containers``: requested by Skein itself, for asks to take over."""
+        ``early_containers``: requested by Skein itself, for asks to take over. ``responses``: what
+        Skein does not pass on."""
         self._skein = skein
         self._locate = locate
         self._agent_env = agent_env
         self._early_containers = EarlyContainers() if early_containers is None else early_containers
+        self._responses = Responses() if responses is None else responses
         self._timing = timing
         self._inbox: Inbox = lambda event: None
         self._lock = threading.Lock()
@@ -251,9 +262,19 @@ class SkeinBroker:
             row = rows.get(key)
             if row is not None and row.state == am_client.RUNNING and not held.is_granted:
                 self._grant(row, held)
+        # Skein passes on what the log has already.
+        self._report(self._responses.poll())
         ended = before.keys() - rows.keys()
         if ended:
             self._end(ended)
+
+    def _report(self, news: Sequence[PreemptionNotice | UpdatedNode]) -> None:
+        for one in news:
+            if isinstance(one, PreemptionNotice):
+                names = ", ".join([*one.strict, *one.negotiable])
+                log.warning("YARN is about to take containers of this job: %s", names)
+            else:
+                log.debug("node %s is %s", printable(one.node), one.state)
 
     def _meet(self, row: am_client.ContainerRow) -> None:
         """An active container that was not held when this poll began."""
@@ -297,7 +318,7 @@ class SkeinBroker:
             row = told.get(key) or am_client.ContainerRow(
                 key, am_client.FAILED, exit_message="unknown to Skein"
             )
-            end, text = container_end(row)
+            end, text = container_end(row, self._responses.completed(row.container))
             self._inbox(ContainerEnded(time.time(), held.ask, end, text))
 
     def _fail(self, message: str) -> None:
@@ -306,14 +327,21 @@ class SkeinBroker:
             self._inbox(BrokerFailed(time.time(), message))
 
 
-def container_end(row: am_client.ContainerRow) -> tuple[ContainerEnd, str]:
-    """From Skein's state and text (it exposes no exit status) to what happened."""
+def container_end(
+    row: am_client.ContainerRow, completed: CompletedContainer | None = None
+) -> tuple[ContainerEnd, str]:
+    """From Skein's state and text to what happened; ``completed``: YARN's own words, if heard."""
     text = row.exit_message.strip()
+    if completed is not None and completed.exit_status > 0:
+        # Skein has the same sentence for all of them.
+        text = f"exit status {completed.exit_status}: {completed.diagnostics}".strip()
     if row.state == am_client.SUCCEEDED:
         return ContainerEnd.EXITED, text
     if row.state == am_client.KILLED:
         # Our own releases are never reported, so somebody else used Skein's gRPC.
         return ContainerEnd.FAILED, f"killed through Skein, not by yarnam: {text}"
+    if completed is not None and completed.exit_status == PREEMPTED_STATUS:
+        return ContainerEnd.PREEMPTED, text
     if "preempted by scheduler" in text:
         return ContainerEnd.PREEMPTED, text
     if "on a *lost* node" in text or "expired since it was unused" in text:

@@ -24,6 +24,8 @@ from yarnam.adapters.skein.early_containers import (
     ViewWithoutEarly,
 )
 from yarnam.adapters.skein.node_reports import FallbackView, SkeinNodeView
+from yarnam.adapters.skein.response_log import ResponseLog
+from yarnam.adapters.skein.responses import Responses
 from yarnam.adapters.yarn.addresses import rm_web_urls
 from yarnam.adapters.yarn.application_list import ApplicationList
 from yarnam.adapters.yarn.node_directory import NodeDirectory
@@ -46,6 +48,7 @@ from yarnam.wire.protocol import (
     JOURNAL_DIRECTORY,
     LOCAL_CREDENTIALS_FILE,
     LOCAL_JOB_FILE,
+    LOCAL_RESPONSE_LOG,
     LOCAL_ZOOKEEPER_FILE,
     VERDICT_FILE,
 )
@@ -124,6 +127,7 @@ def _ports(
         directory.find,
         agent_env=lambda: {ENV_AM_ADDRESS: mailbox.address},
         early_containers=early,
+        responses=Responses.of_this_container(ResponseLog(Path(LOCAL_RESPONSE_LOG))),
     )
     return AmPorts(
         clock=SystemClock,

@@ -27,6 +27,7 @@ from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
     import hdfs_utils
+    import skein_specs
     from hdfs_utils.backends import libhdfs
     from yarnam.adapters.zookeeper import lazy_session
 
@@ -63,6 +64,7 @@ def run_checks(site: Site, queue: str = "") -> list[Finding]:
         lambda: _racks(site),
         lambda: _hands_out(site),
         lambda: _log_aggregation(site),
+        lambda: _heartbeats(site),
         lambda: _security(site),
         _runtime,
     ]
@@ -279,6 +281,17 @@ def _skein(site: Site) -> Finding:
         return ok(launcher.wait())
     finally:
         launcher.close()
+
+
+@_named("Heartbeats")
+def _heartbeats(site: Site) -> Finding:
+    yarn_site = skein_specs.read_site_conf(site.conf_dir)["yarn-site.xml"]
+    if reason := skein_specs.why_not_intercepted(yarn_site):
+        return warn(
+            f"each running job sends 4 a second and hears no preemption notice: {reason}",
+            "Jobs run all the same: docs/explanation/application-master.md.",
+        )
+    return ok("a running job sends at most one in 3 s, and hears preemption notices")
 
 
 @_named("Queues")

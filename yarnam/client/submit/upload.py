@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import shutil
@@ -89,6 +90,7 @@ class JobUpload:
             environment = pool.submit(self._environment, job)
             pool.submit(clear_abandoned, self._site)
             keys = pool.submit(self._zookeeper_credentials)
+            interceptor = pool.submit(self._interceptor)
             prelaunched = pool.submit(self._prelaunch, checked)
             inputs = pool.submit(self._inputs, checked)
             shipped = [pool.submit(self._ship, file) for file in job.files]
@@ -120,8 +122,11 @@ class JobUpload:
             **{file.name: localized for file, localized in map(Future.result, shipped)},
             **{name: file for name, file in optional.items() if file is not None},
         }
-        if (key := keys.result()) is not None:
-            staged.am_files[protocol.LOCAL_ZOOKEEPER_FILE] = key
+        am_only = {
+            protocol.LOCAL_ZOOKEEPER_FILE: keys.result(),
+            protocol.LOCAL_INTERCEPTOR_FILE: interceptor.result(),
+        }
+        staged.am_files.update({name: file for name, file in am_only.items() if file is not None})
         return staged
 
     def _record(
@@ -175,6 +180,18 @@ class JobUpload:
             self._site.conf_dir, checked.snapshot.nodes, addresses=skein_specs.host_addresses(named)
         )
         return self._put_bytes(HADOOP_CONF_FILE, zip_of(files), kind="archive")
+
+    def _interceptor(self) -> LocalizedFile | None:
+        """The jar in front of the AM's heartbeats, unless the site has a class of its own there."""
+        jar = skein_specs.interceptor_jar()
+        site = skein_specs.read_site_conf(self._site.conf_dir)
+        if jar is None or skein_specs.why_not_intercepted(site["yarn-site.xml"]):
+            return None
+        target = f"{self._site.paths.runtimes}/yarnam-{hashlib.sha256(jar).hexdigest()[:20]}.jar"
+        with hdfs_errors(f"writing {target}"):
+            if not self._files.exists(target):
+                put_once(self._files, target, lambda writer: writer.write(jar))
+        return self._localized(target, "file", "PRIVATE")
 
     def _prelaunch(self, checked: CheckedJob) -> tuple[PrelaunchedService, ...]:
         """Asked for while the AM starts, unless somebody else could miss it."""

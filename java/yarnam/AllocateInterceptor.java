@@ -1,0 +1,170 @@
+package yarnam;
+
+import java.io.Closeable;
+import java.io.IOException;
+import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
+import java.net.InetSocketAddress;
+import java.util.Objects;
+
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.yarn.api.ApplicationMasterProtocol;
+import org.apache.hadoop.yarn.api.protocolrecords.AllocateRequest;
+import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
+import org.apache.hadoop.yarn.ipc.HadoopYarnProtoRPC;
+import org.apache.hadoop.yarn.util.Records;
+
+/**
+ * The {@code yarn.ipc.rpc.class} of a job's ApplicationMaster: Hadoop's own, with an interceptor in
+ * front of {@code allocate}, the AM's heartbeat.
+ *
+ * <p>It answers heartbeats that would change nothing without the ResourceManager (see
+ * {@link HeartbeatGate}), and writes what responses say and Skein drops to a file (see
+ * {@link ResponseLog}). Every other call and every other protocol passes untouched. When anything
+ * in here fails, it steps aside for good and heartbeats pass as if it were not there.
+ *
+ * <p>Configuration: {@value #FILE_KEY}, {@value #IDLE_KEY}.
+ */
+public final class AllocateInterceptor extends HadoopYarnProtoRPC {
+  static final String FILE_KEY = "yarnam.am.response-log.file";
+  static final String IDLE_KEY = "yarnam.am.heartbeat.idle-interval-ms";
+  private static final int IDLE_MS = 3000;
+
+  /** Of this JVM's AM. Hadoop makes a proxy for each ResourceManager that it fails over to. */
+  private static State state;
+
+  @Override
+  @SuppressWarnings("rawtypes")
+  public Object getProxy(Class protocol, InetSocketAddress address, Configuration conf) {
+    Object target = super.getProxy(protocol, address, conf);
+    if (protocol != ApplicationMasterProtocol.class) {
+      return target;
+    }
+    try {
+      return intercept(target, stateOf(conf));
+    } catch (Throwable failure) {
+      System.err.println("yarnam: heartbeats are not intercepted: " + failure);
+      return target;
+    }
+  }
+
+  /** The protocol as {@code target} offers it, with what it says written down. */
+  static ApplicationMasterProtocol intercept(Object target, HeartbeatGate gate, ResponseLog log) {
+    return intercept(target, new State(gate, log));
+  }
+
+  private static ApplicationMasterProtocol intercept(Object target, State state) {
+    return (ApplicationMasterProtocol)
+        Proxy.newProxyInstance(
+            AllocateInterceptor.class.getClassLoader(),
+            new Class<?>[] {ApplicationMasterProtocol.class, Closeable.class},
+            new Handler(target, state));
+  }
+
+  private static synchronized State stateOf(Configuration conf) throws IOException {
+    if (state == null) {
+      String file = Objects.requireNonNull(conf.get(FILE_KEY), FILE_KEY);
+      state = new State(new HeartbeatGate(conf.getInt(IDLE_KEY, IDLE_MS)), new ResponseLog(file));
+    }
+    return state;
+  }
+
+  /** What survives a fail-over. Guarded by itself. */
+  private static final class State {
+    final HeartbeatGate gate;
+    final ResponseLog log;
+    AllocateResponse last;
+    boolean isBroken;
+
+    State(HeartbeatGate gate, ResponseLog log) {
+      this.gate = gate;
+      this.log = log;
+    }
+
+    /** The response to a heartbeat that need not be sent, or null. */
+    synchronized AllocateResponse idleResponse(AllocateRequest request) {
+      if (isBroken) {
+        return null;
+      }
+      try {
+        Requests.observe(request, gate, now());
+        if (last == null || gate.isOpen(now())) {
+          return null;
+        }
+        AllocateResponse response = Records.newRecord(AllocateResponse.class);
+        // The client sends this id with its next request: the one that the ResourceManager expects.
+        response.setResponseId(request.getResponseId());
+        response.setNumClusterNodes(last.getNumClusterNodes());
+        response.setAvailableResources(last.getAvailableResources());
+        return response;
+      } catch (Throwable failure) {
+        stepAside(failure);
+        return null;
+      }
+    }
+
+    synchronized void observe(AllocateResponse response) {
+      if (isBroken) {
+        return;
+      }
+      try {
+        last = response;
+        gate.sent(now());
+        if (log.append(response)) {
+          gate.expectMore(now());
+        }
+      } catch (Throwable failure) {
+        stepAside(failure);
+      }
+    }
+
+    private void stepAside(Throwable failure) {
+      isBroken = true;
+      System.err.println("yarnam: heartbeats are no longer intercepted: " + failure);
+      log.appendFailure(failure);
+    }
+
+    private static long now() {
+      return System.nanoTime() / 1_000_000;
+    }
+  }
+
+  private static final class Handler implements InvocationHandler {
+    private final Object target;
+    private final State state;
+
+    Handler(Object target, State state) {
+      this.target = target;
+      this.state = state;
+    }
+
+    @Override
+    public Object invoke(Object proxy, Method method, Object[] args) throws Throwable {
+      if (method.getDeclaringClass() == Closeable.class) {
+        if (target instanceof Closeable) {
+          ((Closeable) target).close();
+        }
+        return null;
+      }
+      boolean isHeartbeat = method.getName().equals("allocate");
+      if (isHeartbeat) {
+        AllocateResponse idle = state.idleResponse((AllocateRequest) args[0]);
+        if (idle != null) {
+          return idle;
+        }
+      }
+      Object result;
+      try {
+        result = method.invoke(target, args);
+      } catch (InvocationTargetException failure) {
+        throw failure.getCause();
+      }
+      if (isHeartbeat) {
+        state.observe((AllocateResponse) result);
+      }
+      return result;
+    }
+  }
+}

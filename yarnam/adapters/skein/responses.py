@@ -1,0 +1,73 @@
+"""What the ResourceManager's responses said beyond what Skein passes on."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from hdfs_utils.errors import MalformedData
+from yarnam.adapters.skein.response_log import (
+    CompletedContainer,
+    InterceptorFailed,
+    PreemptionNotice,
+    Response,
+    ResponseLog,
+    UpdatedNode,
+)
+from yarnam.core.model.ids import ContainerId
+from yarnam.core.model.printable import printable
+
+log = logging.getLogger("yarnam.am")
+
+MAX_COMPLETED = 4096
+"""Containers whose end is remembered: several attempts of the largest gang."""
+
+
+class Responses:
+    """Keeps how containers ended, and passes news on. Not thread-safe.
+
+    ``source``: the interceptor's log; None: there is none, and every answer is empty.
+    """
+
+    def __init__(self, source: ResponseLog | None = None) -> None:
+        self._source = source
+        self._completed: OrderedDict[ContainerId, CompletedContainer] = OrderedDict()
+        self._has_warned = False
+
+    @classmethod
+    def of_this_container(cls, source: ResponseLog) -> Responses:
+        """Logs once when Skein's JVM runs without the interceptor."""
+        if source.exists():
+            return cls(source)
+        log.info(
+            "no interceptor in Skein's ApplicationMaster: all heartbeats are sent, and YARN's "
+            "preemption notices are not heard ('yarnam doctor' tells why)"
+        )
+        return cls()
+
+    def poll(self) -> Sequence[PreemptionNotice | UpdatedNode]:
+        """The news since the last call, in order."""
+        news = []
+        for found in self._source.read() if self._source is not None else ():
+            if isinstance(found, (PreemptionNotice, UpdatedNode)):
+                news.append(found)
+            else:
+                self._take(found)
+        return news
+
+    def completed(self, container: str) -> CompletedContainer | None:
+        """How YARN says that it ended; None: YARN has not, or nobody heard it."""
+        return self._completed.get(ContainerId(container))
+
+    def _take(self, found: Response | MalformedData) -> None:
+        if isinstance(found, CompletedContainer):
+            self._completed[found.container] = found
+            while len(self._completed) > MAX_COMPLETED:
+                self._completed.popitem(last=False)
+        elif isinstance(found, InterceptorFailed):
+            text = printable(found.diagnostics)
+            log.warning("the interceptor in Skein's ApplicationMaster has failed: %s", text)
+        elif not self._has_warned:
+            self._has_warned = True
+            log.warning("a line of the interceptor's log is passed over: %s", found)
