@@ -50,7 +50,7 @@ class GangPolicy:
     report (heartbeats come every 2 s) and one retry of it."""
     explain_grace_s: float = 2.0
     """How long an unexplained end of a container waits for the agent's own report: the report
-    goes straight to the AM, the end takes a heartbeat of NodeManager and AM (0.5 to 1 s each)."""
+    goes straight to the AM, the end takes a heartbeat of NodeManager and AM (1 to 3 s)."""
     backoff_floor_s: float = 1.0
     """Least back-off: released GPUs are free again after 0.5 to 1.5 s (skein-on-yarn.md, 12)."""
     replan_cap_s: float = 30.0

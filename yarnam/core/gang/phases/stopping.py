@@ -56,10 +56,10 @@ LOSS_OF_END = {
 
 AGAINST_THE_NODE = frozenset({LossKind.NODE, LossKind.SILENT, LossKind.UNABLE})
 
-CAUSE_SLACK_S = 5.0
+CAUSE_SLACK_S = 7.0
 """A loss noticed up to this much after a process failed may have caused it: peers of a lost task
-fail at once, YARN's word comes a NodeManager heartbeat (1 s), an AM heartbeat (1 s) and a poll
-later, and the nodes' clocks differ."""
+fail at once, YARN's word comes a NodeManager heartbeat (1 s), an AM heartbeat (3 s while it is
+idle) and a poll (0.5 s) later, and the nodes' clocks differ."""
 
 LAST_LINES = 20
 """Lines of output in a verdict; the rest is in the logs."""
