@@ -103,7 +103,11 @@ def application_spec(
         ),
         services={
             target.service: _service(
-                target, service, task_files, instances=early.get(target.service, 0)
+                target,
+                service,
+                task_files,
+                instances=early.get(target.service, 0),
+                node_label=job.placement.node_label,
             )
             for target in record.targets
         },
@@ -122,6 +126,7 @@ def _service(
     files: Mapping[str, LocalizedFile],
     *,
     instances: int,
+    node_label: str,
 ) -> skein.Service:
     nodes = [str(node) for node in target.nodes] if target.level is LocalityLevel.NODE else []
     racks = [str(rack) for rack in target.racks] if target.level is LocalityLevel.RACK else []
@@ -130,6 +135,7 @@ def _service(
         resources=_resources(target.resources),
         nodes=nodes,
         racks=racks,
+        node_label=node_label,
         files=_files(files),
         instances=instances,
         **{**pattern, "env": {**pattern["env"], ENV_SERVICE: target.service}},

@@ -12,7 +12,7 @@ import pytest
 
 from tests.fakes.cluster_view import FakeView, cluster
 from yarnam.adapters.yarn.rest import ResourceManager
-from yarnam.client.doctor.cluster_checks import check_container_assignment
+from yarnam.client.doctor.scheduler_settings import check_scheduler
 from yarnam.core.model.resources import Resources
 from yarnam.errors import Unavailable
 from yarnam.ports import ClusterView
@@ -229,10 +229,7 @@ def test_the_capacity_scheduler_gives_names_and_use(stub: StubRm) -> None:
 @pytest.mark.yarn
 def test_what_the_real_scheduler_hands_out(cluster_env: dict[str, str]) -> None:
     rm = ResourceManager.from_conf(cluster_env["HADOOP_CONF_DIR"])
-    assert (
-        "as many containers per node heartbeat as fit"
-        in check_container_assignment(rm.settings()).message
-    )
+    assert "as many containers per node heartbeat as fit" in check_scheduler(rm.settings()).message
 
 
 def test_a_standby_and_a_dead_address_are_passed_over(stub: StubRm) -> None:

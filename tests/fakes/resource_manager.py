@@ -120,7 +120,9 @@ class FakeResourceManager:
         self._enter()
         return self.access.get(queue, True)
 
-    def snapshot(self, queue: str, *, max_age_s: float | None = None) -> ClusterSnapshot:
+    def snapshot(
+        self, queue: str, partition: str | None = None, *, max_age_s: float | None = None
+    ) -> ClusterSnapshot:
         self._enter()
         return ClusterSnapshot(1000.0, self.nodes, QueueView(queue))
 

@@ -138,7 +138,9 @@ FAIR = {"scheduler": {"schedulerInfo": {"type": "fairScheduler", "rootQueue": {
         "type": "fairSchedulerLeafQueueInfo", "queueName": "root.gpu", "maxApps": 5,
         "usedResources": {"memory": 1, "vCores": 1}, "numActiveApps": 1}]}}}}}  # fmt: skip
 CAPACITY = {"scheduler": {"schedulerInfo": {"queues": {"queue": [
-    {"queueName": "gpu", "queuePath": "root.gpu", "numActiveApplications": 1}]}}}}  # fmt: skip
+    {"queueName": "gpu", "queuePath": "root.gpu", "numActiveApplications": 1, "capacities": {
+        "queueCapacitiesByPartition": [{"partitionName": "", "effectiveMaxResource": {
+            "memory": 5, "vCores": 1}}]}}]}}}}  # fmt: skip
 APP = {"id": "application_1_0001", "name": "train", "progress": 50.0, "startedTime": 1000,
        "finishedTime": 0, "applicationTags": "yarnam,yarnam-key", "runningContainers": 2,
 }  # fmt: skip

@@ -75,7 +75,7 @@ class ResourceManager(Protocol):
 
     def queue_access(self, queue: str, user: str) -> bool | None: ...
 
-    def snapshot(self, queue: str) -> ClusterSnapshot: ...
+    def snapshot(self, queue: str, partition: str | None = None) -> ClusterSnapshot: ...
 
     def info(self) -> Mapping[str, Any]: ...
 
@@ -128,11 +128,12 @@ class Site:
         """Writes small files that nobody else writes."""
         return SmallFiles(self.files, self.open_web)
 
-    def snapshot(self, queue: str) -> ClusterSnapshot:
-        """Nodes and the queue, with all known GPU models. Raises Unavailable, BadConfig."""
+    def snapshot(self, queue: str, node_label: str = "") -> ClusterSnapshot:
+        """All nodes, and the queue's part of a partition, with all known GPU models. Raises
+        Unavailable, BadConfig."""
         with ThreadPoolExecutor(1, thread_name_prefix="gpu-models") as pool:
             learnt = pool.submit(self.learnt)
-            taken = self.rm.snapshot(queue)
+            taken = self.rm.snapshot(queue, node_label)
             return with_gpu_models(taken, self.gpu_rules(), learnt.result())
 
     def gpu_rules(self) -> GpuModelRules:

@@ -105,9 +105,9 @@ class ClusterPaths:
         """HOME inside containers: they must not write into the user's own."""
         return self.root / "home"
 
-    @property
-    def fair_scheduler(self) -> Path:
-        return self.conf / "fair-scheduler.xml"
+    def queues(self, scheduler: str) -> Path:
+        """The file that the scheduler (``fair`` or ``capacity``) reads its queues from."""
+        return self.conf / f"{scheduler}-scheduler.xml"
 
     @property
     def topology(self) -> Path:

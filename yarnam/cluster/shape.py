@@ -14,6 +14,7 @@ import yaml
 from yarnam.errors import BadConfig
 
 GpuSource = Literal["auto", "simulated", "real"]
+SchedulerName = Literal["fair", "capacity"]
 
 # An address is 127.<cluster>.<rack>.<node>; 0 and 255 stay free, the cluster's masters live on
 # rack 0.
@@ -50,6 +51,7 @@ class ClusterShape:
     datanodes: int = 1
     replication: int = 1
     zookeeper: bool = True
+    scheduler: SchedulerName = "fair"
     queues: str | None = None
     nm_expiry_s: int = 10
     heartbeat_ms: int = 1000
@@ -111,10 +113,8 @@ def check(shape: ClusterShape) -> None:
     _check_type(shape, "replication", 1, shape.datanodes)
     _check_type(shape, "nm_expiry_s", 3, 86400)
     _check_type(shape, "heartbeat_ms", 100, 60000)
-    if shape.gpus not in get_args(GpuSource):
-        raise BadConfig(
-            f"gpus is '{shape.gpus}'", hint=f"It is one of {', '.join(get_args(GpuSource))}."
-        )
+    _check_choice(shape, "gpus", get_args(GpuSource))
+    _check_choice(shape, "scheduler", get_args(SchedulerName))
     if shape.racks > shape.nodes:
         raise BadConfig(
             f"{shape.racks} racks for {shape.nodes} nodes leave a rack empty",
@@ -141,6 +141,12 @@ def _check_type(shape: ClusterShape, key: str, least: int, most: int) -> None:
         raise BadConfig(f"{key} is {value!r}, not a whole number")
     if not least <= value <= most:
         raise BadConfig(f"{key} is {value}", hint=f"It must be from {least} to {most}.")
+
+
+def _check_choice(shape: ClusterShape, key: str, choices: tuple[str, ...]) -> None:
+    value = getattr(shape, key)
+    if value not in choices:
+        raise BadConfig(f"{key} is '{value}'", hint=f"It is one of {', '.join(choices)}.")
 
 
 def _check_model(model: object, key: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from hdfs_utils.errors import MalformedData
 from yarnam.adapters.yarn import rest_parse
+from yarnam.adapters.yarn.json_values import UNLIMITED
 from yarnam.adapters.yarn.rest import ResourceManager
 from yarnam.core.model.resources import Resources
 from yarnam.errors import Unavailable
@@ -67,7 +68,7 @@ def test_an_application_that_makes_no_sense_leaves_the_others(changes: dict[str,
 def test_huge_numbers_are_cut() -> None:
     reply = {"nodes": {"node": node("a", totalResource={"memory": LONG, "vCores": "12"})}}
     [found] = rest_parse.nodes_of(reply)
-    assert found.total == Resources(rest_parse.UNLIMITED, 12, 0)
+    assert found.total == Resources(UNLIMITED, 12, 0)
     [job] = rest_parse.applications_of({"apps": {"app": [app(1, startedTime=LONG)]}})
     assert job.started_at_s < 10**17
     settings = [{"key": "yarn.scheduler.minimum-allocation-mb", "value": "9" * 5000}]

@@ -69,7 +69,7 @@ def test_everything_a_cluster_needs_is_written_below_its_folder(plan: ClusterPla
     paths = plan.paths
     for daemon in plan.daemons:
         assert (paths.daemon_conf(daemon) / "hosts").is_file()
-    for path in (paths.conf / "core-site.xml", paths.fair_scheduler, paths.bin / "yarn"):
+    for path in (paths.conf / "core-site.xml", paths.queues("fair"), paths.bin / "yarn"):
         assert path.is_file()
     assert (paths.web_base / "webapps" / "hdfs").is_dir()
 

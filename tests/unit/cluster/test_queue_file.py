@@ -59,3 +59,36 @@ def test_a_file_that_cannot_be_right_is_refused(
         file.write_text(content)
     with pytest.raises(BadConfig, match=says):
         queues_of(make_plan(ClusterShape(queues=str(file))))
+
+
+def capacity_properties(plan: ClusterPlan) -> dict[str, str]:
+    rows = ET.fromstring(default_queues(plan)).findall("property")
+    return {row.findtext("name") or "": row.findtext("value") or "" for row in rows}
+
+
+@pytest.mark.parametrize("gpus", [0, 1, 2, 8, 100])
+def test_the_capacity_scheduler_gets_the_same_queues(
+    make_plan: Callable[..., ClusterPlan], gpus: int
+) -> None:
+    plan = make_plan(ClusterShape(scheduler="capacity", gpus_per_node=gpus, gpus="simulated"))
+    found = capacity_properties(plan)
+    prefix = "yarn.scheduler.capacity.root"
+    names = found[f"{prefix}.queues"].split(",")
+    assert {f"root.{name}" for name in names} | {"root"} == set(queues(make_plan(ClusterShape())))
+    # YARN refuses queues that do not add up to 100 per cent.
+    assert sum(float(found[f"{prefix}.{name}.capacity"]) for name in names) == pytest.approx(100)
+    for name in names:
+        capacity = float(found[f"{prefix}.{name}.capacity"])
+        assert 0 < capacity <= float(found[f"{prefix}.{name}.maximum-capacity"]) <= 100
+    if gpus >= 2:
+        share = float(found[f"{prefix}.small.maximum-capacity"]) / 100
+        assert share * gpus * len(plan.nodes) == pytest.approx(2)
+
+
+def test_a_file_of_the_other_scheduler_is_refused(
+    make_plan: Callable[..., ClusterPlan], tmp_path: Path
+) -> None:
+    file = tmp_path / "queues.xml"
+    file.write_text("<allocations/>")
+    with pytest.raises(BadConfig, match="outermost element is <allocations>"):
+        queues_of(make_plan(ClusterShape(scheduler="capacity", queues=str(file))))

@@ -235,10 +235,6 @@ CASES = [
         "6:13: placement.include_nodes: all of these nodes are also in exclude_nodes",
     ),
     (
-        "gpus: 4\nplacement: {node_label: gpu}",
-        ("6:13: placement.node_label: not supported yet: YARN node labels"),
-    ),
-    (
         "gpus: 4\nretry: {rules: []}",
         "6:9: retry.rules: not supported yet: rules by cause of failure",
     ),

@@ -18,6 +18,7 @@ from hdfs_utils.errors import MalformedData
 from hdfs_utils.protocols.rejections import Rejections
 from yarnam.adapters.yarn import rest_parse
 from yarnam.adapters.yarn.addresses import rm_web_urls
+from yarnam.adapters.yarn.json_values import object_of, text_of
 from yarnam.adapters.yarn.request_budget import RequestBudget
 from yarnam.core.model.snapshot import AllocationSteps, ClusterSnapshot, QueueView
 from yarnam.errors import NoPermission, Unavailable, UsageError
@@ -47,16 +48,24 @@ _HINT = "Check that it runs and that yarn.resourcemanager.webapp.address is righ
 class ResourceManager:
     """Calls to the RM's REST API. Thread-safe; also a ``ports.ClusterView``. ``user`` is sent as
     ``user.name``, which simple authentication believes. A cluster that wants Kerberos answers 401,
-    which raises NoPermission. ``budget``: how often it may ask; None: without a limit."""
+    which raises NoPermission. ``partition``: the node label whose part of the queues is shown
+    (Capacity Scheduler; empty: the nodes without a label). ``budget``: how often it may ask; None:
+    without a limit."""
 
     def __init__(
-        self, urls: Sequence[str], *, user: str = "", budget: RequestBudget | None = None
+        self,
+        urls: Sequence[str],
+        *,
+        user: str = "",
+        partition: str = "",
+        budget: RequestBudget | None = None,
     ) -> None:
         if not urls:
             raise ValueError("at least one URL")
         self._urls = [url.rstrip("/") for url in urls]
         self._user = user
         self._budget = budget
+        self._partition = partition
         self._lock = threading.Lock()
         self._known_rules: tuple[AllocationSteps, bool] | None = None
         self._rejections = Rejections(
@@ -76,14 +85,18 @@ class ResourceManager:
         with self._lock:
             return self._urls[0]
 
-    def snapshot(self, queue: str, *, max_age_s: float | None = None) -> ClusterSnapshot:
-        """Nodes and the queue, always as they are now. A queue that is not there (yet) has no
-        limits. Raises Unavailable when no ResourceManager answers within 10 s."""
+    def snapshot(
+        self, queue: str, partition: str | None = None, *, max_age_s: float | None = None
+    ) -> ClusterSnapshot:
+        """All nodes and the queue (its part of this ``partition``), always as they are now. A queue
+        that is not there (yet) has no limits. Raises Unavailable when no ResourceManager answers
+        within 10 s."""
+        partition = self._partition if partition is None else partition
         deadline = time.monotonic() + TOTAL_TIMEOUT_S
         scheduler = self._get("/ws/v1/cluster/scheduler", deadline=deadline)
         reply = self._get("/ws/v1/cluster/nodes", {"states": NODE_STATES}, deadline=deadline)
         nodes = self._understood(lambda: rest_parse.nodes_of(reply, self._reject))
-        queues = self._understood(lambda: rest_parse.queues_of(scheduler))
+        queues = self._understood(lambda: rest_parse.queues_of(scheduler, partition))
         view = next((one for one in queues if one.name == queue), QueueView(name=queue))
         steps, preempts = self._rules(deadline)
         return ClusterSnapshot(
@@ -94,6 +107,7 @@ class ResourceManager:
             queues=queues,
             steps=steps,
             preempts=preempts,
+            scheduler=self._understood(lambda: rest_parse.scheduler_of(scheduler)),
         )
 
     def _rules(self, deadline: float) -> tuple[AllocationSteps, bool]:
@@ -125,12 +139,12 @@ class ResourceManager:
     def info(self) -> Mapping[str, Any]:
         """``clusterInfo`` as it comes: state, haState, resourceManagerVersion, startedOn (ms)."""
         reply = self._get("/ws/v1/cluster/info")
-        return self._understood(lambda: rest_parse.object_of(reply, "clusterInfo"))
+        return self._understood(lambda: object_of(reply, "clusterInfo"))
 
     def queues(self) -> tuple[QueueView, ...]:
         """All leaf queues by their full names."""
         reply = self._get("/ws/v1/cluster/scheduler")
-        return self._understood(lambda: rest_parse.queues_of(reply))
+        return self._understood(lambda: rest_parse.queues_of(reply, self._partition))
 
     def queue_access(self, queue: str, user: str) -> bool | None:
         """Whether this user may submit to this queue; None when the ResourceManager does not tell
@@ -198,7 +212,7 @@ class ResourceManager:
         """The id of an application that may be submitted; one that never is leaves no trace.
         Raises NoPermission, UsageError, Unavailable."""
         reply = self._call("POST", "/ws/v1/cluster/apps/new-application", {}, body={})
-        found = self._understood(lambda: rest_parse.text_of(reply, "application-id"))
+        found = self._understood(lambda: text_of(reply, "application-id"))
         if not found:
             raise Unavailable("the ResourceManager gives no application id", hint=_HINT)
         return found

@@ -7,27 +7,36 @@ for itself: one that makes no sense is handed to ``rejected``, and the others co
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from hdfs_utils.errors import MalformedData
-from hdfs_utils.protocols.untrusted import INT64, is_encodable, shown
+from hdfs_utils.protocols.untrusted import INT64, shown
+from yarnam.adapters.yarn.capacity_queues import capacity_leaves
+from yarnam.adapters.yarn.json_values import (
+    GPU_RESOURCE,
+    UNLIMITED,
+    Json,
+    limit_of,
+    object_of,
+    own_limit,
+    resources_of,
+    rows_of,
+    text_of,
+    tighter,
+    whole_of,
+)
 from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.resources import Resources
-from yarnam.core.model.snapshot import AllocationSteps, Node, NodeState, QueueView
+from yarnam.core.model.snapshot import AllocationSteps, Node, NodeState, QueueView, Scheduler
 
-Json = Mapping[str, Any]
 Rejected = Callable[[str, MalformedData], None]
 """Takes the name of a row, and what is wrong with it."""
 
 R = TypeVar("R")
 
-UNLIMITED = 2**31 - 1
-"""The Fair Scheduler writes Integer.MAX_VALUE or Long.MAX_VALUE for "no limit"."""
-
-GPU_RESOURCE = "yarn.io/gpu"
 GPU_MODEL_ATTRIBUTE = "gpu-model"
 """Node attribute from which a node's GPU model is read."""
 
@@ -40,6 +49,9 @@ _NODE_STATES = {
     "UNHEALTHY": NodeState.UNHEALTHY,
     "DECOMMISSIONING": NodeState.DECOMMISSIONING,
 }
+
+
+_SCHEDULERS = {"fairScheduler": Scheduler.FAIR, "capacityScheduler": Scheduler.CAPACITY}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,31 +82,6 @@ class YarnApplication:
         return self.state in {"FINISHED", "FAILED", "KILLED"}
 
 
-def resources_of(json: Json | None) -> Resources:
-    """From YARN's ResourceInfo; amounts beyond ``UNLIMITED`` are cut to it."""
-    if not json:
-        return Resources()
-    gpus = 0
-    for row in _rows(json, "resourceInformations", "resourceInformation"):
-        if row.get("name") == GPU_RESOURCE:
-            gpus = _whole(row, "value")
-    return Resources(
-        memory_mib=min(_whole(json, "memory"), UNLIMITED),
-        vcores=min(_whole(json, "vCores"), UNLIMITED),
-        gpus=min(gpus, UNLIMITED),
-    )
-
-
-def limit_of(json: Json | None) -> Resources | None:
-    """Like ``resources_of``, but None when nothing in it is a limit."""
-    if not json:
-        return None
-    limit = resources_of(json)
-    if min(limit.memory_mib, limit.vcores, limit.gpus) >= UNLIMITED:
-        return None
-    return limit
-
-
 def _raise(_name: str, error: MalformedData) -> None:
     raise error
 
@@ -103,9 +90,9 @@ def nodes_of(json: Json, rejected: Rejected = _raise) -> tuple[Node, ...]:
     """All nodes, sorted by id. Of several rows for one host (a NodeManager that came back under
     another id) the running ones count, else the newest."""
     dated = _each(
-        _rows(json, "nodes", "node"),
+        rows_of(json, "nodes", "node"),
         lambda row: (
-            _whole(row, "lastHealthUpdate"),
+            whole_of(row, "lastHealthUpdate"),
             text_of(row, "nodeHTTPAddress") or text_of(row, "id"),
             row,
         ),
@@ -134,21 +121,26 @@ def _node(row: Json, seen: dict[Resources, Resources], racks: dict[str, RackId])
     model = next(
         (
             text_of(item, "value")
-            for item in _rows(row, "nodeAttributesInfo", "nodeAttributeInfo")
+            for item in rows_of(row, "nodeAttributesInfo", "nodeAttributeInfo")
             if item.get("name") == GPU_MODEL_ATTRIBUTE
         ),
         "",
     )
-    total = object_of(row, "totalResource") or {
-        "memory": _whole(row, "usedMemoryMB") + _whole(row, "availMemoryMB"),
-        "vCores": _whole(row, "usedVirtualCores") + _whole(row, "availableVirtualCores"),
-    }
     used = object_of(row, "usedResource") or {
         "memory": row.get("usedMemoryMB", 0),
         "vCores": row.get("usedVirtualCores", 0),
     }
+    in_use = resources_of(used)
+    total = object_of(row, "totalResource")
+    if total:
+        all_of_it = resources_of(total)
+    else:  # Hadoop 3.1 and 3.2
+        available = object_of(row, "availableResource") or {
+            "memory": row.get("availMemoryMB", 0),
+            "vCores": row.get("availableVirtualCores", 0),
+        }
+        all_of_it = in_use.plus(resources_of(available))
     name = text_of(row, "rack")
-    all_of_it, in_use = resources_of(total), resources_of(used)
     return Node(
         node_id=NodeId(text_of(row, "nodeHostName") or text_of(row, "id").split(":")[0]),
         rack=racks.setdefault(name, RackId(name)),
@@ -161,13 +153,20 @@ def _node(row: Json, seen: dict[Resources, Resources], racks: dict[str, RackId])
     )
 
 
-def queues_of(json: Json) -> tuple[QueueView, ...]:
-    """The leaf queues, by full name. Of the Capacity Scheduler only names and use are read."""
+def scheduler_of(json: Json) -> Scheduler:
+    """From the scheduler page."""
     info = object_of(object_of(json, "scheduler"), "schedulerInfo")
-    if info.get("type") == "fairScheduler":
+    return _SCHEDULERS.get(text_of(info, "type"), Scheduler.OTHER)
+
+
+def queues_of(json: Json, partition: str = "") -> tuple[QueueView, ...]:
+    """The leaf queues, by full name. Those of the Capacity Scheduler have capacities in each
+    partition (nodes with this label; empty: those without one)."""
+    info = object_of(object_of(json, "scheduler"), "schedulerInfo")
+    if scheduler_of(json) is Scheduler.FAIR:
         root = object_of(info, "rootQueue")
         return tuple(_fair_leaves(root, None, None, limit_of(object_of(root, "maxResources"))))
-    return tuple(_capacity_leaves(info, ""))
+    return tuple(capacity_leaves(info, partition))
 
 
 def _fair_leaves(
@@ -175,17 +174,17 @@ def _fair_leaves(
 ) -> Iterable[QueueView]:
     """``above``: the tightest limit of the queues above, which binds this one too;
     ``left_above``: what the queues below have left of it."""
-    own = _own_limit(limit_of(object_of(row, "maxResources")), cluster)
-    maximum = _tighter(above, own)
+    own = own_limit(limit_of(object_of(row, "maxResources")), cluster)
+    maximum = tighter(above, own)
     left = None
     if own is not None:
         left = own.minus(resources_of(object_of(row, "usedResources")))
-    left = _tighter(left_above, left)
+    left = tighter(left_above, left)
     if row.get("type") != "fairSchedulerLeafQueueInfo":
-        for child in _rows(row, "childQueues", "queue"):
+        for child in rows_of(row, "childQueues", "queue"):
             yield from _fair_leaves(child, maximum, left, cluster)
         return
-    max_apps = _whole(row, "maxApps", UNLIMITED)
+    max_apps = whole_of(row, "maxApps", UNLIMITED)
     yield QueueView(
         name=text_of(row, "queueName"),
         used=resources_of(object_of(row, "usedResources")),
@@ -194,51 +193,12 @@ def _fair_leaves(
         minimum=resources_of(object_of(row, "minResources")),
         maximum=maximum,
         max_container=limit_of(object_of(row, "maxContainerAllocation")),
-        running_jobs=_whole(row, "numActiveApps"),
-        pending_jobs=_whole(row, "numPendingApps"),
+        running_jobs=whole_of(row, "numActiveApps"),
+        pending_jobs=whole_of(row, "numPendingApps"),
         max_running_jobs=max_apps if max_apps < UNLIMITED else None,
         headroom=left,
         is_preemptable=row.get("preemptable") is not False,
     )
-
-
-def _own_limit(shown: Resources | None, cluster: Resources | None) -> Resources | None:
-    """The Fair Scheduler cuts what it shows to the whole ``cluster`` (FairSchedulerQueueInfo): as
-    much of a resource as the cluster has is no limit of the queue's."""
-    if shown is None or cluster is None:
-        return shown
-    own = Resources(
-        shown.memory_mib if shown.memory_mib < cluster.memory_mib else UNLIMITED,
-        shown.vcores if shown.vcores < cluster.vcores else UNLIMITED,
-        shown.gpus if shown.gpus < cluster.gpus else UNLIMITED,
-    )
-    return None if min(own.memory_mib, own.vcores, own.gpus) >= UNLIMITED else own
-
-
-def _capacity_leaves(row: Json, path: str) -> Iterable[QueueView]:
-    own = text_of(row, "queueName") or "root"
-    name = text_of(row, "queuePath") or f"{path}.{own}".lstrip(".")
-    children = list(_rows(row, "queues", "queue"))
-    for child in children:
-        yield from _capacity_leaves(child, name)
-    if not children and row.get("queueName"):
-        yield QueueView(
-            name=name,
-            used=resources_of(object_of(row, "resourcesUsed")),
-            running_jobs=_whole(row, "numActiveApplications"),
-            pending_jobs=_whole(row, "numPendingApplications"),
-        )
-
-
-def _rows(json: Json, outer: str, inner: str) -> Iterator[Json]:
-    """The objects of ``{outer: {inner: [...]}}``. Some YARN versions write a single one instead of
-    a list."""
-    value = object_of(json, outer).get(inner)
-    for row in value if isinstance(value, list) else [value]:
-        if isinstance(row, dict):
-            yield row
-        elif row is not None:
-            raise MalformedData(f"{outer}.{inner} has {shown(row)} where an object belongs")
 
 
 def _each(rows: Iterable[Json], parse: Callable[[Json], R], rejected: Rejected) -> Iterator[R]:
@@ -247,30 +207,6 @@ def _each(rows: Iterable[Json], parse: Callable[[Json], R], rejected: Rejected) 
             yield parse(row)
         except MalformedData as error:
             rejected(shown(row.get("id")), error)
-
-
-def object_of(json: Json, key: str) -> Json:
-    """An object within another; empty where there is none."""
-    value = json.get(key)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise MalformedData(f"{key} is no object: {shown(value)}")
-    return value
-
-
-def text_of(json: Json, key: str) -> str:
-    """A text; empty where there is none. Some YARN versions write one that looks like a number as a
-    number."""
-    value = json.get(key)
-    if value is None:
-        return ""
-    if not isinstance(value, (str, int, float)):
-        raise MalformedData(f"{key} is no text: {shown(value)}")
-    text = str(value)
-    if not is_encodable(text):
-        raise MalformedData(f"{key} is no text: {shown(value)}")
-    return text
 
 
 def _texts(json: Json, key: str) -> tuple[str, ...]:
@@ -282,17 +218,6 @@ def _texts(json: Json, key: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _whole(json: Json, key: str, default: int = 0) -> int:
-    """An integer of 64 bits: what is beyond is cut."""
-    value = json.get(key)
-    if value is None:
-        return default
-    try:
-        return max(-INT64, min(INT64, int(value)))
-    except (TypeError, ValueError, OverflowError):
-        raise MalformedData(f"{key} is no number: {shown(value)}") from None
-
-
 def _number(json: Json, key: str) -> float:
     value = json.get(key)
     if value is None:
@@ -302,19 +227,9 @@ def _number(json: Json, key: str) -> float:
     return float(value)
 
 
-def _tighter(left: Resources | None, right: Resources | None) -> Resources | None:
-    if left is None or right is None:
-        return left or right
-    return Resources(
-        memory_mib=min(left.memory_mib, right.memory_mib),
-        vcores=min(left.vcores, right.vcores),
-        gpus=min(left.gpus, right.gpus),
-    )
-
-
 def settings_of(json: Json) -> dict[str, str]:
     """The RM's ``/conf``: empty for what has no value."""
-    rows = _rows({"conf": json}, "conf", "properties")
+    rows = rows_of({"conf": json}, "conf", "properties")
     return {text_of(row, "key"): text_of(row, "value") for row in rows}
 
 
@@ -351,17 +266,20 @@ def steps_of(json: Json) -> AllocationSteps:
 
 
 def preempts(json: Json) -> bool:
-    """Whether the Fair Scheduler preempts, from the RM's ``/conf``. The Capacity Scheduler's
-    shares are not read, so its preemption would help nobody who asks here."""
+    """Whether the scheduler preempts, from the RM's ``/conf``. The Capacity Scheduler does where
+    its monitor runs (by default with the one policy that there is,
+    ProportionalCapacityPreemptionPolicy)."""
     settings = settings_of(json)
-    if "fair" not in str(settings.get("yarn.resourcemanager.scheduler.class", "")).lower():
-        return False
-    return str(settings.get("yarn.scheduler.fair.preemption", "")).strip().lower() == "true"
+    is_fair = "fair" in settings.get("yarn.resourcemanager.scheduler.class", "").lower()
+    key = "scheduler.fair.preemption" if is_fair else "resourcemanager.scheduler.monitor.enable"
+    return settings.get(f"yarn.{key}", "").strip().lower() == "true"
 
 
 def newest_attempt_of(json: Json) -> int:
     """The largest number of an application's AM attempts; 0: there is none."""
-    return max((_whole(row, "id") for row in _rows(json, "appAttempts", "appAttempt")), default=0)
+    return max(
+        (whole_of(row, "id") for row in rows_of(json, "appAttempts", "appAttempt")), default=0
+    )
 
 
 def application_of(json: Json) -> YarnApplication:
@@ -371,12 +289,12 @@ def application_of(json: Json) -> YarnApplication:
 
 def applications_of(json: Json, rejected: Rejected = _raise) -> tuple[YarnApplication, ...]:
     """Newest first."""
-    found = _each(_rows(json, "apps", "app"), _application, rejected)
+    found = _each(rows_of(json, "apps", "app"), _application, rejected)
     return tuple(sorted(found, key=lambda app: (app.started_at_s, app.application))[::-1])
 
 
 def _application(row: Json) -> YarnApplication:
-    finished_ms = _whole(row, "finishedTime")
+    finished_ms = whole_of(row, "finishedTime")
     return YarnApplication(
         application=text_of(row, "id"),
         name=text_of(row, "name"),
@@ -388,9 +306,9 @@ def _application(row: Json) -> YarnApplication:
         progress=_number(row, "progress") / 100.0,
         tracking_url=text_of(row, "trackingUrl"),
         tags=tuple(tag for tag in text_of(row, "applicationTags").split(",") if tag),
-        started_at_s=_whole(row, "startedTime") / 1000.0,
+        started_at_s=whole_of(row, "startedTime") / 1000.0,
         finished_at_s=finished_ms / 1000.0 if finished_ms else None,
-        running_containers=max(0, _whole(row, "runningContainers")),
+        running_containers=max(0, whole_of(row, "runningContainers")),
         am_log_url=text_of(row, "amContainerLogs"),
         log_aggregation=text_of(row, "logAggregationStatus"),
     )

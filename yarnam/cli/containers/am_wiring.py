@@ -106,17 +106,20 @@ def _ports(
     """The real adapters."""
     job, application, am_attempt = record.job, facts.application, facts.am_attempt
     budget = RequestBudget()
-    rm = ResourceManager(_rm_urls(record), user=job.user, budget=budget)
+    node_label = job.placement.node_label
+    rm = ResourceManager(_rm_urls(record), user=job.user, partition=node_label, budget=budget)
     inventory = GpuInventory(
         inventory_store.ZooKeeperInventoryStore(session)
         if session
         else FileInventoryStore(fs, _home_of_jobs(job_dir))
     )
     directory = NodeDirectory(
-        _shared(FallbackView(rm, SkeinNodeView()), session),
+        # What is shared of the queues is their part of the partition without a label.
+        _shared(FallbackView(rm, SkeinNodeView()), None if node_label else session),
         job.queue,
         rules=record.gpu_models,
         learnt=inventory.known,
+        node_label=node_label,
     )
     # A later AM attempt goes by the journal: what Skein asks for again by itself is released.
     early = EarlyContainers(

@@ -83,7 +83,12 @@ cluster = command
 @click.option("--vcores", type=int, help="Virtual cores per node. [default: 64]")
 @click.option("--datanodes", type=int, help="DataNodes. [default: 1]")
 @click.option("--replication", type=int, help="HDFS replication. [default: 1]")
-@click.option("--queues", metavar="FILE", help="Fair Scheduler allocation file.")
+@click.option(
+    "--scheduler",
+    type=click.Choice(["fair", "capacity"]),
+    help="Fair Scheduler or Capacity Scheduler. [default: fair]",
+)
+@click.option("--queues", metavar="FILE", help="The scheduler's file of queues.")
 @click.option(
     "--nm-expiry-s", type=int, help="Seconds after which a silent node is lost. [default: 10]"
 )

@@ -18,6 +18,7 @@ from yarnam.adapters.skein.driver import is_driver_wanted
 from yarnam.adapters.yarn.addresses import read_settings, zookeeper_credentials
 from yarnam.client.doctor.finding import Finding, Health, fail, ok, warn
 from yarnam.client.doctor.open_doors import open_doors
+from yarnam.client.doctor.scheduler_settings import check_scheduler
 from yarnam.client.site import Site
 from yarnam.client.submit.runtime_archive import runtime_source
 from yarnam.core.model.snapshot import ClusterSnapshot, NodeState
@@ -40,8 +41,6 @@ a day of slack)."""
 
 ANSWER_LIMIT_S = 5.0
 _VERSION = re.compile(r'version "?(\d+)(?:\.(\d+))?')
-
-_FAIR = "yarn.scheduler.fair"
 
 Check = Callable[[], Finding]
 
@@ -374,7 +373,7 @@ def _hands_out(site: Site) -> Finding:
         settings = site.rm.settings()
     except NoPermission:
         return ok("the ResourceManager does not show its configuration")
-    return check_container_assignment(settings)
+    return check_scheduler(settings)
 
 
 @_named("Log aggregation")
@@ -412,33 +411,6 @@ def _runtime() -> Finding:
     if missing:
         return fail(f"{missing} cannot be found", "Reinstall yarnam.", ExitCode.BAD_CONFIG)
     return ok(f"{len(source.distributions)} distributions to ship, runtime {source.key}")
-
-
-def check_container_assignment(settings: Mapping[str, str]) -> Finding:
-    """From the ResourceManager's own settings: how soon the nodes of a gang are filled.
-
-    The Fair Scheduler gives one container per node heartbeat unless ``assignmultiple`` is set; then
-    as many as fit in half of what the node has free (``dynamic.max.assign``, on by default), or
-    ``max.assign``, -1 for no limit (FairScheduler.shouldContinueAssigning, Hadoop 3.1 to 3.4).
-    """
-    if "fair" not in settings.get("yarn.resourcemanager.scheduler.class", "").lower():
-        message = "not the Fair Scheduler: queues and shares are read, not its preemption"
-        return ok(message)
-    if settings.get(f"{_FAIR}.assignmultiple") != "true":
-        return warn(
-            "one container per node heartbeat: a gang that fills a node of 8 GPUs waits for eight",
-            f"Have {_FAIR}.assignmultiple = true set. See docs/how-to/real-cluster.md.",
-        )
-    if settings.get(f"{_FAIR}.dynamic.max.assign", "true") != "false":
-        message = (
-            "half of what a node has free per heartbeat: 8 GPUs of a node come in three "
-            f"({_FAIR}.dynamic.max.assign = false makes it one)"
-        )
-        return ok(message)
-    limit = settings.get(f"{_FAIR}.max.assign", "-1")
-    if limit.startswith("-"):
-        return ok("as many containers per node heartbeat as fit")
-    return ok(f"at most {limit} containers per node heartbeat")
 
 
 def _snapshot(site: Site) -> ClusterSnapshot:

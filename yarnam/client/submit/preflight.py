@@ -18,7 +18,7 @@ from yarnam.client.submit.block_locality import input_bytes_by_node
 from yarnam.core.model.input_locality import NO_DATA, BytesByNode
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.plans import NoFit, PlacementPlan, Target
-from yarnam.core.model.snapshot import ClusterSnapshot
+from yarnam.core.model.snapshot import ClusterSnapshot, Scheduler, in_partition
 from yarnam.core.placement import declared_targets
 from yarnam.core.placement.elastic_sizes import elastic_ladder, settled_shape
 from yarnam.errors import BadSpec, NeverFits, NoPermission, YarnamError
@@ -125,19 +125,38 @@ def _check_queue(site: Site, queue: str) -> None:
 
 
 def _check_fit(site: Site, job: JobSpec, seed: str) -> CheckedJob:
-    snapshot = site.snapshot(job.queue)
+    snapshot = site.snapshot(job.queue, job.placement.node_label)
     return checked_on(snapshot, job, input_bytes_by_node(site, job, snapshot), seed)
 
 
 def checked_on(
     snapshot: ClusterSnapshot, job: JobSpec, data: BytesByNode = NO_DATA, seed: str = ""
 ) -> CheckedJob:
-    """The job with its ladder on this cluster. Raises NeverFits."""
+    """The job with its ladder on this cluster. Raises NeverFits, BadSpec (a label that no node
+    has)."""
+    snapshot = _labelled(snapshot, job.placement.node_label)
     job = settled_shape(snapshot, job)
     plan = elastic_ladder(snapshot, job, data=data, seed=seed)
     if isinstance(plan, NoFit):
         raise NeverFits(f"{plan.message} ({plan.reason.value})", hint=plan.hint)
     return CheckedJob(job, snapshot, plan, data)
+
+
+def _labelled(snapshot: ClusterSnapshot, node_label: str) -> ClusterSnapshot:
+    found = in_partition(snapshot, node_label)
+    if not node_label or (snapshot.scheduler is Scheduler.CAPACITY and found.nodes):
+        return found
+    if snapshot.scheduler is not Scheduler.CAPACITY:
+        raise BadSpec(
+            f"placement.node_label is '{node_label}', but this cluster has no node labels: only "
+            "the Capacity Scheduler does",
+            hint="To choose nodes: placement.include_nodes, placement.gpu_model.",
+        )
+    labels = sorted({label for node in snapshot.nodes for label in node.labels})
+    raise BadSpec(
+        f"no node has the label '{node_label}' (placement.node_label)",
+        hint=f"Labels: {', '.join(labels)}" if labels else "No node has a label.",
+    )
 
 
 def _check_shipped(site: Site, job: JobSpec) -> None:

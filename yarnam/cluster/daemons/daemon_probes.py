@@ -131,7 +131,8 @@ def parse_nodes(answer: dict[str, Any]) -> list[NodeState]:
             address=row["nodeHostName"],
             state=row["state"],
             rack=row["rack"],
-            gpus=_gpus(row.get("totalResource")),
+            # Hadoop 3.1 and 3.2 have no total.
+            gpus=_gpus(row.get("usedResource")) + _gpus(row.get("availableResource")),
             gpus_used=_gpus(row.get("usedResource")),
             containers=int(row.get("numContainers", 0)),
             health=row.get("healthReport") or "",

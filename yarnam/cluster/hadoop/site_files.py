@@ -152,22 +152,47 @@ def _state_store(plan: ClusterPlan) -> Properties:
 
 
 def _scheduling(plan: ClusterPlan) -> Properties:
-    fair = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.fair.FairScheduler"
-    return {
-        "yarn.resourcemanager.scheduler.class": fair,
-        "yarn.scheduler.fair.allocation.file": str(plan.paths.fair_scheduler),
-        # As many containers per node heartbeat as fit, as sites with gangs set it. By default it is
-        # one: a gang packed on one node comes one container a second. With the dynamic limit half
-        # of what is free: 8 GPUs of a node in three heartbeats (5, 2, 1).
-        "yarn.scheduler.fair.assignmultiple": "true",
-        "yarn.scheduler.fair.dynamic.max.assign": "false",
-        "yarn.scheduler.fair.preemption": "true",
-        "yarn.scheduler.fair.preemption.cluster-utilization-threshold": "0.0",
+    package = "org.apache.hadoop.yarn.server.resourcemanager.scheduler"
+    if plan.shape.scheduler == "capacity":
+        own = {
+            "yarn.resourcemanager.scheduler.class": f"{package}.capacity.CapacityScheduler",
+            **_PREEMPTION_BY_CAPACITY,
+            "yarn.node-labels.enabled": "true",
+            "yarn.node-labels.fs-store.root-dir": f"file://{plan.paths.data / 'node-labels'}",
+        }
+    else:
+        own = {
+            "yarn.resourcemanager.scheduler.class": f"{package}.fair.FairScheduler",
+            "yarn.scheduler.fair.allocation.file": str(plan.paths.queues("fair")),
+            **_FAIR,
+        }
+    return own | {
         "yarn.scheduler.minimum-allocation-mb": "128",
         "yarn.scheduler.maximum-allocation-mb": str(max(n.memory_mib for n in plan.nodes)),
         "yarn.scheduler.minimum-allocation-vcores": "1",
         "yarn.scheduler.maximum-allocation-vcores": str(max(n.vcores for n in plan.nodes)),
     }
+
+
+_FAIR = {
+    # As many containers per node heartbeat as fit, as sites with gangs set it. By default it is
+    # one: a gang packed on one node comes one container a second. With the dynamic limit half
+    # of what is free: 8 GPUs of a node in three heartbeats (5, 2, 1).
+    "yarn.scheduler.fair.assignmultiple": "true",
+    "yarn.scheduler.fair.dynamic.max.assign": "false",
+    "yarn.scheduler.fair.preemption": "true",
+    "yarn.scheduler.fair.preemption.cluster-utilization-threshold": "0.0",
+}
+
+_MONITOR = "yarn.resourcemanager.monitor.capacity.preemption"
+_PREEMPTION_BY_CAPACITY = {
+    "yarn.resourcemanager.scheduler.monitor.enable": "true",
+    f"{_MONITOR}.monitoring_interval": "1000",
+    f"{_MONITOR}.max_wait_before_kill": "15000",
+    # All that a queue is owed in one round: by default a tenth of the cluster, less a fifth.
+    f"{_MONITOR}.total_preemption_per_round": "1.0",
+    f"{_MONITOR}.natural_termination_factor": "1.0",
+}
 
 
 def _containers(plan: ClusterPlan) -> Properties:
@@ -311,7 +336,7 @@ def client_files(plan: ClusterPlan, queues: str) -> dict[str, str]:
         "resource-types.xml": properties_xml(resource_types()),
         "log4j.properties": CLIENT_LOG4J,
         plan.paths.topology.name: topology_table(plan),
-        plan.paths.fair_scheduler.name: queues,
+        plan.paths.queues(plan.shape.scheduler).name: queues,
     }
 
 

@@ -85,6 +85,9 @@ class PlacementSpec:
     one model that has them across the gang."""
     anti_affinity: tuple[tuple[str, str], ...] = ()
     """Pairs of roles whose tasks share no node; a role with itself: its tasks share none."""
+    node_label: str = ""
+    """The label of the only nodes that tasks may use; empty: the nodes without a label. Only the
+    Capacity Scheduler has labels."""
     near_data: bool = True
     """Prefer nodes that hold blocks of the inputs, among placements as good otherwise."""
 

@@ -18,6 +18,14 @@ class NodeState(Enum):
     LOST = "lost"
 
 
+class Scheduler(Enum):
+    """The part of the ResourceManager that hands out containers."""
+
+    FAIR = "fair"
+    CAPACITY = "capacity"
+    OTHER = "other"
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """One NodeManager. ``http_address`` (host:port) is unique even with several on one host."""
@@ -42,7 +50,8 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """A leaf queue of the Fair Scheduler. ``maximum`` None: no limit was configured or seen."""
+    """A leaf queue. ``maximum`` None: no limit was configured or seen. Under the Capacity Scheduler
+    the shares and the minimum are the queue's capacity."""
 
     name: str
     used: Resources = Resources()
@@ -101,9 +110,29 @@ class ClusterSnapshot:
     """All leaf queues, where the view tells; ``queue`` among them."""
     is_shared: bool = False
     """Another job took it, so it may be old or forged: enough to wait by, not enough to ask by."""
+    scheduler: Scheduler = Scheduler.FAIR
+
+    @property
+    def grants_rack_asks(self) -> bool:
+        """Whether containers come that are asked for strictly in a rack. The Capacity Scheduler
+        grants none with its default ``node-locality-delay``: a rack has to miss more heartbeats of
+        nodes than that, and one that ends at "anywhere is not allowed" does not count."""
+        return self.scheduler is not Scheduler.CAPACITY
 
     def node(self, node_id: NodeId) -> Node | None:
         return next((node for node in self.nodes if node.node_id == node_id), None)
+
+
+def in_partition(snapshot: ClusterSnapshot, node_label: str) -> ClusterSnapshot:
+    """The snapshot with the nodes of one partition only: those with this label, or (empty) those
+    without one. YARN gives a container that asks for no label nothing on labelled nodes (of a
+    partition that is not exclusive, what is idle; not counted on). Schedulers other than the
+    Capacity Scheduler have no labels: all nodes."""
+    if snapshot.scheduler is not Scheduler.CAPACITY:
+        return snapshot
+    wanted = (node_label,) if node_label else ()
+    nodes = tuple(node for node in snapshot.nodes if node.labels == wanted)
+    return snapshot if len(nodes) == len(snapshot.nodes) else replace(snapshot, nodes=nodes)
 
 
 @dataclass(frozen=True, slots=True)

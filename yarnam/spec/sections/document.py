@@ -71,8 +71,6 @@ AntiAffinity = Annotated[
 class Placement(Section):
     """Where the gang may run."""
 
-    later_keys = {"node_label": "YARN node labels"}
-
     locality: Locality = Locality()
     strategy: Literal["pack", "spread"] = "pack"
     """`pack` fills partly used nodes first; `spread` places each task on a separate node."""
@@ -89,6 +87,9 @@ class Placement(Section):
     anti_affinity: list[AntiAffinity] = []
     """Roles whose tasks must not share a node. A role name separates the tasks of that role; a list
     of names separates tasks of different roles. `[ps, [ps, worker]]` does both for `ps`."""
+    node_label: Text = ""
+    """The YARN node label of the only nodes that may run tasks (Capacity Scheduler). Default: the
+    nodes without a label. The ApplicationMaster runs where the queue's default label says."""
     near_data: bool = True
     """Among otherwise equal placements, prefer nodes that store more of the job's input bytes."""
 
@@ -223,7 +224,6 @@ class Document(Section):
         "pre_run": "running the first iterations on one GPU",
         "docker": "container images",
         "image": "container images",
-        "node_label": "YARN node labels",
         "notify": "notifications",
         "sweep": "sweeps",
     }

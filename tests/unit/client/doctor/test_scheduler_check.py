@@ -1,11 +1,11 @@
-"""What the doctor makes of the ResourceManager's settings of the Fair Scheduler."""
+"""What the doctor makes of the ResourceManager's settings of its scheduler."""
 
 from __future__ import annotations
 
 import pytest
 
-from yarnam.client.doctor.cluster_checks import check_container_assignment
 from yarnam.client.doctor.finding import Health
+from yarnam.client.doctor.scheduler_settings import check_scheduler
 
 FAIR = {
     "yarn.resourcemanager.scheduler.class": (
@@ -14,6 +14,8 @@ FAIR = {
 }
 MULTIPLE = {**FAIR, "yarn.scheduler.fair.assignmultiple": "true"}
 AT_ONCE = {**MULTIPLE, "yarn.scheduler.fair.dynamic.max.assign": "false"}
+CAPACITY = {"yarn.resourcemanager.scheduler.class": "x.capacity.CapacityScheduler"}
+MONITOR = "yarn.resourcemanager.scheduler.monitor.enable"
 
 
 @pytest.mark.parametrize(
@@ -23,16 +25,26 @@ AT_ONCE = {**MULTIPLE, "yarn.scheduler.fair.dynamic.max.assign": "false"}
         (MULTIPLE, Health.OK, "half of what a node has free"),
         (AT_ONCE, Health.OK, "as many containers per node heartbeat as fit"),
         ({**AT_ONCE, "yarn.scheduler.fair.max.assign": "4"}, Health.OK, "at most 4"),
+        (CAPACITY, Health.OK, "Capacity Scheduler without preemption"),
+        ({}, Health.OK, "Capacity Scheduler without preemption"),
+        ({**CAPACITY, MONITOR: "true"}, Health.OK, "Capacity Scheduler with preemption"),
         (
-            {"yarn.resourcemanager.scheduler.class": "x.CapacityScheduler"},
-            Health.OK,
-            "not the Fair",
+            {
+                **CAPACITY,
+                "yarn.scheduler.capacity.resource-calculator": "x.DefaultResourceCalculator",
+            },
+            Health.WARN,
+            "memory alone",
         ),
-        ({}, Health.OK, "not the Fair"),
+        (
+            {"yarn.resourcemanager.scheduler.class": "x.fifo.FifoScheduler"},
+            Health.WARN,
+            "fifoscheduler has no queues",
+        ),
     ],
 )
 def test_how_soon_a_node_is_filled(settings: dict[str, str], health: Health, says: str) -> None:
-    found = check_container_assignment(settings)
+    found = check_scheduler(settings)
     assert found.health is health
     assert says in found.message
     assert bool(found.hint) == (health is Health.WARN)

@@ -10,7 +10,7 @@ from yarnam.core.model.job_spec import TopologyConstraint
 from yarnam.core.model.plans import PlanPolicy, Target
 from yarnam.core.placement.candidates import Fewest, can_hold, fewest_nodes
 from yarnam.core.placement.domains import ANYWHERE, PlacementDomain, rack_names, target_in
-from yarnam.core.placement.gang_shape import Shape, tasks_of, with_gpu_models
+from yarnam.core.placement.gang_shape import Group, Shape, tasks_of, with_gpu_models
 from yarnam.core.placement.gpu_model_choice import GpuModelChoice
 from yarnam.core.placement.job_view import JobView
 from yarnam.core.placement.packing.bin_packing import Packing
@@ -61,11 +61,27 @@ def targets_to_declare(
         domains += [replace(one, shape=finer) for one in loosest or racks]
     bounds = Bounds(view)
     targets = [
-        target_in(group, bounds.bounded(one.domain, group) if is_bounded else one.domain, one.name)
+        target_in(
+            group, _domain_asked(view, one.domain, group, bounds if is_bounded else None), one.name
+        )
         for one in domains
         for group in one.shape
     ]
     return tuple(dict.fromkeys(targets))
+
+
+def _domain_asked(
+    view: JobView, domain: PlacementDomain, group: Group, bounds: Bounds | None
+) -> PlacementDomain:
+    """The domain as YARN is asked for it: within ``bounds``, and by the names of its nodes where
+    the scheduler grants no strict asks for racks. A node that joins a rack later is then none of
+    the target's."""
+    if bounds is not None:
+        domain = bounds.bounded(domain, group)
+    if not domain.racks or domain.nodes or view.snapshot.grants_rack_asks:
+        return domain
+    inside = view.idle.within(domain).capacities
+    return PlacementDomain(nodes=tuple(sorted(capacity.node for capacity in inside)))
 
 
 def _able(view: JobView, size: Shape, choices: Sequence[GpuModelChoice]) -> list[Shape]:

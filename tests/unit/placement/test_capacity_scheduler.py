@@ -1,0 +1,77 @@
+"""What the planner does differently under the Capacity Scheduler."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.placement.clusters import cluster, job, node
+from yarnam.client.submit.preflight import checked_on
+from yarnam.core.model.plans import LocalityLevel, NoFit
+from yarnam.core.model.snapshot import ClusterSnapshot, Scheduler, in_partition
+from yarnam.core.placement import declared_targets, ladder_for_submit
+from yarnam.errors import BadSpec, NeverFits
+
+
+def by_capacity(snapshot: ClusterSnapshot) -> ClusterSnapshot:
+    return replace(snapshot, scheduler=Scheduler.CAPACITY)
+
+
+def labelled() -> ClusterSnapshot:
+    """8 GPUs without a label, 8 with one."""
+    snapshot = cluster({"a": [8]})
+    return by_capacity(
+        replace(snapshot, nodes=(*snapshot.nodes, node("g0", "/a", 8, labels=("gpu",))))
+    )
+
+
+def with_label(label: str, tasks: int = 4) -> object:
+    one = job(tasks, 2)
+    return replace(one, placement=replace(one.placement, node_label=label))
+
+
+def test_a_rack_is_asked_for_by_the_names_of_its_nodes() -> None:
+    snapshot, one = cluster({"a": [4, 4], "b": [4, 4]}), job(8, 1)
+    by_rack, by_name = (ladder_for_submit(each, one) for each in (snapshot, by_capacity(snapshot)))
+    assert not isinstance(by_rack, NoFit)
+    assert not isinstance(by_name, NoFit)
+    assert any(target.racks for target in declared_targets(by_rack))
+    targets = declared_targets(by_name)
+    assert not any(target.racks for target in targets)
+    whole = [target for target in targets if target.nodes == ("a0", "a1")]
+    assert [target.level for target in whole] == [LocalityLevel.NODE]
+    # The ladder is as good as with racks: level by level the same.
+    assert [rung.level for rung in by_name.rungs] == [rung.level for rung in by_rack.rungs]
+
+
+def test_a_job_without_a_label_keeps_to_nodes_without_one() -> None:
+    assert checked_on(labelled(), job(4, 2)).plan.rungs[0].asks[0].expected_nodes == ("a0",) * 4
+    with pytest.raises(NeverFits):
+        checked_on(labelled(), job(8, 2))
+
+
+def test_a_job_with_a_label_keeps_to_its_nodes() -> None:
+    found = checked_on(labelled(), with_label("gpu"))  # type: ignore[arg-type]
+    assert found.plan.rungs[0].asks[0].expected_nodes == ("g0",) * 4
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "says", "hint"),
+    [
+        (labelled(), "no node has the label 'tpu'", "Labels: gpu"),
+        (by_capacity(cluster({"a": [8]})), "no node has the label 'tpu'", "No node has a label."),
+        (cluster({"a": [8]}), "has no node labels", "placement.include_nodes"),
+    ],
+)
+def test_a_label_that_cannot_be_is_refused_by_name(
+    snapshot: ClusterSnapshot, says: str, hint: str
+) -> None:
+    with pytest.raises(BadSpec, match=says) as error:
+        checked_on(snapshot, with_label("tpu"))  # type: ignore[arg-type]
+    assert hint in error.value.hint
+
+
+def test_other_schedulers_have_no_partitions() -> None:
+    snapshot = replace(labelled(), scheduler=Scheduler.FAIR)
+    assert in_partition(snapshot, "") is snapshot
