@@ -1,0 +1,118 @@
+"""Jobs on a real cluster whose ResourceManager runs the Capacity Scheduler, with node labels."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.submit_world import SubmitWorld
+from yarnam.cluster import EmbeddedCluster
+from yarnam.cluster.cluster_paths import clusters_dir
+from yarnam.core.model.snapshot import Scheduler
+
+pytestmark = [pytest.mark.yarn, pytest.mark.hdfs, pytest.mark.long]
+
+BIN = Path(sys.executable).parent
+SHAPE = ("--nodes=4", "--racks=2", "--gpus-per-node=4", "--gpus=simulated")
+
+
+@pytest.fixture(scope="module")
+def capacity(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    """Four nodes of 4 GPUs on two racks; 16 GPUs, so ``root.small`` may have 2."""
+    state = {**os.environ, "XDG_STATE_HOME": str(tmp_path_factory.mktemp("state"))}
+    name = f"capacity-{os.getpid()}"
+    yarnam = [str(BIN / "yarnam"), "cluster"]
+    up = [*yarnam, "up", "--name", name, "--scheduler=capacity", *SHAPE, "--quiet"]
+    try:
+        subprocess.run(up, env=state, check=True, timeout=300)
+        yield EmbeddedCluster(name=name, state_root=clusters_dir(state))
+    finally:
+        subprocess.run([*yarnam, "down", "--name", name], env=state, check=True, timeout=120)
+
+
+@pytest.fixture
+def world(capacity: EmbeddedCluster, tmp_path: Path) -> Iterator[SubmitWorld]:
+    world = SubmitWorld(tmp_path, capacity.environ(), capacity.conf_dir)
+    yield world
+    assert world.no_process_left()
+
+
+def post(cluster: EmbeddedCluster, path: str, body: dict[str, Any]) -> None:
+    request = urllib.request.Request(
+        f"{cluster.rm_url}/ws/v1/cluster/{path}",
+        data=json.dumps(body).encode(),
+        headers={"Content-Type": "application/json"},
+        method="POST",
+    )
+    with urllib.request.urlopen(request, timeout=10) as reply:
+        assert reply.status == 200
+
+
+def label(cluster: EmbeddedCluster, address: str, name: str) -> None:
+    """An exclusive partition of one node."""
+    post(cluster, "add-node-labels", {"nodeLabelInfo": [{"name": name, "exclusivity": "true"}]})
+    entry = {"key": f"{address}:0", "value": {"nodeLabelInfo": [{"name": name}]}}
+    post(cluster, "replace-node-to-labels", {"nodeToLabels": {"entry": [entry]}})
+
+
+def test_a_gang_runs_in_one_rack(world: SubmitWorld, unique_name: Any) -> None:
+    """The Capacity Scheduler grants no strict ask for a rack with its default settings."""
+    placement = {"locality": {"node": "unconstrained", "rack": "required"}, "strategy": "spread"}
+    spec = world.spec(
+        unique_name("rack"), "true", gpus=None, roles={"worker": {"tasks": 2, "gpus": 4}},
+        placement=placement,
+    )  # fmt: skip
+    done = world.run("submit", spec, "--watch")
+    assert done.code == 0, done.err
+
+
+def test_what_a_queue_may_never_have_is_refused(world: SubmitWorld, unique_name: Any) -> None:
+    world.queue = "root.small"
+    refused = world.run("submit", world.spec(unique_name("large"), "true", gpus=3), "--detach")
+    assert refused.code == 91, refused.err
+    assert "root.small" in refused.err
+    done = world.run("submit", world.spec(unique_name("small"), "true", gpus=2), "--watch")
+    assert done.code == 0, done.err
+
+
+def test_the_snapshot_knows_the_scheduler_and_its_shares(world: SubmitWorld) -> None:
+    snapshot = world.rm.snapshot("root.prod")
+    assert snapshot.scheduler is Scheduler.CAPACITY
+    assert snapshot.preempts
+    assert snapshot.queue.minimum is not None
+    assert snapshot.queue.minimum.gpus == 4
+    assert snapshot.queue.maximum is None
+
+
+def test_a_labelled_node_takes_jobs_of_its_label_only(
+    world: SubmitWorld, capacity: EmbeddedCluster, unique_name: Any
+) -> None:
+    address = capacity.plan.nodes[-1].address
+    label(capacity, address, "gpu")
+    try:
+        whole = world.run("submit", world.spec(unique_name("whole"), "true", gpus=16), "--detach")
+        assert whole.code == 91, whole.err
+        spec = world.spec(
+            unique_name("label"), "sleep 600", gpus=4, placement={"node_label": "gpu"}
+        )
+        application = world.submit(spec)
+        try:
+            status = world.await_state(application, "RUNNING")
+            assert {task["node"] for task in status["tasks"]} == {address}
+        finally:
+            assert world.run("kill", application).code == 0
+        unknown = world.spec(unique_name("tpu"), "true", placement={"node_label": "tpu"})
+        refused = world.run("submit", unknown, "--detach")
+        assert refused.code == 65
+        assert "Labels: gpu" in refused.err
+    finally:
+        entry = {"key": f"{address}:0", "value": {"nodeLabelInfo": []}}
+        post(capacity, "replace-node-to-labels", {"nodeToLabels": {"entry": [entry]}})
