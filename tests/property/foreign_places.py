@@ -40,7 +40,7 @@ from tests.unit.agent.test_task_job import JOB, TARGET
 from yarnam.adapters.grpc import job_inputs
 from yarnam.adapters.grpc.agent_session import AgentSession
 from yarnam.adapters.skein import agent_assignment, response_log
-from yarnam.adapters.yarn import rest_parse
+from yarnam.adapters.yarn import allocation_xml, queue_tree, rest_parse
 from yarnam.adapters.zookeeper import ticket_nodes
 from yarnam.agent import metrics_inbox
 from yarnam.agent.data import input_gateway
@@ -54,6 +54,7 @@ from yarnam.core.model.job_status import JobStatus
 from yarnam.core.model.outcomes import Verdict
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.tickets import Demand, RunningGang, Ticket
+from yarnam.core.queues.allocation_reading import read_allocations
 from yarnam.errors import BadConfig, WireMismatch
 from yarnam.wire import codec, http_request
 from yarnam.wire.pb import yarnam_pb2 as pb
@@ -144,6 +145,11 @@ CAPACITY = {"scheduler": {"schedulerInfo": {"queues": {"queue": [
 APP = {"id": "application_1_0001", "name": "train", "progress": 50.0, "startedTime": 1000,
        "finishedTime": 0, "applicationTags": "yarnam,yarnam-key", "runningContainers": 2,
 }  # fmt: skip
+ALLOCATIONS = b"""<?xml version="1.0"?>
+<allocations><defaultQueueSchedulingPolicy>drf</defaultQueueSchedulingPolicy>
+<queue name="a"><weight>2.0</weight><minResources>vcores=5%</minResources>
+<maxResources>1 mb, 2 vcores</maxResources><maxAMShare>0.5</maxAMShare></queue>
+<queuePlacementPolicy><rule name="default" queue="root.a"/></queuePlacementPolicy></allocations>"""
 CONF = {"properties": [{"key": "yarn.scheduler.minimum-allocation-mb", "value": "512"}]}
 
 
@@ -283,6 +289,12 @@ PLACES: dict[str, Place] = {
     ),
     # daemons
     "nodes": Place(reply(rest_parse.nodes_of), (plain({"nodes": {"node": [NODE]}}),), RM_ERRORS),
+    "queue tree": Place(
+        reply(queue_tree.queue_tree_of), (plain(FAIR), plain(CAPACITY)), RM_ERRORS
+    ),
+    "allocation file": Place(
+        lambda data: read_allocations(allocation_xml.parse_xml(data)), (ALLOCATIONS,), MalformedData
+    ),
     "queues": Place(reply(rest_parse.queues_of), (plain(FAIR), plain(CAPACITY)), RM_ERRORS),
     "applications": Place(
         reply(rest_parse.applications_of), (plain({"apps": {"app": [APP]}}),), RM_ERRORS

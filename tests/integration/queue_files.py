@@ -1,0 +1,49 @@
+"""Gives the test cluster's ResourceManager another allocation file for a while."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from yarnam.cluster import EmbeddedCluster
+
+
+@contextmanager
+def more_queues(
+    cluster: EmbeddedCluster, environ: Mapping[str, str], queues: str
+) -> Iterator[None]:
+    """The cluster's own queues and these (XML below root), at once; afterwards its own again."""
+    path = cluster.plan.paths.fair_scheduler
+    own = path.read_text()
+    end = own.index("</queue>\n  <queuePlacementPolicy>")
+    try:
+        path.write_text(own[:end] + queues + own[end:])
+        _refresh(environ)
+        yield
+    finally:
+        path.write_text(own)
+        _refresh(environ)
+
+
+def left_after(differences: Callable[[], list[Any]], limit_s: float) -> list[Any]:
+    """The first few of what still differs after so long; empty as soon as nothing does."""
+    deadline = time.monotonic() + limit_s
+    while (found := differences()) and time.monotonic() < deadline:
+        time.sleep(0.3)
+    return found[:5]
+
+
+def _refresh(environ: Mapping[str, str]) -> None:
+    done = subprocess.run(
+        ["yarn", "rmadmin", "-refreshQueues"],
+        env=dict(environ),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

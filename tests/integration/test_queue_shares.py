@@ -1,0 +1,163 @@
+"""The model of the Fair Scheduler's shares against a real ResourceManager.
+
+One allocation file has many configurations side by side: each is a tree below a queue whose minimum
+is its maximum, which therefore has exactly that much, whatever the others have. Jobs whose queue
+lets no ApplicationMaster start make queues active and use nothing.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.integration.queue_files import left_after, more_queues
+from tests.integration.submit_world import SubmitWorld
+from yarnam.adapters.yarn.allocation_xml import load_allocations
+from yarnam.adapters.yarn.queue_tree import queue_tree_of
+from yarnam.adapters.yarn.rest_parse import YarnApplication
+from yarnam.core.queues.fair_share import instantaneous_shares, steady_shares
+from yarnam.core.queues.queue_state import QueueState
+
+if TYPE_CHECKING:
+    from yarnam.cluster import EmbeddedCluster
+
+pytestmark = [pytest.mark.yarn, pytest.mark.long]
+
+CONFIGURATIONS = 60
+ACTIVE = 60
+SEED = 20
+
+
+def amounts(dice: random.Random, most: tuple[int, int, int]) -> str:
+    memory, vcores, gpus = (dice.randint(0, limit) for limit in most)
+    return dice.choice(
+        [
+            f"memory-mb={memory}, vcores={vcores}, yarn.io/gpu={gpus}",
+            f"yarn.io/gpu={gpus}",
+            f"{memory} mb, {vcores} vcores",
+        ]
+    )
+
+
+def maximum(dice: random.Random, most: tuple[int, int, int]) -> str:
+    shares = [f"{dice.randint(1, 1000) / 10}%" for _ in range(3)]
+    return dice.choice(
+        [
+            amounts(dice, most),
+            shares[0],
+            f"memory-mb={shares[0]}, vcores={shares[1]}, yarn.io/gpu={shares[2]}",
+            f"yarn.io/gpu={shares[2]}",
+            f"{shares[0]} memory, {shares[1]} cpu",
+        ]
+    )
+
+
+def tree(dice: random.Random, number: int) -> str:
+    """One configuration: two levels, both policies, weights of all kinds."""
+    size = (dice.randint(1, 2_000_000), dice.randint(1, 4000), dice.randint(1, 900))
+
+    def below(depth: int, name: str, allowed: tuple[str, ...]) -> str:
+        is_leaf = not depth or dice.random() < 0.4
+        policy = dice.choice((*allowed, "fifo") if is_leaf else allowed)
+        fields = [f"<schedulingPolicy>{policy}</schedulingPolicy>"]
+        if dice.random() < 0.7:
+            fields.append(f"<weight>{dice.choice([0, 0.1, 0.3, 1, 1.7, 3, 1000])}</weight>")
+        if dice.random() < 0.4:
+            small = (size[0] // 3, size[1] // 3, size[2] // 3)
+            fields.append(f"<minResources>{amounts(dice, small)}</minResources>")
+        if dice.random() < 0.4:
+            fields.append(f"<maxResources>{maximum(dice, size)}</maxResources>")
+        if is_leaf:
+            fields.append("<maxAMShare>0.0</maxAMShare><aclSubmitApps>*</aclSubmitApps>")
+        else:
+            kinds = ("fair",) if policy == "fair" else ("fair", "drf")
+            fields += [below(depth - 1, f"q{i}", kinds) for i in range(dice.randint(1, 5))]
+        return f'<queue name="{name}">{"".join(fields)}</queue>'
+
+    whole = f"memory-mb={size[0]}, vcores={size[1]}, yarn.io/gpu={size[2]}"
+    policy = dice.choice(["drf", "drf", "fair"])
+    kinds = ("fair",) if policy == "fair" else ("fair", "drf")
+    children = "".join(below(2, f"q{i}", kinds) for i in range(dice.randint(2, 8)))
+    return (
+        f'<queue name="c{number}"><schedulingPolicy>{policy}</schedulingPolicy>'
+        f"<minResources>{whole}</minResources><maxResources>{whole}</maxResources>"
+        f"{children}</queue>\n"
+    )
+
+
+@pytest.fixture
+def world(cluster: EmbeddedCluster, cluster_env: dict[str, str], tmp_path: Path) -> SubmitWorld:
+    return SubmitWorld(tmp_path, cluster_env, cluster.conf_dir)
+
+
+def activate(world: SubmitWorld, queue: str) -> str:
+    application = world.rm.new_application()
+    context: dict[str, Any] = {
+        "application-id": application,
+        "application-name": "holds-a-share",
+        "queue": queue,
+        "application-type": "TEST",
+        "am-container-spec": {"commands": {"command": "true"}},
+        "resource": {"memory": 128, "vCores": 1},
+        "application-tags": {"tag": []},
+    }
+    world.rm.submit_application(context)
+    return application
+
+
+def reports(world: SubmitWorld, jobs: list[str]) -> list[YarnApplication]:
+    return [one for one in world.rm.applications() if one.application in jobs]
+
+
+def accepted(world: SubmitWorld, jobs: list[str]) -> set[str]:
+    """The queues whose job may run: YARN refuses one whose AM is larger than its queue."""
+    decided = {"ACCEPTED", "FAILED"}
+    assert not left_after(
+        lambda: [one for one in reports(world, jobs) if one.state not in decided], 30.0
+    )
+    return {one.queue for one in reports(world, jobs) if one.state == "ACCEPTED"}
+
+
+def live(world: SubmitWorld) -> QueueState:
+    found = queue_tree_of(world.rm._call("GET", "/ws/v1/cluster/scheduler", {}))
+    assert found is not None
+    return found
+
+
+def test_shares_are_those_of_the_resource_manager(
+    cluster: EmbeddedCluster, cluster_env: dict[str, str], world: SubmitWorld
+) -> None:
+    dice = random.Random(SEED)
+    queues = "".join(tree(dice, number) for number in range(CONFIGURATIONS))
+    jobs: list[str] = []
+    with more_queues(cluster, cluster_env, queues):
+        try:
+            root = load_allocations(cluster.plan.paths.fair_scheduler).root
+            mine = [queue.name for queue in root.leaves() if queue.name.startswith("root.c")]
+            size = live(world).steady_share
+            jobs += [activate(world, queue) for queue in dice.sample(mine, ACTIVE)]
+            active = accepted(world, jobs)
+            steady = steady_shares(root, size)
+            now = instantaneous_shares(root, size, active)
+
+            def different() -> list[Any]:
+                return [
+                    (queue.name, queue.steady_share, steady[queue.name], queue.fair_share,
+                     now[queue.name])
+                    for queue in live(world).walk()
+                    if (queue.steady_share, queue.fair_share)
+                    != (steady[queue.name], now[queue.name])
+                ]  # fmt: skip
+
+            assert not left_after(different, 20.0)
+            assert {queue.name for queue in live(world).walk()} == set(steady)
+            print(f"{CONFIGURATIONS} configurations, {len(now)} queues, {len(active)} active")
+        finally:
+            for application in jobs:
+                world.rm.kill(application)
+            assert not left_after(
+                lambda: [one.application for one in reports(world, jobs) if not one.is_over], 30.0
+            )

@@ -1,0 +1,1 @@
+"""The Fair Scheduler's queues: their configuration, their shares, and what follows for gangs."""

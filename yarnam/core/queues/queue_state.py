@@ -1,0 +1,68 @@
+"""The queues as the ResourceManager reports them now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import AllocationSteps, Node
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """One queue of the Fair Scheduler, and those below it. ``maximum`` is cut to the cluster's
+    size, as the ResourceManager shows it."""
+
+    name: str
+    """Full, as in ``root.dl``."""
+    policy: str = ""
+    """``fair``, ``fifo`` or ``drf``."""
+    steady_share: Resources = Resources()
+    fair_share: Resources = Resources()
+    """The instantaneous one."""
+    minimum: Resources = Resources()
+    maximum: Resources = Resources()
+    max_container: Resources | None = None
+    """None: no limit of its own."""
+    used: Resources = Resources()
+    demand: Resources = Resources()
+    """What its jobs use and ask for."""
+    am_used: Resources = Resources()
+    am_limit: Resources = Resources()
+    pending_containers: int = 0
+    reserved_containers: int = 0
+    running_jobs: int = 0
+    pending_jobs: int = 0
+    """Jobs whose ApplicationMaster has not started."""
+    max_jobs: int | None = None
+    is_preemptable: bool = True
+    children: tuple[QueueState, ...] = ()
+    is_leaf: bool = True
+
+    def walk(self) -> Iterator[QueueState]:
+        """This queue and all below it, parents first."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def find(self, name: str) -> QueueState | None:
+        """By its full name."""
+        return next((queue for queue in self.walk() if queue.name == name), None)
+
+    @property
+    def pending(self) -> Resources:
+        """What its jobs ask for and do not have."""
+        return self.demand.minus(self.used)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueReport:
+    """What the ResourceManager reports of queues and nodes at one instant."""
+
+    root: QueueState
+    nodes: tuple[Node, ...]
+    steps: AllocationSteps = AllocationSteps()
+    """How it rounds what it is asked for."""
+    preempts: bool = False
+    """It takes containers from queues above their share for those below."""
