@@ -10,6 +10,7 @@ from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, Node, NodeState, QueueView
+from yarnam.core.queues.queue_state import QueueReport, QueueState
 from yarnam.errors import NoPermission, Unavailable, YarnamError
 
 NODE = Resources(memory_mib=262144, vcores=64, gpus=8)
@@ -28,6 +29,7 @@ class FakeResourceManager:
             node("n1"), node("n2"), node("n3", "/rack2"), node("n4", "/rack2"),
         )  # fmt: skip
         self.queue_names = ["root.dl", "root.research"]
+        self.queue_tree: QueueState | None = None
         self.access: dict[str, bool | None] = {}
         self.apps: dict[str, YarnApplication] = {}
         self.attempts: dict[str, int] = {}
@@ -115,6 +117,19 @@ class FakeResourceManager:
     def queues(self) -> Sequence[QueueView]:
         self._enter()
         return [QueueView(name) for name in self.queue_names]
+
+    def queue_report(self) -> QueueReport | None:
+        self._enter()
+        whole = Resources()
+        for one in self.nodes:
+            whole = whole.plus(one.total)
+        leaves = tuple(
+            QueueState(name, "drf", fair_share=whole, maximum=whole) for name in self.queue_names
+        )
+        root = QueueState(
+            "root", "drf", whole, whole, maximum=whole, children=leaves, is_leaf=False
+        )
+        return QueueReport(self.queue_tree or root, self.nodes)
 
     def queue_access(self, queue: str, user: str) -> bool | None:
         self._enter()

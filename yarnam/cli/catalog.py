@@ -42,6 +42,10 @@ SECTIONS: dict[str, tuple[CommandEntry, ...]] = {
         blacklist="Manage the list of corrupt input files.",
         ckpt="Manage checkpoints.",
     ),
+    "Queues": _section(
+        "queues",
+        queues="Show, check and change the queues of the Fair Scheduler.",
+    ),
     "Setup": _section(
         "setup",
         spec="Create and check job specs.",

@@ -18,6 +18,7 @@ from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.client.user_paths import UserPaths
 from yarnam.core.model.gpu_names import NOTHING_LEARNT, GpuModelRules, Inventory, with_gpu_models
 from yarnam.core.model.snapshot import ClusterSnapshot, QueueView
+from yarnam.core.queues.queue_state import QueueReport
 from yarnam.errors import BadConfig
 from yarnam.ports.job_access import JobClient, Launcher
 from yarnam.wire.light_imports import on_first_use
@@ -72,6 +73,8 @@ class ResourceManager(Protocol):
     def submit_application(self, context: Mapping[str, Any]) -> None: ...
 
     def queues(self) -> Sequence[QueueView]: ...
+
+    def queue_report(self) -> QueueReport | None: ...
 
     def queue_access(self, queue: str, user: str) -> bool | None: ...
 

@@ -340,6 +340,21 @@ def ckpt_cp(stage: Stage) -> list[str]:
     return [saved(stage), f"file://{stage.folder}/to{NAME}"]
 
 
+# ---- queues ------------------------------------------------------------------------------------
+
+
+def queues_show(stage: Stage) -> list[str]:
+    queue = f"root.{TEXT.replace('.', '')}"
+    stage.world.rm.queue_names = [queue]
+    stage.world.rm.add(APPLICATION, state="ACCEPTED", name=TEXT, user=TEXT, queue=queue)
+    return []
+
+
+def queues_why(stage: Stage) -> list[str]:
+    queues_show(stage)
+    return [APPLICATION]
+
+
 # ---- set-up ------------------------------------------------------------------------------------
 
 
@@ -428,6 +443,8 @@ CASES: dict[str, Prepare] = {
     "ckpt restore": ckpt_restore,
     "ckpt prune": ckpt_prune,
     "ckpt cp": ckpt_cp,
+    "queues show": queues_show,
+    "queues why": queues_why,
     "spec validate": spec_validate,
     "nodes": nodes,
     "doctor": doctor,

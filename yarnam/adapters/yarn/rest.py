@@ -19,8 +19,10 @@ from hdfs_utils.protocols.rejections import Rejections
 from yarnam.adapters.yarn import rest_parse
 from yarnam.adapters.yarn.addresses import rm_web_urls
 from yarnam.adapters.yarn.json_values import object_of, text_of
+from yarnam.adapters.yarn.queue_tree import queue_tree_of
 from yarnam.adapters.yarn.request_budget import RequestBudget
 from yarnam.core.model.snapshot import AllocationSteps, ClusterSnapshot, QueueView
+from yarnam.core.queues.queue_state import QueueReport
 from yarnam.errors import NoPermission, Unavailable, UsageError
 from yarnam.wire.http_request import HttpError, remote_message, request
 
@@ -109,6 +111,16 @@ class ResourceManager:
             preempts=preempts,
             scheduler=self._understood(lambda: rest_parse.scheduler_of(scheduler)),
         )
+
+    def queue_report(self) -> QueueReport | None:
+        """The Fair Scheduler's queues and all nodes, now; None: the scheduler is another one.
+        Raises Unavailable when no ResourceManager answers within 10 s."""
+        deadline = time.monotonic() + TOTAL_TIMEOUT_S
+        scheduler = self._get("/ws/v1/cluster/scheduler", deadline=deadline)
+        reply = self._get("/ws/v1/cluster/nodes", {"states": NODE_STATES}, deadline=deadline)
+        tree = self._understood(lambda: queue_tree_of(scheduler))
+        nodes = self._understood(lambda: rest_parse.nodes_of(reply, self._reject))
+        return QueueReport(tree, nodes, *self._rules(deadline)) if tree is not None else None
 
     def _rules(self, deadline: float) -> tuple[AllocationSteps, bool]:
         """How the scheduler rounds, and whether it preempts. Asked for once: it changes with a

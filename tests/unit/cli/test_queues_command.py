@@ -1,0 +1,100 @@
+"""``yarnam queues``, as its user sees it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.client.world import APPLICATION, World
+from yarnam.cli.shell import Shell, run
+from yarnam.core.model.resources import Resources
+from yarnam.core.queues.queue_state import QueueState
+
+WHOLE = Resources(1048576, 256, 32)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    made = World(tmp_path)
+    research = QueueState(
+        "root.research", "drf", Resources(349525, 85, 10), WHOLE, maximum=WHOLE,
+        used=Resources(8192, 4, 8), demand=Resources(16384, 8, 16), running_jobs=1, pending_jobs=1,
+        am_used=Resources(1536, 1, 0), am_limit=Resources(2000, 128, 16),
+    )  # fmt: skip
+    capped = QueueState("root.small", "fifo", maximum=Resources(1048576, 256, 2), max_jobs=3)
+    made.rm.queue_tree = QueueState(
+        "root", "drf", WHOLE, WHOLE, maximum=WHOLE, used=Resources(8192, 4, 8),
+        children=(research, capped), is_leaf=False,
+    )  # fmt: skip
+    return made
+
+
+def yarnam(world: World, *arguments: str) -> int:
+    return run(["queues", *arguments], Shell(lambda **_: world.client))
+
+
+def lines_of(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return capsys.readouterr().out.splitlines()
+
+
+def test_show_draws_the_tree_and_says_why_jobs_wait(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.rm.add(APPLICATION, state="ACCEPTED", queue="root.research")
+    assert yarnam(world, "show") == 0
+    out = lines_of(capsys)
+    assert out[0] == "32 GPUs, 32 free; all amounts but the AM share are GPUs"
+    assert out[1].split() == ["QUEUE", "USED,", "SHARE", "USED", "PENDING", "FAIR", "STEADY", "MIN",
+                              "MAX", "CAN", "TAKE", "WEIGHT", "POLICY", "AM", "SHARE",
+                              "JOBS"]  # fmt: skip
+    research = next(line for line in out if line.startswith("  research"))
+    assert "████░" in research
+    assert research.split()[2:9] == ["8", "8", "32", "10", "0", "-", "32"]
+    assert "1536 of 2000 MiB" in research
+    assert "at most 3" in next(line for line in out if line.startswith("  small"))
+    assert "Waiting: 1" in out
+    assert any("ApplicationMasters may use 2000 MiB in root.research" in line for line in out)
+    assert out[-1].split() == ["8", "8", "16", "32"]
+
+
+def test_one_queue_and_json(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    assert yarnam(world, "show", "root.small", "--json") == 0
+    found: Any = json.loads(capsys.readouterr().out)
+    assert [queue["name"] for queue in found["queues"]] == ["root.small"]
+    assert found["queues"][0]["can_take_gpus"] == 2
+    assert found["largest_gangs"][-1] == {"gpus_per_task": 8, "node": 8, "rack": 16, "cluster": 32}
+
+
+def test_weights_come_from_the_allocation_file(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = world.site.conf_dir / "fair-scheduler.xml"
+    path.write_text(
+        "<allocations><queue name='research'><weight>2.5</weight></queue></allocations>"
+    )
+    assert yarnam(world, "show", "--json") == 0
+    found = {queue["name"]: queue for queue in json.loads(capsys.readouterr().out)["queues"]}
+    assert (found["root.research"]["weight"], found["root.small"]["weight"]) == (2.5, None)
+
+
+def test_why_of_a_job_and_of_a_queue(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    assert yarnam(world, "why", "root.research") == 0
+    assert lines_of(capsys) == ["No job of root.research waits."]
+    world.rm.add(APPLICATION, state="ACCEPTED", queue="root.research")
+    assert yarnam(world, "why", APPLICATION) == 0
+    out = lines_of(capsys)
+    assert out[0].startswith(f"{APPLICATION} (hello) in root.research: ApplicationMasters may use")
+    assert out[1] == "  What would start it: maxAMShare of root.research at 0.01."
+    assert yarnam(world, "why", "root.research", "--json") == 0
+    assert json.loads(capsys.readouterr().out)[0]["cause"] == "am-share"
+
+
+def test_errors_say_what_next(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    assert yarnam(world, "show", "root.reserch") == 64
+    assert "Did you mean root.research?" in capsys.readouterr().err
+    world.rm.add(APPLICATION, state="FINISHED")
+    assert yarnam(world, "why", APPLICATION) == 64
+    assert "it waits for nothing" in capsys.readouterr().err

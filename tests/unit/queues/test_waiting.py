@@ -1,0 +1,163 @@
+"""Why a job waits, one cause after the other, with its figures and the change that helps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from yarnam.core.model.ids import NodeId, RackId
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import Node, NodeState
+from yarnam.core.model.tickets import Demand
+from yarnam.core.queues.queue_state import QueueState
+from yarnam.core.queues.queues_now import QueueJob, QueuesNow, Stage, largest_gangs
+from yarnam.core.queues.waiting import why_waiting
+
+TOTAL = Resources(64_000, 64, 8)
+CLUSTER = TOTAL.times(4)
+TASK = Resources(8000, 8, 4)
+
+
+def node(name: str, rack: str = "/r1") -> Node:
+    return Node(NodeId(name), RackId(rack), NodeState.RUNNING, TOTAL, Resources())
+
+
+NODES = (node("n1"), node("n2"), node("n3", "/r2"), node("n4", "/r2"))
+FULL = tuple(replace(one, used=Resources(8000, 8, 8)) for one in NODES)
+
+
+def leaf(name: str = "root.a", **facts: Any) -> QueueState:
+    given = {"fair_share": CLUSTER, "maximum": CLUSTER, "am_limit": Resources(9000, 9, 0), **facts}
+    return QueueState(name, "drf", **given)
+
+
+def job(**facts: Any) -> QueueJob:
+    given = {"stage": Stage.WAITS_FOR_GANG, "demands": (Demand(TASK, 2),), "gpus": 8, **facts}
+    return QueueJob("application_1_0005", "train", "ada", "root.a", since_s=50.0,
+                    submitted_at_s=50.0, **given)  # fmt: skip
+
+
+def now(*queues: QueueState, **facts: Any) -> QueuesNow:
+    root = QueueState("root", "drf", CLUSTER, CLUSTER, maximum=CLUSTER, is_leaf=False,
+                      children=queues or (leaf(),))  # fmt: skip
+    return QueuesNow(100.0, root, **{"nodes": NODES, **facts})
+
+
+def other(number: int, **facts: Any) -> QueueJob:
+    given = {"stage": Stage.RUNNING, "gpus": 8, "queue": "root.a", "since_s": 10.0, **facts}
+    application = f"application_1_000{number}"
+    return QueueJob(application, "other", "bob", submitted_at_s=10.0, **given)
+
+
+AM = job(stage=Stage.WAITS_FOR_AM, demands=(), gpus=None)
+
+CASES: dict[str, tuple[QueueJob, QueuesNow, str, str]] = {
+    "max-jobs": (
+        AM,
+        now(leaf(max_jobs=2), jobs=(AM, other(1), other(2))),
+        "root.a runs at most 2 jobs at a time (maxRunningApps), and 2 came before this one",
+        "maxRunningApps of root.a at 3",
+    ),
+    "am-share": (
+        AM,
+        now(
+            leaf(
+                fair_share=Resources(10_000, 10, 2),
+                am_used=Resources(1024, 1, 0),
+                am_limit=Resources(2000, 2, 1),
+            ),
+            am_shares={"root.a": 0.2},
+        ),
+        "may use 2000 MiB in root.a (maxAMShare 0.2 of its fair share): 1024 are used, and this",
+        "maxAMShare of root.a at 0.26",
+    ),
+    "max-resources": (
+        job(),
+        now(leaf(maximum=replace(CLUSTER, gpus=12), used=Resources(8000, 8, 8))),
+        "its gang of 2 tasks needs 8 GPUs, and root.a has 4 left of its maximum of 12",
+        "maxResources of root.a at 16 GPUs instead of 12, or the end of jobs there that use 4",
+    ),
+    "no-node-for-am": (
+        AM,
+        now(nodes=tuple(replace(one, used=TOTAL) for one in NODES)),
+        "none of 4 nodes has the 1536 MiB and 1 vcore free",
+        "the end of any task",
+    ),
+    "next-heartbeat": (AM, now(), "nothing holds it up", ""),
+    "unknown": (job(demands=()), now(), "no ticket", "yarnam status application_1_0005"),
+    "max-container": (
+        job(),
+        now(leaf(max_container=Resources(9000, 9, 2))),
+        "grants containers of at most 9000 MiB, 9 vcores, 2 GPUs",
+        "maxContainerAllocation of root.a",
+    ),
+    "no-such-node": (
+        job(demands=(Demand(Resources(8000, 8, 16), 1),)),
+        now(),
+        "none of 4 running nodes is so large",
+        "smaller tasks",
+    ),
+    "not-enough-gpus": (
+        job(),
+        now(
+            leaf(used=Resources(8000, 8, 4)),
+            leaf("root.b", used=Resources(24_000, 24, 24), fair_share=replace(CLUSTER, gpus=16)),
+            nodes=FULL,
+            jobs=(other(1, gpus=16), other(2, gpus=8), other(3, gpus=4)),
+            preempts=True,
+        ),
+        "needs 8 GPUs and 0 are free; root.b uses 24 of a fair share of 16",
+        "the end of application_1_0002 (other), which has 8",
+    ),
+    "fragmented": (
+        job(demands=(Demand(replace(TASK, gpus=8), 1),)),
+        now(nodes=tuple(replace(one, used=Resources(0, 0, 4)) for one in NODES)),
+        "16 GPUs are free, but in pieces: 0 of 1 task",
+        "tasks of 4000 MiB, 4 vcores, 4 GPUs (2 of them)",
+    ),
+    "wait-queue": (
+        job(),
+        now(jobs=(other(1, stage=Stage.WAITS_FOR_GANG), job())),
+        "1 gang waited before it; the first is application_1_0001",
+        "the start of application_1_0001",
+    ),
+    "fits": (job(), now(), "fits now", ""),
+    "running": (job(stage=Stage.RUNNING), now(), "does not wait", ""),
+    "no-queue": (job(), now(leaf("root.b")), "no queue root.a", "a queue that exists"),
+}
+
+
+@pytest.mark.parametrize("cause", CASES)
+def test_the_cause_with_figures_and_the_smallest_change(cause: str) -> None:
+    waiting, seen, reason, change = CASES[cause]
+    found = why_waiting(waiting, seen)
+    assert found.cause == cause
+    assert reason in found.reason
+    assert change in found.change
+
+
+def test_a_limit_above_the_queue_holds_too() -> None:
+    parent = QueueState("root.t", "drf", maximum=replace(CLUSTER, gpus=4), is_leaf=False,
+                        children=(leaf("root.t.a"),))  # fmt: skip
+    found = why_waiting(replace(job(), queue="root.t.a"), now(parent))
+    assert "root.t has 4 left of its maximum of 4" in found.reason
+
+
+def test_an_entitled_queue_is_told_to_turn_preemption_on() -> None:
+    greedy = leaf("root.b", used=Resources(1, 1, 32), fair_share=replace(CLUSTER, gpus=16))
+    seen = now(leaf(fair_share=replace(CLUSTER, gpus=16)), greedy, nodes=FULL)
+    assert "preemption" in why_waiting(job(), seen).change
+
+
+def test_an_am_share_without_a_limit_holds_nobody_up() -> None:
+    seen = now(leaf(am_limit=Resources(1, 1, 1)), am_shares={"root.a": -1.0})
+    assert why_waiting(AM, seen).cause == "next-heartbeat"
+
+
+def test_the_largest_gangs_show_fragmentation() -> None:
+    nodes = (*(replace(one, used=Resources(0, 0, 5)) for one in NODES[:3]), NODES[3])
+    rows = [(g.gpus_per_task, g.on_node, g.in_rack, g.in_cluster) for g in largest_gangs(nodes)]
+    assert rows == [(1, 8, 11, 17), (2, 8, 10, 14), (4, 8, 8, 8), (8, 8, 8, 8)]
+    assert not largest_gangs(())

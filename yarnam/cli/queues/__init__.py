@@ -1,0 +1,1 @@
+"""``yarnam queues`` and its subcommands."""

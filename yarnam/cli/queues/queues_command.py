@@ -1,0 +1,146 @@
+"""``yarnam queues``: look at, check and change the queues of the Fair Scheduler."""
+
+from __future__ import annotations
+
+import difflib
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from yarnam.cli.options import json_option, open_client
+from yarnam.cli.rendering.console import (
+    is_terminal,
+    live_console,
+    live_text,
+    print_json,
+    print_json_line,
+    print_line,
+    print_lines,
+)
+from yarnam.cli.signals import INTERRUPTED, Terminated
+from yarnam.errors import UsageError
+from yarnam.wire.light_imports import on_first_use
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+    from yarnam.client import Client
+    from yarnam.core.queues.queue_state import QueueState
+    from yarnam.core.queues.queues_now import QueuesNow
+
+with on_first_use():
+    from rich import console as rich_console
+    from rich import live
+
+    from yarnam.cli.rendering import queue_text
+    from yarnam.client import lookup
+    from yarnam.client.queues import queue_view
+    from yarnam.core.queues import queues_now, waiting
+
+WATCH_EVERY_S = 2.0
+"""Between two looks of --watch: each asks the ResourceManager for all nodes and jobs."""
+
+
+@click.group("queues")
+def command() -> None:
+    """Show, check and change the queues of the Fair Scheduler."""
+
+
+@command.command()
+@click.argument("queue", required=False, default="root", metavar="[QUEUE]")
+@click.option("--watch", is_flag=True, help="Refresh every 2 seconds until Ctrl-C.")
+@json_option
+@click.pass_context
+def show(ctx: click.Context, queue: str, watch: bool, as_json: bool) -> int:
+    """Show the queues as they are now: shares, use, jobs, and the largest gang that fits.
+
+    QUEUE is a full name; default: all queues. FAIR is the share that a queue has now, STEADY the
+    one it has when all queues are in use. The weights come from the allocation file, where this
+    machine has it: the ResourceManager does not report them.
+    """
+    with open_client(ctx) as client:
+        if watch:
+            return _watch(client, queue, as_json=as_json)
+        now = queue_view.queues_now(client.site)
+        shown = _find(now, queue)
+        if as_json:
+            print_json(queue_text.queues_plain(now, shown))
+        else:
+            print_lines(queue_text.queue_lines(now, shown))
+    return 0
+
+
+def _watch(client: Client, queue: str, *, as_json: bool) -> int:
+    def take() -> tuple[QueuesNow, QueueState]:
+        now = queue_view.queues_now(client.site)
+        return now, _find(now, queue)
+
+    def drawn() -> Group:
+        return rich_console.Group(*(live_text(line) for line in queue_text.queue_lines(*take())))
+
+    try:
+        if is_terminal() and not as_json:
+            with live.Live(drawn(), console=live_console(), auto_refresh=False) as view:
+                while True:
+                    time.sleep(WATCH_EVERY_S)
+                    view.update(drawn(), refresh=True)
+        while True:
+            if as_json:
+                print_json_line(queue_text.queues_plain(*take()))
+            else:
+                print_lines(queue_text.queue_lines(*take()))
+            time.sleep(WATCH_EVERY_S)
+    except Terminated:
+        raise
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+@command.command()
+@click.argument("what", metavar="JOB|QUEUE")
+@json_option
+@click.pass_context
+def why(ctx: click.Context, what: str, as_json: bool) -> int:
+    """Tell why a job, or each waiting job of a queue, waits, and what would start it.
+
+    QUEUE is a full name, as in root.dl. The answer names the first thing that holds a job up, with
+    figures, and the smallest change that would remove it.
+    """
+    with open_client(ctx) as client:
+        now = queue_view.queues_now(client.site)
+        if what == "root" or what.startswith("root."):
+            stages = tuple(
+                stage for stage in queues_now.Stage if stage is not queues_now.Stage.RUNNING
+            )
+            jobs = queue_text.jobs_of(now, _find(now, what), stages)
+        else:
+            application = lookup.find_application(client.site, what)
+            jobs = [job for job in now.jobs if job.application == application]
+            if not jobs:
+                raise UsageError(
+                    f"{application} has ended: it waits for nothing",
+                    hint=f"How it ended: yarnam status {application}",
+                )
+    if as_json:
+        print_json([queue_text.job_plain(job, now) for job in jobs])
+        return 0
+    if not jobs:
+        print_line(f"No job of {what} waits.")
+    for job in jobs:
+        found = waiting.why_waiting(job, now)
+        print_line(f"{job.application} ({job.name}) in {job.queue}: {found.reason}.")
+        if found.change:
+            print_line(f"  What would start it: {found.change}.")
+    return 0
+
+
+def _find(now: QueuesNow, name: str) -> QueueState:
+    found = now.by_name.get(name)
+    if found is None:
+        close = difflib.get_close_matches(name, list(now.by_name), n=1)
+        raise UsageError(
+            f"the cluster has no queue {name}",
+            hint=f"Did you mean {close[0]}?" if close else "To list them: yarnam queues show",
+        )
+    return found

@@ -1,0 +1,198 @@
+"""The queues of the Fair Scheduler as lines of text and as plain values."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from yarnam.cli.rendering.console import Line, duration, table
+from yarnam.core.model.resources import Resources
+from yarnam.core.queues.queue_state import QueueState
+from yarnam.core.queues.queues_now import QueueJob, QueuesNow, Stage, largest_gangs
+from yarnam.core.queues.waiting import why_waiting
+
+BAR = 16
+"""Characters of a bar; all of them are the GPUs of the cluster."""
+MOST_JOBS = 30
+"""Jobs that are listed of each kind."""
+
+_FANCY = ("█", "░", "·")
+_PLAIN = ("#", "-", ".")
+HEADERS = ("QUEUE", "USED, SHARE", "USED", "PENDING", "FAIR", "STEADY", "MIN", "MAX", "CAN TAKE",
+           "WEIGHT", "POLICY", "AM SHARE", "JOBS")  # fmt: skip
+
+
+def queue_lines(now: QueuesNow, shown: QueueState) -> Iterator[Line]:
+    """The tree from this queue down, its jobs, and what fits now."""
+    total = now.root.maximum.gpus
+    yield f"{total} GPUs, {now.free_gpus} free; all amounts but the AM share are GPUs"
+    top = shown.name.count(".")
+    rows = [
+        (f"{'  ' * (queue.name.count('.') - top)}{_own_name(queue, shown)}", *_cells(queue, now))
+        for queue in shown.walk()
+    ]
+    yield from table(HEADERS, rows)
+    used, share, rest = _marks()
+    yield f"({used} in use, {share} the rest of the fair share, {rest} above it)"
+    yield from _job_lines(now, shown)
+    yield ""
+    yield "GPUs of the largest gang that fits now"
+    yield from table(
+        ("GPUS PER TASK", "ONE NODE", "ONE RACK", "CLUSTER"),
+        [
+            (str(one.gpus_per_task), str(one.on_node), str(one.in_rack), str(one.in_cluster))
+            for one in largest_gangs(now.nodes)
+        ],
+    )
+
+
+def _own_name(queue: QueueState, shown: QueueState) -> str:
+    return queue.name if queue is shown else queue.name.rpartition(".")[2]
+
+
+def _cells(queue: QueueState, now: QueuesNow) -> tuple[str, ...]:
+    weight = now.weights.get(queue.name)
+    limit = now.own_maximum(queue).gpus
+    return (
+        _bar(queue, now.root.maximum.gpus),
+        str(queue.used.gpus),
+        str(queue.pending.gpus),
+        str(queue.fair_share.gpus),
+        str(queue.steady_share.gpus),
+        str(queue.minimum.gpus),
+        "-" if limit > now.root.maximum.gpus else str(limit),
+        str(now.usable_gpus(queue)),
+        "-" if weight is None else f"{weight:g}",
+        queue.policy or "-",
+        _am_share(queue) if queue.is_leaf else "-",
+        f"{queue.running_jobs} run, {queue.pending_jobs} wait"
+        + (f" (at most {queue.max_jobs})" if queue.max_jobs is not None else ""),
+    )
+
+
+def _bar(queue: QueueState, total: int) -> str:
+    used_mark, share_mark, rest_mark = _marks()
+    scale = BAR / total if total else 0.0
+    used = min(BAR, round(queue.used.gpus * scale))
+    share = min(BAR, max(used, round(queue.fair_share.gpus * scale)))
+    return used_mark * used + share_mark * (share - used) + rest_mark * (BAR - share)
+
+
+def _marks() -> tuple[str, str, str]:
+    try:
+        "".join(_FANCY).encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return _PLAIN
+    return _FANCY
+
+
+def _am_share(queue: QueueState) -> str:
+    if queue.am_limit == Resources():
+        return f"{queue.am_used.memory_mib} MiB"
+    return f"{queue.am_used.memory_mib} of {queue.am_limit.memory_mib} MiB"
+
+
+def _job_lines(now: QueuesNow, shown: QueueState) -> Iterator[Line]:
+    for title, stages in (
+        ("Waiting", (Stage.WAITS_FOR_AM, Stage.WAITS_FOR_GANG)),
+        ("Running", (Stage.RUNNING,)),
+    ):
+        jobs = jobs_of(now, shown, stages)
+        if not jobs:
+            continue
+        yield ""
+        yield f"{title}: {len(jobs)}"
+        headers = ("ID", "NAME", "USER", "QUEUE", "GPUS", "FOR")
+        is_waiting = title == "Waiting"
+        yield from table(
+            (*headers, "WHY") if is_waiting else headers,
+            [_job_row(job, now, is_waiting=is_waiting) for job in jobs[:MOST_JOBS]],
+        )
+        if len(jobs) > MOST_JOBS:
+            yield f"... and {len(jobs) - MOST_JOBS} more; --json has all of them"
+
+
+def jobs_of(now: QueuesNow, shown: QueueState, stages: Sequence[Stage]) -> list[QueueJob]:
+    """The jobs of this queue and of those below it, the longest wait first."""
+    found = [
+        job
+        for job in now.jobs
+        if job.stage in stages
+        and (job.queue == shown.name or job.queue.startswith(f"{shown.name}."))
+    ]
+    return sorted(found, key=lambda job: (job.since_s, job.application))
+
+
+def _job_row(job: QueueJob, now: QueuesNow, *, is_waiting: bool) -> tuple[str, ...]:
+    row = (
+        job.application,
+        job.name,
+        job.user,
+        job.queue,
+        "-" if job.gpus is None else str(job.gpus),
+        duration(now.taken_at_s - job.since_s),
+    )
+    return (*row, why_waiting(job, now).reason) if is_waiting else row
+
+
+def queues_plain(now: QueuesNow, shown: QueueState) -> dict[str, Any]:
+    """For ``--json``."""
+    return {
+        "taken_at_s": now.taken_at_s,
+        "queues": [_queue_plain(queue, now) for queue in shown.walk()],
+        "jobs": [job_plain(job, now) for job in jobs_of(now, shown, tuple(Stage))],
+        "largest_gangs": [
+            {
+                "gpus_per_task": one.gpus_per_task,
+                "node": one.on_node,
+                "rack": one.in_rack,
+                "cluster": one.in_cluster,
+            }
+            for one in largest_gangs(now.nodes)
+        ],
+    }
+
+
+def _queue_plain(queue: QueueState, now: QueuesNow) -> dict[str, Any]:
+    return {
+        "name": queue.name,
+        "is_leaf": queue.is_leaf,
+        "policy": queue.policy,
+        "weight": now.weights.get(queue.name),
+        "steady_share": _amounts(queue.steady_share),
+        "fair_share": _amounts(queue.fair_share),
+        "minimum": _amounts(queue.minimum),
+        "maximum": _amounts(queue.maximum),
+        "used": _amounts(queue.used),
+        "pending": _amounts(queue.pending),
+        "am_used": _amounts(queue.am_used),
+        "am_limit": _amounts(queue.am_limit),
+        "can_take_gpus": now.usable_gpus(queue),
+        "running_jobs": queue.running_jobs,
+        "pending_jobs": queue.pending_jobs,
+        "max_jobs": queue.max_jobs,
+        "is_preemptable": queue.is_preemptable,
+    }
+
+
+def job_plain(job: QueueJob, now: QueuesNow) -> dict[str, Any]:
+    """One job for ``--json``."""
+    wait = why_waiting(job, now)
+    is_waiting = job.stage is not Stage.RUNNING
+    return {
+        "application": job.application,
+        "name": job.name,
+        "user": job.user,
+        "queue": job.queue,
+        "stage": job.stage.value,
+        "since_s": job.since_s,
+        "gpus": job.gpus,
+        "cause": wait.cause if is_waiting else None,
+        "reason": wait.reason if is_waiting else None,
+        "change": wait.change if is_waiting else None,
+    }
+
+
+def _amounts(amounts: Resources) -> dict[str, int]:
+    return {"memory_mib": amounts.memory_mib, "vcores": amounts.vcores, "gpus": amounts.gpus}

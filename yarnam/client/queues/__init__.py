@@ -1,0 +1,1 @@
+"""For those who administer the queues of the Fair Scheduler."""

@@ -1,0 +1,107 @@
+"""Takes the queues, nodes and jobs of a site at one instant."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from yarnam.adapters.yarn.addresses import read_settings
+from yarnam.adapters.yarn.allocation_xml import load_allocations
+from yarnam.adapters.yarn.pending_applications import LIVING
+from yarnam.adapters.yarn.rest_parse import YarnApplication
+from yarnam.client.site import Site
+from yarnam.client.waiting_jobs import read_wait_queue
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import AllocationSteps
+from yarnam.core.model.tickets import RunningGang, Ticket
+from yarnam.core.queues.allocations import Allocations
+from yarnam.core.queues.queues_now import QueueJob, QueuesNow, Stage
+from yarnam.errors import UsageError, YarnamError
+from yarnam.ports.ticket_queue import TicketList
+from yarnam.wire.protocol import APPLICATION_TAG
+
+ALLOCATION_FILE = "yarn.scheduler.fair.allocation.file"
+AM = Resources(1536, 1, 0)
+"""What yarnam asks for an ApplicationMaster unless the spec says otherwise. The ResourceManager's
+list does not tell the size of one that waits."""
+MOST_JOBS = 10_000
+"""Applications that are listed; the ResourceManager keeps as many by default."""
+
+
+def queues_now(site: Site) -> QueuesNow:
+    """What the ResourceManager, the ticket queue and, where it can be read, the allocation file
+    say now. Raises Unavailable; UsageError: the scheduler is another one."""
+    report = site.rm.queue_report()
+    if report is None:
+        raise UsageError(
+            "the cluster does not run the Fair Scheduler",
+            hint="`yarnam nodes` and `yarnam plan` work with every scheduler.",
+        )
+    applications = site.rm.applications(states=LIVING, most=MOST_JOBS)
+    found = read_wait_queue(site)
+    waiting = found if isinstance(found, TicketList) else TicketList()
+    tickets = {ticket.job: ticket for ticket in waiting.tickets}
+    gangs = {gang.job: gang for gang in waiting.running}
+    configured = site_allocations(site)
+    queues = tuple(configured.root.walk()) if configured is not None else ()
+    return QueuesNow(
+        taken_at_s=time.time(),
+        root=report.root,
+        nodes=report.nodes,
+        jobs=tuple(
+            _job(app, tickets.get(app.application), gangs.get(app.application), report.steps)
+            for app in applications
+        ),
+        weights={queue.name: queue.weight for queue in queues},
+        am_shares={queue.name: queue.max_am_share for queue in queues},
+        preempts=report.preempts,
+    )
+
+
+def allocation_file(site: Site) -> Path:
+    """Where the site's configuration says that the allocation file is; YARN looks for a relative
+    path beside its configuration."""
+    settings = read_settings(site.conf_dir, "core-site.xml", "yarn-site.xml")
+    return site.conf_dir / settings.get(ALLOCATION_FILE, "fair-scheduler.xml")
+
+
+def site_allocations(site: Site) -> Allocations | None:
+    """The allocation file, if this machine has it: it is the ResourceManager's."""
+    try:
+        return load_allocations(allocation_file(site))
+    except YarnamError:
+        return None
+
+
+def _job(
+    app: YarnApplication, ticket: Ticket | None, gang: RunningGang | None, steps: AllocationSteps
+) -> QueueJob:
+    is_gang = APPLICATION_TAG in app.tags
+    # An ApplicationMaster that has started and not registered yet leaves the state as it is.
+    if app.state != "RUNNING" and app.running_containers < 1:
+        stage, since_s, gpus = Stage.WAITS_FOR_AM, app.started_at_s, None
+    elif ticket is not None:
+        stage, since_s, gpus = Stage.WAITS_FOR_GANG, ticket.taken_at_s, ticket.gpus
+    elif is_gang and gang is None and app.running_containers <= 1:
+        stage, since_s, gpus = Stage.WAITS_FOR_GANG, app.started_at_s, None
+    else:
+        since_s = (gang.since_s if gang is not None else None) or app.started_at_s
+        stage, gpus = Stage.RUNNING, gang.gpus if gang is not None else None
+    return QueueJob(
+        application=app.application,
+        name=app.name,
+        user=app.user,
+        queue=app.queue,
+        stage=stage,
+        since_s=since_s,
+        submitted_at_s=app.started_at_s,
+        is_gang=is_gang,
+        demands=tuple(
+            replace(demand, resources=steps.rounded(demand.resources))
+            for demand in (ticket.demands if ticket is not None else ())
+        ),
+        gpus=gpus,
+        am=steps.rounded(AM),
+        aside=ticket.aside if ticket is not None else "",
+    )

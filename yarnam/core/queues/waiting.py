@@ -1,0 +1,324 @@
+"""Why a job waits, in one sentence with figures, and the smallest change that would start it.
+
+The Fair Scheduler has no ``activities`` API; what follows is what it would have to say. The order
+of the checks is its own: first what keeps an ApplicationMaster from starting (``FSLeafQueue``:
+maxRunningApps, maxAMShare; ``FSQueue``: the maximum of the queue and of those above it; nodes),
+then what keeps the gang from being complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import Node
+from yarnam.core.model.tickets import Demand
+from yarnam.core.queues.queue_state import QueueState
+from yarnam.core.queues.queues_now import QueueJob, QueuesNow, Stage
+
+RESOURCES = (("GPUs", "gpus"), ("MiB", "memory_mib"), ("vcores", "vcores"))
+"""Names for people and of the fields; the scarcest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """``cause`` is one of a few words, for programs; ``change`` is empty where none is known."""
+
+    cause: str
+    reason: str
+    change: str = ""
+
+
+def why_waiting(job: QueueJob, now: QueuesNow) -> Wait:
+    """What the job waits for."""
+    path = now.path(job.queue)
+    if not path:
+        return Wait("no-queue", f"there is no queue {job.queue}", "name a queue that exists")
+    if job.stage is Stage.RUNNING:
+        return Wait("running", "it does not wait: its gang runs")
+    if job.stage is Stage.WAITS_FOR_AM:
+        return _without_am(job, path, now)
+    if not job.demands:
+        return Wait(
+            "unknown",
+            "what its gang needs is not known: it has no ticket in ZooKeeper",
+            f"its own status says more: yarnam status {job.application}",
+        )
+    return _without_gang(job, path, now)
+
+
+# ---- the ApplicationMaster ---------------------------------------------------------------------
+
+
+def _without_am(job: QueueJob, path: Sequence[QueueState], now: QueuesNow) -> Wait:
+    for queue in path:
+        earlier = _earlier_jobs(job, queue, now)
+        if queue.max_jobs is not None and earlier >= queue.max_jobs:
+            return Wait(
+                "max-jobs",
+                f"{queue.name} runs at most {_count(queue.max_jobs, 'job')} at a time "
+                f"(maxRunningApps), and {earlier} came before this one",
+                f"maxRunningApps of {queue.name} at {earlier + 1}, or the end of one of its jobs",
+            )
+    return (
+        _beyond_am_share(job, path[0], now)
+        or _beyond_maximum(job.am, "its ApplicationMaster", path, now)
+        or _no_node_for_am(job, now)
+        or Wait(
+            "next-heartbeat",
+            "nothing holds it up: YARN starts its ApplicationMaster at a node's next heartbeat",
+        )
+    )
+
+
+def _earlier_jobs(job: QueueJob, queue: QueueState, now: QueuesNow) -> int:
+    below = f"{queue.name}."
+    return sum(
+        (other.queue == queue.name or other.queue.startswith(below))
+        and (other.submitted_at_s, other.application) < (job.submitted_at_s, job.application)
+        for other in now.jobs
+    )
+
+
+def _beyond_am_share(job: QueueJob, leaf: QueueState, now: QueuesNow) -> Wait | None:
+    configured = now.am_shares.get(leaf.name)
+    if configured is not None and configured < 0:
+        return None
+    limit, used = leaf.am_limit, leaf.am_used
+    if configured is None and limit == Resources():
+        return None  # not computed yet, or no limit: the report shows both as zero
+    for word, name in RESOURCES:
+        need, most, taken = getattr(job.am, name), getattr(limit, name), getattr(used, name)
+        if need and taken + need > most:
+            share = getattr(leaf.fair_share, name) or getattr(leaf.maximum, name)
+            return Wait(
+                "am-share",
+                f"ApplicationMasters may use {most} {word} in {leaf.name} (maxAMShare"
+                + (f" {configured:g}" if configured is not None else "")
+                + f" of its fair share): {taken} are used, and this one needs {need}",
+                f"maxAMShare of {leaf.name} at {_am_share_for(taken + need, share)}"
+                if 0 < taken + need <= share
+                else f"a larger share for {leaf.name}: a higher weight or minResources",
+            )
+    return None
+
+
+def _am_share_for(need: int, share: int) -> str:
+    """The smallest AM share with two digits that allows this much."""
+    return f"{ceil(100 * need / share) / 100:g}"
+
+
+def _no_node_for_am(job: QueueJob, now: QueuesNow) -> Wait | None:
+    usable = [node for node in now.nodes if node.is_usable]
+    if any(job.am.fits_in(node.free) for node in usable):
+        return None
+    need = f"{job.am.memory_mib} MiB and {_count(job.am.vcores, 'vcore')}"
+    return Wait(
+        "no-node-for-am",
+        f"none of {_count(len(usable), 'node')} has the {need} free that its ApplicationMaster "
+        "needs",
+        f"{need} free on one node: the end of any task that has them",
+    )
+
+
+# ---- the gang ----------------------------------------------------------------------------------
+
+
+def _without_gang(job: QueueJob, path: Sequence[QueueState], now: QueuesNow) -> Wait:
+    usable = [node for node in now.nodes if node.is_usable]
+    need = _total(job.demands)
+    return (
+        _never_on_a_node(job, path[0], usable)
+        or _beyond_maximum(need, f"its gang of {_gang(job.demands)}", path, now)
+        or _not_enough(job, need, path[0], usable, now)
+        or _in_pieces(job, usable)
+        or _behind_others(job, now)
+        or Wait("fits", "nothing holds it up: its gang fits now, and it asks at its next poll")
+    )
+
+
+def _never_on_a_node(job: QueueJob, leaf: QueueState, usable: Sequence[Node]) -> Wait | None:
+    for demand in job.demands:
+        task = demand.resources
+        if leaf.max_container is not None and not task.fits_in(leaf.max_container):
+            return Wait(
+                "max-container",
+                f"{leaf.name} grants containers of at most {leaf.max_container} "
+                f"(maxContainerAllocation), and a task needs {task}",
+                f"maxContainerAllocation of {leaf.name} at {task}, or smaller tasks",
+            )
+        if not any(task.fits_in(node.total) for node in usable):
+            return Wait(
+                "no-such-node",
+                f"a task needs {task}, and none of {_count(len(usable), 'running node')} is so "
+                f"large (the largest by GPUs has {_largest(usable)})",
+                "smaller tasks, or a larger node",
+            )
+    return None
+
+
+def _beyond_maximum(
+    need: Resources, what: str, path: Sequence[QueueState], now: QueuesNow
+) -> Wait | None:
+    for queue in path:
+        most = now.own_maximum(queue)
+        for word, name in RESOURCES:
+            wanted, limit = getattr(need, name), getattr(most, name)
+            used = getattr(queue.used, name)
+            if wanted and used + wanted > limit:
+                return Wait(
+                    "max-resources",
+                    f"{what} needs {wanted} {word}, and {queue.name} has {max(0, limit - used)} "
+                    f"left of its maximum of {limit} (maxResources)",
+                    f"maxResources of {queue.name} at {used + wanted} {word} instead of {limit}"
+                    + (
+                        f", or the end of jobs there that use {used + wanted - limit}"
+                        if wanted <= limit
+                        else ""
+                    ),
+                )
+    return None
+
+
+def _not_enough(
+    job: QueueJob, need: Resources, leaf: QueueState, usable: Sequence[Node], now: QueuesNow
+) -> Wait | None:
+    free = sum(node.free.gpus for node in usable)
+    if need.gpus <= free:
+        return None
+    above = [
+        f"{queue.name} uses {queue.used.gpus} of a fair share of {queue.fair_share.gpus}"
+        for queue in _leaves(now)
+        if queue is not leaf and queue.used.gpus > queue.fair_share.gpus
+    ]
+    reason = f"its gang needs {need.gpus} GPUs and {free} are free"
+    if above:
+        reason += f"; {above[0]}" + (
+            f", and {len(above) - 1} more are above theirs" * (above[1:] != [])
+        )
+    short = need.gpus - free
+    share = max(leaf.minimum.gpus, leaf.fair_share.gpus)
+    if above and leaf.used.gpus + need.gpus <= share and not now.preempts:
+        change = (
+            f"preemption (yarn.scheduler.fair.preemption = true): {leaf.name} may have {share} "
+            "GPUs, and others hold them"
+        )
+    elif (smallest := _smallest_that_frees(short, job, now)) is not None:
+        change = f"the end of {smallest.application} ({smallest.name}), which has {smallest.gpus}"
+    else:
+        change = f"{_count(short, 'GPU')} more: jobs that end, or nodes"
+    return Wait("not-enough-gpus", reason, change)
+
+
+def _smallest_that_frees(gpus: int, job: QueueJob, now: QueuesNow) -> QueueJob | None:
+    running = [
+        other
+        for other in now.jobs
+        if other.stage is Stage.RUNNING
+        and other.application != job.application
+        and (other.gpus or 0) >= gpus
+    ]
+    return min(running, key=lambda other: (other.gpus or 0, other.application), default=None)
+
+
+def _in_pieces(job: QueueJob, usable: Sequence[Node]) -> Wait | None:
+    placed, wanted = _packed(job.demands, usable)
+    if placed == wanted:
+        return None
+    free = _total([Demand(node.free, 1) for node in usable])
+    largest = max(job.demands, key=lambda demand: demand.resources.gpus)
+    smaller = _smaller_tasks(job.demands, usable)
+    return Wait(
+        "fragmented",
+        f"{free.gpus} GPUs are free, but in pieces: {placed} of {_count(wanted, 'task')} of "
+        f"{largest.resources} find a node",
+        f"tasks of {smaller}"
+        if smaller
+        else f"{_count(wanted - placed, 'node')} more with {largest.resources} free",
+    )
+
+
+def _smaller_tasks(demands: Sequence[Demand], usable: Sequence[Node]) -> str:
+    """The same gang in halves, quarters, ... of its tasks, if that would fit."""
+    parts = 2
+    while all(demand.resources.gpus % parts == 0 for demand in demands) and parts <= 8:
+        halves = [
+            Demand(
+                Resources(
+                    -(-demand.resources.memory_mib // parts),
+                    -(-demand.resources.vcores // parts),
+                    demand.resources.gpus // parts,
+                ),
+                demand.count * parts,
+            )
+            for demand in demands
+        ]
+        placed, wanted = _packed(halves, usable)
+        if placed == wanted:
+            return f"{halves[0].resources} ({halves[0].count} of them)"
+        parts *= 2
+    return ""
+
+
+def _packed(demands: Sequence[Demand], usable: Sequence[Node]) -> tuple[int, int]:
+    """How many tasks find a node, largest first, and how many there are."""
+    free = [node.free for node in usable]
+    placed = 0
+    ordered = sorted(demands, key=lambda one: (one.resources.gpus, one.resources.memory_mib))
+    for demand in reversed(ordered):
+        left = demand.count
+        for number, amount in enumerate(free):
+            count = min(left, demand.resources.count_in(amount))
+            if count > 0:
+                free[number] = amount.minus(demand.resources.times(count))
+                left -= count
+        placed += demand.count - left
+    return placed, sum(demand.count for demand in demands)
+
+
+def _behind_others(job: QueueJob, now: QueuesNow) -> Wait | None:
+    ahead = [
+        other
+        for other in now.jobs
+        if other.stage is Stage.WAITS_FOR_GANG
+        and other.application != job.application
+        and other.since_s < job.since_s
+        and not other.aside
+    ]
+    if not ahead:
+        return None
+    first = min(ahead, key=lambda other: other.since_s)
+    return Wait(
+        "wait-queue",
+        f"its gang would fit, but {_count(len(ahead), 'gang')} waited before it; the first is "
+        f"{first.application} ({first.name}, {first.gpus} GPUs)",
+        f"the start of {first.application}, or a higher priority within one queue",
+    )
+
+
+# ---- words -------------------------------------------------------------------------------------
+
+
+def _leaves(now: QueuesNow) -> Iterator[QueueState]:
+    return (queue for queue in now.root.walk() if queue.is_leaf)
+
+
+def _total(demands: Sequence[Demand]) -> Resources:
+    whole = Resources()
+    for demand in demands:
+        whole = whole.plus(demand.resources.times(demand.count))
+    return whole
+
+
+def _gang(demands: Sequence[Demand]) -> str:
+    return _count(sum(demand.count for demand in demands), "task")
+
+
+def _largest(usable: Sequence[Node]) -> Resources:
+    return max((node.total for node in usable), key=lambda one: one.gpus, default=Resources())
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
