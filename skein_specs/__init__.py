@@ -7,12 +7,13 @@ uploading and submitting is the client's work.
 
 from __future__ import annotations
 
-from skein_specs.application import LocalizedFile, application_spec, launch_script
+from skein_specs.application import LocalizedFile, am_script, application_spec, launch_script
 from skein_specs.hconf import hadoop_conf, host_addresses, read_site_conf
 from skein_specs.interceptor import interceptor_jar, why_not_intercepted
 
 __all__ = [
     "LocalizedFile",
+    "am_script",
     "application_spec",
     "hadoop_conf",
     "host_addresses",

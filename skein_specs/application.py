@@ -96,7 +96,7 @@ def application_spec(
         max_attempts=job.am.attempts,
         master=skein.Master(
             resources=_resources(job.am.resources),
-            script=launch_script(AM_MODULE, version),
+            script=am_script(AM_MODULE, version),
             files=_files(am_files),
             security=security,
             **master,
@@ -118,6 +118,12 @@ def launch_script(module: str, python_version: str) -> str:
     """The bash script that becomes ``python -m module`` under a Python of that version."""
     text = _text("launch.sh")
     return text.replace("@MODULE@", module).replace("@PYTHON_VERSION@", python_version)
+
+
+def am_script(module: str, python_version: str) -> str:
+    """The bash script that Skein's Java AM starts: the one above in a child process, whose failure
+    ends Java."""
+    return _text("launch_am.sh").replace("@LAUNCH@", launch_script(module, python_version))
 
 
 def _service(

@@ -26,6 +26,9 @@ _SCRIPT_FILE = ".skein.sh"
 
 AM_HEAP = "-Xmx128M"
 """As Skein's driver has it."""
+_NO_EXIT_HOOKS = "-Xrs"
+"""A SIGTERM ends the JVM at once. In the last attempt by number Skein's own hook would tell YARN
+that the job has failed (runOnExit in ApplicationMaster.java), where a NodeManager stops, say."""
 _AM_CLASS = "com.anaconda.skein.ApplicationMaster"
 _LOG_DIR = "<LOG_DIR>"
 """YARN's word for the container's log directory (ApplicationConstants.LOG_DIR_EXPANSION_VAR)."""
@@ -181,7 +184,7 @@ class Submission:
     def _command(self, directory: str) -> str:
         name = _enum_name(self._message.master, "log_level")
         return (
-            f"{{{{JAVA_HOME}}}}/bin/java {AM_HEAP} -Dskein.log.level={name} "
+            f"{{{{JAVA_HOME}}}}/bin/java {AM_HEAP} {_NO_EXIT_HOOKS} -Dskein.log.level={name} "
             f"-Dskein.log.directory={_LOG_DIR} {_AM_CLASS} {directory} "
             f">{_LOG_DIR}/application.master.log 2>&1"
         )

@@ -39,16 +39,19 @@ NOTICED_S = 10.0
 INTERVAL_S = 3
 """How long a failed attempt of that job's AM counts."""
 
+SELDOM: dict[str, Any] = {
+    "retry": {"max_restarts": 0},
+    "am": {"attempts": 2, "attempts_interval": f"{INTERVAL_S}s"},
+}
+
 JOBS: dict[str, dict[str, Any]] = {
     "agent-sigkill": {"retry": {"max_restarts": 1}},
     "agent-sigstop": {"retry": {"max_restarts": 1}},
     "agent-last": {"retry": {"max_restarts": 0}},
     "am-python": {"retry": {"max_restarts": 0}},
-    "am-java": {
-        "retry": {"max_restarts": 0},
-        "am": {"attempts": 2, "attempts_interval": f"{INTERVAL_S}s"},
-    },
-    "once-python": {"am": {"attempts": 1}},
+    "rarely-python": SELDOM,
+    "rarely-java": SELDOM,
+    "twice-python": {"am": {"attempts": 2}},
     "once-java": {"am": {"attempts": 1}},
 }
 
@@ -149,21 +152,24 @@ def test_the_ams_python_is_killed(world: FaultWorld, jobs: Mapping[str, Job], fl
     world.assert_cleared(job)
 
 
-def test_skeins_java_am_is_killed_twice(
-    world: FaultWorld, jobs: Mapping[str, Job], flags: Path
+@pytest.mark.parametrize("part", [AM, JAVA_AM])
+def test_an_am_that_dies_now_and_then(
+    world: FaultWorld, jobs: Mapping[str, Job], flags: Path, part: str
 ) -> None:
-    """Twice is one too many for ``am.attempts``, but the first death is longer ago than counts."""
-    job = jobs["am-java"]
-    world.until_phase(job, Phase.RUNNING)
-    kill_now(world.am_pid(job, JAVA_AM))
-    world.until(job, lambda status: status.am_attempt == 2, "second AM")
-    world.until_phase(job, Phase.RUNNING)
-    time.sleep(INTERVAL_S)
-    kill_now(world.am_pid(job, JAVA_AM))
-    (flags / "am-java").touch()
+    """Three deaths are more than ``am.attempts``, but each earlier one is longer ago than counts.
+    The last two attempts are last ones by number."""
+    name = "rarely-python" if part == AM else "rarely-java"
+    job = jobs[name]
+    for attempt in (1, 2, 3):
+        world.until(job, lambda s, n=attempt: s.am_attempt == n, f"AM attempt {attempt}")
+        world.until_phase(job, Phase.RUNNING)
+        if attempt > 1:
+            time.sleep(INTERVAL_S)
+        kill_now(world.am_pid(job, part))
+    (flags / name).touch()
     verdict = world.end_of(job)
     assert verdict.kind is VerdictKind.SUCCEEDED, verdict
-    assert [event.am_attempt for event in world.events(job, AmRestarted)] == [2, 3]
+    assert [event.am_attempt for event in world.events(job, AmRestarted)] == [2, 3, 4]
     world.assert_cleared(job)
 
 
@@ -171,11 +177,16 @@ def test_skeins_java_am_is_killed_twice(
 def test_an_am_that_may_not_come_back(
     world: FaultWorld, jobs: Mapping[str, Job], part: str
 ) -> None:
-    job = jobs["once-python" if part == AM else "once-java"]
+    job = jobs["twice-python" if part == AM else "once-java"]
+    if part == AM:
+        world.until_phase(job, Phase.RUNNING)
+        kill_now(world.am_pid(job, part))
+        world.until(job, lambda status: status.am_attempt == 2, "second AM")
     world.until_phase(job, Phase.RUNNING)
     kill_now(world.am_pid(job, part))
     done = world.yarnam("watch", job.id).wait(LIMIT_S)
     assert done.code == ExitCode.ATTEMPTS_EXHAUSTED, done
     assert "the ApplicationMaster failed" in done.out, done
     assert f"yarnam logs {job.id} --am" in done.out, done
+    print(done)
     world.assert_cleared(job)

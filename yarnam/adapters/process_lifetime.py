@@ -1,42 +1,24 @@
-"""How the AM's Python process ends: with its parent, and at once on SIGTERM."""
+"""How the AM's Python process ends: with Skein's Java AM, and at once on SIGTERM."""
 
 from __future__ import annotations
 
-import ctypes
-import logging
 import os
 import signal
 import threading
-import time
 from types import FrameType
+from typing import NoReturn
 
-from yarnam.errors import ExitCode, InternalError
-
-log = logging.getLogger("yarnam.am")
-
-_PR_SET_PDEATHSIG = 1
-PARENT_PERIOD_S = 1.0
-"""Between two polls of the parent, where the kernel's signal is not available."""
+from yarnam.errors import ExitCode
 
 
-def end_with_parent() -> None:
+def end_with_stdin() -> None:
     """When Skein's Java AM dies, so does this process: alone it could neither ask YARN for
     anything nor be seen, and the next AM attempt must not meet it.
 
-    The kernel's signal comes when the *thread* that forked us ends (Java's main thread, which
-    lives as long as the JVM), so a thread watches the parent's id as well.
+    Java holds the other end of our stdin (``ProcessBuilder``), and writes nothing to it. The shell
+    between the two (``launch_am.sh``) outlives Java, so its end would tell nothing.
     """
-    parent = os.getppid()
-    try:
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM))
-    except (OSError, AttributeError) as error:
-        log.warning(
-            "no death signal from the kernel (%s): polling every %g s", error, PARENT_PERIOD_S
-        )
-    if os.getppid() != parent:
-        raise InternalError("the parent process has gone already")
-    watcher = threading.Thread(target=_watch, args=(parent,), name="parent", daemon=True)
-    watcher.start()
+    threading.Thread(target=_await_end_of_stdin, name="stdin", daemon=True).start()
 
 
 def leave_at_once_on_sigterm() -> None:
@@ -45,13 +27,17 @@ def leave_at_once_on_sigterm() -> None:
     signal.signal(signal.SIGTERM, _on_sigterm)
 
 
+def leave_at_once(reason: str) -> NoReturn:
+    """What matters is on HDFS, and the next AM attempt goes on from there."""
+    os.write(2, f"yarnam: {reason}: leaving\n".encode())
+    os._exit(int(ExitCode.UNAVAILABLE))
+
+
 def _on_sigterm(number: int, frame: FrameType | None) -> None:
-    os.write(2, b"yarnam: SIGTERM: leaving\n")
-    os._exit(int(ExitCode.UNAVAILABLE))
+    leave_at_once("SIGTERM")
 
 
-def _watch(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(PARENT_PERIOD_S)
-    os.write(2, b"yarnam: Skein's ApplicationMaster is gone: leaving\n")
-    os._exit(int(ExitCode.UNAVAILABLE))
+def _await_end_of_stdin() -> None:
+    while os.read(0, 1024):
+        pass
+    leave_at_once("Skein's ApplicationMaster is gone")

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.files import MemoryFiles
+from tests.fakes.state_store import FakeStore, StoreDisk
 from yarnam.cli.containers import am_process
 from yarnam.cli.containers.am_process import am_attempt_of, application_of
-from yarnam.cli.containers.am_wiring import _failure, _rm_urls, _tracking_url
+from yarnam.cli.containers.am_wiring import _failure, _persisted, _rm_urls, _tracking_url
 from yarnam.core.model.job_spec import Framework, JobSpec
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.errors import BadConfig, ExitCode, InternalError, Unavailable
@@ -82,6 +83,18 @@ def test_the_ams_own_failures_have_a_code_and_a_hint() -> None:
     assert unknown.exit_code == ExitCode.INTERNAL
     assert "ZeroDivisionError: oops" in unknown.message
     assert unknown.hint
+
+
+def test_a_verdict_that_yarn_has_not_heard_of_stays() -> None:
+    """A success whose report to Skein fails is no failure of the job."""
+    store = FakeStore(StoreDisk(), 1)
+    failure = _failure(Unavailable("shutdown: DEADLINE_EXCEEDED"))
+    success = Verdict(VerdictKind.SUCCEEDED, 0, "done", "", 5.0)
+    store.put("verdict.json", encode(success))
+    assert _persisted(store, failure) == success
+    empty = FakeStore(StoreDisk(), 1)
+    assert _persisted(empty, failure) == failure
+    assert empty.get("verdict.json") == encode(failure)
 
 
 def record(rm_url: str) -> JobRecord:

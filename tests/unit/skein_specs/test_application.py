@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 import skein
 
-from skein_specs import LocalizedFile, application_spec, launch_script
+from skein_specs import LocalizedFile, am_script, application_spec, launch_script
 from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.job_spec import AmSpec, Framework, JobSpec, RoleSpec
 from yarnam.core.model.plans import LocalityLevel, Target
@@ -188,6 +189,66 @@ def test_a_user_s_file_stands_for_no_module(tmp_path: Path) -> None:
     script = launch_script("fake_am", HERE)
     done = launch(tmp_path, script, YARNAM_NODE_PYTHON=sys.executable)
     assert done.returncode == 7, done.stderr
+
+
+JAVA = """
+import subprocess, sys, time
+child = subprocess.Popen(["bash", sys.argv[1]], stdin=subprocess.PIPE)
+print(child.wait(), flush=True)
+"""
+"""Starts the script as Skein's Java does, and says how it has ended."""
+
+
+def start_by_java(tmp_path: Path, ends_with: str) -> subprocess.CompletedProcess[str]:
+    lib = tmp_path / "yarnam-runtime" / "lib"
+    lib.mkdir(parents=True)
+    (lib / "fake_am.py").write_text(f"import os, sys\n{ends_with}\n")
+    script = tmp_path / ".skein.sh"
+    script.write_text(am_script("fake_am", HERE))
+    return subprocess.run(
+        [sys.executable, "-c", JAVA, str(script)],
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin", "YARNAM_NODE_PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+def test_java_goes_on_when_the_am_has_ended_well(tmp_path: Path) -> None:
+    done = start_by_java(tmp_path, "sys.exit(0)")
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
+
+
+@pytest.mark.parametrize("ends_with", ["sys.exit(7)", "os.kill(os.getpid(), 9)", "oops"])
+def test_java_ends_with_an_am_that_fails(tmp_path: Path, ends_with: str) -> None:
+    """Otherwise it would tell YARN, in the last attempt by number, that the job has failed."""
+    done = start_by_java(tmp_path, ends_with)
+    assert (done.returncode, done.stdout) == (-signal.SIGKILL, "")
+    assert "YARN decides by am.attempts and am.attempts_interval" in done.stderr
+
+
+def test_java_ends_where_there_is_no_python_for_the_am(tmp_path: Path) -> None:
+    script = tmp_path / ".skein.sh"
+    script.write_text(am_script("fake_am", "9.9"))
+    done = subprocess.run(
+        [sys.executable, "-c", JAVA, str(script)], capture_output=True, text=True, timeout=30,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == -signal.SIGKILL
+    assert "no Python 9.9 on" in done.stderr
+
+
+def test_nobody_is_ended_when_java_has_gone_already(tmp_path: Path) -> None:
+    """Its process id may be another's by now: here it is that of one who has taken its place."""
+    runtime_with(tmp_path, "fake_am")
+    script = am_script("fake_am", HERE).replace("$PPID", "$taken")
+    with subprocess.Popen(["sleep", "30"]) as other:
+        done = launch(tmp_path, f"taken={other.pid}\n{script}", YARNAM_NODE_PYTHON=sys.executable)
+        assert other.poll() is None
+        other.kill()
+    assert done.returncode == 7
 
 
 class ClientPython:

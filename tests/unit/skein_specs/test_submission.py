@@ -100,7 +100,7 @@ def test_the_context_starts_skeins_am(spec: skein.ApplicationSpec) -> None:
     assert context["resource"] == {"memory": 1536, "vCores": 1}
     am = context["am-container-spec"]
     assert am["commands"]["command"] == (
-        "{{JAVA_HOME}}/bin/java -Xmx128M -Dskein.log.level=INFO "
+        "{{JAVA_HOME}}/bin/java -Xmx128M -Xrs -Dskein.log.level=INFO "
         "-Dskein.log.directory=<LOG_DIR> com.anaconda.skein.ApplicationMaster "
         f"{DIRECTORY} ><LOG_DIR>/application.master.log 2>&1"
     )

@@ -186,8 +186,8 @@ class ResourceManager:
         most: int = 0,
         limit_s: float = TOTAL_TIMEOUT_S,
     ) -> tuple[rest_parse.YarnApplication, ...]:
-        """Applications that match all of what is given, newest first; at most ``most``, if it is
-        not 0."""
+        """Applications of the user, with one of the tags and in one of the states, newest first; at
+        most ``most``, if it is not 0."""
         query = {
             "user": user,
             "applicationTags": ",".join(tags),
@@ -202,13 +202,17 @@ class ResourceManager:
 
     def newest_attempt(self, app_id: str, *, limit_s: float = TOTAL_TIMEOUT_S) -> int:
         """The number of its newest AM attempt; 0: the ResourceManager does not know it."""
-        deadline = time.monotonic() + limit_s
-        path = f"/ws/v1/cluster/apps/{quote(app_id)}/appattempts"
         try:
-            reply = self._get(path, deadline=deadline)
+            return max(self.attempt_ends(app_id, limit_s=limit_s), default=0)
         except UsageError:
             return 0
-        return rest_parse.newest_attempt_of(reply)
+
+    def attempt_ends(self, app_id: str, *, limit_s: float = TOTAL_TIMEOUT_S) -> Mapping[int, float]:
+        """When its AM attempts ended, by number, in seconds since 1970; 0: that one lives. Raises
+        NoPermission, UsageError (no such application), Unavailable."""
+        path = f"/ws/v1/cluster/apps/{quote(app_id)}/appattempts"
+        reply = self._get(path, deadline=time.monotonic() + limit_s)
+        return self._understood(lambda: rest_parse.attempt_ends_of(reply))
 
     def kill(self, app_id: str, user: str = "") -> None:
         """Kill the application as ``user`` (default: this client's). Killing one that is over is

@@ -275,11 +275,10 @@ def preempts(json: Json) -> bool:
     return settings.get(f"yarn.{key}", "").strip().lower() == "true"
 
 
-def newest_attempt_of(json: Json) -> int:
-    """The largest number of an application's AM attempts; 0: there is none."""
-    return max(
-        (whole_of(row, "id") for row in rows_of(json, "appAttempts", "appAttempt")), default=0
-    )
+def attempt_ends_of(json: Json) -> dict[int, float]:
+    """When an application's AM attempts ended, by number, in seconds since 1970; 0: it lives."""
+    rows = rows_of(json, "appAttempts", "appAttempt")
+    return {whole_of(row, "id"): whole_of(row, "finishedTime") / 1000.0 for row in rows}
 
 
 def application_of(json: Json) -> YarnApplication:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlparse
 
-from yarnam.adapters.process_lifetime import end_with_parent, leave_at_once_on_sigterm
+from yarnam.adapters.process_lifetime import end_with_stdin, leave_at_once_on_sigterm
 from yarnam.cli.log_format import PrintableFormatter, log_to_stderr
 from yarnam.errors import ExitCode, InternalError, YarnamError
 from yarnam.wire.light_imports import light_imports
@@ -45,7 +45,7 @@ def main() -> int:
         os.environ.get("YARNAM_LOG_LEVEL", "INFO"),
     )
     try:
-        end_with_parent()
+        end_with_stdin()
         leave_at_once_on_sigterm()
         return _run()
     except YarnamError as error:

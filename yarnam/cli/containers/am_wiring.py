@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import random
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,6 +38,7 @@ from yarnam.am.am_ports import AmPorts
 from yarnam.am.loop import remove_secrets
 from yarnam.am.status_report import AmFacts
 from yarnam.cli.containers.am_assembly import assemble_am
+from yarnam.core.gang.am_attempts import ends_the_job
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.errors import BadConfig, ExitCode, InternalError, YarnamError
 from yarnam.ports import ClusterView, NoNodeHints, StateStore, Superseded
@@ -68,8 +70,12 @@ DATA_TIMEOUT_S = 15.0
 def serve(fs: FileSystem, job_dir: str, application: str, am_attempt: int) -> int:
     """Run the AM attempt to its end; the process's exit code."""
     record = decode(_local(LOCAL_JOB_FILE), JobRecord)
-    is_last = am_attempt >= record.job.am.attempts
-    facts = AmFacts(application, am_attempt, _tracking_url(record, application), is_last)
+    facts = AmFacts(
+        application,
+        am_attempt,
+        _tracking_url(record, application),
+        is_last_attempt=am_attempt >= record.job.am.attempts,
+    )
     mailbox = GrpcMailbox(
         record.job, _local(LOCAL_CREDENTIALS_FILE), host=_node_host(), application=application
     )
@@ -84,9 +90,10 @@ def serve(fs: FileSystem, job_dir: str, application: str, am_attempt: int) -> in
     except Exception as error:
         log.exception("this attempt of the ApplicationMaster failed")
         verdict = _failure(error)
-        if is_last:
-            _persist(ports.store, verdict)
-            remove_secrets(ports.store)
+        if not _is_final(record, application):
+            return verdict.exit_code  # YARN starts another attempt
+        verdict = _persisted(ports.store, verdict)
+        remove_secrets(ports.store)
         ports.broker.shutdown(verdict)
     finally:
         mailbox.close()
@@ -201,6 +208,16 @@ def _home_of_jobs(job_dir: str) -> str:
     return job_dir.rpartition("/")[0].rpartition("/")[0]
 
 
+def _is_final(record: JobRecord, application: str) -> bool:
+    """Whether the job ends with this attempt's failure. When that is unknown, YARN decides it."""
+    try:
+        rm = ResourceManager(_rm_urls(record), user=record.job.user)
+        return ends_the_job(record.job.am, rm.attempt_ends(application).values(), time.time())
+    except YarnamError as error:
+        log.warning("the earlier attempts are not known: %s", error)
+        return False
+
+
 def _failure(error: Exception) -> Verdict:
     """The AM's own end. Not persisted while YARN will start another attempt, which goes on from
     the journal."""
@@ -211,11 +228,16 @@ def _failure(error: Exception) -> Verdict:
     return Verdict(VerdictKind.FAILED, int(ExitCode.INTERNAL), text, hint)
 
 
-def _persist(store: StateStore, verdict: Verdict) -> None:
+def _persisted(store: StateStore, verdict: Verdict) -> Verdict:
+    """The one that the job has already, where only its report to YARN has failed; or this one."""
     try:
+        before = store.get(VERDICT_FILE)
+        if before is not None:
+            return decode(before, Verdict)
         store.put(VERDICT_FILE, encode(verdict))
     except YarnamError as error:
         log.error("the verdict could not be written: %s", error)
+    return verdict
 
 
 def _node_host() -> str:

@@ -199,7 +199,8 @@ class ApplicationMaster(Section):
     """The number of AM attempts that may fail within `attempts_interval`; YARN may allow fewer
     (`yarn.resourcemanager.am.max-attempts`)."""
     attempts_interval: Annotated[float, DurationBetween(1.0, 30 * DAY_S)] = _AM.attempts_interval_s
-    """How long a failed AM attempt counts. A job of weeks outlives an AM that dies now and then."""
+    """How long a failed AM attempt counts, whichever of its processes failed. A job of weeks
+    outlives an AM that dies now and then."""
     # Heartbeats come every 2 s at the latest.
     agent_silence: Annotated[float, DurationBetween(3.0, 3600.0)] = _AM.agent_silence_s
     """A container that has not sent a heartbeat for this long is lost."""
