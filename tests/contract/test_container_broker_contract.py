@@ -95,7 +95,14 @@ class SkeinYarn:
     def __init__(self, events: list[Event], timing: BrokerTiming) -> None:
         self.skein = FakeSkeinAm()
         env = {"YARNAM_AM_ADDRESS": "h:1"}
-        self.broker = SkeinBroker(self.skein, NODES.get, agent_env=lambda: env, timing=timing)
+        self.why_ended: list[str] = []
+        self.broker = SkeinBroker(
+            self.skein,
+            NODES.get,
+            agent_env=lambda: env,
+            timing=timing,
+            end_attempt=self.why_ended.append,
+        )
         self.broker.start(events.append)
 
     def key(self, ask: AskId) -> ContainerKey:
@@ -263,6 +270,7 @@ def test_one_refusal_is_tried_again(real: SkeinYarn, events: list[Event]) -> Non
 def test_a_second_refusal_is_the_end(real: SkeinYarn, events: list[Event]) -> None:
     real.skein.refusal = Refusal(InternalError("addContainer: UNKNOWN: too much"), times=9)
     real.broker.ask(ask(A))
+    until_polled(real.skein)
     (event,) = events
     assert isinstance(event, BrokerFailed)
     assert "a1.worker.0" in event.message
@@ -286,14 +294,32 @@ def test_a_container_whose_answer_was_lost_is_given_back(
 
 
 @pytest.mark.parametrize("timing", [replace(QUICK, gone_s=0.3)], indirect=True)
-def test_skein_gone_for_too_long_is_a_broken_way(real: SkeinYarn, events: list[Event]) -> None:
+def test_skein_gone_for_too_long_ends_the_attempt_and_not_the_job(
+    real: SkeinYarn, events: list[Event]
+) -> None:
     real.broker.ask(ask(A))
     real.skein.is_gone = True
-    real.settle()
+    wait_for(lambda: bool(real.why_ended))
+    (reason,) = real.why_ended
+    assert "no answer for" in reason
+    assert "Connection refused" in reason
     assert events == []
+
+
+def test_what_skein_does_not_answer_to_is_asked_again(real: SkeinYarn, events: list[Event]) -> None:
+    """A JVM that is frozen, or on a node with much else to do."""
+    real.skein.is_gone = True
+    real.broker.ask(ask(A, B))
+    real.broker.release([B])
+    real.skein.is_gone = False
+    wait_for(lambda: real.outstanding() == 1)
+    real.grant(A, "n1")
     wait_for(lambda: bool(events))
-    real.settle()
-    assert [type(event) for event in events] == [BrokerFailed]
+    (event,) = events
+    assert isinstance(event, ContainerGranted)
+    assert event.ask == A
+    until_polled(real.skein)
+    assert real.outstanding() == 1
 
 
 def test_a_node_unknown_for_a_moment_is_awaited(events: list[Event]) -> None:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from yarnam.adapters.process_lifetime import leave_at_once
 from yarnam.adapters.skein import am_client
 from yarnam.adapters.skein.early_containers import EarlyContainer, EarlyContainers, assignment
 from yarnam.adapters.skein.response_log import CompletedContainer, PreemptionNotice, UpdatedNode
@@ -39,8 +40,9 @@ CALM_POLL_S = 0.5
 IDLE_POLL_S = 2.0
 """With nothing held: only whether Skein's AM still lives."""
 
-GONE_LIMIT_S = 12.0
-"""Skein's AM not answering for this long is gone: three calls that time out."""
+GONE_LIMIT_S = 60.0
+"""Skein's AM not answering for this long hangs: this AM attempt ends. One that has died ends it at
+once, and YARN itself waits for 600 s."""
 LOCATE_LIMIT_S = 10.0
 """A granted node that the RM's node list does not show within this time is reported without a
 rack, which the gang machine treats as a misfit."""
@@ -95,20 +97,23 @@ class SkeinBroker:
         early_containers: EarlyContainers | None = None,
         responses: Responses | None = None,
         timing: BrokerTiming = BrokerTiming(),  # immutable
+        end_attempt: Callable[[str], object] = leave_at_once,
     ) -> None:
         """``agent_env``: what each agent's environment gets besides its ask (the AM's address).
         ``early_containers``: requested by Skein itself, for asks to take over. ``responses``: what
-        Skein does not pass on."""
+        Skein does not pass on. ``end_attempt`` is called with the reason when Skein hangs."""
         self._skein = skein
         self._locate = locate
         self._agent_env = agent_env
         self._early_containers = EarlyContainers() if early_containers is None else early_containers
         self._responses = Responses() if responses is None else responses
         self._timing = timing
+        self._end_attempt = end_attempt
         self._inbox: Inbox = lambda event: None
         self._lock = threading.Lock()
         self._held: dict[am_client.ContainerKey, _Held] = {}
         self._keys: dict[AskId, am_client.ContainerKey] = {}
+        self._unanswered: dict[AskId, AskContainer] = {}
         self._released: set[am_client.ContainerKey] = set()
         self._strays: dict[am_client.ContainerKey, float] = {}
         self._wake = threading.Event()
@@ -127,7 +132,8 @@ class SkeinBroker:
 
     def ask(self, asks: Sequence[AskContainer]) -> None:
         with self._lock:
-            wanted = [ask for ask in asks if ask.ask not in self._keys]
+            known = self._keys.keys() | self._unanswered.keys()
+            wanted = [ask for ask in asks if ask.ask not in known]
         failed = self._add(self._take_over(wanted))
         if failed:
             # Once more: a lost answer leaves a stray, which the poll releases.
@@ -137,14 +143,15 @@ class SkeinBroker:
             # after the others are asked for: Skein uses the priority of a withdrawn ask again, and
             # YARN loses an ask of another size that comes with it under the same priority.
             self._give_back(self._early_containers.drop())
-        if failed:
-            ask, error = failed[0]
-            more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-            self._fail(f"asking for {ask.ask} of {ask.target.service}{more}: {error.message}")
+        with self._lock:
+            self._unanswered.update({ask.ask: ask for ask, _ in failed})
+        self._fail_refused(failed)
         self._wake.set()
 
     def release(self, asks: Sequence[AskId]) -> None:
         with self._lock:
+            for ask in asks:
+                self._unanswered.pop(ask, None)
             keys = [self._keys[ask] for ask in asks if ask in self._keys]
             keys = [key for key in keys if self._held.pop(key, None) is not None]
             self._released.update(keys)
@@ -216,6 +223,24 @@ class SkeinBroker:
                 self._hold(result, ask.ask)
         return failed
 
+    def _ask_again(self) -> None:
+        """For what Skein, which answers now, did not answer to."""
+        with self._lock:
+            asks = list(self._unanswered.values())
+        failed = self._add(asks)
+        self._fail_refused(failed)
+        added = {ask.ask for ask in asks} - {ask.ask for ask, _ in failed}
+        with self._lock:
+            released = [ask for ask in added if self._unanswered.pop(ask, None) is None]
+        self.release(released)
+
+    def _fail_refused(self, failed: Sequence[tuple[AskContainer, YarnamError]]) -> None:
+        refused = [(ask, error) for ask, error in failed if not isinstance(error, Unavailable)]
+        if refused:
+            ask, error = refused[0]
+            more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+            self._fail(f"asking for {ask.ask} of {ask.target.service}{more}: {error.message}")
+
     def _hold(self, key: am_client.ContainerKey, ask: AskId) -> None:
         with self._lock:
             self._held[key] = _Held(ask)
@@ -239,14 +264,15 @@ class SkeinBroker:
             except Unavailable as error:
                 silent_s = time.monotonic() - self._answered_at
                 if silent_s > self._timing.gone_s:
-                    self._fail(f"no answer for {silent_s:.0f} s: {error.message}")
+                    self._closed = True
+                    self._end_attempt(f"no answer for {silent_s:.0f} s: {error.message}")
             except YarnamError as error:
                 self._fail(error.message)
             self._wake.wait(self._pause_s())
 
     def _pause_s(self) -> float:
         with self._lock:
-            if any(not held.is_granted for held in self._held.values()):
+            if self._unanswered or any(not held.is_granted for held in self._held.values()):
                 return self._timing.eager_poll_s
             is_calm = self._held or self._early_containers
             return self._timing.calm_poll_s if is_calm else self._timing.idle_poll_s
@@ -256,6 +282,7 @@ class SkeinBroker:
             before = dict(self._held)
         self._give_back(self._early_containers.drop(only_if_due=True))
         rows = {row.key: row for row in self._skein.containers(am_client.ACTIVE)}
+        self._ask_again()
         for key in sorted(rows.keys() - before.keys()):
             self._meet(rows[key])
         for key, held in before.items():

@@ -271,7 +271,7 @@ class StoringFailed:
 
 @dataclass(frozen=True, slots=True)
 class BrokerFailed:
-    """The way to YARN is broken for good (Skein's AM is gone, or it refused an ask)."""
+    """The way to YARN is broken for good: Skein's AM has refused an ask."""
 
     at_s: float
     message: str
