@@ -83,7 +83,7 @@ class FakeResourceManager:
             app
             for app in self.apps.values()
             if user in ("", app.user)
-            and wanted <= set(app.tags)
+            and (not wanted or not wanted.isdisjoint(app.tags))
             and (not allowed or app.state in allowed)
         ]
         newest = sorted(found, key=lambda app: app.started_at_s, reverse=True)

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from hdfs_utils import HdfsError
 from yarnam.client.site import Site
-from yarnam.client.user_paths import is_key, key_in
+from yarnam.client.user_paths import is_key, key_in, tag_of
 from yarnam.errors import YarnamError
 from yarnam.wire import protocol
 from yarnam.wire.codec import decode
@@ -54,17 +54,19 @@ def _clear_scratch(before_s: float) -> None:
 
 
 def _never_submitted(site: Site, before_s: float) -> Iterator[str]:
-    """Jobs' directories that no application belongs to. One that has run keeps its record."""
+    """Jobs' directories that no application belongs to. One that has run keeps its record. The
+    ResourceManager is asked about the others of the sample alone, in one question."""
     listed = [status.path for status in site.files.list(site.paths.jobs)]
     old = [path for path in listed if _begun_s(PurePosixPath(path).name) < before_s]
-    if not old:
-        return
-    known = {key_in(app.tags) for app in site.rm.applications(user=site.user)}
-    unknown = [path for path in old if PurePosixPath(path).name not in known]
-    for path in random.sample(unknown, min(SAMPLE, len(unknown))):
+    found = {}
+    for path in random.sample(old, min(SAMPLE, len(old))):
         names = {PurePosixPath(status.path).name for status in site.files.list(path)}
         if names.isdisjoint(_HAS_RUN) and _is_of(site, path, names):
-            yield path
+            found[PurePosixPath(path).name] = path
+    if found:
+        known = site.rm.applications(user=site.user, tags=[tag_of(key) for key in found])
+        for key in found.keys() - {key_in(app.tags) for app in known}:
+            yield found[key]
 
 
 def _is_of(site: Site, path: str, names: set[str]) -> bool:

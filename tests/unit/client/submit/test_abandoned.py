@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.unit.client.world import World, job_spec
-from yarnam.client.submit.abandoned import ABANDONED_S, SCRATCH_PREFIX, clear_abandoned
+from yarnam.adapters.yarn.rest_parse import YarnApplication
+from yarnam.client.submit.abandoned import ABANDONED_S, SAMPLE, SCRATCH_PREFIX, clear_abandoned
 from yarnam.client.user_paths import new_key, tag_of
 from yarnam.errors import Unavailable
 from yarnam.wire.codec import encode
@@ -58,6 +61,28 @@ def test_what_is_or_was_a_job_stays(world: World) -> None:
     clear_abandoned(world.site)
     for path in (young, ran, over, elsewhere, world.directory(key)):
         assert world.files.exists(path), path
+
+
+def test_the_resource_manager_is_asked_about_candidates_alone(world: World) -> None:
+    """It may know ten thousand applications of this user, and this happens beside each submit."""
+    for number in range(3):
+        world.job(application=f"application_1700000000000_000{number}", key=new_key(LONG_AGO_S))
+    asked: list[list[str]] = []
+    applications = world.rm.applications
+
+    def noted(**query: Any) -> Sequence[YarnApplication]:
+        asked.append(list(query["tags"]))
+        return applications(**query)
+
+    world.rm.applications = noted  # type: ignore[method-assign]
+    clear_abandoned(world.site)
+    assert asked == []
+    directories = [directory(world, LONG_AGO_S) for _ in range(SAMPLE + 5)]
+    clear_abandoned(world.site)
+    (tags,) = asked
+    assert 0 < len(tags) <= SAMPLE
+    left = [path for path in directories if world.files.exists(path)]
+    assert len(left) == len(directories) - len(tags)
 
 
 def test_skeins_directory_of_an_application_that_is_over_goes(world: World) -> None:
