@@ -331,7 +331,8 @@ PLACES: dict[str, Place] = {
         plain({"kind": "node", "node": "n1:8041", "state": "DECOMMISSIONING", "timeout_s": 40}),
         plain({"kind": "failed", "diagnostics": "broken"})), MalformedData),
     "metrics": Place(metrics_inbox.parse, (
-        plain({"local_rank": 0, "at_s": 1.0, "step": 5, "values": {"loss": float("nan")}}),)),
+        plain({"local_rank": 0, "at_s": 1.0, "step": 5, "values": {"loss": float("nan")}}),),
+        MalformedData),
     "suspects": Place(
         lambda data: input_gateway.suspects_in(untrusted.decode_record(data, max_bytes=1 << 16)),
         (plain({"suspects": [{"path": "/a", "reason": "cut", "times": 2, "first": 1}]}),),

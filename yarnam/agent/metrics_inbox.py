@@ -7,6 +7,7 @@ may have. Anybody on the machine can write to such a name; the kernel knows who 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 import struct
@@ -15,7 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from hdfs_utils.errors import MalformedData
+from hdfs_utils.protocols.rejections import Rejections
 from hdfs_utils.protocols.untrusted import INT64, Record, decode_record, is_encodable, shown
+
+log = logging.getLogger("yarnam.agent")
 
 MAX_BYTES = 16 * 1024
 MAX_VALUES = 64
@@ -42,6 +46,9 @@ class MetricsInbox:
 
     def __init__(self, on_sample: Callable[[int, Sample], None]) -> None:
         self._on_sample = on_sample
+        self._rejections = Rejections(
+            log, "is ignored", "Report by yarnam.train.report alone, with numbers as values."
+        )
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self._socket.setblocking(False)
@@ -70,10 +77,15 @@ class MetricsInbox:
                 )
             except (BlockingIOError, InterruptedError):
                 return
-            if _sender(ancillary) == os.getuid():
-                parsed = parse(data)
-                if parsed is not None:
-                    self._on_sample(*parsed)
+            self._take(data, _sender(ancillary))
+
+    def _take(self, data: bytes, uid: int | None) -> None:
+        try:
+            if uid != os.getuid():
+                raise MalformedData("only this user's processes report here")
+            self._on_sample(*parse(data))
+        except MalformedData as error:
+            self._rejections.add("a report of metrics", error, owner=f"user {uid}")
 
 
 def _sender(ancillary: list[tuple[int, int, bytes]]) -> int | None:
@@ -83,21 +95,18 @@ def _sender(ancillary: list[tuple[int, int, bytes]]) -> int | None:
     return None
 
 
-def parse(data: bytes) -> tuple[int, Sample] | None:
-    """``(local rank, sample)``, or None for anything that is not a report."""
-    try:
-        # A loss may be NaN.
-        plain = decode_record(data, max_bytes=MAX_BYTES, is_lenient=True)
-        values = plain.record("values").plain
-        sample = Sample(
-            at_s=plain.number("at_s"),
-            step=_whole(plain, "step"),
-            total_steps=_whole(plain, "total_steps"),
-            values=tuple(_values(values))[:MAX_VALUES],
-        )
-        return plain.integer("local_rank", most=MAX_RANK), sample
-    except MalformedData:
-        return None
+def parse(data: bytes) -> tuple[int, Sample]:
+    """``(local rank, sample)``. Raises MalformedData."""
+    # A loss may be NaN.
+    plain = decode_record(data, max_bytes=MAX_BYTES, is_lenient=True)
+    values = plain.record("values").plain
+    sample = Sample(
+        at_s=plain.number("at_s"),
+        step=_whole(plain, "step"),
+        total_steps=_whole(plain, "total_steps"),
+        values=tuple(_values(values))[:MAX_VALUES],
+    )
+    return plain.integer("local_rank", most=MAX_RANK), sample
 
 
 def _whole(plain: Record, key: str) -> int | None:

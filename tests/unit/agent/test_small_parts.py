@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 from pathlib import Path
 
 import pytest
 
+from hdfs_utils.errors import MalformedData
 from yarnam.agent.keeper.keeper import pack, unpack
 from yarnam.agent.launch.launch_plan import _without
-from yarnam.agent.metrics_inbox import Sample, parse
+from yarnam.agent.metrics_inbox import MetricsInbox, Sample, parse
 from yarnam.agent.resources.held_ports import HeldPorts, candidate_ports, hex_address
 from yarnam.agent.resources.node_address import node_address
 from yarnam.agent.task_config import read_container_settings
@@ -144,9 +146,7 @@ def test_messages_survive_any_cut() -> None:
 
 def test_metrics_that_make_sense() -> None:
     text = '{"local_rank": 1, "at_s": 2.5, "step": 3, "total_steps": null, "values": {"loss": NaN}}'
-    parsed = parse(text.encode())
-    assert parsed is not None
-    rank, sample = parsed
+    rank, sample = parse(text.encode())
     assert rank == 1
     assert (sample.at_s, sample.step, sample.total_steps) == (2.5, 3, None)
     assert sample.values[0][0] == "loss"
@@ -166,14 +166,31 @@ def test_metrics_that_make_sense() -> None:
     ],
 )
 def test_metrics_that_make_none_are_dropped(text: str) -> None:
-    assert parse(text.encode("latin-1")) is None
+    with pytest.raises(MalformedData):
+        parse(text.encode("latin-1"))
 
 
 def test_numbers_that_do_not_fit_the_wire_are_left_out() -> None:
     values = {str(number): 1.0 for number in range(100)}
     text = json.dumps({"local_rank": 0, "at_s": 1, "step": 2**70, "values": values})
-    parsed = parse(text.encode())
-    assert parsed is not None
-    assert isinstance(parsed[1], Sample)
-    assert parsed[1].step is None
-    assert len(parsed[1].values) == 64
+    _, sample = parse(text.encode())
+    assert sample.step is None
+    assert len(sample.values) == 64
+
+
+def test_reports_of_no_use_are_warned_of_and_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A process that reports nonsense each step fills no log; another user's is no report."""
+    samples: list[tuple[int, Sample]] = []
+    inbox = MetricsInbox(lambda rank, sample: samples.append((rank, sample)))
+    good = b'{"local_rank": 0, "at_s": 1.0, "values": {}}'
+    for data in (b"nonsense", good, b"nonsense"):
+        inbox._take(data, os.getuid())
+    inbox._take(good, os.getuid() + 1)
+    inbox._socket.close()
+    assert len(samples) == 1
+    assert inbox._rejections.total == 3
+    (text,) = caplog.messages
+    assert "a report of metrics" in text
+    assert "yarnam.train.report" in text

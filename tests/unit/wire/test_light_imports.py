@@ -50,6 +50,7 @@ def test_the_agent_loads_little_of_the_model_and_of_hdfs_utils() -> None:
         "hdfs_utils.concurrency.process_locks",
         "hdfs_utils.errors",
         "hdfs_utils.protocols",
+        "hdfs_utils.protocols.rejections",
         "hdfs_utils.protocols.untrusted",
         "yarnam.core.model.ids",
         "yarnam.core.model.outcomes",
