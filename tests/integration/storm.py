@@ -1,12 +1,14 @@
-"""The storm: some jobs that always live, and one fault after another."""
+"""The storm: some jobs that always live, and faults, some at the same time."""
 
 from __future__ import annotations
 
 import random
 import shutil
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +19,8 @@ from hdfs_utils import uri as uris
 from hdfs_utils.errors import HdfsError
 from tests.integration.fault_world import LIMIT_S
 from tests.integration.storm_ends import output_trouble
-from tests.integration.storm_faults import KINDS, Fault
-from tests.integration.storm_world import Gang, Run, phase_of, submit
+from tests.integration.storm_faults import KINDS, Fault, place_of, place_of_daemon
+from tests.integration.storm_world import Gang, Run, submit
 from yarnam.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -28,9 +30,13 @@ if TYPE_CHECKING:
     from tests.integration.storm_net import StormNet
     from yarnam.cluster import EmbeddedCluster
 
-AT_ONCE = 2
+AT_ONCE = 3
 """Jobs alive while faults come."""
 
+FAULTS_AT_ONCE = 3
+"""At most, each at a place of its own: two of the same would mend each other."""
+
+FILL_PERIOD_S = 0.5
 STEP_S = 0.5
 HOME = "/storm"
 """On HDFS: of the jobs' checkpoints and outputs."""
@@ -39,15 +45,14 @@ TRAINING = Path(__file__).with_name("storm_training.py")
 
 LASTING: dict[str, Any] = {
     "retry": {"on_user_failure": 99},  # HDFS may be away for longer than a save waits
-    "am": {"attempts": 40, "attempts_interval": "60s", "agent_silence": "8s"},
+    "am": {"attempts": 10, "attempts_interval": "60s", "agent_silence": "8s"},
 }
-"""What a storm's job needs beyond ``PATIENT``. The deaths of its AMs count for a minute; where the
-Python alone dies, Skein's AM counts them by number (docs/explanation/lost-tasks.md)."""
+"""What a storm's job needs beyond ``PATIENT``."""
 
 
 @dataclass
 class Storm:
-    """Keeps some jobs alive and hits them, one fault after another."""
+    """Keeps some jobs alive and hits them. Several threads do, each with a fault of its own."""
 
     world: FaultWorld
     net: StormNet
@@ -68,6 +73,12 @@ class Storm:
     began_s: float = field(default_factory=time.monotonic)
     logs: list[Path] = field(default_factory=list)
     """Of the RM's earlier lives."""
+    _todo: list[Fault] = field(default_factory=list)
+    _busy: set[str] = field(default_factory=set)
+    """Places at which a fault is."""
+    _turn: threading.Condition = field(default_factory=threading.Condition)
+    _starting: threading.Lock = field(default_factory=threading.Lock)
+    """A cluster starts one daemon at a time."""
 
     def __post_init__(self) -> None:
         # Not through the relays: what is true is looked at from outside.
@@ -84,19 +95,60 @@ class Storm:
     def tell(self, fault: Fault, run: Run | None, text: str) -> None:
         """Before it is done. ``run``: the job that it is done to; None: to all."""
         if run is None:
-            run = fault.dice().choice([run for run in self.runs if not run.is_over] or self.runs)
+            run = fault.dice().choice(self.living() or self.runs)
         else:
             run.hits.append(f"{fault.kind}: {text}")
-        phase = phase_of(run)
-        self.phases[fault.kind, phase] += 1
-        self.say(f"fault {fault.number}: {fault.kind} at {phase}: {text}")
+        with self._turn:
+            self.phases[fault.kind, run.phase] += 1
+        self.say(f"fault {fault.number}: {fault.kind} at {run.phase}: {text}")
+
+    def rage(self, faults: Iterable[Fault], begin_by_s: float) -> None:
+        """All of them, but none that would begin after so many seconds."""
+        self._todo = list(faults)
+        self.fill()
+        until = time.monotonic() + begin_by_s
+        with ThreadPoolExecutor(FAULTS_AT_ONCE + 1) as pool:
+            lanes = [pool.submit(self._rage_on, until) for _ in range(FAULTS_AT_ONCE)]
+            filler = pool.submit(self._fill_until, lanes)
+        for each in (*lanes, filler):
+            each.result()
+
+    def _rage_on(self, until: float) -> None:
+        try:
+            while time.monotonic() < until and (fault := self._next()) is not None:
+                try:
+                    self.strike(fault)
+                finally:
+                    self._leave(place_of(fault.kind))
+        except BaseException:
+            with self._turn:
+                self._todo.clear()  # the others end too
+            raise
+
+    def _next(self) -> Fault | None:
+        """The first fault whose place is free; None: there are no more."""
+        with self._turn:
+            while self._todo:
+                for fault in self._todo:
+                    if (place := place_of(fault.kind)) not in self._busy:
+                        self._todo.remove(fault)
+                        self._busy |= {place} - {""}
+                        return fault
+                self._turn.wait()
+        return None
+
+    def _leave(self, place: str) -> None:
+        with self._turn:
+            self._busy.discard(place)
+            self._turn.notify_all()
 
     def strike(self, fault: Fault) -> None:
         """At a random moment of whatever the jobs do."""
-        self.fill()
+        place = place_of(fault.kind)
         time.sleep(fault.wait_s)
+        self.revive(place)
         KINDS[fault.kind](self, fault)
-        self.revive()
+        self.revive(place)
         self.look_at_outputs()
 
     # ---- jobs ----------------------------------------------------------------------------
@@ -111,19 +163,30 @@ class Storm:
         """One of the living jobs, as soon as there is such a one."""
         deadline = time.monotonic() + LIMIT_S
         while time.monotonic() < deadline:
-            if found := [run for run in self.fill() if accept(run)]:
+            if found := [run for run in self.living() if accept(run)]:
                 return dice.choice(found)
             time.sleep(0.3)
         raise AssertionError(f"no job to hit in {LIMIT_S:.0f} s")
 
-    def fill(self) -> list[Run]:
-        """Enough jobs; those that live."""
-        living = [run for run in self.runs if not run.is_over]
-        while len(living) < AT_ONCE:
-            run = self.begin(len(self.runs) + 1)
-            self.runs.append(run)
-            living.append(run)
-        return living
+    def living(self) -> list[Run]:
+        """As last seen."""
+        return [run for run in self.runs if not run.is_over]
+
+    def fill(self) -> None:
+        """Enough jobs."""
+        while len([run for run in self.living() if not run.look()]) < AT_ONCE:
+            self.runs.append(self.begin(len(self.runs) + 1))
+
+    def _fill_until(self, lanes: list[Future[None]]) -> None:
+        """The one thread that asks jobs how they are: that takes long where something is away."""
+        while not all(lane.done() for lane in lanes):
+            try:
+                self.fill()
+            except BaseException:
+                with self._turn:
+                    self._todo.clear()
+                raise
+            time.sleep(FILL_PERIOD_S)
 
     def begin(self, number: int) -> Run:
         dice = random.Random(f"{self.seed}-gang-{number}")
@@ -167,21 +230,22 @@ class Storm:
         if name == "rm":  # A daemon begins its log anew.
             self.logs.append(self.folder / f"rm-{len(self.logs)}.log")
             shutil.copy(daemon.log, self.logs[-1])
-        try:
-            daemon.start()
-        except Unavailable:
-            daemon.start()  # busy cores: its limit was over a moment too early
+        with self._starting:
+            try:
+                daemon.start()
+            except Unavailable:
+                daemon.start()  # busy cores: its limit was over a moment too early
 
-    def revive(self) -> None:
-        """What has ended by itself: at a real site something starts it again."""
+    def revive(self, place: str) -> None:
+        """What has ended by itself there: at a real site something starts it again."""
         for name in self.cluster.plan.daemons:
-            if self.cluster.daemon(name).identity is None:
+            if place_of_daemon(name) == place and self.cluster.daemon(name).identity is None:
                 self.say(f"{name} has ended by itself")
                 self.start_daemon(name)
 
     def measure_submit(self) -> None:
         """Which the moments follow at which clients are killed."""
-        document = self.world.document("left-0", "true")
+        document = self.world.document("left-0", "true", am=LASTING["am"])
         done = self.world.yarnam("submit", str(self.world.write(document)), "--detach").wait()
         assert done.code == 0, done
         self.submit_s = done.took_s

@@ -89,7 +89,7 @@ def hit_process(storm: Storm, fault: Fault, *, role: str, is_frozen: bool) -> No
     dice = fault.dice()
     deadline = time.monotonic() + LIMIT_S
     while time.monotonic() < deadline:
-        living = storm.fill()
+        living = storm.living()
         dice.shuffle(living)
         for run in living:
             if pids := pids_of_role(storm, run, role):
@@ -252,7 +252,9 @@ def kill_client(storm: Storm, fault: Fault) -> None:
     """A client dies in the midst of its submit, at any step; its job ends well, or is none."""
     dice = fault.dice()
     name = f"left-{fault.number}"
-    document = storm.world.document(name, "true", queue="root.research")
+    document = storm.world.document(
+        name, "true", queue="root.research", am={"attempts": 10, "attempts_interval": "60s"}
+    )
     client = storm.world.yarnam("submit", str(storm.world.write(document)), "--detach")
     lived_s = dice.uniform(0.1, 1.3) * storm.submit_s
     storm.tell(fault, None, f"{name} after {lived_s:.2f} s")
@@ -300,5 +302,35 @@ KINDS: dict[str, Strike] = {
     "clock off": set_clock,
     "kill client": kill_client,
 }
+
+
+def place_of_daemon(name: str) -> str:
+    """What meets no other fault of its kind while it is down: YARN, HDFS or ZooKeeper."""
+    return {"rm": "yarn", "zk": "zookeeper"}.get(name, "yarn" if name.startswith("nm") else "hdfs")
+
+
+_PLACES = {
+    **{
+        f"{how} {daemon}": place_of_daemon(names[0])
+        for daemon, names in DAEMONS.items()
+        for how in ("kill", "freeze", "restart")
+    },
+    "kill active namenode": "pair",
+    "kill standby namenode": "pair",
+    "full disk": "yarn",
+    "hdfs quota": "hdfs",
+    "clock off": "clocks",
+    **{
+        f"{how} {whom}": f"the way of {whom}"
+        for whom in ("agents and am", "jobs and zookeeper", "jobs and namenode")
+        for how in ("cut", "stall", "slow")
+    },
+}
+
+
+def place_of(kind: str) -> str:
+    """Where one fault at a time may be; empty: any number."""
+    return _PLACES.get(kind, "")
+
 
 NEEDS_MOUNT = frozenset({"full disk"})

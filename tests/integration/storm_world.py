@@ -96,14 +96,17 @@ class Run:
     job: Job
     folder: Path
     hits: list[str] = field(default_factory=list)
-    _has_ended: bool = False
+    phase: str = "start"
+    """As last seen."""
+    is_over: bool = False
 
-    @property
-    def is_over(self) -> bool:
-        if not self._has_ended:
+    def look(self) -> bool:
+        """Whether it is over. The way to the AM may be what is broken."""
+        if not self.is_over:
             with suppress(YarnamError, OSError):
-                self._has_ended = self.job.status().verdict is not None
-        return self._has_ended
+                status = self.job.status()
+                self.phase, self.is_over = status.phase or "start", status.verdict is not None
+        return self.is_over
 
     def launches(self) -> dict[int, dict[int, float]]:
         """Attempt to rank to the time at which the process said that it had started."""
@@ -162,13 +165,6 @@ def kill_one(world: FaultWorld, application: str, marker: str, dice: random.Rand
     return ""
 
 
-def phase_of(run: Run) -> str:
-    """As its user sees it; the way to the AM may be what is broken."""
-    with suppress(YarnamError, OSError):
-        return run.job.status().phase or "start"
-    return "?"
-
-
 @contextmanager
 def own_cluster(name: str, folder: Path, overrides: str = "") -> Iterator[EmbeddedCluster]:
     """A cluster that may be harmed: its daemons belong to one test alone. ``overrides``: further
@@ -211,10 +207,11 @@ def await_ends(runs: list[Run], limit_s: float) -> list[str]:
     deadline = time.monotonic() + limit_s
     wrong = []
     for run in runs:
+        run.look()
         try:
             verdict = run.job.wait(max(1.0, deadline - time.monotonic()))
         except (YarnamError, TimeoutError) as error:
-            wrong.append(f"{run.job.id} ({run.gang.name}) has not ended: {error} [{phase_of(run)}]")
+            wrong.append(f"{run.job.id} ({run.gang.name}) has not ended: {error} [{run.phase}]")
             continue
         if verdict.kind is not VerdictKind.SUCCEEDED:
             wrong.append(f"{run.job.id} ({run.gang.name}): {verdict}; hit: {run.hits}")
@@ -249,7 +246,6 @@ __all__ = [
     "kill_one",
     "own_cluster",
     "partial_starts",
-    "phase_of",
     "still_held",
     "submit",
 ]

@@ -1,8 +1,9 @@
 """The second tier's storm: faults of every kind at random moments, on a cluster of its own.
 
-``YARNAM_CHAOS_ROUNDS`` says how many faults, and ``YARNAM_CHAOS_SEED`` plays a storm again: the
-schedule of faults comes from the seed alone. What they meet hangs on the machine's speed too, so
-each is printed with its time, its victim and the phase of the job.
+``YARNAM_CHAOS_ROUNDS`` says how many faults, ``YARNAM_CHAOS_MINUTES`` after how many minutes no
+more begin, and ``YARNAM_CHAOS_SEED`` plays a storm again: the schedule of faults comes from the
+seed alone. What they meet hangs on the machine's speed too, so each is printed with its time, its
+victim and the phase of the job.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from tests.integration.storm_world import await_ends, own_cluster, partial_start
 from yarnam.client.submit.abandoned import SCRATCH_PREFIX, clear_abandoned
 
 ROUNDS = int(os.environ.get("YARNAM_CHAOS_ROUNDS", "50"))
+BEGIN_BY_S = 60.0 * float(os.environ.get("YARNAM_CHAOS_MINUTES", ROUNDS))
 ENDS_S = 300.0
 """From the last fault until all jobs have ended: each needs some seconds, an AM that has lost its
 node half a minute until YARN starts the next."""
@@ -89,8 +91,8 @@ def test_whatever_dies_hangs_or_fills_every_job_ends_well_and_nothing_stays(stor
     for kind in left_out:
         print(f"  left out: {kind}: this user may not mount a file system")
     storm.measure_submit()
-    for fault in schedule(storm.seed, ROUNDS, kinds):
-        storm.strike(fault)
+    storm.rage(schedule(storm.seed, ROUNDS, kinds), BEGIN_BY_S)
+    raged_s = time.monotonic() - storm.began_s
     wrong = await_ends(storm.runs, ENDS_S) + wrong_verdicts_of_left(storm)
     ended_s = time.time()
     for (kind, phase), count in sorted(storm.phases.items()):
@@ -102,7 +104,13 @@ def test_whatever_dies_hangs_or_fills_every_job_ends_well_and_nothing_stays(stor
     assert not (partial := partial_starts(storm.runs, books)), partial
     wanted = {run.job.id: run.gang.all_gpus for run in storm.runs}
     launches = sum(len(run.launches()) for run in storm.runs)
-    print(f"  {len(storm.runs)} jobs, {launches} launches; {shares(books, wanted, ended_s)}")
+    masters = sum(run.job.status().am_attempt for run in storm.runs)
+    print(
+        f"  seed {storm.seed}: {storm.phases.total()} faults in {raged_s:.0f} s;"
+        f" {len(storm.runs)} jobs succeeded with {launches} launches and {masters}"
+        f" ApplicationMasters; {len(storm.left_alone)} submits killed or measured;"
+        f" {shares(books, wanted, ended_s)}"
+    )
 
 
 def assert_nothing_is_left(storm: Storm) -> None:
