@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import re
 import secrets
 import threading
@@ -35,7 +36,14 @@ from hdfs_utils import uri as uris
 from hdfs_utils.concurrency.worker_pool import THREADS, WorkerPool
 from hdfs_utils.filesystem import FileStatus, FileSystem
 from hdfs_utils.outputs.merge import MergePlan, Move, plan_merge
+from hdfs_utils.protocols.rejections import Rejections
 from hdfs_utils.protocols.untrusted import at_path, decode_record
+
+_rejections = Rejections(
+    logging.getLogger(__name__),
+    "is taken for somebody else's",
+    "What lies beside it stays; remove it, or choose another directory.",
+)
 
 T = TypeVar("T")
 
@@ -114,14 +122,18 @@ class OutputCommitter:
 
     def committed(self) -> CommittedOutputs | None:
         """What this owner has committed; None if nothing."""
+        path = uris.join(self.target, MANIFEST)
         try:
-            data = self.fs.read_bytes(uris.join(self.target, MANIFEST), max_bytes=_MAX_RECORD_BYTES)
+            data = self.fs.read_bytes(path, max_bytes=_MAX_RECORD_BYTES)
             found = decode_record(data, max_bytes=_MAX_RECORD_BYTES)
             if found.text("owner") != self.owner:
                 return None
             return CommittedOutputs(*map(found.integer, ("files", "bytes", "renamed")))
-        except (errors.NotFound, errors.NotADirectory, errors.MalformedData):
-            return None  # what is there is somebody else's
+        except (errors.NotFound, errors.NotADirectory):
+            return None
+        except errors.MalformedData as error:
+            _rejections.add(path, error)
+            return None
 
     def commit(
         self,

@@ -42,10 +42,14 @@ from hdfs_utils.errors import (
 )
 from hdfs_utils.filesystem import FileSystem
 from hdfs_utils.protocols.checksums import crc32c
+from hdfs_utils.protocols.rejections import Rejections
 from hdfs_utils.protocols.untrusted import INT64, Record, decode_json, shown
 from hdfs_utils.transfer.options import Options
 
 _log = logging.getLogger(__name__)
+_rejections = Rejections(
+    _log, "is not believed", "What it says is done is done again; remove it if nobody needs it."
+)
 # Of the journal: a segment has the files of a few seconds.
 _MAX_SEGMENT_BYTES = 64 << 20
 _MAX_LINE_BYTES = 64 << 10
@@ -304,8 +308,12 @@ def _read_journal(fs: FileSystem, path: str) -> dict[str, Finished]:
     except NotFound:
         return found
     for segment in segments:
-        with contextlib.suppress(HdfsError):  # what it says is done is done again
+        try:
             found |= decode_segment(fs.read_bytes(segment.path, max_bytes=_MAX_SEGMENT_BYTES))
+        except MalformedData as error:
+            _rejections.add(segment.path, error, owner=segment.owner)
+        except HdfsError:
+            pass  # what it says is done is done again
     return found
 
 

@@ -156,6 +156,14 @@ def test_a_target_of_somebody_else_stays_as_it_is() -> None:
     assert of(fs).keep("/results/partial"), "nothing of the tasks' is lost"
 
 
+def test_a_manifest_that_makes_no_sense_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    fs = MemoryFiles()
+    fs.write_bytes(f"{TARGET}/_outputs.json", b"{")
+    assert of(fs).committed() is None
+    (text,) = caplog.messages
+    assert f"{TARGET}/_outputs.json is taken for somebody else's" in text
+
+
 @pytest.mark.parametrize("is_file", [True, False])
 def test_or_gives_way_when_replace_is_set(is_file: bool) -> None:
     fs = MemoryFiles()

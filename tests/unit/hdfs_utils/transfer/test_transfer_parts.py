@@ -16,6 +16,7 @@ from hdfs_utils.backends.local import LocalFileSystem
 from hdfs_utils.concurrency.worker_pool import WorkerPool
 from hdfs_utils.errors import QuotaExceeded, Unavailable
 from hdfs_utils.filesystem import Capabilities, TimeLimits, format_bytes
+from hdfs_utils.protocols.checksums import crc32c
 from hdfs_utils.transfer import Options
 from hdfs_utils.transfer.file_copy import SmallFileWriter
 from hdfs_utils.transfer.options import SENDING
@@ -85,6 +86,20 @@ def test_a_torn_journal_counts_as_none(fs: MemoryFiles, tmp_path: Path) -> None:
     done = transfer.copy(LOCAL, str(tree), fs, "/t", options)
     assert done.resumed == 0
     assert transfer.compare(LOCAL, str(tree), fs, "/t").differences == ()
+
+
+def test_a_journal_that_is_none_is_warned_of(
+    fs: MemoryFiles, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Somebody has written it on purpose: its checksum is right."""
+    tree, options = tree_of(tmp_path), Options(part=1000)
+    left = interrupted(fs, tree, options)
+    body = b'["a"]\n'
+    for segment in fs.list(f"{left}/journal"):
+        fs.write_bytes(segment.path, body + b"%08x\n" % crc32c(body), overwrite=True)
+    assert transfer.copy(LOCAL, str(tree), fs, "/t", options).resumed == 0
+    assert "/journal/" in caplog.text
+    assert "is not believed" in caplog.text
 
 
 def test_another_run_that_lives_is_left_alone(fs: MemoryFiles, tmp_path: Path) -> None:
