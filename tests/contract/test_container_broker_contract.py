@@ -322,6 +322,13 @@ def test_what_skein_does_not_answer_to_is_asked_again(real: SkeinYarn, events: l
     assert real.outstanding() == 1
 
 
+@pytest.mark.parametrize("timing", [replace(QUICK, idle_poll_s=60.0)], indirect=True)
+def test_between_two_polls_it_waits(real: SkeinYarn) -> None:
+    wait_for(lambda: real.skein.polls > 0)
+    time.sleep(0.1)
+    assert real.skein.polls <= 2
+
+
 def test_a_node_unknown_for_a_moment_is_awaited(events: list[Event]) -> None:
     known: dict[str, tuple[NodeId, RackId]] = {}
     skein = FakeSkeinAm()

@@ -227,12 +227,15 @@ class SkeinBroker:
         """For what Skein, which answers now, did not answer to."""
         with self._lock:
             asks = list(self._unanswered.values())
+        if not asks:
+            return
         failed = self._add(asks)
         self._fail_refused(failed)
         added = {ask.ask for ask in asks} - {ask.ask for ask, _ in failed}
         with self._lock:
             released = [ask for ask in added if self._unanswered.pop(ask, None) is None]
-        self.release(released)
+        if released:
+            self.release(released)
 
     def _fail_refused(self, failed: Sequence[tuple[AskContainer, YarnamError]]) -> None:
         refused = [(ask, error) for ask, error in failed if not isinstance(error, Unavailable)]
