@@ -11,13 +11,19 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import orjson
 import pytest
 
 from tests.benchmarks.test_planner import amounts
+from tests.unit.queues.test_lint import GOOD, GOOD_SITE, VISION_MIN
+from tests.unit.queues.test_lint import NODES as LINT_NODES
+from yarnam.adapters.yarn.allocation_xml import parse_xml
 from yarnam.adapters.yarn.rest import ResourceManager
 from yarnam.cli.rendering.queue_text import queue_lines
+from yarnam.core.queues.allocation_reading import read_allocations
+from yarnam.core.queues.lint import LintInput, lint
 from yarnam.core.queues.queues_now import QueueJob, QueuesNow, Stage
 from yarnam.wire.http_request import HttpReply
 
@@ -25,6 +31,7 @@ pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(300)]
 
 QUEUES, NODES, JOBS = 500, 5_000, 200
 LIMIT_S = 1.0
+LINT_LIMIT_S = 0.5
 ROUNDS = 5
 
 
@@ -112,3 +119,20 @@ def test_queues_show() -> None:
     print(f"\nqueues show, {QUEUES} queues, {NODES} nodes ({size:.1f} MB): {ours:.2f} s CPU, "
           f"{ours / parsed:.1f} times what orjson needs to parse the replies")  # fmt: skip
     assert ours <= LIMIT_S
+
+
+def test_queues_lint() -> None:
+    begin, end = GOOD.index('    <queue name="vision">'), GOOD.index('    <queue name="speech"')
+    queue = GOOD[begin:end].replace(VISION_MIN, "")
+    many = "".join(queue.replace("vision", f"v{number}", 1) for number in range(QUEUES))
+    data = (GOOD[:begin] + many + GOOD[end:]).encode()
+
+    def check() -> int:
+        given, refusals = read_allocations(parse_xml(data))
+        return len(lint(LintInput(given, GOOD_SITE, LINT_NODES), refusals))
+
+    assert check() < QUEUES
+    ours, parsed = best_s(check), best_s(lambda: ET.fromstring(data))
+    print(f"\nqueues lint, {QUEUES} queues ({len(data) / 1e6:.2f} MB): {ours:.2f} s CPU, "
+          f"{ours / parsed:.0f} times what ElementTree needs to parse the file")  # fmt: skip
+    assert ours <= LINT_LIMIT_S

@@ -355,6 +355,12 @@ def queues_why(stage: Stage) -> list[str]:
     return [APPLICATION]
 
 
+def queues_lint(stage: Stage) -> list[str]:
+    path = stage.folder / f"{NAME.replace('/', '')}.xml"
+    path.write_text("<allocations><queue name='a'><wieght>1</wieght></queue></allocations>")
+    return [str(path)]
+
+
 # ---- set-up ------------------------------------------------------------------------------------
 
 
@@ -445,6 +451,7 @@ CASES: dict[str, Prepare] = {
     "ckpt cp": ckpt_cp,
     "queues show": queues_show,
     "queues why": queues_why,
+    "queues lint": queues_lint,
     "spec validate": spec_validate,
     "nodes": nodes,
     "doctor": doctor,
@@ -478,6 +485,7 @@ NOT_IN_JSON = {
     "submit": "warnings are for people",
     "submit --dry-run": "warnings are for people",
     "blacklist add": "the path is an argument",
+    "queues lint": "the path is an argument",
 }
 
 

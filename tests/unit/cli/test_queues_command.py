@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.client.world import APPLICATION, World
+from tests.unit.queues.test_lint import GOOD
 from yarnam.cli.shell import Shell, run
 from yarnam.core.model.resources import Resources
 from yarnam.core.queues.queue_state import QueueState
@@ -98,3 +99,43 @@ def test_errors_say_what_next(world: World, capsys: pytest.CaptureFixture[str]) 
     world.rm.add(APPLICATION, state="FINISHED")
     assert yarnam(world, "why", APPLICATION) == 64
     assert "it waits for nothing" in capsys.readouterr().err
+
+
+def lint(world: World, path: Path, *options: str) -> int:
+    return yarnam(world, "lint", str(path), *options)
+
+
+def test_lint_names_line_reason_and_what_to_write(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "fair-scheduler.xml"
+    path.write_text("<allocations>\n<queue name='a'>\n<wieght>2</wieght></queue></allocations>")
+    assert lint(world, path) == 78
+    out = lines_of(capsys)
+    assert f"{path}:3: error: <wieght> is not known to YARN [unknown-element]" in out
+    assert "    instead: <weight>2</weight>" in out
+    assert out[-1] == "2 errors, 2 warnings"
+
+
+def test_lint_of_a_good_file_with_the_site_and_the_cluster(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, saved = tmp_path / "fair-scheduler.xml", str(tmp_path / "cluster.json")
+    path.write_text(GOOD)
+    assert lint(world, path) == 0
+    assert lines_of(capsys) == [f"{path}: ok"]
+    assert run(["nodes", "--save", saved], Shell(lambda **_: world.client)) == 0
+    options = ("--site", str(world.site.conf_dir), "--cluster", saved, "--json")
+    assert lint(world, path, *options) == 78
+    rules = {row["rule"] for row in json.loads(capsys.readouterr().out)}
+    assert {"other-scheduler", "minimums-above-capacity"} <= rules
+
+
+def test_lint_of_what_is_no_xml_has_a_position(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "fair-scheduler.xml"
+    path.write_text("<allocations>\n  <queue></allocations>")
+    assert lint(world, path) == 78
+    assert "line 2, column 12: mismatched tag" in capsys.readouterr().err
+    assert lint(world, tmp_path / "gone.xml") == 64

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from yarnam.cli.options import json_option, open_client
+from yarnam.cli.queues.queues_lint_command import command as lint_command
 from yarnam.cli.rendering.console import (
     is_terminal,
     live_console,
@@ -133,6 +134,9 @@ def why(ctx: click.Context, what: str, as_json: bool) -> int:
         if found.change:
             print_line(f"  What would start it: {found.change}.")
     return 0
+
+
+command.add_command(lint_command, "lint")
 
 
 def _find(now: QueuesNow, name: str) -> QueueState:

@@ -45,6 +45,11 @@ def save_snapshot(snapshot: ClusterSnapshot, path: str) -> None:
 
 def load_snapshot(path: str, queue: str) -> ClusterSnapshot:
     """The snapshot, with this queue in view. Raises UsageError, BadSpec (no such queue)."""
+    return of_queue(read_snapshot(path), queue)
+
+
+def read_snapshot(path: str) -> ClusterSnapshot:
+    """The snapshot as it was saved. Raises UsageError."""
     try:
         with Path(path).open("rb") as file:
             found = decode(read_at_most(file, MAX_BYTES), SnapshotFile)
@@ -56,7 +61,7 @@ def load_snapshot(path: str, queue: str) -> ClusterSnapshot:
         ) from error
     if found.kind != KIND or found.version != VERSION:
         raise UsageError(f"{path} is a snapshot of another version of yarnam")
-    return of_queue(found.snapshot, queue)
+    return found.snapshot
 
 
 def of_queue(snapshot: ClusterSnapshot, queue: str) -> ClusterSnapshot:

@@ -1,0 +1,89 @@
+"""``yarnam queues lint``: check an allocation file before YARN reads it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from yarnam.cli.options import json_option
+from yarnam.cli.rendering.console import Styled, print_json, print_line
+from yarnam.wire.light_imports import on_first_use
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from yarnam.core.queues.lint import Finding
+
+with on_first_use():
+    from yarnam.client.queues import lint_file
+
+_COLOURS = {"error": "red", "warning": "yellow"}
+_VERSIONS = ("3.1", "3.2", "3.3", "3.4")
+
+
+@click.command("lint")
+@click.argument("file", metavar="FILE")
+@click.option("--site", default="", metavar="DIR", help="Check with the Hadoop settings in DIR.")
+@click.option(
+    "--cluster",
+    default="",
+    metavar="SNAPSHOT",
+    help="Check with the nodes in SNAPSHOT, a file by `yarnam nodes --save`.",
+)
+@click.option(
+    "--hadoop",
+    default=_VERSIONS[-1],
+    show_default=True,
+    type=click.Choice(_VERSIONS),
+    help="The version that will read the file.",
+)
+@json_option
+def command(file: str, site: str, cluster: str, hadoop: str, as_json: bool) -> int:
+    """Check an allocation file (fair-scheduler.xml) for what hurts gangs and GPUs.
+
+    Prints each finding with its line, why it hurts, and XML to write instead. An error means that
+    YARN refuses the file, reads it otherwise than written, or can start no gang. Needs no cluster.
+    Exits 78 if there is an error, 0 if there are warnings only.
+    """
+    major, _, minor = hadoop.partition(".")
+    found = lint_file.lint_file(file, site=site, cluster=cluster, hadoop=(int(major), int(minor)))
+    if as_json:
+        print_json([plain(finding) for finding in found])
+    else:
+        print_findings(file, found)
+    return int(lint_file.exit_code(found))
+
+
+def print_findings(file: str, found: Sequence[Finding]) -> None:
+    """Each with its reason, and how many there are."""
+    for finding in found:
+        severity = finding.severity.value
+        where = f"{file}:{finding.line}" if finding.line else "site"
+        label = Styled(severity, _COLOURS[severity])
+        print_line(f"{where}: ", label, f": {finding.message} [{finding.rule}]")
+        print_line(f"    {finding.why}")
+        if finding.mended:
+            print_line(f"    instead: {finding.mended}")
+    errors = sum(finding.severity.value == "error" for finding in found)
+    warnings = len(found) - errors
+    if found:
+        print_line(f"{_count(errors, 'error')}, {_count(warnings, 'warning')}")
+    else:
+        print_line(f"{file}: ok")
+
+
+def plain(finding: Finding) -> dict[str, object]:
+    """For ``--json``."""
+    return {
+        "rule": finding.rule,
+        "severity": finding.severity.value,
+        "line": finding.line,
+        "message": finding.message,
+        "why": finding.why,
+        "mended": finding.mended,
+    }
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"

@@ -1,0 +1,37 @@
+"""Checks an allocation file; with the site's settings and the cluster's nodes, if given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from yarnam.adapters.yarn.addresses import read_settings
+from yarnam.adapters.yarn.allocation_xml import read_xml
+from yarnam.client.planning.snapshot_file import read_snapshot
+from yarnam.client.site import check_conf_dir
+from yarnam.core.queues.allocation_reading import read_allocations
+from yarnam.core.queues.lint import Finding, LintInput, Severity, lint
+from yarnam.errors import ExitCode
+
+SITE_FILES = ("core-site.xml", "yarn-site.xml", "resource-types.xml")
+
+
+def lint_file(
+    path: str, *, site: str = "", cluster: str = "", hadoop: tuple[int, int] = (3, 4)
+) -> tuple[Finding, ...]:
+    """All findings on the file at ``path``. ``site``: the directory of a Hadoop configuration;
+    ``cluster``: a snapshot by ``yarnam nodes --save``. Raises UsageError (no such file),
+    BadConfig (no XML)."""
+    settings = None
+    if site:
+        check_conf_dir(Path(site), "--site")
+        settings = read_settings(site, *SITE_FILES)
+    nodes = read_snapshot(cluster).nodes if cluster else ()
+    allocations, refusals = read_allocations(read_xml(path))
+    return lint(LintInput(allocations, settings, nodes, hadoop), refusals)
+
+
+def exit_code(findings: Sequence[Finding]) -> ExitCode:
+    """BAD_CONFIG where there is an error among the findings."""
+    is_bad = any(finding.severity is Severity.ERROR for finding in findings)
+    return ExitCode.BAD_CONFIG if is_bad else ExitCode.OK

@@ -1,0 +1,103 @@
+"""What a rule sees, and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import Node
+from yarnam.core.queues.allocations import Allocations, Element, QueueConfig
+
+FAIR = "yarn.scheduler.fair"
+AM = Resources(1536, 1, 0)
+"""yarnam's ApplicationMaster, unless a spec says otherwise."""
+
+
+class Severity(Enum):
+    """``error``: jobs cannot run, shares are not what is written, or YARN refuses the file.
+    ``warning``: it hurts gangs or GPUs."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """``line`` 0: it is about the site's settings. ``mended``: XML to put in its place."""
+
+    severity: Severity
+    line: int
+    message: str
+    why: str
+    mended: str = ""
+    rule: str = ""
+
+
+@dataclass(frozen=True)
+class LintInput:
+    """``settings``: the site's, by name; None: not given. ``nodes``: those of the cluster; empty:
+    not given. ``hadoop``: major and minor version."""
+
+    allocations: Allocations
+    settings: Mapping[str, str] | None = None
+    nodes: tuple[Node, ...] = ()
+    hadoop: tuple[int, int] = (3, 4)
+    cluster: Resources = field(init=False)
+
+    def __post_init__(self) -> None:
+        whole = Resources()
+        for node in self.nodes:
+            if node.is_usable:
+                whole = whole.plus(node.total)
+        object.__setattr__(self, "cluster", whole)
+
+    @property
+    def root(self) -> QueueConfig:
+        return self.allocations.root
+
+    def queues(self) -> Iterator[QueueConfig]:
+        """All of them, root first."""
+        return self.allocations.root.walk()
+
+    def setting(self, name: str, default: str = "") -> str:
+        """A setting of the site, in lower case; its default where none is set."""
+        return (self.settings or {}).get(name, default).strip().lower()
+
+    def number(self, name: str, default: float) -> float:
+        """A setting of the site as a number; ``default`` also where it is none."""
+        try:
+            return float(self.setting(name, str(default)))
+        except ValueError:
+            return default
+
+    @property
+    def preempts(self) -> bool:
+        """Whether the site has preemption on; False also where its settings are not given."""
+        return self.setting(f"{FAIR}.preemption") == "true"
+
+
+def error(element: Element | None, message: str, why: str, mended: str = "") -> Finding:
+    """``element`` None: the site's settings."""
+    return Finding(Severity.ERROR, element.line if element else 0, message, why, mended)
+
+
+def warning(element: Element | None, message: str, why: str, mended: str = "") -> Finding:
+    """``element`` None: the site's settings."""
+    return Finding(Severity.WARNING, element.line if element else 0, message, why, mended)
+
+
+def xml(tag: str, value: object) -> str:
+    """An element with this text."""
+    return f"<{tag}>{value}</{tag}>"
+
+
+def site_xml(name: str, value: object) -> str:
+    """A property for the site's configuration."""
+    return f"<property><name>{name}</name><value>{value}</value></property>"
+
+
+def amounts_text(amounts: Resources) -> str:
+    """In the notation that names all resources."""
+    return f"memory-mb={amounts.memory_mib}, vcores={amounts.vcores}, yarn.io/gpu={amounts.gpus}"
