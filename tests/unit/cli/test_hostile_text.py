@@ -361,6 +361,10 @@ def queues_lint(stage: Stage) -> list[str]:
     return [str(path)]
 
 
+def no_such_file(stage: Stage) -> list[str]:
+    return [f"{NAME}.xml"]
+
+
 # ---- set-up ------------------------------------------------------------------------------------
 
 
@@ -452,6 +456,8 @@ CASES: dict[str, Prepare] = {
     "queues show": queues_show,
     "queues why": queues_why,
     "queues lint": queues_lint,
+    "queues diff": lambda stage: [*no_such_file(stage), "new.xml"],
+    "queues apply": no_such_file,
     "spec validate": spec_validate,
     "nodes": nodes,
     "doctor": doctor,
@@ -465,6 +471,7 @@ MORE_CASES: dict[str, tuple[str, Prepare]] = {"submit --dry-run": ("submit", sub
 
 OWN_TEXT_ONLY = {
     "sim": "figures of a simulation",
+    "queues generate": "names of the user's own policy, which are checked",
     "spec schema": "a document of ours",
     "spec init": "a template of ours",
     "cluster up": "names and figures of the user's own cluster; what daemons say is in its logs",

@@ -11,6 +11,7 @@ import pytest
 from tests.unit.client.world import APPLICATION, World
 from tests.unit.queues.test_lint import GOOD
 from yarnam.cli.shell import Shell, run
+from yarnam.client.queues import apply_file
 from yarnam.core.model.resources import Resources
 from yarnam.core.queues.queue_state import QueueState
 
@@ -139,3 +140,67 @@ def test_lint_of_what_is_no_xml_has_a_position(
     assert lint(world, path) == 78
     assert "line 2, column 12: mismatched tag" in capsys.readouterr().err
     assert lint(world, tmp_path / "gone.xml") == 64
+
+
+def test_generate_diff_and_apply(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy, made = tmp_path / "policy.yaml", tmp_path / "new.xml"
+    policy.write_text(
+        "version: 1\ncluster: {gpus: 32, memory: 1TiB, vcores: 256}\n"
+        "queues: {research: {weight: 3}, small: {maximum: 2, fifo: true}}\n"
+    )
+    assert yarnam(world, "generate", str(policy), "-o", str(made)) == 0
+    assert yarnam(world, "generate", str(policy), "-o", str(made)) == 64
+    assert yarnam(world, "generate", str(policy)) == 0
+    assert made.read_text() in capsys.readouterr().out
+    old = world.site.conf_dir / "fair-scheduler.xml"
+    old.write_text(made.read_text().replace("<weight>3<", "<weight>1<"))
+    assert yarnam(world, "diff", str(old), str(made)) == 0
+    assert any(line.split() == ["root.research", "weight", "1", "3"] for line in lines_of(capsys))
+    assert yarnam(world, "apply", str(made), "--dry-run") == 0
+    out = "\n".join(lines_of(capsys))
+    assert "The jobs that run and wait now feel nothing." in out
+    assert "<weight>1<" in old.read_text()
+
+
+def test_apply_replaces_the_file_and_says_when_yarn_has_it(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made, target = tmp_path / "new.xml", tmp_path / "conf" / "queues.xml"
+    target.parent.mkdir(exist_ok=True)
+    target.write_text("old")
+    target.chmod(0o640)
+    policy = "<defaultQueueSchedulingPolicy>drf</defaultQueueSchedulingPolicy>"
+    made.write_text(f"<allocations>{policy}<queue name='research'/></allocations>")
+    shares = QueueState("root.research", "drf", WHOLE, WHOLE, maximum=WHOLE)
+    world.rm.queue_tree = QueueState(
+        "root", "drf", WHOLE, WHOLE, maximum=WHOLE, children=(shares,), is_leaf=False
+    )
+    target.write_text(made.read_text())
+    assert yarnam(world, "apply", str(made), "--to", str(target), "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["written"] == str(target)
+    assert Path(found["backup"]).read_text() == target.read_text()
+    assert target.stat().st_mode & 0o777 == 0o640
+
+
+def test_apply_refuses_a_file_with_errors(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made, target = tmp_path / "new.xml", tmp_path / "queues.xml"
+    made.write_text("<allocations><wieght>1</wieght></allocations>")
+    assert yarnam(world, "apply", str(made), "--to", str(target)) == 78
+    assert "nothing was changed" in capsys.readouterr().err
+    assert not target.exists()
+
+
+def test_a_file_that_yarn_does_not_take_is_an_error(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(apply_file.await_taken, "__defaults__", (0.0,))
+    made = tmp_path / "new.xml"
+    policy = "<defaultQueueSchedulingPolicy>drf</defaultQueueSchedulingPolicy>"
+    made.write_text(f"<allocations>{policy}<queue name='new'/></allocations>")
+    assert yarnam(world, "apply", str(made), "--to", str(tmp_path / "queues.xml")) == 69
+    assert "refreshQueues" in capsys.readouterr().err

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from yarnam.cli.options import json_option, open_client
+from yarnam.cli.queues.queues_change_commands import apply, diff, generate
 from yarnam.cli.queues.queues_lint_command import command as lint_command
 from yarnam.cli.rendering.console import (
     is_terminal,
@@ -136,7 +137,8 @@ def why(ctx: click.Context, what: str, as_json: bool) -> int:
     return 0
 
 
-command.add_command(lint_command, "lint")
+for below in (lint_command, generate, diff, apply):
+    command.add_command(below)
 
 
 def _find(now: QueuesNow, name: str) -> QueueState:

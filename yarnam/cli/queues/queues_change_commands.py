@@ -1,0 +1,176 @@
+"""``yarnam queues generate``, ``diff`` and ``apply``: change the queues."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from yarnam.cli.options import json_option, open_client
+from yarnam.cli.queues.queues_lint_command import print_findings
+from yarnam.cli.rendering.console import (
+    print_document,
+    print_json,
+    print_line,
+    print_note,
+    print_table,
+)
+from yarnam.errors import BadConfig, UsageError
+from yarnam.wire.light_imports import on_first_use
+
+if TYPE_CHECKING:
+    from yarnam.core.model.resources import Resources
+    from yarnam.core.queues.comparison import Change, Effect
+
+with on_first_use():
+    from yarnam.adapters.yarn import allocation_xml
+    from yarnam.client.planning import snapshot_file
+    from yarnam.client.queues import apply_file, lint_file, queue_policy, queue_view
+    from yarnam.core.queues import comparison, generation
+
+cluster_option = click.option(
+    "--cluster",
+    default="",
+    metavar="SNAPSHOT",
+    help="Take the nodes from SNAPSHOT, a file by `yarnam nodes --save`.",
+)
+
+
+def _size(snapshot: str) -> Resources:
+    nodes = [one for one in snapshot_file.read_snapshot(snapshot).nodes if one.is_usable]
+    if not nodes:
+        raise UsageError(f"{snapshot} has no node that runs")
+    whole = nodes[0].total
+    for node in nodes[1:]:
+        whole = whole.plus(node.total)
+    return whole
+
+
+@click.command("generate")
+@click.argument("policy", metavar="POLICY")
+@cluster_option
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write to this new file.")
+def generate(policy: str, cluster: str, output: str | None) -> None:
+    """Generate an allocation file from a policy in GPUs.
+
+    POLICY is a YAML file with teams, their guaranteed GPUs, weights and limits; see
+    docs/how-to/queues.md. The file passes `yarnam queues lint`.
+    """
+    found = queue_policy.read_policy(policy, _size(cluster) if cluster else None)
+    text = generation.allocation_file(found)
+    if output is None:
+        print_document(text)
+        return
+    try:
+        with Path(output).open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError(f"cannot write {output}: {error.strerror}") from error
+    print_note(f"Wrote {output}. To see what it changes: yarnam queues diff OLD {output}")
+
+
+@click.command("diff")
+@click.argument("before", metavar="OLD")
+@click.argument("after", metavar="NEW")
+@cluster_option
+@json_option
+@click.pass_context
+def diff(ctx: click.Context, before: str, after: str, cluster: str, as_json: bool) -> None:
+    """Compare two allocation files in GPUs: shares, minimums, maximums and other settings.
+
+    The shares are those with all queues in use, on the cluster as it is now, or on SNAPSHOT.
+    """
+    old, new = (allocation_xml.load_allocations(path) for path in (before, after))
+    if cluster:
+        size = _size(cluster)
+    else:
+        with open_client(ctx) as client:
+            size = queue_view.queues_now(client.site).root.maximum
+    changes = comparison.compare(old, new, size)
+    if as_json:
+        print_json([_change_plain(change) for change in changes])
+        return
+    _print_changes(changes)
+
+
+@click.command("apply")
+@click.argument("file", metavar="FILE")
+@click.option(
+    "--to",
+    "target",
+    default="",
+    metavar="PATH",
+    help="The file that the ResourceManager reads. Default: as the site's configuration says.",
+)
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@json_option
+@click.pass_context
+def apply(ctx: click.Context, file: str, target: str, dry_run: bool, as_json: bool) -> None:
+    """Give the ResourceManager another allocation file, and watch that it takes it.
+
+    Refuses a file with errors (see `yarnam queues lint`). Shows what changes and what the jobs of
+    each queue would feel. The file is replaced atomically; what was there stays beside it as a
+    backup. Run it where the ResourceManager runs.
+    """
+    found = lint_file.lint_file(file)
+    if lint_file.exit_code(found):
+        print_findings(file, found)
+        raise BadConfig(f"{file} has errors: nothing was changed")
+    planned = allocation_xml.load_allocations(file)
+    with open_client(ctx) as client:
+        path = Path(target) if target else queue_view.allocation_file(client.site)
+        now = queue_view.queues_now(client.site)
+        old = allocation_xml.load_allocations(path) if path.exists() else None
+        changes = comparison.compare(old, planned, now.root.maximum) if old is not None else ()
+        felt = tuple(comparison.effects(now, planned))
+        backup, took_s = None, None
+        if not dry_run:
+            backup = apply_file.replace_file(Path(file), path)
+            took_s = apply_file.await_taken(client.site, path)
+    if as_json:
+        print_json(
+            {
+                "changes": [_change_plain(change) for change in changes],
+                "effects": [{"queue": one.queue, "message": one.message} for one in felt],
+                "written": None if dry_run else str(path),
+                "backup": str(backup) if backup else None,
+                "taken_after_s": took_s,
+            }
+        )
+        return
+    _print_changes(changes)
+    _print_effects(felt)
+    if dry_run:
+        print_note(f"Nothing was changed. Without --dry-run this writes {path}.")
+    else:
+        print_line(f"The ResourceManager has taken {path} after {took_s:.0f} s.")
+        if backup is not None:
+            print_line(f"Backup: {backup}")
+
+
+def _print_changes(changes: tuple[Change, ...]) -> None:
+    if not changes:
+        print_line("No queue changes.")
+        return
+    print_table(
+        ("QUEUE", "WHAT", "BEFORE", "AFTER"),
+        [(one.queue, one.what, one.before or "-", one.after or "-") for one in changes],
+    )
+
+
+def _print_effects(felt: tuple[Effect, ...]) -> None:
+    print_line("")
+    if not felt:
+        print_line("The jobs that run and wait now feel nothing.")
+    for one in felt:
+        print_line(f"{one.queue}: {one.message}")
+
+
+def _change_plain(change: Change) -> dict[str, str | None]:
+    return {
+        "queue": change.queue,
+        "what": change.what,
+        "before": change.before or None,
+        "after": change.after or None,
+    }

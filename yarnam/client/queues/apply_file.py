@@ -1,0 +1,73 @@
+"""Puts an allocation file where the ResourceManager reads it, and watches that it does."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+from yarnam.adapters.yarn.allocation_xml import load_allocations
+from yarnam.client.queues.queue_view import queues_now
+from yarnam.client.site import Site
+from yarnam.core.queues.comparison import not_taken
+from yarnam.errors import NoPermission, Unavailable, UsageError
+
+TAKEN_LIMIT_S = 40.0
+"""YARN looks at the file every 10 s and leaves one alone that is younger than 5 s
+(AllocationFileLoaderService); with a margin for a busy ResourceManager."""
+POLL_S = 1.0
+
+
+def replace_file(source: Path, target: Path) -> Path | None:
+    """Atomically, with a backup of what was there beside it; returns the backup. The new file has
+    the rights of the old one. Raises UsageError, NoPermission."""
+    try:
+        content = source.read_bytes()
+        backup = None
+        if target.exists():
+            stamp = time.strftime("%Y%m%d-%H%M%S")
+            backup = target.with_name(f"{target.name}.{stamp}.bak")
+            shutil.copy2(target, backup)
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            # mkstemp's 0600 would hide the file from the ResourceManager's user.
+            Path(name).chmod(target.stat().st_mode & 0o777 if backup else 0o644)
+            Path(name).replace(target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                Path(name).unlink()
+            raise
+    except PermissionError as error:
+        raise NoPermission(
+            f"cannot write {target}: {error.strerror}",
+            hint="Run this where the ResourceManager runs, as the owner of the file.",
+        ) from error
+    except OSError as error:
+        raise UsageError(f"cannot write {target}: {error.strerror}") from error
+    return backup
+
+
+def await_taken(site: Site, path: Path, limit_s: float = TAKEN_LIMIT_S) -> float:
+    """Waits until the ResourceManager reports the queues of this file; returns after how many
+    seconds. Raises Unavailable when it does not within ``limit_s``."""
+    planned, began = load_allocations(path), time.monotonic()
+    while True:
+        different = not_taken(queues_now(site), planned)
+        took_s = time.monotonic() - began
+        if not different:
+            return took_s
+        if took_s > limit_s:
+            raise Unavailable(
+                f"the ResourceManager has not taken {path} within {limit_s:g} s: "
+                f"{different[0]} is as before",
+                hint="Its log says why (AllocationFileLoaderService). To have the file read at "
+                "once, and the reason printed: yarn rmadmin -refreshQueues",
+            )
+        time.sleep(POLL_S)
