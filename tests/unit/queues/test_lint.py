@@ -216,6 +216,19 @@ def test_without_site_and_cluster_only_the_file_is_judged() -> None:
     assert lint(LintInput(given), refusals) == ()
 
 
+@pytest.mark.parametrize(
+    ("text", "mended"),
+    [
+        ("99 mb, 4 vcores", "memory-mb=99, vcores=4, yarn.io/gpu=2147483647"),
+        ("50% memory, 25% cpu", "memory-mb=50%, vcores=25%, yarn.io/gpu=100%"),
+    ],
+)
+def test_a_limit_is_mended_with_its_own_amounts(text: str, mended: str) -> None:
+    bad = GOOD.replace(VISION_MAX, f"<maxResources>{text}</maxResources>")
+    found = next(one for one in findings(bad) if one.rule == "maximum-without-gpus")
+    assert found.mended == f"<maxResources>{mended}</maxResources>"
+
+
 def test_what_is_mended_is_good() -> None:
     """The policy of a queue, put in place as the finding says."""
     text = GOOD.replace("Policy>drf<", "Policy>fair<")

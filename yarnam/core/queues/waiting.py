@@ -96,8 +96,8 @@ def _beyond_am_share(job: QueueJob, leaf: QueueState, now: QueuesNow) -> Wait | 
             return Wait(
                 "am-share",
                 f"ApplicationMasters may use {most} {word} in {leaf.name} (maxAMShare"
-                + (f" {configured:g}" if configured is not None else "")
-                + f" of its fair share): {taken} are used, and this one needs {need}",
+                + (f" {configured:g} of its fair share" if configured is not None else "")
+                + f"): {taken} are used, and this one needs {need}",
                 f"maxAMShare of {leaf.name} at {_am_share_for(taken + need, share)}"
                 if 0 < taken + need <= share
                 else f"a larger share for {leaf.name}: a higher weight or minResources",

@@ -7,7 +7,7 @@ from functools import reduce
 
 from yarnam.core.model.resources import Resources
 from yarnam.core.queues.allocations import Element, QueueConfig
-from yarnam.core.queues.amounts import UNLIMITED
+from yarnam.core.queues.amounts import UNLIMITED, BadAmount, parse_amounts
 from yarnam.core.queues.fair_share import Shares, am_limit, bounds_of, steady_shares
 from yarnam.core.queues.lint.lint_values import (
     AM,
@@ -49,8 +49,20 @@ def maximum_without_gpus(given: LintInput) -> Iterator[Finding]:
                 found,
                 f"<{found.tag}> of {name} names memory and cores only",
                 "in this notation every other resource is 0: the queue gets no GPU",
-                xml(found.tag, "memory-mb=..., vcores=..., yarn.io/gpu=..."),
+                xml(found.tag, _with_gpus(found.text)),
             )
+
+
+def _with_gpus(text: str) -> str:
+    """The same limits by names, and no limit on GPUs."""
+    try:
+        limit = parse_amounts(text, missing=None)
+    except BadAmount:
+        return "memory-mb=100%, vcores=100%, yarn.io/gpu=100%"
+    if isinstance(limit.memory_mib, float) and isinstance(limit.vcores, float):
+        memory, vcores = 100 * limit.memory_mib, 100 * limit.vcores
+        return f"memory-mb={memory:g}%, vcores={vcores:g}%, yarn.io/gpu=100%"
+    return f"memory-mb={limit.memory_mib}, vcores={limit.vcores}, yarn.io/gpu=2147483647"
 
 
 def maximum_without_vcores(given: LintInput) -> Iterator[Finding]:
@@ -77,7 +89,7 @@ def minimum_without_gpus(given: LintInput) -> Iterator[Finding]:
                 found,
                 f"the minimum of {queue.name} is in percent",
                 "YARN takes percentages for maximums only: there is no minimum at all",
-                xml("minResources", "memory-mb=..., vcores=..., yarn.io/gpu=..."),
+                _of_cluster(found.text, given),
             )
         elif not queue.minimum.gpus:
             yield warning(
@@ -86,6 +98,15 @@ def minimum_without_gpus(given: LintInput) -> Iterator[Finding]:
                 "what is not named is 0: memory alone starts no gang",
                 xml("minResources", f"{amounts_text(queue.minimum)[:-1]}8"),
             )
+
+
+def _of_cluster(text: str, given: LintInput) -> str:
+    """The minimum that the percentages mean; empty where the cluster is not known."""
+    try:
+        limit = parse_amounts(text, missing=0)
+    except BadAmount:
+        return ""
+    return xml("minResources", amounts_text(limit.of(given.cluster))) if given.nodes else ""
 
 
 def minimum_above_maximum(given: LintInput) -> Iterator[Finding]:
