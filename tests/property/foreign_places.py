@@ -44,6 +44,7 @@ from yarnam.adapters.yarn import allocation_xml, queue_tree, rest_parse
 from yarnam.adapters.zookeeper import ticket_nodes
 from yarnam.agent import metrics_inbox
 from yarnam.agent.data import input_gateway
+from yarnam.agent.launch import log_evidence
 from yarnam.agent.resources import gpu_leases
 from yarnam.client.monitor.aggregated_logs import parse_log_dump
 from yarnam.client.monitor.yarn_status import verdict_from_yarn, yarn_status
@@ -330,6 +331,14 @@ PLACES: dict[str, Place] = {
                "exit_status": -102, "diagnostics": "preempted"}),
         plain({"kind": "node", "node": "n1:8041", "state": "DECOMMISSIONING", "timeout_s": 40}),
         plain({"kind": "failed", "diagnostics": "broken"})), MalformedData),
+    "torch's error file": Place(
+        log_evidence.parse_error_file,
+        (
+            plain({"message": {"message": "x", "extraInfo": {"timestamp": "17"}}}),
+            plain({"message": "x"}),
+        ),
+        MalformedData,
+    ),
     "metrics": Place(metrics_inbox.parse, (
         plain({"local_rank": 0, "at_s": 1.0, "step": 5, "values": {"loss": float("nan")}}),),
         MalformedData),

@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from yarnam.core.failures.process_failure import UNKNOWN
 from yarnam.core.gang import (
     Gang,
     GangPolicy,
@@ -75,7 +76,14 @@ from yarnam.core.model.job_spec import (
     StagingSpec,
 )
 from yarnam.core.model.job_status import FINAL_PHASES, JobState, Phase
-from yarnam.core.model.outcomes import ContainerEnd, ExitKind, ProcessExit, VerdictKind
+from yarnam.core.model.outcomes import (
+    ContainerEnd,
+    ExitKind,
+    FailureRole,
+    ProcessExit,
+    RetryAction,
+    VerdictKind,
+)
 from yarnam.core.model.plans import (
     LocalityLevel,
     NoFit,
@@ -104,6 +112,13 @@ MAY_RUN = frozenset({MemberState.READY, MemberState.STARTED})
 GETS_CONTAINERS = frozenset({Phase.ACQUIRING, Phase.REPLACING})
 
 SIZE = Resources(1024, 1, 2)
+
+FINDINGS = (
+    None,
+    *(replace(UNKNOWN, action=action) for action in RetryAction),
+    replace(UNKNOWN, role=FailureRole.CASCADE),
+)
+"""What an agent may say of a failed process."""
 
 AGENT_TROUBLE = ("silent", "unable", "busy", "user")
 
@@ -244,6 +259,7 @@ class World:
     """Attempts in which YARN took a task of a launched gang."""
     recoveries: int = 0
     recoveries_at_launch: int = 0
+    transients: int = 0
     """Of these: before all processes had started."""
     extra_attempts: int = 0
     """Attempts that are no tries to acquire: changes of size."""
@@ -558,6 +574,7 @@ class World:
         require(gang.restarts <= policy.retry.max_restarts, "more restarts than allowed")
         require(gang.user_retries <= policy.retry.on_user_failure, "more user retries than allowed")
         free = gang.restarts + gang.user_retries + gang.preemptions + self.am_attempt
+        free += self.transients
         limit = policy.attempts * (1 + self.runs) + free + self.extra_attempts
         require(len(gang.history) <= limit, f"{len(gang.history)} attempts, at most {limit}")
         attempts = [record.attempt for record in gang.history]
@@ -579,9 +596,12 @@ class World:
             cost = (gang.restarts - before.restarts, gang.failures - before.failures)
             stopping = before.stopping
             ran = before.phase is Phase.RUNNING or (stopping is not None and stopping.was_running)
-            require(cost == ((1, 0) if ran else (0, 1)), f"a recovery that cost {cost}")
+            # A process that failed is paid for as one that ran, whoever else had not started yet.
+            allowed = ((1, 0),) if ran else ((0, 1), (1, 0))
+            require(cost in allowed, f"a recovery that cost {cost}")
             self.recoveries_at_launch += not ran
             require(before.attempt not in self.preempted, "a preempted gang was kept")
+        self.transients += gang.transients_in_row > before.transients_in_row
         if gang.preemptions > before.preemptions:
             paid = (gang.restarts, gang.failures, gang.user_retries)
             require(
@@ -673,7 +693,10 @@ class World:
             ask = launched[pick % len(launched)]
             self.truths[ask].is_exited = True
             exits = (
-                ProcessExit(0, kind, code=1, signal=9, ended_at_s=self.now_s),
+                replace(
+                    ProcessExit(0, kind, code=1, signal=9, ended_at_s=self.now_s),
+                    finding=FINDINGS[(pick + len(self.inflight)) % len(FINDINGS)],
+                ),
                 ProcessExit(1, ExitKind.OK if kind is ExitKind.OK else ExitKind.STOPPED),
             )
             self.inflight.append(TaskExited(self.now_s, ask, self.truths[ask].launched, exits))

@@ -291,6 +291,7 @@ class Agent:
             self._on_change,
             self._at_end_of_run,
             self._job.secrets,
+            self._job.rules,
         )
         self._spawn(self._run_task(self._task_run, launch, is_again=running is not None))
 

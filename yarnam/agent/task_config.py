@@ -125,6 +125,8 @@ class TaskJob:
     """How long a checkpoint may wait on the node's disk; 0: none does."""
     orphan_timeout_s: float
     stop_grace_s: float
+    rules: tuple[Mapping[str, Any], ...] = ()
+    """The job's own rules for failures, as plain values."""
 
 
 _NO_RECORD = (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, StopIteration)
@@ -175,6 +177,7 @@ def _task_job(
         spool_limit_s=float(job["checkpoint"]["spool_limit_s"]),
         orphan_timeout_s=float(job["am"]["orphan_timeout_s"]),
         stop_grace_s=float(job["am"]["stop_grace_s"]),
+        rules=tuple(job["retry"].get("rules", ())),
     )
 
 

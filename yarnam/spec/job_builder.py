@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 from yarnam.core.model import job_spec
 from yarnam.core.model.resources import Resources
 from yarnam.spec.checks import Problems, default_input_name
+from yarnam.spec.failure_rules import rule_of
 from yarnam.spec.sections.data_sections import Input, split_pattern
 from yarnam.spec.sections.document import Document
 from yarnam.spec.sections.role_sections import ClientValue, GpuRange, Role, TaskRange
@@ -241,7 +242,8 @@ def _gang(document: Document) -> job_spec.GangSpec:
 
 def _retry(document: Document) -> job_spec.RetrySpec:
     blacklist = _from_section(job_spec.BlacklistSpec, document.retry.blacklist)
-    return _from_section(job_spec.RetrySpec, document.retry, blacklist=blacklist)
+    rules = tuple(rule_of(entry) for entry in document.retry.rules)
+    return _from_section(job_spec.RetrySpec, document.retry, blacklist=blacklist, rules=rules)
 
 
 def _elastic(document: Document) -> job_spec.ElasticSpec:

@@ -63,6 +63,8 @@ ENV_NODE_GPUS = "YARNAM_NODE_GPUS"
 ENV_NODE_GPU_MODEL = "YARNAM_NODE_GPU_MODEL"
 """Model of those devices, where nvidia-smi is not to be asked."""
 
+ENV_ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
+"""Where torch.distributed.elastic writes why a process failed. A job may set it itself."""
 ENV_SDK = "YARNAM_SDK"
 """What only the training SDK reads, as one JSON object: the AM writes what it knows of the job
 (``yarnam.wire.rendezvous``), the agent adds what it knows of the container."""

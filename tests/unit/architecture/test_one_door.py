@@ -52,6 +52,7 @@ ALLOWED = {
     "yarnam/cluster/hadoop/queue_file.py": _OWN_CLUSTER,
     "yarnam/cluster/shape.py": "a file that the user names on the command line",
     "yarnam/cluster/software/jar_cache.py": "a file of this package",
+    "yarnam/spec/failure_rules.py": "a file of this package",
     "yarnam/train/_agent_client.py": _SDK,
     "yarnam/train/_input_manifest.py": _SDK,
     "yarnam/train/_job_context.py": _SDK,

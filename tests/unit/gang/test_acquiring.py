@@ -7,8 +7,11 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.gang.play import T0, Play, job, of, only, rung, timer_s
+from yarnam.core.failures.process_failure import container_finding
+from yarnam.core.failures.shipped_rules import SHIPPED_RULES
 from yarnam.core.gang import MemberState
 from yarnam.core.model.actions import (
+    Action,
     AskContainer,
     CancelTimer,
     DrawJitter,
@@ -17,7 +20,7 @@ from yarnam.core.model.actions import (
     ReleaseContainer,
     RequestPlan,
 )
-from yarnam.core.model.events import PlanReady, TimerFired, TimerId, TimerKind
+from yarnam.core.model.events import ContainerEnded, PlanReady, TimerFired, TimerId, TimerKind
 from yarnam.core.model.ids import AskId, NodeId
 from yarnam.core.model.job_spec import GangSpec
 from yarnam.core.model.job_status import Phase
@@ -321,3 +324,33 @@ def test_never_fits_ends_the_job_with_the_planners_reason() -> None:
     assert verdict.exit_code == ExitCode.NEVER_FITS
     assert verdict.message == "needs 9 GPUs [fragmented]"
     assert verdict.hint == "needs 1 more node"
+
+
+# ---- a file that YARN cannot fetch ---------------------------------------------------------------
+
+
+def download_fails(play: Play, ask: AskId, path: str) -> tuple[Action, ...]:
+    text = f"Failed to download resource {{ {{ {path}, 1790000000, FILE, null }},pending,[(c)],9"
+    finding = container_finding(text, SHIPPED_RULES)
+    return play.send(ContainerEnded(play.now_s, ask, ContainerEnd.FAILED, text, finding))
+
+
+def test_a_file_that_two_nodes_cannot_fetch_is_the_files_fault() -> None:
+    play = Play(job(workers=3)).to_acquiring().grant_all()
+    one, two, _ = play.asks()
+    assert only(download_fails(play, one, "hdfs://nn/a.py"), AskContainer)
+    assert play.gang.strikes == ()
+    verdict = only(download_fails(play, two, "hdfs://nn/a.py"), Finish).verdict
+    assert verdict.exit_code == ExitCode.USER_FAILED
+    assert verdict.message.startswith("YARN could not fetch hdfs://nn/a.py on two nodes")
+    assert play.gang.strikes == ()
+
+
+def test_two_files_or_one_node_may_still_be_chance() -> None:
+    play = Play(job(workers=3)).to_acquiring().grant_all()
+    one, two, _ = play.asks()
+    download_fails(play, one, "hdfs://nn/a.py")
+    assert only(download_fails(play, two, "hdfs://nn/b.py"), AskContainer)
+    again = play.waiting()[0]
+    play.grant(again, "n1")
+    assert only(download_fails(play, again, "hdfs://nn/a.py"), AskContainer)

@@ -160,7 +160,7 @@ def test_an_unknown_signal_has_a_number() -> None:
     play = Play(job(workers=1)).to_running()
     (ask,) = play.asks()
     play.exited(ask, ProcessExit(0, ExitKind.SIGNAL, signal=99))
-    assert "was killed by signal 99; it printed no output" in play.verdict.message
+    assert "was killed by signal 99\nit printed no output" in play.verdict.message
 
 
 def test_a_users_failure_is_retried_as_often_as_the_spec_says() -> None:

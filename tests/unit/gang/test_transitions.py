@@ -16,13 +16,15 @@ from tests.property.elastic_world import ElasticWorld, elastic_job, elastic_walk
 from tests.property.gang_world import World, random_walk, small_job, stored_run
 from tests.unit.gang.elastic_play import Elastic
 from tests.unit.gang.elastic_play import elastic_job as elastic_workers
-from tests.unit.gang.play import T0, Play, job, stopped
+from tests.unit.gang.play import T0, Play, failing, job, stopped
+from yarnam.core.failures.process_failure import UNKNOWN
 from yarnam.core.gang import Member, MemberState, step
 from yarnam.core.gang.context import AllEnded, StepContext
 from yarnam.core.gang.state import Exclusion
 from yarnam.core.gang.transitions import HANDLERS, ROWS, Key, Row
 from yarnam.core.model.events import (
     BrokerFailed,
+    ContainerEnded,
     Event,
     InputsRefused,
     TimerFired,
@@ -31,7 +33,7 @@ from yarnam.core.model.events import (
 from yarnam.core.model.ids import AskId, NodeId
 from yarnam.core.model.job_spec import DataInput, GangSpec, InputMode
 from yarnam.core.model.job_status import FINAL_PHASES, Phase
-from yarnam.core.model.outcomes import ContainerEnd, ExitKind
+from yarnam.core.model.outcomes import ContainerEnd, ExitKind, FailureClass, RetryAction
 from yarnam.core.model.plans import LocalityLevel
 from yarnam.errors import ExitCode, InternalError
 
@@ -224,11 +226,40 @@ def troubles_while_growing() -> None:
     play, _ = growing()
     play.fire(TimerKind.GROWTH)
     growing(1)
+    play, (one, _) = growing()
+    bad = Exclusion(NodeId("n5"), play.now_s, play.now_s + 60.0, "broken")
+    play.gang = replace(play.gang, exclusions=(bad,))
+    play.grant(one, "n5")
     for harm in ("loss", "am"):
         play, asks = growing()
         play.come(asks)
         assert play.gang.phase is Phase.STOPPING
         play.end(asks[0], ContainerEnd.FAILED) if harm == "loss" else play.restart_am()
+
+
+def failures_that_pass() -> None:
+    for action in (RetryAction.FREE, RetryAction.RETRY):
+        play = Play(job(workers=1)).to_running()
+        (ask,) = play.asks()
+        play.exited(ask, replace(failing(), finding=replace(UNKNOWN, action=action)))
+
+
+def files_that_are_missing() -> None:
+    def fails(play: Play, ask: AskId) -> None:
+        line = "Failed to download resource { { hdfs://nn/f, 1, FILE, null }"
+        finding = replace(UNKNOWN, failure=FailureClass.INCORRECT_INPUTS, line=line)
+        play.send(ContainerEnded(0, ask, ContainerEnd.FAILED, line, finding))
+
+    play = Play(job(workers=3)).to_acquiring().grant_all()
+    for ask in play.asks()[:2]:
+        fails(play, ask)
+    play = replacing(Play(job(workers=3)).to_running())
+    for node in ("n5", "n6"):
+        play.fill()
+        (ask,) = play.waiting()
+        play.grant(ask, node)
+        fails(play, ask)
+    assert play.gang.phase is Phase.FAILED
 
 
 def directed(with_ps: bool, output: str = "", *, is_staged: bool = False) -> set[Edge]:
@@ -309,6 +340,8 @@ def walked() -> set[Edge]:
         troubles_while_replacing,
         troubles_while_staging,
         troubles_while_growing,
+        failures_that_pass,
+        files_that_are_missing,
     ):
         play()
     edges = directed(False) | directed(True)

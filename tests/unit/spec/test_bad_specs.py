@@ -37,7 +37,10 @@ CASES = [
     ("gpus: 4\nvcores: 4", "6:1: vcores: unknown key; did you mean vcores_per_gpu?"),
     (
         "gpus: 4\nretry: {qqq: 1}",
-        "6:9: retry.qqq: unknown key; allowed here: max_restarts, on_user_failure, blacklist",
+        (
+            "6:9: retry.qqq: unknown key; allowed here: max_restarts, on_user_failure, rules, "
+            "blacklist"
+        ),
     ),
     ("roles:\n  worker:\n    gpu: 4", "7:5: roles.worker.gpu: unknown key; did you mean gpus?"),
     (
@@ -235,8 +238,8 @@ CASES = [
         "6:13: placement.include_nodes: all of these nodes are also in exclude_nodes",
     ),
     (
-        "gpus: 4\nretry: {rules: []}",
-        "6:9: retry.rules: not supported yet: rules by cause of failure",
+        "gpus: 4\nretry: {more_memory: {}}",
+        "6:9: retry.more_memory: not supported yet: more memory on retry",
     ),
     (
         "gpus: 4\nenvironment: {docker: x}",

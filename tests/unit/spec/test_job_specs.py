@@ -213,7 +213,7 @@ def test_every_key(tmp_path: Path) -> None:
             near_data=False,
         ),
         gang=GangSpec(60, 120, 180, 7, 1, 60, 2, False, 3600, 45, -3, False),
-        retry=RetrySpec(1, 4, BlacklistSpec(3, 1800, 600, 0.5)),
+        retry=RetrySpec(1, 4, (), BlacklistSpec(3, 1800, 600, 0.5)),
         am=AmSpec(Resources(2048, 2, 0), 3, 86400, 5, 9, 0),
         flexible_shape=False,
         duration_s=5400.0,

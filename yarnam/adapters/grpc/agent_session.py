@@ -12,7 +12,15 @@ from math import isfinite
 from yarnam.core.model import events as ev
 from yarnam.core.model.ids import AskId, ContainerId, NodeId
 from yarnam.core.model.job_status import Measured
-from yarnam.core.model.outcomes import ExitKind, ProcessExit
+from yarnam.core.model.outcomes import (
+    ExitKind,
+    FailureClass,
+    FailureRole,
+    Finding,
+    ProcessExit,
+    RetryAction,
+)
+from yarnam.errors import Blame
 from yarnam.ports import AgentMetrics, AgentStaging
 from yarnam.wire.pb import yarnam_pb2 as pb
 
@@ -186,4 +194,26 @@ def process_exit(process: pb.ProcessReport) -> ProcessExit:
         signal=process.signal,
         ended_at_s=process.ended_at_s if isfinite(process.ended_at_s) else 0.0,
         last_lines=tuple(process.last_lines),
+        finding=finding_of_report(process.finding) if process.HasField("finding") else None,
+        step=process.metrics.step if process.metrics.HasField("step") else None,
     )
+
+
+def finding_of_report(report: pb.Finding) -> Finding | None:
+    """None: it has a word that this version does not know."""
+    try:
+        return Finding(
+            rule=report.rule,
+            failure=FailureClass(report.failure),
+            role=FailureRole(report.role),
+            action=RetryAction(report.action),
+            blame=Blame(report.blame),
+            line=report.line,
+            explanation=report.explanation,
+            hint=report.hint,
+            is_weak=report.weak,
+            at_s=report.at_s if report.HasField("at_s") and isfinite(report.at_s) else None,
+            ruled_out=tuple(report.ruled_out),
+        )
+    except ValueError:
+        return None

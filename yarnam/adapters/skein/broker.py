@@ -18,6 +18,8 @@ from yarnam.adapters.skein import am_client
 from yarnam.adapters.skein.early_containers import EarlyContainer, EarlyContainers, assignment
 from yarnam.adapters.skein.response_log import CompletedContainer, PreemptionNotice, UpdatedNode
 from yarnam.adapters.skein.responses import Responses
+from yarnam.core.failures.process_failure import container_finding
+from yarnam.core.failures.shipped_rules import SHIPPED_RULES
 from yarnam.core.model.actions import AskContainer
 from yarnam.core.model.events import BrokerFailed, ContainerEnded, ContainerGranted
 from yarnam.core.model.ids import AskId, ContainerId, NodeId, RackId
@@ -349,7 +351,10 @@ class SkeinBroker:
                 key, am_client.FAILED, exit_message="unknown to Skein"
             )
             end, text = container_end(row, self._responses.completed(row.container))
-            self._inbox(ContainerEnded(time.time(), held.ask, end, text))
+            finding = None
+            if end is ContainerEnd.FAILED:
+                finding = container_finding(text, SHIPPED_RULES)
+            self._inbox(ContainerEnded(time.time(), held.ask, end, text, finding))
 
     def _fail(self, message: str) -> None:
         if not self._has_failed and not self._closed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from yarnam.core.model.resources import split_gpus
 from yarnam.wire import protocol
 
 STOP_FILE = ".yarnam-stop"
+ERROR_FILE = ".yarnam-error"
 
 # Skein's variables lead to its certificate, which commands the whole application; ours are of no
 # use to the user's code; what keeps the agent small or finds its Python must not leak into theirs.
@@ -81,7 +82,9 @@ def plan_processes(
     )
     plans = []
     for process, gpu_ids in zip(launch.processes, shares, strict=True):
-        env = process_environment(base, job, process.env, gpu_ids, context)
+        mine = replace(context, local_rank=process.local_rank)
+        mine.error_file.unlink(missing_ok=True)
+        env = process_environment(base, job, process.env, gpu_ids, mine)
         program = find_program(workspace, job.command, env["PATH"])
         plans.append(
             ProcessPlan(
@@ -131,6 +134,12 @@ class ProcessContext:
     stop_file: Path
     inputs_address: str = ""
     """Where the SDK sends requests about inputs; empty: the job has none."""
+    local_rank: int = 0
+
+    @property
+    def error_file(self) -> Path:
+        """Where a framework may write why this process failed."""
+        return self.container / f"{ERROR_FILE}.{self.local_rank}"
 
 
 def process_environment(
@@ -162,6 +171,7 @@ def process_environment(
     if (local := context.container / protocol.LOCAL_INPUTS).exists():
         env["YARNAM_LOCAL_INPUTS"] = str(local)
     env[protocol.ENV_SDK] = _sdk_settings(env.get(protocol.ENV_SDK, "{}"), context)
+    env.setdefault(protocol.ENV_ERROR_FILE, str(context.error_file))
     env[MARK] = context.container_id
     return env
 

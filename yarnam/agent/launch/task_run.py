@@ -7,17 +7,25 @@ import errno
 import json
 import logging
 import os
+import signal
 import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 from yarnam.agent.keeper.keeper_client import KeeperClient, StartOrder
 from yarnam.agent.launch.log_files import append_note, last_lines, log_disk_problem
 from yarnam.agent.metrics_inbox import Sample
-from yarnam.core.model.outcomes import ExitKind
+from yarnam.agent.resources.memory_kills import KILLED_FOR_MEMORY, MemoryKills
+from yarnam.core.model.outcomes import ExitKind, Finding
 from yarnam.errors import YarnamError
+from yarnam.wire.light_imports import on_first_use
+from yarnam.wire.protocol import ENV_ERROR_FILE
+
+with on_first_use():
+    from yarnam.agent.launch import failure_examination
 
 AFTER_CRASH_S = 10.0
 """The end of a failed task is reported so much later at most. While HDFS is away nobody could act
@@ -28,6 +36,12 @@ _LOG = logging.getLogger("yarnam.agent")
 _MISSING = frozenset({"ENOENT", "EACCES", "ENOEXEC", "ENOTDIR", "EISDIR", "ELOOP", "EPERM"})
 
 _FAILED_BY_ITSELF = frozenset({ExitKind.NON_ZERO, ExitKind.SIGNAL})
+
+_BY_OUR_STOP = frozenset({signal.SIGTERM, signal.SIGKILL, signal.SIGINT})
+"""How a process ends that was asked to. One that ends otherwise may have failed before."""
+
+COMMAND_NOT_FOUND_CODE = 127
+"""A shell's word for it (POSIX sh)."""
 
 
 class RunState(Enum):
@@ -62,6 +76,10 @@ class Process:
     signal: int = 0
     ended_at_s: float = 0.0
     last_lines: tuple[str, ...] = ()
+    finding: Finding | None = None
+    """Why it failed; None: it did not."""
+    log_start: int = 0
+    """Where in its log this run of it begins."""
     sample: Sample | None = None
 
 
@@ -81,8 +99,11 @@ class TaskRun:
     that it may take. A stop cuts it short."""
     secrets: Collection[str] = ()
     """Values that no report may hold."""
+    rules: Sequence[Mapping[str, Any]] = ()
+    """The job's own rules for failures, as its record holds them."""
     state: RunState = RunState.STARTING
     processes: list[Process] = field(default_factory=list)
+    _memory_kills: MemoryKills = field(default_factory=MemoryKills)
     _is_stopping: bool = False
     _is_abandoned: bool = False
     _all_ended: asyncio.Event = field(default_factory=asyncio.Event)
@@ -183,6 +204,7 @@ class TaskRun:
             kind = ExitKind.COMMAND_NOT_FOUND if missing else ExitKind.NOT_STARTED
             self._not_started(process, kind, plan.problem)
             return
+        process.log_start = _size(plan.log)
         order = StartOrder(
             plan.local_rank, plan.path, plan.argv, plan.env, str(directory), str(plan.log)
         )
@@ -199,6 +221,8 @@ class TaskRun:
         _LOG.error("rank %d was not started: %s", process.plan.rank, text)
         append_note(process.plan.log, f"yarnam: {text}")
         self._end(process, kind, last=(text,))
+        if kind is ExitKind.COMMAND_NOT_FOUND:
+            self._examine(process, COMMAND_NOT_FOUND_CODE, 0, (text,))
         self._is_stopping = True
 
     async def _give_up(self) -> None:
@@ -249,15 +273,43 @@ class TaskRun:
         process.kind, process.code, process.signal = kind, code, number
         process.ended_at_s = time.time()
         process.last_lines = last_lines(process.plan.log, self.secrets) if last is None else last
-        trouble = log_disk_problem(process.plan.log) if kind in _FAILED_BY_ITSELF else ""
-        if trouble:
-            # The process could only log it to the very disk that is full.
-            process.last_lines += (f"yarnam: {trouble}",)
+        facts = self._facts(process) if kind in _FAILED_BY_ITSELF else ()
+        process.last_lines += facts
+        has_own_end = kind is ExitKind.STOPPED and (number or code) and number not in _BY_OUR_STOP
+        if kind in _FAILED_BY_ITSELF or has_own_end:
+            self._examine(process, code, number, facts)
         _LOG.info(
             "rank %d ended: %s (code %d, signal %d)", process.plan.rank, kind.value, code, number
         )
         if all(each.ended for each in self.processes):
             self._all_ended.set()
+
+    def _facts(self, process: Process) -> tuple[str, ...]:
+        """What the agent knows that the process could not write down."""
+        trouble = log_disk_problem(process.plan.log)
+        facts = [f"yarnam: {trouble}"] if trouble else []
+        if self._memory_kills.has_happened() and process.signal == signal.SIGKILL:
+            facts.append(f"yarnam: {KILLED_FOR_MEMORY}")
+        return tuple(facts)
+
+    def _examine(self, process: Process, code: int, number: int, facts: tuple[str, ...]) -> None:
+        path = process.plan.env.get(ENV_ERROR_FILE)
+        run = failure_examination.FailedRun(
+            process.plan.log,
+            process.log_start,
+            code,
+            number,
+            facts,
+            Path(path) if path else None,
+        )
+        process.finding = failure_examination.examine(run, self.rules, self.secrets)
+        _LOG.info(
+            "rank %d: %s (%s): %s",
+            process.plan.rank,
+            process.finding.failure.value,
+            process.finding.rule or "no rule",
+            process.finding.line,
+        )
 
     def _change(self, state: RunState) -> None:
         self.state = state
@@ -265,6 +317,13 @@ class TaskRun:
             self._done.set()
         if not self._is_abandoned:
             self.on_change()
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def write_stop_file(path: Path, reason: str, grace_s: float) -> None:

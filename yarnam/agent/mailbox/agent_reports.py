@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from yarnam.agent.launch.task_run import Process, TaskRun
 from yarnam.agent.task_config import ContainerSettings
+from yarnam.core.model.outcomes import Finding
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.protocol import PROTOCOL
 
@@ -64,6 +65,8 @@ def _process(process: Process) -> Any:
         ended_at_s=process.ended_at_s,
         last_lines=process.last_lines,
     )
+    if process.finding is not None:
+        report.finding.CopyFrom(_finding(process.finding))
     sample = process.sample
     if sample is not None:
         report.metrics.at_s = sample.at_s
@@ -74,6 +77,22 @@ def _process(process: Process) -> Any:
         for name, value in sample.values:
             report.metrics.values[name] = value
     return report
+
+
+def _finding(finding: Finding) -> Any:
+    return pb.Finding(
+        rule=finding.rule,
+        failure=finding.failure.value,
+        role=finding.role.value,
+        action=finding.action.value,
+        blame=finding.blame.value,
+        line=finding.line,
+        explanation=finding.explanation,
+        hint=finding.hint,
+        weak=finding.is_weak,
+        at_s=finding.at_s,
+        ruled_out=finding.ruled_out,
+    )
 
 
 class Mailbox(Protocol):

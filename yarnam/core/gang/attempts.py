@@ -93,6 +93,7 @@ def close_attempt(ctx: StepContext, outcome: str) -> None:
         outcome=outcome,
         granted_by_level=tuple(levels.items()),
         missing=tuple(f"{count} {where}" for where, count in waited.items()),
+        cause=ctx.gang.stopping.cause if ctx.gang.stopping else None,
     )
     ctx.gang = replace(ctx.gang, history=(*history[:-1], ended))
 
@@ -155,10 +156,11 @@ def finish(
 ) -> None:
     """The end: release everything, cancel every timer, one verdict for ever."""
     close_attempt(ctx, message.splitlines()[0])
+    cause = ctx.gang.stopping.cause if ctx.gang.stopping else None
     ctx.release_all("the job has ended")
     ctx.disarm(*TimerKind)
     ctx.enter(FINAL_PHASE[kind])
-    verdict = Verdict(kind, int(code), message, hint, ctx.at_s)
+    verdict = Verdict(kind, int(code), message, hint, ctx.at_s, cause)
     ctx.gang = replace(ctx.gang, verdict=verdict, stopping=None, search=None)
     ctx.do(Finish(verdict))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from yarnam.core.model.ids import NodeId
-from yarnam.core.model.job_spec import ElasticSpec, GangSpec, JobSpec, RetrySpec
+from yarnam.core.model.job_spec import ElasticSpec, GangSpec, JobSpec, OnCorrupt, RetrySpec
 
 PS_ROLE = "ps"
 """Parameter servers need not end: the job is over when all the others are (OpenPAI's completion
@@ -66,6 +66,11 @@ class GangPolicy:
     steady_run_s: float = 600.0
     """A gang that has run for so long is not one that is preempted again and again: its back-off
     starts anew."""
+    transient_limit_s: float = 3600.0
+    """How long failures that a program calls transient are retried for free, without a steady run
+    or progress in between: what lasts for an hour is not transient to those who wait."""
+    leaves_out_inputs: bool = False
+    """Some input's corrupt files are left out (``on_corrupt``)."""
     refusals_per_node: int = 3
     """Grants of one service on one unfit node before it is not asked for any more where YARN may
     choose that node again. One is chance, and other nodes may come free in between."""
@@ -123,6 +128,7 @@ def policy_for(job: JobSpec) -> GangPolicy:
             if role.resources.gpus
         ),
         store_timeout_s=job.storing.timeout_s if job.output else None,
+        leaves_out_inputs=any(given.on_corrupt is not OnCorrupt.FAIL for given in job.inputs),
     )
 
 

@@ -19,7 +19,14 @@ from yarnam.core.model.events import (
 from yarnam.core.model.ids import AskId, NodeId, TaskId
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import AttemptRecord, Phase
-from yarnam.core.model.outcomes import ExitKind, ProcessExit, Verdict, VerdictKind
+from yarnam.core.model.outcomes import (
+    ExitKind,
+    Finding,
+    FirstCause,
+    ProcessExit,
+    Verdict,
+    VerdictKind,
+)
 from yarnam.core.model.plans import LocalityLevel, Rung, Target
 
 
@@ -54,6 +61,8 @@ class Loss:
     at_s: float
     noticed_at_s: float
     text: str
+    finding: Finding | None = None
+    """What YARN's text says of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +131,8 @@ class Stopping:
     """For how long they all ran."""
     to: int | None = None
     """RESIZED: tasks of the elastic role that stay; None: all of them do."""
+    cause: FirstCause | None = None
+    """Once every end is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,12 +253,22 @@ class Gang:
     preemptions: int = 0
     preempted_in_row: int = 0
     """Preemptions without a steady run in between: the back-off follows."""
+    transients_in_row: int = 0
+    """Free retries without a steady run or progress in between: the back-off follows."""
+    transient_since_s: float | None = None
+    """When the first of these was."""
+    furthest_step: int | None = None
+    """The furthest training step of all attempts; None: none was reported."""
+    stuck: int = 0
+    """Failures in a row that got no further than that."""
     misfits: int = 0
     """Grants refused in this attempt because they were not what was asked for."""
     refusals: tuple[Refusal, ...] = ()
     """Of this attempt, by node and service."""
     reasks: int = 0
     user_faults: int = 0
+    not_downloaded: tuple[tuple[str, NodeId], ...] = ()
+    """Files that YARN could not bring to a container, and where."""
     timers: tuple[Timer, ...] = ()
     reason: str = ""
     """Why the gang waits, or what the last attempt died of."""

@@ -26,6 +26,7 @@ from yarnam.core.gang.elastic import growth
 from yarnam.core.gang.phases import (
     acquiring,
     backing_off,
+    concluding,
     launching,
     pending,
     replacing,
@@ -159,6 +160,7 @@ ACQUIRING = (
     on(AgentRegistered, acquiring.note_agent, when=acquiring.is_asked),
     on(AgentRegistered, acquiring.give_back, P.ACQUIRING, *FAILS, when=acquiring.is_refused),
     on(AgentRegistered, acquiring.make_ready, P.ACQUIRING, *OPENS, when=acquiring.is_granted),
+    on(ContainerEnded, acquiring.fail_job_by_file, P.FAILED, when=acquiring.is_missing_twice),
     on(ContainerEnded, acquiring.replace_ended, P.ACQUIRING, *FAILS),
     on(
         AgentUnable,
@@ -273,22 +275,29 @@ STOPPING = (
     HINTS,
     SIZE,
     # Every end is known. What was it stopped for, or else: what was the first cause?
-    on(AllEnded, stopping.end_cancelled, P.CANCELLED, when=stopping.was_cancelled),
-    on(AllEnded, stopping.end_refused, P.FAILED, when=stopping.was_refused),
-    on(AllEnded, storing.begin, P.STORING, when=stopping.has_succeeded_with_outputs),
-    on(AllEnded, stopping.succeed, P.SUCCEEDED, when=stopping.has_succeeded),
-    on(AllEnded, stopping.regroup, *OPENS, when=stopping.is_resized_as_planned),
-    on(AllEnded, stopping.restart_preempted, *OPENS, *FAILS, when=stopping.was_preempted),
-    on(AllEnded, stopping.fail_job_by_agent, P.FAILED, when=stopping.is_fault_of_job),
-    on(AllEnded, stopping.retry_for_user, *FAILS, when=stopping.is_retriable_failure),
-    on(AllEnded, stopping.fail_job, P.FAILED, when=stopping.has_user_failed),
+    on(AllEnded, concluding.end_cancelled, P.CANCELLED, when=concluding.was_cancelled),
+    on(AllEnded, concluding.end_refused, P.FAILED, when=concluding.was_refused),
+    on(AllEnded, storing.begin, P.STORING, when=concluding.has_succeeded_with_outputs),
+    on(AllEnded, concluding.succeed, P.SUCCEEDED, when=concluding.has_succeeded),
+    on(AllEnded, concluding.regroup, *OPENS, when=concluding.is_resized_as_planned),
+    on(AllEnded, concluding.restart_preempted, *OPENS, *FAILS, when=concluding.was_preempted),
+    on(AllEnded, concluding.fail_job_by_agent, P.FAILED, when=concluding.is_fault_of_job),
+    on(AllEnded, concluding.retry_for_free, *FAILS, when=concluding.is_free_retry),
+    on(AllEnded, concluding.retry_for_user, *FAILS, when=concluding.is_user_retry),
     on(
         AllEnded,
-        stopping.restart_unlaunched,
+        concluding.restart_failed,
         *(P.REPLACING, *OPENS, *FAILS),
-        when=stopping.never_ran,
+        when=concluding.is_restart,
     ),
-    on(AllEnded, stopping.restart, P.REPLACING, *OPENS, *FAILS),
+    on(AllEnded, concluding.fail_job, P.FAILED, when=concluding.has_failed_for_good),
+    on(
+        AllEnded,
+        concluding.restart_unlaunched,
+        *(P.REPLACING, *OPENS, *FAILS),
+        when=concluding.never_ran,
+    ),
+    on(AllEnded, concluding.restart, P.REPLACING, *OPENS, *FAILS),
 )
 
 REPLACING = (
@@ -314,6 +323,7 @@ REPLACING = (
     ),
     on(AgentRegistered, acquiring.make_ready, P.REPLACING, *OPENS, when=acquiring.is_granted),
     on(ContainerEnded, replacing.give_up_preempted, *OPENS, *FAILS, when=replacing.is_preempted),
+    on(ContainerEnded, acquiring.fail_job_by_file, P.FAILED, when=acquiring.is_missing_twice),
     on(ContainerEnded, acquiring.replace_ended, P.REPLACING, *OPENS, *FAILS),
     on(
         AgentUnable,

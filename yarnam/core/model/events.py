@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Union
 
 from yarnam.core.model.ids import AskId, ContainerId, NodeId, RackId
-from yarnam.core.model.outcomes import ContainerEnd, ProcessExit
+from yarnam.core.model.outcomes import ContainerEnd, Finding, ProcessExit
 from yarnam.core.model.plans import NoFit, PlacementPlan
 
 
@@ -107,6 +107,8 @@ class ContainerEnded:
     ask: AskId
     end: ContainerEnd
     diagnostics: str = ""
+    finding: Finding | None = None
+    """What YARN's text says; None: nothing that is known."""
 
 
 @dataclass(frozen=True, slots=True)

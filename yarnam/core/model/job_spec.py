@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
+from yarnam.core.model.outcomes import FailureRule
 from yarnam.core.model.resources import Resources
 
 
@@ -152,6 +153,8 @@ class RetrySpec:
     """For infrastructure's faults (lost node, silent agent); 0: never. Preemptions are free."""
     on_user_failure: int = 0
     """How many restarts a failure of the user's own code may use up."""
+    rules: tuple[FailureRule, ...] = ()
+    """The job's own, tried before the shipped ones."""
     blacklist: BlacklistSpec = BlacklistSpec()
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NewType
 
-from yarnam.core.model.outcomes import Verdict
+from yarnam.core.model.outcomes import FirstCause, Verdict
 
 Measured = NewType("Measured", float)
 """By training code: its loss may be NaN or infinite. All other numbers are finite."""
@@ -91,6 +91,8 @@ class AttemptRecord:
     granted_by_level: tuple[tuple[str, int], ...] = ()
     missing: tuple[str, ...] = ()
     """At its end: what was asked for and not granted, as in ``2 worker at rack /rack1``."""
+    cause: FirstCause | None = None
+    """The process whose failure ended it, if it was one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,11 @@
-"""How things ended."""
+"""How things ended, and why: what is known of failed processes, and the rules that say so."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+
+from yarnam.errors import Blame
 
 
 class ContainerEnd(Enum):
@@ -33,6 +35,143 @@ class ExitKind(Enum):
     """We stopped it."""
 
 
+class FailureClass(Enum):
+    """Why a process failed. The first 21 are the reasons of the failure table of Microsoft's Philly
+    cluster (Jeon et al., ATC 2019, table 7), by their names of today."""
+
+    CPU_OUT_OF_MEMORY = "cpu-out-of-memory"
+    INCORRECT_INPUTS = "incorrect-inputs"
+    SEMANTIC_ERROR = "semantic-error"
+    CORE_DUMP = "core-dump"
+    INVALID_MEMORY_ACCESS = "invalid-memory-access"
+    CHECKPOINT_ERROR = "checkpoint-error"
+    CUDA_FAILURE = "cuda-failure"
+    SYNTAX_ERROR = "syntax-error"
+    TRACEBACK = "traceback"
+    COMMUNICATION_ERROR = "communication-error"
+    """Philly's "MPI error"."""
+    GPU_OUT_OF_MEMORY = "gpu-out-of-memory"
+    PEER_LOST = "peer-lost"
+    """Philly's "MPI runtime failure": a peer, or its daemon, is gone."""
+    PERMISSION_ERROR = "permission-error"
+    IMPORT_ERROR = "import-error"
+    PREEMPTED = "preempted"
+    CUDA_INIT_FAILED = "cuda-init-failed"
+    DIVERGED = "diverged"
+    CUDA_VERSION_MISMATCH = "cuda-version-mismatch"
+    GPU_ECC_ERROR = "gpu-ecc-error"
+    OUTPUT_ERROR = "output-error"
+    LIBRARY_NOT_LOADED = "library-not-loaded"
+    # Beyond the table.
+    KILLED = "killed"
+    """A signal from outside of the process, and nothing says why."""
+    LIMIT_EXCEEDED = "limit-exceeded"
+    """A resource limit other than memory: CPU time, file size, open files."""
+    DISK_FULL = "disk-full"
+    PORT_IN_USE = "port-in-use"
+    NODE_LOST = "node-lost"
+    COMMAND_NOT_FOUND = "command-not-found"
+    DECLARED_TRANSIENT = "declared-transient"
+    """The program says so itself, by exit code 193."""
+    DECLARED_PERMANENT = "declared-permanent"
+    """The program says so itself, by exit code 194."""
+    UNKNOWN = "unknown"
+
+
+class FailureRole(Enum):
+    """What part a failed process has in the failure of its gang."""
+
+    ROOT = "root"
+    """It failed by itself."""
+    CASCADE = "cascade"
+    """It failed because another one had: it reports a broken connection, or a peer that is gone."""
+    CONFIRMATION = "confirmation"
+    """It reports the failure of another one: a launcher that names its failed child."""
+
+
+class RetryAction(Enum):
+    """Whether, and how, a gang is started again after a failure of this class."""
+
+    NEVER = "never"
+    """The same would happen again."""
+    ALLOWED = "as-allowed"
+    """As often as ``retry.on_user_failure`` allows."""
+    RETRY = "retry"
+    """In the containers that are held, for one of ``retry.max_restarts``."""
+    ELSEWHERE = "retry-elsewhere"
+    """As RETRY, with a strike against the node."""
+    FREE = "retry-free"
+    """As RETRY, but free while it does not go on for too long."""
+    MORE_MEMORY = "retry-with-more-memory"
+    """As RETRY in larger containers, where ``retry.more_memory`` allows; else never."""
+    WITHOUT_INPUT = "retry-without-input"
+    """As RETRY where the job leaves out corrupt inputs (``on_corrupt``); else never."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Why one process failed, by one rule."""
+
+    rule: str
+    failure: FailureClass
+    role: FailureRole
+    action: RetryAction
+    blame: Blame
+    line: str = ""
+    """The evidence: the line that the rule matched; empty: the exit status alone."""
+    explanation: str = ""
+    hint: str = ""
+    """What to do next."""
+    is_weak: bool = False
+    """A general sign of failure: any better evidence in the gang counts more."""
+    at_s: float | None = None
+    """When it failed, where the evidence says so; None: when the process ended."""
+    ruled_out: tuple[str, ...] = ()
+    """Rules that matched too, each with its line, and why they do not count."""
+
+
+class Source(Enum):
+    """Whose words a rule is about."""
+
+    PROCESS = "process"
+    YARN = "yarn"
+
+
+@dataclass(frozen=True, slots=True)
+class FailureRule:
+    """One rule. What it matches: ``yarnam.core.failures``. With exit codes or signals, and with
+    patterns, both have to fit; of several patterns one is enough."""
+
+    id: str
+    failure: FailureClass
+    action: RetryAction
+    blame: Blame
+    role: FailureRole = FailureRole.ROOT
+    source: Source = Source.PROCESS
+    patterns: tuple[str, ...] = ()
+    exit_codes: tuple[int, ...] = ()
+    signals: tuple[int, ...] = ()
+    """Also of a command that a shell ran for the process: exit code 128 + n."""
+    is_weak: bool = False
+    """A general sign: tried after all others."""
+    explanation: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstCause:
+    """What brought a gang down, as far as its processes show it."""
+
+    task: str
+    rank: int
+    node: str
+    ended: str
+    """How the process ended, in words."""
+    finding: Finding
+    then: tuple[str, ...] = ()
+    """The processes that failed after it, in that order: ``rank 2: peer-lost (gloo-peer)``."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProcessExit:
     """The end of one training process. ``code`` is set for NON_ZERO, ``signal`` for SIGNAL."""
@@ -44,6 +183,10 @@ class ProcessExit:
     ended_at_s: float = 0.0
     last_lines: tuple[str, ...] = ()
     """The end of its output, decoded with replacement, long lines cut."""
+    finding: Finding | None = None
+    """Why it failed, by what its agent has seen; None: it did not, or an older agent says so."""
+    step: int | None = None
+    """The last training step that it reported."""
 
 
 class VerdictKind(Enum):
@@ -64,3 +207,5 @@ class Verdict:
     message: str
     hint: str = ""
     decided_at_s: float = 0.0
+    cause: FirstCause | None = None
+    """The process that failed first, if it was one."""

@@ -21,6 +21,7 @@ from yarnam.core.model.job_spec import (
     RetrySpec,
 )
 from yarnam.spec.sections.data_sections import Checkpoint, Data
+from yarnam.spec.sections.failure_sections import MAX_RULES, FailureRuleEntry
 from yarnam.spec.sections.role_sections import (
     Environment,
     GpuCount,
@@ -176,14 +177,20 @@ class Blacklist(Section):
 class Retry(Section):
     """How often a gang is restarted after it has run."""
 
-    later_keys = {"rules": "rules by cause of failure", "more_memory": "more memory on retry"}
+    later_keys = {"more_memory": "more memory on retry"}
 
     max_restarts: Annotated[int, Field(ge=0, le=1000)] = _RETRY.max_restarts
     """Restarts after infrastructure faults (a lost node, an unresponsive agent), whether lost tasks
     are replaced in place or the whole gang is acquired again. 0: never. Preemptions do not
     count."""
     on_user_failure: Annotated[int, Field(ge=0, le=1000)] = _RETRY.on_user_failure
-    """Restarts after failures of the job's own code, counted separately."""
+    """Restarts after failures of the job's own code, counted separately. Failures that cannot end
+    otherwise (an import error, for example) are never retried: [failure rules](failure-rules.md).
+    Both numbers count restarts in a row without progress: they start anew when the job reports a
+    step beyond all earlier ones."""
+    rules: Annotated[list[FailureRuleEntry], Field(max_length=MAX_RULES)] = []
+    """What failures of this job mean, where the shipped rules do not know it or the job knows
+    better."""
     blacklist: Blacklist = Blacklist()
 
 

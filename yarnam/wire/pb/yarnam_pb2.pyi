@@ -87,7 +87,7 @@ class NamedPort(_message.Message):
     def __init__(self, name: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
 
 class ProcessReport(_message.Message):
-    __slots__ = ("local_rank", "rank", "pid", "ended", "kind", "code", "signal", "ended_at_s", "last_lines", "metrics")
+    __slots__ = ("local_rank", "rank", "pid", "ended", "kind", "code", "signal", "ended_at_s", "last_lines", "metrics", "finding")
     LOCAL_RANK_FIELD_NUMBER: _ClassVar[int]
     RANK_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
@@ -98,6 +98,7 @@ class ProcessReport(_message.Message):
     ENDED_AT_S_FIELD_NUMBER: _ClassVar[int]
     LAST_LINES_FIELD_NUMBER: _ClassVar[int]
     METRICS_FIELD_NUMBER: _ClassVar[int]
+    FINDING_FIELD_NUMBER: _ClassVar[int]
     local_rank: int
     rank: int
     pid: int
@@ -108,7 +109,34 @@ class ProcessReport(_message.Message):
     ended_at_s: float
     last_lines: _containers.RepeatedScalarFieldContainer[str]
     metrics: Metrics
-    def __init__(self, local_rank: _Optional[int] = ..., rank: _Optional[int] = ..., pid: _Optional[int] = ..., ended: _Optional[bool] = ..., kind: _Optional[str] = ..., code: _Optional[int] = ..., signal: _Optional[int] = ..., ended_at_s: _Optional[float] = ..., last_lines: _Optional[_Iterable[str]] = ..., metrics: _Optional[_Union[Metrics, _Mapping]] = ...) -> None: ...
+    finding: Finding
+    def __init__(self, local_rank: _Optional[int] = ..., rank: _Optional[int] = ..., pid: _Optional[int] = ..., ended: _Optional[bool] = ..., kind: _Optional[str] = ..., code: _Optional[int] = ..., signal: _Optional[int] = ..., ended_at_s: _Optional[float] = ..., last_lines: _Optional[_Iterable[str]] = ..., metrics: _Optional[_Union[Metrics, _Mapping]] = ..., finding: _Optional[_Union[Finding, _Mapping]] = ...) -> None: ...
+
+class Finding(_message.Message):
+    __slots__ = ("rule", "failure", "role", "action", "blame", "line", "explanation", "hint", "weak", "at_s", "ruled_out")
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    BLAME_FIELD_NUMBER: _ClassVar[int]
+    LINE_FIELD_NUMBER: _ClassVar[int]
+    EXPLANATION_FIELD_NUMBER: _ClassVar[int]
+    HINT_FIELD_NUMBER: _ClassVar[int]
+    WEAK_FIELD_NUMBER: _ClassVar[int]
+    AT_S_FIELD_NUMBER: _ClassVar[int]
+    RULED_OUT_FIELD_NUMBER: _ClassVar[int]
+    rule: str
+    failure: str
+    role: str
+    action: str
+    blame: str
+    line: str
+    explanation: str
+    hint: str
+    weak: bool
+    at_s: float
+    ruled_out: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, rule: _Optional[str] = ..., failure: _Optional[str] = ..., role: _Optional[str] = ..., action: _Optional[str] = ..., blame: _Optional[str] = ..., line: _Optional[str] = ..., explanation: _Optional[str] = ..., hint: _Optional[str] = ..., weak: _Optional[bool] = ..., at_s: _Optional[float] = ..., ruled_out: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Metrics(_message.Message):
     __slots__ = ("at_s", "step", "total_steps", "values")

@@ -32,8 +32,11 @@ from yarnam.core.model.events import (
     TimerKind,
 )
 from yarnam.core.model.job_status import Phase
-from yarnam.core.model.outcomes import ContainerEnd, VerdictKind
+from yarnam.core.model.outcomes import ContainerEnd, FailureClass, VerdictKind
 from yarnam.errors import ExitCode
+
+RESOURCE = "Failed to download resource { { "
+"""YARN's words (``ResourceLocalizationService``) before the file's name."""
 
 # ---- guards --------------------------------------------------------------------------------------
 
@@ -78,6 +81,14 @@ def is_repeated_fault_of_job(ctx: StepContext, event: AgentUnable) -> bool:
 def rest_may_start(ctx: StepContext, event: TimerFired) -> bool:
     """Elastic: those that are ready are enough."""
     return rest_is_enough(ctx)
+
+
+def is_missing_twice(ctx: StepContext, event: ContainerEnded) -> bool:
+    """YARN could not fetch a file of the job here, nor on another node before."""
+    path, grant = missing_file(event), ctx.member.grant
+    if not path or grant is None:
+        return False
+    return any(one == path and node != grant.node for one, node in ctx.gang.not_downloaded)
 
 
 # ---- operations ----------------------------------------------------------------------------------
@@ -133,6 +144,14 @@ def fail_job_by_agents(ctx: StepContext, event: AgentUnable) -> None:
     finish(ctx, VerdictKind.FAILED, ExitCode.USER_FAILED, message, hint)
 
 
+def fail_job_by_file(ctx: StepContext, event: ContainerEnded) -> None:
+    """Release all; Finish with USER_FAILED."""
+    finding = event.finding
+    assert finding is not None
+    message = f"YARN could not fetch {missing_file(event)} on two nodes: {finding.explanation}"
+    finish(ctx, VerdictKind.FAILED, ExitCode.USER_FAILED, message, finding.hint)
+
+
 def replace_unable(ctx: StepContext, event: AgentUnable) -> None:
     """ReleaseContainer; AskContainer under a new name, or elsewhere where that cannot help."""
     member = ctx.member
@@ -163,8 +182,12 @@ def replace_ended(ctx: StepContext, event: ContainerEnded) -> None:
     its node is lost, since it may live on."""
     member = ctx.member
     text = event.diagnostics or f"YARN says {event.end.value}"
+    path = missing_file(event)
     if member.grant is not None and event.end is ContainerEnd.LOST:
         node_blacklist.strike(ctx, member.grant.node, f"node lost: {text}", is_full=True)
+    elif member.grant is not None and path:
+        seen = (*ctx.gang.not_downloaded, (path, member.grant.node))
+        ctx.gang = replace(ctx.gang, not_downloaded=seen)
     elif member.grant is not None and event.end is ContainerEnd.FAILED and member.agent is None:
         why = f"a container could not be started: {text}"
         node_blacklist.strike(ctx, member.grant.node, why)
@@ -194,6 +217,15 @@ def time_out_hold(ctx: StepContext, event: TimerFired) -> None:
 def start_with_rest(ctx: StepContext, event: TimerFired) -> None:
     """Withdraw what has not come; fix the ranks and open the barrier."""
     go_on_with_rest(ctx, _hold_text(ctx))
+
+
+def missing_file(event: ContainerEnded) -> str:
+    """The file that YARN could not bring to the container, by its text (``Failed to download
+    resource { { hdfs://nn/f, 1, FILE, null },pending,...``); empty: that was not it."""
+    if event.finding is None or event.finding.failure is not FailureClass.INCORRECT_INPUTS:
+        return ""
+    _, found, rest = event.finding.line.partition(RESOURCE)
+    return rest.partition(",")[0].strip() if found else ""
 
 
 def replace_member(ctx: StepContext, member: Member, why: str, *, is_gone: bool) -> None:

@@ -45,10 +45,10 @@ def go_on_waiting(ctx: StepContext, event: AmRestarted) -> None:
 
 
 def backoff_delay_s(gang: Gang, policy: GangPolicy, u: float) -> float:
-    """``u`` times min(cap, base * 2^(n-1)), n the failures (or preemptions, or refused plans) in a
-    row."""
+    """``u`` times min(cap, base * 2^(n-1)), n the failures (or preemptions, transient failures,
+    refused plans) in a row."""
     cap_s = policy.gang.backoff_cap_s
-    n = max(gang.failures, gang.preempted_in_row)
+    n = max(gang.failures, gang.preempted_in_row, gang.transients_in_row)
     if gang.refused_plans:
         cap_s = min(cap_s, policy.replan_cap_s)
         n = gang.refused_plans

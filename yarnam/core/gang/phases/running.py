@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from yarnam.core.gang import attempts
 from yarnam.core.gang.context import StepContext
+from yarnam.core.gang.first_cause import exits_text
 from yarnam.core.gang.phases.stopping import (
     MAY_RUN,
-    exits_text,
     is_done,
     loss_of,
     mark_lost,

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from yarnam.core.gang.attempts import OF_AN_ATTEMPT, cancel_text, close_attempt, finish
 from yarnam.core.gang.context import AllEnded, StepContext
-from yarnam.core.gang.phases.stopping import success_text
+from yarnam.core.gang.phases.concluding import success_text
 from yarnam.core.gang.state import Gang, Storing
 from yarnam.core.model.actions import StopStoring, StoreOutputs
 from yarnam.core.model.events import (

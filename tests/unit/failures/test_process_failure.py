@@ -1,0 +1,190 @@
+"""Why one process failed, from what it left."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from yarnam.core.failures.process_failure import (
+    ProcessEvidence,
+    container_finding,
+    process_finding,
+)
+from yarnam.core.failures.shipped_rules import SHIPPED_RULES as RULES
+from yarnam.core.model.outcomes import (
+    FailureClass,
+    FailureRole,
+    FailureRule,
+    Finding,
+    RetryAction,
+)
+from yarnam.errors import Blame
+
+C = FailureClass
+
+IMPORT_ERROR = """\
+Traceback (most recent call last):
+  File "train.py", line 3, in <module>
+    import torchvison
+ModuleNotFoundError: No module named 'torchvison'
+"""
+
+OUT_OF_MEMORY = """\
+Traceback (most recent call last):
+  File "train.py", line 8, in <module>
+    x = numpy.ones((1 << 40,))
+numpy._core._exceptions._ArrayMemoryError: Unable to allocate 8.00 TiB for an array with shape (2,)
+"""
+
+
+def find(text: str = "", code: int = 1, signal: int = 0, **more: tuple[str, ...]) -> Finding:
+    log = tuple(text.splitlines())
+    return process_finding(ProcessEvidence(code, signal, log, **more), RULES)
+
+
+ONE_LINE = [
+    ("OSError: [Errno 98] Address already in use", C.PORT_IN_USE),
+    ("train.py: error: unrecognized arguments: --epocs", C.SEMANTIC_ERROR),
+    ("OSError: [Errno 28] No space left on device: 'out.bin'", C.DISK_FULL),
+    ("PermissionError: [Errno 13] Permission denied: '/data/x'", C.PERMISSION_ERROR),
+    ("FileNotFoundError: [Errno 2] No such file or directory: 'a'", C.INCORRECT_INPUTS),
+    (
+        "ImportError: lib.so: cannot open shared object file: No such file",
+        C.LIBRARY_NOT_LOADED,
+    ),
+    ("ImportError: cannot import name 'x' from 'y'", C.IMPORT_ERROR),
+    ("RuntimeError: CUDA error: uncorrectable ECC error encountered", C.GPU_ECC_ERROR),
+    (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",
+        C.GPU_OUT_OF_MEMORY,
+    ),
+    ("RuntimeError: CUDA error: device-side assert triggered", C.CUDA_FAILURE),
+    ("RuntimeError: No CUDA GPUs are available", C.CUDA_INIT_FAILED),
+    ("RuntimeError: The NVIDIA driver on your system is too old (found", C.CUDA_VERSION_MISMATCH),
+    ("RuntimeError: [../gloo/transport/tcp/pair.cc:598] Connection closed by peer", C.PEER_LOST),
+    ("torch.distributed.DistStoreError: wait timeout after 60000ms", C.PEER_LOST),
+    ("ConnectionResetError: [Errno 104] Connection reset by peer", C.PEER_LOST),
+    ("SyntaxError: invalid syntax", C.SYNTAX_ERROR),
+    ("FloatingPointError: loss is nan at step 7", C.DIVERGED),
+    ("MemoryError", C.CPU_OUT_OF_MEMORY),
+    ("UnicodeDecodeError: 'utf-8' codec can't decode byte 0xff", C.INCORRECT_INPUTS),
+    ("hdfs_utils.errors.Unavailable: the NameNode is in safe mode", C.CHECKPOINT_ERROR),
+    ("ValueError: operands could not be broadcast together with shapes", C.SEMANTIC_ERROR),
+    ("OSError: [Errno 24] Too many open files", C.LIMIT_EXCEEDED),
+    ("socket.gaierror: [Errno -2] Name or service not known", C.COMMUNICATION_ERROR),
+]
+
+
+@pytest.mark.parametrize(("line", "failure"), ONE_LINE)
+def test_the_line_that_ends_a_traceback_names_the_class(line: str, failure: FailureClass) -> None:
+    found = find(f'Traceback (most recent call last):\n  File "x", line 1\n    f()\n{line}\n')
+    assert found.failure is failure
+    assert found.line == line
+
+
+ENDS = [
+    (0, 9, C.KILLED, RetryAction.RETRY),
+    (137, 0, C.KILLED, RetryAction.RETRY),
+    (0, 15, C.KILLED, RetryAction.RETRY),
+    (0, 11, C.INVALID_MEMORY_ACCESS, RetryAction.ALLOWED),
+    (139, 0, C.INVALID_MEMORY_ACCESS, RetryAction.ALLOWED),
+    (0, 6, C.CORE_DUMP, RetryAction.ALLOWED),
+    (0, 24, C.LIMIT_EXCEEDED, RetryAction.NEVER),
+    (0, 25, C.LIMIT_EXCEEDED, RetryAction.NEVER),
+    (193, 0, C.DECLARED_TRANSIENT, RetryAction.FREE),
+    (194, 0, C.DECLARED_PERMANENT, RetryAction.NEVER),
+    (3, 0, C.UNKNOWN, RetryAction.ALLOWED),
+]
+
+
+@pytest.mark.parametrize(("code", "signal", "failure", "action"), ENDS)
+def test_an_exit_status_alone(
+    code: int, signal: int, failure: FailureClass, action: RetryAction
+) -> None:
+    found = find("epoch 1 loss 0.3", code, signal)
+    assert (found.failure, found.action) == (failure, action)
+
+
+def test_a_declared_end_counts_more_than_what_the_log_says() -> None:
+    assert find(IMPORT_ERROR, code=193).failure is C.DECLARED_TRANSIENT
+
+
+def test_a_kill_by_the_kernel_for_want_of_memory_is_known_by_the_agent() -> None:
+    fact = "yarnam: the kernel killed a process of this container for want of memory"
+    found = find("", 0, 9, facts=(fact,))
+    assert (found.failure, found.action) == (C.CPU_OUT_OF_MEMORY, RetryAction.MORE_MEMORY)
+
+
+def test_what_was_survived_does_not_count() -> None:
+    early = "FileNotFoundError: [Errno 2] No such file or directory: 'cache'\n"
+    found = find(early + "training\n" * 100 + OUT_OF_MEMORY)
+    assert found.failure is C.CPU_OUT_OF_MEMORY
+
+
+def test_what_the_source_in_a_traceback_says_has_not_happened() -> None:
+    text = IMPORT_ERROR.replace("import torchvison", "import x  # else: CUDA out of memory")
+    assert find(text).failure is C.IMPORT_ERROR
+
+
+def test_the_first_of_chained_exceptions_is_seen() -> None:
+    chained = (
+        OUT_OF_MEMORY
+        + "\nDuring handling of the above exception, another exception occurred:\n\n"
+        + 'Traceback (most recent call last):\n  File "t.py"\n    f()\nRuntimeError: cannot save\n'
+    )
+    assert find(chained).failure is C.CPU_OUT_OF_MEMORY
+
+
+def test_ranks_before_the_lines_do_not_matter() -> None:
+    text = "".join(f"[rank3]: {line}\n" for line in IMPORT_ERROR.splitlines())
+    assert find(text).failure is C.IMPORT_ERROR
+
+
+def test_the_error_file_counts_more_than_the_log() -> None:
+    noise = "ConnectionResetError: [Errno 104] Connection reset by peer\n"
+    found = find(noise, error_file=("ValueError: operands could not be broadcast together",))
+    assert (found.failure, found.role) == (C.SEMANTIC_ERROR, FailureRole.ROOT)
+
+
+def test_a_broken_connection_is_a_symptom() -> None:
+    found = find("Traceback (most recent call last):\nConnectionResetError: [Errno 104] gone\n")
+    assert found.role is FailureRole.CASCADE
+
+
+def test_what_else_matched_is_told() -> None:
+    found = find("MemoryError\nConnectionResetError: gone\n")
+    assert any(one.startswith("socket-peer (last lines): Conn") for one in found.ruled_out)
+
+
+OWN = FailureRule(
+    "flaky", C.COMMUNICATION_ERROR, RetryAction.FREE, Blame.INFRA, patterns=("No module named",)
+)
+
+
+def test_the_jobs_own_rules_come_first() -> None:
+    evidence = ProcessEvidence(1, 0, tuple(IMPORT_ERROR.splitlines()))
+    assert process_finding(evidence, RULES, (OWN,)).rule == "flaky"
+    other = replace(OWN, exit_codes=(7,))
+    assert process_finding(evidence, RULES, (other,)).failure is C.IMPORT_ERROR
+
+
+DIAGNOSTICS = [
+    ("Container [pid=1,containerID=c] is running 1B beyond the 'PHYSICAL' memory limit.",
+     C.CPU_OUT_OF_MEMORY),
+    ("x is running beyond virtual memory limits. Current usage: 1 GB", C.CPU_OUT_OF_MEMORY),
+    ("Container preempted by scheduler", C.PREEMPTED),
+    ("Container released on a *lost* node", C.NODE_LOST),
+    ("Failed to download resource { { hdfs://nn/x, 1, FILE, null },pending", C.INCORRECT_INPUTS),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "failure"), DIAGNOSTICS)
+def test_yarns_words(text: str, failure: FailureClass) -> None:
+    found = container_finding(f"[2026-01-01 00:00:00.000]\n{text}\n", RULES)
+    assert found is not None
+    assert found.failure is failure
+
+
+def test_yarns_words_that_say_nothing() -> None:
+    assert container_finding("Container exited with a non-zero exit code 1", RULES) is None

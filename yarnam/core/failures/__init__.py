@@ -1,0 +1,1 @@
+"""Why a process failed, and which failure of a gang came first: rules over evidence, all values."""

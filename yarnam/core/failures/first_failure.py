@@ -1,0 +1,68 @@
+"""Which of the failed processes of a gang was the first cause.
+
+The first to end is seldom the cause: a process that runs out of memory takes seconds to end, its
+peers notice its closed connection at once. So evidence counts more than time:
+
+1. processes that failed by themselves, and whose evidence says what it was;
+2. processes that failed by themselves, nobody knows how;
+3. processes that were stopped, as it seemed in time, but whose evidence names a cause of their own;
+4. processes whose evidence says that another one had failed.
+
+Within each of these the earliest is the first cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from yarnam.core.model.outcomes import FailureRole, Finding
+
+
+class Weight(IntEnum):
+    """What the evidence of one process is worth, best first."""
+
+    CAUSE = 0
+    UNKNOWN = 1
+    STOPPED = 2
+    SYMPTOM = 3
+
+
+@dataclass(frozen=True, slots=True)
+class FailedProcess:
+    """One process that did not end well. ``key`` is the caller's own."""
+
+    key: int
+    rank: int
+    ended_at_s: float
+    finding: Finding | None
+    was_stopped: bool = False
+    """It ended after it had been asked to."""
+
+    @property
+    def at_s(self) -> float:
+        """When it failed, as near as known."""
+        known = self.finding.at_s if self.finding is not None else None
+        return self.ended_at_s if known is None else min(known, self.ended_at_s)
+
+
+def in_order_of_cause(processes: Sequence[FailedProcess]) -> list[FailedProcess]:
+    """The first cause, then the others in the order in which they failed. A process that was
+    stopped and shows no cause of its own is left out."""
+    weights = {process.key: weight_of(process) for process in processes}
+    known = [process for process in processes if weights[process.key] is not None]
+    known.sort(key=lambda process: (process.at_s, process.rank))
+    first = min(known, key=lambda process: weights[process.key] or 0, default=None)
+    return [] if first is None else [first, *(one for one in known if one is not first)]
+
+
+def weight_of(process: FailedProcess) -> Weight | None:
+    """None: it was stopped, and there is nothing to say about it."""
+    finding = process.finding
+    if process.was_stopped:
+        is_own = finding is not None and finding.role is FailureRole.ROOT
+        return Weight.STOPPED if is_own and finding and finding.line else None
+    if finding is None or (finding.is_weak and finding.role is FailureRole.ROOT):
+        return Weight.UNKNOWN
+    return Weight.CAUSE if finding.role is FailureRole.ROOT else Weight.SYMPTOM

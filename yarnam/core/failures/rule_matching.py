@@ -1,0 +1,80 @@
+"""What a rule matches. The shipped ones: ``yarnam/spec/failure_rules.yaml``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from yarnam.core.failures.line_pattern import is_match
+from yarnam.core.model.outcomes import (
+    FailureClass,
+    FailureRole,
+    FailureRule,
+    Finding,
+    RetryAction,
+    Source,
+)
+from yarnam.core.model.printable import printable
+from yarnam.errors import Blame
+
+SHELL_SIGNAL_BASE = 128
+"""A shell's exit code for a command that a signal ended: 128 + its number (POSIX sh)."""
+
+MAX_LINE = 300
+"""Characters of a line of evidence that are kept."""
+
+
+def rules_of(plain: Iterable[Mapping[str, Any]]) -> tuple[FailureRule, ...]:
+    """Rules from plain values, as ``wire.codec`` writes them: an agent does without it. Raises
+    LookupError, TypeError or ValueError."""
+    return tuple(
+        FailureRule(
+            id=str(one["id"]),
+            failure=FailureClass(one["failure"]),
+            action=RetryAction(one["action"]),
+            blame=Blame(one["blame"]),
+            role=FailureRole(one["role"]),
+            source=Source(one["source"]),
+            patterns=tuple(one["patterns"]),
+            exit_codes=tuple(one["exit_codes"]),
+            signals=tuple(one["signals"]),
+            is_weak=bool(one["is_weak"]),
+            explanation=str(one["explanation"]),
+            hint=str(one["hint"]),
+        )
+        for one in plain
+    )
+
+
+def fits_status(rule: FailureRule, code: int, signal: int) -> bool:
+    """Whether the process ended in one of the ways that the rule is about, if it is about any."""
+    if not rule.exit_codes and not rule.signals:
+        return True
+    number = signal or code - SHELL_SIGNAL_BASE
+    return number in rule.signals or (not signal and code in rule.exit_codes)
+
+
+def matches(rule: FailureRule, line: str) -> bool:
+    """Whether one of the rule's patterns matches the line."""
+    return any(is_match(pattern, line) for pattern in rule.patterns)
+
+
+def shown(line: str) -> str:
+    """A line of evidence as it is kept."""
+    return printable(line.strip(), max_length=MAX_LINE)
+
+
+def finding_of(rule: FailureRule, line: str = "", at_s: float | None = None) -> Finding:
+    """What the rule says, with its evidence."""
+    return Finding(
+        rule=rule.id,
+        failure=rule.failure,
+        role=rule.role,
+        action=rule.action,
+        blame=rule.blame,
+        line=shown(line),
+        explanation=rule.explanation,
+        hint=rule.hint,
+        is_weak=rule.is_weak,
+        at_s=at_s,
+    )

@@ -1,0 +1,177 @@
+"""What brought a launched gang down: the first loss, or the first failed process; and in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from signal import Signals
+
+from yarnam.core.failures.first_failure import (
+    FailedProcess,
+    Weight,
+    in_order_of_cause,
+    weight_of,
+)
+from yarnam.core.failures.process_failure import UNKNOWN
+from yarnam.core.gang.state import Gang, Loss, LossKind, Member
+from yarnam.core.model.outcomes import ExitKind, Finding, FirstCause, ProcessExit, RetryAction
+
+HARMLESS = frozenset({ExitKind.OK, ExitKind.STOPPED})
+
+CAUSE_SLACK_S = 7.0
+"""A loss noticed up to this much after a process failed may have caused it: peers of a lost task
+fail at once, YARN's word comes a NodeManager heartbeat (1 s), an AM heartbeat (3 s while it is
+idle) and a poll (0.5 s) later, and the nodes' clocks differ."""
+
+MAX_THEN = 8
+"""Processes that a verdict names after the first one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """A process that failed."""
+
+    member: Member
+    process: ProcessExit
+
+    @property
+    def rank(self) -> int:
+        return self.member.first_rank + self.process.local_rank
+
+    @property
+    def finding(self) -> Finding:
+        return self.process.finding or UNKNOWN
+
+    @property
+    def action(self) -> RetryAction:
+        if self.process.kind is ExitKind.COMMAND_NOT_FOUND:
+            return RetryAction.NEVER
+        return self.finding.action
+
+
+def failures(gang: Gang) -> list[Culprit]:
+    """The processes that failed, the first cause first."""
+    culprits = [Culprit(member, process) for member in gang.members for process in member.exits]
+    failed = [
+        FailedProcess(
+            number,
+            culprit.rank,
+            culprit.process.ended_at_s,
+            culprit.process.finding,
+            was_stopped=culprit.process.kind is ExitKind.STOPPED,
+        )
+        for number, culprit in enumerate(culprits)
+        if culprit.process.kind is not ExitKind.OK
+    ]
+    return [culprits[one.key] for one in in_order_of_cause(failed)]
+
+
+def first_failure(gang: Gang) -> Culprit | None:
+    """The failed process that the others failed because of."""
+    return next(iter(failures(gang)), None)
+
+
+def first_loss(gang: Gang) -> tuple[Member, Loss] | None:
+    """The loss that came first; a preemption before all others, because YARN said so itself."""
+    losses = [(member, member.loss) for member in gang.members if member.loss is not None]
+    return min(
+        losses,
+        key=lambda pair: (pair[1].kind is not LossKind.PREEMPTED, pair[1].at_s),
+        default=None,
+    )
+
+
+def causing_loss(gang: Gang) -> tuple[Member, Loss] | None:
+    """The first loss, unless a process had failed by itself clearly before it."""
+    loss, culprit = first_loss(gang), first_failure(gang)
+    if loss is None or culprit is None or _is_symptom(culprit):
+        return loss
+    return loss if loss[1].at_s <= culprit.process.ended_at_s + CAUSE_SLACK_S else None
+
+
+def cause_of(gang: Gang) -> FirstCause | None:
+    """The first cause for the record, if it was a process or what YARN says of a container."""
+    loss, others = causing_loss(gang), failures(gang)
+    if loss is not None:
+        member, what = loss
+        if what.finding is None:
+            return None
+        return _cause(member, member.first_rank, what.text.splitlines()[0], what.finding, others)
+    if not others:
+        return None
+    first, *others = others
+    ended = exit_text(first.process)
+    return _cause(first.member, first.rank, ended, first.finding, others)
+
+
+def _cause(
+    member: Member, rank: int, ended: str, finding: Finding, others: list[Culprit]
+) -> FirstCause:
+    then = [f"rank {one.rank}: {_named(one.finding)}" for one in others[:MAX_THEN]]
+    if len(others) > MAX_THEN:
+        then.append(f"and {len(others) - MAX_THEN} more")
+    node = str(member.grant.node) if member.grant else ""
+    return FirstCause(member.name, rank, node, ended, finding, tuple(then))
+
+
+def _named(finding: Finding) -> str:
+    return finding.failure.value + (f" ({finding.rule})" if finding.rule else "")
+
+
+def _is_symptom(culprit: Culprit) -> bool:
+    process = culprit.process
+    one = FailedProcess(0, culprit.rank, process.ended_at_s, process.finding)
+    return weight_of(one) is Weight.SYMPTOM
+
+
+# ---- words ---------------------------------------------------------------------------------------
+
+
+def culprit_text(culprit: Culprit) -> str:
+    """``worker-1 (rank 3) on node2 exited with code 1 (import-error: ModuleNotFoundError)``."""
+    member = culprit.member
+    node = f" on {member.grant.node}" if member.grant else ""
+    text = f"{member.name} (rank {culprit.rank}){node} {exit_text(culprit.process)}"
+    return f"{text}{finding_text(culprit.process.finding)}"
+
+
+def finding_text(finding: Finding | None) -> str:
+    """`` (import-error: ModuleNotFoundError: ...)``; nothing where nothing is known."""
+    if finding is None or not finding.rule:
+        return ""
+    line = f": {finding.line}" if finding.line else ""
+    return f" ({finding.failure.value}{line})"
+
+
+def loss_text(member: Member, loss: Loss) -> str:
+    """``worker-3 on n5: agent silent: not heard of for 8 s``."""
+    node = f" on {member.grant.node}" if member.grant else ""
+    return f"{member.name}{node}: {loss.kind.value}: {loss.text}"
+
+
+def exits_text(exits: tuple[ProcessExit, ...]) -> str:
+    """How the first failing process of a task ended."""
+    failing = [process for process in exits if process.kind not in HARMLESS]
+    first = min(failing, key=lambda process: process.ended_at_s, default=None)
+    return exit_text(first) if first else "stopped without a stop request"
+
+
+def exit_text(process: ProcessExit) -> str:
+    """How a process ended, in words."""
+    if process.kind is ExitKind.NON_ZERO:
+        return f"exited with code {process.code}"
+    if process.kind is ExitKind.SIGNAL:
+        return f"was killed by {signal_name(process.signal)}"
+    return {
+        ExitKind.OK: "ended well",
+        ExitKind.COMMAND_NOT_FOUND: "could not start: command not found",
+        ExitKind.NOT_STARTED: "could not be started",
+        ExitKind.STOPPED: "was stopped",
+    }[process.kind]
+
+
+def signal_name(number: int) -> str:
+    """``SIGKILL``; of a number without a name ``signal 99``."""
+    try:
+        return Signals(number).name
+    except ValueError:
+        return f"signal {number}"

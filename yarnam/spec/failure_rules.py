@@ -1,0 +1,80 @@
+"""From entries of rules to the rules themselves: what an entry leaves out is its class's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from yarnam.core.model.outcomes import (
+    FailureClass,
+    FailureRole,
+    FailureRule,
+    RetryAction,
+    Source,
+)
+from yarnam.errors import Blame
+from yarnam.spec.sections.failure_sections import FailureRuleEntry
+
+SHIPPED_FILE = Path(__file__).with_name("failure_rules.yaml")
+
+
+@dataclass(frozen=True, slots=True)
+class ClassDefaults:
+    """What the rules of one class have in common."""
+
+    blame: str
+    action: str
+    explanation: str
+    hint: str
+
+
+_UNKNOWN = ClassDefaults("user", "as-allowed", "The cause is not known.", "Read the log.")
+
+
+@cache
+def _shipped_file() -> Mapping[str, Any]:
+    plain: Mapping[str, Any] = yaml.safe_load(SHIPPED_FILE.read_text(encoding="utf-8"))
+    return plain
+
+
+@cache
+def class_defaults() -> Mapping[FailureClass, ClassDefaults]:
+    """What the shipped file says of each class."""
+    classes = _shipped_file()["classes"]
+    return {FailureClass(name): ClassDefaults(**common) for name, common in classes.items()}
+
+
+def shipped_rules() -> tuple[FailureRule, ...]:
+    """The rules of the file, in its order. An entry there may also say ``source`` (whose words its
+    patterns are about) and ``is_weak``."""
+    return tuple(_shipped_rule(**plain) for plain in _shipped_file()["rules"])
+
+
+def _shipped_rule(
+    *, source: str = Source.PROCESS.value, is_weak: bool = False, **entry: Any
+) -> FailureRule:
+    rule = rule_of(FailureRuleEntry.model_validate(entry))
+    return replace(rule, source=Source(source), is_weak=is_weak)
+
+
+def rule_of(entry: FailureRuleEntry) -> FailureRule:
+    """The rule that an entry means."""
+    failure = FailureClass(entry.class_)
+    common = class_defaults().get(failure, _UNKNOWN)
+    return FailureRule(
+        id=entry.id,
+        failure=failure,
+        action=RetryAction(entry.action or common.action),
+        blame=Blame(entry.blame or common.blame),
+        role=FailureRole(entry.role),
+        patterns=tuple(entry.patterns),
+        exit_codes=tuple(entry.exit_codes),
+        signals=tuple(entry.signals),
+        explanation=entry.explanation or common.explanation,
+        hint=entry.hint or common.hint,
+    )

@@ -1,0 +1,74 @@
+"""Rules by which failures are classified: entries of ``retry.rules`` and of the shipped file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+
+from pydantic import Field, field_validator, model_validator
+
+from yarnam.core.failures.line_pattern import pattern_problem
+from yarnam.core.model.outcomes import FailureClass, FailureRole, RetryAction
+from yarnam.errors import Blame
+from yarnam.spec.sections.section_base import Section
+from yarnam.spec.values.fields import Text, wrong
+
+MAX_RULES = 200
+"""Of one job: each agent of it reads them when a process fails."""
+
+if TYPE_CHECKING:
+    FailureClassName: TypeAlias = str
+    ActionName: TypeAlias = str
+    BlameName: TypeAlias = str
+    RoleName: TypeAlias = str
+else:
+    FailureClassName = Literal[tuple(each.value for each in FailureClass)]
+    ActionName = Literal[tuple(each.value for each in RetryAction)]
+    BlameName = Literal[Blame.USER.value, Blame.INFRA.value]
+    RoleName = Literal[tuple(each.value for each in FailureRole)]
+ShortText = Annotated[Text, Field(max_length=500)]
+
+
+class FailureRuleEntry(Section):
+    """What a failure of the job means. A rule applies to a process that ended with one of its exit
+    codes or signals, and to a line of its output that matches one of its patterns; of a rule with
+    both, both must hold. The job's own rules come before those that yarnam has, in the order of the
+    list."""
+
+    id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$", examples=["flaky-license"])]
+    """Its name: lower-case letters, digits and hyphens."""
+    class_: Annotated[FailureClassName, Field(alias="class", examples=["communication-error"])]
+    """The class of the failure. What is not set below is the class's."""
+    patterns: Annotated[
+        list[ShortText], Field(max_length=100, examples=[["license server * busy"]])
+    ] = []
+    """Text that a line of the output contains. `*` stands for any text within the line, `^` at
+    the start for the start of the line."""
+    exit_codes: Annotated[list[Annotated[int, Field(ge=1, le=255)]], Field(max_length=255)] = []
+    """Exit codes of the process."""
+    signals: Annotated[list[Annotated[int, Field(ge=1, le=64)]], Field(max_length=64)] = []
+    """Numbers of signals that ended it."""
+    role: RoleName = FailureRole.ROOT.value
+    """`root`: the process failed by itself. `cascade`: because another one had failed.
+    `confirmation`: it reports the failure of another one."""
+    action: ActionName | None = None
+    """Whether and how to retry: [failure rules](failure-rules.md#actions)."""
+    blame: BlameName | None = None
+    """Who has to act: `user` or `infra`."""
+    explanation: ShortText | None = None
+    """What happened, for the verdict."""
+    hint: ShortText | None = None
+    """What to do next, for the verdict."""
+
+    @field_validator("patterns")
+    @classmethod
+    def _check_patterns(cls, patterns: list[str]) -> list[str]:
+        for pattern in patterns:
+            if problem := pattern_problem(pattern):
+                raise wrong(f"the pattern {pattern[:60]!r} {problem}")
+        return patterns
+
+    @model_validator(mode="after")
+    def _check_evidence(self) -> FailureRuleEntry:
+        if not (self.patterns or self.exit_codes or self.signals):
+            raise wrong("needs `patterns`, `exit_codes` or `signals`")
+        return self
