@@ -33,6 +33,7 @@ SECTIONS: dict[str, tuple[CommandEntry, ...]] = {
         ps="List jobs.",
         logs="Print the output of a job's processes.",
         events="List the events of a job.",
+        explain="Show why a job failed.",
         scale="Resize an elastic job.",
         kill="Cancel jobs.",
     ),

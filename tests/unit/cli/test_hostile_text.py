@@ -29,6 +29,7 @@ from yarnam.cluster.cluster_paths import ClusterPaths
 from yarnam.cluster.cluster_plan import ClusterPlan, ClusterRecord, save_cluster
 from yarnam.cluster.daemons.loopback_addresses import MASTER_PORTS, NODE_PORTS
 from yarnam.cluster.shape import ClusterShape, assign_nodes
+from yarnam.core.failures.process_failure import UNKNOWN
 from yarnam.core.model.events import CancelRequested
 from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.job_status import (
@@ -38,7 +39,7 @@ from yarnam.core.model.job_status import (
     StartForecast,
     WaitQueueStatus,
 )
-from yarnam.core.model.outcomes import VerdictKind
+from yarnam.core.model.outcomes import FirstCause, VerdictKind
 from yarnam.errors import NoPermission
 from yarnam.wire.codec import encode
 
@@ -206,6 +207,17 @@ def logs(stage: Stage) -> list[str]:
 def events(stage: Stage) -> list[str]:
     stage.world.line.journal = [CancelRequested(2.0, TEXT, TEXT)]
     stage.world.job()
+    return [APPLICATION]
+
+
+def explain(stage: Stage) -> list[str]:
+    job_with_everything(stage, JobState.FAILED)
+    finding = replace(UNKNOWN, rule=TEXT, line=TEXT, explanation=TEXT, hint=TEXT, ruled_out=(TEXT,))
+    cause = FirstCause(TEXT, 0, TEXT, TEXT, finding, (TEXT,))
+    (one,) = stage.world.line.statuses
+    assert one.verdict is not None
+    ended = replace(one, verdict=replace(one.verdict, cause=cause))
+    stage.world.line.statuses = [ended]
     return [APPLICATION]
 
 
@@ -431,6 +443,7 @@ CASES: dict[str, Prepare] = {
     "ps": ps,
     "logs": logs,
     "events": events,
+    "explain": explain,
     "scale": scale,
     "kill": kill,
     "data put": data_put,

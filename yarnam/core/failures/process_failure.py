@@ -89,7 +89,7 @@ def process_finding(
         ruled_out=tuple(
             f"{other.id} ({at.name}): {shown(text)}" if text else other.id
             for other, at, text in others[:MAX_RULED_OUT]
-            if other.id != rule.id or at is not zone
+            if not other.is_weak and (other.id != rule.id or at is not zone)
         ),
     )
 

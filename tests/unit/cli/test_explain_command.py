@@ -1,0 +1,75 @@
+"""``yarnam explain``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.terminal import in_pipes
+from tests.unit.client.world import APPLICATION, World, status, verdict
+from yarnam.cli.shell import Shell, run
+from yarnam.core.failures.process_failure import UNKNOWN
+from yarnam.core.model.job_status import AttemptRecord, JobState
+from yarnam.core.model.outcomes import FirstCause, VerdictKind
+
+PEER = """\
+Traceback (most recent call last):
+  File "train.py", line 8, in <module>
+    dist.all_reduce(x)
+RuntimeError: [gloo/transport/tcp/pair.cc:598] Connection closed by peer [127.0.0.3]:4711
+"""
+MISSING = "Traceback (most recent call last):\nModuleNotFoundError: No module named 'nope'\n"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path / "world")
+
+
+def explain(world: World, *arguments: str) -> tuple[int, str, str]:
+    with in_pipes() as (out, err):
+        code = run(["explain", *arguments], Shell(lambda **_: world.client))
+    return code, out.content, err.content
+
+
+def test_the_first_cause_among_several_logs(world: World, tmp_path: Path) -> None:
+    (tmp_path / "rank-0").write_text(PEER)
+    (tmp_path / "rank-1").write_text(MISSING)
+    logs = (f"--log={tmp_path / name}" for name in ("rank-0", "rank-1"))
+    code, out, _ = explain(world, *logs)
+    assert code == 0
+    assert out.splitlines()[0] == "rank-1 failed: import-error"
+    assert "  evidence  ModuleNotFoundError: No module named 'nope'" in out
+    assert "  after it  rank-0: peer-lost (gloo-peer)" in out
+
+
+def test_an_exit_code_of_a_process_and_of_yarnam(world: World) -> None:
+    _, out, _ = explain(world, "--exit-code", "91")
+    assert out.startswith("of yarnam itself: NEVER_FITS: No state of this cluster")
+    _, out, _ = explain(world, "--exit-code", "193", "--json")
+    assert json.loads(out)["finding"]["failure"] == "declared-transient"
+
+
+def test_a_job_with_its_attempts(world: World) -> None:
+    cause = FirstCause("worker-1", 1, "n1", "exited with code 3", UNKNOWN)
+    told = replace(verdict(VerdictKind.FAILED, 90, "worker-1 failed"), cause=cause)
+    lost = AttemptRecord(1, 0, "NODE", 1.0, 2.0, outcome="worker-0 on n2: node lost")
+    world.line.statuses = [status(JobState.FAILED, history=(lost,), verdict=told)]
+    world.job()
+    code, out, _ = explain(world, APPLICATION)
+    assert code == 0
+    assert out.splitlines()[:3] == [
+        "attempt 1: worker-0 on n2: node lost",
+        "FAILED: worker-1 failed",
+        "worker-1 on n1 exited with code 3: unknown",
+    ]
+
+
+@pytest.mark.parametrize("arguments", [(), ("last", "--exit-code", "1"), ("--log", "/nowhere")])
+def test_what_cannot_be_explained(world: World, arguments: tuple[str, ...]) -> None:
+    code, _, err = explain(world, *arguments)
+    assert code == 64
+    assert err
