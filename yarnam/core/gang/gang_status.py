@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 
-from yarnam.core.gang.first_cause import exit_text
 from yarnam.core.gang.fitness import refusals_text
+from yarnam.core.gang.phases.first_cause import exit_text
 from yarnam.core.gang.state import Gang, Member, MemberState
 from yarnam.core.model.events import TimerKind
 from yarnam.core.model.job_status import (

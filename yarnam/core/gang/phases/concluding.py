@@ -23,7 +23,8 @@ from yarnam.core.gang.attempts import (
     finish_refused,
 )
 from yarnam.core.gang.context import AllEnded, StepContext
-from yarnam.core.gang.first_cause import (
+from yarnam.core.gang.phases.barrier import is_enough, relaunch
+from yarnam.core.gang.phases.first_cause import (
     cause_of,
     causing_loss,
     culprit_text,
@@ -31,7 +32,6 @@ from yarnam.core.gang.first_cause import (
     first_failure,
     loss_text,
 )
-from yarnam.core.gang.phases.barrier import is_enough, relaunch
 from yarnam.core.gang.phases.replacing import begin_replacing, can_replace, keepable
 from yarnam.core.gang.phases.stopping import is_done, stopping_of
 from yarnam.core.gang.state import Gang, Loss, LossKind, Member, StopKind

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from yarnam.core.gang import attempts
 from yarnam.core.gang.context import StepContext
-from yarnam.core.gang.first_cause import exits_text
+from yarnam.core.gang.phases.first_cause import exits_text
 from yarnam.core.gang.phases.stopping import (
     MAY_RUN,
     is_done,
