@@ -24,6 +24,7 @@ from yarnam.am.serial_executor import SerialExecutor
 from yarnam.am.ticket_holder import TicketHolder
 from yarnam.core.admission import Ask, Contention, Decision, Planner, decide
 from yarnam.core.admission.delay_limit import Delay
+from yarnam.core.admission.entitlement import ClaimHistory
 from yarnam.core.admission.forecast import as_status, forecast
 from yarnam.core.admission.polling import (
     PollHistory,
@@ -99,6 +100,9 @@ class AdmissionPoller:
         self._has_waited = False
         self._delay = Delay()
         self._history = PollHistory()
+        self._claims = ClaimHistory()
+        self._claimed_at_s: float | None = None
+        """When the job asked for what others hold; None: the last time it asked, it did not."""
         self._took_s = 0.0
         """Seconds that the last own poll took."""
         self._listed: TicketList | None = None
@@ -112,13 +116,14 @@ class AdmissionPoller:
         self.waiting = None
         last: MustWait | None = None
         lost_at_s: float | None = None
-        self._history = (
-            PollHistory()
-        )  # After an attempt that failed the job trusts nobody at first.
+        self._note_claim()
+        # After an attempt that failed the job trusts nobody at first.
+        self._history = PollHistory()
         while True:
             polled, decision = await self._poll_and_decide(poll, last)
             if isinstance(decision, Ask):
                 self._has_waited = False
+                self._claimed_at_s = self._clock.now_s() if decision.is_claim else None
                 return replace(polled, outcome=decision.plan)
             if isinstance(decision, NoFit):
                 return replace(polled, outcome=decision)
@@ -173,6 +178,14 @@ class AdmissionPoller:
             self._history = history.after_own_poll(decision, self._clock.now_s(), self._draw())
         return polled, decision
 
+    def _note_claim(self) -> None:
+        """The gang has to be acquired anew. Has its claim failed, or has it run since?"""
+        if self._claimed_at_s is not None:
+            has_run = self._holder.ran_at_s >= self._claimed_at_s
+            now_s = self._clock.now_s()
+            self._claims = ClaimHistory() if has_run else self._claims.after_failure(now_s)
+            self._claimed_at_s = None
+
     def _has_been_delayed(self, decision: MustWait, polled: ClusterPoll) -> bool:
         """Whether others have left GPUs idle for too long. By this job's own polls; another's can
         only show that the GPUs have been in use meanwhile."""
@@ -193,9 +206,15 @@ class AdmissionPoller:
         return await self._executor.call(lambda: self._decided(polled, listed))
 
     def _decided(self, polled: ClusterPoll, listed: TicketList) -> Decision:
-        seen = Contention(polled.snapshot, listed.tickets, listed.running, self._clock.now_s())
-        mine = self._holder.ticket_for(None)
-        return decide(mine, seen, polled.plan, may_fit=polled.fits, excluded=polled.excluded)
+        now_s = self._clock.now_s()
+        return decide(
+            self._holder.ticket_for(None),
+            Contention(polled.snapshot, listed.tickets, listed.running, now_s),
+            polled.plan,
+            may_fit=polled.fits,
+            excluded=polled.excluded,
+            may_claim=self._claims.may_claim(now_s),
+        )
 
     async def _decide(self, polled: ClusterPoll) -> Decision | None:
         """Decides with the other jobs' tickets; None: there are no tickets now. The first poll

@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Union
 
 from yarnam.am.am_settings import AmSettings
@@ -98,6 +99,8 @@ class TicketHolder:
         self._taken_at_s = 0.0
         self._launched_at_s: float | None = None
         self._trouble = ""
+        self.ran_at_s = -inf
+        """When the gang was last seen running."""
 
     # ---- life --------------------------------------------------------------------------------
 
@@ -269,6 +272,8 @@ class TicketHolder:
 
     def _state_of(self, gang: Gang) -> TicketState | None:
         phase = gang.phase
+        if phase is Phase.RUNNING:
+            self.ran_at_s = self._clock.now_s()
         if phase not in RUNNING_PHASES:
             self._launched_at_s = None
         if phase in {Phase.ACQUIRING, Phase.REPLACING}:

@@ -78,6 +78,8 @@ class Ask:
     ticket: Ticket
     """The job's ticket as the others must see it from now on: with just what the plan asks for."""
     admitted: Admitted
+    is_claim: bool = False
+    """Others hold what it asks for, and YARN is to take it from them."""
 
 
 Decision = Union[Ask, MustWait, NoFit]
@@ -91,6 +93,7 @@ def decide(
     *,
     may_fit: bool = True,
     excluded: Collection[NodeId] = (),
+    may_claim: bool = True,
 ) -> Decision:
     """The one admission decision, of the ApplicationMaster and of the simulator.
 
@@ -101,16 +104,20 @@ def decide(
         may_fit: False: it is known without a plan that the gang does not fit now.
         excluded: nodes that the job has learnt to avoid. They count for its own decision only: its
             ticket tells the others what its user said.
+        may_claim: False: it waits for free GPUs even if it is entitled to others
+            (``entitlement.ClaimHistory``).
     """
     mine = replace(me, excluded=tuple(sorted({*me.excluded, *excluded}))) if excluded else me
     decision = _within_what_is_free(me, mine, seen, plan, may_fit=may_fit)
-    claim = entitlement(mine, seen) if isinstance(decision, MustWait) else ""
+    is_waiting = isinstance(decision, MustWait)
+    claim = entitlement(mine, seen) if is_waiting and may_claim else ""
     if not claim:
         return decision
     blind = plan(blind=True)
     if isinstance(blind, NoFit):
         return decision
-    return _ask(me, Admitted(claim, is_accumulating=True), for_yarn_to_place(blind))
+    asked = _ask(me, Admitted(claim, is_accumulating=True), for_yarn_to_place(blind))
+    return replace(asked, is_claim=True)
 
 
 def _within_what_is_free(

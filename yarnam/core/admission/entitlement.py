@@ -8,7 +8,7 @@ takes the rest (``FSPreemptionThread``).
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from yarnam.core.admission.wait_queue import Contention, is_silent, queues_of, wait_queue
 from yarnam.core.model.plans import LocalityLevel, PlacementPlan
@@ -20,6 +20,30 @@ FAIR_SHARE_THRESHOLD = 0.5
 ``fairSharePreemptionThreshold``. The REST API does not show the queue's own. Where that is higher
 the job claims too little; where it is lower, or preemption by fair share has no timeout, it asks
 in vain within ``gang.hold_timeout`` and backs off."""
+
+FIRST_PAUSE_S = 300.0
+"""After a claim that failed: well above the preemption timeouts of the Fair Scheduler's examples
+(a minute or two), so that a claim is not repeated before YARN could have acted. Ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimHistory:
+    """How a job's claims have ended: a share that the admin has changed, or victims that do not
+    leave, make one fail. The gang has then held a part of its GPUs idle, and used up an attempt."""
+
+    failed: int = 0
+    """In a row."""
+    failed_at_s: float = 0.0
+
+    def after_failure(self, now_s: float) -> ClaimHistory:
+        return ClaimHistory(self.failed + 1, now_s)
+
+    def may_claim(self, now_s: float) -> bool:
+        """The pause doubles after each failure. Meanwhile the job waits for free GPUs as any other,
+        which uses up no attempt."""
+        if not self.failed:
+            return True
+        return now_s - self.failed_at_s >= FIRST_PAUSE_S * 2.0 ** min(self.failed - 1, 20)
 
 
 def entitlement(me: Ticket, seen: Contention) -> str:
