@@ -21,6 +21,7 @@ from yarnam.core.model.snapshot import Scheduler
 pytestmark = [pytest.mark.yarn, pytest.mark.hdfs, pytest.mark.long]
 
 BIN = Path(sys.executable).parent
+QUEUES = ("default", "dl", "research", "prod", "small", "locked")
 SHAPE = ("--nodes=4", "--racks=2", "--gpus-per-node=4", "--gpus=simulated")
 
 
@@ -45,10 +46,10 @@ def world(capacity: EmbeddedCluster, tmp_path: Path) -> Iterator[SubmitWorld]:
     assert world.no_process_left()
 
 
-def post(cluster: EmbeddedCluster, path: str, body: dict[str, Any]) -> None:
+def post(cluster: EmbeddedCluster, path: str, body: dict[str, Any] | None = None) -> None:
     request = urllib.request.Request(
         f"{cluster.rm_url}/ws/v1/cluster/{path}",
-        data=json.dumps(body).encode(),
+        data=json.dumps(body).encode() if body else b"",
         headers={"Content-Type": "application/json"},
         method="POST",
     )
@@ -57,10 +58,25 @@ def post(cluster: EmbeddedCluster, path: str, body: dict[str, Any]) -> None:
 
 
 def label(cluster: EmbeddedCluster, address: str, name: str) -> None:
-    """An exclusive partition of one node."""
-    post(cluster, "add-node-labels", {"nodeLabelInfo": [{"name": name, "exclusivity": "true"}]})
-    entry = {"key": f"{address}:0", "value": {"nodeLabelInfo": [{"name": name}]}}
-    post(cluster, "replace-node-to-labels", {"nodeToLabels": {"entry": [entry]}})
+    """Port 0: all NodeManagers of the host. An empty name takes the label away."""
+    post(cluster, f"nodes/{address}:0/replace-labels?labels={name}")
+
+
+def allow(cluster: EmbeddedCluster, queue: str, label: str) -> None:
+    """Lets one queue use all nodes with the label, as administrators do."""
+    prefix = "yarn.scheduler.capacity.root"
+    more = {f"{prefix}.accessible-node-labels": label}
+    for path, share in (("", 100), *((f".{name}", 0) for name in QUEUES), (f".{queue}", 100)):
+        more[f"{prefix}{path}.accessible-node-labels.{label}.capacity"] = str(share)
+    file = cluster.conf_dir / "capacity-scheduler.xml"
+    text = file.read_text()
+    rows = "".join(
+        f"<property><name>{name}</name><value>{value}</value></property>"
+        for name, value in more.items()
+    )
+    file.write_text(text.replace("</configuration>", f"{rows}</configuration>"))
+    refresh = ["yarn", "rmadmin", "-refreshQueues"]
+    subprocess.run(refresh, env=cluster.environ(), check=True, timeout=120)
 
 
 def test_a_gang_runs_in_one_rack(world: SubmitWorld, unique_name: Any) -> None:
@@ -96,7 +112,11 @@ def test_a_labelled_node_takes_jobs_of_its_label_only(
     world: SubmitWorld, capacity: EmbeddedCluster, unique_name: Any
 ) -> None:
     address = capacity.plan.nodes[-1].address
+    exclusive = {"name": "gpu", "exclusivity": "true"}
+    post(capacity, "add-node-labels", {"nodeLabelInfo": [exclusive]})
     label(capacity, address, "gpu")
+    assert {node.labels for node in world.rm.snapshot("root.dl").nodes} == {(), ("gpu",)}
+    allow(capacity, "dl", "gpu")
     try:
         whole = world.run("submit", world.spec(unique_name("whole"), "true", gpus=16), "--detach")
         assert whole.code == 91, whole.err
@@ -114,5 +134,4 @@ def test_a_labelled_node_takes_jobs_of_its_label_only(
         assert refused.code == 65
         assert "Labels: gpu" in refused.err
     finally:
-        entry = {"key": f"{address}:0", "value": {"nodeLabelInfo": []}}
-        post(capacity, "replace-node-to-labels", {"nodeToLabels": {"entry": [entry]}})
+        label(capacity, address, "")

@@ -114,6 +114,11 @@ def test_each_partition_has_capacities_of_its_own() -> None:
     assert elsewhere.maximum is None
 
 
+def test_a_queue_without_a_partition_has_nothing_there() -> None:
+    (found,) = queues_of(page(queue("root.dl")), "gpu")
+    assert found.maximum == found.headroom == Resources()
+
+
 def test_a_queue_without_capacities_has_no_limits() -> None:
     (found,) = queues_of(page({"queueName": "a", "resourcesUsed": resource(5, 1, 1)}))
     assert (found.name, found.used, found.maximum) == ("root.a", Resources(5, 1, 1), None)

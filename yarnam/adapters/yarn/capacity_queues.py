@@ -48,6 +48,8 @@ def _leaves(
     name = text_of(row, "queuePath") or f"{path}.{text_of(row, 'queueName') or 'root'}".lstrip(".")
     used = _used(row, partition)
     own = own_limit(_effective(row, "effectiveMaxResource", partition), cluster)
+    if own is None and partition and not _has(row, partition):
+        own = Resources()  # the queue may not use these nodes at all
     maximum = tighter(above, own)
     left = tighter(left_above, own.minus(used) if own is not None else None)
     children = list(rows_of(row, "queues", "queue"))
@@ -78,6 +80,11 @@ def _used(row: Json, partition: str) -> Resources:
         if text_of(usage, "partitionName") == partition:
             return resources_of(object_of(usage, "used"))
     return Resources() if partition else resources_of(object_of(row, "resourcesUsed"))
+
+
+def _has(row: Json, partition: str) -> bool:
+    found = rows_of(row, "capacities", "queueCapacitiesByPartition")
+    return any(text_of(each, "partitionName") == partition for each in found)
 
 
 def _effective(row: Json, key: str, partition: str) -> Resources | None:
