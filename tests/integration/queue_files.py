@@ -17,7 +17,7 @@ def more_queues(
     cluster: EmbeddedCluster, environ: Mapping[str, str], queues: str
 ) -> Iterator[None]:
     """The cluster's own queues and these (XML below root), at once; afterwards its own again."""
-    path = cluster.plan.paths.fair_scheduler
+    path = cluster.plan.paths.queues("fair")
     own = path.read_text()
     end = own.index("</queue>\n  <queuePlacementPolicy>")
     try:

@@ -20,7 +20,7 @@ def test_a_file_is_shown_applied_and_taken(
     cluster: EmbeddedCluster, cluster_env: dict[str, str], tmp_path: Path
 ) -> None:
     world = SubmitWorld(tmp_path, cluster_env, cluster.conf_dir)
-    path = cluster.plan.paths.fair_scheduler
+    path = cluster.plan.paths.queues("fair")
     linted = world.run("queues", "lint", str(path), "--site", str(cluster.conf_dir))
     assert linted.code == 0, linted.out
     planned = tmp_path / "fair-scheduler.xml"

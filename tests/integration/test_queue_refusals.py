@@ -28,7 +28,7 @@ def is_taken(environ: dict[str, str]) -> bool:
 
 
 def test_yarn_refuses_what_lint_says(cluster: EmbeddedCluster, cluster_env: dict[str, str]) -> None:
-    path = cluster.plan.paths.fair_scheduler
+    path = cluster.plan.paths.queues("fair")
     wrong = []
     with more_queues(cluster, cluster_env, ""):  # puts the cluster's own back
         for rule, old, new in FAULTS:

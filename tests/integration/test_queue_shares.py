@@ -135,7 +135,7 @@ def test_shares_are_those_of_the_resource_manager(
     jobs: list[str] = []
     with more_queues(cluster, cluster_env, queues):
         try:
-            root = load_allocations(cluster.plan.paths.fair_scheduler).root
+            root = load_allocations(cluster.plan.paths.queues("fair")).root
             mine = [queue.name for queue in root.leaves() if queue.name.startswith("root.c")]
             size = live(world).steady_share
             jobs += [activate(world, queue) for queue in dice.sample(mine, ACTIVE)]
