@@ -8,10 +8,11 @@ where all processes together had stopped. See ``yarnam.train._input_shares`` for
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from yarnam.train._excluded_files import excluded_files
+from yarnam.train._excluded_files import excluded_files, excluded_uris
 from yarnam.train._input_manifest import InputListing, read_input_manifest
 from yarnam.train._input_shares import (
     NOTHING_READ,
@@ -179,8 +180,11 @@ class Inputs:
 
     @property
     def files(self) -> Sequence[InputFile]:
-        """All files of the input, as they were at submit."""
-        return self._reading.listed.files
+        """The files of the input as they were at submit, without those that the job excluded then.
+        What an epoch reads, ``epochs`` knows: it also leaves out what was found since."""
+        listed = self._reading.listed
+        excluded = set(excluded_uris(self.name))
+        return [file for file in listed.files if listed.uri_of(file) not in excluded]
 
     def epochs(self, count: int, *, seed: int = 0) -> Iterator[Epoch]:
         """The epochs from the unfinished one up to number ``count - 1``.
@@ -192,6 +196,9 @@ class Inputs:
             seed: of the order in which files come: the same seed, the same order.
         """
         reading = self._reading
+        if reading.state.epoch >= count:
+            text = f"yarnam: input {self.name!r}: all {count} epochs were read before"
+            print(text, file=sys.stderr, flush=True)  # noqa: T201 - the log of the process
         while reading.state.epoch < count:
             yield Epoch(reading.state.epoch, self._parts(seed))
             reading.end_epoch()
@@ -202,7 +209,7 @@ class Inputs:
         return {
             "version": STATE_VERSION,
             "input": self.name,
-            "files": len(self.files),
+            "files": len(self._reading.listed.files),
             "share": state.share,
             "shares": state.shares,
             "first": state.first,
@@ -235,10 +242,11 @@ class Inputs:
     def _reader(self, plain: Mapping[str, Any]) -> ReaderState:
         if plain.get("version") != STATE_VERSION or plain.get("input") != self.name:
             raise ValueError(f"not a state of input {self.name!r}: {str(dict(plain))[:200]}")
-        if plain["files"] != len(self.files):
+        known = len(self._reading.listed.files)
+        if plain["files"] != known:
             raise ValueError(
                 f"input {self.name!r} had {plain['files']} files when this state was made, and has "
-                f"{len(self.files)} in this job: start over, or use the same files"
+                f"{known} in this job: start over, or use the same files"
             )
         return ReaderState(
             plain["share"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sys
 import time
 from typing import Any
 
@@ -13,6 +14,9 @@ from yarnam.train._skipped_records import counts
 
 _MAX_VALUES = 64
 _MAX_NAME = 100
+
+RESTORED_STEP = "restored_step"
+"""The metric of a restore, as ``yarnam.wire.protocol`` knows it."""
 
 # One socket per process: a forked child (a data loader) must not share its parent's.
 _open: dict[int, socket.socket | None] = {}
@@ -45,6 +49,13 @@ def report(
         _send(address, json.dumps(message).encode())
     except Exception:  # noqa: BLE001, S110 - a report is never worth a training run
         pass
+
+
+def report_restored(step: int) -> None:
+    """Report that the training goes on after this step. A later report replaces this one: a process
+    that ends with it has trained nothing."""
+    print(f"yarnam: restored the checkpoint of step {step}", file=sys.stderr, flush=True)  # noqa: T201
+    report(step, **{RESTORED_STEP: step})
 
 
 def _numbers(values: dict[str, Any]) -> dict[str, float]:

@@ -20,17 +20,20 @@ of one they have defaults. Unlike the rest of the SDK this needs ``hdfs_utils``,
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from yarnam.train._job_context import checkpoint_directory, rank, setting, world_size
+from yarnam.train._report import report_restored
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from typing_extensions import Self
 
-    from hdfs_utils.checkpoints import Checkpointer
+    from hdfs_utils.checkpoints import Checkpoint, Checkpointer, OpenCheckpoint
+
+T = TypeVar("T")
 
 
 def open(  # noqa: A001 - train.checkpoint.open() is the word
@@ -73,10 +76,22 @@ class JobCheckpointer:
         self.inner = inner
         self.every = every
         self.save = inner.save
-        self.restore = inner.restore
-        self.load = inner.load
         self.wait = inner.wait
         self.close = inner.close
+
+    def restore(self, read: Callable[[OpenCheckpoint], T]) -> tuple[Checkpoint, T] | None:
+        """As of the checkpointer itself; the job's status knows of it."""
+        found = self.inner.restore(read)
+        if found is not None:
+            report_restored(found[0].step)
+        return found
+
+    def load(self) -> tuple[Checkpoint, dict[str, Any]] | None:
+        """As of the checkpointer itself; the job's status knows of it."""
+        found = self.inner.load()
+        if found is not None:
+            report_restored(found[0].step)
+        return found
 
     def is_due(self, step: int) -> bool:
         """Whether ``checkpoint.every`` of the spec wants a save after this many steps.

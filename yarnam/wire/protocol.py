@@ -63,6 +63,9 @@ ENV_NODE_GPUS = "YARNAM_NODE_GPUS"
 ENV_NODE_GPU_MODEL = "YARNAM_NODE_GPU_MODEL"
 """Model of those devices, where nvidia-smi is not to be asked."""
 
+RESTORED_STEP = "restored_step"
+"""The metric by which the SDK says which step it has restored (``yarnam.train``)."""
+
 ENV_ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 """Where torch.distributed.elastic writes why a process failed. A job may set it itself."""
 ENV_SDK = "YARNAM_SDK"

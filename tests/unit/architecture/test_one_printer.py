@@ -21,6 +21,8 @@ PRINTERS = {
     "yarnam/cluster/reporters.py": "progress of the embedded cluster, for Python callers too",
     "yarnam/cluster/hadoop/datanode_relay.py": "addresses of ours, to the log of its process",
     "yarnam/cluster/terminal_display.py": "the same on a terminal",
+    "yarnam/train/_inputs.py": "stands alone in the user's process; an input of the spec",
+    "yarnam/train/_report.py": "stands alone in the user's process; a number",
     "yarnam/train/_skipped_records.py": "stands alone in the user's process, whose log it becomes",
     "hdfs_utils/transfer/progress_bar.py": "stands alone; figures and labels of the caller",
     "hdfs_utils/checkpoints/orphaned_spools.py": "stands alone; the program of the keeper",

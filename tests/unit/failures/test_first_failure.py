@@ -45,6 +45,8 @@ def test_a_stopped_process_counts_only_with_a_cause_of_its_own() -> None:
     assert order(failed(0, 1.0, CASCADE), stopped) == [1, 0]
     assert order(failed(0, 1.0, CASCADE), failed(1, 9.0, None, was_stopped=True)) == [0]
     assert order(failed(0, 1.0, UNKNOWN), stopped) == [0, 1]
+    weak = failed(1, 9.0, replace(ROOT, is_weak=True), was_stopped=True)
+    assert order(failed(0, 1.0, CASCADE), weak) == [0]
 
 
 def test_the_error_files_time_counts_where_there_is_one() -> None:

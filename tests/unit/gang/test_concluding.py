@@ -199,3 +199,16 @@ def test_a_missing_command_is_final_whatever_is_allowed() -> None:
     one, two = play.asks()
     play.exited(one, ProcessExit(0, ExitKind.COMMAND_NOT_FOUND, ended_at_s=play.now_s))
     assert only(play.exited(two, stopped()), Finish)
+
+
+def test_a_job_that_had_nothing_left_to_train_says_so() -> None:
+    play = running()
+    one, two = play.asks()
+    done = ProcessExit(0, ExitKind.OK, step=40, has_only_restored=True)
+    play.exited(one, done, replace(done, local_rank=1))
+    verdict = only(play.exited(two, done), Finish).verdict
+    assert verdict.message.endswith("there was nothing left to train")
+    play = running()
+    one, two = play.asks()
+    play.exited(one, replace(done, step=41, has_only_restored=False))
+    assert only(play.exited(two, done), Finish).verdict.message.endswith("ended well")

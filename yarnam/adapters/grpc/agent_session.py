@@ -23,6 +23,7 @@ from yarnam.core.model.outcomes import (
 from yarnam.errors import Blame
 from yarnam.ports import AgentMetrics, AgentStaging
 from yarnam.wire.pb import yarnam_pb2 as pb
+from yarnam.wire.protocol import RESTORED_STEP
 
 _MAX_SIZE = (1 << 63) - 1
 """What a record holds; protobuf has one bit more. Nor does a record hold NaN."""
@@ -196,6 +197,7 @@ def process_exit(process: pb.ProcessReport) -> ProcessExit:
         last_lines=tuple(process.last_lines),
         finding=finding_of_report(process.finding) if process.HasField("finding") else None,
         step=process.metrics.step if process.metrics.HasField("step") else None,
+        has_only_restored=RESTORED_STEP in process.metrics.values,
     )
 
 

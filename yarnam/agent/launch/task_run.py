@@ -275,9 +275,12 @@ class TaskRun:
         process.last_lines = last_lines(process.plan.log, self.secrets) if last is None else last
         facts = self._facts(process) if kind in _FAILED_BY_ITSELF else ()
         process.last_lines += facts
-        has_own_end = kind is ExitKind.STOPPED and (number or code) and number not in _BY_OUR_STOP
-        if kind in _FAILED_BY_ITSELF or has_own_end:
+        if kind in _FAILED_BY_ITSELF:
             self._examine(process, code, number, facts)
+        elif kind is ExitKind.STOPPED and process.pid and (number or code):
+            # It may have failed before, and been stopped while it was ending.
+            is_by_us = number in _BY_OUR_STOP
+            self._examine(process, code or 1, 0 if is_by_us else number, ())
         _LOG.info(
             "rank %d ended: %s (code %d, signal %d)", process.plan.rank, kind.value, code, number
         )

@@ -138,6 +138,8 @@ def _print(done: VerifySummary, verbose: bool) -> None:
         print_note(
             f"Added {done.added} files to the input blacklist. To list it: yarnam blacklist ls"
         )
+    elif done.corrupt:
+        print_note("Nothing was recorded. To put the corrupt files on the input blacklist: --add")
     for warning in done.warnings:
         print_note(warning)
 

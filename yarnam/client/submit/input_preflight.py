@@ -7,7 +7,7 @@ Nothing is read again of what the blacklist knows already. Deciding is ``hdfs_ut
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -69,8 +69,17 @@ class InputOutcome:
         return ListedInput(self.given, self.root, is_file, sorted(files))
 
 
-def decide_inputs(site: Site, job: JobSpec) -> tuple[InputOutcome, ...]:
-    """Look at all inputs; writes nothing. An input that does not exist is left to others. Raises
+def nothing_recorded(outcome: InputOutcome) -> list[str]:
+    """For who only looks: what was proved is told, and forgotten."""
+    return [f"input '{outcome.given.name}': nothing was recorded; a submit records it"]
+
+
+def decide_inputs(
+    site: Site, job: JobSpec, record: Callable[[InputOutcome], list[str]] = nothing_recorded
+) -> tuple[InputOutcome, ...]:
+    """Look at all inputs. An input that does not exist is left to others. Writes nothing, except by
+    ``record``: of a job that is refused it gets the inputs with files that were proved corrupt, so
+    that the next job need not prove it again, and returns what it has done, in words. Raises
     BadSpec with the list of files: known to be corrupt, or more than may be skipped."""
     outcomes, refusals = [], []
     for given in job.inputs:
@@ -83,6 +92,8 @@ def decide_inputs(site: Site, job: JobSpec) -> tuple[InputOutcome, ...]:
         if refusal:
             refusals.append(f"input '{given.name}': {refusal}")
     if refusals:
+        for outcome in outcomes:
+            refusals += record(outcome) if outcome.proved else []
         raise BadSpec(
             "\n".join(refusals),
             hint="Repair or rewrite the files (a rewritten file is no longer listed), exclude them "
@@ -171,21 +182,28 @@ def _check_now(
     return proved, [f"input '{given.name}': {unchecked} files could not be checked; {why}"]
 
 
+def record_proved(outcome: InputOutcome) -> list[str]:
+    """Put what was proved on the blacklist; of a user who may not write there on the open one, as a
+    suspicion. What cannot be written is said, and harms nothing."""
+    name, count = outcome.given.name, len(outcome.proved)
+    try:
+        blacklist = open_blacklist(outcome.location)
+        try:
+            blacklist.add(outcome.proved)
+        finally:
+            blacklist.close()
+    except Exception as error:  # noqa: BLE001 - the decision stands without it
+        return [f"input '{name}': not added to the blacklist: {error}"]
+    files = "1 file is" if count == 1 else f"{count} files are"
+    return [f"input '{name}': {files} on the input blacklist from now on"]
+
+
 def apply_input_decisions(outcomes: Iterable[InputOutcome], user: str) -> tuple[str, ...]:
     """Put what was proved on the blacklist, and move files to quarantine; returns warnings. That a
     job leaves files out does not depend on this: what cannot be written is a warning."""
     warnings: list[str] = []
     for outcome in outcomes:
-        name = outcome.given.name
-        try:
-            if outcome.proved:
-                blacklist = open_blacklist(outcome.location)
-                try:
-                    blacklist.add(outcome.proved)
-                finally:
-                    blacklist.close()
-        except Exception as error:  # noqa: BLE001 - see above: the decision stands without it
-            warnings.append(f"input '{name}': not added to the blacklist: {error}")
+        warnings += record_proved(outcome) if outcome.proved else []
         warnings += _quarantine(outcome.location.files, outcome, user)
     return tuple(warnings)
 

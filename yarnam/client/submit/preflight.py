@@ -50,9 +50,16 @@ class CheckedJob:
         return declared_targets(self.plan)
 
 
-def check_job(site: Site, job: JobSpec, *, seed: str = "") -> CheckedJob:
+def check_job(
+    site: Site,
+    job: JobSpec,
+    *,
+    seed: str = "",
+    record: Callable[[InputOutcome], list[str]] = input_preflight.nothing_recorded,
+) -> CheckedJob:
     """Run all checks side by side; at most 10 s, normally well below one, and as long as it takes
-    where an input is to be read (``verify``). ``seed``: see ``plan``.
+    where an input is to be read (``verify``). ``seed``: see ``plan``; ``record``: see
+    ``input_preflight.decide_inputs``.
 
     Raises the first refusal in a fixed order (the others are named in its hint): BadSpec (no such
     queue, file or input), NoPermission, NeverFits, Unavailable.
@@ -67,7 +74,9 @@ def check_job(site: Site, job: JobSpec, *, seed: str = "") -> CheckedJob:
     ]
     with ThreadPoolExecutor(len(checks) + 2, thread_name_prefix="check") as pool:
         fit = pool.submit(_check_fit, site, replace(job, queue=queue), seed)
-        judged = pool.submit(lambda: input_preflight.decide_inputs(site, job) if job.inputs else ())
+        judged = pool.submit(
+            lambda: input_preflight.decide_inputs(site, job, record) if job.inputs else ()
+        )
         others = [pool.submit(check) for check in checks]
     refusals = []
     futures: list[Future[Any]] = [*others, judged, fit]

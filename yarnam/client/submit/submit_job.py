@@ -45,7 +45,7 @@ def submit_job(
     ``launcher`` may be starting meanwhile. Raises YarnamError."""
     report("Checking the job against the cluster")
     key = new_key()
-    checked = check_job(site, job, seed=key)
+    checked = check_job(site, job, seed=key, record=input_preflight.record_proved)
     for warning in (w for outcome in checked.inputs for w in outcome.warnings):
         report(warning)
     if job.output or job.checkpoint.directory:

@@ -61,8 +61,9 @@ def weight_of(process: FailedProcess) -> Weight | None:
     """None: it was stopped, and there is nothing to say about it."""
     finding = process.finding
     if process.was_stopped:
-        is_own = finding is not None and finding.role is FailureRole.ROOT
-        return Weight.STOPPED if is_own and finding and finding.line else None
+        if finding is None or finding.role is not FailureRole.ROOT or finding.is_weak:
+            return None
+        return Weight.STOPPED if finding.line else None
     if finding is None or (finding.is_weak and finding.role is FailureRole.ROOT):
         return Weight.UNKNOWN
     return Weight.CAUSE if finding.role is FailureRole.ROOT else Weight.SYMPTOM

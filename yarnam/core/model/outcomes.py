@@ -187,6 +187,8 @@ class ProcessExit:
     """Why it failed, by what its agent has seen; None: it did not, or an older agent says so."""
     step: int | None = None
     """The last training step that it reported."""
+    has_only_restored: bool = False
+    """This step is that of the checkpoint it restored: none was reported after it."""
 
 
 class VerdictKind(Enum):

@@ -123,6 +123,18 @@ def test_verify_full_reads_now_and_a_second_job_does_not_read_again(world: World
     assert opened == []
 
 
+def test_what_a_refused_job_has_proved_is_not_proved_again(world: World) -> None:
+    world.files.write_bytes(BAD, b'{"a": 1}\n{"half', overwrite=True)
+    full = replace(SKIP, on_corrupt=OnCorrupt.FAIL, verify=VerifyInput.FULL)
+    with pytest.raises(BadSpec, match="nothing was recorded; a submit records it"):
+        check_job(world.site, job_spec(inputs=(full,)))
+    with pytest.raises(BadSpec, match="1 file is on the input blacklist from now on"):
+        world.client.submit(job_spec(inputs=(full,)))
+    off = replace(full, verify=VerifyInput.OFF)
+    with pytest.raises(BadSpec, match=r"1/01\.jsonl"):
+        check_job(world.site, job_spec(inputs=(off,)))
+
+
 def test_verify_sample_reads_a_few(world: World) -> None:
     opened: set[str] = set()
 

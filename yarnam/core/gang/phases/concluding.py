@@ -398,7 +398,13 @@ def to_stay(members: tuple[Member, ...], role: str, count: int) -> tuple[Member,
 
 def success_text(gang: Gang) -> str:
     processes = sum(member.target.processes_per_task for member in gang.members)
-    return f"all {processes} processes of {len(gang.members)} tasks ended well"
+    text = f"all {processes} processes of {len(gang.members)} tasks ended well"
+    reporting = [p for m in gang.members for p in m.exits if p.step is not None]
+    if reporting and all(process.has_only_restored for process in reporting):
+        step = max(process.step or 0 for process in reporting)
+        text += f"; the checkpoint of step {step} was restored, and no step was reported after it:"
+        text += " there was nothing left to train"
+    return text
 
 
 def _platform_text(ctx: StepContext) -> str:
