@@ -20,6 +20,7 @@ import pytest
 
 from tests.conftest import BIN
 from yarnam.adapters.yarn.addresses import rm_web_urls
+from yarnam.core.model.am_size import JVM_MIB
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.yarn, pytest.mark.timeout(900)]
 
@@ -114,6 +115,8 @@ def test_memory_and_dead_agents(
         print(f"\nfootprint with {TASKS} tasks")
         (am,) = processes("yarnam.cli.containers.am_process", job[0])
         show("AM's Python process, peak resident", peak_mb(am), AM_LIMIT_MB, "MB")
+        (java,) = processes("com.anaconda.skein.ApplicationMaster", job[0])
+        show("Skein's Java process, peak resident", peak_mb(java), JVM_MIB, "MB")
         show("heartbeats of a running job", heartbeats_per_s(cluster_env), HEARTBEATS_LIMIT, "/s")
         agents = processes("yarnam.cli.containers.agent_process", job[0])
         # Two per task: the agent, and its small keeper, forked before anything heavy is loaded.

@@ -47,9 +47,9 @@ def test_nodes_plan_and_a_saved_snapshot(
 
 
 def test_yarn_rounds_as_the_planner_does(world: SubmitWorld, unique_name: Any) -> None:
-    """The AM asks for 1536 MiB: the scheduler's records say what that became."""
+    """The scheduler's records say what the AM's 512 MiB became."""
     steps = world.rm.snapshot("root.default").steps
-    expected = steps.rounded(Resources(1536, 1, 0))
+    expected = steps.rounded(Resources(512, 1, 0))
     application = world.submit(world.spec(unique_name("r"), "sleep 60", memory_per_gpu="300MiB"))
     world.await_state(application, "RUNNING")
     reply = world.rm._call("GET", f"/ws/v1/cluster/apps/{application}", {})["app"]

@@ -10,6 +10,7 @@ from pathlib import Path as FilePath
 from typing import Any, TypeVar, cast
 
 from yarnam.core.model import job_spec
+from yarnam.core.model.am_size import am_memory_mib
 from yarnam.core.model.resources import Resources
 from yarnam.spec.checks import Problems, default_input_name
 from yarnam.spec.failure_rules import rule_of
@@ -69,7 +70,7 @@ def build(document: Document, tree: Tree, surroundings: Surroundings) -> job_spe
         placement=_placement(document),
         gang=_gang(document),
         retry=_retry(document),
-        am=_am(document),
+        am=_am(document, roles),
         flexible_shape=document.gpus is not None,
         duration_s=document.duration,
         tags=tuple(document.tags),
@@ -257,9 +258,14 @@ def _elastic(document: Document) -> job_spec.ElasticSpec:
     return _from_section(job_spec.ElasticSpec, elastic, counts_gpus=counts_gpus, grow=grow)
 
 
-def _am(document: Document) -> job_spec.AmSpec:
+def _am(document: Document, roles: Iterable[job_spec.RoleSpec]) -> job_spec.AmSpec:
     am = document.am
-    return _from_section(job_spec.AmSpec, am, resources=Resources(am.memory, am.vcores, 0))
+    # Of a job that names only its GPUs the planner may make as many tasks.
+    most = sum(
+        role.tasks * (1 if document.roles else max(1, role.resources.gpus)) for role in roles
+    )
+    memory = am.memory or am_memory_mib(most, has_inputs=bool(document.data.inputs))
+    return _from_section(job_spec.AmSpec, am, resources=Resources(memory, am.vcores, 0))
 
 
 def _from_section(kind: Callable[..., T], section: Section, **others: Any) -> T:

@@ -11,15 +11,15 @@ from hdfs_utils.validation.check_in_subprocess import CheckOutcome, check_in_sub
 from yarnam.adapters.hdfs.error_map import as_yarnam
 from yarnam.adapters.hdfs.shared_blacklist import SharedBlacklist
 from yarnam.adapters.zookeeper.lazy_session import LazySession
+from yarnam.core.model.am_size import CHECK_MIB
 from yarnam.ports.input_blacklist import BlacklistNotifier, InputBlacklist
 from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
     from yarnam.adapters.zookeeper import blacklist_notifier
 
-CHECK_MEMORY = 384 << 20
-"""Resident bytes of a check on the ApplicationMaster's node: its container has 1536 MiB, of which
-it and Skein's Java use about a third."""
+CHECK_MEMORY = CHECK_MIB << 20
+"""Resident bytes of a check on the ApplicationMaster's node; its container has room for one."""
 
 
 def data_opener(

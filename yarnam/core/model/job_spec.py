@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
+from yarnam.core.model.am_size import am_memory_mib
 from yarnam.core.model.outcomes import FailureRule
 from yarnam.core.model.resources import Resources
 
@@ -322,7 +323,7 @@ class EnvironmentSpec:
 class AmSpec:
     """The ApplicationMaster's own container."""
 
-    resources: Resources = Resources(memory_mib=1536, vcores=1, gpus=0)
+    resources: Resources = Resources(am_memory_mib(1, has_inputs=False), vcores=1)
     attempts: int = 2
     attempts_interval_s: float = 3600.0
     """Of the failed AM attempts only those of this last while count against ``attempts``."""

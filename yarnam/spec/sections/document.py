@@ -197,9 +197,10 @@ class Retry(Section):
 class ApplicationMaster(Section):
     """The job's controller on the cluster. The defaults suit nearly every job."""
 
-    # Skein's Java AM alone is 245 MB resident, our Python up to 100 MB.
-    memory: Annotated[int, SizeBetween(512, 1024**2)] = _AM.resources.memory_mib
-    """Memory of its container, which runs a JVM and a Python process."""
+    memory: Annotated[int, SizeBetween(512, 1024**2)] | None = None
+    """Memory of its container, which runs a JVM and a Python process. By default what a gang of
+    this size needs: 512 MiB up to 300 tasks, 768 MiB for 1,000, and 512 MiB more for a job with
+    inputs."""
     vcores: Vcores = _AM.resources.vcores
     """Virtual cores of its container."""
     attempts: Annotated[int, Field(ge=1, le=100)] = _AM.attempts
