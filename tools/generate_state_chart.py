@@ -40,6 +40,10 @@ TIMERS = {
     TimerKind.PATIENCE: ("waiting for room for the largest size", "`elastic.patience`"),
     TimerKind.RESIZE: ("until the next probe for idle GPUs", "`elastic.grow_interval`"),
     TimerKind.GROWTH: ("the containers to grow by are not all there", "`gang.hold_timeout`"),
+    TimerKind.LEAVE: (
+        "on a node that leaves the cluster",
+        "YARN's timeout less `am.stop_grace` and 10 s",
+    ),
     TimerKind.STORE: ("the outputs are not stored", "`data.outputs.timeout`"),
 }
 

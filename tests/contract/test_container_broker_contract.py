@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Protocol
 
 import pytest
@@ -13,8 +16,17 @@ from tests.fakes.container_broker import FakeBroker
 from tests.fakes.skein_am import FakeSkeinAm, Refusal
 from yarnam.adapters.skein.am_client import ContainerKey
 from yarnam.adapters.skein.broker import BrokerTiming, SkeinBroker
+from yarnam.adapters.skein.response_log import ResponseLog
+from yarnam.adapters.skein.responses import Responses
 from yarnam.core.model.actions import AskContainer
-from yarnam.core.model.events import BrokerFailed, ContainerEnded, ContainerGranted, Event
+from yarnam.core.model.events import (
+    BrokerFailed,
+    ContainerEnded,
+    ContainerGranted,
+    ContainersMarked,
+    Event,
+    NodeLeaving,
+)
 from yarnam.core.model.ids import AskId, NodeId, RackId
 from yarnam.core.model.outcomes import ContainerEnd, Verdict, VerdictKind
 from yarnam.core.model.plans import LocalityLevel, Target
@@ -388,3 +400,37 @@ def test_diagnostics_say_code_message_and_hint(
         "what failed",
         "what next",
     ]
+
+
+def test_what_yarn_announces_about_the_containers_that_are_held(
+    events: list[Event], tmp_path: Path
+) -> None:
+    file = tmp_path / "responses.jsonl"
+    file.touch()
+    skein = FakeSkeinAm()
+    with closing(ResponseLog(file)) as log:
+        broker = SkeinBroker(skein, NODES.get, timing=QUICK, responses=Responses(log))
+        broker.start(events.append)
+        broker.ask(ask(A, B))
+        one, two = sorted(skein.rows)
+        skein.run(one, "n1:8042")
+        skein.run(two, "n2:8042")
+        until_polled(skein)
+        events.clear()
+        lines = [
+            {"kind": "preemption", "strict": ["container_9", skein.rows[two].container],
+             "negotiable": []},
+            {"kind": "preemption", "strict": ["container_9"], "negotiable": []},
+            {"kind": "node", "node": "n1:8041", "state": "DECOMMISSIONING", "timeout_s": 40},
+            {"kind": "node", "node": "n1:8041", "state": "RUNNING"},
+            {"kind": "node", "node": "n9:8041", "state": "DECOMMISSIONING", "timeout_s": 40},
+        ]  # fmt: skip
+        file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+        wait_for(lambda: len(events) >= 2)
+        until_polled(skein)
+        broker.close()
+    told, leaving = events
+    assert isinstance(told, ContainersMarked)
+    assert told.asks == (B,)
+    assert isinstance(leaving, NodeLeaving)
+    assert (leaving.node, leaving.timeout_s) == ("n1", 40.0)

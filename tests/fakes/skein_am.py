@@ -99,7 +99,7 @@ class FakeSkeinAm:
         """YARN has granted it: RUNNING in Skein's words."""
         with self._lock:
             if self.rows[key].state == REQUESTED:
-                name = f"container_{key.service}_{key.instance}"
+                name = f"container_{key.service}_{key.instance}".replace("-", "_")
                 self._put(key, state=RUNNING, container=name, http_address=http_address)
 
     def end(self, key: ContainerKey, message: str, state: str = FAILED) -> None:

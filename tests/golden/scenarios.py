@@ -7,7 +7,15 @@ from dataclasses import replace
 
 from tests.unit.gang.elastic_play import Elastic, elastic_job
 from tests.unit.gang.play import ANEW, Play, failing, job, stopped
-from yarnam.core.model.events import OutputsStored, StoringFailed, StoringTroubled, TimerKind
+from yarnam.core.model.events import (
+    ContainersMarked,
+    NodeLeaving,
+    OutputsStored,
+    StoringFailed,
+    StoringTroubled,
+    TimerKind,
+)
+from yarnam.core.model.ids import NodeId
 from yarnam.core.model.job_spec import GangSpec, RetrySpec
 from yarnam.core.model.outcomes import ContainerEnd
 from yarnam.core.model.plans import LocalityLevel
@@ -280,6 +288,26 @@ def outputs_not_stored_in_time() -> Play:
     return play
 
 
+def leaves_when_yarn_announces_it() -> Play:
+    """A preemption is announced, then the end of a node: each time the gang leaves before."""
+    play = Play().to_running().after(30.0)
+    play.send(ContainersMarked(0, (play.asks()[0],)))
+    for ask in play.asks():
+        play.after(1).exited(ask, stopped(0), stopped(1))
+    play.to_next_attempt()
+    play.grant_all().register_all()
+    play.start_all().after(30.0).send(NodeLeaving(0, NodeId("n2"), 600.0))
+    play.fire(TimerKind.LEAVE)
+    for ask in play.asks():
+        play.after(1).exited(ask, stopped(0), stopped(1))
+    play.to_next_attempt()
+    play.grant_all().register_all()
+    play.start_all()
+    for ask in play.asks():
+        play.after(20).ok(ask)
+    return play
+
+
 SCENARIOS: tuple[Callable[[], Play], ...] = (
     grows_and_shrinks,
     shrinks_instead_of_dying,
@@ -292,6 +320,7 @@ SCENARIOS: tuple[Callable[[], Play], ...] = (
     replaced_in_place,
     not_replaced_in_time,
     preempted,
+    leaves_when_yarn_announces_it,
     node_struck_off,
     outputs_stored_by_the_second_am,
     outputs_not_stored_in_time,

@@ -25,7 +25,7 @@ def test_replay_is_byte_for_byte(name: str) -> None:
     assert replay(stored).splitlines() == stored.splitlines()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sorted(path.stem for path in VERSION_1.iterdir()))
 def test_a_journal_of_version_1_leads_to_the_same_actions(name: str) -> None:
     stored = (VERSION_1 / f"{name}.jsonl").read_bytes()
     lines = zip(stored.splitlines(), replay(stored).splitlines(), strict=True)
@@ -58,6 +58,7 @@ def test_the_stories_end_as_they_should() -> None:
         "replaced_in_place": 0,
         "not_replaced_in_time": 0,
         "preempted": 0,
+        "leaves_when_yarn_announces_it": 0,
         "node_struck_off": 0,
         "outputs_stored_by_the_second_am": 0,
         "outputs_not_stored_in_time": 69,

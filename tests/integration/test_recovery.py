@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.integration.fault_world import AGENT, MARKS, kill_now, waiting_for
-from yarnam.core.model.events import ContainerEnded, ContainerGranted
+from yarnam.core.model.events import ContainerEnded, ContainerGranted, ContainersMarked
 from yarnam.core.model.job_status import Phase
 from yarnam.core.model.outcomes import ContainerEnd, VerdictKind
 
@@ -155,9 +155,9 @@ def harm_an_agent(world: FaultWorld, job: Job, number: signal.Signals, dice: ran
 
 def test_a_preempted_gang_goes_as_one_and_comes_back(world: FaultWorld, folder: Path) -> None:
     """``root.prod`` has a quarter of the cluster for certain: a gang that waits there asks for it,
-    and the Fair Scheduler takes a container of the gang that has it all. The others are stopped in
-    time for a checkpoint and given back too; when prod is done, the gang runs again, and has paid
-    nothing."""
+    and the Fair Scheduler announces that it takes containers of the gang that has it all. All are
+    stopped in time for a checkpoint and given back before the kill; when prod is done, the gang
+    runs again, and has paid nothing."""
     nodes = len(world.cluster.nodes)
     gpus = world.cluster.nodes[0].gpus
     whole = {"tasks": nodes, "gpus": gpus, "processes_per_task": 1}
@@ -180,8 +180,9 @@ def test_a_preempted_gang_goes_as_one_and_comes_back(world: FaultWorld, folder: 
     first = status.history[0]
     assert "preempted" in first.outcome, first
     assert "for free" in first.outcome, first
+    assert world.events(job, ContainersMarked)
     ends = [event.end for event in world.events(job, ContainerEnded)]
-    assert ContainerEnd.PREEMPTED in ends
+    assert ContainerEnd.PREEMPTED not in ends, "it left before the kill"
     saved = json.loads((folder / "checkpoint.json").read_text())["step"]
     assert starts(folder, status.attempt) == [saved] * nodes
     (folder / "finish").touch()

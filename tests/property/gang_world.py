@@ -46,10 +46,12 @@ from yarnam.core.model.events import (
     CancelRequested,
     ContainerEnded,
     ContainerGranted,
+    ContainersMarked,
     Event,
     InputsRefused,
     JitterDrawn,
     JobStarted,
+    NodeLeaving,
     NodesSuspected,
     OutputsStored,
     PlanReady,
@@ -670,6 +672,20 @@ class World:
             self.truths[ask].is_ended = True
             self.inflight.append(ContainerEnded(self.now_s, ask, end, "diagnostics"))
 
+    def yarn_announces(self, pick: int, timeout_s: float | None = None) -> None:
+        """A preemption, or with ``timeout_s`` the end of a node."""
+        alive = self.asks(lambda t: t.grant is not None and not t.is_ended)
+        if not alive:
+            return
+        ask = alive[pick % len(alive)]
+        grant = self.truths[ask].grant
+        assert grant is not None
+        self.inflight.append(
+            ContainersMarked(self.now_s, (ask,))
+            if timeout_s is None
+            else NodeLeaving(self.now_s, grant.node, timeout_s)
+        )
+
     def agent_reports(self, pick: int, event: str) -> None:
         alive = self.asks(lambda t: t.told_agent is not None and not t.is_ended)
         if not alive:
@@ -936,6 +952,7 @@ def random_walk(world: World, seed: int, moves: int) -> None:
                 lambda: world.old_timer_fires(n(99)),
                 lambda: world.am_restarts(),
                 lambda: world.others_suspect(n(99)),
+                lambda: world.yarn_announces(n(99), dice.choice((None, 5.0, 60.0))),
                 lambda: world.storing_goes_on(dice.choice(("ok", "trouble", "failed"))),
                 lambda: world.user_cancels() if n(8) == 0 else None,
                 lambda: world.broker_fails() if n(8) == 0 else None,

@@ -135,6 +135,10 @@ class Machine(RuleBasedStateMachine):
     def hint(self, pick: int) -> None:
         self.world.others_suspect(pick)
 
+    @rule(pick=PICK, timeout_s=st.sampled_from((None, 5.0, 60.0)))
+    def announcement(self, pick: int, timeout_s: float | None) -> None:
+        self.world.yarn_announces(pick, timeout_s)
+
     @rule(how=st.sampled_from(("ok", "trouble", "failed")))
     def storing(self, how: str) -> None:
         self.world.storing_goes_on(how)

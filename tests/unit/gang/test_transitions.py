@@ -25,8 +25,10 @@ from yarnam.core.gang.transitions import HANDLERS, ROWS, Key, Row
 from yarnam.core.model.events import (
     BrokerFailed,
     ContainerEnded,
+    ContainersMarked,
     Event,
     InputsRefused,
+    NodeLeaving,
     TimerFired,
     TimerKind,
 )
@@ -262,6 +264,25 @@ def files_that_are_missing() -> None:
     assert play.gang.phase is Phase.FAILED
 
 
+def leaves_when_yarn_announces_it() -> None:
+    def stopped_all(play: Play) -> None:
+        for ask in play.asks():
+            play.exited(ask, stopped(0), stopped(1))
+
+    for play in (Play().to_running(), Play().to_launching()):
+        play.send(ContainersMarked(0, (play.asks()[0],)))
+        stopped_all(play)
+        assert play.gang.phase is Phase.BACKING_OFF
+    for play in (Play().to_running(), Play().to_launching()):
+        play.send(NodeLeaving(0, NodeId("n1"), 5.0))
+        play.fire(TimerKind.LEAVE)
+        stopped_all(play)
+    elastic = Elastic(elastic_workers()).running(4)
+    elastic.send(ContainersMarked(0, (elastic.asks()[0],)))
+    elastic.all_stop()
+    assert elastic.gang.phase is Phase.LAUNCHING
+
+
 def directed(with_ps: bool, output: str = "", *, is_staged: bool = False) -> set[Edge]:
     """Trouble in every phase, and in every phase of stopping: what walks meet too seldom."""
     edges: set[Edge] = set()
@@ -342,6 +363,7 @@ def walked() -> set[Edge]:
         troubles_while_growing,
         failures_that_pass,
         files_that_are_missing,
+        leaves_when_yarn_announces_it,
     ):
         play()
     edges = directed(False) | directed(True)

@@ -66,7 +66,7 @@ def job(
         roles=roles,
         flexible_shape=flexible,
         placement=PlacementSpec(**wish),  # type: ignore[arg-type]
-        am=AmSpec() if am else NO_AM,
+        am=AmSpec(Resources(1536, 1, 0)) if am else NO_AM,
     )
 
 

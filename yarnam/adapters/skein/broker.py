@@ -7,7 +7,6 @@ asks are ours, so whatever exists without an ask is released.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,15 +20,19 @@ from yarnam.adapters.skein.responses import Responses
 from yarnam.core.failures.process_failure import container_finding
 from yarnam.core.failures.shipped_rules import SHIPPED_RULES
 from yarnam.core.model.actions import AskContainer
-from yarnam.core.model.events import BrokerFailed, ContainerEnded, ContainerGranted
+from yarnam.core.model.events import (
+    BrokerFailed,
+    ContainerEnded,
+    ContainerGranted,
+    ContainersMarked,
+    NodeLeaving,
+)
 from yarnam.core.model.ids import AskId, ContainerId, NodeId, RackId
 from yarnam.core.model.outcomes import ContainerEnd, Verdict, VerdictKind
 from yarnam.core.model.printable import printable
 from yarnam.errors import ExitCode, Unavailable, YarnamError
 from yarnam.ports import Inbox
 from yarnam.wire.protocol import ENV_ASK, assignment_key
-
-log = logging.getLogger("yarnam.am")
 
 Locate = Callable[[str], "tuple[NodeId, RackId] | None"]
 """From a NodeManager's HTTP address to its node and rack; None: not known now."""
@@ -71,6 +74,9 @@ DIAGNOSTICS_LIMIT = 4000
 PREEMPTED_STATUS = -102
 """ContainerExitStatus.PREEMPTED of YARN."""
 
+DECOMMISSIONING = "DECOMMISSIONING"
+"""NodeState of YARN."""
+
 _FINAL_STATUS = {
     VerdictKind.SUCCEEDED: "SUCCEEDED",
     VerdictKind.FAILED: "FAILED",
@@ -85,6 +91,8 @@ class _Held:
     ask: AskId
     is_granted: bool = False
     granted_at: float | None = None
+    container: ContainerId | None = None
+    node: NodeId | None = None
 
 
 class SkeinBroker:
@@ -301,12 +309,18 @@ class SkeinBroker:
             self._end(ended)
 
     def _report(self, news: Sequence[PreemptionNotice | UpdatedNode]) -> None:
+        """What concerns containers that are held."""
+        with self._lock:
+            held = list(self._held.values())
         for one in news:
             if isinstance(one, PreemptionNotice):
-                names = ", ".join([*one.strict, *one.negotiable])
-                log.warning("YARN is about to take containers of this job: %s", names)
-            else:
-                log.debug("node %s is %s", printable(one.node), one.state)
+                marked = {*one.strict, *one.negotiable}
+                if asks := tuple(each.ask for each in held if each.container in marked):
+                    self._inbox(ContainersMarked(time.time(), asks))
+            elif one.state == DECOMMISSIONING and one.timeout_s is not None:
+                node = NodeId(one.node.rpartition(":")[0])
+                if any(each.node == node for each in held):
+                    self._inbox(NodeLeaving(time.time(), node, one.timeout_s))
 
     def _meet(self, row: am_client.ContainerRow) -> None:
         """An active container that was not held when this poll began."""
@@ -335,6 +349,7 @@ class SkeinBroker:
             if row.key not in self._held:
                 return
             held.is_granted = True
+            held.container, held.node = ContainerId(row.container), place[0]
         node, rack = place
         self._inbox(ContainerGranted(time.time(), held.ask, ContainerId(row.container), node, rack))
 

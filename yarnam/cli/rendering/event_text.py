@@ -41,6 +41,8 @@ def event_text(event: Event) -> str:
 
 def _of_job(  # noqa: RET503 - assert_never does not return
     event: ev.NodesSuspected
+    | ev.ContainersMarked
+    | ev.NodeLeaving
     | ev.ScaleRequested
     | ev.ClusterSeen
     | ev.CancelRequested
@@ -53,6 +55,10 @@ def _of_job(  # noqa: RET503 - assert_never does not return
     match event:
         case ev.NodesSuspected(nodes=nodes):
             return f"other jobs reported problems with {', '.join(nodes)}"
+        case ev.ContainersMarked(asks=asks):
+            return f"YARN is about to preempt {', '.join(map(str, asks))}"
+        case ev.NodeLeaving(node=node, timeout_s=timeout_s):
+            return f"{node} leaves the cluster in {timeout_s:.0f} s"
         case ev.ScaleRequested(by=by, tasks=tasks):
             return f"{by} requested {_tasks(tasks) if tasks else 'automatic size'}"
         case ev.ClusterSeen(excess=excess):

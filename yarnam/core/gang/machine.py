@@ -36,6 +36,8 @@ The happy path::
   beside them, and when all are READY again, everything starts under a new attempt number. The
   RECOVERY timer limits it; beyond it, all is released and the gang backs off. A gang of which YARN
   *preempted* a task keeps nothing: it goes as one.
+- **leaving**: YARN announces a preemption seconds ahead, and the end of a node with a time-out. The
+  gang is stopped before that (LEAVE waits for the latter), gives all back and backs off, for free.
 - **elastic**: a gang may have fewer tasks than its most, never fewer than its least. While it RUNs
   it probes the cluster now and then (RESIZE); to grow it gets more containers while it trains
   (GROWTH limits that); to change its size it goes through STOPPING straight to the barrier, under a

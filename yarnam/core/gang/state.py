@@ -82,6 +82,8 @@ class Member:
     loss: Loss | None = None
     is_staged: bool = False
     """What its processes read lies on its node."""
+    leaves: str = ""
+    """Why YARN is about to take its container; empty: it is not."""
     is_gone: bool = False
     """Its container or agent went after its processes had ended: nothing of it can be kept."""
 
@@ -117,6 +119,8 @@ class StopKind(Enum):
     CANCELLED = "cancelled"
     REFUSED = "refused"
     """Its inputs are corrupt, and its policy is not to go on with that."""
+    LEFT = "left"
+    """YARN is about to take some of its containers: it leaves as one before that."""
     RESIZED = "resized"
     """An elastic gang changes its size: it starts again with other members."""
 

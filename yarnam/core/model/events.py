@@ -30,6 +30,7 @@ class TimerKind(Enum):
     RESIZE = "resize"  # time to probe whether an elastic gang has the right size
     GROWTH = "growth"  # the further containers of an elastic gang do not all come
     STORE = "store"  # the outputs are not stored
+    LEAVE = "leave"  # time to leave a node that is about to leave the cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,25 @@ class ContainerEnded:
     diagnostics: str = ""
     finding: Finding | None = None
     """What YARN's text says; None: nothing that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainersMarked:
+    """YARN has announced that it will preempt the containers of these asks, seconds ahead (the Fair
+    Scheduler's ``waitTimeBeforeKill``, 15 s)."""
+
+    at_s: float
+    asks: tuple[AskId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLeaving:
+    """An admin takes the node out of the cluster (DECOMMISSIONING): what still runs there after
+    ``timeout_s`` is killed."""
+
+    at_s: float
+    node: NodeId
+    timeout_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +307,8 @@ Event = Union[
     JitterDrawn,
     ContainerGranted,
     ContainerEnded,
+    ContainersMarked,
+    NodeLeaving,
     AgentRegistered,
     AgentUnable,
     AgentSilent,

@@ -58,7 +58,8 @@ def was_refused(ctx: StepContext, event: AllEnded) -> bool:
 def has_succeeded(ctx: StepContext, event: AllEnded) -> bool:
     """All but parameter servers have ended well."""
     kind = stopping_of(ctx).kind
-    return kind is StopKind.SUCCEEDED or (kind is StopKind.RESIZED and is_done(ctx.gang))
+    may_be_done = kind in {StopKind.RESIZED, StopKind.LEFT}
+    return kind is StopKind.SUCCEEDED or (may_be_done and is_done(ctx.gang))
 
 
 def has_succeeded_with_outputs(ctx: StepContext, event: AllEnded) -> bool:
@@ -71,6 +72,11 @@ def is_resized_as_planned(ctx: StepContext, event: AllEnded) -> bool:
     if stopping_of(ctx).kind is not StopKind.RESIZED or ctx.policy.size is None:
         return False
     return first_failure(ctx.gang) is None and len(keepable(ctx)) == len(ctx.gang.members)
+
+
+def has_left(ctx: StepContext, event: AllEnded) -> bool:
+    """YARN had announced that it would take containers."""
+    return stopping_of(ctx).kind is StopKind.LEFT
 
 
 def was_preempted(ctx: StepContext, event: AllEnded) -> bool:
@@ -148,11 +154,19 @@ def regroup(ctx: StepContext, event: AllEnded) -> None:
     relaunch(ctx, (*stay, *joining), stopping.text, rung)
 
 
+def leave(ctx: StepContext, event: AllEnded) -> None:
+    """Release all, for free; DrawJitter. Elastic: relaunch those that are left, if enough."""
+    _drop_failed_growth(ctx)
+    _restart_for_free(ctx, stopping_of(ctx).text)
+
+
 def restart_preempted(ctx: StepContext, event: AllEnded) -> None:
     """Release all, for free; DrawJitter. Elastic: relaunch those that are left, if enough."""
     _drop_failed_growth(ctx)
-    member, loss = _cause(ctx)
-    text = loss_text(member, loss)
+    _restart_for_free(ctx, loss_text(*_cause(ctx)))
+
+
+def _restart_for_free(ctx: StepContext, text: str) -> None:
     note_progress(ctx, counts_failure=False)
     count_preemption(ctx, stopping_of(ctx).ran_s)
     if not _goes_on_smaller(ctx, text):

@@ -82,6 +82,7 @@ def is_keepable(gang: Gang, policy: GangPolicy, member: Member, at_s: float) -> 
     return (
         member.state is MemberState.EXITED
         and not member.is_gone
+        and not member.leaves
         and member.grant is not None
         and member.agent is not None
         and all(process.kind is not ExitKind.NOT_STARTED for process in member.exits)

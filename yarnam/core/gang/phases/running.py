@@ -14,7 +14,7 @@ from yarnam.core.gang.phases.stopping import (
     mark_lost,
     stop_gang,
 )
-from yarnam.core.gang.state import MemberState, StopKind
+from yarnam.core.gang.state import Member, MemberState, StopKind
 from yarnam.core.model.actions import StopTask
 from yarnam.core.model.events import (
     AgentSilent,
@@ -22,10 +22,18 @@ from yarnam.core.model.events import (
     BrokerFailed,
     CancelRequested,
     ContainerEnded,
+    ContainersMarked,
     InputsRefused,
+    NodeLeaving,
     TaskExited,
+    TimerFired,
+    TimerKind,
 )
 from yarnam.core.model.outcomes import ExitKind
+
+LEAVE_MARGIN_S = 5.0
+"""Between the end of the stop and that of the node: the release reaches the NodeManager by a
+heartbeat of the AM (0.25 s) and one of its own (1 s)."""
 
 # ---- guards --------------------------------------------------------------------------------------
 
@@ -52,6 +60,18 @@ def is_last_to_succeed(ctx: StepContext, event: TaskExited) -> bool:
 def is_running(ctx: StepContext, event: TaskExited) -> bool:
     """The member has ended well, and others are needed."""
     return ctx.member.state is not MemberState.EXITED
+
+
+def is_marked(ctx: StepContext, event: ContainersMarked) -> bool:
+    """YARN is about to take a container of the gang."""
+    return any(member.ask in event.asks for member in _there(ctx))
+
+
+def is_on_node(ctx: StepContext, event: NodeLeaving) -> bool:
+    """A task of the gang is on that node."""
+    return any(
+        member.grant is not None and member.grant.node == event.node for member in _there(ctx)
+    )
 
 
 # ---- operations ----------------------------------------------------------------------------------
@@ -85,6 +105,37 @@ def stop_for_loss(ctx: StepContext, event: ContainerEnded | AgentUnable | AgentS
     loss = loss_of(event, ctx.at_s)
     mark_lost(ctx, ctx.member, loss)
     stop_gang(ctx, StopKind.FAILED, f"{ctx.member.name} {loss.kind.value}: {loss.text}")
+
+
+def stop_for_preemption(ctx: StepContext, event: ContainersMarked) -> None:
+    """The members are marked; StopTask for every member; start STOP."""
+    marked = [member for member in _there(ctx) if member.ask in event.asks]
+    for member in marked:
+        ctx.put(member, replace(member, leaves="YARN is about to preempt it"))
+    names = ", ".join(member.name for member in marked)
+    stop_gang(ctx, StopKind.LEFT, f"{names}: preempted: YARN has announced it")
+
+
+def note_leaving(ctx: StepContext, event: NodeLeaving) -> None:
+    """The members are marked; start LEAVE."""
+    for member in _there(ctx):
+        if member.grant is not None and member.grant.node == event.node:
+            ctx.put(member, replace(member, leaves=f"{event.node} leaves the cluster"))
+    needed_s = ctx.policy.stop_grace_s + ctx.policy.stop_margin_s + LEAVE_MARGIN_S
+    ctx.arm(TimerKind.LEAVE, max(0.0, event.timeout_s - needed_s))
+
+
+def leave_node(ctx: StepContext, event: TimerFired) -> None:
+    """StopTask for every member; start STOP."""
+    marked = [member for member in _there(ctx) if member.leaves]
+    names = ", ".join(member.name for member in marked)
+    why = marked[0].leaves if marked else "a node leaves the cluster"
+    stop_gang(ctx, StopKind.LEFT, f"{names}: {why}")
+
+
+def _there(ctx: StepContext) -> list[Member]:
+    """The members whose processes may run."""
+    return [member for member in ctx.gang.members if member.state in MAY_RUN]
 
 
 def stop_for_cancel(ctx: StepContext, event: CancelRequested) -> None:

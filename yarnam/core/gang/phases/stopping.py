@@ -63,7 +63,7 @@ def stop_gang(
     grace_s = ctx.policy.stop_grace_s if grace_s is None else grace_s
     if kind is not StopKind.RESIZED:
         ctx.drop_growth(text)
-    ctx.disarm(TimerKind.LAUNCH, TimerKind.RESIZE)
+    ctx.disarm(TimerKind.LAUNCH, TimerKind.RESIZE, TimerKind.LEAVE)
     ctx.enter(Phase.STOPPING, text)
     ctx.gang = replace(ctx.gang, stopping=Stopping(kind, text, was_running, ran_s, to))
     awaited = [m for m in ctx.gang.members if m.state in MAY_RUN]
@@ -111,7 +111,7 @@ def is_not_lost(ctx: StepContext, event: ContainerEnded | AgentUnable | AgentSil
 
 def is_undecided(ctx: StepContext, event: InputsRefused) -> bool:
     """The job has neither succeeded nor been cancelled."""
-    return stopping_of(ctx).kind in {StopKind.FAILED, StopKind.RESIZED}
+    return stopping_of(ctx).kind in {StopKind.FAILED, StopKind.RESIZED, StopKind.LEFT}
 
 
 def is_resize(ctx: StepContext, event: Event) -> bool:
