@@ -67,7 +67,10 @@ def test_what_the_am_and_the_tasks_get(world: World, tmp_path: Path) -> None:
     (code / "train.py").write_text("print(1)")
     spec, _ = submitted(world, job_spec(files=(ShippedFile("code", str(code)),)))
     common = {"yarnam-job.json", "yarnam-credentials.pem", "yarnam-runtime", "hconf"}
-    assert set(spec.master.files) == common
+    interceptor = "yarnam-allocate-interceptor.jar"
+    assert set(spec.master.files) == common | {interceptor}
+    assert str(spec.master.files[interceptor].visibility) == "PRIVATE"
+    assert spec.master.env["YARNAM_RPC_CLASS"] == "yarnam.AllocateInterceptor"
     # An idle cluster: the first rung's containers need not wait for the AM's Python.
     assert sum(service.instances for service in spec.services.values()) == job_spec().tasks
     for service in spec.services.values():
@@ -76,6 +79,15 @@ def test_what_the_am_and_the_tasks_get(world: World, tmp_path: Path) -> None:
         assert (str(runtime.type), str(runtime.visibility)) == ("ARCHIVE", "PRIVATE")
         # Known sizes and times: Skein asks the NameNode once per file and service otherwise.
         assert all(file.size and file.timestamp for file in service.files.values())
+
+
+def test_a_site_with_an_rpc_class_of_its_own_gets_no_interceptor(world: World) -> None:
+    file = world.site.conf_dir / "yarn-site.xml"
+    own = "<property><name>yarn.ipc.rpc.class</name><value>com.example.Rpc</value></property>"
+    file.write_text(file.read_text().replace("</configuration>", f"{own}</configuration>"))
+    spec, _ = submitted(world, job_spec())
+    assert "yarnam-allocate-interceptor.jar" not in spec.master.files
+    assert "YARNAM_RPC_CLASS" not in spec.master.env
 
 
 def test_code_is_shipped_as_an_archive_named_by_its_content(world: World, tmp_path: Path) -> None:
