@@ -70,12 +70,12 @@ def test_time_alone_may_let_a_job_pass_the_head() -> None:
     shortly before. The gang runs on beyond that: nothing happens in the cluster, but the head is no
     longer expected soon."""
     jobs = [
-        job(0, 8, runs_s=6000.0, declared_s=3000.0),
+        job(0, 8, runs_s=18_000.0, declared_s=9000.0),
         job(1, 16, at_s=10.0, runs_s=100.0),
-        job(2, 8, at_s=2750.0, runs_s=100.0),
+        job(2, 8, at_s=8750.0, runs_s=100.0),
     ]
     outcome = play(Mode.TICKETS, jobs, cluster(2))
-    assert 3000.0 < (outcome.records[2].stood_s or 0.0) < 3200.0
+    assert 9000.0 < (outcome.records[2].stood_s or 0.0) < 9200.0
 
 
 def test_a_gang_that_does_not_look_first_asks_for_gpus_that_are_taken() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 
@@ -14,7 +15,10 @@ from yarnam.core.admission.wait_queue import (
     LENIENT,
     MOST_PATIENCE_S,
     SILENT_AFTER_S,
+    backlog_of,
+    backlog_s,
     patience_s,
+    wait_queue,
 )
 from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.resources import Resources
@@ -259,14 +263,49 @@ def test_gangs_of_unknown_duration_pass_a_head_that_is_not_expected_soon_but_not
     assert not passes(FIRM_S, 86400.0)
 
 
-def test_the_patience_is_as_long_as_jobs_run_there_within_bounds() -> None:
-    def running(*ages_s: float) -> list[RunningGang]:
-        return [RunningGang("r", "root.a", 1, None, (), NOW_S - age_s) for age_s in ages_s]
+def test_the_backlog_is_how_long_as_many_gpus_take_to_come_free_as_are_waited_for() -> None:
+    ages_s = {30: 100.0, 10: 500.0}  # GPUs and the age of the gang on them: 200 s on average.
+    running = [
+        RunningGang(f"r{gpus}", "root.a", gpus, None, (), NOW_S - age_s)
+        for gpus, age_s in ages_s.items()
+    ]
+    assert backlog_s(0, running, NOW_S) == 0.0
+    assert backlog_s(20, running, NOW_S) == 100.0
+    of_unknown_age = replace(running[0], since_s=None)
+    assert backlog_s(20, [*running, of_unknown_age], NOW_S) == 100.0
+    assert backlog_s(20, [of_unknown_age], NOW_S) == inf
 
-    assert patience_s((), NOW_S) == MOST_PATIENCE_S
-    assert patience_s(running(10, 20, 30), NOW_S) == LEAST_PATIENCE_S
-    assert patience_s(running(10, 400, 86400), NOW_S) == 800.0
-    assert patience_s(running(10, 86400, 86400), NOW_S) == MOST_PATIENCE_S
+
+def test_the_longer_the_queue_the_longer_the_patience_and_the_shorter_for_a_large_gang() -> None:
+    two, eight, many = ticket(1, 1, 2), ticket(2, 1, 8), ticket(3, 4, 8)
+    assert patience_s(eight, 1000.0) == 1000.0
+    assert patience_s(two, 1000.0) == 2000.0
+    assert patience_s(many, 1000.0) == 500.0
+    assert patience_s(many, 2000.0) == 1000.0
+    assert patience_s(two, 0.0) == LEAST_PATIENCE_S
+    assert patience_s(many, inf) == MOST_PATIENCE_S
+
+
+def test_the_backlog_is_the_same_for_all_who_wait() -> None:
+    """A job's own ticket counts once, whether it is listed or not."""
+    big, small = ticket(1, 2, 8), ticket(2, 1, 1)
+    claimed, aside = ticket(3, 1, 8, is_acquiring=True), ticket(4, 1, 8, aside="it backs off")
+    gang = RunningGang("r", "root.a", 16, None, (), NOW_S - 160.0)
+    seen = Contention(snapshot(8, 8), [big, small, claimed, aside], (gang,), NOW_S)
+    assert backlog_of(big, seen) == backlog_of(small, seen) == 170.0
+    assert backlog_of(big, replace(seen, tickets=[small])) == 170.0
+
+
+def test_a_due_job_is_the_head_though_its_queue_has_its_share() -> None:
+    """Else a stream of jobs from queues below their share would keep it waiting for hours."""
+    rich = QueueView("root.a", used=gpus(16), fair_share=gpus(16))
+    poor = QueueView("root.b", used=gpus(0), fair_share=gpus(16))
+    view = snapshot(7, 8, 8, queue=rich, queues=(rich, poor))
+    big = ticket(1, 1, 8, taken_at_s=NOW_S - MOST_PATIENCE_S)
+    due_later = ticket(2, 1, 8, queue="root.b", taken_at_s=NOW_S - MOST_PATIENCE_S + 1)
+    new = ticket(3, 1, 1, queue="root.b")
+    order = wait_queue(new, Contention(view, [big, due_later, new], (), NOW_S)).order
+    assert order == (big, new, due_later)
 
 
 def test_a_gang_over_its_declared_end_proves_nothing() -> None:

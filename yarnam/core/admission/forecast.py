@@ -29,6 +29,8 @@ from yarnam.core.admission.reservations import LEAST_LEFT_S, NodeShare
 from yarnam.core.admission.wait_queue import (
     LENIENT,
     Contention,
+    backlog_of,
+    backlog_s,
     exceeds_maximum,
     is_silent,
     patience_s,
@@ -88,7 +90,7 @@ def forecast(me: Ticket, seen: Contention, plays: int = PLAYS) -> ForecastResult
         return UnknownStart(_why_never(me, seen))
     edge = plays // 10
     waited_s = now_s - me.taken_at_s
-    passed_s = LENIENT * patience_s(seen.running, now_s) - waited_s
+    passed_s = LENIENT * patience_s(me, backlog_of(me, seen)) - waited_s
     others_smaller = me.gpus > 1
     return Forecast(
         soonest_s=starts[edge],
@@ -206,9 +208,10 @@ class _Play:
 
     def _next_due_s(self) -> float:
         """When the order may change by itself: a ticket has waited for long enough."""
-        limit_s = patience_s(self._running.values(), self._now_s)
+        waiting = sum(ticket.gpus for ticket in self._waiting)
+        backlog = backlog_s(waiting, self._running.values(), self._now_s)
         dues = (
-            ticket.taken_at_s + times * limit_s
+            ticket.taken_at_s + times * patience_s(ticket, backlog)
             for ticket in self._waiting
             for times in (1.0, LENIENT)
         )

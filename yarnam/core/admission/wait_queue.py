@@ -15,10 +15,16 @@ that fits nowhere yet. In simulations this halves the mean wait (docs/explanatio
 ``gang.priority``, with aging. A queue gains nothing over others by what its users say of their
 jobs.
 
-**Nobody waits forever.** A job that has waited for ``patience_s`` (three times as long where its
-queue has its share) is *due*. The due job that came first is the head: it goes before all others,
-and nodes are reserved for it. There is only one: reservations for more would leave most of a busy
-cluster waiting for a few. A gang that the cluster could not hold if it were empty is no head.
+**Nobody waits forever.** A job that has waited for ``patience_s`` is *due*. The due job that came
+first is the head, whichever its queue: it goes before all others, and nodes are reserved for it.
+There is only one: reservations for more would leave most of a busy cluster waiting for a few. A
+gang that the cluster could not hold if it were empty is no head.
+
+**The longer the queue, the longer the patience.** Where little waits, nodes reserved for a large
+gang cost the others next to nothing, so it need not wait. Where much waits, each would become due
+before its predecessor has started, and the queue would be one by arrival. So patience follows the
+time in which the gangs that wait could have started one after the other (``backlog_s``). It is
+shorter for large gangs: they take longest to fit.
 
 A policy that orders jobs differently belongs in ``_serving_order``: it must be a pure function of
 tickets and snapshot, since each ApplicationMaster computes it alone, and a change to it raises
@@ -30,6 +36,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import inf, sqrt
 
 from yarnam.core.model.snapshot import ClusterSnapshot, QueueView
 from yarnam.core.model.tickets import ADMISSION_RULES, RunningGang, Ticket
@@ -38,22 +45,23 @@ SILENT_AFTER_S = 60.0
 """A ticket whose holder gave no sign of life for so long is passed over: the longest poll interval
 (45 s, ``polling``) and a retried call of the ResourceManager's REST API (10 s)."""
 
-LEAST_PATIENCE_S, MOST_PATIENCE_S = 300.0, 1800.0
-"""Bounds of how long others go first. Of 15, 30, 45 and 60 minutes, half an hour came out best in
-simulations of four workloads (docs/explanation/contention.md)."""
+LEAST_PATIENCE_S, MOST_PATIENCE_S = 120.0, 7200.0
+"""Bounds of how long others go first. Longest: of 1.5, 2 and 3 hours the middle one gave nearly the
+shortest mean and the shortest longest wait in simulations (docs/explanation/contention.md)."""
 
-PATIENCE_IN_AGES = 2.0
-"""A job is due after so many times the median age of the running gangs: where jobs take a minute,
-half an hour would be forever. Ours."""
+DUE_AFTER_ONE_BACKLOG_GPUS = 8
+"""A gang of so many GPUs is due after one backlog, one of ``n`` times as many after that divided by
+the square root of ``n``. Of the powers 0, 1/4, 1/2, 3/4 and 1 that of 1/2 gave the shortest waits
+in simulations, each with its best factor."""
 
-LENIENT = 3.0
-"""Gangs of unknown duration may pass the head until it has waited so many times the patience. Of 2,
-3 and 4 times the second came out best in simulations with the longest patience (30 minutes)."""
+LENIENT = 1.5
+"""Gangs of unknown duration may pass the head until it has waited so many times its patience. Of
+1.25, 1.5, 2 and 3 times this came out best in simulations."""
 
-CERTAIN = 6.0
-"""After so many times the patience nobody asks any more for what YARN might grant on the head's
+CERTAIN = 2.0
+"""After so many times its patience nobody asks any more for what YARN might grant on the head's
 nodes (``Admitted.is_strict``). With no such limit YARN's choice of nodes could delay a head
-forever; how soon it should come was tried at one seed only, where earlier meant longer waits."""
+forever."""
 
 PRIORITY_STEP_S = 900.0
 """Waiting for so long is worth one step of priority, up to the highest in the queue: from then on
@@ -104,11 +112,15 @@ def wait_queue(me: Ticket, seen: Contention) -> WaitQueue:
     if is_mixed:
         return WaitQueue(tuple(sorted(counted, key=arrival)), None)
     has_share = {name: _has_its_share(queue) for name, queue in queues.items()}
-    limit_s = _limit_s(counted, seen.running, now_s)
-    head = _head(counted, has_share, limit_s, seen)
-    waited_s = 0.0 if head is None else now_s - head.taken_at_s
+    backlog = inf
+    if any(now_s - ticket.taken_at_s >= LEAST_PATIENCE_S for ticket in counted):
+        backlog = backlog_of(me, seen)
+    head = _head(counted, seen, backlog)
     order = _serving_order(counted, head, has_share, now_s)
-    return WaitQueue(order, head, waited_s >= LENIENT * limit_s, waited_s >= CERTAIN * limit_s)
+    if head is None:
+        return WaitQueue(order, None)
+    patiences = (now_s - head.taken_at_s) / patience_s(head, backlog)
+    return WaitQueue(order, head, patiences >= LENIENT, patiences >= CERTAIN)
 
 
 def _serving_order(
@@ -147,13 +159,37 @@ def _aged(tickets: Sequence[Ticket], now_s: float) -> list[Ticket]:
     return sorted(tickets, key=lambda ticket: -reached(ticket))
 
 
-def patience_s(running: Iterable[RunningGang], now_s: float) -> float:
-    """How long smaller jobs may pass a job at most, before nodes are reserved for it."""
-    ages = sorted(now_s - gang.since_s for gang in running if gang.since_s is not None)
-    if not ages:
-        return MOST_PATIENCE_S
-    typical_s = PATIENCE_IN_AGES * ages[len(ages) // 2]
+def patience_s(ticket: Ticket, backlog_s: float) -> float:
+    """How long others may pass a job before nodes are reserved for it."""
+    typical_s = backlog_s * sqrt(DUE_AFTER_ONE_BACKLOG_GPUS / max(1, ticket.gpus))
     return max(LEAST_PATIENCE_S, min(MOST_PATIENCE_S, typical_s))
+
+
+def backlog_s(waiting_gpus: int, running: Iterable[RunningGang], now_s: float) -> float:
+    """In how many seconds as many GPUs come free as are waited for; infinite: nobody knows.
+
+    In a steady state what is left of a running gang's time is distributed as its age is (renewal
+    theory: D. R. Cox, "Renewal Theory", 1962, chapter 5). So all GPUs in use come free about once
+    within the mean age of the gangs on them."""
+    ages = [(gang.gpus, now_s - gang.since_s) for gang in running if gang.since_s is not None]
+    gpus = sum(count for count, _ in ages)
+    if not gpus:
+        return inf
+    mean_age_s = sum(count * max(0.0, age_s) for count, age_s in ages) / gpus
+    return waiting_gpus / gpus * mean_age_s
+
+
+def backlog_of(me: Ticket, seen: Contention) -> float:
+    """``backlog_s`` of all that wait, whichever nodes they can use: each job has to come to the
+    same."""
+    queues = queues_of(seen.snapshot)
+    others = (ticket for ticket in seen.tickets if ticket.job != me.job)
+    waiting = sum(
+        ticket.gpus
+        for ticket in (me, *others)
+        if not ticket.is_acquiring and _is_served(ticket, seen.now_s, queues)
+    )
+    return backlog_s(waiting, seen.running, seen.now_s)
 
 
 def queues_of(snapshot: ClusterSnapshot) -> dict[str, QueueView]:
@@ -202,7 +238,12 @@ def is_silent(ticket: Ticket, now_s: float) -> bool:
 
 
 def _counts(ticket: Ticket, me: Ticket, seen: Contention, queues: dict[str, QueueView]) -> bool:
-    if is_silent(ticket, seen.now_s) or not _contends(ticket, me, seen.snapshot):
+    return _contends(ticket, me, seen.snapshot) and _is_served(ticket, seen.now_s, queues)
+
+
+def _is_served(ticket: Ticket, now_s: float, queues: dict[str, QueueView]) -> bool:
+    """Whether free GPUs could help it now."""
+    if is_silent(ticket, now_s):
         return False
     if ticket.is_acquiring:
         return True
@@ -218,30 +259,15 @@ def _contends(ticket: Ticket, me: Ticket, snapshot: ClusterSnapshot) -> bool:
     return not ticket.nodes_of(usable).isdisjoint(me.nodes_of(usable))
 
 
-def _limit_s(counted: Sequence[Ticket], running: Sequence[RunningGang], now_s: float) -> float:
-    """``patience_s``, computed only where somebody has waited long enough for it to matter."""
-    if any(now_s - ticket.taken_at_s >= LEAST_PATIENCE_S for ticket in counted):
-        return patience_s(running, now_s)
-    return MOST_PATIENCE_S
-
-
-def _head(
-    counted: Sequence[Ticket], has_share: dict[str, bool], limit_s: float, seen: Contention
-) -> Ticket | None:
-    """The first that is due. A job that has already asked needs no nodes reserved. Jobs of a queue
-    that has its share are due later: until then queues that have not come first."""
-    now_s = seen.now_s
-
-    def is_rich(ticket: Ticket) -> bool:
-        return has_share.get(ticket.queue, False)
-
+def _head(counted: Sequence[Ticket], seen: Contention, backlog: float) -> Ticket | None:
+    """The first that is due, whichever its queue. A job that has already asked needs no nodes
+    reserved."""
     due = [
         ticket
         for ticket in counted
-        if not ticket.is_acquiring
-        and now_s - ticket.taken_at_s >= limit_s * (LENIENT if is_rich(ticket) else 1.0)
+        if not ticket.is_acquiring and seen.now_s - ticket.taken_at_s >= patience_s(ticket, backlog)
     ]
-    due.sort(key=lambda ticket: (is_rich(ticket), arrival(ticket)))
+    due.sort(key=arrival)
     return next((ticket for ticket in due if could_ever_fit(ticket, seen.snapshot)), None)
 
 
