@@ -1,0 +1,153 @@
+"""One gang of many tasks: what its ApplicationMaster takes while it runs, and how soon clients are
+answered. The AM is a process of its own (``large_gang_am``); the agents are in this one: they are
+the product's own client with a connection each, and report as an agent with one training process
+does. ``YARNAM_BENCH_TASKS`` (1000) and ``YARNAM_BENCH_WINDOW_S`` (30) choose the load.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import grpc
+import pytest
+
+from tests.benchmarks.test_footprint import peak_mb, show
+from yarnam.agent.mailbox.agent_reports import METRICS_PERIOD_S
+from yarnam.agent.mailbox.mailbox_client import MailboxClient
+from yarnam.core.model.job_status import JobState, JobStatus
+from yarnam.wire.codec import decode
+from yarnam.wire.credentials import new_credentials
+from yarnam.wire.pb import yarnam_pb2 as pb
+from yarnam.wire.pb import yarnam_pb2_grpc
+from yarnam.wire.protocol import PROTOCOL
+from yarnam.wire.tls import CHANNEL_OPTIONS, channel_credentials
+
+pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
+
+TASKS = int(os.environ.get("YARNAM_BENCH_TASKS", "1000"))
+WINDOW_S = float(os.environ.get("YARNAM_BENCH_WINDOW_S", "30"))
+AM_LIMIT_MB = 150.0
+AM_LIMIT_CORES = 0.3
+ANSWER_LIMIT_S = 1.0
+START_LIMIT_S = 300.0
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Agent:
+    """As ``yarnam.agent`` talks: a long poll that is its heartbeat, and a report a second."""
+
+    def __init__(self, address: str, pem: bytes, number: int) -> None:
+        # One on each node, which the AM grants in this order.
+        self.ask = f"a1.worker.{number}"
+        self.container = f"container_{self.ask}"
+        self.number = number
+        self.step = 0
+        self.is_started = False
+        self.client = MailboxClient(address, pem, self.ask, self.container, 600.0)
+
+    def report(self, state: int, **fields: object) -> pb.AgentReport:
+        return pb.AgentReport(
+            protocol=PROTOCOL, ask=self.ask, container=self.container, node=f"n{self.number + 1}",
+            address="127.0.0.1", log_address="127.0.0.1:1", gpu_ids=["0"], state=state,
+            ports=[pb.NamedPort(name="coordinator", port=4000)], **fields,
+        )  # fmt: skip
+
+    async def run(self) -> None:
+        await self.client.report(self.report(pb.READY))
+        seen = 0
+        while True:
+            order = await self.client.await_directive(seen)
+            if order.number == seen:
+                continue
+            seen = order.number
+            if order.WhichOneof("order") == "prepare":
+                await self.client.report(self.report(pb.STAGED, attempt=1))
+            if order.WhichOneof("order") == "launch":
+                self.is_started = True
+                await self.client.report(self.running())
+                asyncio.get_running_loop().create_task(self.measure())
+
+    def running(self) -> pb.AgentReport:
+        self.step += 1
+        metrics = pb.Metrics(at_s=time.time(), step=self.step, total_steps=10**6,
+                             values={"loss": 1 / self.step, "lr": 0.1})  # fmt: skip
+        process = pb.ProcessReport(local_rank=0, rank=self.number, pid=5, metrics=metrics)
+        return self.report(pb.STARTED, attempt=1, processes=[process])
+
+    async def measure(self) -> None:
+        await asyncio.sleep(METRICS_PERIOD_S * (self.number % 100) / 100)
+        while True:
+            await asyncio.sleep(METRICS_PERIOD_S)
+            await self.client.report(self.running())
+
+
+def cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def read_status(address: str, pem: bytes) -> tuple[float, JobStatus, int]:
+    """As a client that has just come: connect, ask, decode. Seconds, the status, its bytes."""
+    began = time.perf_counter()
+    with grpc.secure_channel(address, channel_credentials(pem), CHANNEL_OPTIONS) as channel:
+        stub = yarnam_pb2_grpc.JobControlStub(channel)  # type: ignore[no-untyped-call]
+        reply = stub.GetStatus(pb.StatusRequest(), timeout=60.0)
+    status = decode(reply.status_json, JobStatus)
+    return time.perf_counter() - began, status, len(reply.status_json)
+
+
+async def drive(address: str, pem: bytes, pid: int) -> None:
+    agents = [Agent(address, pem, number) for number in range(TASKS)]
+    began_s = time.monotonic()
+    tasks = [asyncio.create_task(agent.run()) for agent in agents]
+    while not all(agent.is_started for agent in agents):
+        assert time.monotonic() - began_s < START_LIMIT_S
+        for task in tasks:
+            if task.done():
+                task.result()
+        await asyncio.sleep(0.1)
+    print(f"\n{TASKS} tasks: registered and launched after {time.monotonic() - began_s:.1f} s, "
+          f"AM {cpu_s(pid):.1f} s of CPU by then")  # fmt: skip
+    await asyncio.sleep(5.0)
+    cpu, began_s = cpu_s(pid), time.monotonic()
+    steps = sum(agent.step for agent in agents)
+    await asyncio.sleep(WINDOW_S)
+    passed_s = time.monotonic() - began_s
+    cores = (cpu_s(pid) - cpu) / passed_s
+    answers = [await asyncio.to_thread(read_status, address, pem) for _ in range(5)]
+    took_s, status, size = sorted(answers, key=lambda answer: answer[0])[2]
+    assert status.state is JobState.RUNNING
+    assert len(status.tasks) == TASKS
+    reports = (sum(agent.step for agent in agents) - steps) / passed_s
+    print(f"  {reports:.0f} reports with metrics a second; the status has {size / 1e3:.0f} kB")
+    show("AM, resident memory (peak)", peak_mb(pid), AM_LIMIT_MB, "MB")
+    show("AM, CPU while it runs", cores, AM_LIMIT_CORES, "cores")
+    show("a client's status: connect, fetch, decode", took_s, ANSWER_LIMIT_S, "s")
+    for task in tasks:
+        task.cancel()
+
+
+def test_what_a_large_gang_takes(tmp_path: Path) -> None:
+    pem = new_credentials()
+    secret = tmp_path / "credentials.pem"
+    secret.write_bytes(pem)
+    am = subprocess.Popen(
+        [sys.executable, "-m", "tests.benchmarks.large_gang_am", str(TASKS), str(secret)],
+        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert am.stdin is not None
+    assert am.stdout is not None
+    try:
+        word, _, address = am.stdout.readline().strip().partition(" ")
+        assert word == "address"
+        asyncio.run(drive(address, pem, am.pid))
+    finally:
+        am.stdin.close()
+        am.stdout.close()
+        am.kill()
+        am.wait()
