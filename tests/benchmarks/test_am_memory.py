@@ -1,7 +1,7 @@
 """What the AM's Python process takes with gangs of 1, 100 and 1,000 tasks: the real AM and its gRPC
 server, with YARN and HDFS as fakes and agents that are only their protocol. Resident memory is the
 kernel's VmHWM (peak), a share of a core the kernel's account over ten seconds of a running gang.
-Printed as ratios to what ``core.model.am_size`` counts with.
+Printed as ratios to what ``core.model.resources`` counts with.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import grpc.aio
 import pytest
 
 from tests.benchmarks.test_footprint import peak_mb, show
-from yarnam.core.model.am_size import PYTHON_MIB, PYTHON_TASKS_PER_MIB
+from yarnam.core.model.resources import PYTHON_MIB, PYTHON_TASKS_PER_MIB
 from yarnam.wire.credentials import new_credentials
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc as pb_grpc

@@ -20,7 +20,7 @@ import pytest
 
 from tests.conftest import BIN
 from yarnam.adapters.yarn.addresses import rm_web_urls
-from yarnam.core.model.am_size import JVM_MIB
+from yarnam.core.model.resources import JVM_MIB
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.yarn, pytest.mark.timeout(900)]
 

@@ -620,10 +620,14 @@ class World:
         struck = {strike.node for strike in gang.strikes}
         require({e.node for e in live} <= struck, "excluded without a strike of its own")
         if isinstance(event, AmRestarted):
-            blacklist = (before.exclusions, before.strikes, before.suspicions)
-            same = blacklist == (gang.exclusions, gang.strikes, gang.suspicions)
-            require(same, "a new ApplicationMaster forgot the blacklist")
+            kept = set(before.exclusions) <= set(gang.exclusions)
+            kept &= set(before.strikes) <= set(gang.strikes)
+            kept &= before.suspicions == gang.suspicions
+            require(kept, "a new ApplicationMaster forgot the blacklist")
             if before.phase is not Phase.STOPPING:
+                # There all ends may be known by now, and one may speak against a node.
+                same = (before.exclusions, before.strikes) == (gang.exclusions, gang.strikes)
+                require(same, "a new ApplicationMaster blamed a node")
                 require(_counts(gang) == _counts(before), "a new ApplicationMaster forgot counts")
             if before.phase is Phase.BACKING_OFF:
                 until = before.deadline_s(TimerKind.BACKOFF)

@@ -10,8 +10,7 @@ from pathlib import Path as FilePath
 from typing import Any, TypeVar, cast
 
 from yarnam.core.model import job_spec
-from yarnam.core.model.am_size import am_memory_mib
-from yarnam.core.model.resources import Resources
+from yarnam.core.model.resources import Resources, am_memory_mib
 from yarnam.spec.checks import Problems, default_input_name
 from yarnam.spec.failure_rules import rule_of
 from yarnam.spec.sections.data_sections import Input, split_pattern

@@ -10,6 +10,7 @@ import pytest
 from yarnam.core.admission import Contention
 from yarnam.core.admission.decision import NOT_SOON_S, admit
 from yarnam.core.admission.wait_queue import (
+    AT_ITS_SHARE,
     CERTAIN,
     LEAST_PATIENCE_S,
     LENIENT,
@@ -301,11 +302,14 @@ def test_a_due_job_is_the_head_though_its_queue_has_its_share() -> None:
     rich = QueueView("root.a", used=gpus(16), fair_share=gpus(16))
     poor = QueueView("root.b", used=gpus(0), fair_share=gpus(16))
     view = snapshot(7, 8, 8, queue=rich, queues=(rich, poor))
-    big = ticket(1, 1, 8, taken_at_s=NOW_S - MOST_PATIENCE_S)
-    due_later = ticket(2, 1, 8, queue="root.b", taken_at_s=NOW_S - MOST_PATIENCE_S + 1)
+    big = ticket(1, 1, 8, taken_at_s=NOW_S - AT_ITS_SHARE * MOST_PATIENCE_S)
+    due_later = ticket(2, 1, 8, queue="root.b", taken_at_s=big.taken_at_s + 1)
     new = ticket(3, 1, 1, queue="root.b")
     order = wait_queue(new, Contention(view, [big, due_later, new], (), NOW_S)).order
     assert order == (big, new, due_later)
+    sooner = replace(big, taken_at_s=big.taken_at_s + 10)
+    order = wait_queue(new, Contention(view, [sooner, due_later, new], (), NOW_S)).order
+    assert order == (due_later, new, sooner)
 
 
 def test_a_gang_over_its_declared_end_proves_nothing() -> None:

@@ -178,8 +178,9 @@ def test_colour_is_for_terminals_and_can_be_turned_off(
 @pytest.mark.parametrize("name", [n for n in ENTRIES if n not in {"spec", "cluster"}])
 def test_every_command_speaks_json(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     found = importlib.import_module(ENTRIES[name].module).command
-    # `export` prints JSON lines and nothing else.
-    below = [[name, sub] for sub in getattr(found, "commands", ()) if sub != "export"]
+    # `export` prints JSON lines and `generate` XML, and nothing else.
+    prints = {"export", "generate"}
+    below = [[name, sub] for sub in getattr(found, "commands", ()) if sub not in prints]
     for words in below or [[name]]:
         assert run([*words, "--help"]) == 0
         assert "--json" in capsys.readouterr().out, words

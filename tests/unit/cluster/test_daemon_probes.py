@@ -23,7 +23,7 @@ def row(address: str, **changes: Any) -> dict[str, Any]:
         "numContainers": 2,
         "lastHealthUpdate": 100_000,
         "healthReport": "",
-        "totalResource": {"memory": 65536, "vCores": 64, **gpu},
+        "availableResource": {"memory": 64512, "vCores": 63, **gpu},
         "usedResource": {"memory": 1024, "vCores": 1, "resourceInformations": {}},
     } | changes
 
@@ -49,7 +49,7 @@ def test_no_nodes_are_no_error(nothing: dict[str, Any]) -> None:
         ([row("127.9.1.1", state="UNHEALTHY", healthReport="disk full")], "UNHEALTHY disk full"),
         ([row("127.9.1.1", state="LOST")], "nm1 is LOST"),
         ([row("127.9.1.1", lastHealthUpdate=99_000)], "not registered"),
-        ([row("127.9.1.1", totalResource={})], "0 GPUs instead of 8"),
+        ([row("127.9.1.1", availableResource={})], "0 GPUs instead of 8"),
         ([row("127.9.1.1", rack="/default-rack")], "/default-rack instead of /rack1"),
     ],
 )

@@ -81,6 +81,7 @@ def test_the_files_that_the_page_names_exist() -> None:
         assert (ROOT / path).is_file(), path
 
 
-def test_what_is_not_there_yet() -> None:
-    """When the room comes, the page has to name its files."""
-    assert not (ROOT / "yarnam/core/failures").exists()
+def test_a_failure_rule_is_an_entry_of_one_file() -> None:
+    for path in ("yarnam/spec/failure_rules.yaml", "tools/generate_failure_rules.py"):
+        assert f"`{path}`" in PAGE
+        assert (ROOT / path).is_file()

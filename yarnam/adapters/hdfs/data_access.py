@@ -11,7 +11,7 @@ from hdfs_utils.validation.check_in_subprocess import CheckOutcome, check_in_sub
 from yarnam.adapters.hdfs.error_map import as_yarnam
 from yarnam.adapters.hdfs.shared_blacklist import SharedBlacklist
 from yarnam.adapters.zookeeper.lazy_session import LazySession
-from yarnam.core.model.am_size import CHECK_MIB
+from yarnam.core.model.resources import CHECK_MIB
 from yarnam.ports.input_blacklist import BlacklistNotifier, InputBlacklist
 from yarnam.wire.light_imports import on_first_use
 

@@ -16,9 +16,10 @@ that fits nowhere yet. In simulations this halves the mean wait (docs/explanatio
 jobs.
 
 **Nobody waits forever.** A job that has waited for ``patience_s`` is *due*. The due job that came
-first is the head, whichever its queue: it goes before all others, and nodes are reserved for it.
-There is only one: reservations for more would leave most of a busy cluster waiting for a few. A
-gang that the cluster could not hold if it were empty is no head.
+first is the head: it goes before all others, and nodes are reserved for it. Where its queue has its
+share it is due after half as long again. There is only one: reservations for more would leave most
+of a busy cluster waiting for a few. A gang that the cluster could not hold if it were empty is no
+head.
 
 **The longer the queue, the longer the patience.** Where little waits, nodes reserved for a large
 gang cost the others next to nothing, so it need not wait. Where much waits, each would become due
@@ -45,9 +46,16 @@ SILENT_AFTER_S = 60.0
 """A ticket whose holder gave no sign of life for so long is passed over: the longest poll interval
 (45 s, ``polling``) and a retried call of the ResourceManager's REST API (10 s)."""
 
-LEAST_PATIENCE_S, MOST_PATIENCE_S = 120.0, 7200.0
-"""Bounds of how long others go first. Longest: of 1.5, 2 and 3 hours the middle one gave nearly the
-shortest mean and the shortest longest wait in simulations (docs/explanation/contention.md)."""
+LEAST_PATIENCE_S, MOST_PATIENCE_S = 300.0, 7200.0
+"""Bounds of how long others go first. Least: gangs that have all just started say little of when
+they end, so the backlog is no guide then; 2, 5 and 10 minutes gave the same waits in simulations.
+Longest: of 1.5, 2 and 3 hours the middle one gave nearly the shortest mean and the shortest longest
+wait (docs/explanation/contention.md)."""
+
+AT_ITS_SHARE = 1.5
+"""A job of a queue that has its share is due after so many times its patience: a queue below its
+share is served first, for a time. Of 1, 1.5, 2 and 3 times the first two gave the shortest longest
+wait in simulations."""
 
 DUE_AFTER_ONE_BACKLOG_GPUS = 8
 """A gang of so many GPUs is due after one backlog, one of ``n`` times as many after that divided by
@@ -115,7 +123,7 @@ def wait_queue(me: Ticket, seen: Contention) -> WaitQueue:
     backlog = inf
     if any(now_s - ticket.taken_at_s >= LEAST_PATIENCE_S for ticket in counted):
         backlog = backlog_of(me, seen)
-    head = _head(counted, seen, backlog)
+    head = _head(counted, has_share, seen, backlog)
     order = _serving_order(counted, head, has_share, now_s)
     if head is None:
         return WaitQueue(order, None)
@@ -259,14 +267,16 @@ def _contends(ticket: Ticket, me: Ticket, snapshot: ClusterSnapshot) -> bool:
     return not ticket.nodes_of(usable).isdisjoint(me.nodes_of(usable))
 
 
-def _head(counted: Sequence[Ticket], seen: Contention, backlog: float) -> Ticket | None:
-    """The first that is due, whichever its queue. A job that has already asked needs no nodes
-    reserved."""
-    due = [
-        ticket
-        for ticket in counted
-        if not ticket.is_acquiring and seen.now_s - ticket.taken_at_s >= patience_s(ticket, backlog)
-    ]
+def _head(
+    counted: Sequence[Ticket], has_share: dict[str, bool], seen: Contention, backlog: float
+) -> Ticket | None:
+    """The first that is due. A job that has already asked needs no nodes reserved."""
+
+    def is_due(ticket: Ticket) -> bool:
+        times = AT_ITS_SHARE if has_share.get(ticket.queue, False) else 1.0
+        return seen.now_s - ticket.taken_at_s >= times * patience_s(ticket, backlog)
+
+    due = [ticket for ticket in counted if not ticket.is_acquiring and is_due(ticket)]
     due.sort(key=arrival)
     return next((ticket for ticket in due if could_ever_fit(ticket, seen.snapshot)), None)
 

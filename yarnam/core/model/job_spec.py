@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from yarnam.core.model.am_size import am_memory_mib
 from yarnam.core.model.outcomes import FailureRule
-from yarnam.core.model.resources import Resources
+from yarnam.core.model.resources import Resources, am_memory_mib
 
 
 class Framework(Enum):

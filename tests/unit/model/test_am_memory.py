@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from yarnam.core.model.am_size import am_memory_mib
+from yarnam.core.model.resources import am_memory_mib
 
 
 @pytest.mark.parametrize(
