@@ -52,7 +52,7 @@ def build(document: Document, tree: Tree, surroundings: Surroundings) -> job_spe
     variables = _Variables(surroundings.environ, problems)
     env = variables.resolve(("env",), document.env)
     roles = _roles(document, variables)
-    return job_spec.JobSpec(
+    job = job_spec.JobSpec(
         name=document.name,
         queue=document.queue,
         user=surroundings.user,
@@ -76,6 +76,8 @@ def build(document: Document, tree: Tree, surroundings: Surroundings) -> job_spe
         secret_env=tuple(sorted({*document.secret_env, *variables.secret})),
         elastic=_elastic(document),
     )
+    _check_more_memory(job, problems)
+    return job
 
 
 class _Variables:
@@ -243,7 +245,30 @@ def _gang(document: Document) -> job_spec.GangSpec:
 def _retry(document: Document) -> job_spec.RetrySpec:
     blacklist = _from_section(job_spec.BlacklistSpec, document.retry.blacklist)
     rules = tuple(rule_of(entry) for entry in document.retry.rules)
-    return _from_section(job_spec.RetrySpec, document.retry, blacklist=blacklist, rules=rules)
+    given = document.retry.more_memory
+    return _from_section(
+        job_spec.RetrySpec,
+        document.retry,
+        blacklist=blacklist,
+        rules=rules,
+        more_memory=_from_section(job_spec.MoreMemorySpec, given) if given else None,
+    )
+
+
+def _check_more_memory(job: job_spec.JobSpec, problems: Problems) -> None:
+    """``retry.more_memory.max`` must leave something to enlarge."""
+    more = job.retry.more_memory
+    path = ("retry", "more_memory", "max")
+    if more is None or not more.max_mib or not job.roles:
+        return
+    involved = (path, ("roles",), ("memory_per_gpu",))
+    if job.flexible_shape:
+        text = "needs roles: with gpus alone the size of a container is not known before submit"
+        problems.add(path, text, involved)
+    elif not job.memory_levels:
+        least = min(role.resources.memory_mib for role in job.roles)
+        text = f"no container can grow: each has {least} MiB or more without it"
+        problems.add(path, text, involved)
 
 
 def _elastic(document: Document) -> job_spec.ElasticSpec:

@@ -27,7 +27,7 @@ POOR = RetryState(0, 0, 0.0, 0, None, leaves_out_inputs=False, has_more_memory=F
         (A.RETRY, B.RESTARTS, B.NONE),
         (A.ELSEWHERE, B.RESTARTS, B.NONE),
         (A.FREE, B.FREE, B.NONE),
-        (A.MORE_MEMORY, B.RESTARTS, B.NONE),
+        (A.MORE_MEMORY, B.LARGER, B.NONE),
         (A.WITHOUT_INPUT, B.RESTARTS, B.NONE),
     ],
 )
@@ -36,7 +36,7 @@ def test_each_action_has_its_budget(action: A, rich: B, poor: B) -> None:
     assert decide_retry(action, POOR).budget is poor
 
 
-@pytest.mark.parametrize("action", [A.ALLOWED, A.RETRY, A.ELSEWHERE, A.MORE_MEMORY])
+@pytest.mark.parametrize("action", [A.ALLOWED, A.RETRY, A.ELSEWHERE])
 def test_three_deaths_at_one_step_are_enough(action: A) -> None:
     stuck = replace(RICH, restarts_left=99, user_retries_left=99, stuck=MAX_STUCK, step=40)
     decision = decide_retry(action, stuck)
@@ -51,3 +51,8 @@ def test_free_retries_count_once_their_time_is_over() -> None:
 
 def test_without_larger_containers_the_user_decides() -> None:
     assert decide_retry(A.MORE_MEMORY, replace(RICH, has_more_memory=False)).budget is B.USER
+
+
+def test_larger_containers_are_another_try_wherever_the_last_one_ended() -> None:
+    stuck = replace(RICH, stuck=MAX_STUCK, step=40)
+    assert decide_retry(A.MORE_MEMORY, stuck).budget is B.LARGER

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tests.unit.gang.play import Play, failing, job, of, only, stopped
 from yarnam.core.failures.process_failure import UNKNOWN
-from yarnam.core.model.actions import Action, DrawJitter, Finish, LaunchGang, ReleaseContainer
+from yarnam.core.model.actions import (
+    Action,
+    DrawJitter,
+    Finish,
+    LaunchGang,
+    ReleaseContainer,
+    RequestPlan,
+)
 from yarnam.core.model.events import ContainerEnded, TimerKind
+from yarnam.core.model.job_spec import MoreMemorySpec
 from yarnam.core.model.job_status import Phase
 from yarnam.core.model.outcomes import (
     ContainerEnd,
@@ -45,6 +54,7 @@ KILLED = Finding(
     "signal-sigkill", FailureClass.KILLED, FailureRole.ROOT, RetryAction.RETRY, Blame.INFRA
 )
 TRANSIENT = replace(KILLED, rule="exit-193", action=RetryAction.FREE)
+MEMORY = replace(IMPORT, failure=FailureClass.CPU_OUT_OF_MEMORY, action=RetryAction.MORE_MEMORY)
 BROKEN_GPU = replace(KILLED, rule="gpu-ecc", action=RetryAction.ELSEWHERE)
 
 
@@ -55,7 +65,7 @@ def failed(play: Play, finding: Finding | None, step: int | None = None) -> tupl
     return play.exited(two, stopped())
 
 
-def running(**retry: int) -> Play:
+def running(**retry: Any) -> Play:
     spec = job(workers=2)
     return Play(replace(spec, retry=replace(spec.retry, **retry))).to_running()
 
@@ -175,14 +185,44 @@ def test_a_loss_is_the_cause_of_symptoms_however_late_it_is_noticed() -> None:
 def test_a_container_that_yarn_ended_for_its_memory_is_the_jobs_affair() -> None:
     play = running(max_restarts=9)
     one, two = play.asks()
-    memory = replace(IMPORT, failure=FailureClass.CPU_OUT_OF_MEMORY, action=RetryAction.MORE_MEMORY)
     text = "Container is running beyond physical memory limits"
-    play.send(ContainerEnded(play.now_s, one, ContainerEnd.FAILED, text, memory))
+    play.send(ContainerEnded(play.now_s, one, ContainerEnd.FAILED, text, MEMORY))
     play.exited(two, stopped())
     play.fire(TimerKind.STOP)
     assert play.verdict.exit_code == ExitCode.USER_FAILED
     assert play.verdict.cause is not None
     assert play.verdict.cause.finding.failure is FailureClass.CPU_OUT_OF_MEMORY
+
+
+def test_a_gang_out_of_memory_gets_larger_containers_as_often_as_they_can_grow() -> None:
+    play = running(max_restarts=0, more_memory=MoreMemorySpec(2.0, max_mib=4096))
+    for level, words in ((1, "1 of 2 times"), (2, "2 of 2 times")):
+        actions = failed(play, MEMORY, step=7)
+        assert len(of(actions, ReleaseContainer)) == 2
+        assert play.gang.reason.endswith(f"larger containers (retry.more_memory, {words})")
+        play.jitter(0.5)
+        request = only(play.fire(TimerKind.BACKOFF), RequestPlan)
+        assert request.memory_level == level
+        play.plan()
+        play.grant_all().register_all()
+        play.start_all()
+    assert play.gang.restarts == 0
+    assert only(failed(play, MEMORY, step=7), Finish).verdict.exit_code == ExitCode.USER_FAILED
+
+
+def test_a_gang_that_can_grow_no_more_says_what_it_died_of() -> None:
+    play = running(more_memory=MoreMemorySpec())
+    failed(play, MEMORY)
+    play.jitter(0.5)
+    play.fire(TimerKind.BACKOFF)
+    play.refuse("a worker task needs 1536 MiB", is_never=True)
+    verdict = play.verdict
+    assert verdict.exit_code == ExitCode.NEVER_FITS
+    first, after = verdict.message.splitlines()
+    assert first.startswith("a worker task needs 1536 MiB")
+    assert after.startswith("larger containers were asked for after: worker-0 (rank 0) on n1")
+    assert verdict.cause is not None
+    assert verdict.cause.finding.failure is FailureClass.CPU_OUT_OF_MEMORY
 
 
 def test_an_input_that_is_left_out_is_worth_another_try() -> None:

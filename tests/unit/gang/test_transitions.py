@@ -33,7 +33,13 @@ from yarnam.core.model.events import (
     TimerKind,
 )
 from yarnam.core.model.ids import AskId, NodeId
-from yarnam.core.model.job_spec import DataInput, GangSpec, InputMode
+from yarnam.core.model.job_spec import (
+    DataInput,
+    GangSpec,
+    InputMode,
+    MoreMemorySpec,
+    RetrySpec,
+)
 from yarnam.core.model.job_status import FINAL_PHASES, Phase
 from yarnam.core.model.outcomes import ContainerEnd, ExitKind, FailureClass, RetryAction
 from yarnam.core.model.plans import LocalityLevel
@@ -240,8 +246,9 @@ def troubles_while_growing() -> None:
 
 
 def failures_that_pass() -> None:
-    for action in (RetryAction.FREE, RetryAction.RETRY):
-        play = Play(job(workers=1)).to_running()
+    retry = RetrySpec(more_memory=MoreMemorySpec())
+    for action in (RetryAction.FREE, RetryAction.RETRY, RetryAction.MORE_MEMORY):
+        play = Play(job(workers=1, retry=retry)).to_running()
         (ask,) = play.asks()
         play.exited(ask, replace(failing(), finding=replace(UNKNOWN, action=action)))
 

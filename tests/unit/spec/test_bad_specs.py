@@ -38,8 +38,8 @@ CASES = [
     (
         "gpus: 4\nretry: {qqq: 1}",
         (
-            "6:9: retry.qqq: unknown key; allowed here: max_restarts, on_user_failure, rules, "
-            "blacklist"
+            "6:9: retry.qqq: unknown key; allowed here: max_restarts, on_user_failure, "
+            "more_memory, rules, blacklist"
         ),
     ),
     ("roles:\n  worker:\n    gpu: 4", "7:5: roles.worker.gpu: unknown key; did you mean gpus?"),
@@ -238,8 +238,19 @@ CASES = [
         "6:13: placement.include_nodes: all of these nodes are also in exclude_nodes",
     ),
     (
-        "gpus: 4\nretry: {more_memory: {}}",
-        "6:9: retry.more_memory: not supported yet: more memory on retry",
+        "gpus: 4\nretry: {more_memory: {max: 32GiB}}",
+        (
+            "6:23: retry.more_memory.max: needs roles: with gpus alone the size of a container is "
+            "not known before submit"
+        ),
+    ),
+    (
+        "roles: {worker: {gpus: 1, memory: 8GiB}}\nretry: {more_memory: {max: 8GiB}}",
+        "6:23: retry.more_memory.max: no container can grow: each has 8192 MiB or more without it",
+    ),
+    (
+        "gpus: 4\nretry: {more_memory: {factor: 1.0}}",
+        "6:31: retry.more_memory.factor: must be at least 1.1, not 1.0",
     ),
     (
         "gpus: 4\nenvironment: {docker: x}",

@@ -19,6 +19,7 @@ from yarnam.core.model.job_spec import (
     Framework,
     GangSpec,
     JobSpec,
+    MoreMemorySpec,
     PackOrSpread,
     PlacementSpec,
     RetrySpec,
@@ -156,6 +157,7 @@ checkpoint:
 retry:
   max_restarts: 1
   on_user_failure: 4
+  more_memory: {factor: 2, max: 300GiB}
   blacklist: {strikes: 3, expiry: 30min, cool_down: 10min, max_share: 0.5}
 ports: [debug]
 am:
@@ -213,7 +215,9 @@ def test_every_key(tmp_path: Path) -> None:
             near_data=False,
         ),
         gang=GangSpec(60, 120, 180, 7, 1, 60, 2, False, 3600, 45, -3, False),
-        retry=RetrySpec(1, 4, (), BlacklistSpec(3, 1800, 600, 0.5)),
+        retry=RetrySpec(
+            1, 4, (), BlacklistSpec(3, 1800, 600, 0.5), MoreMemorySpec(2.0, 300 * 1024)
+        ),
         am=AmSpec(Resources(2048, 2, 0), 3, 86400, 5, 9, 0),
         flexible_shape=False,
         duration_s=5400.0,

@@ -81,8 +81,26 @@ def _job(found: Outlook) -> Iterator[str]:
         )
     if job.flexible_shape:
         yield "  The planner may choose another number of tasks with the same total of GPUs."
+    yield from _larger(found)
     am = steps.rounded(job.am.resources)
     yield f"  ApplicationMaster: {am.vcores} vcores, {am.memory_mib} MiB"
+
+
+def _larger(found: Outlook) -> Iterator[str]:
+    """To what its containers are enlarged when it runs out of memory."""
+    job = found.job
+    if job.retry.more_memory is None:
+        return
+    held = max((target.memory_level for target in found.checked.larger), default=0)
+    steps = [
+        " and ".join(
+            f"{role.resources.memory_mib} MiB ({role.name})"
+            for role in job.at_memory_level(level).roles
+        )
+        + (", which no node could hold" if level > held else "")
+        for level in range(1, job.memory_levels + 1)
+    ]
+    yield f"  After running out of memory: {'; then '.join(steps)}"
 
 
 def _ladder(found: Outlook) -> Iterator[Line]:

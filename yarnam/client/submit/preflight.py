@@ -21,6 +21,7 @@ from yarnam.core.model.plans import NoFit, PlacementPlan, Target
 from yarnam.core.model.snapshot import ClusterSnapshot, Scheduler, in_partition
 from yarnam.core.placement import declared_targets
 from yarnam.core.placement.elastic_sizes import elastic_ladder, settled_shape
+from yarnam.core.placement.larger_containers import larger_targets
 from yarnam.errors import BadSpec, NeverFits, NoPermission, YarnamError
 from yarnam.wire.light_imports import on_first_use
 
@@ -42,6 +43,8 @@ class CheckedJob:
     plan: PlacementPlan
     data: BytesByNode = NO_DATA
     """The nodes that store its inputs."""
+    larger: tuple[Target, ...] = ()
+    """The targets for its enlarged containers (``retry.more_memory``)."""
     inputs: tuple[InputOutcome, ...] = ()
     """The files that are excluded from its inputs, and why; ``job`` has them filled in."""
 
@@ -148,7 +151,8 @@ def checked_on(
     plan = elastic_ladder(snapshot, job, data=data, seed=seed)
     if isinstance(plan, NoFit):
         raise NeverFits(f"{plan.message} ({plan.reason.value})", hint=plan.hint)
-    return CheckedJob(job, snapshot, plan, data)
+    larger = larger_targets(snapshot, job, data=data, seed=seed)
+    return CheckedJob(job, snapshot, plan, data, larger)
 
 
 def _labelled(snapshot: ClusterSnapshot, node_label: str) -> ClusterSnapshot:

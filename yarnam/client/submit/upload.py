@@ -138,7 +138,7 @@ class JobUpload:
     ) -> JobRecord:
         return JobRecord(
             job=job,
-            targets=checked.targets,
+            targets=(*checked.targets, *checked.larger),
             job_dir=self.job_dir,
             submitted_at_s=submitted_at_s,
             yarnam_version=__version__,
@@ -172,7 +172,7 @@ class JobUpload:
     def _hadoop_conf(self, checked: CheckedJob) -> LocalizedFile:
         named = {
             str(node)
-            for target in checked.targets
+            for target in (*checked.targets, *checked.larger)
             if target.level is LocalityLevel.NODE
             for node in target.nodes
         }

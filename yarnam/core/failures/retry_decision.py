@@ -22,6 +22,8 @@ class RetryBudget(Enum):
     """There is no retry."""
     FREE = "free"
     RESTARTS = "restarts"
+    LARGER = "larger"
+    """Free, as often as containers can be enlarged."""
     USER = "user"
 
 
@@ -57,15 +59,14 @@ def decide_retry(action: RetryAction, state: RetryState) -> RetryDecision:
         return RetryDecision(RetryBudget.NONE)
     if action is RetryAction.FREE and state.free_left_s > 0:
         return RetryDecision(RetryBudget.FREE)
+    if action is RetryAction.MORE_MEMORY and state.has_more_memory:
+        return RetryDecision(RetryBudget.LARGER)
     if state.stuck >= MAX_STUCK:
         text = f"{state.stuck} failures in a row got no further than step {state.step}"
         return RetryDecision(RetryBudget.NONE, text)
     if action is RetryAction.WITHOUT_INPUT and not state.leaves_out_inputs:
         return RetryDecision(RetryBudget.NONE)
-    is_for_user = action is RetryAction.ALLOWED or (
-        action is RetryAction.MORE_MEMORY and not state.has_more_memory
-    )
-    if is_for_user:
+    if action in {RetryAction.ALLOWED, RetryAction.MORE_MEMORY}:
         budget = RetryBudget.USER if state.user_retries_left > 0 else RetryBudget.NONE
         return RetryDecision(budget)
     if state.restarts_left > 0:

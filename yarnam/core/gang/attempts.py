@@ -19,7 +19,7 @@ from yarnam.core.model.events import (
 )
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.job_status import AttemptRecord, Phase
-from yarnam.core.model.outcomes import Verdict, VerdictKind
+from yarnam.core.model.outcomes import FirstCause, Verdict, VerdictKind
 from yarnam.core.model.plans import Rung, Target
 from yarnam.errors import ExitCode
 
@@ -152,11 +152,17 @@ def fail_wait(ctx: StepContext, reason: str) -> None:
 
 
 def finish(
-    ctx: StepContext, kind: VerdictKind, code: ExitCode, message: str, hint: str = ""
+    ctx: StepContext,
+    kind: VerdictKind,
+    code: ExitCode,
+    message: str,
+    hint: str = "",
+    cause: FirstCause | None = None,
 ) -> None:
-    """The end: release everything, cancel every timer, one verdict for ever."""
+    """The end: release everything, cancel every timer, one verdict for ever. ``cause``: that of an
+    earlier attempt, where it still counts."""
     close_attempt(ctx, message.splitlines()[0])
-    cause = ctx.gang.stopping.cause if ctx.gang.stopping else None
+    cause = ctx.gang.stopping.cause if ctx.gang.stopping else cause
     ctx.release_all("the job has ended")
     ctx.disarm(*TimerKind)
     ctx.enter(FINAL_PHASE[kind])

@@ -52,6 +52,7 @@ def request_plan(ctx: StepContext, avoid: tuple[NodeId, ...] = ()) -> None:
             suspects=suspects,
             most_tasks=most,
             least_tasks=least,
+            memory_level=ctx.gang.memory_level,
         )
     )
 
@@ -61,7 +62,8 @@ def request_supplement(
 ) -> None:
     """Ask the planner for some tasks beside those that are held."""
     excluded, suspects = _nodes(ctx, avoid)
-    ctx.do(RequestPlan(ctx.gang.attempt, 0, excluded, suspects, supplement))
+    level = ctx.gang.memory_level
+    ctx.do(RequestPlan(ctx.gang.attempt, 0, excluded, suspects, supplement, memory_level=level))
 
 
 def supplement_of(gang: Gang, wanted: Iterable[tuple[Target, int]]) -> Supplement:

@@ -135,10 +135,14 @@ def _running(gang: Gang) -> str:
 
 
 def _past(gang: Gang) -> str:
-    """``; 1 restart, 2 preemptions so far``."""
+    """``; 1 restart, 2 preemptions so far; containers enlarged to 3072 MiB``."""
     counts = (("restart", gang.restarts), ("preemption", gang.preemptions))
     parts = [f"{count} {name}{'s' if count > 1 else ''}" for name, count in counts if count]
-    return f"; {', '.join(parts)} so far" if parts else ""
+    text = f"; {', '.join(parts)} so far" if parts else ""
+    if gang.memory_level and gang.members:
+        most = max(member.target.resources.memory_mib for member in gang.members)
+        text += f"; containers enlarged to {most} MiB"
+    return text
 
 
 def _replacing(gang: Gang, left: str) -> str:

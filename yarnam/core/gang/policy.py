@@ -69,6 +69,8 @@ class GangPolicy:
     transient_limit_s: float = 3600.0
     """How long failures that a program calls transient are retried for free, without a steady run
     or progress in between: what lasts for an hour is not transient to those who wait."""
+    memory_levels: int = 0
+    """How often the containers may be enlarged after a process ran out of memory."""
     leaves_out_inputs: bool = False
     """Some input's corrupt files are left out (``on_corrupt``)."""
     refusals_per_node: int = 3
@@ -128,6 +130,7 @@ def policy_for(job: JobSpec) -> GangPolicy:
             if role.resources.gpus
         ),
         store_timeout_s=job.storing.timeout_s if job.output else None,
+        memory_levels=job.memory_levels,
         leaves_out_inputs=any(given.on_corrupt is not OnCorrupt.FAIL for given in job.inputs),
     )
 

@@ -253,6 +253,8 @@ class Gang:
     refused_plans: int = 0
     """Plan requests answered with "not now", in a row."""
     restarts: int = 0
+    memory_level: int = 0
+    """How often the containers have been enlarged, after a process ran out of memory."""
     user_retries: int = 0
     preemptions: int = 0
     preempted_in_row: int = 0

@@ -290,6 +290,7 @@ STOPPING = (
     on(AllEnded, concluding.fail_job_by_agent, P.FAILED, when=concluding.is_fault_of_job),
     on(AllEnded, concluding.retry_for_free, *FAILS, when=concluding.is_free_retry),
     on(AllEnded, concluding.retry_for_user, *FAILS, when=concluding.is_user_retry),
+    on(AllEnded, concluding.enlarge, *FAILS, when=concluding.is_memory_retry),
     on(
         AllEnded,
         concluding.restart_failed,

@@ -26,6 +26,8 @@ class RequestPlan:
     """Of the elastic role, where there is one; None: as many as the job may have."""
     least_tasks: int | None = None
     """Of the elastic role: fewer will not do now; None: as few as the job may have."""
+    memory_level: int = 0
+    """How often the containers have been enlarged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from math import ceil
 
 from yarnam.core.model.outcomes import FailureRule
 from yarnam.core.model.resources import Resources, am_memory_mib
@@ -146,6 +147,22 @@ class BlacklistSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class MoreMemorySpec:
+    """How a gang that ran out of main memory is started again in larger containers."""
+
+    factor: float = 1.5
+    """Each time, all containers get so many times the memory."""
+    max_mib: int = 0
+    """Of one container; 0: what ``MOST_MEMORY_LEVELS`` allows."""
+
+
+MOST_MEMORY_LEVELS = 3
+"""Times that containers are enlarged. Each time is a further set of Skein services to declare at
+submit; with the usual factor the last one has 3.4 times the memory, and a program that needs more
+than that leaks."""
+
+
+@dataclass(frozen=True, slots=True)
 class RetrySpec:
     """How often a running gang is started again, and for whose faults."""
 
@@ -156,6 +173,8 @@ class RetrySpec:
     rules: tuple[FailureRule, ...] = ()
     """The job's own, tried before the shipped ones."""
     blacklist: BlacklistSpec = BlacklistSpec()
+    more_memory: MoreMemorySpec | None = None
+    """None: containers keep their size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,6 +406,22 @@ class JobSpec:
         """The role whose number of tasks may change; None: the gang has one size."""
         return next((role for role in self.roles if role.is_elastic), None)
 
+    @property
+    def memory_levels(self) -> int:
+        """How often its containers can be enlarged."""
+        sizes = [self.at_memory_level(level).roles for level in range(MOST_MEMORY_LEVELS + 1)]
+        return len(dict.fromkeys(sizes)) - 1
+
+    def at_memory_level(self, level: int) -> JobSpec:
+        """The same job with containers enlarged ``level`` times."""
+        more = self.retry.more_memory
+        if more is None or level <= 0:
+            return self
+        roles = tuple(
+            replace(role, resources=_enlarged(role.resources, more, level)) for role in self.roles
+        )
+        return replace(self, roles=roles)
+
     def at_size(self, tasks: int) -> JobSpec:
         """The same job with exactly so many tasks of its elastic role; a job without one is
         unchanged."""
@@ -395,3 +430,10 @@ class JobSpec:
             for role in self.roles
         )
         return replace(self, roles=roles)
+
+
+def _enlarged(resources: Resources, more: MoreMemorySpec, level: int) -> Resources:
+    memory_mib = ceil(resources.memory_mib * more.factor**level)
+    if more.max_mib:
+        memory_mib = max(resources.memory_mib, min(memory_mib, more.max_mib))
+    return replace(resources, memory_mib=memory_mib)

@@ -103,7 +103,7 @@ class RetryAction(Enum):
     FREE = "retry-free"
     """As RETRY, but free while it does not go on for too long."""
     MORE_MEMORY = "retry-with-more-memory"
-    """As RETRY in larger containers, where ``retry.more_memory`` allows; else never."""
+    """In larger containers, where ``retry.more_memory`` allows; else as ALLOWED."""
     WITHOUT_INPUT = "retry-without-input"
     """As RETRY where the job leaves out corrupt inputs (``on_corrupt``); else never."""
 

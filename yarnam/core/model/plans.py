@@ -38,6 +38,8 @@ class Target:
     what its agent finds."""
     domain: str = ""
     """Name of the placement domain: its targets, one per role, take a whole gang together."""
+    memory_level: int = 0
+    """For containers that have been enlarged so often (``retry.more_memory``)."""
 
     def accepts(self, node: NodeId, rack: RackId) -> bool:
         """Whether a grant on this node is what was asked for."""

@@ -12,6 +12,7 @@ from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.plans import NoFit, Rung, Target
 from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.placement.elastic_sizes import plan_largest
+from yarnam.core.placement.larger_containers import targets_at
 from yarnam.core.placement.planner import PlanOutcome, plan
 from yarnam.core.placement.supplement import plan_supplement
 
@@ -38,15 +39,20 @@ def plan_request(
     as the job says. ``data`` and ``seed`` as for ``plan``.
     """
     is_blind = not job.gang.look_before_ask if blind is None else blind
+    level = request.memory_level
+    job = job.at_memory_level(level)
+    of_level = targets_at(snapshot, job, targets, level)
+    if isinstance(of_level, NoFit):
+        return of_level
 
     def plan_without(nodes: Iterable[NodeId]) -> PlanOutcome:
         excluded = (*nodes, *also_excluded)
         if request.supplement is not None:
-            return plan_supplement(snapshot, job, request.supplement, excluded, targets=targets)
+            return plan_supplement(snapshot, job, request.supplement, excluded, targets=of_level)
 
         def at(one: JobSpec) -> PlanOutcome:
             return plan(
-                snapshot, one, excluded, targets=targets, first_rung=request.first_rung,
+                snapshot, one, excluded, targets=of_level, first_rung=request.first_rung,
                 blind=is_blind, data=data, seed=seed,
             )  # fmt: skip
 

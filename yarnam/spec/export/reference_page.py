@@ -34,6 +34,7 @@ _SECTIONS: tuple[Path, ...] = (
     ("checkpoint", "best"),
     ("checkpoint", "spool"),
     ("retry",),
+    ("retry", "more_memory"),
     ("retry", "rules", 0),
     ("retry", "blacklist"),
     ("am",),

@@ -18,6 +18,7 @@ from yarnam.core.model.job_spec import (
     AmSpec,
     ElasticSpec,
     GangSpec,
+    MoreMemorySpec,
     RetrySpec,
 )
 from yarnam.spec.sections.data_sections import Checkpoint, Data
@@ -45,6 +46,7 @@ VERSION = 1
 
 _GANG, _RETRY, _AM = GangSpec(), RetrySpec(), AmSpec()
 _ELASTIC = ElasticSpec()
+_MORE_MEMORY = MoreMemorySpec()
 
 
 class Locality(Section):
@@ -174,10 +176,20 @@ class Blacklist(Section):
     oldest exclusions are lifted."""
 
 
+class MoreMemory(Section):
+    """Larger containers after a process ran out of memory. Each time all containers of the gang get
+    `factor` times the memory they had, at most three times. If no node can hold the larger
+    containers, the job ends. Larger containers do not use up `max_restarts` or
+    `on_user_failure`."""
+
+    factor: Annotated[float, Field(ge=1.1, le=4.0)] = _MORE_MEMORY.factor
+    """How many times the memory."""
+    max: Memory | None = None
+    """The largest memory of one container. Default: no limit but that of the nodes."""
+
+
 class Retry(Section):
     """How often a gang is restarted after it has run."""
-
-    later_keys = {"more_memory": "more memory on retry"}
 
     max_restarts: Annotated[int, Field(ge=0, le=1000)] = _RETRY.max_restarts
     """Restarts after infrastructure faults (a lost node, an unresponsive agent), whether lost tasks
@@ -188,6 +200,9 @@ class Retry(Section):
     otherwise (an import error, for example) are never retried: [failure rules](failure-rules.md).
     Both numbers count restarts in a row without progress: they start anew when the job reports a
     step beyond all earlier ones."""
+    more_memory: MoreMemory | None = None
+    """Restart in larger containers after a process ran out of memory. Default: no, the job ends or
+    uses up `on_user_failure`."""
     rules: Annotated[list[FailureRuleEntry], Field(max_length=MAX_RULES)] = []
     """What failures of this job mean, where the shipped rules do not know it or the job knows
     better."""

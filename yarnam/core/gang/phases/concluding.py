@@ -106,6 +106,11 @@ def is_restart(ctx: StepContext, event: AllEnded) -> bool:
     return _budget(ctx) is RetryBudget.RESTARTS
 
 
+def is_memory_retry(ctx: StepContext, event: AllEnded) -> bool:
+    """A process ran out of memory first, and the containers can be enlarged."""
+    return _budget(ctx) is RetryBudget.LARGER
+
+
 def has_failed_for_good(ctx: StepContext, event: AllEnded) -> bool:
     """A process failed first, and is not to be started again."""
     return _budget(ctx) is RetryBudget.NONE
@@ -195,6 +200,14 @@ def retry_for_user(ctx: StepContext, event: AllEnded) -> None:
     retries = ctx.gang.user_retries + 1
     ctx.gang = replace(ctx.gang, user_retries=retries)
     back_off(ctx, f"{text}; retry {retries} of {ctx.policy.retry.on_user_failure}")
+
+
+def enlarge(ctx: StepContext, event: AllEnded) -> None:
+    """Release all, for free; DrawJitter, for larger containers."""
+    text = _judge(ctx)
+    level, most = ctx.gang.memory_level + 1, ctx.policy.memory_levels
+    ctx.gang = replace(ctx.gang, memory_level=level, stuck=0)
+    back_off(ctx, f"{text}; larger containers (retry.more_memory, {level} of {most} times)")
 
 
 def restart_failed(ctx: StepContext, event: AllEnded) -> None:
@@ -296,7 +309,7 @@ def _decision(ctx: StepContext) -> RetryDecision | None:
         stuck=stuck,
         step=gang.furthest_step if not further else _step(gang),
         leaves_out_inputs=policy.leaves_out_inputs,
-        has_more_memory=False,
+        has_more_memory=gang.memory_level < policy.memory_levels,
     )
     return decide_retry(action, state)
 

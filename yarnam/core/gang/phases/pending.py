@@ -120,7 +120,11 @@ def fail_for_ever(ctx: StepContext, event: PlanRefused) -> None:
     """Finish with NEVER_FITS."""
     no_fit = event.no_fit
     message = f"{no_fit.message} [{no_fit.reason.value}]"
-    finish(ctx, VerdictKind.FAILED, ExitCode.NEVER_FITS, message, no_fit.hint)
+    last = ctx.gang.history[-1] if ctx.gang.memory_level else None
+    if last is not None:
+        message += f"\nlarger containers were asked for after: {last.outcome}"
+    cause = last.cause if last is not None else None
+    finish(ctx, VerdictKind.FAILED, ExitCode.NEVER_FITS, message, no_fit.hint, cause)
 
 
 def wait_for_capacity(ctx: StepContext, event: PlanRefused) -> None:
