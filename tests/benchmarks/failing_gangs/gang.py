@@ -14,6 +14,7 @@ from pathlib import Path
 
 from yarnam.agent.launch.failure_examination import FailedRun, examine
 from yarnam.core.failures.first_failure import FailedProcess, in_order_of_cause
+from yarnam.core.failures.process_failure import UNKNOWN
 from yarnam.core.model.outcomes import Finding
 
 CODE = Path(__file__).parents[1]
@@ -102,6 +103,7 @@ def _judge(
             code, number = 1, 0  # as the agent: it may have failed before
         finding = examine(FailedRun(logs[rank], 0, code, number), (), ())
         failed.append(FailedProcess(rank, rank, at_s, finding, was_stopped=was_stopped))
-    first = in_order_of_cause(failed)[0]
-    assert first.finding is not None
+    first = next(iter(in_order_of_cause(failed)), None)
+    if first is None or first.finding is None:
+        return GangEnd(-1, UNKNOWN)  # none of them had failed when the limit was over
     return GangEnd(first.rank, first.finding)
