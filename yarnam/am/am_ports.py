@@ -28,7 +28,7 @@ from yarnam.ports.ticket_queue import TicketQueue
 
 if TYPE_CHECKING:
     # Loaded for jobs that have inputs.
-    from yarnam.am.input_integrity import DataAccess
+    from yarnam.am.inputs.input_integrity import DataAccess
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,8 @@ class AmSettings:
     retry_pause_s: float = 2.0
     status_period_s: float = 1.0
     """Seconds between two checks of the metrics for the published status."""
+    ledger_period_s: float = 30.0
+    """How often the status is published while nothing changes but what the time was used for."""
     progress_period_s: float = 5.0
     """How often the progress is reported to YARN; its own pages refresh no faster."""
     recheck_s: float = 30.0

@@ -17,7 +17,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -25,11 +25,13 @@ from yarnam.am.admission_poller import AdmissionPoller
 from yarnam.am.am_ports import AmPorts, PortExecutors
 from yarnam.am.am_settings import AmSettings
 from yarnam.am.executor import Executor
+from yarnam.am.job_accounts import JobAccounts
 from yarnam.am.output_storer import OutputStorer
 from yarnam.am.plan_service import PlanService
 from yarnam.am.status_report import (
     AmFacts,
     addressed,
+    is_news,
     job_status,
     kept_place,
     progress,
@@ -51,7 +53,7 @@ from yarnam.wire.records import AmRecord, JobRecord, TicketRecord
 
 if TYPE_CHECKING:
     # Loaded for jobs that have inputs.
-    from yarnam.am.input_integrity import InputIntegrity
+    from yarnam.am.inputs.input_integrity import InputIntegrity
 
 
 log = logging.getLogger("yarnam.am")
@@ -123,6 +125,7 @@ class ApplicationMaster:
         self._trouble = ""
         self._published: JobStatus | None = None
         self._reported_progress: tuple[float, float] = (0.0, 0.0)
+        self._accounts = JobAccounts(record)
         self._asides: set[asyncio.Task[None]] = set()
         self._has_reported_end = False
         parts = build(self)
@@ -186,7 +189,7 @@ class ApplicationMaster:
             self._executors.broker.call(lambda: ports.broker.start(inbox)),
             self._resume_ticket(),
         )
-        self._gang = replayed(self._record.job, events)
+        self._gang = self._accounts.replay(events)
         if events:
             log.info("read %d events of the journal: %s", len(events), self._gang.phase.value)
             ports.publisher.record([encode_event(event) for event in events])
@@ -258,6 +261,8 @@ class ApplicationMaster:
                 return verdict
 
     async def _process(self, batch: Sequence[Event]) -> Verdict | None:
+        if (report := self._training_report(at_once=True)) is not None:
+            batch = (report, *batch)
         actions = self._step(batch)
         await self._patiently("write the journal", lambda: self._ports.journal.append(batch))
         self._ports.publisher.record([encode_event(event) for event in batch])
@@ -273,6 +278,7 @@ class ApplicationMaster:
         for event in batch:
             before = self._gang
             self._gang, more = step(before, event, self._policy, self._recent)
+            self._accounts.take(before, event, self._gang)
             self._recent.append(event)
             actions += more
             log.debug("event %s", event)
@@ -338,6 +344,10 @@ class ApplicationMaster:
 
     # ---- what others see -----------------------------------------------------------------
 
+    def _training_report(self, *, at_once: bool = False) -> Event | None:
+        metrics = self._ports.mailbox.metrics()
+        return self._accounts.report(self._gang, metrics, self._clock.now_s(), at_once=at_once)
+
     def _status(self) -> JobStatus:
         return job_status(
             self._gang,
@@ -351,6 +361,7 @@ class ApplicationMaster:
             self._storing.status(self._gang),
             self._inputs.status() if self._inputs is not None else None,
             self._ports.mailbox.staging(),
+            self._accounts.ledger(self._gang, self._clock.now_s()),
         )
 
     def _publish(self) -> JobStatus:
@@ -364,7 +375,7 @@ class ApplicationMaster:
         ):
             return status
         shown = self._published
-        if shown is None or replace(status, at_s=shown.at_s) != shown:
+        if shown is None or is_news(status, shown, self._settings.ledger_period_s):
             self._published = status
             self._ports.publisher.publish(encode(status))
         return status
@@ -374,6 +385,8 @@ class ApplicationMaster:
         while True:
             await self._ports.sleep(self._settings.status_period_s)
             try:
+                if (report := self._training_report()) is not None:
+                    self._inbox(report)
                 status = self._publish()
                 fraction = progress(status)
                 now_s = self._clock.now_s()

@@ -12,6 +12,7 @@ from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import (
     ExcludedFiles,
     JobStatus,
+    Ledger,
     Measured,
     OutputStatus,
     Phase,
@@ -25,6 +26,7 @@ from yarnam.core.model.job_status import (
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.ports import AgentMetrics, AgentStaging
 from yarnam.wire.output_paths import partial_output_path
+from yarnam.wire.protocol import SDK_METRICS
 from yarnam.wire.records import JobRecord
 
 _JOB_WORD = re.compile(r"(yarnam \w+ )JOB\b")
@@ -94,12 +96,13 @@ def job_status(
     output: OutputStatus | None = None,
     inputs: InputsStatus | None = None,
     staging: Sequence[AgentStaging] = (),
+    ledger: Ledger | None = None,
 ) -> JobStatus:
     """``trouble``: what holds the AM itself back (HDFS or the RM not answering); it comes before
     the gang's own reason. ``wait_queue``: the position of a job that waits.
     ``no_ticket_reason``: why the job has no ticket; it matters while the job waits. ``output``: how
     far it is stored. ``inputs``: what is excluded from them now, and what is suspected.
-    ``staging``: how far each agent is with its inputs."""
+    ``staging``: how far each agent is with its inputs. ``ledger``: where the job's time went."""
     bringing = staging_status(gang, staging)
     reported = inputs or InputsStatus(excluded_files_of(record.job), ())
     by_rank = {metric.rank: metric for metric in metrics}
@@ -131,7 +134,15 @@ def job_status(
         staging=bringing,
         output=output,
         verdict=_verdict(gang, record.job, facts, reported.suspects),
+        ledger=ledger,
     )
+
+
+def is_news(status: JobStatus, shown: JobStatus, ledger_period_s: float) -> bool:
+    """Whether it differs from what is shown in more than its time and a ledger of this period."""
+    if status.at_s - shown.at_s >= ledger_period_s and status.ledger != shown.ledger:
+        return True
+    return replace(status, at_s=shown.at_s, ledger=shown.ledger) != shown
 
 
 def _measured_job(status: JobStatus, metrics: Sequence[AgentMetrics]) -> JobStatus:
@@ -140,7 +151,11 @@ def _measured_job(status: JobStatus, metrics: Sequence[AgentMetrics]) -> JobStat
         return status
     lead = next((metric for metric in metrics if metric.rank == 0), metrics[0])
     return replace(
-        status, step=lead.step, total_steps=lead.total_steps, loss=_loss(lead), metrics=lead.values
+        status,
+        step=lead.step,
+        total_steps=lead.total_steps,
+        loss=_loss(lead),
+        metrics=_of_the_user(lead.values),
     )
 
 
@@ -189,8 +204,14 @@ def _measured(task: TaskStatus, by_rank: dict[int, AgentMetrics]) -> TaskStatus:
     for rank in task.ranks:
         metric = by_rank.get(rank)
         if metric is not None and str(metric.ask) == task.ask:
-            return replace(task, step=metric.step, loss=_loss(metric), metrics=metric.values)
+            return replace(
+                task, step=metric.step, loss=_loss(metric), metrics=_of_the_user(metric.values)
+            )
     return task
+
+
+def _of_the_user(values: tuple[tuple[str, Measured], ...]) -> tuple[tuple[str, Measured], ...]:
+    return tuple((name, value) for name, value in values if name not in SDK_METRICS)
 
 
 def _loss(metric: AgentMetrics) -> Measured | None:

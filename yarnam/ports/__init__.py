@@ -83,6 +83,8 @@ class AgentMetrics:
     step: int | None
     total_steps: int | None
     values: tuple[tuple[str, Measured], ...]
+    attempt: int = 0
+    """Whose processes these are; 0: not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,11 @@ _MAX_NAME = 100
 RESTORED_STEP = "restored_step"
 """The metric of a restore, as ``yarnam.wire.protocol`` knows it."""
 
+_of_checkpoints: dict[str, float] = {}
+"""What this process has restored and saved; every report carries it."""
+
+_last_message: dict[str, Any] = {}
+
 # One socket per process: a forked child (a data loader) must not share its parent's.
 _open: dict[int, socket.socket | None] = {}
 
@@ -38,7 +43,7 @@ def report(
         if not address:
             return
         values = dict(metrics) if loss is None else {"loss": loss, **metrics}
-        values = {**counts(), **values}
+        values = {**counts(), **_of_checkpoints, **values}
         message = {
             "local_rank": int(os.environ.get("YARNAM_LOCAL_RANK", "0")),
             "at_s": time.time(),
@@ -46,6 +51,7 @@ def report(
             "total_steps": None if total_steps is None else int(total_steps),
             "values": _numbers(values),
         }
+        _last_message.update(message)
         _send(address, json.dumps(message).encode())
     except Exception:  # noqa: BLE001, S110 - a report is never worth a training run
         pass
@@ -55,7 +61,26 @@ def report_restored(step: int) -> None:
     """Report that the training goes on after this step. A later report replaces this one: a process
     that ends with it has trained nothing."""
     print(f"yarnam: restored the checkpoint of step {step}", file=sys.stderr, flush=True)  # noqa: T201
+    _of_checkpoints["resumed_step"] = float(step)
     report(step, **{RESTORED_STEP: step})
+
+
+def report_saved(step: int | None, saving_s: float) -> None:
+    """Report the newest checkpoint that is safe (None: none is yet), and how long the training has
+    stood still for this save. What was reported before stays as it was."""
+    saved_s = _of_checkpoints.get("saving_s", 0.0) + saving_s
+    _of_checkpoints["saving_s"] = saved_s
+    if step is not None:
+        _of_checkpoints["saved_step"] = float(step)
+    if not _last_message:
+        return
+    try:
+        values = {**_last_message["values"], **_of_checkpoints}
+        _last_message["values"] = values
+        if address := setting("metrics_socket"):
+            _send(address, json.dumps(_last_message).encode())
+    except Exception:  # noqa: BLE001, S110 - as above
+        pass
 
 
 def _numbers(values: dict[str, Any]) -> dict[str, float]:

@@ -20,10 +20,11 @@ of one they have defaults. Unlike the rest of the SDK this needs ``hdfs_utils``,
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from yarnam.train._job_context import checkpoint_directory, rank, setting, world_size
-from yarnam.train._report import report_restored
+from yarnam.train._report import report_restored, report_saved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from hdfs_utils.checkpoints import Checkpoint, Checkpointer, OpenCheckpoint
+    from hdfs_utils.checkpoints import Checkpoint, Checkpointer, OpenCheckpoint, Value
 
 T = TypeVar("T")
 
@@ -75,9 +76,40 @@ class JobCheckpointer:
     def __init__(self, inner: Checkpointer, every: int) -> None:
         self.inner = inner
         self.every = every
-        self.save = inner.save
-        self.wait = inner.wait
-        self.close = inner.close
+        self._saving_step: int | None = None
+
+    def save(
+        self,
+        step: int,
+        values: Mapping[str, Value],
+        metadata: Mapping[str, Any] | None = None,
+        metrics: Mapping[str, float] | None = None,
+    ) -> Checkpoint | None:
+        """As of the checkpointer itself; the job's ledger knows of it."""
+        began = time.monotonic()
+        saved = self.inner.save(step, values, metadata, metrics)
+        # In the background, the one before is a checkpoint by now, unless it waits in the spool.
+        safe: int | None = None
+        if saved is not None:
+            safe, self._saving_step = saved.step, None
+        else:
+            safe = None if self.inner.spooled else self._saving_step
+            self._saving_step = step
+        report_saved(safe, time.monotonic() - began)
+        return saved
+
+    def wait(self, limit_s: float | None = None) -> None:
+        """As of the checkpointer itself; the job's ledger knows of it."""
+        began = time.monotonic()
+        self.inner.wait(limit_s)
+        if self._saving_step is not None:
+            report_saved(self._saving_step, time.monotonic() - began)
+            self._saving_step = None
+
+    def close(self) -> None:
+        """As of the checkpointer itself."""
+        self.wait()
+        self.inner.close()
 
     def restore(self, read: Callable[[OpenCheckpoint], T]) -> tuple[Checkpoint, T] | None:
         """As of the checkpointer itself; the job's status knows of it."""

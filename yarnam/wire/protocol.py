@@ -66,6 +66,15 @@ ENV_NODE_GPU_MODEL = "YARNAM_NODE_GPU_MODEL"
 RESTORED_STEP = "restored_step"
 """The metric by which the SDK says which step it has restored (``yarnam.train``)."""
 
+RESUMED_STEP = "resumed_step"
+"""The same, in every later report as well."""
+SAVED_STEP = "saved_step"
+"""The metric by which the SDK says of which step the newest checkpoint is that it has saved."""
+SAVING_S = "saving_s"
+"""The metric by which it says how long the training has stood still for saving."""
+SDK_METRICS = frozenset({RESTORED_STEP, RESUMED_STEP, SAVED_STEP, SAVING_S})
+"""For the ledger, not for people."""
+
 ENV_ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 """Where torch.distributed.elastic writes why a process failed. A job may set it itself."""
 ENV_SDK = "YARNAM_SDK"

@@ -19,7 +19,7 @@ from tests.fakes.input_endpoint import FakeInputEndpoint
 from tests.fakes.state_store import FakeStore, StoreDisk
 from tests.unit.am.am_world import job
 from yarnam.adapters.hdfs.shared_blacklist import SharedBlacklist
-from yarnam.am.input_integrity import DataAccess, InputIntegrity
+from yarnam.am.inputs.input_integrity import DataAccess, InputIntegrity
 from yarnam.core.model.events import AgentRegistered, Event, InputsRefused, TaskExited
 from yarnam.core.model.ids import AskId, ContainerId, NodeId
 from yarnam.core.model.job_spec import DataInput, OnCorrupt

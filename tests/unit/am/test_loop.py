@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -17,9 +18,10 @@ from yarnam.core.model.events import (
     JobStarted,
     PlanReady,
     PlanRefused,
+    TrainingReported,
 )
 from yarnam.core.model.job_spec import GangSpec
-from yarnam.core.model.job_status import JobState
+from yarnam.core.model.job_status import JobState, Use
 from yarnam.core.model.outcomes import ContainerEnd, VerdictKind
 from yarnam.core.model.plans import Reason
 from yarnam.errors import ExitCode, InternalError, Unavailable
@@ -376,3 +378,48 @@ async def test_jitter_is_drawn_by_the_shell_and_journaled() -> None:
         await world.advance(31.0)
         drawn = [event for event in disk.journal.events if isinstance(event, JitterDrawn)]
         assert [event.u for event in drawn] == [0.5]
+
+
+async def test_the_training_goes_to_the_journal_and_into_the_ledger() -> None:
+    disk = Disk()
+    async with am_world(disk=disk) as world:
+        first, second = await world.run_gang()
+        for step, saved in ((1, None), (50, 40)):
+            values = (("loss", 1.0), ("saving_s", 2.0), ("resumed_step", 0.0))
+            values += (("saved_step", float(saved)),) if saved else ()
+            world.mailbox.measured = [
+                AgentMetrics(first, 0, 1.0, step, 120, values, attempt=1),
+                AgentMetrics(second, 1, 1.0, 999, 120, values, attempt=0),
+            ]
+            await world.advance(20.0)
+        reports = [event for event in disk.journal.events if isinstance(event, TrainingReported)]
+        assert [(one.step, one.saved_step, one.resumed_step) for one in reports] == [
+            (1, None, 0),
+            (50, 40, 0),
+        ]
+        assert world.status.metrics == (("loss", 1.0),)
+        world.mailbox.measured[0] = replace(world.mailbox.measured[0], step=70)
+        for ask in (first, second):
+            world.mailbox.exited(ask, 1)
+        await world.advance(5.0)
+        await world.run
+    last = [event for event in disk.journal.events if isinstance(event, TrainingReported)][-1]
+    assert last.step == 70
+    found = world.status.ledger
+    assert found is not None
+    assert found.of(Use.CHECKPOINTING).wall_s == pytest.approx(2.0)
+    assert found.of(Use.KEPT).wall_s == pytest.approx(37.0, abs=2.0)
+
+
+async def test_a_second_am_attempt_goes_on_with_the_accounts_of_the_first() -> None:
+    disk = Disk()
+    async with am_world(disk=disk) as world:
+        await world.run_gang()
+        await world.advance(100.0)
+        before = world.status.ledger
+    async with am_world(disk=disk, am_attempt=2) as world:
+        after = world.status.ledger
+    assert before is not None
+    assert after is not None
+    assert before.of(Use.KEPT).wall_s > 0
+    assert after.of(Use.WAITING).wall_s >= before.of(Use.WAITING).wall_s

@@ -31,6 +31,7 @@ from yarnam.core.model.events import (
     NodeLeaving,
     TimerFired,
     TimerKind,
+    TrainingReported,
 )
 from yarnam.core.model.ids import AskId, NodeId
 from yarnam.core.model.job_spec import (
@@ -417,7 +418,7 @@ def test_every_event_is_in_the_table() -> None:
     assert {event for event in named if isinstance(event, type)} == {
         *get_args(Event),
         AllEnded,
-    } - {TimerFired}
+    } - {TimerFired, TrainingReported}
     assert {event for event in named if not isinstance(event, type)} == set(TimerKind)
 
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from hdfs_utils.blacklist import KnownEntries, State
 from tests.unit.hdfs_utils.blacklist.makers import blacklist, claim, entry, status
-from yarnam.am.input_integrity import book_of, record_of
-from yarnam.am.watched_inputs import judge
+from yarnam.am.inputs.input_integrity import book_of, record_of
+from yarnam.am.inputs.watched_inputs import judge
 from yarnam.core.inputs.epoch_lists import (
     EpochBook,
     Exclusions,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from dataclasses import replace
@@ -19,7 +20,7 @@ from yarnam.core.model.ids import AskId, NodeId, RackId, TaskId
 from yarnam.core.model.job_spec import CheckpointSpec, Framework, JobSpec, RoleSpec
 from yarnam.core.model.plans import Placed
 from yarnam.core.model.resources import Resources
-from yarnam.train import checkpoint
+from yarnam.train import _report, checkpoint
 from yarnam.wire.rendezvous import environments
 
 JOB = "application_1700000000000_0007"
@@ -140,3 +141,25 @@ def test_all_ranks_of_an_attempt_save_and_restore_together(
         if attempt == 1:
             assert results == {0: None, 1: None}
     np.testing.assert_array_equal(np.concatenate([results[0], results[1]]), array)
+
+
+def test_saves_are_reported_for_the_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[dict[str, Any]] = []
+    monkeypatch.setattr(_report, "_send", lambda _, data: sent.append(json.loads(data)["values"]))
+    monkeypatch.setattr(_report, "setting", lambda _: "@socket")
+    monkeypatch.setattr(_report, "_of_checkpoints", {})
+    monkeypatch.setattr(_report, "_last_message", {})
+    with checkpoint.open(f"file://{tmp_path}", background=True) as saved:
+        _report.report(1, loss=0.5)
+        saved.save(1, {"w": np.ones(3)})
+        _report.report(2, loss=0.25)
+        saved.save(2, {"w": np.ones(3)})
+        saved.wait()
+    assert [one.get("saved_step") for one in sent] == [None, None, None, 1.0, 2.0]
+    assert [one["loss"] for one in sent] == [0.5, 0.5, 0.25, 0.25, 0.25]
+    assert sent[-1]["saving_s"] > 0
+    with checkpoint.open(f"file://{tmp_path}") as saved:
+        saved.load()
+        _report.report(3)
+    assert (sent[-1]["resumed_step"], sent[-1]["saved_step"]) == (2.0, 2.0)
+    assert "restored_step" not in sent[-1]

@@ -165,6 +165,7 @@ class AgentSession:
                 values=tuple(
                     (name, Measured(value)) for name, value in sorted(given.values.items())
                 ),
+                attempt=self.measured,
             )
 
 

@@ -16,7 +16,7 @@ from yarnam.wire.records import JobRecord
 
 with on_first_use():
     # Loaded for jobs that have inputs.
-    from yarnam.am import input_integrity
+    from yarnam.am.inputs import input_integrity
 
 
 def assemble_am(

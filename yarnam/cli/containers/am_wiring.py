@@ -59,7 +59,7 @@ from yarnam.wire.records import JobRecord
 with on_first_use():
     from yarnam.adapters.hdfs import data_access
     from yarnam.adapters.zookeeper import inventory_store, node_hints, snapshot_store, ticket_queue
-    from yarnam.am import input_integrity
+    from yarnam.am.inputs import input_integrity
 
 log = logging.getLogger("yarnam.am")
 

@@ -21,6 +21,8 @@ def event_text(event: Event) -> str:
             | ev.TaskExited()
         ):
             return _of_task(event)
+        case ev.TrainingReported(step=step, saved_step=saved):
+            return f"step {step}" + ("" if saved is None else f", checkpoint of step {saved} saved")
         case ev.PlanReady(plan=plan):
             rung = plan.rungs[0]
             return f"plan: rung {rung.number}, {rung.level.name}: {rung.reason}"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from yarnam.cli.rendering.console import Line, Part, clock_time, coloured, duration, table
+from yarnam.cli.rendering.ledger_text import ledger_line
 from yarnam.core.model.job_status import (
     JobState,
     JobStatus,
@@ -100,10 +101,7 @@ def details(status: JobStatus, now_s: float) -> Iterator[Line]:
     if status.wait_queue is not None and status.wait_queue.start is not None:
         yield f"  {start_text(status.wait_queue.start, now_s)}"
     yield f"  queue {status.queue}, user {status.user}"
-    if status.submitted_at_s:
-        ended_s = status.verdict.decided_at_s if status.verdict else 0.0
-        age = duration((ended_s or now_s) - status.submitted_at_s)
-        yield f"  submitted {clock_time(status.submitted_at_s)}, {age}{'' if ended_s else ' ago'}"
+    yield from _times(status, now_s)
     if status.size is not None:
         yield f"  elastic: {status.size.words}"
     yield from _inputs(status)
@@ -127,6 +125,15 @@ def details(status: JobStatus, now_s: float) -> Iterator[Line]:
     if status.verdict is not None and status.verdict.hint:
         yield ""
         yield from (f"  {line}" for line in status.verdict.hint.split("\n") if line)
+
+
+def _times(status: JobStatus, now_s: float) -> Iterator[str]:
+    if status.submitted_at_s:
+        ended_s = status.verdict.decided_at_s if status.verdict else 0.0
+        age = duration((ended_s or now_s) - status.submitted_at_s)
+        yield f"  submitted {clock_time(status.submitted_at_s)}, {age}{'' if ended_s else ' ago'}"
+    if status.ledger is not None and status.ledger.wall_s:
+        yield f"  {ledger_line(status.ledger)}"
 
 
 def _inputs(status: JobStatus) -> Iterator[str]:

@@ -199,6 +199,24 @@ class TaskExited:
 
 
 @dataclass(frozen=True, slots=True)
+class TrainingReported:
+    """How far the training is, by the reports of rank 0. The machine ignores it: it is for the
+    ledger. Written when something else happens, when a checkpoint has been saved, and now and then
+    as the step grows."""
+
+    at_s: float
+    attempt: int
+    step: int
+    resumed_step: int | None = None
+    """The step of the checkpoint that the attempt went on from; None: from the start, or the
+    program does not use the SDK's checkpoints."""
+    saved_step: int | None = None
+    """The step of the newest checkpoint that the attempt has saved; None: as above."""
+    saving_s: float = 0.0
+    """How long the training has stood still for saving, in this attempt."""
+
+
+@dataclass(frozen=True, slots=True)
 class TimerFired:
     at_s: float
     timer: TimerId
@@ -315,6 +333,7 @@ Event = Union[
     TaskStaged,
     TaskStarted,
     TaskExited,
+    TrainingReported,
     TimerFired,
     CancelRequested,
     NodesSuspected,

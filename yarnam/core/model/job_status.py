@@ -277,6 +277,59 @@ class StagingStatus:
         return self.files_done >= self.files
 
 
+class Use(Enum):
+    """What a job's time was used for. What belongs to which: ``yarnam.core.accounting.ledger``."""
+
+    WAITING = "waiting"
+    HELD = "held-incomplete"
+    STAGING = "staging"
+    STARTING = "starting"
+    KEPT = "training-kept"
+    LOST = "training-lost"
+    CHECKPOINTING = "checkpointing"
+    RECOVERING = "recovering"
+    IDLE = "idle"
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """Seconds of the job's own time, and seconds of GPUs that it held then."""
+
+    use: Use
+    wall_s: float
+    gpu_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Where a job's time went: one entry for each use, in their order."""
+
+    entries: tuple[LedgerEntry, ...]
+    is_estimated: bool = False
+    """Whether what was kept of the training is a guess: the program does not report its steps and
+    checkpoints."""
+
+    @property
+    def wall_s(self) -> float:
+        return sum(entry.wall_s for entry in self.entries)
+
+    @property
+    def gpu_s(self) -> float:
+        return sum(entry.gpu_s for entry in self.entries)
+
+    @property
+    def ettr(self) -> float:
+        """The effective training time ratio: training that was kept, as a share of all the time
+        since the submit (Kokolis et al., "Revisiting Reliability in Large-Scale ML Research
+        Clusters", 2024, with the time in the queue included). 0 to 1."""
+        return self.of(Use.KEPT).wall_s / self.wall_s if self.wall_s else 0.0
+
+    def of(self, use: Use) -> LedgerEntry:
+        """The entry of one use."""
+        found = (entry for entry in self.entries if entry.use is use)
+        return next(found, LedgerEntry(use, 0.0, 0.0))
+
+
 @dataclass(frozen=True, slots=True)
 class JobStatus:
     """A whole job at one instant. Times in seconds since the epoch."""
@@ -326,3 +379,5 @@ class JobStatus:
     verdict: Verdict | None = None
     tracking_url: str = ""
     checkpoint: str = ""
+    ledger: Ledger | None = None
+    """Up to ``at_s``; None: an older ApplicationMaster, or none was reached."""

@@ -21,9 +21,9 @@ from hdfs_utils import HdfsError
 from hdfs_utils.blacklist.quarantine import quarantine
 from hdfs_utils.errors import NotADirectory, NotFound
 from hdfs_utils.validation.check_in_subprocess import CheckOutcome
-from yarnam.am.input_rechecks import CheckHere, Rechecks
+from yarnam.am.inputs.input_rechecks import CheckHere, Rechecks
+from yarnam.am.inputs.watched_inputs import OpenData, WatchedInput, WatchedInputs, Worker
 from yarnam.am.status_report import InputsStatus
-from yarnam.am.watched_inputs import OpenData, WatchedInput, WatchedInputs, Worker
 from yarnam.core.inputs.epoch_lists import EpochBook, excluded_files_status
 from yarnam.core.inputs.suspicions import Suspect
 from yarnam.core.model.events import AgentRegistered, Event, TaskExited

@@ -13,7 +13,7 @@ from hdfs_utils import HdfsError
 from hdfs_utils.blacklist import FileVersion, Key, State
 from hdfs_utils.errors import NotADirectory, NotFound
 from hdfs_utils.validation.check_in_subprocess import CheckOutcome
-from yarnam.am.watched_inputs import WatchedInput, WatchedInputs, Worker
+from yarnam.am.inputs.watched_inputs import WatchedInput, WatchedInputs, Worker
 from yarnam.core.inputs.suspicions import (
     CHECK_LIMIT_S,
     Case,

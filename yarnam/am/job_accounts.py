@@ -1,0 +1,73 @@
+"""The accounts of one job, kept by its ApplicationMaster: every step is booked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import isfinite
+
+from yarnam.core.accounting.ledger import Accounts, account, account_all, ledger, open_accounts
+from yarnam.core.accounting.training_reports import is_due
+from yarnam.core.gang import Gang
+from yarnam.core.model.events import Event, TrainingReported
+from yarnam.core.model.job_status import Ledger, Phase
+from yarnam.ports import AgentMetrics
+from yarnam.wire.protocol import RESUMED_STEP, SAVED_STEP, SAVING_S
+from yarnam.wire.records import JobRecord
+
+MAX_STEP = 1 << 62
+"""A metric is a float of the program's own: a step beyond this is none."""
+
+
+class JobAccounts:
+    """Not thread-safe."""
+
+    def __init__(self, record: JobRecord) -> None:
+        self._record = record
+        self._accounts = open_accounts(record.submitted_at_s)
+        self._reported: TrainingReported | None = None
+
+    @property
+    def accounts(self) -> Accounts:
+        return self._accounts
+
+    def replay(self, events: Iterable[Event]) -> Gang:
+        """The gang after the events of the earlier AM attempts, which are booked."""
+        gang, self._accounts = account_all(self._record.job, self._record.submitted_at_s, events)
+        return gang
+
+    def take(self, before: Gang, event: Event, after: Gang) -> None:
+        """Book one step."""
+        self._accounts = account(self._accounts, before, event, after)
+
+    def report(
+        self, gang: Gang, metrics: Sequence[AgentMetrics], now_s: float, *, at_once: bool
+    ) -> TrainingReported | None:
+        """What the journal has to know of the training, each time once; None: nothing new. By the
+        reports of rank 0, or of the lowest rank that reports steps."""
+        if gang.phase not in {Phase.RUNNING, Phase.STOPPING}:
+            return None
+        mine = [one for one in metrics if one.attempt == gang.attempt and one.step is not None]
+        if not mine:
+            return None
+        lead = min(mine, key=lambda one: one.rank)
+        values = dict(lead.values)
+        saving_s = values.get(SAVING_S, 0.0)
+        new = TrainingReported(
+            at_s=now_s,
+            attempt=gang.attempt,
+            step=lead.step or 0,
+            resumed_step=_step(values.get(RESUMED_STEP)),
+            saved_step=_step(values.get(SAVED_STEP)),
+            saving_s=max(0.0, saving_s) if isfinite(saving_s) else 0.0,
+        )
+        if not is_due(self._reported, new, at_once=at_once):
+            return None
+        self._reported = new
+        return new
+
+    def ledger(self, gang: Gang, now_s: float) -> Ledger:
+        return ledger(self._accounts, gang, now_s)
+
+
+def _step(value: float | None) -> int | None:
+    return int(value) if value is not None and abs(value) < MAX_STEP else None

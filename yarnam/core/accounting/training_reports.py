@@ -1,0 +1,25 @@
+"""When the journal gets a report of the training's progress."""
+
+from __future__ import annotations
+
+from yarnam.core.model.events import TrainingReported
+
+SAVED_PERIOD_S = 10.0
+"""A new checkpoint is reported at most so often: what is lost when the ApplicationMaster is lost is
+known to this."""
+
+STEP_PERIOD_S = 60.0
+"""A new step alone is reported at most so often: a week of training is 10,000 events."""
+
+
+def is_due(last: TrainingReported | None, new: TrainingReported, *, at_once: bool) -> bool:
+    """Whether ``new`` is worth an event after ``last``. ``at_once``: something else is written at
+    the same time, so any news is."""
+    if last is None or last.attempt != new.attempt or last.resumed_step != new.resumed_step:
+        return True
+    if (last.step, last.saved_step) == (new.step, new.saved_step):
+        return False
+    since_s = new.at_s - last.at_s
+    if last.saved_step != new.saved_step and since_s >= SAVED_PERIOD_S:
+        return True
+    return at_once or since_s >= STEP_PERIOD_S
