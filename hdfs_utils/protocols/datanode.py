@@ -38,8 +38,12 @@ class BlockCrc:
     length: int
 
 
-def of_files(files: Sequence[LocatedFile], timeout_s: float) -> Iterator[tuple[str, int]]:
+def of_files(
+    files: Sequence[LocatedFile], timeout_s: float, *, by_host_name: bool = False
+) -> Iterator[tuple[str, int]]:
     """``(path, CRC32C)`` of each file, one replica asked for each block.
+
+    ``by_host_name``: reach the DataNodes by name (``dfs.client.use.datanode.hostname``).
 
     Raises:
         NotSupported: written with another checksum, erasure coded or encrypted, or still open.
@@ -54,7 +58,7 @@ def of_files(files: Sequence[LocatedFile], timeout_s: float) -> Iterator[tuple[s
             raise NotSupported("erasure coded or encrypted", path=file.path, operation="checksum")
         if file.is_open:
             raise NotSupported("still being written", path=file.path, operation="checksum")
-    answers = of_blocks([block for _, block in asked], timeout_s)
+    answers = of_blocks([block for _, block in asked], timeout_s, by_host_name=by_host_name)
     crcs = dict.fromkeys(range(len(files)), 0)
     for (index, block), found in zip(asked, answers, strict=True):
         if isinstance(found, HdfsError):
@@ -65,7 +69,9 @@ def of_files(files: Sequence[LocatedFile], timeout_s: float) -> Iterator[tuple[s
         yield file.path, crcs[index]
 
 
-def of_blocks(blocks: Sequence[Block], timeout_s: float) -> list[BlockCrc | HdfsError]:
+def of_blocks(
+    blocks: Sequence[Block], timeout_s: float, *, by_host_name: bool = False
+) -> list[BlockCrc | HdfsError]:
     """Ask for each block, another replica where the first does not answer for it."""
     found: list[BlockCrc | HdfsError] = [
         CorruptData("no replica is left", operation="checksum") for _ in blocks
@@ -81,7 +87,8 @@ def of_blocks(blocks: Sequence[Block], timeout_s: float) -> list[BlockCrc | Hdfs
         if not by_node:
             break
         for node, indices in by_node.items():
-            answers = of_replicas(node, [blocks[i] for i in indices], timeout_s)
+            asked = [blocks[i] for i in indices]
+            answers = of_replicas(node, asked, timeout_s, by_host_name=by_host_name)
             for index, answer in zip(indices, answers, strict=True):
                 found[index] = answer
         open_ = [index for index in open_ if isinstance(found[index], HdfsError)]
@@ -90,17 +97,18 @@ def of_blocks(blocks: Sequence[Block], timeout_s: float) -> list[BlockCrc | Hdfs
 
 
 def of_replicas(
-    node: DataNode, blocks: Sequence[Block], timeout_s: float
+    node: DataNode, blocks: Sequence[Block], timeout_s: float, *, by_host_name: bool = False
 ) -> list[BlockCrc | HdfsError]:
     """The checksums that one DataNode has of its replicas of ``blocks``."""
     found: list[BlockCrc | HdfsError] = []
+    host = node.host if by_host_name else node.address
     for start in range(0, len(blocks), WINDOW):
         window = blocks[start : start + WINDOW]
         with contextlib.ExitStack() as stack:
             asked: list[socket.socket | HdfsError] = []
             for block in window:
                 try:
-                    connection = _send_request(node, block, timeout_s)
+                    connection = _send_request((host, node.port), block, timeout_s)
                     stack.callback(connection.close)
                     asked.append(connection)
                 except OSError as error:
@@ -123,8 +131,8 @@ def _unavailable(node: DataNode, error: Exception) -> HdfsError:
     return failure
 
 
-def _send_request(node: DataNode, block: Block, timeout_s: float) -> socket.socket:
-    connection = socket.create_connection((node.address, node.port), timeout=timeout_s)
+def _send_request(where: tuple[str, int], block: Block, timeout_s: float) -> socket.socket:
+    connection = socket.create_connection(where, timeout=timeout_s)
     try:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.sendall(_request(block))

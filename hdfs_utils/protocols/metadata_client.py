@@ -43,13 +43,14 @@ class MetadataClient:
         limits: TimeLimits,
         web: Callable[[str], WebHdfsClient | None],
     ) -> None:
-        from hdfs_utils.protocols.namenode import is_rpc_allowed
+        from hdfs_utils.protocols.namenode import is_rpc_allowed, reaches_by_host_name
 
         self._names = names
         self._user = user
         self._limits = limits
         self._web = web
         self._has_rpc = is_rpc_allowed(properties)
+        self._by_host_name = reaches_by_host_name(properties)
         self._lock = threading.Lock()
         self._nodes: dict[str, NameNodeRpc] = {}
 
@@ -110,7 +111,11 @@ class MetadataClient:
             message = "checksums are not available with Kerberos or wire encryption"
             raise NotSupported(message, operation="checksum")
         located = self._located(paths)
-        answers = datanode.of_files([located[path] for path in paths], self._limits.data_s)
+        answers = datanode.of_files(
+            [located[path] for path in paths],
+            self._limits.data_s,
+            by_host_name=self._by_host_name,
+        )
         return tuple(crc for _, crc in answers)
 
     def _located(self, paths: Sequence[str]) -> dict[str, LocatedFile]:

@@ -34,7 +34,14 @@ _MAX_ANSWER = 128 << 20  # Hadoop's ipc.maximum.response.length
 
 @dataclass(frozen=True, slots=True)
 class DataNode:
-    """A DataNode that holds a replica; ``rack`` is its network location."""
+    """A DataNode that holds a replica.
+
+    Attributes:
+        host: the name that it gives itself.
+        address: its IP address as the NameNode sees it.
+        port: of data transfer, at both.
+        rack: its network location.
+    """
 
     host: str
     address: str
@@ -81,6 +88,12 @@ def is_rpc_allowed(properties: Mapping[str, str]) -> bool:
     if properties.get("dfs.encrypt.data.transfer", "false").strip().lower() == "true":
         return False
     return not properties.get("dfs.data.transfer.protection", "").strip()
+
+
+def reaches_by_host_name(properties: Mapping[str, str]) -> bool:
+    """Whether clients of the site reach DataNodes by their names, not by the addresses that the
+    NameNode sees."""
+    return properties.get("dfs.client.use.datanode.hostname", "").strip().lower() == "true"
 
 
 class NameNodeRpc:

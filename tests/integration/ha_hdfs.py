@@ -38,12 +38,16 @@ _PORTS = (
 class HaHdfs:
     """``nn1`` and ``nn2`` on one JournalNode, with one DataNode.
 
-    ``software`` is a cluster whose Java and jars are used.
+    ``software`` is a cluster whose Java and jars are used. ``datanode_host``: by which the
+    NameNodes name the DataNode to clients that want its host name, and over HTTP to all.
     """
 
-    def __init__(self, software: EmbeddedCluster, folder: Path) -> None:
+    def __init__(
+        self, software: EmbeddedCluster, folder: Path, datanode_host: str = "127.0.0.1"
+    ) -> None:
         plan = software.plan
         self.folder = folder
+        self.datanode_host = datanode_host
         self.conf = folder / "conf"
         self._java = str(plan.java_home / "bin" / "java")
         jars = sorted(str(jar) for jar in plan.jar_folder.glob("*.jar"))
@@ -59,21 +63,21 @@ class HaHdfs:
         })  # fmt: skip
         _write(self.conf / "hdfs-site.xml", self._hdfs_site())
 
-    def _at(self, name: str) -> str:
+    def at(self, name: str) -> str:
         return f"127.0.0.1:{self._ports[name]}"
 
     def _hdfs_site(self) -> dict[str, str]:
         return {
             "dfs.nameservices": NAME,
             f"dfs.ha.namenodes.{NAME}": "nn1,nn2",
-            f"dfs.namenode.rpc-address.{NAME}.nn1": self._at("nn1"),
-            f"dfs.namenode.rpc-address.{NAME}.nn2": self._at("nn2"),
-            f"dfs.namenode.http-address.{NAME}.nn1": self._at("nn1-web"),
-            f"dfs.namenode.http-address.{NAME}.nn2": self._at("nn2-web"),
+            f"dfs.namenode.rpc-address.{NAME}.nn1": self.at("nn1"),
+            f"dfs.namenode.rpc-address.{NAME}.nn2": self.at("nn2"),
+            f"dfs.namenode.http-address.{NAME}.nn1": self.at("nn1-web"),
+            f"dfs.namenode.http-address.{NAME}.nn2": self.at("nn2-web"),
             f"dfs.client.failover.proxy.provider.{NAME}": FAILOVER,
-            "dfs.namenode.shared.edits.dir": f"qjournal://{self._at('jn')}/{NAME}",
-            "dfs.journalnode.rpc-address": self._at("jn"),
-            "dfs.journalnode.http-address": self._at("jn-web"),
+            "dfs.namenode.shared.edits.dir": f"qjournal://{self.at('jn')}/{NAME}",
+            "dfs.journalnode.rpc-address": self.at("jn"),
+            "dfs.journalnode.http-address": self.at("jn-web"),
             "dfs.journalnode.edits.dir": str(self.folder / "journal"),
             "dfs.ha.fencing.methods": "shell(/bin/true)",
             "dfs.ha.tail-edits.period": "1s",
@@ -82,9 +86,10 @@ class HaHdfs:
             "dfs.heartbeat.interval": "1",
             "dfs.namenode.datanode.registration.ip-hostname-check": "false",
             "dfs.datanode.data.dir": f"file://{self.folder / 'dn'}",
-            "dfs.datanode.address": self._at("dn"),
-            "dfs.datanode.http.address": self._at("dn-web"),
-            "dfs.datanode.ipc.address": self._at("dn-ipc"),
+            "dfs.datanode.hostname": self.datanode_host,
+            "dfs.datanode.address": self.at("dn"),
+            "dfs.datanode.http.address": self.at("dn-web"),
+            "dfs.datanode.ipc.address": self.at("dn-ipc"),
             "dfs.client.block.write.replace-datanode-on-failure.policy": "NEVER",
         }
 
@@ -138,7 +143,7 @@ class HaHdfs:
         deadline = time.monotonic() + START_LIMIT_S
         while True:
             try:
-                with urllib.request.urlopen(f"http://{self._at(f'{daemon}-web')}/jmx", timeout=5):
+                with urllib.request.urlopen(f"http://{self.at(f'{daemon}-web')}/jmx", timeout=5):
                     return
             except OSError:
                 log = (self.folder / f"{daemon}.log").read_text(errors="replace")
@@ -154,7 +159,7 @@ class HaHdfs:
             live = 0
             while not live:
                 assert time.monotonic() < deadline, f"{daemon} knows no DataNode"
-                url = f"http://{self._at(f'{daemon}-web')}/{query}"
+                url = f"http://{self.at(f'{daemon}-web')}/{query}"
                 with urllib.request.urlopen(url, timeout=5) as reply:
                     live = json.load(reply)["beans"][0]["NumLiveDataNodes"]
                 time.sleep(0.05)
@@ -176,9 +181,11 @@ class HaHdfs:
 
 
 @contextmanager
-def ha_hdfs(software: EmbeddedCluster, folder: Path) -> Iterator[HaHdfs]:
+def ha_hdfs(
+    software: EmbeddedCluster, folder: Path, datanode_host: str = "127.0.0.1"
+) -> Iterator[HaHdfs]:
     """``nn1`` is active."""
-    pair = HaHdfs(software, folder)
+    pair = HaHdfs(software, folder, datanode_host)
     with ExitStack() as stack:
         stack.callback(lambda: [pair.kill(name) for name in list(pair.processes)])
         pair.start("jn")

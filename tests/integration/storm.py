@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 AT_ONCE = 3
 """Jobs alive while faults come."""
 
-FAULTS_AT_ONCE = 3
-"""At most, each at a place of its own: two of the same would mend each other."""
-
 FILL_PERIOD_S = 0.5
 STEP_S = 0.5
 HOME = "/storm"
@@ -56,7 +53,7 @@ class Storm:
 
     world: FaultWorld
     net: StormNet
-    pair: HaHdfs | None
+    pair: HaHdfs
     folder: Path
     seed: int
     small_disk: str = ""
@@ -102,13 +99,14 @@ class Storm:
             self.phases[fault.kind, run.phase] += 1
         self.say(f"fault {fault.number}: {fault.kind} at {run.phase}: {text}")
 
-    def rage(self, faults: Iterable[Fault], begin_by_s: float) -> None:
-        """All of them, but none that would begin after so many seconds."""
+    def rage(self, faults: Iterable[Fault], begin_by_s: float, at_once: int) -> None:
+        """All of them, but none that would begin after so many seconds. ``at_once`` at most, each
+        at a place of its own: two of the same would mend each other."""
         self._todo = list(faults)
         self.fill()
         until = time.monotonic() + begin_by_s
-        with ThreadPoolExecutor(FAULTS_AT_ONCE + 1) as pool:
-            lanes = [pool.submit(self._rage_on, until) for _ in range(FAULTS_AT_ONCE)]
+        with ThreadPoolExecutor(at_once + 1) as pool:
+            lanes = [pool.submit(self._rage_on, until) for _ in range(at_once)]
             filler = pool.submit(self._fill_until, lanes)
         for each in (*lanes, filler):
             each.result()
@@ -195,7 +193,7 @@ class Storm:
             round(dice.uniform(2.0, 10.0), 1), dice.choice(("root.dl", "root.research")),
         )  # fmt: skip
         folder, home = self.folder / gang.name, f"{HOME}/{gang.name}"
-        saves = f"hdfs://pair{home}" if self.pair and number % 2 else f"{home}/checkpoints"
+        saves = f"hdfs://pair{home}" if number % 2 else f"{home}/checkpoints"
         self.files.mkdirs(home)
         steps = max(1, round(gang.work_s / STEP_S))
         deadline = time.monotonic() + LIMIT_S

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -140,6 +142,21 @@ def left_on_hdfs(storm: Storm) -> list[str]:
         if Path(status.path).name not in known:
             found.append(status.path)
     return found
+
+
+def keep_records(storm: Storm) -> Path:
+    """What explains a failure, and goes with the cluster otherwise; where it is now."""
+    folder = storm.folder.parent / "records"
+    shutil.copytree(storm.cluster.paths.logs, folder / "daemons", dirs_exist_ok=True)
+    for node in storm.cluster.nodes:
+        logs = storm.cluster.paths.daemon_data(node.name) / "container-logs"
+        shutil.copytree(logs, folder / "containers", dirs_exist_ok=True)
+    for run in storm.runs:
+        for what in ("logs", "events"):
+            with suppress(AssertionError):  # HDFS may be what is broken
+                done = storm.world.yarnam(what, run.job.id).wait(30.0)
+                (folder / f"{run.gang.name}.{what}").write_text(str(done))
+    return folder
 
 
 def wrong_verdicts_of_left(storm: Storm, limit_s: float = LIMIT_S) -> list[str]:

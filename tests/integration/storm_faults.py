@@ -128,7 +128,6 @@ def hit_daemon(storm: Storm, fault: Fault, *, names: tuple[str, ...], how: str) 
 def fail_over(storm: Storm, fault: Fault) -> None:
     """The active NameNode of the pair dies, the standby takes over, the dead one becomes that."""
     pair = storm.pair
-    assert pair is not None
     active, standby = storm.active, "nn1" if storm.active == "nn2" else "nn2"
     storm.tell(fault, None, f"{active} dies; {standby} takes over after {fault.away_s:.1f} s")
     pair.kill(active)
@@ -140,7 +139,6 @@ def fail_over(storm: Storm, fault: Fault) -> None:
 
 def lose_standby(storm: Storm, fault: Fault) -> None:
     pair = storm.pair
-    assert pair is not None
     standby = "nn1" if storm.active == "nn2" else "nn2"
     storm.tell(fault, None, f"{standby}, for {fault.away_s:.1f} s")
     pair.kill(standby)
@@ -152,14 +150,14 @@ def lose_standby(storm: Storm, fault: Fault) -> None:
 
 
 def part(storm: Storm, fault: Fault, *, whom: str, how: str) -> None:
-    """A job's agents and its ApplicationMaster; or all jobs and ZooKeeper, or the NameNode."""
+    """A job's agents and its ApplicationMaster; or all jobs and what they all reach."""
     dice = fault.dice()
     run = None
     if whom == "am":
         run = storm.one_with(lambda run: bool(storm.net.masters.of(run.job.id)), dice)
         relays = storm.net.masters.of(run.job.id)
     else:
-        relays = [storm.net.zookeeper if whom == "zookeeper" else storm.net.namenode]
+        relays = storm.net.relays_to(whom)
     text, do = harm(how, dice)
     where = run.job.id if run else "all jobs"
     storm.tell(fault, run, f"{where}: {text}, for {fault.away_s:.1f} s")
@@ -274,6 +272,9 @@ DAEMONS = {
     "zookeeper": ("zk",),
 }
 
+WAYS = ("zookeeper", "namenode", "datanodes")
+"""Of all jobs at once."""
+
 KINDS: dict[str, Strike] = {
     **{
         f"{how} {role}": partial(hit_process, role=role, is_frozen=how == "freeze")
@@ -294,7 +295,7 @@ KINDS: dict[str, Strike] = {
     },
     **{
         f"{how} jobs and {whom}": partial(part, whom=whom, how=how)
-        for whom in ("zookeeper", "namenode")
+        for whom in WAYS
         for how in ("cut", "stall", "slow")
     },
     "full disk": fill_disk,
@@ -322,7 +323,7 @@ _PLACES = {
     "clock off": "clocks",
     **{
         f"{how} {whom}": f"the way of {whom}"
-        for whom in ("agents and am", "jobs and zookeeper", "jobs and namenode")
+        for whom in ("agents and am", *(f"jobs and {each}" for each in WAYS))
         for how in ("cut", "stall", "slow")
     },
 }

@@ -1,4 +1,4 @@
-"""The storm's network: jobs reach the NameNode, ZooKeeper and their ApplicationMaster through
+"""The storm's network: jobs reach the NameNode, DataNodes, ZooKeeper and their AM through
 relays of this process, which stall, cut and slow connections. And what else a node has of its own:
 the Python that leads its agents to the relay, and a clock that may be off (``storm_python``)."""
 
@@ -25,6 +25,34 @@ if TYPE_CHECKING:
     from yarnam.cluster import EmbeddedCluster
 
 SLOW_S = (0.02, 0.3)
+
+PAIR_DATANODE_HOST = "127.0.0.2"
+"""The name of the pair's DataNode: a relay has its ports there."""
+
+DATA_PORTS = ("datanode", "datanode_web")
+"""Of data transfer and of WebHDFS."""
+
+
+def named_for_relay(cluster: EmbeddedCluster, name: str = "dn1") -> str:
+    """The host that a DataNode now gives as its own: another address of its node, where a relay can
+    have the same ports. Hadoop lets a DataNode tell a host name of its own, and no port."""
+    host = cluster.plan.datanodes[name].address.rpartition(".")[0] + ".201"
+    daemon = cluster.daemon(name)
+    daemon.stop()
+    change_properties(
+        cluster.paths.daemon_conf(name) / "hdfs-site.xml", {"dfs.datanode.hostname": host}
+    )
+    daemon.start()
+    return host
+
+
+def change_properties(path: Path, changes: dict[str, str]) -> None:
+    found = {each.name: each.value for each in read_properties(path)} | changes
+    rows = "".join(
+        f"<property><name>{escape(key)}</name><value>{escape(value)}</value></property>\n"
+        for key, value in found.items()
+    )
+    path.write_text(f"<configuration>\n{rows}</configuration>\n")
 
 
 class AmRelays:
@@ -81,18 +109,23 @@ class StormNet:
     """``conf`` is the client's configuration, which travels with each job, and ``variables`` are of
     its environment. The cluster's own daemons go by their own files, and meet no relay."""
 
-    def __init__(self, cluster: EmbeddedCluster, folder: Path, pair: HaHdfs | None) -> None:
+    def __init__(self, cluster: EmbeddedCluster, folder: Path, pair: HaHdfs) -> None:
         assert cluster.zookeeper is not None
         self.folder = folder
         self.namenode = TcpRelay(cluster.namenode_uri.removeprefix("hdfs://"))
         self.zookeeper = TcpRelay(cluster.zookeeper)
+        self.datanodes = _data_relays(cluster, pair)
         self.masters = AmRelays()
         self.conf = folder / "conf"
         shutil.copytree(cluster.conf_dir, self.conf)
-        self._change("core-site.xml", {"fs.defaultFS": f"hdfs://{self.namenode.address}"})
+        change_properties(
+            self.conf / "core-site.xml", {"fs.defaultFS": f"hdfs://{self.namenode.address}"}
+        )
         self.variables = {ZOOKEEPER_VARIABLE: self.zookeeper.address}
-        if pair is not None:
-            self._change("hdfs-site.xml", pair.client_properties())
+        change_properties(
+            self.conf / "hdfs-site.xml",
+            {"dfs.client.use.datanode.hostname": "true", **pair.client_properties()},
+        )
         self.clocks = folder / "clocks"
         self.clocks.mkdir()
         (folder / "relays").write_text(self.masters.address)
@@ -101,16 +134,18 @@ class StormNet:
         self.variables[NODE_PYTHON_VARIABLE] = str(self.python)
 
     def close(self) -> None:
-        for each in (self.namenode, self.zookeeper, self.masters):
+        for each in (self.namenode, *self.datanodes, self.zookeeper, self.masters):
             each.close()
 
-    def _change(self, name: str, changes: dict[str, str]) -> None:
-        found = {each.name: each.value for each in read_properties(self.conf / name)} | changes
-        rows = "".join(
-            f"<property><name>{escape(key)}</name><value>{escape(value)}</value></property>\n"
-            for key, value in found.items()
-        )
-        (self.conf / name).write_text(f"<configuration>\n{rows}</configuration>\n")
+    def relays_to(self, server: str) -> list[TcpRelay]:
+        """``server``: zookeeper, namenode or datanodes."""
+        found = {"zookeeper": [self.zookeeper], "namenode": [self.namenode]}
+        return found.get(server, self.datanodes)
+
+    def always_used(self) -> list[TcpRelay]:
+        """All but those of WebHDFS, which a client turns to where RPC fails."""
+        web = len(DATA_PORTS)
+        return [self.zookeeper, self.namenode, *self.datanodes[::web]]
 
     def _write_python(self) -> None:
         """Given are the interpreter's flags, ``-c``, the code, the library and the module."""
@@ -119,6 +154,17 @@ class StormNet:
             f'#!/bin/bash\nexec {sys.executable} -I -S -B -u {script} {self.folder} "${{@: -2}}"\n'
         )
         self.python.chmod(0o755)
+
+
+def _data_relays(cluster: EmbeddedCluster, pair: HaHdfs) -> list[TcpRelay]:
+    """To the cluster's DataNode and to the pair's, each with the port of its target."""
+    own = cluster.plan.datanodes["dn1"].address
+    host = named_for_relay(cluster)
+    ports = [cluster.plan.ports[name] for name in DATA_PORTS]
+    relays = [TcpRelay(f"{own}:{port}", port, host) for port in ports]
+    for target in (pair.at("dn"), pair.at("dn-web")):
+        relays.append(TcpRelay(target, int(target.rpartition(":")[2]), pair.datanode_host))
+    return relays
 
 
 def harm(how: str, dice: random.Random) -> tuple[str, Callable[[TcpRelay], None]]:

@@ -13,19 +13,21 @@ UP, DOWN = "to the server", "from the server"
 
 
 class TcpRelay:
-    """Listens on loopback, forwards to ``target`` (host:port) while it is not cut."""
+    """Listens on ``host``, forwards to ``target`` (host:port) while it is not cut."""
 
-    def __init__(self, target: str, port: int = 0) -> None:
-        host, _, number = target.rpartition(":")
-        self._target = (host, int(number))
-        self._listener = socket.create_server(("127.0.0.1", port))
+    def __init__(self, target: str, port: int = 0, host: str = "127.0.0.1") -> None:
+        target_host, _, number = target.rpartition(":")
+        self._target = (target_host, int(number))
+        self._listener = socket.create_server((host, port))
         self._lock = threading.Lock()
         self._open: dict[int, tuple[socket.socket, socket.socket]] = {}
         self._numbers = count()
+        self.served = 0
+        """Connections so far."""
         self._is_cut = False
         self._flows = {UP: threading.Event(), DOWN: threading.Event()}
         self._delay_s = {UP: 0.0, DOWN: 0.0}
-        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self.address = f"{host}:{self._listener.getsockname()[1]}"
         self.mend()
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -80,6 +82,7 @@ class TcpRelay:
         server.settimeout(None)
         number, pair = next(self._numbers), (client, server)
         with self._lock:
+            self.served += 1
             self._open[number] = pair
             is_cut = self._is_cut
         if is_cut:

@@ -1,9 +1,9 @@
 """The second tier's storm: faults of every kind at random moments, on a cluster of its own.
 
-``YARNAM_CHAOS_ROUNDS`` says how many faults, ``YARNAM_CHAOS_MINUTES`` after how many minutes no
-more begin, and ``YARNAM_CHAOS_SEED`` plays a storm again: the schedule of faults comes from the
-seed alone. What they meet hangs on the machine's speed too, so each is printed with its time, its
-victim and the phase of the job.
+``YARNAM_CHAOS_ROUNDS`` says how many faults, ``YARNAM_CHAOS_AT_ONCE`` how many at the same time at
+most, ``YARNAM_CHAOS_MINUTES`` after how many minutes no more begin, and ``YARNAM_CHAOS_SEED`` plays
+a storm again: the schedule of faults comes from the seed alone. What they meet hangs on the
+machine's speed too, so each is printed with its time, its victim and the phase of the job.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from tests.integration.fault_world import MARKS, FaultWorld
 from tests.integration.rm_books import read_books, shares
 from tests.integration.storm import HOME, Storm
 from tests.integration.storm_ends import (
+    keep_records,
     left_in_zookeeper,
     left_on_hdfs,
     left_on_nodes,
@@ -30,11 +31,12 @@ from tests.integration.storm_ends import (
     wrong_verdicts_of_left,
 )
 from tests.integration.storm_faults import KINDS, NEEDS_MOUNT, schedule, small_disk
-from tests.integration.storm_net import StormNet
+from tests.integration.storm_net import PAIR_DATANODE_HOST, StormNet
 from tests.integration.storm_world import await_ends, own_cluster, partial_starts
 from yarnam.client.submit.abandoned import SCRATCH_PREFIX, clear_abandoned
 
 ROUNDS = int(os.environ.get("YARNAM_CHAOS_ROUNDS", "50"))
+AT_ONCE = int(os.environ.get("YARNAM_CHAOS_AT_ONCE", "3"))
 BEGIN_BY_S = 60.0 * float(os.environ.get("YARNAM_CHAOS_MINUTES", ROUNDS))
 ENDS_S = 300.0
 """From the last fault until all jobs have ended: each needs some seconds, an AM that has lost its
@@ -58,7 +60,7 @@ def storm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Storm]:
         has_disk = stack.enter_context(small_disk(cluster, SMALL_DISK, tmp_path, SMALL_DISK_MIB))
         from tests.integration.ha_hdfs import ha_hdfs
 
-        pair = stack.enter_context(ha_hdfs(cluster, tmp_path / "pair"))
+        pair = stack.enter_context(ha_hdfs(cluster, tmp_path / "pair", PAIR_DATANODE_HOST))
         net = StormNet(cluster, tmp_path, pair)
         stack.callback(net.close)
         # What killed clients leave on this machine is the storm's own.
@@ -87,17 +89,27 @@ def test_the_schedule_comes_from_the_seed_alone() -> None:
 def test_whatever_dies_hangs_or_fills_every_job_ends_well_and_nothing_stays(storm: Storm) -> None:
     left_out = () if storm.small_disk else NEEDS_MOUNT
     kinds = [kind for kind in KINDS if kind not in left_out]
-    print(f"\nstorm: seed {storm.seed}, {ROUNDS} faults of {len(kinds)} kinds")
+    print(f"\nstorm: seed {storm.seed}, {ROUNDS} faults of {len(kinds)} kinds, {AT_ONCE} at once")
     for kind in left_out:
         print(f"  left out: {kind}: this user may not mount a file system")
+    try:
+        rage_and_judge(storm, kinds)
+    except BaseException:
+        print(f"  logs and events of all jobs: {keep_records(storm)}")
+        raise
+
+
+def rage_and_judge(storm: Storm, kinds: list[str]) -> None:
     storm.measure_submit()
-    storm.rage(schedule(storm.seed, ROUNDS, kinds), BEGIN_BY_S)
+    storm.rage(schedule(storm.seed, ROUNDS, kinds), BEGIN_BY_S, AT_ONCE)
     raged_s = time.monotonic() - storm.began_s
     wrong = await_ends(storm.runs, ENDS_S) + wrong_verdicts_of_left(storm)
     ended_s = time.time()
     for (kind, phase), count in sorted(storm.phases.items()):
         print(f"  {count:3d} x {kind} at {phase}")
     assert not wrong, "\n".join(wrong)
+    unused = [relay.address for relay in storm.net.always_used() if not relay.served]
+    assert not unused, f"nothing went through the relays {unused}"
     assert not (broken := torn(storm)), "\n".join(broken)
     assert_nothing_is_left(storm)
     books = read_books(*storm.logs, storm.cluster.daemon("rm").log)
