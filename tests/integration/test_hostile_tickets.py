@@ -212,8 +212,9 @@ def test_twenty_jobs_end_beside_a_client_that_means_ill(world: FaultWorld) -> No
 def wait_s(world: FaultWorld, job: Job) -> float:
     """From the start of the AM that first asked for the gang until it did: an AM counts anew."""
     planned = min(event.at_s for event in world.events(job, PlanReady))
-    starts = [*world.events(job, JobStarted), *world.events(job, AmRestarted)]
-    return planned - max(start.at_s for start in starts if start.at_s <= planned)
+    starts_s = [event.at_s for event in world.events(job, JobStarted)]
+    starts_s += [event.at_s for event in world.events(job, AmRestarted)]
+    return planned - max(at_s for at_s in starts_s if at_s <= planned)
 
 
 def own_nodes(world: FaultWorld) -> list[str]:
