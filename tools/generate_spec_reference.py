@@ -1,4 +1,5 @@
-"""Regenerate docs/reference/spec.md and docs/reference/spec.schema.json from the code.
+"""Regenerate docs/reference/spec.md, docs/reference/spec.schema.json and yarnam/spec/typed_dicts.py
+from the code.
 
 Run after a change of yarnam/spec: ``python tools/generate_spec_reference.py``. ``--check`` exits 1
 when the checked-in files are not what the code says.
@@ -11,12 +12,18 @@ import sys
 from pathlib import Path
 
 from yarnam.spec.export.reference_page import reference_page, schema_file
+from yarnam.spec.export.typed_module import typed_dicts_module
 
-HERE = Path(__file__).resolve().parent.parent / "docs/reference"
+ROOT = Path(__file__).resolve().parent.parent
+HERE = ROOT / "docs/reference"
 
 
 def files() -> dict[Path, str]:
-    return {HERE / "spec.md": reference_page(), HERE / "spec.schema.json": schema_file()}
+    return {
+        HERE / "spec.md": reference_page(),
+        HERE / "spec.schema.json": schema_file(),
+        ROOT / "yarnam/spec/typed_dicts.py": typed_dicts_module(),
+    }
 
 
 def main() -> int:

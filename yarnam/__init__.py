@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from yarnam._version import __version__
 
 if TYPE_CHECKING:
-    from yarnam.client import Client, Job
+    from yarnam.client import AsyncClient, AsyncJob, Client, Job, JobEnded, WaitTimeout
 
-__all__ = ["Client", "Job", "__version__"]
+__all__ = ["AsyncClient", "AsyncJob", "Client", "Job", "JobEnded", "WaitTimeout", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in {"Client", "Job"}:
+    if name in __all__:
         from yarnam import client
 
         return getattr(client, name)

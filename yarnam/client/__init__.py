@@ -1,13 +1,29 @@
 """The public Python API. Start with ``Client``; ``yarnam.Client`` is the same.
 
-The command line calls nothing else.
+``AsyncClient`` is the same for asyncio. The command line calls nothing else.
 """
 
 from __future__ import annotations
 
 from yarnam.client.api import Client, Spec
-from yarnam.client.job import Job, error_of
+from yarnam.client.async_client import AsyncClient, AsyncJob
+from yarnam.client.job import Job
+from yarnam.client.monitor.job_end import JobEnded, WaitTimeout, error_of
 from yarnam.client.monitor.job_logs import LogPiece, LogSource
+from yarnam.client.monitor.metrics_table import metrics_table
 from yarnam.client.submit.preflight import CheckedJob
 
-__all__ = ["CheckedJob", "Client", "Job", "LogPiece", "LogSource", "Spec", "error_of"]
+__all__ = [
+    "AsyncClient",
+    "AsyncJob",
+    "CheckedJob",
+    "Client",
+    "Job",
+    "JobEnded",
+    "LogPiece",
+    "LogSource",
+    "Spec",
+    "WaitTimeout",
+    "error_of",
+    "metrics_table",
+]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +14,7 @@ from weakref import WeakSet
 from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.client.job import Job
 from yarnam.client.lookup import find_application, jobs_on
+from yarnam.client.monitor.job_sources import JobSources
 from yarnam.client.monitor.yarn_status import yarn_status
 from yarnam.client.planning.outlook import Outlook, outlook
 from yarnam.client.site import Site, open_site
@@ -24,7 +25,7 @@ from yarnam.client.waiting_jobs import read_wait_queue
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.model.snapshot import ClusterSnapshot
-from yarnam.errors import YarnamError
+from yarnam.errors import BadSpec, YarnamError
 from yarnam.ports.job_access import Launcher
 from yarnam.wire.light_imports import on_first_use
 
@@ -37,6 +38,7 @@ with on_first_use():
     from yarnam import cluster as yarnam_cluster
     from yarnam import spec as yarnam_spec
     from yarnam.cluster import cluster_paths, reporters
+    from yarnam.spec import checks as yarnam_checks
 
 log = logging.getLogger("yarnam.client")
 
@@ -50,7 +52,7 @@ _LIVING = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING")
 
 
 class Client:
-    """A connection to one cluster::
+    """A connection to one cluster. Thread-safe, and picklable::
 
         with yarnam.Client() as client:
             job = client.submit("train.yaml")
@@ -88,6 +90,10 @@ class Client:
         # A client of a pipeline lives for months: a job that its caller has forgotten is forgotten.
         self._jobs: WeakSet[Job] = WeakSet()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Without its connections and ``on_progress``."""
+        return Client, (str(self._site.conf_dir), self._site.user)
+
     def __enter__(self) -> Self:
         return self
 
@@ -105,9 +111,11 @@ class Client:
         *,
         queue: str | None = None,
         name: str | None = None,
+        tags: Iterable[str] = (),
         launcher: Launcher | None = None,
     ) -> Job:
-        """Check the spec against the cluster, upload the job's files and start the job.
+        """Check the spec against the cluster, upload the job's files and start the job. ``tags``
+        come on top of the spec's.
 
         Returns when YARN has accepted it; ``Job.watch`` and ``Job.wait`` follow it from there. An
         error or interrupt leaves nothing on the cluster. ``launcher``: one for this cluster that is
@@ -120,7 +128,7 @@ class Client:
         try:
             # Its JVM is the slowest part of a submit. A refused job stops it half-way.
             launcher.start()
-            job = self.parse(spec, queue=queue, name=name)
+            job = _tagged(self.parse(spec, queue=queue, name=name), tags)
             submitted = submit_job(self._site, job, launcher, self._report)
         finally:
             launcher.close()
@@ -165,17 +173,32 @@ class Client:
         return self._handle(find_application(self._site, reference), "", "")
 
     def jobs(
-        self, *, include_ended: bool = False, user: str | None = None, state: JobState | None = None
+        self,
+        *,
+        include_ended: bool = False,
+        user: str | None = None,
+        state: JobState | None = None,
+        queue: str | None = None,
+        name: str = "",
+        tags: Iterable[str] = (),
     ) -> list[JobStatus]:
         """Jobs, newest first: the active ones; with ``include_ended`` all that YARN still knows.
 
-        ``user``: None for your own jobs, empty for those of all users. For jobs of other users
-        only YARN's information is available.
+        ``user``: None for your own jobs, empty for those of all users. ``queue``: its full name.
+        ``name``: the start of the job's name. ``tags``: all of them. For jobs of other users only
+        YARN's information is available. Costs the ResourceManager one request.
         """
         whose = self._site.user if user is None else user
         include_ended = include_ended or (state is not None and state.is_final)
         states = () if include_ended else _LIVING
-        applications = jobs_on(self._site, user=whose, states=states)
+        wanted = frozenset(tags)
+        applications = [
+            one
+            for one in jobs_on(self._site, user=whose, states=states)
+            if one.name.startswith(name)
+            and queue in (None, one.queue)
+            and wanted <= frozenset(one.tags)
+        ]
         with ThreadPoolExecutor(PARALLEL_STATUS_READS, thread_name_prefix="status") as pool:
             found = list(pool.map(self._status_of, applications))
         return [status for status in found if state in (None, status.state)]
@@ -196,16 +219,27 @@ class Client:
         if application.user != self._site.user:
             return yarn_status(application, "it is another user's job")
         key = key_in(application.tags) or ""
-        job = Job(self._site, application.application, key=key, user=application.user)
+        sources = JobSources(self._site, application.application, key, application.user)
         try:
-            return job.status()
+            return sources.status(application=application).status
         except YarnamError as error:
             return yarn_status(application, error.message)
         except Exception as error:
             log.debug("a fault while %s was asked for", application.application, exc_info=True)
             return yarn_status(application, f"its status cannot be read: {type(error).__name__}")
         finally:
-            job.close()
+            sources.close()
+
+
+def _tagged(job: JobSpec, tags: Iterable[str]) -> JobSpec:
+    """Raises BadSpec."""
+    wanted = tuple(dict.fromkeys((*job.tags, *tags)))
+    if wanted == job.tags:
+        return job
+    for index, message in yarnam_checks.tag_problems(wanted):
+        what = "tags" if index is None else f"the tag {wanted[index]!r}"
+        raise BadSpec(f"{what}: {message}")
+    return replace(job, tags=wanted)
 
 
 def _parsed(spec: Spec, user: str) -> JobSpec:

@@ -3,49 +3,44 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from hdfs_utils import HdfsError
 from hdfs_utils import uri as uris
 from hdfs_utils.journal.log import read_journal
 from yarnam.adapters.hdfs.error_map import hdfs_errors
+from yarnam.client.monitor.job_follower import HOLD_S, JobFollower, WaitLimit
 from yarnam.client.monitor.job_logs import LogPiece, LogRequest, LogSource, read_logs
 from yarnam.client.monitor.job_sources import JobSources
+from yarnam.client.monitor.metrics_table import metrics_table
 from yarnam.client.monitor.requested_size import RequestedSize, requested_size
-from yarnam.client.site import ClientTiming, Site
+from yarnam.client.site import ClientTiming, Site, site_at
 from yarnam.client.submit.preflight import file_system_of
 from yarnam.core.model.events import Event
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.model.outcomes import Verdict, VerdictKind
-from yarnam.errors import ExitCode, Unavailable, UsageError, YarnamError, error_classes
+from yarnam.errors import ExitCode, Unavailable, UsageError, YarnamError
 from yarnam.wire.codec import decode_event, encode
 from yarnam.wire.light_imports import on_first_use
 from yarnam.wire.output_paths import partial_output_path, staging_path
 from yarnam.wire.protocol import JOURNAL_DIRECTORY, VERDICT_FILE
 from yarnam.wire.records import JobRecord
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 with on_first_use():
     from hdfs_utils.outputs import committer
-
-HOLD_S = 10.0
-"""The longest time that the AM keeps a status request open until something changes."""
-
-RETIRE_LIMIT_S = 30.0
-"""How long YARN may take to release everything after the verdict, or after its kill."""
-
-OUTAGE_PATIENCE_S = 300.0
-"""Following a job survives an outage of HDFS or the ResourceManager of this length, the same as the
-ApplicationMaster."""
 
 KILL_LIMIT_S = 90.0
 """The time limit of a kill: cancelling by the AM, then by YARN, until the job has ended."""
 
 
 class Job:
-    """One job. Obtained from ``Client.submit`` or ``Client.job``.
+    """One job. Obtained from ``Client.submit`` or ``Client.job``. Thread-safe, and picklable.
 
     All calls raise YarnamError: Unavailable if neither the AM nor HDFS nor YARN answers.
     """
@@ -55,6 +50,18 @@ class Job:
 
     def __repr__(self) -> str:
         return f"Job({self.id!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The handle without its connections. The process that it goes to reads the same Hadoop
+        configuration, under the same path."""
+        site, sources = self._sources.site, self._sources
+        return _reopen, (
+            str(site.conf_dir),
+            site.user,
+            sources.application,
+            sources.key,
+            sources.user,
+        )
 
     @property
     def id(self) -> str:
@@ -75,66 +82,54 @@ class Job:
         otherwise from YARN. That of a job that has ended removes what secrets it has left."""
         return self._sources.status().status
 
+    def tags(self) -> tuple[str, ...]:
+        """The spec's YARN application tags, without those that yarnam sets itself."""
+        return self.record().job.tags
+
     def watch(self) -> Iterator[JobStatus]:
         """Each new status until the job ends; the last one has the verdict.
 
-        Survives outages of HDFS and the ResourceManager of up to ``OUTAGE_PATIENCE_S``. Ends when
-        YARN has released everything, or ``RETIRE_LIMIT_S`` after the verdict.
+        Survives outages of HDFS and the ResourceManager of up to ``OUTAGE_PATIENCE_S``, and new
+        attempts of the AM. Ends when YARN has released everything, or ``RETIRE_LIMIT_S`` after the
+        verdict.
         """
-        seen, last, outage = 0, None, _Outage(self._timing.poll_s)
+        follower = self.follower()
         while True:
-            try:
-                found = self._sources.status(seen=seen, hold_s=HOLD_S)
-            except Unavailable as error:
-                if last is None:
-                    raise
-                if outage.bear(error):
-                    last = replace(last, reason=error.message)
-                    yield replace(last, at_s=time.time())
-                continue
-            outage.is_over()
-            if found.status.verdict is not None:
-                self._sources.retire(RETIRE_LIMIT_S)
-                yield found.status
+            poll = follower.poll(HOLD_S)
+            if poll.status is None and poll.error is not None:
+                raise poll.error
+            if poll.is_new and poll.status is not None:
+                yield poll.status
+            if poll.verdict is not None:
                 return
-            # The time of the poll alone is no news.
-            shown = replace(found.status, at_s=0.0)
-            if shown != last:
-                last = shown
-                yield found.status
-            if not found.number:
-                time.sleep(self._timing.poll_s)
-            seen = found.number
+            time.sleep(poll.pause_s)
 
-    def wait(self, timeout_s: float | None = None, *, raise_on_failure: bool = False) -> Verdict:
-        """Block until the job ends.
+    def wait(
+        self,
+        timeout_s: float | None = None,
+        *,
+        raise_on_failure: bool = False,
+        on_status: Callable[[JobStatus], object] | None = None,
+    ) -> Verdict:
+        """Block until the job ends. ``on_status`` is called with each new status, the last one
+        included; what it raises ends the wait.
 
-        Raises Unavailable after ``timeout_s``; with ``raise_on_failure`` also the error of the
-        verdict (UserFailed, GangTimeout, Cancelled, ...) unless the job succeeded.
+        Raises WaitTimeout after ``timeout_s``; with ``raise_on_failure`` also the verdict as a
+        JobEnded that is a UserFailed, GangTimeout, Cancelled, ... too, unless the job succeeded.
         """
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        seen, outage = 0, _Outage(self._timing.poll_s)
+        follower = self.follower()
+        limit = WaitLimit(self.id, timeout_s, raise_on_failure=raise_on_failure)
         while True:
-            left_s = HOLD_S if deadline is None else deadline - time.monotonic()
-            try:
-                found = self._sources.status(seen=seen, hold_s=max(0.0, min(HOLD_S, left_s)))
-            except Unavailable as error:
-                if left_s <= 0:
-                    raise
-                outage.bear(error)
-                continue
-            outage.is_over()
-            if (verdict := found.status.verdict) is not None:
-                self._sources.retire(RETIRE_LIMIT_S)
-                if raise_on_failure and (failure := error_of(verdict)) is not None:
-                    raise failure
+            poll = follower.poll(min(HOLD_S, limit.left_s))
+            if on_status is not None and poll.is_new and poll.status is not None:
+                on_status(poll.status)
+            if (verdict := limit.verdict(poll)) is not None:
                 return verdict
-            if deadline is not None and time.monotonic() >= deadline:
-                told = f"{found.status.state.value} {found.status.reason}".rstrip()
-                raise Unavailable(f"{self.id} has not ended after {timeout_s:g} s: {told}")
-            if not found.number:
-                time.sleep(self._timing.poll_s)
-            seen = found.number
+            time.sleep(min(poll.pause_s, limit.left_s))
+
+    def follower(self) -> JobFollower:
+        """The questions that ``watch`` and ``wait`` ask, for who waits in a way of their own."""
+        return JobFollower(self._sources)
 
     def logs(
         self,
@@ -153,7 +148,8 @@ class Job:
         task.
         """
         request = LogRequest(task, rank, follow, tail, LogSource(source))
-        return read_logs(self._sources, request)
+        # Its end closes connections: not those of another thread that follows the same job.
+        return read_logs(self._sources.separate(), request)
 
     def events(self) -> list[Event]:
         """All events of the gang machine so far, in order, from the journal."""
@@ -163,6 +159,28 @@ class Job:
                 with suppress(Unavailable):
                     return list(line.events())
         return self._journal()
+
+    def watch_events(self) -> Iterator[Event]:
+        """Every event from the first one on, each as it happens, until the job has ended. Goes on
+        with the next AM attempt where one ended. Raises Unavailable when nobody has answered for
+        ``OUTAGE_PATIENCE_S``."""
+        follower = self.follower()
+        shown = 0
+        while True:
+            # The status first: what has happened before the verdict is in the journal by then.
+            poll = follower.poll(0.0)
+            with suppress(Unavailable):
+                events = self.events()
+                yield from events[shown:]
+                shown = max(shown, len(events))
+                if poll.verdict is not None:
+                    return
+            time.sleep(max(poll.pause_s, self._timing.process_poll_s))
+
+    def metrics(self) -> pa.Table:
+        """What the training code has reported last, as a table with one row for each metric of
+        each process that reports: see ``metrics_table``. Raises BadConfig without pyarrow."""
+        return metrics_table([self.status()])
 
     def kill(self, reason: str = "", *, timeout_s: float = KILL_LIMIT_S) -> JobStatus:
         """Cancel the job, wait until YARN reports its end, and return the final status.
@@ -272,33 +290,5 @@ def settle_killed_outputs(site: Site, job: JobSpec, application: str) -> None:
             outputs.discard()
 
 
-class _Outage:
-    """How long nobody has been able to tell anything of the job."""
-
-    def __init__(self, poll_s: float) -> None:
-        self._poll_s = poll_s
-        self._began = 0.0
-
-    def bear(self, error: Unavailable) -> bool:
-        """Wait a little; True for the first time in this outage. Raises the error when it has
-        lasted for too long."""
-        now = time.monotonic()
-        is_new = not self._began
-        self._began = self._began or now
-        if now - self._began > OUTAGE_PATIENCE_S:
-            raise error
-        time.sleep(self._poll_s)
-        return is_new
-
-    def is_over(self) -> None:
-        self._began = 0.0
-
-
-def error_of(verdict: Verdict) -> YarnamError | None:
-    """The error that a verdict stands for; None when the job succeeded."""
-    if verdict.kind is VerdictKind.SUCCEEDED:
-        return None
-    for kind in error_classes():
-        if int(kind.exit_code) == verdict.exit_code:
-            return kind(verdict.message, hint=verdict.hint)
-    return YarnamError(verdict.message, hint=verdict.hint)
+def _reopen(conf_dir: str, site_user: str, application: str, key: str, user: str) -> Job:
+    return Job(site_at(conf_dir, site_user), application, key=key, user=user)

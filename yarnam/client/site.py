@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from hdfs_utils import FileSystem, TimeLimits, connect
 from yarnam.adapters.hdfs.small_files import HTTP_LIMITS, SmallFiles
+from yarnam.adapters.yarn.application_cache import ApplicationCache
 from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.client.user_paths import UserPaths
 from yarnam.core.model.gpu_names import NOTHING_LEARNT, GpuModelRules, Inventory, with_gpu_models
@@ -131,6 +132,11 @@ class Site:
         """Writes small files that nobody else writes."""
         return SmallFiles(self.files, self.open_web)
 
+    @cached_property
+    def applications(self) -> ApplicationCache:
+        """YARN's records of applications, for who asks for many again and again."""
+        return ApplicationCache(self.rm, self.user)
+
     def snapshot(self, queue: str, node_label: str = "") -> ClusterSnapshot:
         """All nodes, and the queue's part of a partition, with all known GPU models. Raises
         Unavailable, BadConfig."""
@@ -243,6 +249,13 @@ def open_site(
         else None,
     )
     return site
+
+
+@cache
+def site_at(conf_dir: str, user: str) -> Site:
+    """The cluster of a handle that came from another process: one for all of them. Raises
+    BadConfig."""
+    return open_site(conf_dir, user)
 
 
 def refuse_other_authentication(settings: Mapping[str, str], environ: Mapping[str, str]) -> None:

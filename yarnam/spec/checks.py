@@ -7,7 +7,7 @@ check names the paths it reads (``involves``) and reports nothing when one of th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import urlsplit
 
 from yarnam.core.model.job_spec import MAX_TASKS
@@ -25,8 +25,8 @@ HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}", re.ASCII)
 TAG = re.compile(r"[a-z0-9][a-z0-9._:=/-]{0,99}", re.ASCII)
 QUEUE = re.compile(r"root(\.[^.\s]+)+")
 
-MAX_TAGS = 8
-"""YARN allows 10 (APPLICATION_MAX_TAGS); yarnam adds two of its own."""
+MAX_TAGS = 7
+"""YARN allows 10 (APPLICATION_MAX_TAGS); yarnam adds up to three of its own."""
 
 SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs")
 OWN_PORTS = frozenset({"coordinator", "task"})
@@ -96,15 +96,19 @@ def _check_head(document: Document, problems: Problems) -> None:
             ("name",), "must consist of letters, digits, `.`, `_` and `-`, at most 100 characters"
         )
     _check_queue(document.queue, problems)
-    for index, tag in enumerate(document.tags):
+    for index, message in tag_problems(document.tags):
+        problems.add(("tags",) if index is None else ("tags", index), message)
+
+
+def tag_problems(tags: Sequence[str]) -> Iterator[tuple[int | None, str]]:
+    """What is wrong with application tags, by index; None: with their number."""
+    for index, tag in enumerate(tags):
         if not TAG.fullmatch(tag):
-            problems.add(
-                ("tags", index), "must consist of a-z, 0-9 and `._:=/-`, at most 100 characters"
-            )
+            yield index, "must consist of a-z, 0-9 and `._:=/-`, at most 100 characters"
         elif tag.startswith("yarnam"):
-            problems.add(("tags", index), "tags that begin with yarnam are reserved")
-    if len(document.tags) > MAX_TAGS:
-        problems.add(("tags",), f"at most {MAX_TAGS} tags are allowed, not {len(document.tags)}")
+            yield index, "tags that begin with yarnam are reserved"
+    if len(tags) > MAX_TAGS:
+        yield None, f"at most {MAX_TAGS} tags are allowed, not {len(tags)}"
 
 
 def _check_queue(queue: str, problems: Problems) -> None:

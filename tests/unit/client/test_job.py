@@ -12,7 +12,7 @@ import pytest
 
 from hdfs_utils.journal.log import AppendLog
 from tests.unit.client.world import APPLICATION, World, job_spec, status, verdict
-from yarnam.client.job import error_of
+from yarnam.client.monitor.job_end import error_of
 from yarnam.client.user_paths import tag_of
 from yarnam.core.model.events import CancelRequested, JobStarted
 from yarnam.core.model.job_spec import StoringSpec

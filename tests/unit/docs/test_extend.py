@@ -14,10 +14,12 @@ PAGE = (ROOT / "docs/how-to/extend.md").read_text()
 MENTIONS = [
     ("launch_timeout", ("yarnam/spec", "yarnam/core/model", "yarnam/wire", "yarnam/am"), {
         "yarnam/core/model/job_spec.py", "yarnam/spec/sections/document.py",
+        "yarnam/spec/typed_dicts.py",
     }),
     ("near_data", ("yarnam/core/placement",), {"yarnam/core/placement/job_view.py"}),
     ("near_data", ("yarnam/spec", "yarnam/core/model"), {
         "yarnam/core/model/job_spec.py", "yarnam/spec/sections/document.py",
+        "yarnam/spec/typed_dicts.py",
     }),
     ("events_command", ("yarnam",), set()),
     ("List the events of a job.", ("yarnam/cli",), {"yarnam/cli/catalog.py"}),

@@ -465,7 +465,7 @@ CASES = [
         "6:9: ports[0]: the port name task is reserved; choose another name",
     ),
     ("gpus: 4\ntags: [yarnam-x]", "6:8: tags[0]: tags that begin with yarnam are reserved"),
-    ("gpus: 4\ntags: [a, b, c, d, e, f, g, h, i]", "6:7: tags: at most 8 tags are allowed, not 9"),
+    ("gpus: 4\ntags: [a, b, c, d, e, f, g, h, i]", "6:7: tags: at most 7 tags are allowed, not 9"),
     # Data.
     (
         "gpus: 4\ndata: {inputs: [digits]}",

@@ -115,6 +115,9 @@ class GrpcJobClient:
             return method(request, timeout=limit_s)
         except grpc.RpcError as error:
             raise _as_yarnam(error, self._address) from error
+        except ValueError as error:
+            # gRPC's word for a channel that another thread has closed.
+            raise Unavailable(f"the connection to {self._address} was closed") from error
 
 
 def _as_yarnam(error: grpc.RpcError, address: str) -> YarnamError:

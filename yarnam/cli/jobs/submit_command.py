@@ -82,8 +82,7 @@ def command(
         client = stack.enter_context(open_client(ctx, **settings))
         if dry_run:
             return _dry_run(client, spec, queue, name, as_json=as_json)
-        given = {} if ahead is None else {"launcher": ahead}
-        job = client.submit(spec, queue=queue, name=name, **given)
+        job = client.submit(spec, queue=queue, name=name, launcher=ahead)
         if watch is None:
             watch = is_terminal() and not as_json
         if watch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -32,17 +33,22 @@ from yarnam.wire.records import AmRecord, JobRecord
 
 
 class JobSources:
-    """Reads one job from wherever it can be read. Not thread-safe, except for what
-    ``job_client`` returns."""
+    """Reads one job from wherever it can be read. Thread-safe: the threads share one connection to
+    the AM, and an answer that one of them misses because another has closed it is Unavailable."""
 
     def __init__(self, site: Site, application: str, key: str, user: str) -> None:
         self.site = site
         self.application = application
         self.key = key
         self.user = user or site.user
+        self._lock = threading.Lock()
         self._job_client: JobClient | None = None
         self._job_client_of: AmRecord | None = None
         self._record: JobRecord | None = None
+
+    def separate(self) -> JobSources:
+        """The same job with connections of its own, for who closes them when done."""
+        return JobSources(self.site, self.application, self.key, self.user)
 
     @property
     def directory(self) -> str:
@@ -54,7 +60,9 @@ class JobSources:
     def look_up(self) -> YarnApplication:
         """YARN's record; also learns the job's key from it. Raises UsageError: not on this cluster,
         or not one of yarnam's."""
-        application = self.site.rm.application(self.application)
+        return self._learn(self.site.rm.application(self.application))
+
+    def _learn(self, application: YarnApplication | None) -> YarnApplication:
         if application is not None:
             self.user = application.user or self.user
             self.key = self.key or key_in(application.tags) or ""
@@ -68,10 +76,14 @@ class JobSources:
             )
         raise UsageError(f"{self.application} is not a yarnam job")
 
-    def status(self, *, seen: int = 0, hold_s: float = 0.0) -> StatusVersion:
+    def status(
+        self, *, seen: int = 0, hold_s: float = 0.0, application: YarnApplication | None = None
+    ) -> StatusVersion:
         """The status now, from the nearest source. Its number is 0 when it is not the AM's own:
-        the caller then polls instead of being notified."""
-        application = self.look_up()
+        the caller then polls instead of being notified. ``application``: YARN's record, from a
+        caller who has just read it."""
+        known = application or self.site.applications.application(self.application)
+        application = self._learn(known)
         if application.is_over:
             self.close()  # nobody answers there any more
             if application.state != "FINISHED" or application.final_status == "FAILED":
@@ -99,7 +111,7 @@ class JobSources:
         """Whether YARN says within the limit (seconds) that the application is over."""
         deadline = time.monotonic() + limit_s
         while True:
-            application = self.site.rm.application(self.application)
+            application = self.site.applications.application(self.application)
             if application is None or application.is_over:
                 return True
             if time.monotonic() >= deadline:
@@ -128,22 +140,32 @@ class JobSources:
         try:
             content = self.read(AM_FILE)
         except Unavailable:
-            if self._job_client is not None:
-                return self._job_client  # The AM that was there before HDFS went may still tell.
+            with self._lock:
+                if self._job_client is not None:
+                    return self._job_client  # The AM that was there before may still answer.
             raise
         if content is None:
             return None
         record = decode(content, AmRecord)
-        if self._job_client is not None and record == self._job_client_of:
-            return self._job_client
-        self.close()
+        with self._lock:
+            if self._job_client is not None and record == self._job_client_of:
+                return self._job_client
         self._check_host(record.host)
         credentials = self.read(CREDENTIALS_FILE)
         if credentials is None:
             return None  # Removed with the verdict: the AM is on its way out.
-        self._job_client = self.site.open_job_client(f"{record.host}:{record.port}", credentials)
-        self._job_client_of = record
-        return self._job_client
+        return self._connected(record, credentials)
+
+    def _connected(self, record: AmRecord, credentials: bytes) -> JobClient:
+        with self._lock:
+            if self._job_client is not None and record == self._job_client_of:
+                return self._job_client  # Another thread was quicker.
+            former = self._job_client
+            made = self.site.open_job_client(f"{record.host}:{record.port}", credentials)
+            self._job_client, self._job_client_of = made, record
+        if former is not None:
+            former.close()
+        return made
 
     def _check_host(self, host: str) -> None:
         """Other users' files do not choose whom this process connects to: an AM runs on a node of
@@ -179,7 +201,8 @@ class JobSources:
 
     def close(self) -> None:
         """Close the connection to the AM. Idempotent."""
-        line, self._job_client, self._job_client_of = self._job_client, None, None
+        with self._lock:
+            line, self._job_client, self._job_client_of = self._job_client, None, None
         if line is not None:
             line.close()
 

@@ -309,4 +309,4 @@ class Document(Section):
     """The expected run time. It is not enforced; it allows a job to start before larger ones, in a
     gap that is long enough."""
     tags: list[Text] = []
-    """YARN application tags, at most 8."""
+    """YARN application tags, at most 7."""

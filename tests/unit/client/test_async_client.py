@@ -1,0 +1,132 @@
+"""The client for asyncio: the same jobs, without a thread for each of them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.unit.client.world import APPLICATION, World, status, task, verdict
+from yarnam import AsyncClient, JobEnded, WaitTimeout
+from yarnam.adapters.yarn.application_cache import FEW
+from yarnam.client import async_client
+from yarnam.client.user_paths import new_key
+from yarnam.core.model.events import CancelRequested, JobStarted
+from yarnam.core.model.job_status import JobState, JobStatus
+from yarnam.core.model.outcomes import VerdictKind
+from yarnam.errors import UserFailed
+from yarnam.wire.codec import encode
+
+KEY = "20261121-000000-abcdef"
+
+pytestmark = pytest.mark.asyncio
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(async_client, "POLL_S", 0.01)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def ended(world: World, key: str, kind: VerdictKind, code: int, application: str) -> None:
+    world.put(key, "verdict.json", encode(verdict(kind, code, "exit code 3")))
+    world.rm.change(application, state="FINISHED", final_status=kind.name)
+
+
+async def test_watch_and_wait(world: World) -> None:
+    world.job(key=KEY)
+    world.line.statuses = [status(step=1), status(step=2)]
+    seen: list[JobStatus] = []
+    async with AsyncClient(site=world.site) as client:
+        job = await client.job(APPLICATION)
+
+        def note(found: JobStatus) -> None:
+            seen.append(found)
+            if found.step == 2:
+                ended(world, KEY, VerdictKind.SUCCEEDED, 0, APPLICATION)
+
+        found = await asyncio.wait_for(job.wait(on_status=note), 20)
+        assert found.kind is VerdictKind.SUCCEEDED
+        assert [one.step for one in seen[:2]] == [1, 2]
+        assert seen[-1].verdict is not None
+        assert [one.state async for one in job.watch()] == [JobState.SUCCEEDED]
+
+
+async def test_a_failure_carries_its_verdict(world: World) -> None:
+    world.job(key=KEY)
+    ended(world, KEY, VerdictKind.FAILED, 90, APPLICATION)
+    async with AsyncClient(site=world.site) as client:
+        job = await client.job(APPLICATION)
+        with pytest.raises(UserFailed, match="exit code 3") as caught:
+            await job.wait(raise_on_failure=True)
+    assert isinstance(caught.value, JobEnded)
+    assert (caught.value.verdict.exit_code, caught.value.application) == (90, APPLICATION)
+
+
+async def test_wait_ends_with_its_time(world: World) -> None:
+    world.job(key=KEY)
+    async with AsyncClient(site=world.site) as client:
+        with pytest.raises(WaitTimeout, match="RUNNING"):
+            await (await client.job(APPLICATION)).wait(timeout_s=0.05)
+
+
+async def test_200_jobs_are_awaited_by_a_few_threads_and_requests(world: World) -> None:
+    keys = {f"application_1700000000000_{number:04}": new_key() for number in range(200)}
+    for application, key in keys.items():
+        world.job(key=key, application=application)
+    world.rm.asked, before = 0, threading.active_count()
+    async with AsyncClient(site=world.site) as client:
+        jobs = [await client.job(application) for application in keys]
+        waits = [asyncio.create_task(job.wait()) for job in jobs]
+        done, _ = await asyncio.wait(waits, timeout=0.5)
+        assert not done
+        assert world.rm.asked <= FEW + 1
+        assert threading.active_count() - before <= async_client.THREADS
+        for application, key in keys.items():
+            ended(world, key, VerdictKind.SUCCEEDED, 0, application)
+        found = await asyncio.wait_for(asyncio.gather(*waits), 30)
+    assert {one.kind for one in found} == {VerdictKind.SUCCEEDED}
+
+
+async def test_logs_and_events_are_async_iterators(world: World) -> None:
+    world.job(key=KEY)
+    story = [JobStarted(1.0), CancelRequested(2.0, "me")]
+    world.line.journal = list(story)
+    running = status(tasks=(task("worker-0", (0,), "n1:1"),))
+    world.line.statuses = [running]
+    world.line.outputs = {("n1:1", 0): [b"one\n", b"two\n"]}
+    async with AsyncClient(site=world.site) as client:
+        job = await client.job(APPLICATION)
+        assert [piece.data async for piece in job.logs()] == [b"one\n", b"two\n"]
+        assert await job.events() == story
+        found = []
+        async for event in job.watch_events():
+            found.append(event)
+            if len(found) == len(story):
+                break
+        assert found == story
+
+
+async def test_an_error_in_an_iterator_is_raised_where_it_is_read(world: World) -> None:
+    async with AsyncClient(site=world.site) as client:
+        job = await client.job(APPLICATION)
+        with pytest.raises(Exception, match="does not exist on this cluster"):
+            async for _ in job.logs():
+                pass
+
+
+async def test_submit_and_list(world: World) -> None:
+    spec = {"version": 1, "name": "a", "queue": "root.dl", "gpus": 1, "command": ["true"]}
+    async with AsyncClient(site=world.site) as client:
+        job = await client.submit(spec, tags=["nightly"])
+        (found,) = await client.jobs(tags=["nightly"])
+        assert found.application == job.id
+        assert await client.jobs(tags=["weekly"]) == []
+        assert (await job.tags()) == ("nightly",)
+        await client.close()

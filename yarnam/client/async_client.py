@@ -1,0 +1,294 @@
+"""``yarnam.AsyncClient``: the client for asyncio. Every call is one of ``Client`` or ``Job``, in a
+thread of a pool; while a job runs, no thread waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
+
+from yarnam.client.api import Client, Spec
+from yarnam.client.job import Job
+from yarnam.client.monitor.job_follower import Poll, WaitLimit
+from yarnam.client.monitor.job_logs import LogPiece, LogSource
+from yarnam.client.monitor.requested_size import RequestedSize
+from yarnam.client.planning.outlook import Outlook
+from yarnam.client.site import Site
+from yarnam.client.submit.preflight import CheckedJob
+from yarnam.core.model.events import Event
+from yarnam.core.model.job_status import JobState, JobStatus
+from yarnam.core.model.outcomes import Verdict
+from yarnam.core.model.snapshot import ClusterSnapshot
+from yarnam.wire.records import JobRecord
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from typing_extensions import Self
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+THREADS = 32
+"""Calls under way at a time; each takes milliseconds, a submit seconds. A log that is followed has
+a thread of its own."""
+
+POLL_S = 2.0
+"""Between two questions about a job that is awaited. No question is kept open, as ``Job.wait``
+does: hundreds of jobs would need hundreds of threads."""
+
+
+class AsyncClient:
+    """A connection to one cluster, for asyncio::
+
+        async with yarnam.AsyncClient() as client:
+            jobs = [await client.submit(spec) for spec in specs]
+            verdicts = await asyncio.gather(*(job.wait() for job in jobs))
+
+    Arguments and errors are those of ``Client``. One event loop at a time.
+    """
+
+    def __init__(
+        self,
+        conf_dir: str | os.PathLike[str] | None = None,
+        user: str | None = None,
+        *,
+        on_progress: Callable[[str], None] | None = None,
+        site: Site | None = None,
+    ) -> None:
+        self._client = Client(conf_dir, user, on_progress=on_progress, site=site)
+        self._threads = _Threads()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def submit(
+        self,
+        spec: Spec,
+        *,
+        queue: str | None = None,
+        name: str | None = None,
+        tags: Iterable[str] = (),
+    ) -> AsyncJob:
+        """See ``Client.submit``. A cancelled call goes on in its thread, and its job with it."""
+        call = partial(self._client.submit, spec, queue=queue, name=name, tags=tags)
+        return AsyncJob(await self._threads.call(call), self._threads)
+
+    async def plan(
+        self, spec: Spec, *, queue: str | None = None, name: str | None = None
+    ) -> CheckedJob:
+        """See ``Client.plan``."""
+        return await self._threads.call(self._client.plan, spec, queue=queue, name=name)
+
+    async def outlook(
+        self, spec: Spec, *, queue: str | None = None, name: str | None = None
+    ) -> Outlook:
+        """See ``Client.outlook``."""
+        return await self._threads.call(self._client.outlook, spec, queue=queue, name=name)
+
+    async def nodes(self) -> ClusterSnapshot:
+        """See ``Client.nodes``."""
+        return await self._threads.call(self._client.nodes)
+
+    async def job(self, reference: str) -> AsyncJob:
+        """See ``Client.job``."""
+        return AsyncJob(await self._threads.call(self._client.job, reference), self._threads)
+
+    async def jobs(
+        self,
+        *,
+        include_ended: bool = False,
+        user: str | None = None,
+        state: JobState | None = None,
+        queue: str | None = None,
+        name: str = "",
+        tags: Iterable[str] = (),
+    ) -> list[JobStatus]:
+        """See ``Client.jobs``."""
+        return await self._threads.call(
+            self._client.jobs,
+            include_ended=include_ended,
+            user=user,
+            state=state,
+            queue=queue,
+            name=name,
+            tags=tags,
+        )
+
+    async def close(self) -> None:
+        """Close all connections. Idempotent; jobs continue."""
+        await self._threads.close(self._client.close)
+
+
+class AsyncJob:
+    """One job, for asyncio; see ``Job``."""
+
+    def __init__(self, job: Job, threads: _Threads) -> None:
+        self._job = job
+        self._threads = threads
+
+    def __repr__(self) -> str:
+        return f"AsyncJob({self.id!r})"
+
+    @property
+    def id(self) -> str:
+        """YARN's application id."""
+        return self._job.id
+
+    @property
+    def handle(self) -> Job:
+        """The same job for code without asyncio, such as another process: it is picklable."""
+        return self._job
+
+    async def directory(self) -> str:
+        """URI of the job's directory on HDFS."""
+        return await self._threads.call(lambda: self._job.directory)
+
+    async def record(self) -> JobRecord:
+        """See ``Job.record``."""
+        return await self._threads.call(self._job.record)
+
+    async def status(self) -> JobStatus:
+        """See ``Job.status``."""
+        return await self._threads.call(self._job.status)
+
+    async def tags(self) -> tuple[str, ...]:
+        """See ``Job.tags``."""
+        return await self._threads.call(self._job.tags)
+
+    async def watch(self) -> AsyncIterator[JobStatus]:
+        """See ``Job.watch``; looks every ``POLL_S``."""
+        follower = self._job.follower()
+        while True:
+            poll = await self._threads.call(follower.poll, 0.0)
+            if poll.status is None and poll.error is not None:
+                raise poll.error
+            if poll.is_new and poll.status is not None:
+                yield poll.status
+            if poll.verdict is not None:
+                return
+            await asyncio.sleep(_pause_s(poll))
+
+    async def wait(
+        self,
+        timeout_s: float | None = None,
+        *,
+        raise_on_failure: bool = False,
+        on_status: Callable[[JobStatus], object] | None = None,
+    ) -> Verdict:
+        """See ``Job.wait``. ``on_status`` is called in the event loop."""
+        follower = self._job.follower()
+        limit = WaitLimit(self.id, timeout_s, raise_on_failure=raise_on_failure)
+        while True:
+            poll = await self._threads.call(follower.poll, 0.0)
+            if on_status is not None and poll.is_new and poll.status is not None:
+                on_status(poll.status)
+            if (verdict := limit.verdict(poll)) is not None:
+                return verdict
+            await asyncio.sleep(min(_pause_s(poll), limit.left_s))
+
+    async def logs(
+        self,
+        task: str | None = None,
+        *,
+        rank: int | None = None,
+        follow: bool = False,
+        tail: int | None = None,
+        source: LogSource | str = LogSource.PROCESSES,
+    ) -> AsyncIterator[LogPiece]:
+        """See ``Job.logs``."""
+        found = self._job.logs(task, rank=rank, follow=follow, tail=tail, source=source)
+        async for piece in _iterate(found):
+            yield piece
+
+    async def events(self) -> list[Event]:
+        """See ``Job.events``."""
+        return await self._threads.call(self._job.events)
+
+    async def watch_events(self) -> AsyncIterator[Event]:
+        """See ``Job.watch_events``."""
+        async for event in _iterate(self._job.watch_events()):
+            yield event
+
+    async def metrics(self) -> pa.Table:
+        """See ``Job.metrics``."""
+        return await self._threads.call(self._job.metrics)
+
+    async def scale(self, size: int | None) -> RequestedSize:
+        """See ``Job.scale``."""
+        return await self._threads.call(self._job.scale, size)
+
+    async def kill(self, reason: str = "") -> JobStatus:
+        """See ``Job.kill``."""
+        return await self._threads.call(self._job.kill, reason)
+
+    async def close(self) -> None:
+        """Close the connections. Idempotent; the job continues."""
+        await self._threads.call(self._job.close)
+
+
+def _pause_s(poll: Poll) -> float:
+    return max(POLL_S, poll.pause_s) if poll.status is not None else poll.pause_s
+
+
+class _Threads:
+    """Where the calls run. Threads come with the first call."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="yarnam")
+        self._is_closed = False
+
+    async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool, partial(function, *args, **kwargs))
+
+    async def close(self, last: Callable[[], None]) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            await self.call(last)
+            self._pool.shutdown(wait=False)
+
+
+async def _iterate(items: Iterator[T]) -> AsyncIterator[T]:
+    """Each item when it is there."""
+    while (found := await _in_own_thread(partial(_next, items))) is not None:
+        yield found[0]
+
+
+def _next(items: Iterator[T]) -> tuple[T] | None:
+    for item in items:
+        return (item,)
+    return None
+
+
+async def _in_own_thread(function: Callable[[], T]) -> T:
+    """For what may take hours: it keeps no thread of the pool, and no process from ending."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def finish(result: T | None, error: BaseException | None) -> None:
+        if future.cancelled():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(cast("T", result))
+
+    def run() -> None:
+        result, failure = None, None
+        try:
+            result = function()
+        except BaseException as error:  # noqa: BLE001 - it is raised where it is awaited
+            failure = error
+        with suppress(RuntimeError):  # The loop is over: nobody waits for it any more.
+            loop.call_soon_threadsafe(finish, result, failure)
+
+    threading.Thread(target=run, name="yarnam-follow", daemon=True).start()
+    return await future
