@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -101,6 +102,7 @@ class Checkpointer:
         start: which checkpoint to start from.
         fs: where; by default the file system of ``directory``.
         report: called for each checkpoint that is skipped; by default it logs a warning.
+        while_saving: made and entered by the thread that saves, for as long as it has work.
 
     Raises:
         ValueError: a group without a common token, or a rank that is not in it.
@@ -120,6 +122,7 @@ class Checkpointer:
         start: StartPoint = NEWEST,
         fs: FileSystem | None = None,
         report: Report = catalog.warn,
+        while_saving: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         if not 0 <= rank < world_size:
             raise ValueError(f"rank {rank} is not one of {world_size}")
@@ -135,6 +138,7 @@ class Checkpointer:
         self._spool = spool
         self._start = start
         self._report = report
+        self._while_saving = while_saving
         self._known = pruning.MetricsCache()
         self._fence: Fence | None = None
         self._numbers: Counter[int] = Counter()
@@ -342,7 +346,7 @@ class Checkpointer:
             self._last = saving
             if self._worker is None:
                 # No daemon: the last save must not be lost because the program ends.
-                self._worker = threading.Thread(target=self._work, name="checkpoint")
+                self._worker = threading.Thread(target=self._save_all, name="checkpoint")
                 self._worker.start()
             self._changed.notify_all()
 
@@ -356,8 +360,12 @@ class Checkpointer:
         if error is not None:
             raise error
 
-    def _work(self) -> None:
+    def _save_all(self) -> None:
         """The thread: lives as long as there is something to do."""
+        with self._while_saving():
+            self._work()
+
+    def _work(self) -> None:
         end_s: float | None = None
         while True:
             with self._changed:

@@ -17,6 +17,7 @@ from yarnam.core.model.events import (
     AgentUnable,
     Event,
     TaskExited,
+    TaskFailing,
     TaskStaged,
     TaskStarted,
 )
@@ -52,6 +53,7 @@ class Agents(Protocol):
     def register(self, ask: AskId) -> None: ...
     def staged(self, ask: AskId) -> None: ...
     def started(self, ask: AskId) -> None: ...
+    def failing(self, ask: AskId, code: int) -> None: ...
     def exited(self, ask: AskId, code: int) -> None: ...
     def unable(self, ask: AskId) -> None: ...
     def order(self, ask: AskId) -> str: ...
@@ -70,6 +72,9 @@ class FakeAgents:
 
     def started(self, ask: AskId) -> None:
         self.mailbox.started(ask, 1)
+
+    def failing(self, ask: AskId, code: int) -> None:
+        self.mailbox.failing(ask, 1, code)
 
     def exited(self, ask: AskId, code: int) -> None:
         self.mailbox.exited(ask, 1, code)
@@ -104,6 +109,13 @@ class GrpcAgents:
 
     def started(self, ask: AskId) -> None:
         self.report(ask, pb.STARTED, attempt=1)
+
+    def failing(self, ask: AskId, code: int) -> None:
+        kind = ExitKind.NON_ZERO.value
+        failed = pb.ProcessReport(local_rank=0, rank=0, ended=True, kind=kind, code=code)
+        left = pb.ProcessReport(local_rank=1, rank=1)
+        self.report(ask, pb.STARTED, attempt=1, processes=[failed, left])
+        self.report(ask, pb.STARTED, attempt=1, processes=[failed, left])
 
     def exited(self, ask: AskId, code: int) -> None:
         kind = ExitKind.NON_ZERO if code else ExitKind.OK
@@ -235,6 +247,22 @@ def test_inputs_are_prepared_before_the_launch(agents: Agents, events: list[Even
     assert agents.order(A) == "launch"
     agents.started(A)
     assert [type(event) for event in events[2:]] == [TaskStaged, TaskStarted]
+
+
+def test_a_failed_process_is_heard_of_before_its_task_has_ended(
+    agents: Agents, events: list[Event]
+) -> None:
+    agents.mailbox.expect([A])
+    agents.register(A)
+    agents.mailbox.launch(1, [member(A)])
+    assert agents.order(A) == "launch"
+    agents.started(A)
+    agents.failing(A, 3)
+    agents.exited(A, 3)
+    assert [type(event) for event in events[1:]] == [TaskStarted, TaskFailing, TaskExited]
+    failing = events[2]
+    assert isinstance(failing, TaskFailing)
+    assert [(one.kind, one.code) for one in failing.exits] == [(ExitKind.NON_ZERO, 3)]
 
 
 def test_stop_replaces_launch_and_leave_replaces_everything(agents: Agents) -> None:

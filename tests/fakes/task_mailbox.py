@@ -11,6 +11,7 @@ from yarnam.core.model.events import (
     AgentUnable,
     ScaleRequested,
     TaskExited,
+    TaskFailing,
     TaskStaged,
     TaskStarted,
 )
@@ -52,7 +53,14 @@ class FakeMailbox:
         for member in members:
             self._order(member.ask, "launch")
 
-    def stop(self, ask: AskId, attempt: int, grace_s: float, reason: str) -> None:
+    def stop(
+        self,
+        ask: AskId,
+        attempt: int,
+        grace_s: float,
+        reason: str,
+        idle_grace_s: float | None = None,
+    ) -> None:
         self._order(ask, "stop")
 
     def dismiss(self, asks: Iterable[AskId]) -> None:
@@ -100,6 +108,10 @@ class FakeMailbox:
         kind = ExitKind.NON_ZERO if code else ExitKind.OK
         exits = (ProcessExit(0, kind, code=code, ended_at_s=self._now_s()),)
         self._inbox(TaskExited(self._now_s(), ask, attempt, exits))
+
+    def failing(self, ask: AskId, attempt: int, code: int = 1) -> None:
+        exits = (ProcessExit(0, ExitKind.NON_ZERO, code, ended_at_s=self._now_s()),)
+        self._inbox(TaskFailing(self._now_s(), ask, attempt, exits))
 
     def stopped(self, ask: AskId, attempt: int) -> None:
         exits = (ProcessExit(0, ExitKind.STOPPED, ended_at_s=self._now_s()),)

@@ -13,6 +13,7 @@ from yarnam.core.model.events import (
     OutputsStored,
     StoringFailed,
     StoringTroubled,
+    TaskFailing,
     TimerKind,
 )
 from yarnam.core.model.ids import NodeId
@@ -308,6 +309,17 @@ def leaves_when_yarn_announces_it() -> Play:
     return play
 
 
+def fails_while_its_peers_hang() -> Play:
+    """One of two processes of a task fails; all others hang until they are killed."""
+    play = Play().to_running().after(30.0)
+    one, two = play.asks()
+    failed = replace(failing(3, play.now_s, 1), step=40)
+    play.send(TaskFailing(0, one, 1, (failed,)))
+    play.after(2.1).exited(two, stopped(0), stopped(1))
+    play.after(0.1).exited(one, stopped(0), failed)
+    return play
+
+
 SCENARIOS: tuple[Callable[[], Play], ...] = (
     grows_and_shrinks,
     shrinks_instead_of_dying,
@@ -321,6 +333,7 @@ SCENARIOS: tuple[Callable[[], Play], ...] = (
     not_replaced_in_time,
     preempted,
     leaves_when_yarn_announces_it,
+    fails_while_its_peers_hang,
     node_struck_off,
     outputs_stored_by_the_second_am,
     outputs_not_stored_in_time,

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,57 @@ async def test_one_failure_ends_the_tasks_other_processes(tmp_path: Path) -> Non
         assert [process.rank for process in report.processes] == [0, 1, 2]
         assert time.monotonic() - start < 20
         assert not container.user_processes()
+
+
+HANGING = (
+    "import os, signal, sys, time\n"
+    "from yarnam import train\n"
+    "signal.signal(signal.SIGTERM, lambda *_: None)\n"
+    "train.report(step=1)\n"
+    "if os.environ['YARNAM_LOCAL_RANK'] == '1':\n"
+    "    while not os.path.exists('up'):\n"
+    "        time.sleep(0.02)\n"
+    "    sys.exit(3)\n"
+    "open('up', 'w').close()\n"
+)
+
+
+async def after_a_failure(tmp_path: Path, then: str) -> tuple[float, float, Any]:
+    """How long after the failure of a peer the AM hears of it, how long after it all of the task
+    have ended, and the report of the process that is left, which runs ``then``."""
+    job = small_job([sys.executable, "-c", HANGING + then], processes=2, grace_s=8.0)
+    job = replace(job, am=replace(job.am, failure_grace_s=1.0))
+    async with world(tmp_path) as here:
+        container = here.container(job, sdk=True)
+        container.start()
+        await here.am.until(container.ask, pb.READY)
+        await here.am.launch(job, [container.ask])
+
+        def is_failing(report: Any) -> bool:
+            return report.state == pb.STARTED and any(p.ended for p in report.processes)
+
+        failing = await here.am.mailbox.until(container.ask, is_failing)
+        told_s = time.time()
+        report = await here.am.until(container.ask, pb.EXITED)
+        failed_s = failing.processes[1].ended_at_s
+        return told_s - failed_s, time.time() - failed_s, report.processes[0]
+
+
+async def test_who_waits_for_a_failed_peer_is_not_waited_for(tmp_path: Path) -> None:
+    """Its collective hangs, so it would use up all of its grace."""
+    told_s, ended_s, left = await after_a_failure(tmp_path, "time.sleep(600)\n")
+    assert told_s < 1.0, "the AM hears of it before the others of the task have ended"
+    assert 1.0 <= ended_s < 4.0, left
+    assert (left.kind, left.signal) == ("stopped", signal.SIGKILL)
+
+
+async def test_a_checkpoint_under_way_is_not_cut_off(tmp_path: Path) -> None:
+    save = (
+        "with train.pause('checkpoint'):\n    time.sleep(4)\n    print('saved')\ntime.sleep(600)\n"
+    )
+    _, ended_s, left = await after_a_failure(tmp_path, save)
+    assert list(left.last_lines) == ["saved"]
+    assert ended_s < 7.0, "and afterwards there is nothing to wait for"
 
 
 async def test_what_a_process_leaves_behind_is_ended_with_the_task(tmp_path: Path) -> None:

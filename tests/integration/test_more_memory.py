@@ -14,14 +14,17 @@ from yarnam.errors import ExitCode
 
 pytestmark = [*MARKS, pytest.mark.long]
 
-CHECKED = '    yarn.nodemanager.pmem-check-enabled: "true"\n'
+CHECKED = """\
+    yarn.nodemanager.pmem-check-enabled: "true"
+    yarn.nodemanager.container-monitor.interval-ms: 1000
+"""
 
 NEEDS_MIB = 750
 HUNGRY = f"""
 import time
 held = bytearray({NEEDS_MIB} << 20)
 held[::4096] = b"x" * len(held[::4096])
-time.sleep(5)  # the NodeManager looks every 3 s
+time.sleep(8)  # the NodeManager kills what it has seen twice
 print("fits", flush=True)
 """
 

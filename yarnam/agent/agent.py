@@ -19,7 +19,7 @@ from yarnam.agent.data.spool_uploader import BEFORE_LAUNCH_S, SpoolUploader
 from yarnam.agent.keeper.keeper_client import KeeperClient
 from yarnam.agent.launch.launch_plan import plan_processes, stop_file
 from yarnam.agent.launch.log_files import append_note
-from yarnam.agent.launch.task_run import RunState, TaskRun
+from yarnam.agent.launch.task_run import Graces, RunState, TaskRun
 from yarnam.agent.log_service import LogFile, LogService
 from yarnam.agent.mailbox.agent_reports import Outbox, ReportIdentity, build_report
 from yarnam.agent.mailbox.mailbox_client import AmVanished, MailboxClient
@@ -245,7 +245,11 @@ class Agent:
             elif order == "stop":
                 stop = directive.stop
                 if self._task_run is not None and stop.attempt >= self._task_run.attempt:
-                    await self._task_run.stop(stop.grace_s, stop.reason or "stop directive")
+                    await self._task_run.stop(
+                        stop.grace_s,
+                        stop.reason or "stop directive",
+                        stop.idle_grace_s if stop.HasField("idle_grace_s") else None,
+                    )
             elif order == "leave":
                 _LOG.info("leaving: %s", directive.leave.reason)
                 return
@@ -287,7 +291,7 @@ class Agent:
             self._keeper,
             launch.attempt,
             stop_file(self._settings.directory),
-            self._job.stop_grace_s,
+            Graces(self._job.stop_grace_s, self._job.failure_grace_s),
             self._on_change,
             self._at_end_of_run,
             self._job.secrets,

@@ -25,6 +25,9 @@ MAX_BYTES = 16 * 1024
 MAX_VALUES = 64
 """Per report; more than that is a log, not a status."""
 
+MAX_PAUSE = 100
+"""Characters."""
+
 MAX_RANK = 100_000
 """Of a process within its task."""
 
@@ -39,6 +42,8 @@ class Sample:
     step: int | None
     total_steps: int | None
     values: tuple[tuple[str, float], ...]
+    pause: str = ""
+    """Why no step is to be expected now; empty: one is."""
 
 
 class MetricsInbox:
@@ -105,6 +110,7 @@ def parse(data: bytes) -> tuple[int, Sample]:
         step=_whole(plain, "step"),
         total_steps=_whole(plain, "total_steps"),
         values=tuple(_values(values))[:MAX_VALUES],
+        pause=plain.text("pause", max_length=MAX_PAUSE, default=""),
     )
     return plain.integer("local_rank", most=MAX_RANK), sample
 

@@ -125,6 +125,7 @@ class TaskJob:
     """How long a checkpoint may wait on the node's disk; 0: none does."""
     orphan_timeout_s: float
     stop_grace_s: float
+    failure_grace_s: float
     rules: tuple[Mapping[str, Any], ...] = ()
     """The job's own rules for failures, as plain values."""
 
@@ -177,6 +178,7 @@ def _task_job(
         spool_limit_s=float(job["checkpoint"]["spool_limit_s"]),
         orphan_timeout_s=float(job["am"]["orphan_timeout_s"]),
         stop_grace_s=float(job["am"]["stop_grace_s"]),
+        failure_grace_s=float(job["am"]["failure_grace_s"]),
         rules=tuple(job["retry"].get("rules", ())),
     )
 

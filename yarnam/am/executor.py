@@ -101,7 +101,11 @@ class Executor:
             case StopTask():
                 await self.mailbox_executor.call(
                     lambda: self.mailbox.stop(
-                        action.ask, action.attempt, action.grace_s, action.reason
+                        action.ask,
+                        action.attempt,
+                        action.grace_s,
+                        action.reason,
+                        action.idle_grace_s,
                     )
                 )
             case ShareStrike():

@@ -120,8 +120,15 @@ class TaskMailbox(Protocol):
     def launch(self, attempt: int, members: Sequence[GangMember]) -> None:
         """Tell each member to start its processes with the ranks that follow from the order."""
 
-    def stop(self, ask: AskId, attempt: int, grace_s: float, reason: str) -> None:
-        """Tell the agent to stop its processes."""
+    def stop(
+        self,
+        ask: AskId,
+        attempt: int,
+        grace_s: float,
+        reason: str,
+        idle_grace_s: float | None = None,
+    ) -> None:
+        """Tell the agent to stop its processes. As ``StopTask``."""
 
     def dismiss(self, asks: Iterable[AskId]) -> None:
         """Tell these agents to stop and leave; later calls from them get the same answer."""

@@ -33,7 +33,7 @@ from yarnam.train._job_context import (
     rank,
     world_size,
 )
-from yarnam.train._report import report
+from yarnam.train._report import pause, report
 from yarnam.train._skipped_records import TooManySkipped, decoded, skip, skipped
 from yarnam.train._stop import StopRequest, should_stop, stop_request
 
@@ -59,6 +59,7 @@ __all__ = [
     "is_in_job",
     "local_rank",
     "output_directory",
+    "pause",
     "rank",
     "report",
     "should_stop",

@@ -7,10 +7,14 @@ import os
 import socket
 import sys
 import time
-from typing import Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from yarnam.train._job_context import setting
 from yarnam.train._skipped_records import counts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _MAX_VALUES = 64
 _MAX_NAME = 100
@@ -21,7 +25,12 @@ RESTORED_STEP = "restored_step"
 _of_checkpoints: dict[str, float] = {}
 """What this process has restored and saved; every report carries it."""
 
-_last_message: dict[str, Any] = {}
+_CHECKPOINT = "checkpoint"
+"""The pause in which a stop waits, as ``yarnam.wire.protocol`` knows it."""
+
+_last: dict[str, Any] = {}
+"""The newest report: what is sent besides must not hide it."""
+_pauses: list[str] = []
 
 # One socket per process: a forked child (a data loader) must not share its parent's.
 _open: dict[int, socket.socket | None] = {}
@@ -44,17 +53,53 @@ def report(
             return
         values = dict(metrics) if loss is None else {"loss": loss, **metrics}
         values = {**counts(), **_of_checkpoints, **values}
-        message = {
-            "local_rank": int(os.environ.get("YARNAM_LOCAL_RANK", "0")),
-            "at_s": time.time(),
-            "step": None if step is None else int(step),
-            "total_steps": None if total_steps is None else int(total_steps),
-            "values": _numbers(values),
-        }
-        _last_message.update(message)
-        _send(address, json.dumps(message).encode())
+        _last.update(
+            at_s=time.time(),
+            step=None if step is None else int(step),
+            total_steps=None if total_steps is None else int(total_steps),
+            values=_numbers(values),
+        )
+        _send_last(address)
     except Exception:  # noqa: BLE001, S110 - a report is never worth a training run
         pass
+
+
+@contextmanager
+def pause(reason: str) -> Iterator[None]:
+    """A time in which no step ends, and nothing is wrong: an evaluation, a compilation.
+
+    The job is not called hung meanwhile, however long it takes (``hang.timeout`` of the spec limits
+    it). Pauses may be nested, and threads may have their own. ``checkpoint`` is a reason with a
+    meaning: when another part of the gang fails, a process in it has all of ``am.stop_grace``.
+    Saving and restoring by ``yarnam.train.checkpoint`` are pauses by themselves.
+    """
+    _pauses.append(reason)
+    _tell_pause()
+    try:
+        yield
+    finally:
+        _pauses.remove(reason)
+        _tell_pause()
+
+
+def _tell_pause() -> None:
+    try:
+        if address := setting("metrics_socket"):
+            _send_last(address)
+    except Exception:  # noqa: BLE001, S110 - as above
+        pass
+
+
+def _send_last(address: str) -> None:
+    pauses = [*_pauses]
+    reason = _CHECKPOINT if _CHECKPOINT in pauses else pauses[-1] if pauses else ""
+    message = {
+        **{"at_s": time.time(), "step": None, "total_steps": None, "values": {}},
+        **_last,
+        "local_rank": int(os.environ.get("YARNAM_LOCAL_RANK", "0")),
+        "pause": reason[:_MAX_NAME],
+    }
+    _send(address, json.dumps(message).encode())
 
 
 def report_restored(step: int) -> None:
@@ -72,13 +117,12 @@ def report_saved(step: int | None, saving_s: float) -> None:
     _of_checkpoints["saving_s"] = saved_s
     if step is not None:
         _of_checkpoints["saved_step"] = float(step)
-    if not _last_message:
+    if not _last:
         return
     try:
-        values = {**_last_message["values"], **_of_checkpoints}
-        _last_message["values"] = values
+        _last["values"] = {**_last["values"], **_of_checkpoints}
         if address := setting("metrics_socket"):
-            _send(address, json.dumps(_last_message).encode())
+            _send_last(address)
     except Exception:  # noqa: BLE001, S110 - as above
         pass
 

@@ -24,7 +24,7 @@ import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from yarnam.train._job_context import checkpoint_directory, rank, setting, world_size
-from yarnam.train._report import report_restored, report_saved
+from yarnam.train._report import pause, report_restored, report_saved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from hdfs_utils.checkpoints import Checkpoint, Checkpointer, OpenCheckpoint, Value
 
 T = TypeVar("T")
+
+_RESTORE = "restore of a checkpoint"
 
 
 def open(  # noqa: A001 - train.checkpoint.open() is the word
@@ -59,6 +61,7 @@ def open(  # noqa: A001 - train.checkpoint.open() is the word
         raise ValueError("no directory: give one, or name it in the spec (checkpoint.directory)")
     spec = setting("checkpoint")
     given = {**(_of_spec(spec) if spec else {"spool": Spool(_spool_directory())}), **options}
+    given.setdefault("while_saving", lambda: pause("checkpoint"))
     if sharded:
         given.setdefault("rank", rank())
         given.setdefault("world_size", world_size())
@@ -113,14 +116,16 @@ class JobCheckpointer:
 
     def restore(self, read: Callable[[OpenCheckpoint], T]) -> tuple[Checkpoint, T] | None:
         """As of the checkpointer itself; the job's status knows of it."""
-        found = self.inner.restore(read)
+        with pause(_RESTORE):
+            found = self.inner.restore(read)
         if found is not None:
             report_restored(found[0].step)
         return found
 
     def load(self) -> tuple[Checkpoint, dict[str, Any]] | None:
         """As of the checkpointer itself; the job's status knows of it."""
-        found = self.inner.load()
+        with pause(_RESTORE):
+            found = self.inner.load()
         if found is not None:
             report_restored(found[0].step)
         return found

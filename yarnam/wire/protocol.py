@@ -75,6 +75,9 @@ SAVING_S = "saving_s"
 SDK_METRICS = frozenset({RESTORED_STEP, RESUMED_STEP, SAVED_STEP, SAVING_S})
 """For the ledger, not for people."""
 
+CHECKPOINT_PAUSE = "checkpoint"
+"""The pause (``yarnam.train.pause``) of a process that writes a checkpoint: a stop waits for it."""
+
 ENV_ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 """Where torch.distributed.elastic writes why a process failed. A job may set it itself."""
 ENV_SDK = "YARNAM_SDK"

@@ -62,7 +62,7 @@ class World:
             gpus=0, port_labels=(), env=(), secrets=(), files=(), python="python3",
             has_environment=False,
             has_inputs=True, is_staged=True, cache_max_bytes=0, readers=(("worker", tasks),),
-            orphan_timeout_s=30.0, stop_grace_s=10.0, spool_limit_s=0.0,
+            orphan_timeout_s=30.0, stop_grace_s=10.0, failure_grace_s=2.0, spool_limit_s=0.0,
         )  # fmt: skip
         return InputStaging(
             settings, job, self.note, self.failed.append, retry_first_s=retry_first_s

@@ -40,6 +40,10 @@ TOLD: list[tuple[Event, str]] = [
     (ev.TaskStaged(1.0, ASK, 1), "inputs staged"),
     (ev.TaskStarted(1.0, ASK, 1), "all processes started"),
     (
+        ev.TaskFailing(1.0, ASK, 1, (ProcessExit(1, ExitKind.SIGNAL, signal=9),)),
+        f"{ASK}: a process failed: 1 signal 9",
+    ),
+    (
         ev.TaskExited(
             1.0,
             ASK,

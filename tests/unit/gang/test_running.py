@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.unit.gang.play import ANEW, Play, failing, job, of, only, stopped, timer_s
 from yarnam.core.gang.ranks import gpu_key
 from yarnam.core.model.actions import Finish, LaunchGang, ReleaseContainer, StopTask
-from yarnam.core.model.events import TaskExited, TaskStarted, TimerKind
+from yarnam.core.model.events import TaskExited, TaskFailing, TaskStarted, TimerKind
 from yarnam.core.model.job_spec import GangSpec, RetrySpec
 from yarnam.core.model.job_status import Phase
 from yarnam.core.model.outcomes import ContainerEnd, ExitKind, ProcessExit, VerdictKind
@@ -324,3 +324,33 @@ def test_a_second_cancel_while_it_stops_changes_nothing() -> None:
     assert play.gang == before
     assert before.stopping is not None
     assert before.stopping.ran_s == 60
+
+
+def test_the_others_are_stopped_as_soon_as_one_process_has_failed() -> None:
+    play = Play(job(workers=3)).to_running().after(10)
+    one, two, three = play.asks()
+    actions = play.send(TaskFailing(0, two, 1, (failing(3, play.now_s, 1),)))
+    stops = of(actions, StopTask)
+    assert {stop.ask for stop in stops} == {one, three}, "the agent of the second is at it"
+    assert {(stop.grace_s, stop.idle_grace_s) for stop in stops} == {(10.0, 2.0)}
+    assert play.send(TaskFailing(0, two, 1, (failing(3, play.now_s, 1),))) == ()
+    for ask in (one, three):
+        play.exited(ask, stopped(0), stopped(1))
+    assert play.gang.phase is Phase.STOPPING
+    play.exited(two, stopped(0), failing(3, play.now_s, 1))
+    assert play.verdict.message.startswith("worker-1 (rank 3)")
+
+
+def test_only_a_gang_that_lost_a_part_is_hurried() -> None:
+    play = Play(job()).to_running()
+    assert {stop.idle_grace_s for stop in of(play.cancel(), StopTask)} == {None}
+    play = Play(job()).to_running()
+    lost = play.end(play.asks()[0], ContainerEnd.LOST)
+    assert [stop.idle_grace_s for stop in of(lost, StopTask)] == [2.0]
+
+
+def test_a_job_without_grace_for_anything_has_none_for_a_failure() -> None:
+    spec = job()
+    play = Play(replace(spec, am=replace(spec.am, stop_grace_s=0.5))).to_running()
+    (stop,) = of(play.end(play.asks()[0], ContainerEnd.LOST), StopTask)
+    assert (stop.grace_s, stop.idle_grace_s) == (0.5, 0.5)

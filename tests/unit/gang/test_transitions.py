@@ -29,6 +29,7 @@ from yarnam.core.model.events import (
     Event,
     InputsRefused,
     NodeLeaving,
+    TaskFailing,
     TimerFired,
     TimerKind,
     TrainingReported,
@@ -252,6 +253,9 @@ def failures_that_pass() -> None:
         play = Play(job(workers=1, retry=retry)).to_running()
         (ask,) = play.asks()
         play.exited(ask, replace(failing(), finding=replace(UNKNOWN, action=action)))
+    for play in (Play().to_running(), Play().to_launching()):
+        play.send(TaskFailing(0, play.asks()[0], 1, (failing(),)))
+        assert play.gang.phase is Phase.STOPPING
 
 
 def files_that_are_missing() -> None:

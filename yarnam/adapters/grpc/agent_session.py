@@ -29,6 +29,9 @@ _MAX_SIZE = (1 << 63) - 1
 """What a record holds; protobuf has one bit more. Nor does a record hold NaN."""
 
 
+_FAILED = frozenset({ExitKind.NON_ZERO.value, ExitKind.SIGNAL.value})
+
+
 class AgentSession:
     """One ask's agent. Times are the caller's monotonic clock, except ``at_s`` of events."""
 
@@ -53,6 +56,7 @@ class AgentSession:
         self._is_unable = False
         self._staged: set[int] = set()
         self._started: set[int] = set()
+        self._failing: set[int] = set()
         self._exited: set[int] = set()
 
     @property
@@ -129,6 +133,10 @@ class AgentSession:
         if state == pb.STARTED and attempt not in self._started | self._exited:
             self._started.add(attempt)
             yield ev.TaskStarted(at_s, self.ask, attempt)
+        failed = tuple(p for p in report.processes if p.ended and p.kind in _FAILED)
+        if state == pb.STARTED and failed and attempt not in self._failing | self._exited:
+            self._failing.add(attempt)
+            yield ev.TaskFailing(at_s, self.ask, attempt, tuple(map(process_exit, failed)))
         if state == pb.EXITED and attempt not in self._exited:
             self._exited.add(attempt)
             exits = tuple(process_exit(process) for process in report.processes)

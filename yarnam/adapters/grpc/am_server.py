@@ -111,8 +111,15 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
             for member, first, env in zip(gang, ranks, envs, strict=True)
         ]
 
-    def stop(self, ask: AskId, attempt: int, grace_s: float, reason: str) -> None:
-        order = pb.Stop(attempt=attempt, grace_s=grace_s, reason=reason)
+    def stop(
+        self,
+        ask: AskId,
+        attempt: int,
+        grace_s: float,
+        reason: str,
+        idle_grace_s: float | None = None,
+    ) -> None:
+        order = pb.Stop(attempt=attempt, grace_s=grace_s, reason=reason, idle_grace_s=idle_grace_s)
         self._order_all([(ask, pb.Directive(stop=order))])
 
     def dismiss(self, asks: Iterable[AskId]) -> None:

@@ -10,6 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -22,7 +23,7 @@ from yarnam.agent.resources.memory_kills import KILLED_FOR_MEMORY, MemoryKills
 from yarnam.core.model.outcomes import ExitKind, Finding
 from yarnam.errors import YarnamError
 from yarnam.wire.light_imports import on_first_use
-from yarnam.wire.protocol import ENV_ERROR_FILE
+from yarnam.wire.protocol import CHECKPOINT_PAUSE, ENV_ERROR_FILE
 
 with on_first_use():
     from yarnam.agent.launch import failure_examination
@@ -39,6 +40,9 @@ _FAILED_BY_ITSELF = frozenset({ExitKind.NON_ZERO, ExitKind.SIGNAL})
 
 _BY_OUR_STOP = frozenset({signal.SIGTERM, signal.SIGKILL, signal.SIGINT})
 """How a process ends that was asked to. One that ends otherwise may have failed before."""
+
+SAVE_POLL_S = 0.1
+"""How often it is seen whether a checkpoint is still being written."""
 
 COMMAND_NOT_FOUND_CODE = 127
 """A shell's word for it (POSIX sh)."""
@@ -83,16 +87,25 @@ class Process:
     sample: Sample | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Graces:
+    """Between SIGTERM and SIGKILL, in seconds."""
+
+    stop_s: float
+    failure_s: float
+    """When another process has failed, of those that write no checkpoint."""
+
+
 @dataclass
 class TaskRun:
-    """One launch. ``on_change`` is called at each change of ``state``. One process that fails ends
-    the others: SIGTERM, ``grace_s``, SIGKILL."""
+    """One launch. ``on_change`` is called at each change of ``state``, and when the first process
+    has failed. It ends the others: SIGTERM, a grace, SIGKILL."""
 
     keeper: KeeperClient
     attempt: int
     stop_file: Path
     """Written before anything is stopped: ``yarnam.train`` checks for it."""
-    grace_s: float
+    graces: Graces
     on_change: Callable[[], None]
     at_end: Callable[[float], Awaitable[object]] | None = None
     """What to wait for between the end of the processes and its report: called with the seconds
@@ -109,6 +122,7 @@ class TaskRun:
     _all_ended: asyncio.Event = field(default_factory=asyncio.Event)
     _done: asyncio.Event = field(default_factory=asyncio.Event)
     _stopper: asyncio.Task[None] | None = None
+    _killer: asyncio.Task[None] | None = None
     _stop_requested: asyncio.Event = field(default_factory=asyncio.Event)
     _stop_ends_s: float | None = None
 
@@ -140,13 +154,25 @@ class TaskRun:
             self._take_loss()
         self._change(RunState.EXITED)
 
-    async def stop(self, grace_s: float, reason: str) -> None:
-        """End them; they are reported STOPPED. Harmless when they have ended."""
+    @property
+    def is_saving(self) -> bool:
+        """Whether one of them writes a checkpoint, by its own word."""
+        return any(
+            process.sample is not None and process.sample.pause == CHECKPOINT_PAUSE
+            for process in self.processes
+            if not process.ended
+        )
+
+    async def stop(self, grace_s: float, reason: str, idle_grace_s: float | None = None) -> None:
+        """End them; they are reported STOPPED. Harmless when they have ended. ``idle_grace_s``: of
+        a task that writes no checkpoint; None: ``grace_s``."""
         self._stop_ends_s = time.monotonic() + grace_s
         self._stop_requested.set()
-        await self._end_them(grace_s, reason)
+        await self._end_them(grace_s, reason, idle_grace_s)
 
-    async def _end_them(self, grace_s: float, reason: str) -> None:
+    async def _end_them(
+        self, grace_s: float, reason: str, idle_grace_s: float | None = None
+    ) -> None:
         if self._all_ended.is_set():
             return
         _LOG.info("stopping the processes: %s (grace %.1f s)", reason, grace_s)
@@ -159,6 +185,20 @@ class TaskRun:
             await self.keeper.stop(grace_s)
         except YarnamError as error:
             _LOG.error("%s", error)
+        if idle_grace_s is not None and idle_grace_s < grace_s and self._killer is None:
+            self._killer = asyncio.create_task(self._kill_when_idle(idle_grace_s))
+
+    async def _kill_when_idle(self, after_s: float) -> None:
+        """SIGKILL as soon as none of them writes a checkpoint; the keeper knows the last moment."""
+        try:
+            await asyncio.wait_for(self._all_ended.wait(), after_s)
+        except asyncio.TimeoutError:
+            while self.is_saving and not self._all_ended.is_set():
+                await asyncio.sleep(SAVE_POLL_S)
+            if not self._all_ended.is_set():
+                _LOG.info("none of the processes writes a checkpoint: they are killed")
+                with suppress(YarnamError):  # whoever waits for their end sees why
+                    await self.keeper.stop(0.0)
 
     def abandon(self) -> None:
         """The keeper is gone, and the kernel has killed all processes with it. How they would have
@@ -230,7 +270,8 @@ class TaskRun:
             if not process.pid and not process.ended:
                 kind = ExitKind.STOPPED
                 self._end(process, kind, last=("not started: another process was not",))
-        await self._end_them(self.grace_s, "another process of the task could not be started")
+        text = "another process of the task could not be started"
+        await self._end_them(self.graces.stop_s, text, self.graces.failure_s)
 
     # ---- ending --------------------------------------------------------------------------
 
@@ -249,8 +290,12 @@ class TaskRun:
         if kind in (ExitKind.SIGNAL, ExitKind.NON_ZERO) and not self._all_ended.is_set():
             self._is_stopping = True
             self._stopper = asyncio.create_task(
-                self._end_them(self.grace_s, f"rank {process.plan.rank} failed")
+                self._end_them(
+                    self.graces.stop_s, f"rank {process.plan.rank} failed", self.graces.failure_s
+                )
             )
+            if self.state is RunState.STARTED:
+                self._tell()  # the other tasks need not wait for the rest of this one
 
     def _take_loss(self) -> None:
         """The keeper is gone, or does not answer: what ran is not blamed on the program."""
@@ -318,6 +363,9 @@ class TaskRun:
         self.state = state
         if state is RunState.EXITED:
             self._done.set()
+        self._tell()
+
+    def _tell(self) -> None:
         if not self._is_abandoned:
             self.on_change()
 

@@ -70,6 +70,7 @@ def _process(process: Process) -> Any:
     sample = process.sample
     if sample is not None:
         report.metrics.at_s = sample.at_s
+        report.metrics.pause = sample.pause
         if sample.step is not None:
             report.metrics.step = sample.step
         if sample.total_steps is not None:

@@ -6,6 +6,7 @@ from yarnam.core.model import events as ev
 from yarnam.core.model.events import Event
 from yarnam.core.model.exhaustive import assert_never
 from yarnam.core.model.job_status import byte_words
+from yarnam.core.model.outcomes import ProcessExit
 
 
 def event_text(event: Event) -> str:
@@ -18,6 +19,7 @@ def event_text(event: Event) -> str:
             | ev.AgentSilent()
             | ev.TaskStaged()
             | ev.TaskStarted()
+            | ev.TaskFailing()
             | ev.TaskExited()
         ):
             return _of_task(event)
@@ -104,7 +106,12 @@ def _of_container(  # noqa: RET503
 
 
 def _of_task(  # noqa: RET503
-    event: ev.AgentUnable | ev.AgentSilent | ev.TaskStaged | ev.TaskStarted | ev.TaskExited,
+    event: ev.AgentUnable
+    | ev.AgentSilent
+    | ev.TaskStaged
+    | ev.TaskStarted
+    | ev.TaskFailing
+    | ev.TaskExited,
 ) -> str:
     match event:
         case ev.AgentUnable():
@@ -115,12 +122,17 @@ def _of_task(  # noqa: RET503
             return f"{event.ask}: inputs staged"
         case ev.TaskStarted():
             return f"{event.ask}: all processes started"
+        case ev.TaskFailing():
+            return f"{event.ask}: a process failed: {_ends(event.exits)}"
         case ev.TaskExited():
-            ends = ", ".join(
-                f"{one.local_rank} {one.kind.value}"
-                + (f" {one.code or one.signal}" if one.code or one.signal else "")
-                for one in event.exits
-            )
-            return f"{event.ask}: processes ended: {ends}"
+            return f"{event.ask}: processes ended: {_ends(event.exits)}"
         case _:
             assert_never(event)
+
+
+def _ends(exits: tuple[ProcessExit, ...]) -> str:
+    return ", ".join(
+        f"{one.local_rank} {one.kind.value}"
+        + (f" {one.code or one.signal}" if one.code or one.signal else "")
+        for one in exits
+    )

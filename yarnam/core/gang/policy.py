@@ -39,6 +39,8 @@ class GangPolicy:
     gang: GangSpec
     retry: RetrySpec
     stop_grace_s: float
+    failure_grace_s: float = 2.0
+    """In place of it for what writes no checkpoint when another part of the gang has failed."""
     excluded: tuple[NodeId, ...] = ()
     """By the job's own spec, for good."""
     included: tuple[NodeId, ...] = ()
@@ -120,6 +122,7 @@ def policy_for(job: JobSpec) -> GangPolicy:
         gang=job.gang,
         retry=job.retry,
         stop_grace_s=job.am.stop_grace_s,
+        failure_grace_s=min(job.am.failure_grace_s, job.am.stop_grace_s),
         size=size_policy(job),
         staging_timeout_s=job.staging.timeout_s if job.is_staged else 0.0,
         excluded=tuple(NodeId(node) for node in job.placement.exclude_nodes),

@@ -60,6 +60,7 @@ from yarnam.core.model.events import (
     StoringFailed,
     StoringTroubled,
     TaskExited,
+    TaskFailing,
     TaskStaged,
     TaskStarted,
     TimerFired,
@@ -210,6 +211,7 @@ STAGING = (
 
 LAUNCHED = (
     # LAUNCHING and RUNNING: a task ends, or is lost, and the others are stopped.
+    on(TaskFailing, running.stop_for_failing, P.STOPPING, when=running.is_up),
     on(TaskExited, running.stop_for_failure, P.STOPPING, when=running.is_failure),
     on(TaskExited, running.stop_when_done, P.STOPPING, when=running.is_last_to_succeed),
     on(TROUBLE, running.note_gone, when=running.has_exited),

@@ -107,6 +107,8 @@ class StopTask:
     attempt: int
     grace_s: float
     reason: str
+    idle_grace_s: float | None = None
+    """SIGKILL after this already where none of them writes a checkpoint; None: ``grace_s``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,6 +189,18 @@ class TaskStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskFailing:
+    """A process of the task has failed. Its agent ends the others of the task, and says how they
+    all ended by ``TaskExited``."""
+
+    at_s: float
+    ask: AskId
+    attempt: int
+    exits: tuple[ProcessExit, ...]
+    """Of the processes that have ended so far."""
+
+
+@dataclass(frozen=True, slots=True)
 class TaskExited:
     """All processes of the task have ended (one failed process ends its task's others)."""
 
@@ -332,6 +344,7 @@ Event = Union[
     AgentSilent,
     TaskStaged,
     TaskStarted,
+    TaskFailing,
     TaskExited,
     TrainingReported,
     TimerFired,

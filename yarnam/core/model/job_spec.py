@@ -351,6 +351,10 @@ class AmSpec:
     """An agent that cannot reach the AM for this long stops its processes and leaves."""
     stop_grace_s: float = 10.0
     """Between SIGTERM and SIGKILL of the user's processes."""
+    failure_grace_s: float = 2.0
+    """The same when a part of the gang has failed or is lost, for processes that write no
+    checkpoint: they wait for the others in vain. Long enough for a handler of SIGTERM that begins
+    a checkpoint; whoever writes one has ``stop_grace_s``."""
 
 
 @dataclass(frozen=True, slots=True)

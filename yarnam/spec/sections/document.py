@@ -231,6 +231,11 @@ class ApplicationMaster(Section):
     """A container that cannot reach its ApplicationMaster for this long stops."""
     stop_grace: Annotated[float, DurationBetween(0.0, 3600.0)] = _AM.stop_grace_s
     """The time between SIGTERM and SIGKILL when processes are stopped."""
+    failure_grace: Annotated[float, DurationBetween(0.0, 3600.0)] = _AM.failure_grace_s
+    """The same after another part of the gang has failed, for processes that write no checkpoint:
+    their collectives hang, so they seldom end by themselves. A process that writes one with
+    `yarnam.train.checkpoint` has all of `stop_grace`. For other code that saves at SIGTERM, set it
+    to the time that this takes. Never more than `stop_grace`."""
 
 
 def _version(value: Any) -> Any:

@@ -139,7 +139,7 @@ class Finding(_message.Message):
     def __init__(self, rule: _Optional[str] = ..., failure: _Optional[str] = ..., role: _Optional[str] = ..., action: _Optional[str] = ..., blame: _Optional[str] = ..., line: _Optional[str] = ..., explanation: _Optional[str] = ..., hint: _Optional[str] = ..., weak: _Optional[bool] = ..., at_s: _Optional[float] = ..., ruled_out: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Metrics(_message.Message):
-    __slots__ = ("at_s", "step", "total_steps", "values")
+    __slots__ = ("at_s", "step", "total_steps", "values", "pause")
     class ValuesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -151,11 +151,13 @@ class Metrics(_message.Message):
     STEP_FIELD_NUMBER: _ClassVar[int]
     TOTAL_STEPS_FIELD_NUMBER: _ClassVar[int]
     VALUES_FIELD_NUMBER: _ClassVar[int]
+    PAUSE_FIELD_NUMBER: _ClassVar[int]
     at_s: float
     step: int
     total_steps: int
     values: _containers.ScalarMap[str, float]
-    def __init__(self, at_s: _Optional[float] = ..., step: _Optional[int] = ..., total_steps: _Optional[int] = ..., values: _Optional[_Mapping[str, float]] = ...) -> None: ...
+    pause: str
+    def __init__(self, at_s: _Optional[float] = ..., step: _Optional[int] = ..., total_steps: _Optional[int] = ..., values: _Optional[_Mapping[str, float]] = ..., pause: _Optional[str] = ...) -> None: ...
 
 class ReportAck(_message.Message):
     __slots__ = ()
@@ -227,14 +229,16 @@ class ProcessLaunch(_message.Message):
     def __init__(self, rank: _Optional[int] = ..., local_rank: _Optional[int] = ..., env: _Optional[_Mapping[str, str]] = ..., gpu_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Stop(_message.Message):
-    __slots__ = ("attempt", "grace_s", "reason")
+    __slots__ = ("attempt", "grace_s", "reason", "idle_grace_s")
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     GRACE_S_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    IDLE_GRACE_S_FIELD_NUMBER: _ClassVar[int]
     attempt: int
     grace_s: float
     reason: str
-    def __init__(self, attempt: _Optional[int] = ..., grace_s: _Optional[float] = ..., reason: _Optional[str] = ...) -> None: ...
+    idle_grace_s: float
+    def __init__(self, attempt: _Optional[int] = ..., grace_s: _Optional[float] = ..., reason: _Optional[str] = ..., idle_grace_s: _Optional[float] = ...) -> None: ...
 
 class Leave(_message.Message):
     __slots__ = ("reason",)

@@ -26,6 +26,7 @@ from yarnam.core.model.events import (
     InputsRefused,
     NodeLeaving,
     TaskExited,
+    TaskFailing,
     TimerFired,
     TimerKind,
 )
@@ -48,6 +49,11 @@ def is_failure(ctx: StepContext, event: TaskExited) -> bool:
     if ctx.member.state is MemberState.EXITED:
         return False
     return not event.exits or any(process.kind is not ExitKind.OK for process in event.exits)
+
+
+def is_up(ctx: StepContext, event: TaskFailing) -> bool:
+    """The member's end is not known."""
+    return ctx.member.state in MAY_RUN
 
 
 def is_last_to_succeed(ctx: StepContext, event: TaskExited) -> bool:
@@ -86,6 +92,12 @@ def stop_for_failure(ctx: StepContext, event: TaskExited) -> None:
     """The member is EXITED; StopTask for the others; start STOP."""
     note_exit(ctx, event)
     stop_gang(ctx, StopKind.FAILED, f"{ctx.member.name} {exits_text(event.exits)}")
+
+
+def stop_for_failing(ctx: StepContext, event: TaskFailing) -> None:
+    """StopTask for the other members; start STOP."""
+    text = f"{ctx.member.name} {exits_text(event.exits)}"
+    stop_gang(ctx, StopKind.FAILED, text, ending=ctx.member)
 
 
 def stop_when_done(ctx: StepContext, event: TaskExited) -> None:

@@ -55,9 +55,11 @@ def stop_gang(
     *,
     grace_s: float | None = None,
     to: int | None = None,
+    ending: Member | None = None,
 ) -> None:
     """Stop every process that may run, and wait for the agents to say how they ended. ``grace_s``:
-    in place of the job's usual one; ``to``: see ``Stopping``."""
+    in place of the job's usual one; ``to``: see ``Stopping``; ``ending``: whose agent ends its
+    processes already."""
     was_running = ctx.gang.phase is Phase.RUNNING
     ran_s = ctx.at_s - ctx.gang.since_s if was_running else 0.0
     grace_s = ctx.policy.stop_grace_s if grace_s is None else grace_s
@@ -67,8 +69,11 @@ def stop_gang(
     ctx.enter(Phase.STOPPING, text)
     ctx.gang = replace(ctx.gang, stopping=Stopping(kind, text, was_running, ran_s, to))
     awaited = [m for m in ctx.gang.members if m.state in MAY_RUN]
+    # Those that are left wait for the others in vain.
+    idle_grace_s = ctx.policy.failure_grace_s if kind is StopKind.FAILED else None
     for member in awaited:
-        ctx.do(StopTask(member.ask, ctx.gang.attempt, grace_s, text))
+        if ending is None or member.ask != ending.ask:
+            ctx.do(StopTask(member.ask, ctx.gang.attempt, grace_s, text, idle_grace_s))
     if awaited:
         ctx.arm(TimerKind.STOP, grace_s + ctx.policy.stop_margin_s)
     settle(ctx)
