@@ -94,7 +94,10 @@ def _send_last(address: str) -> None:
     pauses = [*_pauses]
     reason = _CHECKPOINT if _CHECKPOINT in pauses else pauses[-1] if pauses else ""
     message = {
-        **{"at_s": time.time(), "step": None, "total_steps": None, "values": {}},
+        "at_s": time.time(),
+        "step": None,
+        "total_steps": None,
+        "values": {},
         **_last,
         "local_rank": int(os.environ.get("YARNAM_LOCAL_RANK", "0")),
         "pause": reason[:_MAX_NAME],

@@ -37,6 +37,13 @@ SPEC = {
 
 
 @pytest.fixture(autouse=True)
+def forgets_reports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process has reported goes into all of its later reports."""
+    monkeypatch.setattr(_report, "_of_checkpoints", {})
+    monkeypatch.setattr(_report, "_last", {})
+
+
+@pytest.fixture(autouse=True)
 def outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("YARNAM_") or name == "LOCAL_DIRS":
@@ -147,19 +154,34 @@ def test_saves_are_reported_for_the_ledger(tmp_path: Path, monkeypatch: pytest.M
     sent: list[dict[str, Any]] = []
     monkeypatch.setattr(_report, "_send", lambda _, data: sent.append(json.loads(data)["values"]))
     monkeypatch.setattr(_report, "setting", lambda _: "@socket")
-    monkeypatch.setattr(_report, "_of_checkpoints", {})
-    monkeypatch.setattr(_report, "_last_message", {})
     with checkpoint.open(f"file://{tmp_path}", background=True) as saved:
         _report.report(1, loss=0.5)
         saved.save(1, {"w": np.ones(3)})
         _report.report(2, loss=0.25)
         saved.save(2, {"w": np.ones(3)})
         saved.wait()
-    assert [one.get("saved_step") for one in sent] == [None, None, None, 1.0, 2.0]
-    assert [one["loss"] for one in sent] == [0.5, 0.5, 0.25, 0.25, 0.25]
+    # The pauses of the saves are reports too, and repeat what was reported last.
+    seen = list(dict.fromkeys((one.get("saved_step"), one["loss"]) for one in sent))
+    assert seen == [(None, 0.5), (None, 0.25), (1.0, 0.25), (2.0, 0.25)]
     assert sent[-1]["saving_s"] > 0
     with checkpoint.open(f"file://{tmp_path}") as saved:
         saved.load()
         _report.report(3)
     assert (sent[-1]["resumed_step"], sent[-1]["saved_step"]) == (2.0, 2.0)
     assert "restored_step" not in sent[-1]
+
+
+def test_a_save_is_a_pause_until_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[dict[str, Any]] = []
+    monkeypatch.setattr(_report, "_send", lambda _, data: sent.append(json.loads(data)))
+    monkeypatch.setattr(_report, "setting", lambda _: "@socket")
+    with checkpoint.open(f"file://{tmp_path}") as saved:
+        _report.report(7)
+        saved.save(7, {"w": np.ones(3)})
+        saved.load()
+    pauses = list(dict.fromkeys(one["pause"] for one in sent))
+    assert pauses == ["", "checkpoint", "restore of a checkpoint"]
+    assert sent[-1]["pause"] == ""
+    assert {one["step"] for one in sent} == {7}, "a pause does not hide the step"
