@@ -74,15 +74,15 @@ def pause(reason: str) -> Iterator[None]:
     Saving and restoring by ``yarnam.train.checkpoint`` are pauses by themselves.
     """
     _pauses.append(reason)
-    _tell_pause()
+    _report_pause()
     try:
         yield
     finally:
         _pauses.remove(reason)
-        _tell_pause()
+        _report_pause()
 
 
-def _tell_pause() -> None:
+def _report_pause() -> None:
     try:
         if address := setting("metrics_socket"):
             _send_last(address)

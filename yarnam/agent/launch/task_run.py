@@ -295,7 +295,7 @@ class TaskRun:
                 )
             )
             if self.state is RunState.STARTED:
-                self._tell()  # the other tasks need not wait for the rest of this one
+                self._notify()  # the other tasks need not wait for the rest of this one
 
     def _take_loss(self) -> None:
         """The keeper is gone, or does not answer: what ran is not blamed on the program."""
@@ -363,9 +363,9 @@ class TaskRun:
         self.state = state
         if state is RunState.EXITED:
             self._done.set()
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         if not self._is_abandoned:
             self.on_change()
 
