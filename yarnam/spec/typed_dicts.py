@@ -27,6 +27,11 @@ class ApplicationMasterDict(TypedDict, total=False):
     """A container that cannot reach its ApplicationMaster for this long stops."""
     stop_grace: str
     """The time between SIGTERM and SIGKILL when processes are stopped."""
+    failure_grace: str
+    """The same after another part of the gang has failed, for processes that write no checkpoint:
+    their collectives hang, so they seldom end by themselves. A process that writes one with
+    `yarnam.train.checkpoint` has all of `stop_grace`. For other code that saves at SIGTERM, set it
+    to the time that this takes. Never more than `stop_grace`."""
 
 
 class BackoffDict(TypedDict, total=False):
