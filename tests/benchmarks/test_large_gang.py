@@ -17,7 +17,6 @@ import grpc
 import pytest
 
 from tests.benchmarks.test_footprint import peak_mb, show
-from yarnam.agent.mailbox.agent_reports import METRICS_PERIOD_S
 from yarnam.agent.mailbox.mailbox_client import MailboxClient
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.wire.codec import decode
@@ -39,7 +38,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Agent:
-    """As ``yarnam.agent`` talks: a long poll that is its heartbeat, and a report a second."""
+    """As ``yarnam.agent`` talks: a long poll that is its heartbeat, and reports with metrics."""
 
     def __init__(self, address: str, pem: bytes, number: int) -> None:
         # One on each node, which the AM grants in this order.
@@ -48,6 +47,7 @@ class Agent:
         self.number = number
         self.step = 0
         self.is_started = False
+        self.period_s = 0.0
         self.client = MailboxClient(address, pem, self.ask, self.container, 600.0)
 
     def report(self, state: int, **fields: object) -> pb.AgentReport:
@@ -57,8 +57,9 @@ class Agent:
             ports=[pb.NamedPort(name="coordinator", port=4000)], **fields,
         )  # fmt: skip
 
-    async def run(self) -> None:
-        await self.client.report(self.report(pb.READY))
+    async def run(self, connecting: asyncio.Semaphore) -> None:
+        async with connecting:
+            await self.client.report(self.report(pb.READY))
         seen = 0
         while True:
             order = await self.client.await_directive(seen)
@@ -69,6 +70,7 @@ class Agent:
                 await self.client.report(self.report(pb.STAGED, attempt=1))
             if order.WhichOneof("order") == "launch":
                 self.is_started = True
+                self.period_s = order.launch.metrics_period_ms / 1000
                 await self.client.report(self.running())
                 asyncio.get_running_loop().create_task(self.measure())
 
@@ -80,9 +82,9 @@ class Agent:
         return self.report(pb.STARTED, attempt=1, processes=[process])
 
     async def measure(self) -> None:
-        await asyncio.sleep(METRICS_PERIOD_S * (self.number % 100) / 100)
+        await asyncio.sleep(self.period_s * (self.number % 100) / 100)
         while True:
-            await asyncio.sleep(METRICS_PERIOD_S)
+            await asyncio.sleep(self.period_s)
             await self.client.report(self.running())
 
 
@@ -104,7 +106,8 @@ def read_status(address: str, pem: bytes) -> tuple[float, JobStatus, int]:
 async def drive(address: str, pem: bytes, pid: int) -> None:
     agents = [Agent(address, pem, number) for number in range(TASKS)]
     began_s = time.monotonic()
-    tasks = [asyncio.create_task(agent.run()) for agent in agents]
+    connecting = asyncio.Semaphore(20)  # the handshakes of both sides share this machine
+    tasks = [asyncio.create_task(agent.run(connecting)) for agent in agents]
     while not all(agent.is_started for agent in agents):
         assert time.monotonic() - began_s < START_LIMIT_S
         for task in tasks:

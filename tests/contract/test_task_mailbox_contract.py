@@ -11,6 +11,7 @@ import pytest
 
 from tests.fakes.task_mailbox import FakeMailbox
 from yarnam.adapters.grpc.am_server import GrpcMailbox
+from yarnam.agent.mailbox.mailbox_client import share_environment
 from yarnam.core.model.actions import GangMember
 from yarnam.core.model.events import (
     AgentRegistered,
@@ -145,6 +146,7 @@ class GrpcAgents:
         )
         answer = self.stub.AwaitDirective(request, timeout=CALL_S)
         self.seen[ask] = answer.number
+        share_environment(answer)
         return answer
 
     def order(self, ask: AskId) -> str:
@@ -533,6 +535,30 @@ def test_drain_counts_agents_that_do_not_fetch_their_leave(real: GrpcAgents) -> 
     assert real.mailbox.drain(0.1) == 1
     assert real.order(A) == "leave"
     assert real.mailbox.drain(1.0) == 0
+
+
+@pytest.mark.grpc
+def test_a_hundred_agents_get_their_launch_with_all_hosts_and_a_pace(real: GrpcAgents) -> None:
+    """More than are answered at a time. What all have alike is kept once."""
+    asks = [AskId(1, "worker", number) for number in range(120)]
+    real.mailbox.expect(asks)
+    calls = [
+        real.stub.AwaitDirective.future(
+            pb.DirectiveRequest(
+                protocol=PROTOCOL, ask=str(ask), container="c", seen=1, hold_ms=9000
+            ),
+            timeout=10.0,
+        )
+        for ask in asks
+    ]
+    real.until_held(len(calls))
+    real.mailbox.launch(1, [member(ask) for ask in asks])
+    launches = [call.result().launch for call in calls]
+    assert {launch.env["YARNAM_HOSTS"] for launch in launches} == {",".join(["addr"] * 120)}
+    assert not any("YARNAM_HOSTS" in one.env for launch in launches for one in launch.processes)
+    assert [launch.processes[0].env["YARNAM_RANK"] for launch in launches[:2]] == ["0", "2"]
+    assert {(launch.hold_ms, launch.metrics_period_ms) for launch in launches} == {(2000, 1000)}
+    assert all(not session.directive.launch.env for session in real.mailbox._sessions.values())
 
 
 @pytest.mark.grpc

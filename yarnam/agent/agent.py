@@ -287,6 +287,8 @@ class Agent:
             launch.attempt <= running.attempt or running.state is not RunState.EXITED
         ):
             return
+        if launch.metrics_period_ms:
+            self._outbox.metrics_period_s = launch.metrics_period_ms / 1000
         self._task_run = TaskRun(
             self._keeper,
             launch.attempt,

@@ -58,6 +58,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("yarnam.am")
 
+LARGE_GANG = 100
+"""Tasks of a gang whose status is not published after every event."""
+
 T = TypeVar("T")
 
 
@@ -263,6 +266,7 @@ class ApplicationMaster:
     async def _process(self, batch: Sequence[Event]) -> Verdict | None:
         if (report := self._training_report(at_once=True)) is not None:
             batch = (report, *batch)
+        before = self._gang
         actions = self._step(batch)
         await self._patiently("write the journal", lambda: self._ports.journal.append(batch))
         self._ports.publisher.record([encode_event(event) for event in batch])
@@ -270,7 +274,8 @@ class ApplicationMaster:
         self._learn(batch)
         if self._inputs is not None:
             self._inputs.see(batch)
-        self._publish()
+        if self._is_worth_publishing(before):
+            self._publish()
         return await self._executor.perform(actions)
 
     def _step(self, batch: Sequence[Event]) -> list[Action]:
@@ -379,6 +384,11 @@ class ApplicationMaster:
             self._published = status
             self._ports.publisher.publish(encode(status))
         return status
+
+    def _is_worth_publishing(self, before: Gang) -> bool:
+        """The status of a thousand tasks takes 20 ms of CPU, and they register and start one by
+        one: what has changed of a large gang is seen at the next look (``status_period_s``)."""
+        return self._gang.phase is not before.phase or len(self._gang.members) <= LARGE_GANG
 
     async def _watch(self) -> None:
         """Polls for metrics and troubles, which come without events."""

@@ -1,8 +1,9 @@
-"""Versions of what crosses a process border."""
+"""Versions and names of what crosses a process border, and how often agents call."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 PROTOCOL = 1
 """Of the gRPC conversations. A peer with another number is refused (WIRE_MISMATCH)."""
@@ -125,3 +126,34 @@ def port_names(framework: str, role_ports: Sequence[str], processes: int) -> tup
     wanted += [name for name in role_ports if name not in wanted]
     ranks = range(processes)
     return (COORDINATOR_PORT, *(port_key(name, rank) for rank in ranks for name in wanted))
+
+
+# ---- how often the agents of a gang call ---------------------------------------------------------
+
+HOLD_S = 2.0
+"""The AM answers an agent's long poll at the latest after this: each call is a heartbeat."""
+
+METRICS_PERIOD_S = 1.0
+"""Reports of one agent that bring nothing but newer metrics are at least this far apart."""
+
+POLLS_PER_S, REPORTS_PER_S = 250.0, 200.0
+"""Of all agents together. One call takes 0.4 to 0.5 ms of the AM's CPU
+(tests/benchmarks/test_large_gang.py): a quarter of a core."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportPace:
+    """Seconds that a long poll lasts, and between two reports of metrics."""
+
+    hold_s: float
+    metrics_period_s: float
+
+
+def report_pace(tasks: int, *, has_first_rank: bool, silence_s: float) -> ReportPace:
+    """The pace of one agent of a gang of ``tasks``.
+
+    ``has_first_rank``: it has the rank whose metrics stand for the job, which stay as fresh as in a
+    small gang. ``silence_s``: after that an agent counts as lost; two polls fit in."""
+    hold_s = max(HOLD_S, min(tasks / POLLS_PER_S, silence_s / 2))
+    period_s = max(METRICS_PERIOD_S, tasks / REPORTS_PER_S)
+    return ReportPace(hold_s, METRICS_PERIOD_S if has_first_rank else period_s)

@@ -12,8 +12,10 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from yarnam.core.model.actions import GangMember
+from yarnam.core.model.ids import NodeId, TaskId
 from yarnam.core.model.job_spec import Framework, JobSpec, RoleSpec
 from yarnam.errors import InternalError
 from yarnam.wire.input_shares import all_shares, first_shares
@@ -53,8 +55,20 @@ def environments(
     )
 
 
-@dataclass(frozen=True, slots=True)
+def in_common(envs: Sequence[Sequence[Mapping[str, str]]]) -> dict[str, str]:
+    """What all processes of the gang have alike. A list of all hosts is much the largest part of
+    an environment, and a gang of ``n`` processes would have it ``n`` times."""
+    every = [env for of_member in envs for env in of_member]
+    common = dict(every[0]) if every else {}
+    for env in every[1:]:
+        common = {name: value for name, value in common.items() if env.get(name) == value}
+    return common
+
+
+@dataclass(frozen=True)
 class _Table:
+    """Without slots: what holds for the whole gang is computed once, not for each process."""
+
     job: JobSpec
     members: tuple[GangMember, ...]
     attempt: int
@@ -71,12 +85,33 @@ class _Table:
             env["TF_CONFIG"] = self._tf_config(number, local)
         return env
 
-    @property
+    @cached_property
     def world_size(self) -> int:
         return sum(member.placed.processes for member in self.members)
 
+    @cached_property
+    def _first_ranks(self) -> tuple[int, ...]:
+        return first_ranks(self.members)
+
+    @cached_property
+    def _first_shares(self) -> Sequence[int | None]:
+        return first_shares(self.members)
+
+    @cached_property
+    def _all_shares(self) -> int:
+        return all_shares(self.members)
+
+    @cached_property
+    def _hosts(self) -> str:
+        return ",".join(member.placed.address for member in self.members)
+
+    @cached_property
+    def _node_ranks(self) -> dict[NodeId, int]:
+        nodes = dict.fromkeys(member.placed.node for member in self.members)
+        return {node: number for number, node in enumerate(nodes)}
+
     def rank(self, number: int, local: int) -> int:
-        return first_ranks(self.members)[number] + local
+        return self._first_ranks[number] + local
 
     @property
     def coordinator(self) -> tuple[str, int]:
@@ -84,7 +119,9 @@ class _Table:
         return first.placed.address, _port(first, COORDINATOR_PORT)
 
     def _role(self, number: int) -> RoleSpec:
-        name = self.members[number].task.role
+        return self._role_of(self.members[number].task.role)
+
+    def _role_of(self, name: str) -> RoleSpec:
         for role in self.job.roles:
             if role.name == name:
                 return role
@@ -92,25 +129,39 @@ class _Table:
 
     def _of_role(self, name: str) -> tuple[GangMember, ...]:
         """A role's members by task index, so that worker-0 is 0 in every framework."""
-        mine = (member for member in self.members if member.task.role == name)
-        return tuple(sorted(mine, key=lambda member: member.task.index))
+        return self._by_role.get(name, ())
+
+    @cached_property
+    def _by_role(self) -> dict[str, tuple[GangMember, ...]]:
+        found: dict[str, list[GangMember]] = {}
+        for member in sorted(self.members, key=lambda member: member.task.index):
+            found.setdefault(member.task.role, []).append(member)
+        return {name: tuple(members) for name, members in found.items()}
+
+    @cached_property
+    def _role_ranks(self) -> dict[TaskId, int]:
+        """The first process of each task among those of its role."""
+        found = {}
+        for members in self._by_role.values():
+            for member, rank in zip(members, first_ranks(members), strict=True):
+                found[member.task] = rank
+        return found
 
     def _role_rank(self, number: int, local: int) -> int:
-        member = self.members[number]
-        before = (
-            other.placed.processes
-            for other in self._of_role(member.task.role)
-            if other.task.index < member.task.index
-        )
-        return sum(before) + local
+        return self._role_ranks[self.members[number].task] + local
 
     def _role_world_size(self, number: int) -> int:
-        name = self.members[number].task.role
-        return sum(member.placed.processes for member in self._of_role(name))
+        return self._role_sizes[self.members[number].task.role]
+
+    @cached_property
+    def _role_sizes(self) -> dict[str, int]:
+        return {
+            name: sum(member.placed.processes for member in members)
+            for name, members in self._by_role.items()
+        }
 
     def _generic(self, number: int, local: int) -> dict[str, str]:
         member = self.members[number]
-        nodes = list(dict.fromkeys(other.placed.node for other in self.members))
         host, port = self.coordinator
         env = {
             "YARNAM_JOB_NAME": self.job.name,
@@ -122,8 +173,8 @@ class _Table:
             "YARNAM_LOCAL_WORLD_SIZE": str(member.placed.processes),
             "YARNAM_GROUP_RANK": str(number),
             "YARNAM_GROUP_WORLD_SIZE": str(len(self.members)),
-            "YARNAM_NODE_RANK": str(nodes.index(member.placed.node)),
-            "YARNAM_NUM_NODES": str(len(nodes)),
+            "YARNAM_NODE_RANK": str(self._node_ranks[member.placed.node]),
+            "YARNAM_NUM_NODES": str(len(self._node_ranks)),
             "YARNAM_ROLE": member.task.role,
             "YARNAM_TASK_INDEX": str(member.task.index),
             "YARNAM_ROLE_RANK": str(self._role_rank(number, local)),
@@ -131,7 +182,7 @@ class _Table:
             "YARNAM_COORDINATOR_ADDRESS": _join(host, port),
             "YARNAM_COORDINATOR_HOST": host,
             "YARNAM_COORDINATOR_PORT": str(port),
-            "YARNAM_HOSTS": ",".join(other.placed.address for other in self.members),
+            "YARNAM_HOSTS": self._hosts,
             "YARNAM_ADDRESS": member.placed.address,
         }
         env |= self._places()
@@ -139,9 +190,19 @@ class _Table:
         env[ENV_SDK] = json.dumps(self._sdk(number, local), separators=(",", ":"))
         for name in self._role(number).ports:
             env[variable_name("YARNAM_PORT_", name)] = str(_port(member, port_key(name, local)))
-            addresses = ",".join(self._addresses(name, self._of_role(member.task.role)))
-            env[variable_name("YARNAM_ADDRESSES_", name)] = addresses
+            env[variable_name("YARNAM_ADDRESSES_", name)] = self._role_addresses[
+                member.task.role, name
+            ]
         return env
+
+    @cached_property
+    def _role_addresses(self) -> dict[tuple[str, str], str]:
+        """Of each role's named ports."""
+        return {
+            (role, name): ",".join(self._addresses(name, members))
+            for role, members in self._by_role.items()
+            for name in self._role_of(role).ports
+        }
 
     def _sdk(self, number: int, local: int) -> dict[str, object]:
         """What only ``yarnam.train`` reads: complete, so that it needs no defaults of its own."""
@@ -149,8 +210,8 @@ class _Table:
 
     def _share(self, number: int, local: int) -> tuple[int, int] | None:
         """Which share of the inputs is this process's, of how many; None: it has none."""
-        first = first_shares(self.members)[number] if self.job.inputs else None
-        return None if first is None else (first + local, all_shares(self.members))
+        first = self._first_shares[number] if self.job.inputs else None
+        return None if first is None else (first + local, self._all_shares)
 
     def _checkpoint_options(self) -> dict[str, object] | None:
         spec = self.job.checkpoint
@@ -251,13 +312,14 @@ class _Table:
         return env | {name: value for name, value in defaults.items() if name not in given}
 
     def _tf_config(self, number: int, local: int) -> str:
-        roles = [role.name for role in self.job.roles if role.name not in _NOT_IN_TF_CLUSTER]
-        cluster: Mapping[str, list[str]] = {
-            name: self._addresses(TASK_PORT, self._of_role(name)) for name in roles
-        }
         task = {"type": self.members[number].task.role, "index": self._role_rank(number, local)}
-        present = {name: addresses for name, addresses in cluster.items() if addresses}
-        return json.dumps({"cluster": present, "task": task}, separators=(",", ":"))
+        return json.dumps({"cluster": self._tf_cluster, "task": task}, separators=(",", ":"))
+
+    @cached_property
+    def _tf_cluster(self) -> dict[str, list[str]]:
+        roles = [role.name for role in self.job.roles if role.name not in _NOT_IN_TF_CLUSTER]
+        cluster = {name: self._addresses(TASK_PORT, self._of_role(name)) for name in roles}
+        return {name: addresses for name, addresses in cluster.items() if addresses}
 
 
 def _port(member: GangMember, name: str) -> int:

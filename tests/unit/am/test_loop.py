@@ -293,6 +293,24 @@ async def test_metrics_reach_the_status_and_yarns_progress_bar() -> None:
         assert world.broker.progress == [0.25]
 
 
+async def test_of_a_large_gang_the_status_is_not_published_after_every_event(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("yarnam.am.loop.LARGE_GANG", 3)
+    async with am_world(job(tasks=4, gpus=1)) as world:
+        asks = await world.grant_all()
+        before = len(world.publisher.statuses)
+        for ask in asks[:3]:
+            world.mailbox.register(ask, world.broker.granted[ask].node)
+            await world.settle()
+        assert len(world.publisher.statuses) == before
+        await world.advance(1.0)
+        assert len(world.publisher.statuses) == before + 1
+        world.mailbox.register(asks[3], world.broker.granted[asks[3]].node)
+        await world.settle()
+        assert world.status.phase != "ACQUIRING", "a new phase is published at once"
+
+
 async def test_clients_can_read_every_event() -> None:
     disk = Disk()
     async with am_world(disk=disk) as world:

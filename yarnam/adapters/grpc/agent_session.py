@@ -6,7 +6,7 @@ Directives are desired states with growing numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import isfinite
 
 from yarnam.core.model import events as ev
@@ -40,6 +40,9 @@ class AgentSession:
         self.container = ""
         """Of the first agent that called for this ask; any other one gets a LEAVE directive."""
         self.directive = pb.Directive(number=1, park=pb.Park())
+        """The newest, without ``shared_env``."""
+        self.shared_env: Mapping[str, str] = {}
+        """What a launch or its preparation says to all agents alike: one copy for all sessions."""
         self.acknowledged = 0
         """The newest directive number that the agent has named as seen."""
         self.delivered = 0
@@ -82,19 +85,31 @@ class AgentSession:
         self.is_silent = False
         return True
 
-    def order(self, directive: pb.Directive) -> bool:
+    def order(self, directive: pb.Directive, shared_env: Mapping[str, str]) -> bool:
         """Want something else of the agent; False when that is wanted already. An agent that is
         to leave is never called back."""
         directive.number = self.directive.number
         # A gang whose member was replaced is prepared again, in the same attempt. Who said before
         # that it has its inputs is asked to say so once more, even where it needs the same ones.
         asks_again = directive.prepare.attempt in self._staged
-        if self.is_dismissed or (directive == self.directive and not asks_again):
+        is_same = directive == self.directive and shared_env == self.shared_env
+        if self.is_dismissed or (is_same and not asks_again):
             return False
         directive.number += 1
         self.directive = directive
+        self.shared_env = shared_env
         self._staged.discard(directive.prepare.attempt)
         return True
+
+    def reply(self) -> pb.Directive:
+        """The directive, as the agent gets it."""
+        order = self.directive.WhichOneof("order")
+        if order not in {"launch", "prepare"} or not self.shared_env:
+            return self.directive
+        reply = pb.Directive()
+        reply.CopyFrom(self.directive)
+        getattr(reply, order).env.update(self.shared_env)
+        return reply
 
     def forgot(self, seen: int) -> bool:
         """Whether the agent that asks from directive ``seen`` on has lost an earlier directive:

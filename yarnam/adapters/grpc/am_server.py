@@ -12,7 +12,7 @@ import ipaddress
 import socket
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, TypeVar
 
@@ -31,14 +31,18 @@ from yarnam.errors import InternalError, Unavailable
 from yarnam.ports import AgentMetrics, AgentStaging, Inbox
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc as pb_grpc
-from yarnam.wire.protocol import PROTOCOL
-from yarnam.wire.rendezvous import environments, first_ranks
+from yarnam.wire.protocol import PROTOCOL, report_pace
+from yarnam.wire.rendezvous import environments, first_ranks, in_common
 from yarnam.wire.tls import SERVER_OPTIONS, server_credentials
 
 T = TypeVar("T")
 
 CALL_TIMEOUT_S = 5.0
 """For a port's method to be carried out on the loop; each takes microseconds there."""
+
+WAKE_AT_ONCE, WAKE_PAUSE_S = 50, 0.02
+"""So many agents are answered at a time, with a pause (seconds) before the next ones: a launch of
+1,000 tasks names all hosts to each, 10 MB in all, and the answers would lie in memory together."""
 
 SILENCE_TICK_S = 0.5
 """How often the agents' silence is looked at."""
@@ -62,6 +66,7 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
     ) -> None:
         """``host``: this node's name or address as other nodes know it (NM_HOST)."""
         self._job = job
+        self._silence_s = job.am.agent_silence_s
         self._credentials = credentials_pem
         self._host = host
         self._application = application
@@ -93,23 +98,30 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
         self._do(lambda: [self._sessions.setdefault(str(ask), AgentSession(ask)) for ask in wanted])
 
     def prepare(self, attempt: int, members: Sequence[GangMember]) -> None:
-        orders = self._launch_orders(attempt, members)
-        self._order_all((ask, pb.Directive(prepare=order)) for ask, order in orders)
+        orders, shared = self._launch_orders(attempt, members)
+        self._order_all(((ask, pb.Directive(prepare=order)) for ask, order in orders), shared)
 
     def launch(self, attempt: int, members: Sequence[GangMember]) -> None:
-        orders = self._launch_orders(attempt, members)
-        self._order_all((ask, pb.Directive(launch=order)) for ask, order in orders)
+        orders, shared = self._launch_orders(attempt, members)
+        self._order_all(((ask, pb.Directive(launch=order)) for ask, order in orders), shared)
 
     def _launch_orders(
         self, attempt: int, members: Sequence[GangMember]
-    ) -> list[tuple[AskId, pb.Launch]]:
+    ) -> tuple[list[tuple[AskId, pb.Launch]], dict[str, str]]:
+        """What each agent is to launch, without the environment that all have alike; and that."""
         gang = tuple(members)
         envs = environments(self._job, gang, attempt, self._application)
+        shared = in_common(envs)
         ranks = first_ranks(gang)
-        return [
-            (member.ask, _launch_order(member, attempt, first, env))
-            for member, first, env in zip(gang, ranks, envs, strict=True)
-        ]
+        orders = []
+        for member, first, env in zip(gang, ranks, envs, strict=True):
+            own = [{k: v for k, v in one.items() if k not in shared} for one in env]
+            order = _launch_order(member, attempt, first, own)
+            pace = report_pace(len(gang), has_first_rank=first == 0, silence_s=self._silence_s)
+            order.hold_ms = round(pace.hold_s * 1000)
+            order.metrics_period_ms = round(pace.metrics_period_s * 1000)
+            orders.append((member.ask, order))
+        return orders, shared
 
     def stop(
         self,
@@ -178,13 +190,15 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
             self._inbox(AgentUnable(self._now_s(), session.ask, text))
         deadline = self._loop.time() + hold_s
         while session.directive.number == request.seen and self._loop.time() < deadline:
+            # Not wait_for, which makes a task for each: of a large gang polls are most of the work.
             changed = self._changed.setdefault(str(session.ask), asyncio.Event())
+            timer = self._loop.call_at(deadline, self._wake, str(session.ask))
             try:
-                await asyncio.wait_for(changed.wait(), deadline - self._loop.time())
-            except asyncio.TimeoutError:
-                break
+                await changed.wait()
+            finally:
+                timer.cancel()
         session.delivered = max(session.delivered, session.directive.number)
-        return session.directive
+        return session.reply()
 
     async def _session_of(self, request: Any, context: Any) -> AgentSession | None:
         """The session of the calling agent; None when it has none here. Counts as a heartbeat."""
@@ -228,14 +242,23 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
         if self._server is not None:
             await self._server.stop(0.2)
 
-    def _order_all(self, orders: Iterable[tuple[AskId, pb.Directive]]) -> None:
-        given = tuple(orders)
+    def _order_all(
+        self,
+        orders: Iterable[tuple[AskId, pb.Directive]],
+        shared_env: Mapping[str, str] | None = None,
+    ) -> None:
+        given, shared = tuple(orders), shared_env or {}
 
         def act() -> None:
+            changed = []
             for ask, directive in given:
                 session = self._sessions.setdefault(str(ask), AgentSession(ask))
-                if session.order(directive):
-                    self._wake(str(ask))
+                if session.order(directive, shared):
+                    changed.append(str(ask))
+            for name in changed[:WAKE_AT_ONCE]:
+                self._wake(name)
+            for number, name in enumerate(changed[WAKE_AT_ONCE:], WAKE_AT_ONCE):
+                self._loop.call_later(number // WAKE_AT_ONCE * WAKE_PAUSE_S, self._wake, name)
 
         self._do(act)
 
@@ -255,7 +278,7 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
             await asyncio.sleep(0.02)
 
     async def _watch_silence(self) -> None:
-        limit_s = self._job.am.agent_silence_s
+        limit_s = self._silence_s
         last = time.monotonic()
         while True:
             await asyncio.sleep(SILENCE_TICK_S)

@@ -12,10 +12,7 @@ from yarnam.agent.launch.task_run import Process, TaskRun
 from yarnam.agent.task_config import ContainerSettings
 from yarnam.core.model.outcomes import Finding
 from yarnam.wire.pb import yarnam_pb2 as pb
-from yarnam.wire.protocol import PROTOCOL
-
-METRICS_PERIOD_S = 1.0
-"""Reports that bring nothing but newer metrics are at least this far apart."""
+from yarnam.wire.protocol import METRICS_PERIOD_S, PROTOCOL
 
 
 class ReportIdentity:
@@ -114,6 +111,8 @@ class Outbox:
         self._pending: deque[Any] = deque()
         self._wake = asyncio.Event()
         self._is_metrics_due = False
+        self.metrics_period_s = METRICS_PERIOD_S
+        """Between two reports that bring nothing but newer metrics, at least."""
 
     @property
     def is_empty(self) -> bool:
@@ -152,7 +151,7 @@ class Outbox:
             if report is None:
                 await self._wake.wait()
                 continue
-            late_s = metrics_at + METRICS_PERIOD_S - loop.time()
+            late_s = metrics_at + self.metrics_period_s - loop.time()
             if late_s > 0:
                 await self._wake_within(late_s)
                 continue

@@ -12,14 +12,14 @@ import grpc
 from yarnam.errors import WireMismatch
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc
-from yarnam.wire.protocol import PROTOCOL
+from yarnam.wire.protocol import HOLD_S, PROTOCOL
 from yarnam.wire.tls import CHANNEL_OPTIONS, channel_credentials
 
-HOLD_S = 2.0
-"""The AM answers a long poll at the latest after this: each call is a heartbeat."""
+ANSWER_LIMIT_S = 3.0
+"""Longest wait for the answer to a long poll, after it has been held."""
 
-CALL_LIMIT_S = 5.0
-"""Longest wait for one answer, the hold included."""
+REPORT_LIMIT_S = 5.0
+"""Longest wait for a report's acknowledgement."""
 
 RETRY_FIRST_S, RETRY_CAP_S = 0.1, 1.0
 
@@ -48,6 +48,7 @@ class MailboxClient:
         self._ask = ask
         self._container = container
         self._orphan_timeout_s = orphan_timeout_s
+        self._hold_s = HOLD_S
         self._heard_at: float | None = None
         self._is_away = False
 
@@ -57,22 +58,26 @@ class MailboxClient:
         async def call(limit_s: float) -> Any:
             return await self._stub.Report(report, timeout=limit_s)
 
-        await self._until_answered(call, CALL_LIMIT_S)
+        await self._until_answered(call, REPORT_LIMIT_S)
 
     async def await_directive(self, seen: int) -> Any:
-        """The directive now, or the same again after ``HOLD_S``."""
+        """The directive now, or the same again when the poll has been held."""
         request = pb.DirectiveRequest(
             protocol=PROTOCOL,
             ask=self._ask,
             container=self._container,
             seen=seen,
-            hold_ms=int(HOLD_S * 1000),
+            hold_ms=int(self._hold_s * 1000),
         )
 
         async def call(limit_s: float) -> Any:
             return await self._stub.AwaitDirective(request, timeout=limit_s)
 
-        return await self._until_answered(call, CALL_LIMIT_S)
+        directive = await self._until_answered(call, self._hold_s + ANSWER_LIMIT_S)
+        share_environment(directive)
+        if directive.launch.hold_ms:
+            self._hold_s = directive.launch.hold_ms / 1000
+        return directive
 
     async def close(self) -> None:
         await self._channel.close(grace=None)
@@ -83,6 +88,7 @@ class MailboxClient:
             self._heard_at = loop.time()
         # Not hdfs_utils' retry: to load it takes 30 ms of CPU, a tenth of an agent's start.
         wait_s = RETRY_FIRST_S
+        whole_s = limit_s
         failures = 0
         while True:
             try:
@@ -103,7 +109,7 @@ class MailboxClient:
             if silent_s >= self._orphan_timeout_s and failures > 1:
                 raise AmVanished(f"the AM at {self._address} has not answered for {silent_s:.0f} s")
             left_s = max(RETRY_FIRST_S, self._orphan_timeout_s - silent_s)
-            limit_s = min(CALL_LIMIT_S, max(1.0, left_s))
+            limit_s = min(whole_s, max(1.0, left_s))
             await asyncio.sleep(min(wait_s, left_s))
             wait_s = min(RETRY_CAP_S, wait_s * 2)
 
@@ -123,3 +129,10 @@ class MailboxClient:
         if self._is_away:
             self._is_away = False
             _LOG.warning("the AM at %s answers again", self._address)
+
+
+def share_environment(directive: Any) -> None:
+    """Gives each process that is to be launched what all of the gang have alike."""
+    for order in (directive.launch, directive.prepare):
+        for process in order.processes:
+            process.env.update(order.env)

@@ -346,7 +346,7 @@ class AmSpec:
     attempts_interval_s: float = 3600.0
     """Of the failed AM attempts only those of this last while count against ``attempts``."""
     agent_silence_s: float = 8.0
-    """An agent not heard of for this long is lost (heartbeats come every 2 s at the latest)."""
+    """An agent not heard of for this long is lost (heartbeats come every 2 to 4 s)."""
     orphan_timeout_s: float = 30.0
     """An agent that cannot reach the AM for this long stops its processes and leaves."""
     stop_grace_s: float = 10.0
