@@ -38,7 +38,7 @@ TRAIN = f"""
     for epoch in range(200):
         excluded = sorted(train.excluded_files("numbers", epoch))
         told = {{"rank": train.rank(), "epoch": epoch, "excluded": excluded, "at_s": time.time()}}
-        fs.write_bytes(f"{{out}}/{{epoch:03}}-{{train.rank()}}.json", json.dumps(told).encode())
+        fs.write_atomic(f"{{out}}/{{epoch:03}}-{{train.rank()}}.json", json.dumps(told).encode())
         if train.rank() == 1 and epoch == 1:
             train.skip(train.input("numbers") + "/{COMPLAINED}", 1, "ValueError: bad checksum")
             train.skip(train.input("numbers") + "/{PICKY}", 4, "ValueError: not my taste")
@@ -127,6 +127,8 @@ def reports(world: SubmitWorld, place: str) -> dict[int, dict[int, dict[str, Any
     """By epoch and rank."""
     found: dict[int, dict[int, dict[str, Any]]] = {}
     for status in world.files.list(place):
+        if not status.path.endswith(".json"):
+            continue  # being written
         told = json.loads(world.files.read_bytes(status.path))
         found.setdefault(told["epoch"], {})[told["rank"]] = told
     return found
