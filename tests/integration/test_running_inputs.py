@@ -214,6 +214,7 @@ def test_a_crash_that_names_its_input_is_looked_into_before_the_verdict(
         ["python3", "train.py"],
         files=["train.py"],
         data={"inputs": [{"path": data, "name": "numbers", "on_corrupt": "skip"}]},
+        retry={"max_restarts": 0},
     )
     done = world.run("submit", spec, "--watch")
     assert done.code == 90
