@@ -36,6 +36,7 @@ from hdfs_utils.validation import check_in_subprocess, hdfs_blocks
 from hdfs_utils.validation.findings import FindingKind, Findings, Reason
 from hdfs_utils.validation.sandbox import messages
 from tests.fakes.cluster_view import cluster
+from tests.unit.accounting.records import record as history_record
 from tests.unit.agent.test_task_job import JOB, TARGET
 from yarnam.adapters.grpc import job_inputs
 from yarnam.adapters.grpc.agent_session import AgentSession
@@ -48,6 +49,8 @@ from yarnam.agent.launch import log_evidence
 from yarnam.agent.resources import gpu_leases
 from yarnam.client.monitor.aggregated_logs import parse_log_dump
 from yarnam.client.monitor.yarn_status import verdict_from_yarn, yarn_status
+from yarnam.core.accounting.history_record import HistoryRecord
+from yarnam.core.accounting.job_summary import HistoryFilter, summary_of
 from yarnam.core.model.events import CancelRequested, Event
 from yarnam.core.model.gpu_names import Inventory
 from yarnam.core.model.ids import AskId, NodeId
@@ -60,7 +63,7 @@ from yarnam.errors import BadConfig, WireMismatch
 from yarnam.wire import codec, http_request
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.records import AmRecord, EpochsRecord, InputEpochs, JobRecord, TicketRecord
-from yarnam.wire.shared import cluster_summary, inventory
+from yarnam.wire.shared import cluster_summary, history_index, inventory
 
 Decode = Callable[[bytes], object]
 
@@ -279,6 +282,14 @@ PLACES: dict[str, Place] = {
     "job record": record(JobRecord, JobRecord(JOB, (TARGET,), "hdfs://x", 1.0, "0")),
     "AM record": record(AmRecord, AmRecord("application_1_0001", 1, "n1", 5)),
     "ticket record": record(TicketRecord, TicketRecord(number=5, taken_at_s=1000.0)),
+    "history record": record(HistoryRecord, history_record(fails=True)),
+    "history index": Place(
+        lambda data: list(history_index.decode_index(data).rows(HistoryFilter(user="ann"))),
+        (history_index.encode_index(history_index.HistoryIndex(
+            ("2023-11.1.segment",), (summary_of(history_record()),),
+            (history_index.Location(0, 0, 9),))),),
+        WireMismatch,
+    ),
     "epochs": record(EpochsRecord, EpochsRecord((InputEpochs("set", (("a",),), ((1, 0),)),))),
     "event": record(Event, CancelRequested(1000.0, "ada", "enough")),
     "job of an agent": Place(

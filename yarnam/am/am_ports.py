@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from yarnam.am.growth_probe import Waiters
 from yarnam.am.plan_service import Sleep
 from yarnam.am.serial_executor import SerialExecutor, ThreadSerialExecutor
+from yarnam.core.accounting.history_record import HistoryRecord
 from yarnam.core.model.ids import NodeId
 from yarnam.ports import (
     Clock,
@@ -50,6 +51,8 @@ class AmPorts:
     """Who waits for GPUs, asked before the gang grows by itself."""
     learn: Callable[[NodeId, str], None] = lambda node, model: None
     """Keeps the GPU model that an agent has seen on a node. May block like a port."""
+    keep: Callable[[HistoryRecord], None] = lambda record: None
+    """Writes the job's history record. May block like a port."""
     budget_trouble: Callable[[], str] = str
     """Why the ResourceManager is asked less often than the job would; empty: it is not."""
     ticket_queue: Callable[[], TicketQueue] | None = None

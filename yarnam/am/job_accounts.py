@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import isfinite
 
-from yarnam.core.accounting.ledger import Accounts, account, account_all, ledger, open_accounts
+from yarnam.am.status_report import AmFacts
+from yarnam.core.accounting.history_record import HistoryRecord, RecordFacts, history_record
+from yarnam.core.accounting.ledger import account, account_all, ledger, open_accounts
 from yarnam.core.accounting.training_reports import is_due
 from yarnam.core.gang import Gang
 from yarnam.core.model.events import Event, TrainingReported
-from yarnam.core.model.job_status import Ledger, Phase
+from yarnam.core.model.job_status import ExcludedFiles, Ledger, Phase
+from yarnam.core.model.outcomes import Verdict
 from yarnam.ports import AgentMetrics
 from yarnam.wire.protocol import RESUMED_STEP, SAVED_STEP, SAVING_S
-from yarnam.wire.records import JobRecord
+from yarnam.wire.records import JobRecord, spec_digest
 
 MAX_STEP = 1 << 62
 """A metric is a float of the program's own: a step beyond this is none."""
@@ -25,10 +28,6 @@ class JobAccounts:
         self._record = record
         self._accounts = open_accounts(record.submitted_at_s)
         self._reported: TrainingReported | None = None
-
-    @property
-    def accounts(self) -> Accounts:
-        return self._accounts
 
     def replay(self, events: Iterable[Event]) -> Gang:
         """The gang after the events of the earlier AM attempts, which are booked."""
@@ -67,6 +66,22 @@ class JobAccounts:
 
     def ledger(self, gang: Gang, now_s: float) -> Ledger:
         return ledger(self._accounts, gang, now_s)
+
+    def history_record(
+        self, gang: Gang, verdict: Verdict, facts: AmFacts, excluded: Sequence[ExcludedFiles]
+    ) -> HistoryRecord:
+        """What stays of the job, which has ended with this verdict."""
+        known = RecordFacts(
+            key=self._record.key,
+            application=facts.application,
+            submitted_at_s=self._record.submitted_at_s,
+            written_by="am",
+            am_attempts=facts.am_attempt,
+            spec_digest=spec_digest(self._record.job),
+            yarnam_version=self._record.yarnam_version,
+            excluded_files=excluded,
+        )
+        return history_record(self._record.job, gang, self._accounts, verdict, known)
 
 
 def _step(value: float | None) -> int | None:

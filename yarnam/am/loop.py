@@ -312,6 +312,7 @@ class ApplicationMaster:
             self._put(STATUS_FILE, encode(status)),
             self._send_off(),
             self._executors.journal.call(self._ports.journal.close),
+            self._keep_record(verdict, status),
         )
         # Before the shutdown, which ends this process. After a deliberate failure YARN starts the
         # next attempt, which cannot start without these files: the last one removes them.
@@ -319,6 +320,16 @@ class ApplicationMaster:
             await self._executors.store.call(lambda: remove_secrets(self._ports.store))
         await self._executors.broker.call(lambda: self._ports.broker.shutdown(verdict))
         log.info("the application ends: %s", verdict.kind.value)
+
+    async def _keep_record(self, verdict: Verdict, status: JobStatus) -> None:
+        """Writes what stays of the job. Where that fails, a client completes it."""
+        try:
+            record = self._accounts.history_record(
+                self._gang, verdict, self._facts, status.excluded_files
+            )
+            await self._executors.courtesy.call(lambda: self._ports.keep(record))
+        except Exception:  # The job does not depend on its being remembered.
+            log.exception("the history record is not written")
 
     async def _recheck_suspects(self, verdict: Verdict) -> Verdict:
         """A failure that an input may have caused is reported with what was found in it."""

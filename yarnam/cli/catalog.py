@@ -37,6 +37,11 @@ SECTIONS: dict[str, tuple[CommandEntry, ...]] = {
         scale="Resize an elastic job.",
         kill="Cancel jobs.",
     ),
+    "History": _section(
+        "history",
+        history="List, show and export jobs that have ended.",
+        usage="Add up what the GPUs were used for.",
+    ),
     "Data": _section(
         "data",
         data="Transfer, check and shard data on HDFS.",

@@ -14,6 +14,7 @@ from weakref import WeakSet
 from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.client.job import Job
 from yarnam.client.lookup import find_application, jobs_on
+from yarnam.client.monitor.job_history import JobHistory
 from yarnam.client.monitor.job_sources import JobSources
 from yarnam.client.monitor.yarn_status import yarn_status
 from yarnam.client.planning.outlook import Outlook, outlook
@@ -202,6 +203,11 @@ class Client:
         with ThreadPoolExecutor(PARALLEL_STATUS_READS, thread_name_prefix="status") as pool:
             found = list(pool.map(self._status_of, applications))
         return [status for status in found if state in (None, status.state)]
+
+    @property
+    def history(self) -> JobHistory:
+        """The jobs that have ended, from their records on HDFS."""
+        return JobHistory(self._site)
 
     def close(self) -> None:
         """Close all connections. Idempotent; jobs continue."""

@@ -7,6 +7,7 @@
         applications/<id>      the key of the job that runs as this YARN application
         runtime/               runtime archives, by content
         environments/          packed environments, by content
+        history/               what stays of jobs that have ended; others may read it
 """
 
 from __future__ import annotations
@@ -35,6 +36,10 @@ class UserPaths:
     @property
     def jobs(self) -> str:
         return f"{self.root}/jobs"
+
+    @property
+    def history(self) -> str:
+        return f"{self.root}/history"
 
     @property
     def runtimes(self) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 from yarnam.core.model.gpu_names import NO_RULES, GpuModelRules
 from yarnam.core.model.input_locality import NO_DATA, BytesByNode
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.plans import PrelaunchedService, Target
+from yarnam.wire.codec import encode
 from yarnam.wire.protocol import RECORD_VERSION
 
 
@@ -79,3 +81,8 @@ class EpochsRecord:
 
     inputs: tuple[InputEpochs, ...] = ()
     version: int = RECORD_VERSION
+
+
+def spec_digest(job: JobSpec) -> str:
+    """The same for the same job submitted again: SHA-256 of what the record says of it, in hex."""
+    return hashlib.sha256(encode(job)).hexdigest()

@@ -24,6 +24,7 @@ from yarnam.am.am_ports import AmPorts
 from yarnam.am.am_settings import AmSettings
 from yarnam.am.status_report import AmFacts
 from yarnam.cli.containers.am_assembly import assemble_am
+from yarnam.core.accounting.history_record import HistoryRecord
 from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_spec import Framework, GangSpec, JobSpec, RetrySpec, RoleSpec
 from yarnam.core.model.job_status import JobStatus
@@ -93,6 +94,8 @@ class AmWorld:
         snapshots: FakeSharedSnapshots | None = None,
     ) -> None:
         self.clock = FakeClock()
+        self.kept: list[HistoryRecord] = []
+        self.keep_error: Exception | None = None
         self.learnt: list[tuple[str, str]] = []
         """GPU models that agents have told, and the AM has passed on."""
         self.ticket_queue: FakeTicketQueue | None = None
@@ -125,6 +128,7 @@ class AmWorld:
             executor=lambda name: InlineSerialExecutor(),
             ticket_queue=None if self.ticket_queue is None else self._open_ticket_queue,
             learn=lambda node, model: self.learnt.append((node, model)),
+            keep=self._keep,
             hints=self.hints,
             outputs=FakeOutputs(disk.outputs) if spec.output else None,
         )
@@ -180,6 +184,11 @@ class AmWorld:
         asks = self.broker.grant_all()
         await self.settle()
         return asks
+
+    def _keep(self, record: HistoryRecord) -> None:
+        if self.keep_error is not None:
+            raise self.keep_error
+        self.kept.append(record)
 
     async def register_all(self) -> list[AskId]:
         asks = list(self.broker.granted)

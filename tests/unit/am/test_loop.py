@@ -441,3 +441,28 @@ async def test_a_second_am_attempt_goes_on_with_the_accounts_of_the_first() -> N
     assert after is not None
     assert before.of(Use.KEPT).wall_s > 0
     assert after.of(Use.WAITING).wall_s >= before.of(Use.WAITING).wall_s
+
+
+async def test_the_record_of_the_job_stays() -> None:
+    async with am_world() as world:
+        for ask in await world.run_gang():
+            world.mailbox.exited(ask, 1, code=3)
+        await world.advance(30.0)
+        verdict = await world.run
+    (found,) = world.kept
+    assert found.verdict.kind is verdict.kind is VerdictKind.FAILED
+    assert (found.application, found.key) == ("application_1_0001", "1")
+    assert found.ledger is not None
+    assert found.ledger.of(Use.KEPT).wall_s == 0.0
+    assert found.written_by == "am"
+
+
+async def test_a_record_that_cannot_be_written_holds_nothing_up() -> None:
+    async with am_world() as world:
+        world.keep_error = Unavailable("HDFS is full")
+        for ask in await world.run_gang():
+            world.mailbox.exited(ask, 1)
+        await world.advance(30.0)
+        verdict = await world.run
+    assert verdict.kind is VerdictKind.SUCCEEDED
+    assert world.broker.verdict == verdict

@@ -18,10 +18,12 @@ import pytest
 from hdfs_utils.blacklist import quarantine
 from hdfs_utils.checkpoints import Checkpointer, Retention, Token
 from hdfs_utils.errors import PermissionDenied, Unavailable
+from tests.unit.accounting.records import record
 from tests.unit.cli.terminal import in_pipes, on_terminal
 from tests.unit.client.monitor.test_requested_size import elastic
-from tests.unit.client.world import APPLICATION, World, status, task, verdict
+from tests.unit.client.world import APPLICATION, World, job_spec, status, task, verdict
 from tests.unit.hdfs_utils.validation.samples import make
+from yarnam.adapters.hdfs.history_store import HistoryStore
 from yarnam.cli.catalog import ENTRIES
 from yarnam.cli.shell import Shell, run
 from yarnam.client import Client, Job, LogPiece
@@ -42,6 +44,7 @@ from yarnam.core.model.job_status import (
 from yarnam.core.model.outcomes import FirstCause, VerdictKind
 from yarnam.errors import NoPermission
 from yarnam.wire.codec import encode
+from yarnam.wire.records import JobRecord
 
 NAME = (
     "\x1b]52;c;Zm9v\x07"  # OSC: write the clipboard
@@ -377,6 +380,24 @@ def no_such_file(stage: Stage) -> list[str]:
     return [f"{NAME}.xml"]
 
 
+# ---- history -----------------------------------------------------------------------------------
+
+
+def history(stage: Stage) -> list[str]:
+    store = HistoryStore(stage.world.files, stage.world.site.paths.history)
+    store.put(record(application=APPLICATION, name=TEXT, queue=TEXT, user="me"))
+    return []
+
+
+def history_repair(stage: Stage) -> list[str]:
+    # An application's id comes from the ResourceManager.
+    key = "20231114-221320-000001"
+    stage.world.job(state="KILLED", am=False, key=key)
+    named = JobRecord(job_spec(name=TEXT), (), stage.world.directory(key), 1000.0, "0")
+    stage.world.put(key, "job.json", encode(named))
+    return []
+
+
 # ---- set-up ------------------------------------------------------------------------------------
 
 
@@ -471,6 +492,10 @@ CASES: dict[str, Prepare] = {
     "queues lint": queues_lint,
     "queues diff": lambda stage: [*no_such_file(stage), "new.xml"],
     "queues apply": no_such_file,
+    "history list": history,
+    "history show": lambda stage: [*history(stage), APPLICATION],
+    "history repair": history_repair,
+    "usage": history,
     "spec validate": spec_validate,
     "nodes": nodes,
     "doctor": doctor,
@@ -483,6 +508,9 @@ MORE_CASES: dict[str, tuple[str, Prepare]] = {"submit --dry-run": ("submit", sub
 """Further ways through a command."""
 
 OWN_TEXT_ONLY = {
+    "history export": "how many jobs it has written, and the path that it was given",
+    "history compact": "how many records",
+    "history prune": "how many records",
     "sim": "figures of a simulation",
     "queues generate": "names of the user's own policy, which are checked",
     "spec schema": "a document of ours",

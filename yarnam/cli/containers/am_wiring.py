@@ -57,7 +57,7 @@ from yarnam.wire.protocol import (
 from yarnam.wire.records import JobRecord
 
 with on_first_use():
-    from yarnam.adapters.hdfs import data_access
+    from yarnam.adapters.hdfs import data_access, history_store
     from yarnam.adapters.zookeeper import inventory_store, node_hints, snapshot_store, ticket_queue
     from yarnam.am.inputs import input_integrity
 
@@ -157,6 +157,9 @@ def _ports(
             else NoNodeHints()
         ),
         learn=inventory.learn,
+        keep=lambda found: history_store.HistoryStore(fs, f"{_home_of_jobs(job_dir)}/history").put(
+            found
+        ),
         outputs=HdfsOutputStore(job, application, am_attempt) if job.output else None,
         data=_data_access(fs, session, mailbox) if job.inputs else None,
     )

@@ -18,9 +18,10 @@ from yarnam.client.user_paths import is_key, key_in
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.model.outcomes import Verdict
 from yarnam.core.model.snapshot import Node
-from yarnam.errors import Unavailable, UsageError
+from yarnam.errors import Unavailable, UsageError, YarnamError
 from yarnam.ports.job_access import JobClient, StatusVersion
 from yarnam.wire.codec import MAX_BYTES, decode
+from yarnam.wire.light_imports import on_first_use
 from yarnam.wire.protocol import (
     AM_FILE,
     CREDENTIALS_FILE,
@@ -30,6 +31,14 @@ from yarnam.wire.protocol import (
     VERDICT_FILE,
 )
 from yarnam.wire.records import AmRecord, JobRecord
+
+with on_first_use():
+    from yarnam.client.monitor import record_completion
+
+
+RECORD_WITHIN_S = 600.0
+"""After the end of a job, whoever looks at it completes its history record: later that is not worth
+a request for each look."""
 
 
 class JobSources:
@@ -89,6 +98,7 @@ class JobSources:
             if application.state != "FINISHED" or application.final_status == "FAILED":
                 # Its AM may have been killed before it could, or have expected another attempt.
                 self.remove_secrets()
+                self._complete_record(application)
             return StatusVersion(0, self._after_the_end(application))
         if application.state != "RUNNING":
             return StatusVersion(0, queued_status(application, time.time()))
@@ -134,6 +144,14 @@ class JobSources:
                 self.site.files.delete(f"{self.directory}/{name}")
             staging = self.site.paths_of(self.user).skein_staging(self.application)
             self.site.files.delete(staging, recursive=True)
+
+    def _complete_record(self, application: YarnApplication) -> None:
+        """Write the history record that the AM could not. Best effort: `yarnam history repair`
+        does it as well."""
+        ended_s = application.finished_at_s or 0.0
+        if self.user == self.site.user and time.time() - ended_s <= RECORD_WITHIN_S:
+            with suppress(YarnamError):
+                record_completion.complete_record(self.site, self.key, application)
 
     def job_client(self) -> JobClient | None:
         """A client of the AM that registered last; None when none has, or its job has ended."""

@@ -38,7 +38,7 @@ from yarnam.core.gang.state import StopKind
 from yarnam.core.model.events import Event, TaskExited, TrainingReported
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import FINAL_PHASES, Ledger, LedgerEntry, Phase, Use
-from yarnam.core.model.outcomes import VerdictKind
+from yarnam.core.model.outcomes import Verdict, VerdictKind
 
 RESOLUTION_S = 1.0
 """Events that come closer to each other are one: of a gang of a thousand tasks, a thousand come at
@@ -63,6 +63,7 @@ class TrainingRun:
     """The training of one attempt: wall and GPU seconds before and after its first report."""
 
     attempt: int
+    began_at_s: float
     nodes: tuple[NodeShare, ...] = ()
     is_first: bool = True
     before_s: float = 0.0
@@ -115,7 +116,9 @@ def account(accounts: Accounts, before: Gang, event: Event, after: Gang) -> Acco
         return accounts
     accounts = _advanced(accounts, before, event.at_s)
     if has_moved and after.phase is Phase.RUNNING:
-        run = TrainingRun(after.attempt, _nodes(after), is_first=not accounts.runs)
+        run = TrainingRun(
+            after.attempt, accounts.until_s, _nodes(after), is_first=not accounts.runs
+        )
         accounts = replace(accounts, runs=(*accounts.runs, run))
     if isinstance(event, TrainingReported):
         accounts = _with_report(accounts, event)
@@ -136,10 +139,12 @@ def account_all(
     return gang, accounts
 
 
-def ledger(accounts: Accounts, gang: Gang, now_s: float) -> Ledger:
-    """The ledger of a job that is in this state, up to its verdict or to now."""
+def ledger(accounts: Accounts, gang: Gang, now_s: float, verdict: Verdict | None = None) -> Ledger:
+    """The ledger of a job that is in this state, up to its verdict or to now. ``verdict``: of a job
+    that has ended now although its gang knows of none, as its ApplicationMaster was lost."""
     if gang.verdict is None:
         accounts = _advanced(accounts, gang, now_s)
+        gang = replace(gang, verdict=verdict)
     spent = {use: accounts.spent.get(use, (0.0, 0.0)) for use in Use}
     kept, is_estimated = _kept_shares(accounts.runs, gang)
     for run, share in zip(accounts.runs, kept, strict=True):

@@ -1,0 +1,112 @@
+"""``yarnam history`` and ``yarnam usage``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.unit.accounting.records import many
+from tests.unit.cli.terminal import in_pipes
+from tests.unit.client.world import World
+from yarnam.adapters.hdfs.history_store import HistoryStore
+from yarnam.cli.shell import Shell, run
+from yarnam.errors import ExitCode
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path / "world")
+    store = HistoryStore(world.files, world.site.paths.history)
+    for one in many(20):
+        store.put(replace(one, user="me"))
+    return world
+
+
+def call(world: World, *arguments: str) -> tuple[int, str, str]:
+    with in_pipes() as (out, err):
+        code = run(arguments, Shell(lambda **_: world.client))
+    return code, out.content, err.content
+
+
+def test_a_list_with_its_sum(world: World) -> None:
+    code, out, err = call(world, "history", "list", "-n", "3", "--state", "failed")
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[0].split() == (
+        ["ENDED", "ID", "NAME", "USER", "QUEUE", "STATE", "GPUS", "WALL", "GPU-H", "ETTR", "CAUSE"]
+    )
+    assert len(lines) == 5
+    assert "FAILED" in lines[1]
+    assert lines[1].endswith("60%   unknown")
+    assert lines[-1] == (
+        "4 jobs (0 succeeded, 4 failed, 0 cancelled), 0.40 GPU hours "
+        "(0.27 training, 0.13 lost, 0.00 overhead), ETTR 60%"
+    )
+    assert err == "1 older jobs are not shown: use --limit.\n"
+
+
+def test_the_sum_alone_and_as_json(world: World) -> None:
+    _, out, _ = call(world, "history", "list", "--sum")
+    assert out.startswith("20 jobs (16 succeeded")
+    _, out, _ = call(world, "history", "list", "--json", "--queue", "root.team1")
+    plain = json.loads(out)
+    assert plain["sum"]["jobs"] == len(plain["jobs"]) == 5
+    assert plain["jobs"][0]["ettr"] == 0.9
+
+
+def test_one_job(world: World) -> None:
+    _, out, _ = call(world, "history", "show", "train-4")
+    assert "FAILED (exit code 90): worker-0 (rank 0) on n1 exited with code 3" in out
+    assert "ETTR 60%: training 1m00s, training lost 30s, waiting 10s; 0.1 GPU hours" in out
+    assert "tasks: 2 worker (2 GPUs, 1024 MiB, 2 vcores each)" in out
+    assert "last step 90, last saved 60" in out
+    assert "n1, n2" in out
+    _, out, _ = call(world, "history", "show", "train-4", "--json")
+    assert json.loads(out)["placements"][0]["nodes"][0]["node"] == "n1"
+
+
+def test_files(world: World, tmp_path: Path) -> None:
+    for kind in ("parquet", "philly"):
+        path = tmp_path / kind
+        code, _, err = call(world, "history", "export", "--format", kind, "-o", str(path))
+        assert (code, err) == (0, f"Jobs written to {path}: 20.\n")
+        assert path.stat().st_size > 100
+
+
+def test_upkeep(world: World) -> None:
+    assert call(world, "history", "prune", "--keep", "15")[2] == "Records removed: 5.\n"
+    assert call(world, "history", "prune", "--before", "1d")[2] == "Records removed: 15.\n"
+    assert call(world, "history", "list")[2] == "No jobs found.\n"
+    assert call(world, "history", "repair")[2] == "Records written: 0.\n"
+    assert call(world, "history", "compact")[2] == "Records put together: 0.\n"
+    assert call(world, "history", "prune")[0] == ExitCode.USAGE
+
+
+def test_usage(world: World, tmp_path: Path) -> None:
+    code, out, _ = call(world, "usage", "--by", "queue")
+    assert code == 0
+    lines = out.splitlines()
+    assert len(lines) == 6
+    assert lines[1].split()[0].startswith("root.team")
+    assert "unknown 0." in out
+    _, out, _ = call(world, "usage", "--json")
+    rows = json.loads(out)
+    assert {row["user"] for row in rows} == {"me"}
+    assert sum(row["jobs"] for row in rows) == 20
+    path = tmp_path / "usage.parquet"
+    assert call(world, "usage", "--parquet", str(path))[0] == 0
+    assert path.exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("usage", "--by", "colour"), ("history", "list", "--since", "noon"),
+     ("history", "list", "--since", "2026-13-99"), ("history", "show", "nobody")],
+)  # fmt: skip
+def test_what_makes_no_sense_is_said(world: World, arguments: tuple[str, ...]) -> None:
+    code, _, err = call(world, *arguments)
+    assert code == ExitCode.USAGE
+    assert arguments[-1] in err

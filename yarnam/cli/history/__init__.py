@@ -1,0 +1,1 @@
+"""The commands about jobs that have ended: ``yarnam history`` and ``yarnam usage``."""

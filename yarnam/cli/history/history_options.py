@@ -1,0 +1,91 @@
+"""Which ended jobs a command is about: the options that ``history`` and ``usage`` share."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, TypeVar
+
+import click
+
+from yarnam.cli.rendering.console import print_note
+from yarnam.client.monitor.job_history import Listing
+from yarnam.core.accounting.job_summary import HistoryFilter
+from yarnam.core.model.job_status import FINAL_PHASES
+from yarnam.errors import UsageError
+from yarnam.spec.values.units import parse_duration_s
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+STATES = sorted(phase.value for phase in FINAL_PHASES)
+
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2})?)?")
+
+_OPTIONS = (
+    click.option(
+        "-u", "--user", default="", help="Jobs of this user; `*`: of all users. Default: you."
+    ),
+    click.option("-q", "--queue", default="", help="Jobs of this queue and those below it."),
+    click.option(
+        "-s",
+        "--state",
+        type=click.Choice(STATES, case_sensitive=False),
+        help="Jobs that ended in this state.",
+    ),
+    click.option("--name", default="", help="Jobs whose name starts with this."),
+    click.option(
+        "--since", metavar="WHEN", help="Jobs that ended since then: a date, or an age such as 7d."
+    ),
+    click.option("--until", metavar="WHEN", help="Jobs that ended before then."),
+)
+
+
+def filter_options(command: F) -> F:
+    """Adds the options; their values come as keyword arguments, for ``chosen``."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def chosen(
+    queue: str, state: str | None, name: str, since: str | None, until: str | None
+) -> HistoryFilter:
+    """What the options ask for. Raises UsageError."""
+    return HistoryFilter(
+        queue=queue,
+        state=(state or "").upper(),
+        name=name,
+        since_s=moment(since, "--since"),
+        until_s=moment(until, "--until"),
+    )
+
+
+def moment(text: str | None, option: str) -> float | None:
+    """A local date and time, or an age, in seconds since the epoch. Raises UsageError."""
+    if text is None:
+        return None
+    if _DATE.fullmatch(text):
+        try:
+            return datetime.fromisoformat(text).timestamp()
+        except ValueError as error:
+            raise UsageError(f"{option} {text}: {error}") from error
+    try:
+        return time.time() - parse_duration_s(text)
+    except ValueError as error:
+        raise UsageError(
+            f"{option} {text} is neither a date such as 2026-11-22 nor an age such as 7d"
+        ) from error
+
+
+def note_gaps(listing: Listing) -> None:
+    """Says what is not in the list, on standard error."""
+    if listing.unreadable:
+        records = "record" if listing.unreadable == 1 else "records"
+        print_note(
+            f"{listing.unreadable} {records} could not be read: damaged, or of another version "
+            "of yarnam."
+        )
+    if listing.hidden:
+        print_note(f"No permission to read the history of {', '.join(listing.hidden)}.")

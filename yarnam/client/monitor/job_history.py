@@ -1,0 +1,165 @@
+"""The history of ended jobs, from the records on HDFS of one user or of all."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hdfs_utils import HdfsError
+from hdfs_utils import uri as uris
+from yarnam.adapters.hdfs.error_map import hdfs_errors
+from yarnam.client.user_paths import key_in
+from yarnam.core.accounting.history_record import HistoryRecord
+from yarnam.core.accounting.job_summary import HistoryFilter, JobSummary
+from yarnam.errors import NoPermission, UsageError, YarnamError
+from yarnam.wire.light_imports import on_first_use
+
+if TYPE_CHECKING:
+    from yarnam.adapters.hdfs.history_store import HistoryStore
+    from yarnam.client.site import Site
+
+with on_first_use():
+    from yarnam.adapters.hdfs import history_store
+    from yarnam.client.monitor import record_completion
+
+log = logging.getLogger("yarnam.client")
+
+ALL_USERS = "*"
+
+COMPACT_ABOVE = 256
+"""Records that lie about one by one: with more, a list puts them together when it has read them."""
+
+READERS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Ended jobs, the newest end first. ``unreadable`` records are of another version, or damaged;
+    ``hidden`` users keep theirs to themselves."""
+
+    rows: tuple[JobSummary, ...]
+    unreadable: int = 0
+    hidden: tuple[str, ...] = ()
+
+
+class JobHistory:
+    """The history as one user sees it. All calls raise Unavailable when HDFS does not answer."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    def jobs(self, chosen: HistoryFilter | None = None, user: str = "") -> Listing:
+        """The jobs that pass. ``user``: whose, by default your own; ``*``: everybody's that can
+        be read."""
+        if user != ALL_USERS:
+            store = self._store(user or self._site.user)
+            found = store.listing(chosen)
+            if found.single > COMPACT_ABOVE and user in {"", self._site.user}:
+                with suppress(YarnamError):
+                    store.compact()
+            return Listing(_newest_first(found.rows), found.unreadable)
+        rows: list[JobSummary] = []
+        hidden: list[str] = []
+        unreadable = 0
+        with ThreadPoolExecutor(READERS, thread_name_prefix="history") as pool:
+            users = self._users()
+            listings = pool.map(lambda name: self._of(name, chosen), users)
+            for name, one in zip(users, listings, strict=True):
+                if one is None:
+                    hidden.append(name)
+                else:
+                    rows += one.rows
+                    unreadable += one.unreadable
+        return Listing(_newest_first(rows), unreadable, tuple(hidden))
+
+    def record(self, reference: str, user: str = "") -> HistoryRecord:
+        """The record of one job: an application id, a key, the start of a name (the newest of that
+        name), or ``last``. Raises UsageError, WireMismatch."""
+        listing = self.jobs(user=user)
+        found = next((row for row in listing.rows if _is_called(row, reference)), None)
+        record = self._store(found.user).record(found.key) if found is not None else None
+        if record is None:
+            raise UsageError(
+                f"the history has no job {reference}",
+                hint="To list it: yarnam history list\n"
+                "To add jobs whose ApplicationMaster was lost: yarnam history repair",
+            )
+        return record
+
+    def records(self, rows: Sequence[JobSummary]) -> Iterator[HistoryRecord]:
+        """The whole records of these rows, as far as they can be read."""
+        by_user: dict[str, list[str]] = {}
+        for row in rows:
+            by_user.setdefault(row.user, []).append(row.key)
+        for user, keys in by_user.items():
+            yield from self._store(user).records(keys)
+
+    def repair(self) -> list[HistoryRecord]:
+        """Write the records of your own ended jobs that have none; those that were written."""
+        store = self._store(self._site.user)
+        known, pruned = store.keys(), store.pruned_before()
+        applications = {
+            key_in(one.tags): one for one in self._site.rm.applications(user=self._site.user)
+        }
+        written = []
+        for key in self._job_keys():
+            if key in known or key <= pruned:
+                continue
+            try:
+                record = record_completion.record_from_files(self._site, key, applications.get(key))
+            except YarnamError as error:
+                log.warning("the history record of %s cannot be written: %s", key, error)
+                continue
+            if record is not None:
+                store.put(record)
+                written.append(record)
+        return written
+
+    def compact(self) -> int:
+        """Put your own records together, one file a month; how many were moved."""
+        return self._store(self._site.user).compact()
+
+    def prune(self, *, before_s: float | None = None, keep: int | None = None) -> int:
+        """Remove your own records of jobs that ended before a time, and the oldest above a count;
+        how many."""
+        return self._store(self._site.user).prune(before_s=before_s, keep=keep)
+
+    def _store(self, user: str) -> HistoryStore:
+        return history_store.HistoryStore(self._site.files, self._site.paths_of(user).history)
+
+    def _of(self, user: str, chosen: HistoryFilter | None) -> Listing | None:
+        """None: not ours to read."""
+        try:
+            found = self._store(user).listing(chosen)
+        except NoPermission:
+            return None
+        # Somebody's own directory says nothing of others' jobs.
+        return Listing(tuple(r for r in found.rows if r.user == user), found.unreadable)
+
+    def _users(self) -> list[str]:
+        homes = f"{self._site.files.uri}{self._site.home_prefix}"
+        with hdfs_errors(f"listing {homes}"):
+            return [uris.name(one.path) for one in self._site.files.list(homes) if one.is_dir]
+
+    def _job_keys(self) -> list[str]:
+        try:
+            listed = self._site.files.list(self._site.paths.jobs)
+        except HdfsError:
+            return []
+        return sorted(uris.name(one.path) for one in listed if one.is_dir)
+
+
+def _newest_first(rows: Sequence[JobSummary]) -> tuple[JobSummary, ...]:
+    return tuple(sorted(rows, key=lambda row: row.ended_at_s, reverse=True))
+
+
+def _is_called(row: JobSummary, reference: str) -> bool:
+    return (
+        reference == "last"
+        or reference in {row.application, row.key}
+        or row.name.startswith(reference)
+    )

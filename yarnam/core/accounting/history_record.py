@@ -1,0 +1,210 @@
+"""What stays of a job when it has ended: one bounded value, kept apart from the job's own files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from yarnam.core.accounting.ledger import Accounts, Holding, NodeShare, ledger
+from yarnam.core.gang import Gang
+from yarnam.core.model.job_spec import JobSpec
+from yarnam.core.model.job_status import AttemptRecord, ExcludedFiles, Ledger
+from yarnam.core.model.outcomes import FirstCause, Verdict
+from yarnam.core.model.resources import Resources
+
+HISTORY_VERSION = 1
+"""Of history records. A reader takes a newer one as far as it knows its fields."""
+
+MAX_ATTEMPTS = 50
+MAX_RUNS = 20
+MAX_NODES = 64
+"""Of one run; the others are counted in its last entry."""
+MAX_HOLDINGS = 64
+MAX_FOLLOWERS = 16
+"""Processes that failed after the first cause."""
+MAX_TEXT = 2000
+"""Characters of a message, a hint, a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoleSummary:
+    """What a role asked for; ``resources`` is for one task."""
+
+    name: str
+    tasks: int
+    resources: Resources
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlacement:
+    """Where one run of the gang was. ``nodes`` has at most ``MAX_NODES`` entries."""
+
+    attempt: int
+    nodes: tuple[NodeShare, ...]
+    more_nodes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRecord:
+    """One ended job. Times in seconds since the epoch. Without commands, variables and secrets."""
+
+    key: str
+    application: str
+    name: str
+    user: str
+    queue: str
+    submitted_at_s: float
+    ended_at_s: float
+    verdict: Verdict
+    framework: str = ""
+    spec_digest: str = ""
+    """SHA-256 of the job as submitted: the same spec with the same files listed has the same."""
+    roles: tuple[RoleSummary, ...] = ()
+    started_at_s: float | None = None
+    """When all processes ran for the first time; None: they never did."""
+    attempts: tuple[AttemptRecord, ...] = ()
+    """The last ones, with what was planned, asked, granted and missing, and their first causes."""
+    attempt_count: int = 0
+    am_attempts: int = 0
+    restarts: int = 0
+    preemptions: int = 0
+    placements: tuple[RunPlacement, ...] = ()
+    holdings: tuple[Holding, ...] = ()
+    """What was held, from when on."""
+    ledger: Ledger | None = None
+    checkpoint: str = ""
+    """The directory of its checkpoints; empty: none."""
+    saved_step: int | None = None
+    step: int | None = None
+    excluded_files: tuple[ExcludedFiles, ...] = ()
+    """Of its inputs, because they are corrupt."""
+    output: str = ""
+    written_by: str = ""
+    """``am``, or ``client``: the job's ApplicationMaster could not."""
+    yarnam_version: str = ""
+    version: int = HISTORY_VERSION
+
+    @property
+    def tasks(self) -> int:
+        return sum(role.tasks for role in self.roles)
+
+    @property
+    def gpus(self) -> int:
+        """That the job asked for, all tasks together."""
+        return sum(role.tasks * role.resources.gpus for role in self.roles)
+
+    @property
+    def locality(self) -> str:
+        """Of its last run: ``node`` (one), ``rack`` (one), ``any``; empty: it never ran."""
+        if not self.placements:
+            return ""
+        last = self.placements[-1]
+        if len(last.nodes) + last.more_nodes == 1:
+            return "node"
+        return "rack" if len({node.rack for node in last.nodes}) == 1 else "any"
+
+    @property
+    def cause(self) -> FirstCause | None:
+        """Of its failure, or else of the last attempt that failed."""
+        if self.verdict.cause is not None:
+            return self.verdict.cause
+        found = (record.cause for record in reversed(self.attempts) if record.cause is not None)
+        return next(found, None)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFacts:
+    """What the journal does not know of the job."""
+
+    key: str
+    application: str
+    submitted_at_s: float
+    written_by: str
+    am_attempts: int = 0
+    spec_digest: str = ""
+    yarnam_version: str = ""
+    excluded_files: Sequence[ExcludedFiles] = ()
+
+
+def history_record(
+    job: JobSpec, gang: Gang, accounts: Accounts, verdict: Verdict, facts: RecordFacts
+) -> HistoryRecord:
+    """The record of a job that has ended with this verdict, its ledger closed by then. ``gang``
+    and ``accounts`` are those after its last event, which may be long before the end, where the
+    ApplicationMaster was lost."""
+    end_s = max(verdict.decided_at_s, accounts.until_s)
+    closed = ledger(accounts, gang, end_s, verdict)
+    runs = accounts.runs
+    return HistoryRecord(
+        key=facts.key,
+        application=facts.application,
+        name=job.name,
+        user=job.user,
+        queue=job.queue,
+        submitted_at_s=facts.submitted_at_s,
+        ended_at_s=end_s,
+        verdict=_cut_verdict(verdict),
+        framework=job.framework.value,
+        spec_digest=facts.spec_digest,
+        roles=tuple(RoleSummary(role.name, role.tasks, role.resources) for role in job.roles),
+        started_at_s=runs[0].began_at_s if runs else None,
+        attempts=tuple(_cut_attempt(one) for one in gang.history[-MAX_ATTEMPTS:]),
+        attempt_count=len(gang.history),
+        am_attempts=max(facts.am_attempts, gang.am_attempt if gang.is_started else 0),
+        restarts=gang.restarts,
+        preemptions=gang.preemptions,
+        placements=tuple(_placement(run.attempt, run.nodes) for run in runs[-MAX_RUNS:]),
+        holdings=_thinned(accounts.holdings),
+        ledger=closed,
+        checkpoint=job.checkpoint.directory,
+        saved_step=next((r.saved_step for r in reversed(runs) if r.saved_step is not None), None),
+        step=next((run.step for run in reversed(runs) if run.step is not None), None),
+        excluded_files=tuple(facts.excluded_files),
+        output=job.output,
+        written_by=facts.written_by,
+        yarnam_version=facts.yarnam_version,
+    )
+
+
+def _placement(attempt: int, nodes: tuple[NodeShare, ...]) -> RunPlacement:
+    return RunPlacement(attempt, nodes[:MAX_NODES], max(0, len(nodes) - MAX_NODES))
+
+
+def _thinned(holdings: tuple[Holding, ...]) -> tuple[Holding, ...]:
+    """The last one stays: it says when everything was given back."""
+    while len(holdings) > MAX_HOLDINGS:
+        holdings = (*holdings[:-1:2], holdings[-1])
+    return holdings
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}..."
+
+
+def _cut_verdict(verdict: Verdict) -> Verdict:
+    return replace(
+        verdict,
+        message=_cut(verdict.message),
+        hint=_cut(verdict.hint),
+        cause=_cut_cause(verdict.cause),
+    )
+
+
+def _cut_attempt(record: AttemptRecord) -> AttemptRecord:
+    return replace(
+        record,
+        outcome=_cut(record.outcome),
+        missing=record.missing[:MAX_FOLLOWERS],
+        cause=_cut_cause(record.cause),
+    )
+
+
+def _cut_cause(cause: FirstCause | None) -> FirstCause | None:
+    if cause is None:
+        return None
+    finding = replace(
+        cause.finding,
+        line=_cut(cause.finding.line),
+        ruled_out=tuple(_cut(text) for text in cause.finding.ruled_out[:MAX_FOLLOWERS]),
+    )
+    return replace(cause, finding=finding, then=cause.then[:MAX_FOLLOWERS])
