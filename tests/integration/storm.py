@@ -19,7 +19,7 @@ from hdfs_utils import uri as uris
 from hdfs_utils.errors import HdfsError
 from tests.integration.fault_world import LIMIT_S
 from tests.integration.storm_ends import output_trouble
-from tests.integration.storm_faults import KINDS, Fault, place_of, place_of_daemon
+from tests.integration.storm_faults import KINDS, Fault, place_of_daemon, places_of
 from tests.integration.storm_world import Gang, Run, submit
 from yarnam.errors import Unavailable
 
@@ -110,6 +110,7 @@ class Storm:
             filler = pool.submit(self._fill_until, lanes)
         for each in (*lanes, filler):
             each.result()
+        self.revive({place_of_daemon(name) for name in self.cluster.plan.daemons})
 
     def _rage_on(self, until: float) -> None:
         try:
@@ -117,36 +118,36 @@ class Storm:
                 try:
                     self.strike(fault)
                 finally:
-                    self._leave(place_of(fault.kind))
+                    self._leave(places_of(fault.kind))
         except BaseException:
             with self._turn:
                 self._todo.clear()  # the others end too
             raise
 
     def _next(self) -> Fault | None:
-        """The first fault whose place is free; None: there are no more."""
+        """The first fault whose places are free; None: there are no more."""
         with self._turn:
             while self._todo:
                 for fault in self._todo:
-                    if (place := place_of(fault.kind)) not in self._busy:
+                    if self._busy.isdisjoint(places := places_of(fault.kind)):
                         self._todo.remove(fault)
-                        self._busy |= {place} - {""}
+                        self._busy |= places
                         return fault
                 self._turn.wait()
         return None
 
-    def _leave(self, place: str) -> None:
+    def _leave(self, places: set[str]) -> None:
         with self._turn:
-            self._busy.discard(place)
+            self._busy -= places
             self._turn.notify_all()
 
     def strike(self, fault: Fault) -> None:
         """At a random moment of whatever the jobs do."""
-        place = place_of(fault.kind)
+        places = places_of(fault.kind)
         time.sleep(fault.wait_s)
-        self.revive(place)
+        self.revive(places)
         KINDS[fault.kind](self, fault)
-        self.revive(place)
+        self.revive(places)
         self.look_at_outputs()
 
     # ---- jobs ----------------------------------------------------------------------------
@@ -234,10 +235,12 @@ class Storm:
             except Unavailable:
                 daemon.start()  # busy cores: its limit was over a moment too early
 
-    def revive(self, place: str) -> None:
+    def revive(self, places: set[str]) -> None:
         """What has ended by itself there: at a real site something starts it again."""
         for name in self.cluster.plan.daemons:
-            if place_of_daemon(name) == place and self.cluster.daemon(name).identity is None:
+            if name == "rm" and self.cluster.daemon("zk").identity is None:
+                continue  # it would wait for the other, which is started after it
+            if place_of_daemon(name) in places and self.cluster.daemon(name).identity is None:
                 self.say(f"{name} has ended by itself")
                 self.start_daemon(name)
 

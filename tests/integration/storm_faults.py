@@ -312,26 +312,28 @@ def place_of_daemon(name: str) -> str:
 
 _PLACES = {
     **{
-        f"{how} {daemon}": place_of_daemon(names[0])
+        f"{how} {daemon}": {place_of_daemon(names[0])}
         for daemon, names in DAEMONS.items()
         for how in ("kill", "freeze", "restart")
     },
-    "kill active namenode": "pair",
-    "kill standby namenode": "pair",
-    "full disk": "yarn",
-    "hdfs quota": "hdfs",
-    "clock off": "clocks",
+    # It keeps its records in ZooKeeper, and starts only if that is there.
+    **{f"{how} resourcemanager": {"yarn", "zookeeper"} for how in ("kill", "restart")},
+    "kill active namenode": {"pair"},
+    "kill standby namenode": {"pair"},
+    "full disk": {"yarn"},
+    "hdfs quota": {"hdfs"},
+    "clock off": {"clocks"},
     **{
-        f"{how} {whom}": f"the way of {whom}"
+        f"{how} {whom}": {f"the way of {whom}"}
         for whom in ("agents and am", *(f"jobs and {each}" for each in WAYS))
         for how in ("cut", "stall", "slow")
     },
 }
 
 
-def place_of(kind: str) -> str:
-    """Where one fault at a time may be; empty: any number."""
-    return _PLACES.get(kind, "")
+def places_of(kind: str) -> set[str]:
+    """Where one fault at a time may be; none: any number of this kind."""
+    return _PLACES.get(kind, set())
 
 
 NEEDS_MOUNT = frozenset({"full disk"})
