@@ -46,6 +46,8 @@ PATIENT_AM = {"attempts": 6}
 """YARN gives an ApplicationMaster up that has no CPU for long; that is no matter here."""
 
 EVERYTHING = [{"resources": {"memory_mib": 1024, "vcores": 1, "gpus": 8}, "count": 4}]
+ENDLESS = [{"resources": {"memory_mib": 128, "vcores": 1, "gpus": 1}, "count": 10_000}]
+"""Fits into whatever is left: no GPU is free beside it."""
 ONE_GPU = [{"resources": {"memory_mib": 1024, "vcores": 1, "gpus": 1}, "count": 1}]
 NOTHING = [{"resources": {"memory_mib": 0, "vcores": 0, "gpus": 0}, "count": 10**9}]
 
@@ -103,9 +105,10 @@ class Foe:
             self._zk.create(path, data, ephemeral=not is_kept, makepath=True)
 
     def _occupy(self, number: int) -> float:
-        """In its own name it asks for everything, takes nothing, and sends heartbeats."""
+        """In its own name it asks for all GPUs, takes none, and sends heartbeats."""
         (app,) = (app for app in self._applications() if app["id"] == self._own)
-        more = {"user": app["user"], "queue": app["queue"], "is_acquiring": True}
+        more = {"user": app["user"], "queue": app["queue"], "demands": ENDLESS}
+        more["is_acquiring"] = True
         data = self._ticket(self._own, taken_at_s=app["startedTime"] / 1000.0, **more)
         self._put(f"{self._root}/queue/tickets/{self._own}@1-{0:010d}", data)
         return 5.0
