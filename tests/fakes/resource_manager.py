@@ -28,6 +28,7 @@ class FakeResourceManager:
         self.nodes: tuple[Node, ...] = (
             node("n1"), node("n2"), node("n3", "/rack2"), node("n4", "/rack2"),
         )  # fmt: skip
+        self.began_s = 0.0
         self.queue_names = ["root.dl", "root.research"]
         self.queue_tree: QueueState | None = None
         self.access: dict[str, bool | None] = {}
@@ -144,6 +145,10 @@ class FakeResourceManager:
     def info(self) -> Mapping[str, Any]:
         self._enter()
         return {"state": "STARTED", "resourceManagerVersion": "3.4.1"}
+
+    def started_at_s(self) -> float:
+        self._enter()
+        return self.began_s
 
     def settings(self) -> Mapping[str, str]:
         self._enter()

@@ -21,7 +21,7 @@ from tests.integration.fault_world import LIMIT_S
 from tests.integration.storm_ends import output_trouble
 from tests.integration.storm_faults import KINDS, Fault, place_of_daemon, places_of
 from tests.integration.storm_world import Gang, Run, submit
-from yarnam.errors import Unavailable
+from yarnam.errors import NeverFits, Unavailable
 
 if TYPE_CHECKING:
     from hdfs_utils import FileSystem
@@ -206,7 +206,7 @@ class Storm:
                     checkpoint={"directory": saves, "keep": 2},
                     data={"outputs": {"path": f"{home}/result"}},
                 )  # fmt: skip
-            except Unavailable as error:
+            except (Unavailable, NeverFits) as error:  # NeverFits: not all nodes are back
                 self.say(f"{gang.name} is submitted again: {error}")
                 if time.monotonic() > deadline:
                     raise

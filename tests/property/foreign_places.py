@@ -312,6 +312,9 @@ PLACES: dict[str, Place] = {
         reply(rest_parse.applications_of), (plain({"apps": {"app": [APP]}}),), RM_ERRORS
     ),
     "RM settings": Place(reply(rest_parse.steps_of), (plain(CONF),), RM_ERRORS),
+    "start of the RM": Place(
+        reply(rest_parse.started_at_s), (plain({"startedOn": 1700000000000}),), RM_ERRORS
+    ),
     "error of a daemon": Place(http_request.remote_message, (plain(REMOTE),)),
     "WebHDFS": Place(webhdfs, (
         plain({"FileStatus": STATUS}), listed(STATUS), plain({"boolean": True}),

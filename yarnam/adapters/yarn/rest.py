@@ -153,6 +153,10 @@ class ResourceManager:
         reply = self._get("/ws/v1/cluster/info")
         return self._understood(lambda: object_of(reply, "clusterInfo"))
 
+    def started_at_s(self) -> float:
+        """When the ResourceManager started, in seconds since 1970, by its clock."""
+        return self._understood(lambda: rest_parse.started_at_s(self.info()))
+
     def queues(self) -> tuple[QueueView, ...]:
         """All leaf queues by their full names."""
         reply = self._get("/ws/v1/cluster/scheduler")

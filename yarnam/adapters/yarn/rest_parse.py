@@ -227,6 +227,11 @@ def _number(json: Json, key: str) -> float:
     return float(value)
 
 
+def started_at_s(info: Json) -> float:
+    """Of ``clusterInfo``: the daemon's start, in seconds since 1970; 0: it does not tell."""
+    return _number(info, "startedOn") / 1000.0
+
+
 def settings_of(json: Json) -> dict[str, str]:
     """The RM's ``/conf``: empty for what has no value."""
     rows = rows_of({"conf": json}, "conf", "properties")

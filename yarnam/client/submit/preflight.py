@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +24,7 @@ from yarnam.core.model.snapshot import ClusterSnapshot, Scheduler, in_partition
 from yarnam.core.placement import declared_targets
 from yarnam.core.placement.elastic_sizes import elastic_ladder, settled_shape
 from yarnam.core.placement.larger_containers import larger_targets
-from yarnam.errors import BadSpec, NeverFits, NoPermission, YarnamError
+from yarnam.errors import BadSpec, NeverFits, NoPermission, Unavailable, YarnamError
 from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
@@ -32,6 +34,10 @@ with on_first_use():
     from yarnam.client.submit import input_preflight
 
 _MAX_QUEUES_SHOWN = 20
+
+REJOIN_S = 60.0
+"""A ResourceManager that has started hears of its nodes within so long: a NodeManager asks for it
+every 30 s by default (yarn.resourcemanager.connect.retry-interval.ms)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +144,21 @@ def _check_queue(site: Site, queue: str) -> None:
 
 def _check_fit(site: Site, job: JobSpec, seed: str) -> CheckedJob:
     snapshot = site.snapshot(job.queue, job.placement.node_label)
-    return checked_on(snapshot, job, input_bytes_by_node(site, job, snapshot), seed)
+    if not any(node.is_usable for node in snapshot.nodes):
+        raise Unavailable(
+            f"none of the cluster's {len(snapshot.nodes)} nodes is running",
+            hint="A ResourceManager that has just started hears of its nodes within a minute. "
+            "Otherwise see its page of nodes, or ask the administrators.",
+        )
+    try:
+        return checked_on(snapshot, job, input_bytes_by_node(site, job, snapshot), seed)
+    except NeverFits as refusal:
+        with suppress(YarnamError):  # the refusal stands without it
+            age_s = time.time() - site.rm.started_at_s()
+            if 0.0 <= age_s < REJOIN_S:
+                late = f"The ResourceManager started {age_s:.0f} s ago: nodes may be missing."
+                refusal.hint = f"{late} If so, submit again in a minute.\n{refusal.hint}"
+        raise
 
 
 def checked_on(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,22 @@ def test_a_gang_that_never_fits_says_why(world: World) -> None:
     error = refusal(world, NeverFits, roles=(role,))
     assert "200 GPUs" in error.message
     assert error.hint
+
+
+def test_a_resource_manager_that_has_just_started_may_not_know_all_nodes(world: World) -> None:
+    role = replace(job_spec().roles[0], tasks=50)
+    world.rm.began_s = time.time() - 5.0
+    error = refusal(world, NeverFits, roles=(role,))
+    assert error.hint.startswith("The ResourceManager started 5 s ago")
+    world.rm.began_s = time.time() - 600.0
+    assert "started" not in refusal(world, NeverFits, roles=(role,)).hint
+
+
+def test_a_cluster_without_nodes_is_away_and_not_too_small(world: World) -> None:
+    world.rm.nodes = ()
+    error = refusal(world, Unavailable)
+    assert "none of the cluster's 0 nodes is running" in error.message
+    assert "within a minute" in error.hint
 
 
 def test_a_missing_input_is_found_now_and_not_on_the_gpus(world: World) -> None:
