@@ -132,6 +132,22 @@ def test_records_that_cannot_be_read_hide_no_others(
     assert {row.key[-1] for row in store.listing().rows} == {"1", "2", "4"}
 
 
+@pytest.mark.parametrize("amount", ["NaN", "Infinity", "-1.0", "1" + "0" * 400, "true", '"1"'])
+def test_an_index_with_an_impossible_amount_is_refused(
+    store: HistoryStore, files: MemoryFiles, amount: str
+) -> None:
+    for one in many(3):
+        store.put(one)
+    store.compact()
+    (index,) = [f.path for f in files.list(f"{ROOT}/months") if f.path.endswith(".index")]
+    text = files.read_bytes(index).decode()
+    for column in ("held_gpu_s", "gpus"):
+        start = text.index(f'"{column}":[') + len(column) + 4
+        bad = f"{text[:start]}{amount}{text[text.index(',', start) :]}"
+        files.write_bytes(index, bad.encode(), overwrite=True)
+        assert store.listing().unreadable == 1
+
+
 def test_a_damaged_index_is_reported(store: HistoryStore, files: MemoryFiles) -> None:
     store.put(record())
     store.compact()

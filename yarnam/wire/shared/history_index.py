@@ -34,6 +34,9 @@ MAX_SEGMENTS = 64
 
 INDEX_VERSION = 1
 
+_MOST = 1e15
+"""Of a time, a size, a count."""
+
 _LOCATION = ("segment", "offset", "length")
 
 
@@ -132,17 +135,20 @@ def _columns(plain: Record, count: int) -> dict[str, Sequence[Any]]:
         if not is_encodable("".join(found[name])):
             raise MalformedData(f"{name} has halves of surrogate pairs")
     for name in (*WHOLE_COLUMNS, *_LOCATION):
-        values = _column(plain, name, count, (float, int), 0)
-        if not all(map(isfinite, values)):
-            raise MalformedData(f"{name} is out of range")
-        found[name] = list(map(int, values))
-        if min(found[name], default=0) < 0 or max(found[name], default=0) > 1 << 62:
-            raise MalformedData(f"{name} is out of range")
+        found[name] = list(map(int, _amounts(plain, name, count)))
     for name in NUMBER_COLUMNS:
-        found[name] = _column(plain, name, count, (float, int), 0.0)
-        if not all(map(isfinite, found[name])) or max(found[name], default=0.0) > 1e15:
-            raise MalformedData(f"{name} is out of range")
+        found[name] = _amounts(plain, name, count)
     return found
+
+
+def _amounts(plain: Record, name: str, count: int) -> Sequence[float]:
+    """Numbers from 0 on. The sum of finite ones below the limit is finite."""
+    values = _column(plain, name, count, (float, int), 0.0)
+    is_within = not values or (min(values) >= 0 and max(values) < _MOST)
+    # NaN compares with nothing, but shows in a sum.
+    if not is_within or not isfinite(sum(values)):
+        raise MalformedData(f"{name} is out of range")
+    return values
 
 
 def _column(
