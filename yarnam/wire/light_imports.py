@@ -30,14 +30,15 @@ def on_first_use() -> Iterator[None]:
     raises ImportError, unless the module is loaded already. A module that does not exist raises
     at once; an error in its code raises at each use.
     """
-    finder, thread = _Finder(), get_ident()
-    sys.meta_path.insert(0, finder)
+    thread = get_ident()
+    if _FINDER not in sys.meta_path:
+        # It stays: the modules of a package that waits have to be imported after it.
+        sys.meta_path.insert(0, _FINDER)
     _deferring.add(thread)
     try:
         yield
     finally:
         _deferring.discard(thread)
-        sys.meta_path.remove(finder)
 
 
 @contextmanager
@@ -78,12 +79,40 @@ class _Finder(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if get_ident() not in _deferring:
-            return None
+            return _after_its_package(fullname)
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is not None and isinstance(spec.loader, SourceFileLoader):
             spec.loader = _Loader(spec.loader)
             return spec
         return None
+
+
+_FINDER = _Finder()
+
+
+def _after_its_package(fullname: str) -> ModuleSpec | None:
+    """Python runs a package before a module in it, and so does this: the package may import that
+    module, and must not find it half loaded. None: Python's own finders go on."""
+    package = sys.modules.get(fullname.rpartition(".")[0])
+    if not isinstance(package, _DeferredModule):
+        return None
+    package.deferred_loader.run(package)
+    module = sys.modules.get(fullname)
+    return None if module is None else ModuleSpec(fullname, _Loaded(module))
+
+
+class _Loaded(Loader):
+    """Of a module that its package has imported meanwhile: the same, and not once more."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module, self._spec = module, module.__spec__
+        module.__spec__ = None  # else Python takes that, and runs the module once more
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return self._module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._spec
 
 
 class _Loader(Loader):

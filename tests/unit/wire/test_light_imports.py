@@ -47,6 +47,7 @@ def test_the_agent_loads_little_of_the_model_and_of_hdfs_utils() -> None:
     )
     assert ast.literal_eval(say(program)) == [
         "hdfs_utils",
+        "hdfs_utils.concurrency",
         "hdfs_utils.concurrency.process_locks",
         "hdfs_utils.errors",
         "hdfs_utils.protocols",
@@ -167,6 +168,20 @@ def test_a_second_block_does_not_load_what_a_first_one_put_off(package: Path) ->
     assert loaded(package) == []
     assert two.NAME == "two"
     assert lately.two is two
+
+
+def test_a_module_of_a_package_that_waits_is_imported_once_and_after_it(package: Path) -> None:
+    """Its package imports it, and so does what it imports itself."""
+    (package / "one.py").write_text((package / "one.py").read_text() + "from lately import two\n")
+    with on_first_use():
+        from lately import two
+    one = importlib.import_module("lately.one")
+    assert loaded(package)[:2] == ["lately", "lately.one"]
+    assert loaded(package).count("lately.one") == 1
+    assert (one.NAME, two.NAME) == ("one", "two")
+    assert sys.modules["lately"].one is sys.modules["lately.one"] is one
+    assert one.__spec__ is not None
+    assert one.__spec__.origin == str(package / "one.py")
 
 
 def test_names_are_no_modules(package: Path) -> None:
