@@ -33,7 +33,9 @@ class FakeLauncher:
 
         return skein.Security(cert_bytes=b"certificate", key_bytes=b"key")
 
-    def submit(self, application_spec: Any, *, attempts_interval_s: float) -> ApplicationId:
+    def submit(
+        self, application_spec: Any, *, attempts_interval_s: float, keep_unknown: bool = False
+    ) -> ApplicationId:
         application = ApplicationId(f"application_1700000000000_{len(self.submitted) + 1:04}")
         if self.accept_first:
             self._on_accept(application, application_spec)

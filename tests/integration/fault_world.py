@@ -126,8 +126,12 @@ class _SharedLauncher:
     def new_security(self) -> Any:
         return self.inner.new_security()
 
-    def submit(self, application_spec: Any, *, attempts_interval_s: float) -> ApplicationId:
-        return self.inner.submit(application_spec, attempts_interval_s=attempts_interval_s)
+    def submit(
+        self, application_spec: Any, *, attempts_interval_s: float, keep_unknown: bool = False
+    ) -> ApplicationId:
+        return self.inner.submit(
+            application_spec, attempts_interval_s=attempts_interval_s, keep_unknown=keep_unknown
+        )
 
     def close(self) -> None:
         pass

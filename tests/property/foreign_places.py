@@ -62,7 +62,14 @@ from yarnam.core.queues.allocation_reading import read_allocations
 from yarnam.errors import BadConfig, WireMismatch
 from yarnam.wire import codec, http_request
 from yarnam.wire.pb import yarnam_pb2 as pb
-from yarnam.wire.records import AmRecord, EpochsRecord, InputEpochs, JobRecord, TicketRecord
+from yarnam.wire.records import (
+    AmRecord,
+    ClaimRecord,
+    EpochsRecord,
+    InputEpochs,
+    JobRecord,
+    TicketRecord,
+)
 from yarnam.wire.shared import cluster_summary, history_index, inventory
 
 Decode = Callable[[bytes], object]
@@ -290,6 +297,7 @@ PLACES: dict[str, Place] = {
             (history_index.Location(0, 0, 9),))),),
         WireMismatch,
     ),
+    "claim": record(ClaimRecord, ClaimRecord("20261121-000000-abcdef", "application_1_2")),
     "epochs": record(EpochsRecord, EpochsRecord((InputEpochs("set", (("a",),), ((1, 0),)),))),
     "event": record(Event, CancelRequested(1000.0, "ada", "enough")),
     "job of an agent": Place(

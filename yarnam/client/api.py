@@ -113,10 +113,15 @@ class Client:
         queue: str | None = None,
         name: str | None = None,
         tags: Iterable[str] = (),
+        idempotency_key: str | None = None,
         launcher: Launcher | None = None,
     ) -> Job:
         """Check the spec against the cluster, upload the job's files and start the job. ``tags``
         come on top of the spec's.
+
+        ``idempotency_key`` (default: the spec's): if this user has submitted a job with this key
+        before, that job is returned, whatever the spec is and however it ended. Of several submits
+        with one key at a time, one starts the job, and the others return it.
 
         Returns when YARN has accepted it; ``Job.watch`` and ``Job.wait`` follow it from there. An
         error or interrupt leaves nothing on the cluster. ``launcher``: one for this cluster that is
@@ -130,6 +135,8 @@ class Client:
             # Its JVM is the slowest part of a submit. A refused job stops it half-way.
             launcher.start()
             job = _tagged(self.parse(spec, queue=queue, name=name), tags)
+            if idempotency_key:
+                job = replace(job, idempotency_key=idempotency_key)
             submitted = submit_job(self._site, job, launcher, self._report)
         finally:
             launcher.close()

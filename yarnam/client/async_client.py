@@ -76,9 +76,18 @@ class AsyncClient:
         queue: str | None = None,
         name: str | None = None,
         tags: Iterable[str] = (),
+        idempotency_key: str | None = None,
     ) -> AsyncJob:
-        """See ``Client.submit``. A cancelled call goes on in its thread, and its job with it."""
-        call = partial(self._client.submit, spec, queue=queue, name=name, tags=tags)
+        """See ``Client.submit``. A cancelled call goes on in its thread, and its job with it: with
+        an idempotency key, the next submit returns that job."""
+        call = partial(
+            self._client.submit,
+            spec,
+            queue=queue,
+            name=name,
+            tags=tags,
+            idempotency_key=idempotency_key,
+        )
         return AsyncJob(await self._threads.call(call), self._threads)
 
     async def plan(

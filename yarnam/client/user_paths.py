@@ -5,6 +5,7 @@
     /user/<user>/.yarnam/
         jobs/<key>/            mode 700: job.json, credentials.pem, journal/, verdict.json, ...
         applications/<id>      the key of the job that runs as this YARN application
+        idempotency/<digest>   the job that an idempotency key stands for
         runtime/               runtime archives, by content
         environments/          packed environments, by content
         history/               what stays of jobs that have ended; others may read it
@@ -54,6 +55,13 @@ class UserPaths:
 
     def application(self, application: str) -> str:
         return f"{self.root}/applications/{application}"
+
+    @property
+    def claims(self) -> str:
+        return f"{self.root}/idempotency"
+
+    def claim(self, digest: str) -> str:
+        return f"{self.claims}/{digest}"
 
     def skein_staging(self, application: str) -> str:
         """Skein's own directory; nobody clears it when the AM is killed before it can."""

@@ -27,9 +27,13 @@ class Launcher(Protocol):
     def new_security(self) -> Any:
         """Fresh ``skein.Security`` for one job."""
 
-    def submit(self, application_spec: Any, *, attempts_interval_s: float) -> ApplicationId:
+    def submit(
+        self, application_spec: Any, *, attempts_interval_s: float, keep_unknown: bool = False
+    ) -> ApplicationId:
         """Submit. A failed AM attempt counts against the specification's ``max_attempts`` for so
-        long. Raises Unavailable, BadConfig, NoPermission, BadSpec; at most 120 s."""
+        long. ``keep_unknown``: after an error that leaves open whether YARN has the application,
+        leave its files, so that it can run. Raises Unavailable, BadConfig, NoPermission, BadSpec;
+        at most 120 s."""
 
     def close(self) -> None:
         """Let go of everything, a start under way included. Idempotent; at most 5 s."""

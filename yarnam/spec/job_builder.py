@@ -73,6 +73,7 @@ def build(document: Document, tree: Tree, surroundings: Surroundings) -> job_spe
         flexible_shape=document.gpus is not None,
         duration_s=document.duration,
         tags=tuple(document.tags),
+        idempotency_key=document.idempotency_key or "",
         secret_env=tuple(sorted({*document.secret_env, *variables.secret})),
         elastic=_elastic(document),
     )

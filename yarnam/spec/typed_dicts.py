@@ -453,6 +453,9 @@ class JobDict(_JobRequired, total=False):
     gap that is long enough."""
     tags: list[str]
     """YARN application tags, at most 7."""
+    idempotency_key: str
+    """Text that stands for this submit: submitting again with the same key gives the job that the
+    first submit has started, also if it has ended. See [pipelines](../how-to/pipelines.md)."""
 
 
 __all__ = [

@@ -66,6 +66,16 @@ class TicketRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimRecord:
+    """Which job an idempotency key stands for: the key of its directory, and its application;
+    empty: YARN has not accepted it yet, or nobody has heard that it has."""
+
+    key: str
+    application: str = ""
+    version: int = RECORD_VERSION
+
+
+@dataclass(frozen=True, slots=True)
 class InputEpochs:
     """What the epochs of one input exclude: ``lists`` of paths relative to its URI, and for each
     epoch that has begun the number of its list."""

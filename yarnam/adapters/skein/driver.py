@@ -88,8 +88,11 @@ class SkeinLauncher:
     def new_security(self) -> Any:
         return new_security()
 
-    def submit(self, application_spec: Any, *, attempts_interval_s: float) -> ApplicationId:
-        # Skein's driver cannot tell YARN an interval: here all attempts count for ever.
+    def submit(
+        self, application_spec: Any, *, attempts_interval_s: float, keep_unknown: bool = False
+    ) -> ApplicationId:
+        # Skein's driver cannot tell YARN an interval: here all attempts count for ever. And it
+        # removes an application's files after every error, as far as it comes.
         driver = self._wait()
         request = proto.messages.ApplicationSpec.FromString(
             application_spec.to_protobuf().SerializeToString()

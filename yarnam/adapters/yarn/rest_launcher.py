@@ -109,19 +109,23 @@ class RestLauncher:
     def new_security(self) -> Any:
         return new_security()
 
-    def submit(self, application_spec: Any, *, attempts_interval_s: float) -> ApplicationId:
+    def submit(
+        self, application_spec: Any, *, attempts_interval_s: float, keep_unknown: bool = False
+    ) -> ApplicationId:
         try:
             application = self._rm.new_application()
         except _REST_REFUSED as error:
             return self._driver_instead(error).submit(
-                application_spec, attempts_interval_s=attempts_interval_s
+                application_spec,
+                attempts_interval_s=attempts_interval_s,
+                keep_unknown=keep_unknown,
             )
         submission = specs.Submission(
             application_spec,
             attempts_interval_s=attempts_interval_s,
             lang=os.environ.get("LANG", ""),
         )
-        return self._submit(ApplicationId(application), submission)
+        return self._submit(ApplicationId(application), submission, keep_unknown=keep_unknown)
 
     def close(self) -> None:
         if self._driver is not None:
@@ -132,7 +136,9 @@ class RestLauncher:
         self._driver = self._driver or self._open_driver()
         return self._driver
 
-    def _submit(self, application: ApplicationId, submission: specs.Submission) -> ApplicationId:
+    def _submit(
+        self, application: ApplicationId, submission: specs.Submission, *, keep_unknown: bool
+    ) -> ApplicationId:
         directory = self._staging(application)
         was_sent = False
         try:
@@ -148,7 +154,7 @@ class RestLauncher:
             self._send(application, context)
             self._await_verdict(application)
         except BaseException:
-            self._undo(application, directory, was_sent=was_sent)
+            self._undo(application, directory, was_sent=was_sent, keep_unknown=keep_unknown)
             raise
         return application
 
@@ -240,10 +246,17 @@ class RestLauncher:
             )
         return found
 
-    def _undo(self, application: ApplicationId, directory: str, *, was_sent: bool) -> None:
+    def _undo(
+        self, application: ApplicationId, directory: str, *, was_sent: bool, keep_unknown: bool
+    ) -> None:
         if was_sent:
-            with suppress(YarnamError):
+            try:
                 self._rm.kill(application)
+            except UsageError:
+                pass  # YARN does not know it.
+            except YarnamError:
+                if keep_unknown:
+                    return
         with suppress(HdfsError):
             self._files.delete(directory, recursive=True)
 

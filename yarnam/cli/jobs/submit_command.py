@@ -46,6 +46,10 @@ with on_first_use():
 @click.option("-q", "--queue", help="Use this queue instead of the spec's.")
 @click.option("-n", "--name", help="Use this name instead of the spec's.")
 @click.option(
+    "--idempotency-key",
+    help="If a job was submitted with this key before, use that job instead of starting another.",
+)
+@click.option(
     "--local",
     is_flag=True,
     help="Submit to the embedded cluster of this machine; start it if needed.",
@@ -64,6 +68,7 @@ def command(
     dry_run: bool,
     queue: str | None,
     name: str | None,
+    idempotency_key: str | None,
     local: bool,
     shared_machine: bool,
     as_json: bool,
@@ -82,7 +87,9 @@ def command(
         client = stack.enter_context(open_client(ctx, **settings))
         if dry_run:
             return _dry_run(client, spec, queue, name, as_json=as_json)
-        job = client.submit(spec, queue=queue, name=name, launcher=ahead)
+        job = client.submit(
+            spec, queue=queue, name=name, idempotency_key=idempotency_key, launcher=ahead
+        )
         if watch is None:
             watch = is_terminal() and not as_json
         if watch:

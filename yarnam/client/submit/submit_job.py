@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from hdfs_utils import HdfsError
 from yarnam.client.site import NODE_PYTHON_VARIABLE, Site
+from yarnam.client.submit import idempotency
 from yarnam.client.submit.preflight import CheckedJob, check_job
 from yarnam.client.submit.runtime_archive import python_version
 from yarnam.client.submit.upload import JobUpload, ReportProgress, UploadedJob
@@ -42,7 +43,30 @@ def submit_job(
     site: Site, job: JobSpec, launcher: Launcher, report: ReportProgress = lambda _: None
 ) -> Submitted:
     """Check, stage, submit. On any error or interrupt nothing of the job is left on the cluster.
-    ``launcher`` may be starting meanwhile. Raises YarnamError."""
+    ``launcher`` may be starting meanwhile. Raises YarnamError.
+
+    A job with an idempotency key that was submitted before is returned as it is. When it is not
+    known whether YARN has the application, it stays, and the next submit with this key finds it.
+    """
+    if not job.idempotency_key:
+        return _submit(site, job, launcher, report, None)
+    claim = idempotency.Claim(site, job.idempotency_key, report)
+    while True:
+        if (found := claim.earlier()) is not None:
+            report(f"This idempotency key has started {found.application} already")
+            application = ApplicationId(found.application)
+            return Submitted(application, found.key, site.paths.job(found.key), job)
+        with suppress(idempotency.ClaimLost):
+            return _submit(site, job, launcher, report, claim)
+
+
+def _submit(
+    site: Site,
+    job: JobSpec,
+    launcher: Launcher,
+    report: ReportProgress,
+    claim: idempotency.Claim | None,
+) -> Submitted:
     report("Checking the job against the cluster")
     key = new_key()
     checked = check_job(site, job, seed=key, record=input_preflight.record_proved)
@@ -54,12 +78,16 @@ def submit_job(
         for warning in input_preflight.apply_input_decisions(checked.inputs, site.user):
             report(warning)
     staging = JobUpload(site, key, report)
-    attempt = _Attempt(site, launcher, staging)
+    attempt = _Attempt(site, launcher, staging, claim)
     try:
         report("Staging on HDFS")
         staged = staging.stage(checked, time.time())
+        if claim is not None:
+            claim.take(key)
         report("Submitting to YARN")
         application = attempt.submit(staged, checked)
+        if claim is not None:
+            claim.confirm(key, application)
     except BaseException:
         attempt.undo()
         raise
@@ -70,10 +98,17 @@ def submit_job(
 class _Attempt:
     """Knows how far one submit has come, so that it can be undone from anywhere."""
 
-    def __init__(self, site: Site, launcher: Launcher, staging: JobUpload) -> None:
+    def __init__(
+        self,
+        site: Site,
+        launcher: Launcher,
+        staging: JobUpload,
+        claim: idempotency.Claim | None = None,
+    ) -> None:
         self._site = site
         self._launcher = launcher
         self._staging = staging
+        self._claim = claim
         self._may_exist = False
         self._application: ApplicationId | None = None
 
@@ -85,7 +120,7 @@ class _Attempt:
                 am_files=staged.am_files,
                 task_files=staged.task_files,
                 security=self._launcher.new_security(),
-                tags=(tag_of(self._staging.key), *job.tags),
+                tags=self._tags(job),
                 node_python=os.environ.get(NODE_PYTHON_VARIABLE, ""),
                 client_python=os.path.realpath(sys.executable),
                 python_version=python_version(),
@@ -94,7 +129,9 @@ class _Attempt:
             raise BadSpec(f"Skein cannot run this job: {error}") from error
         self._may_exist = True
         self._application = self._launcher.submit(
-            spec, attempts_interval_s=job.am.attempts_interval_s
+            spec,
+            attempts_interval_s=job.am.attempts_interval_s,
+            keep_unknown=self._claim is not None,
         )
         # Lets a later client find the job's directory when the RM has forgotten the application.
         with suppress(HdfsError):
@@ -105,23 +142,45 @@ class _Attempt:
 
     def undo(self) -> None:
         """Kill what YARN may have taken, then remove the files. Raises nothing."""
+        is_gone = not self._may_exist
         if self._may_exist:
             with suppress(YarnamError):
-                self._kill()
+                is_gone = self._kill()
+        if self._claim is not None and not is_gone:
+            # Without its files the application could not run, and its key would stand for that.
+            self._staging.close()
+            return
         self._staging.undo()
+        if self._claim is not None:
+            self._claim.drop(self._staging.key)
 
-    def _kill(self) -> None:
+    def _tags(self, job: JobSpec) -> tuple[str, ...]:
+        own = (
+            (tag_of(self._staging.key),)
+            if self._claim is None
+            else (tag_of(self._staging.key), self._claim.tag)
+        )
+        return (*own, *job.tags)
+
+    def _kill(self) -> bool:
+        """Whether YARN says that nothing of it runs."""
+        is_gone = True
         for application in [self._application] if self._application else self._find():
             self._site.rm.kill(application)
-            deadline = time.monotonic() + KILL_CONFIRM_LIMIT_S
-            while time.monotonic() < deadline:
-                found = self._site.rm.application(application)
-                if found is None or found.is_over:
-                    break
-                time.sleep(0.2)
+            is_gone &= self._is_over(application)
             with suppress(HdfsError):
                 self._site.files.delete(self._site.paths.skein_staging(application), recursive=True)
                 self._site.files.delete(self._site.paths.application(application))
+        return is_gone
+
+    def _is_over(self, application: ApplicationId) -> bool:
+        deadline = time.monotonic() + KILL_CONFIRM_LIMIT_S
+        while time.monotonic() < deadline:
+            found = self._site.rm.application(application)
+            if found is None or found.is_over:
+                return True
+            time.sleep(0.2)
+        return False
 
     def _find(self) -> list[ApplicationId]:
         """Interrupted between asking and hearing the id: the tag names the application."""

@@ -385,6 +385,8 @@ class JobSpec:
     """How long the gang will run, as its user expects, in seconds; None: unknown. Nothing ends
     when it is over."""
     tags: tuple[str, ...] = ()
+    idempotency_key: str = ""
+    """However often a user submits a job with this key, one application runs; empty: each."""
     secret_env: tuple[str, ...] = ()
     """Names in ``env`` whose values are never shown."""
     elastic: ElasticSpec = field(default_factory=ElasticSpec)

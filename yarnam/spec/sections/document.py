@@ -246,6 +246,10 @@ def _version(value: Any) -> Any:
     return value
 
 
+MAX_KEY = 1000
+"""Characters of an idempotency key: enough for the names of a pipeline, a task and a run."""
+
+
 class Document(Section):
     """A job for `yarnam submit`."""
 
@@ -315,3 +319,6 @@ class Document(Section):
     gap that is long enough."""
     tags: list[Text] = []
     """YARN application tags, at most 7."""
+    idempotency_key: Annotated[Text, Field(max_length=MAX_KEY)] | None = None
+    """Text that stands for this submit: submitting again with the same key gives the job that the
+    first submit has started, also if it has ended. See [pipelines](../how-to/pipelines.md)."""
