@@ -68,6 +68,8 @@ from yarnam.wire.records import (
     EpochsRecord,
     InputEpochs,
     JobRecord,
+    NotifiedRecord,
+    NotifyUrls,
     TicketRecord,
 )
 from yarnam.wire.shared import cluster_summary, history_index, inventory
@@ -298,6 +300,8 @@ PLACES: dict[str, Place] = {
         WireMismatch,
     ),
     "claim": record(ClaimRecord, ClaimRecord("20261121-000000-abcdef", "application_1_2")),
+    "notify urls": record(NotifyUrls, NotifyUrls(("https://hooks.example/T/B/x",))),
+    "notified": record(NotifiedRecord, NotifiedRecord(((0, "RUNNING"),))),
     "epochs": record(EpochsRecord, EpochsRecord((InputEpochs("set", (("a",),), ((1, 0),)),))),
     "event": record(Event, CancelRequested(1000.0, "ada", "enough")),
     "job of an agent": Place(

@@ -24,6 +24,7 @@ from yarnam.ports import (
     StatusPublisher,
     TaskMailbox,
 )
+from yarnam.ports.notifications import NotificationSender
 from yarnam.ports.output_store import OutputStore
 from yarnam.ports.ticket_queue import TicketQueue
 
@@ -61,6 +62,8 @@ class AmPorts:
     """None: the job has no outputs."""
     data: DataAccess | None = None
     """None: the job has no inputs."""
+    notify: NotificationSender | None = None
+    """None: the job notifies nobody."""
 
 
 @dataclass(slots=True)
@@ -77,6 +80,7 @@ class PortExecutors:
     courtesy: SerialExecutor = field(init=False)
     outputs: SerialExecutor = field(init=False)
     inputs: SerialExecutor = field(init=False)
+    notify: SerialExecutor = field(init=False)
 
     def __post_init__(self) -> None:
         self.broker = self.make("broker")
@@ -88,8 +92,9 @@ class PortExecutors:
         self.courtesy = self.make("courtesy")
         self.outputs = self.make("outputs")
         self.inputs = self.make("inputs-end")
+        self.notify = self.make("notify")
 
     def close(self) -> None:
         mine = (self.broker, self.mailbox, self.view, self.journal, self.store, self.ticket_queue)
-        for executor in (*mine, self.courtesy, self.outputs, self.inputs):
+        for executor in (*mine, self.courtesy, self.outputs, self.inputs, self.notify):
             executor.close()

@@ -45,6 +45,8 @@ class AmSettings:
     recheck_s: float = 30.0
     """How long a failed job waits at its end for open checks of suspected inputs; its verdict then
     names the corrupt file. A check takes a second, or as long as reading the file."""
+    notify_limit_s: float = 20.0
+    """How long the job's end waits for its notifications: two tries of a receiver that is slow."""
     farewell_s: float = 3.0
     """How long the agents have to fetch their order to leave before the application ends."""
     leave_pause_s: float = 0.2

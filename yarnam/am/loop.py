@@ -17,7 +17,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -52,8 +52,10 @@ from yarnam.wire.protocol import AM_FILE, SECRET_FILES, STATUS_FILE, TICKET_FILE
 from yarnam.wire.records import AmRecord, JobRecord, TicketRecord
 
 if TYPE_CHECKING:
+    # Loaded for jobs that notify somebody.
     # Loaded for jobs that have inputs.
     from yarnam.am.inputs.input_integrity import InputIntegrity
+    from yarnam.am.notifier import Notifier
 
 
 log = logging.getLogger("yarnam.am")
@@ -104,6 +106,8 @@ class AmParts:
     executor: Executor
     inputs: InputIntegrity | None
     """None: the job has no inputs."""
+    notifier: Notifier | None
+    """None: the job notifies nobody."""
 
 
 class ApplicationMaster:
@@ -140,6 +144,7 @@ class ApplicationMaster:
         self._planning = parts.planning
         self._storing = parts.storing
         self._inputs = parts.inputs
+        self._notifier = parts.notifier
         self._executor = parts.executor
 
     @property
@@ -172,6 +177,8 @@ class ApplicationMaster:
             if self._inputs is not None:
                 await self._executors.inputs.call(self._inputs.close)
             self._ports.hints.close()
+            if self._notifier is not None:
+                await self._notifier.close()
             for task in aside:
                 task.cancel()
             await asyncio.gather(*aside, *self._asides, return_exceptions=True)
@@ -192,6 +199,8 @@ class ApplicationMaster:
             self._executors.broker.call(lambda: ports.broker.start(inbox)),
             self._resume_ticket(),
         )
+        if self._notifier is not None and self._facts.am_attempt > 1:
+            await self._notifier.open()
         self._gang = self._accounts.replay(events)
         if events:
             log.info("read %d events of the journal: %s", len(events), self._gang.phase.value)
@@ -310,6 +319,7 @@ class ApplicationMaster:
         # up the lease: 20 minutes later, or never where the NameNode restarts as well.
         await asyncio.gather(
             self._put(STATUS_FILE, encode(status)),
+            self._notify_end(replace(status, verdict=verdict)),
             self._send_off(),
             self._executors.journal.call(self._ports.journal.close),
             self._keep_record(verdict, status),
@@ -330,6 +340,12 @@ class ApplicationMaster:
             await self._executors.courtesy.call(lambda: self._ports.keep(record))
         except Exception:  # The job does not depend on its being remembered.
             log.exception("the history record is not written")
+
+    async def _notify_end(self, status: JobStatus) -> None:
+        """After the verdict, and before the application ends: an AM that dies here is followed by
+        one that obeys the verdict and comes back here."""
+        if self._notifier is not None:
+            await self._notifier.finish(status)
 
     async def _recheck_suspects(self, verdict: Verdict) -> Verdict:
         """A failure that an input may have caused is reported with what was found in it."""
@@ -384,6 +400,8 @@ class ApplicationMaster:
         """Publishes the status if anything but its time has changed. The final status is published
         complete, since clients stop watching when they see it."""
         status = self._status()
+        if self._notifier is not None and not status.state.is_final:
+            self._notifier.see(status)
         if (
             self._inputs is not None
             and self._gang.verdict is not None

@@ -85,6 +85,7 @@ def check(document: Document, tree: Tree) -> None:
     _check_gang(document, problems)
     _check_environment_variables(document, problems)
     _check_ports(document, problems)
+    _check_notify(document, problems)
     _check_data(document, problems)
     _check_elastic(document, problems)
     _check_placement(document, problems)
@@ -292,6 +293,46 @@ def _check_variable(path: Path, framework: str, problems: Problems) -> None:
         problems.add(
             path, f"framework {framework} sets this variable: remove it", (("framework",),)
         )
+
+
+CHANNEL_URLS = {
+    "webhook": "http://host... or https://host...",
+    "slack": "http://host... or https://host...",
+    "mail": "smtp://host or smtps://host",
+}
+"""The forms of a notification's URL, by kind. Messages never quote one: it may be a secret."""
+
+MAIL_ADDRESS = re.compile(r"[^\s@<>,;]{1,64}@[^\s@<>,;]{1,255}", re.ASCII)
+
+
+def is_channel_url(kind: str, url: str) -> bool:
+    """Whether this is the URL of a receiver of this kind."""
+    schemes = ("smtp", "smtps") if kind == "mail" else ("http", "https")
+    if not url.isascii() or not url.isprintable() or " " in url:
+        return False
+    try:
+        parts = urlsplit(url)
+        has_user = parts.username is not None and kind != "mail"
+        return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0 and not has_user
+    except ValueError:
+        return False
+
+
+def _check_notify(document: Document, problems: Problems) -> None:
+    for index, channel in enumerate(document.notify):
+        path: Path = ("notify", index)
+        if (channel.url is None) == (channel.url_from is None):
+            problems.add(path, "needs either `url` or `url_from`")
+        if channel.kind == "mail" and not channel.to:
+            problems.add(path, "a mail needs addresses in `to`")
+        addresses = [((*path, "to", number), one) for number, one in enumerate(channel.to)]
+        if channel.sender is not None:
+            addresses.append(((*path, "sender"), channel.sender))
+        for where, address in addresses:
+            if channel.kind != "mail":
+                problems.add(where, f"only a mail has addresses, not `kind: {channel.kind}`")
+            elif not MAIL_ADDRESS.fullmatch(address):
+                problems.add(where, "must be an address such as me@example.com")
 
 
 def _check_ports(document: Document, problems: Problems) -> None:

@@ -10,11 +10,13 @@ from pathlib import Path as FilePath
 from typing import Any, TypeVar, cast
 
 from yarnam.core.model import job_spec
+from yarnam.core.model.job_status import JobState
 from yarnam.core.model.resources import Resources, am_memory_mib
-from yarnam.spec.checks import Problems, default_input_name
+from yarnam.spec.checks import CHANNEL_URLS, Problems, default_input_name, is_channel_url
 from yarnam.spec.failure_rules import rule_of
 from yarnam.spec.sections.data_sections import Input, split_pattern
 from yarnam.spec.sections.document import Document
+from yarnam.spec.sections.notify_section import Notify
 from yarnam.spec.sections.role_sections import ClientValue, GpuRange, Role, TaskRange
 from yarnam.spec.sections.section_base import Section
 from yarnam.spec.shipping import Shipping
@@ -73,6 +75,10 @@ def build(document: Document, tree: Tree, surroundings: Surroundings) -> job_spe
         flexible_shape=document.gpus is not None,
         duration_s=document.duration,
         tags=tuple(document.tags),
+        notify=tuple(
+            _channel(("notify", index), given, surroundings.environ, problems)
+            for index, given in enumerate(document.notify)
+        ),
         idempotency_key=document.idempotency_key or "",
         secret_env=tuple(sorted({*document.secret_env, *variables.secret})),
         elastic=_elastic(document),
@@ -135,6 +141,26 @@ def _role(name: str, role: Role, document: Document, variables: _Variables) -> j
         env=variables.resolve(("roles", name, "env"), role.env),
         ports=(*document.ports, *role.ports),
         gpu_model=role.gpu_model or "",
+    )
+
+
+def _channel(
+    path: Path, given: Notify, environ: Mapping[str, str], problems: Problems
+) -> job_spec.ChannelSpec:
+    url = given.url or environ.get(given.url_from or "", "")
+    if given.url_from and not url:
+        problems.add(
+            (*path, "url_from"), f"{given.url_from} is not set in the submitting environment"
+        )
+    elif not is_channel_url(given.kind, url):
+        key = "url_from" if given.url_from else "url"
+        problems.add((*path, key), f"must be {CHANNEL_URLS[given.kind]}")
+    return job_spec.ChannelSpec(
+        kind=job_spec.ChannelKind(given.kind),
+        url=url,
+        states=tuple(JobState(state.upper()) for state in given.states),
+        to=tuple(given.to),
+        sender=given.sender or "",
     )
 
 

@@ -286,6 +286,29 @@ class MoreMemoryDict(TypedDict, total=False):
     """The largest memory of one container. Default: no limit but that of the nodes."""
 
 
+class _NotifyRequired(TypedDict):
+    kind: Literal['webhook', 'slack', 'mail']
+    """`webhook`: an HTTP POST with JSON. `slack`: an HTTP POST of `{"text": ...}`, which
+    Mattermost and Rocket.Chat take as well. `mail`: by an SMTP server."""
+
+
+class NotifyDict(_NotifyRequired, total=False):
+    """Whom to notify when the job reaches a state: see [notifications](../how-to/notifications.md).
+    The ApplicationMaster sends each state once to each entry; an AM that dies while it sends may
+    send it twice."""
+    url: str
+    """`http://` or `https://`; for a mail `smtp://` or `smtps://` with `user:password@host:port`,
+    of which the host is enough. It is never shown or logged."""
+    url_from: str
+    """Instead of `url`: the environment variable of `yarnam submit` that holds it."""
+    states: list[Literal['running', 'replacing', 'succeeded', 'failed', 'cancelled']]
+    """The states to notify of."""
+    to: list[str]
+    """The addresses that a mail goes to."""
+    sender: str
+    """The address that a mail comes from. Default: the user's name at the server's host."""
+
+
 class _OutputsRequired(TypedDict):
     path: str
     """The directory (same forms as an input's `path`). It must not exist or must be empty;
@@ -453,6 +476,8 @@ class JobDict(_JobRequired, total=False):
     gap that is long enough."""
     tags: list[str]
     """YARN application tags, at most 7."""
+    notify: list[NotifyDict]
+    """Whom to notify when the job reaches a state."""
     idempotency_key: str
     """Text that stands for this submit: submitting again with the same key gives the job that the
     first submit has started, also if it has ended. See [pipelines](../how-to/pipelines.md)."""
@@ -476,6 +501,7 @@ __all__ = [
     "JobDict",
     "LocalityDict",
     "MoreMemoryDict",
+    "NotifyDict",
     "OutputsDict",
     "PlacementDict",
     "RetryDict",

@@ -76,6 +76,23 @@ class ClaimRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class NotifyUrls:
+    """``notify-urls.json``: the URLs of the job's notifications, in the order of its spec."""
+
+    urls: tuple[str, ...]
+    version: int = RECORD_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class NotifiedRecord:
+    """``notified.json``: the notifications that have been sent, as number of the channel and
+    state."""
+
+    sent: tuple[tuple[int, str], ...] = ()
+    version: int = RECORD_VERSION
+
+
+@dataclass(frozen=True, slots=True)
 class InputEpochs:
     """What the epochs of one input exclude: ``lists`` of paths relative to its URI, and for each
     epoch that has begun the number of its list."""

@@ -12,6 +12,7 @@ from tests.fakes.cluster_view import FakeView, cluster
 from tests.fakes.container_broker import FakeBroker
 from tests.fakes.journal import FakeJournal, JournalDisk
 from tests.fakes.node_hints import FakeHints
+from tests.fakes.notifications import FakeNotificationSender
 from tests.fakes.output_store import FakeOutputs, OutputDisk
 from tests.fakes.serial_executor import InlineSerialExecutor
 from tests.fakes.shared_snapshots import FakeSharedSnapshots
@@ -74,6 +75,7 @@ class Disk:
     journal: JournalDisk = field(default_factory=JournalDisk)
     store: StoreDisk = field(default_factory=StoreDisk)
     outputs: OutputDisk = field(default_factory=OutputDisk)
+    receiver: FakeNotificationSender = field(default_factory=FakeNotificationSender)
 
     @property
     def verdict(self) -> Verdict | None:
@@ -131,6 +133,7 @@ class AmWorld:
             keep=self._keep,
             hints=self.hints,
             outputs=FakeOutputs(disk.outputs) if spec.output else None,
+            notify=disk.receiver if spec.notify else None,
         )
         # Of two, as jobs have by default.
         facts = AmFacts(APPLICATION, am_attempt, "http://rm:8088/proxy/x/", am_attempt >= 2)

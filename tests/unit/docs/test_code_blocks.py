@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
 import re
 import shlex
 import subprocess
@@ -25,6 +26,11 @@ TUTORIAL = ROOT / "docs" / "tutorial" / "first-job.md"
 # Pages show parts of a spec; the rest that makes it whole.
 REST = {"version": 1, "name": "shown", "queue": "root.dl", "command": ["true"]}
 SIZE = {"gpus": 1}
+EXPORTED = {
+    "SLACK_WEBHOOK": "https://hooks.slack.com/services/x",
+    "MAIL_SERVER": "smtps://robot:password@mail.example.com",
+}
+"""What a page exports before it submits."""
 
 
 def whole(fragment: dict[str, object]) -> dict[str, object]:
@@ -42,7 +48,9 @@ def test_a_yaml_block_is_valid(block: Block, tmp_path: Path) -> None:
     elif "version" in plain:
         parse_spec_text(block.text, base_dir=tmp_path, check_paths=False)
     else:
-        parse_spec_dict(whole(plain), base_dir=tmp_path, check_paths=False)
+        parse_spec_dict(
+            whole(plain), base_dir=tmp_path, check_paths=False, environ={**os.environ, **EXPORTED}
+        )
 
 
 def test_a_wrong_spec_would_be_noticed(tmp_path: Path) -> None:

@@ -15,6 +15,9 @@ from yarnam.wire.light_imports import on_first_use
 from yarnam.wire.records import JobRecord
 
 with on_first_use():
+    # Loaded for jobs that notify somebody.
+    from yarnam.am import notifier
+
     # Loaded for jobs that have inputs.
     from yarnam.am.inputs import input_integrity
 
@@ -57,4 +60,11 @@ def _parts(
         inputs = input_integrity.InputIntegrity(
             record.job, facts.application, ports.data, ports.store, inbox, clock.now_s
         )
-    return AmParts(inbox, clock, executors, holder, admission, planning, storing, executor, inputs)
+    notify = None
+    if ports.notify is not None:
+        notify = notifier.Notifier(
+            record.job.notify, ports.notify, ports.store, executors.notify, settings, ports.sleep
+        )
+    return AmParts(
+        inbox, clock, executors, holder, admission, planning, storing, executor, inputs, notify
+    )

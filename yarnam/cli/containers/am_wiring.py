@@ -8,6 +8,7 @@ import os
 import random
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from hdfs_utils import FileSystem, TimeLimits
@@ -39,9 +40,11 @@ from yarnam.am.loop import remove_secrets
 from yarnam.am.status_report import AmFacts
 from yarnam.cli.containers.am_assembly import assemble_am
 from yarnam.core.gang.am_attempts import ends_the_job
+from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.errors import BadConfig, ExitCode, InternalError, YarnamError
 from yarnam.ports import ClusterView, NoNodeHints, StateStore, Superseded
+from yarnam.ports.notifications import NotificationSender
 from yarnam.ports.ticket_queue import TicketQueue
 from yarnam.wire.codec import decode, encode
 from yarnam.wire.light_imports import on_first_use
@@ -50,13 +53,15 @@ from yarnam.wire.protocol import (
     JOURNAL_DIRECTORY,
     LOCAL_CREDENTIALS_FILE,
     LOCAL_JOB_FILE,
+    LOCAL_NOTIFY_FILE,
     LOCAL_RESPONSE_LOG,
     LOCAL_ZOOKEEPER_FILE,
     VERDICT_FILE,
 )
-from yarnam.wire.records import JobRecord
+from yarnam.wire.records import JobRecord, NotifyUrls
 
 with on_first_use():
+    from yarnam.adapters import notification_channels
     from yarnam.adapters.hdfs import data_access, history_store
     from yarnam.adapters.zookeeper import inventory_store, node_hints, snapshot_store, ticket_queue
     from yarnam.am.inputs import input_integrity
@@ -162,6 +167,7 @@ def _ports(
         ),
         outputs=HdfsOutputStore(job, application, am_attempt) if job.output else None,
         data=_data_access(fs, session, mailbox) if job.inputs else None,
+        notify=_notification_sender(job) if job.notify else None,
     )
 
 
@@ -188,6 +194,15 @@ def _data_access(
     return input_integrity.DataAccess(
         opener, mailbox.inputs, data_access.check_on_this_node, _node_host()
     )
+
+
+def _notification_sender(job: JobSpec) -> NotificationSender | None:
+    """None: the URLs are gone, which they are when the job has ended."""
+    if not Path(LOCAL_NOTIFY_FILE).exists():
+        return None
+    urls = decode(_local(LOCAL_NOTIFY_FILE), NotifyUrls).urls
+    channels = [replace(one, url=url) for one, url in zip(job.notify, urls, strict=True)]
+    return notification_channels.ChannelSender(channels)
 
 
 def _ticket_queue(

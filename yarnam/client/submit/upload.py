@@ -35,7 +35,7 @@ from yarnam.wire.codec import encode
 from yarnam.wire.credentials import new_credentials
 from yarnam.wire.input_manifest import encode_manifest
 from yarnam.wire.light_imports import on_first_use
-from yarnam.wire.records import JobRecord
+from yarnam.wire.records import JobRecord, NotifyUrls
 
 if TYPE_CHECKING:
     # Brings Skein and grpc along: loaded while the driver starts.
@@ -90,6 +90,7 @@ class JobUpload:
             environment = pool.submit(self._environment, job)
             pool.submit(clear_abandoned, self._site)
             keys = pool.submit(self._zookeeper_credentials)
+            notify = pool.submit(self._notify_urls, job)
             interceptor = pool.submit(self._interceptor)
             prelaunched = pool.submit(self._prelaunch, checked)
             inputs = pool.submit(self._inputs, checked)
@@ -124,6 +125,7 @@ class JobUpload:
         }
         am_only = {
             protocol.LOCAL_ZOOKEEPER_FILE: keys.result(),
+            protocol.LOCAL_NOTIFY_FILE: notify.result(),
             protocol.LOCAL_INTERCEPTOR_FILE: interceptor.result(),
         }
         staged.am_files.update({name: file for name, file in am_only.items() if file is not None})
@@ -251,6 +253,13 @@ class JobUpload:
             return None
         return self._put_bytes(protocol.ZOOKEEPER_FILE, credentials.encode())
 
+    def _notify_urls(self, job: JobSpec) -> LocalizedFile | None:
+        """For the AM alone, as the credentials for ZooKeeper."""
+        if not job.notify:
+            return None
+        content = NotifyUrls(tuple(channel.url for channel in job.notify))
+        return self._put_bytes(protocol.NOTIFY_FILE, encode(content))
+
     # ---- writing -----------------------------------------------------------------------------
 
     def _put_bytes(
@@ -292,7 +301,8 @@ class JobUpload:
 
 
 def without_secrets(job: JobSpec) -> tuple[JobSpec, dict[str, str]]:
-    """The job with the values of ``secret_env`` emptied, and those values by name."""
+    """The job with the values of ``secret_env`` and the URLs of notifications emptied, and the
+    values of ``secret_env`` by name."""
     hidden = set(job.secret_env)
     found: dict[str, str] = {}
     pairs = [*job.env, *(pair for role in job.roles for pair in role.env)]
@@ -309,7 +319,8 @@ def without_secrets(job: JobSpec) -> tuple[JobSpec, dict[str, str]]:
         return tuple((name, "" if name in hidden else value) for name, value in env)
 
     roles: tuple[RoleSpec, ...] = tuple(replace(role, env=emptied(role.env)) for role in job.roles)
-    return replace(job, env=emptied(job.env), roles=roles), found
+    channels = tuple(replace(channel, url="") for channel in job.notify)
+    return replace(job, env=emptied(job.env), roles=roles, notify=channels), found
 
 
 def zip_of(files: Mapping[str, bytes]) -> bytes:

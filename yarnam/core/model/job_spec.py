@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import ceil
 
+from yarnam.core.model.job_status import JobState
 from yarnam.core.model.outcomes import FailureRule
 from yarnam.core.model.resources import Resources, am_memory_mib
 
@@ -357,6 +358,32 @@ class AmSpec:
     a checkpoint; whoever writes one has ``stop_grace_s``."""
 
 
+ENDS = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED)
+
+
+class ChannelKind(Enum):
+    """How a notification travels."""
+
+    WEBHOOK = "webhook"
+    """An HTTP POST with the notification as JSON."""
+    SLACK = "slack"
+    """An HTTP POST with ``{"text": ...}``, as Slack, Mattermost and Rocket.Chat take it."""
+    MAIL = "mail"
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelSpec:
+    """One receiver, and the states that it wants to hear of."""
+
+    kind: ChannelKind
+    url: str = field(default="", repr=False)
+    """A secret: it may carry a token or a password. Empty in the job's record."""
+    states: tuple[JobState, ...] = ENDS
+    to: tuple[str, ...] = ()
+    """Of a mail."""
+    sender: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class JobSpec:
     """Everything that defines a job."""
@@ -387,6 +414,7 @@ class JobSpec:
     tags: tuple[str, ...] = ()
     idempotency_key: str = ""
     """However often a user submits a job with this key, one application runs; empty: each."""
+    notify: tuple[ChannelSpec, ...] = ()
     secret_env: tuple[str, ...] = ()
     """Names in ``env`` whose values are never shown."""
     elastic: ElasticSpec = field(default_factory=ElasticSpec)

@@ -23,6 +23,7 @@ from yarnam.core.model.job_spec import (
 )
 from yarnam.spec.sections.data_sections import Checkpoint, Data
 from yarnam.spec.sections.failure_sections import MAX_RULES, FailureRuleEntry
+from yarnam.spec.sections.notify_section import MAX_CHANNELS, Notify
 from yarnam.spec.sections.role_sections import (
     Environment,
     GpuCount,
@@ -257,7 +258,6 @@ class Document(Section):
         "pre_run": "running the first iterations on one GPU",
         "docker": "container images",
         "image": "container images",
-        "notify": "notifications",
         "sweep": "sweeps",
     }
     later_values = {
@@ -319,6 +319,8 @@ class Document(Section):
     gap that is long enough."""
     tags: list[Text] = []
     """YARN application tags, at most 7."""
+    notify: Annotated[list[Notify], Field(max_length=MAX_CHANNELS)] = []
+    """Whom to notify when the job reaches a state."""
     idempotency_key: Annotated[Text, Field(max_length=MAX_KEY)] | None = None
     """Text that stands for this submit: submitting again with the same key gives the job that the
     first submit has started, also if it has ended. See [pipelines](../how-to/pipelines.md)."""

@@ -1,4 +1,4 @@
-"""What a job takes along of ZooKeeper: the address in its record, credentials to the AM alone."""
+"""What only the AM gets: credentials for ZooKeeper, URLs of notifications."""
 
 from __future__ import annotations
 
@@ -7,10 +7,17 @@ from pathlib import Path
 import pytest
 
 from tests.unit.client.world import World, job_spec
+from yarnam.core.model.job_spec import ChannelKind, ChannelSpec
 from yarnam.errors import BadConfig
 from yarnam.wire.codec import decode
-from yarnam.wire.protocol import LOCAL_ZOOKEEPER_FILE, ZOOKEEPER_FILE
-from yarnam.wire.records import JobRecord
+from yarnam.wire.protocol import (
+    LOCAL_NOTIFY_FILE,
+    LOCAL_ZOOKEEPER_FILE,
+    NOTIFY_FILE,
+    SECRET_FILES,
+    ZOOKEEPER_FILE,
+)
+from yarnam.wire.records import JobRecord, NotifyUrls
 
 NOWHERE = "127.0.0.1:1/yarnam/x"
 
@@ -57,3 +64,18 @@ def test_a_key_that_cannot_be_read_is_refused_before_anything_is_asked_of_yarn(
         world.client.submit(job_spec())
     assert world.launcher.submitted == []
     assert world.left_on_hdfs() == []
+
+
+def test_the_urls_of_notifications_go_to_the_am_alone(world: World) -> None:
+    channel = ChannelSpec(ChannelKind.SLACK, "https://hooks.example/T0K3N")
+    directory = world.client.submit(job_spec(notify=(channel,))).directory
+    [spec] = world.launcher.submitted
+    record = world.files.read_bytes(f"{directory}/job.json")
+    assert b"T0K3N" not in record
+    assert decode(record, JobRecord).job.notify == (ChannelSpec(ChannelKind.SLACK),)
+    urls = decode(world.files.read_bytes(f"{directory}/{NOTIFY_FILE}"), NotifyUrls).urls
+    assert urls == (channel.url,)
+    assert LOCAL_NOTIFY_FILE in spec.master.files
+    for service in spec.services.values():
+        assert LOCAL_NOTIFY_FILE not in service.files
+    assert NOTIFY_FILE in SECRET_FILES

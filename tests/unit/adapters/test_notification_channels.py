@@ -1,0 +1,192 @@
+"""Notifications as receivers get them: HTTP and SMTP servers on loopback."""
+
+from __future__ import annotations
+
+import json
+import socket
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from email import message_from_string
+from email.policy import default
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from yarnam.adapters.notification_channels import ChannelSender
+from yarnam.core.model.job_spec import ChannelKind, ChannelSpec
+from yarnam.core.model.job_status import JobState
+from yarnam.errors import Unavailable
+from yarnam.ports.notifications import Notification
+
+NOTE = Notification(
+    id="0123456789abcdef",
+    application="application_1_0002",
+    name="digits",
+    user="me",
+    queue="root.dl",
+    state=JobState.FAILED,
+    at_s=1700000000.0,
+    message="rank 3 exited with 1: \x1b[31mKeyError",
+    hint="yarnam logs application_1_0002 --rank 3",
+    exit_code=90,
+)
+SECRET = "T0K3N"
+
+
+class Receiver:
+    def __init__(self) -> None:
+        self.bodies: list[dict[str, object]] = []
+        self.status = 200
+
+
+@contextmanager
+def served(server: socketserver.BaseServer) -> Iterator[None]:
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.fixture
+def receiver() -> Iterator[tuple[Receiver, str]]:
+    found = Receiver()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            found.bodies.append(json.loads(body))
+            self.send_response(found.status)
+            self.end_headers()
+            self.wfile.write(self.path.encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    with served(server):
+        yield found, f"http://127.0.0.1:{server.server_port}/services/{SECRET}"
+
+
+class MailHandler(socketserver.StreamRequestHandler):
+    """As much of SMTP as a mail takes (RFC 5321)."""
+
+    def handle(self) -> None:
+        mails: list[str] = self.server.mails  # type: ignore[attr-defined]
+        seen: list[str] = self.server.seen  # type: ignore[attr-defined]
+        self.reply("220 loopback")
+        while line := self.rfile.readline().decode().strip():
+            seen.append(line)
+            verb = line.upper().split()[0]
+            if verb == "EHLO":
+                self.reply("250-loopback\r\n250 AUTH PLAIN")
+            elif verb == "AUTH":
+                self.reply("235 welcome")
+            elif verb == "RCPT" and "refused" in line:
+                self.reply(f"550 no such user: {line}")
+            elif verb == "DATA":
+                self.reply("354 go on")
+                lines = []
+                while (text := self.rfile.readline().decode().rstrip("\r\n")) != ".":
+                    lines.append(text)
+                mails.append("\n".join(lines))
+                self.reply("250 taken")
+            elif verb == "QUIT":
+                self.reply("221 bye")
+                return
+            else:
+                self.reply("250 ok")
+
+    def reply(self, text: str) -> None:
+        self.wfile.write(f"{text}\r\n".encode())
+
+
+@pytest.fixture
+def mail_server() -> Iterator[socketserver.TCPServer]:
+    server = socketserver.TCPServer(("127.0.0.1", 0), MailHandler)
+    server.mails, server.seen = [], []  # type: ignore[attr-defined]
+    with served(server):
+        yield server
+
+
+def test_a_webhook_gets_all_as_json(receiver: tuple[Receiver, str]) -> None:
+    found, url = receiver
+    ChannelSender([ChannelSpec(ChannelKind.WEBHOOK, url)]).send(0, NOTE)
+    (body,) = found.bodies
+    assert body["id"] == NOTE.id
+    assert (body["state"], body["exit_code"]) == ("FAILED", 90)
+    assert body["message"] == NOTE.message, "exact: a program reads it"
+
+
+def test_slack_gets_a_text_that_is_safe_to_show(receiver: tuple[Receiver, str]) -> None:
+    found, url = receiver
+    ChannelSender([ChannelSpec(ChannelKind.SLACK, url)]).send(0, NOTE)
+    (body,) = found.bodies
+    assert body == {
+        "text": "digits (application_1_0002) FAILED, user me, queue root.dl\n"
+        "rank 3 exited with 1: \\x1b[31mKeyError\n"
+        "yarnam logs application_1_0002 --rank 3"
+    }
+
+
+def test_no_secret_is_in_an_error_or_a_description(receiver: tuple[Receiver, str]) -> None:
+    """The receiver of this test quotes the path, which has the token."""
+    found, url = receiver
+    found.status = 404
+    sender = ChannelSender([ChannelSpec(ChannelKind.SLACK, url)])
+    with pytest.raises(Unavailable) as caught:
+        sender.send(0, NOTE)
+    assert str(caught.value) == "HTTP 404"
+    assert caught.value.__cause__ is None
+    assert sender.describe(0) == "slack at 127.0.0.1"
+    assert SECRET not in repr(ChannelSpec(ChannelKind.SLACK, url))
+
+
+def test_nobody_there(unused_port: int) -> None:
+    channel = ChannelSpec(ChannelKind.WEBHOOK, f"http://127.0.0.1:{unused_port}/{SECRET}")
+    with pytest.raises(Unavailable, match=r"^no answer$"):
+        ChannelSender([channel]).send(0, NOTE)
+
+
+@pytest.fixture
+def unused_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def test_a_mail(mail_server: socketserver.TCPServer) -> None:
+    port = mail_server.server_address[1]
+    channel = ChannelSpec(
+        ChannelKind.MAIL,
+        f"smtp://user:p%40ss@127.0.0.1:{port}",
+        to=("a@example.com", "b@example.com"),
+        sender="yarnam@example.com",
+    )
+    ChannelSender([channel]).send(0, NOTE)
+    (text,) = mail_server.mails  # type: ignore[attr-defined]
+    mail = message_from_string(text, policy=default)
+    assert mail["Subject"] == "digits (application_1_0002) FAILED"
+    assert mail["To"] == "a@example.com, b@example.com"
+    assert mail["Message-ID"] == f"<{NOTE.id}@yarnam>"
+    content = mail.get_content()
+    assert "\\x1b[31mKeyError" in content
+    assert "yarnam logs" in content
+    seen = mail_server.seen  # type: ignore[attr-defined]
+    assert any(line.startswith("AUTH PLAIN") for line in seen)
+    assert sum(line.startswith("rcpt") for line in map(str.lower, seen)) == 2
+
+
+def test_a_mail_that_is_refused_quotes_nothing(mail_server: socketserver.TCPServer) -> None:
+    port = mail_server.server_address[1]
+    url = f"smtp://user:{SECRET}@127.0.0.1:{port}"
+    channel = ChannelSpec(ChannelKind.MAIL, url, to=("refused@example.com",))
+    sender = ChannelSender([channel])
+    with pytest.raises(Unavailable) as caught:
+        sender.send(0, NOTE)
+    assert str(caught.value) == "SMTPRecipientsRefused"
+    assert SECRET not in sender.describe(0)

@@ -1,0 +1,149 @@
+"""Who hears of a job: each state once to each channel, also when an AM dies in between."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.am.am_world import APPLICATION, AmWorld, Disk, am_world, job
+from yarnam.am.notifier import TRIES, notification_of
+from yarnam.core.model.job_spec import ChannelKind, ChannelSpec
+from yarnam.core.model.job_status import JobState, JobStatus
+from yarnam.core.model.outcomes import Verdict, VerdictKind
+from yarnam.errors import Unavailable
+
+pytestmark = pytest.mark.asyncio
+
+ENDS = ChannelSpec(ChannelKind.SLACK)
+STARTS = ChannelSpec(ChannelKind.WEBHOOK, states=(JobState.RUNNING, JobState.FAILED))
+SPEC = job(notify=(ENDS, STARTS))
+
+
+async def succeed(world: AmWorld) -> Verdict:
+    for ask in await world.run_gang():
+        world.mailbox.exited(ask, ask.attempt)
+    await world.advance(5.0)
+    return await world.run
+
+
+async def test_each_channel_hears_of_its_states_once() -> None:
+    disk = Disk()
+    async with am_world(SPEC, disk) as world:
+        await world.run_gang()
+        await world.advance(10.0)
+        assert disk.receiver.states == [(1, "RUNNING")]
+        for ask in list(world.broker.granted):
+            world.mailbox.exited(ask, ask.attempt)
+        await world.advance(5.0)
+        verdict = await world.run
+    assert verdict.kind is VerdictKind.SUCCEEDED
+    assert disk.receiver.states == [(1, "RUNNING"), (0, "SUCCEEDED")]
+    _, last = disk.receiver.sent[-1]
+    assert (last.application, last.name, last.exit_code) == (APPLICATION, "train", 0)
+    assert last.message == verdict.message
+
+
+async def test_what_one_am_has_sent_the_next_does_not_send() -> None:
+    disk = Disk()
+    async with am_world(SPEC, disk) as world:
+        await world.run_gang()
+    async with am_world(SPEC, disk, am_attempt=2) as world:
+        await world.advance(5.0)
+        await succeed(world)
+    assert disk.receiver.states == [(1, "RUNNING"), (0, "SUCCEEDED")]
+
+
+async def test_an_am_that_dies_before_it_could_say_so_is_followed_by_one_that_does() -> None:
+    """The verdict is on HDFS, the receiver is away, and the AM is killed meanwhile."""
+    disk = Disk()
+
+    def away() -> None:
+        raise Unavailable("no answer")
+
+    disk.receiver.fail = away
+    async with am_world(SPEC, disk) as world:
+        for ask in await world.run_gang():
+            world.mailbox.exited(ask, ask.attempt)
+        await world.advance(1.0)
+        assert disk.verdict is not None
+        assert not world.run.done()
+    assert disk.receiver.sent == []
+    disk.receiver.fail = lambda: None
+    async with am_world(SPEC, disk, am_attempt=2) as world:
+        await world.advance(5.0)
+        await world.run
+    assert (0, "SUCCEEDED") in disk.receiver.states
+
+
+async def test_one_that_dies_between_sending_and_recording_is_followed_by_a_second_one() -> None:
+    """At least once; the id tells that it is the same."""
+    disk = Disk()
+    async with am_world(SPEC, disk) as world:
+        await succeed(world)
+    del disk.store.records["notified.json"]
+    async with am_world(SPEC, disk, am_attempt=2) as world:
+        await world.advance(5.0)
+        await world.run
+    first, second = (one for channel, one in disk.receiver.sent if channel == 0)
+    assert first.id == second.id
+
+
+async def test_a_receiver_that_is_away_for_a_while_hears_of_it_later() -> None:
+    disk, left = Disk(), [2]
+
+    def stumble() -> None:
+        left[0] -= 1
+        if left[0] >= 0:
+            raise Unavailable("HTTP 503")
+
+    disk.receiver.fail = stumble
+    async with am_world(SPEC, disk) as world:
+        await world.run_gang()
+        await world.advance(10.0)
+        assert disk.receiver.states == [(1, "RUNNING")]
+
+
+async def test_a_receiver_that_never_answers_does_not_hold_the_job(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    disk, tries = Disk(), [0]
+
+    def away() -> None:
+        tries[0] += 1
+        raise Unavailable("no answer")
+
+    disk.receiver.fail = away
+    async with am_world(job(notify=(STARTS,)), disk) as world:
+        asks = await world.run_gang()
+        await world.advance(100.0)
+        assert tries[0] == TRIES
+        assert "notification of RUNNING by fake 0 given up" in caplog.text
+        for ask in asks:
+            world.mailbox.exited(ask, ask.attempt)
+        await world.advance(5.0)
+        assert (await world.run).kind is VerdictKind.SUCCEEDED
+
+
+async def test_the_end_waits_for_the_receiver_for_a_limited_time() -> None:
+    disk = Disk()
+
+    def away() -> None:
+        raise Unavailable("no answer")
+
+    disk.receiver.fail = away
+    async with am_world(SPEC, disk) as world:
+        for ask in await world.run_gang():
+            world.mailbox.exited(ask, ask.attempt)
+        await world.advance(10.0)
+        assert not world.run.done()
+        await world.advance(20.0)
+        assert world.run.done()
+
+
+async def test_a_notification_has_the_verdict() -> None:
+    verdict = Verdict(VerdictKind.FAILED, 90, "rank 3 exited with 1", "yarnam logs x", 50.0)
+    status = JobStatus(APPLICATION, "train", "u", "root.dl", JobState.FAILED, verdict=verdict)
+    found = notification_of(0, status)
+    assert (found.exit_code, found.message, found.hint, found.at_s) == (
+        90, "rank 3 exited with 1", "yarnam logs x", 50.0,
+    )  # fmt: skip
+    assert found.id != notification_of(1, status).id

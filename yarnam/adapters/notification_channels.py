@@ -1,0 +1,88 @@
+"""Notifications by webhook, Slack-like webhook and mail, with the standard library alone: what runs
+on the nodes is only what the runtime archive has (docs/adr/0035)."""
+
+from __future__ import annotations
+
+import smtplib
+import ssl
+from collections.abc import Sequence
+from dataclasses import asdict
+from email.message import EmailMessage
+from email.utils import formatdate
+from urllib.parse import unquote, urlsplit
+
+from yarnam.core.model.job_spec import ChannelKind, ChannelSpec
+from yarnam.core.model.printable import printable
+from yarnam.errors import Unavailable
+from yarnam.ports.notifications import Notification
+from yarnam.wire.http_request import HttpError, request
+
+TIMEOUT_S = 10.0
+"""To connect, and between two bytes."""
+
+MAX_REPLY_BYTES = 1 << 20
+"""What a receiver answers is not read for anything."""
+
+
+class ChannelSender:
+    """A ``ports.notifications.NotificationSender``. ``channels``: with their URLs. Thread-safe."""
+
+    def __init__(self, channels: Sequence[ChannelSpec]) -> None:
+        self._channels = tuple(channels)
+
+    def describe(self, channel: int) -> str:
+        one = self._channels[channel]
+        return f"{one.kind.value} at {urlsplit(one.url).hostname}"
+
+    def send(self, channel: int, notification: Notification) -> None:
+        one = self._channels[channel]
+        if one.kind is ChannelKind.MAIL:
+            _mail(one, notification)
+        else:
+            _post(one, notification)
+
+
+def _post(channel: ChannelSpec, notification: Notification) -> None:
+    body: dict[str, object] = {"text": printable(notification.text, keep="\n")}
+    if channel.kind is ChannelKind.WEBHOOK:
+        body = {**asdict(notification), "state": notification.state.value}
+    try:
+        request(
+            channel.url, method="POST", body=body, timeout_s=TIMEOUT_S, max_bytes=MAX_REPLY_BYTES
+        )
+    except HttpError as error:
+        # Neither the URL nor what was answered: a receiver may quote the request.
+        said = f"HTTP {error.status}" if error.status else "no answer"
+        raise Unavailable(said) from None
+
+
+def _mail(channel: ChannelSpec, notification: Notification) -> None:
+    parts = urlsplit(channel.url)
+    message = EmailMessage()
+    message["Subject"] = " ".join(printable(notification.subject).split())
+    message["From"] = channel.sender or f"{notification.user}@{parts.hostname}"
+    message["To"] = ", ".join(channel.to)
+    message["Date"] = formatdate(notification.at_s)
+    message["Message-ID"] = f"<{notification.id}@yarnam>"
+    message.set_content(printable(notification.text, keep="\n"))
+    context = ssl.create_default_context()
+    try:
+        with _connected(parts.scheme, parts.hostname or "", parts.port or 0, context) as smtp:
+            if parts.scheme == "smtp" and smtp.has_extn("starttls"):
+                smtp.starttls(context=context)
+            if parts.username:
+                smtp.login(unquote(parts.username), unquote(parts.password or ""))
+            smtp.send_message(message)
+    except (OSError, smtplib.SMTPException, ValueError) as error:
+        code = getattr(error, "smtp_code", None)
+        said = f"SMTP {code}" if code else type(error).__name__
+        raise Unavailable(said) from None
+
+
+def _connected(scheme: str, host: str, port: int, context: ssl.SSLContext) -> smtplib.SMTP:
+    """``port`` 0: the protocol's own, 25 or 465."""
+    if scheme == "smtps":
+        return smtplib.SMTP_SSL(host, port, timeout=TIMEOUT_S, context=context)
+    smtp = smtplib.SMTP(host, port, timeout=TIMEOUT_S)
+    smtp.ehlo_or_helo_if_needed()
+    return smtp

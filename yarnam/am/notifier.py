@@ -1,0 +1,139 @@
+"""Sends the notifications that a job's spec asks for: each state once to each channel.
+
+What has been sent is recorded on HDFS after it was sent, so an AM that dies in between sends it
+once more in its next attempt: at least once, and with the same id. A state that this attempt could
+not report is reported by the next one if it reaches it, which holds for every end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Sequence
+
+from yarnam.am.am_settings import AmSettings
+from yarnam.am.plan_service import Sleep
+from yarnam.am.serial_executor import SerialExecutor
+from yarnam.core.model.job_spec import ChannelSpec
+from yarnam.core.model.job_status import JobState, JobStatus
+from yarnam.errors import YarnamError
+from yarnam.ports import StateStore
+from yarnam.ports.notifications import Notification, NotificationSender
+from yarnam.wire.codec import decode, encode
+from yarnam.wire.protocol import NOTIFIED_FILE
+from yarnam.wire.records import NotifiedRecord
+
+log = logging.getLogger("yarnam.am")
+
+TRIES = 6
+RETRY_FIRST_S = 1.0
+"""Doubled after each try: a receiver that restarts gets half a minute."""
+
+
+class Notifier:
+    """The notifications of one AM attempt. All calls from the event loop."""
+
+    def __init__(
+        self,
+        channels: Sequence[ChannelSpec],
+        sender: NotificationSender,
+        store: StateStore,
+        executor: SerialExecutor,
+        settings: AmSettings,
+        sleep: Sleep,
+    ) -> None:
+        self._channels = channels
+        self._sender = sender
+        self._store = store
+        self._executor = executor
+        self._settings = settings
+        self._sleep = sleep
+        self._begun: set[tuple[int, str]] = set()
+        self._sent: set[tuple[int, str]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        """Read what earlier AM attempts have sent. Where that cannot be read, it is sent again."""
+        try:
+            content = await self._executor.call(lambda: self._store.get(NOTIFIED_FILE))
+            if content is not None:
+                self._sent = set(decode(content, NotifiedRecord).sent)
+                self._begun = set(self._sent)
+        except YarnamError as error:
+            log.warning("which notifications have been sent is not known: %s", error.message)
+
+    def see(self, status: JobStatus) -> None:
+        """Begin to send what this status asks for, unless that was done. Returns at once."""
+        for number, channel in enumerate(self._channels):
+            what = (number, status.state.value)
+            if status.state in channel.states and what not in self._begun:
+                self._begun.add(what)
+                task = asyncio.get_running_loop().create_task(self._deliver(number, status))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    async def finish(self, status: JobStatus) -> None:
+        """Send what the end asks for, and wait until all is sent, at most ``notify_limit_s``."""
+        self.see(status)
+        if not self._tasks:
+            return
+        everything = asyncio.ensure_future(self._all())
+        limit = asyncio.ensure_future(self._sleep(self._settings.notify_limit_s))
+        await asyncio.wait((everything, limit), return_when=asyncio.FIRST_COMPLETED)
+        if not everything.done():
+            log.error("%d notifications are not sent at the job's end", len(self._tasks))
+        everything.cancel()
+        limit.cancel()
+
+    async def _all(self) -> None:
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def close(self) -> None:
+        """Give up what is under way."""
+        for task in tuple(self._tasks):
+            task.cancel()
+
+    async def _deliver(self, channel: int, status: JobStatus) -> None:
+        state = status.state
+        about = f"notification of {state.value} by {self._sender.describe(channel)}"
+        notification = notification_of(channel, status)
+        for tried in range(1, TRIES + 1):
+            try:
+                await self._executor.call(lambda: self._sender.send(channel, notification))
+            except YarnamError as error:
+                log.warning("%s failed (%d of %d): %s", about, tried, TRIES, error.message)
+                if tried < TRIES:
+                    await self._sleep(RETRY_FIRST_S * 2 ** (tried - 1))
+                continue
+            log.info("%s sent", about)
+            await self._record(channel, state)
+            return
+        log.error("%s given up", about)
+
+    async def _record(self, channel: int, state: JobState) -> None:
+        self._sent.add((channel, state.value))
+        content = encode(NotifiedRecord(tuple(sorted(self._sent))))
+        try:
+            await self._executor.call(lambda: self._store.put(NOTIFIED_FILE, content))
+        except YarnamError as error:
+            log.warning("a later AM attempt may send it again: %s", error.message)
+
+
+def notification_of(channel: int, status: JobStatus) -> Notification:
+    """What a channel gets about this status. Its id stands for job, channel and state."""
+    verdict = status.verdict
+    name = f"{status.application}/{channel}/{status.state.value}"
+    return Notification(
+        id=hashlib.sha256(name.encode()).hexdigest()[:32],
+        application=status.application,
+        name=status.name,
+        user=status.user,
+        queue=status.queue,
+        state=status.state,
+        at_s=verdict.decided_at_s if verdict is not None else status.at_s,
+        message=verdict.message if verdict is not None else status.reason,
+        hint=verdict.hint if verdict is not None else "",
+        exit_code=verdict.exit_code if verdict is not None else None,
+        tracking_url=status.tracking_url,
+    )
