@@ -25,14 +25,15 @@ SUBMITTERS = 4
 
 class LosesTheAnswer:
     """A proxy in front of the ResourceManager's REST API. It hands one application in; from then on
-    nobody hears anything through it."""
+    nobody hears anything through it, until ``mend``: the job's AM comes this way too."""
 
     def __init__(self, target: str) -> None:
         host, _, port = target.rpartition(":")
         self._target = (host, int(port))
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
-        self.has_lost = threading.Event()
+        self.is_cut = threading.Event()
+        self.has_lost = False
         threading.Thread(target=self._serve, daemon=True).start()
 
     def _serve(self) -> None:
@@ -44,17 +45,21 @@ class LosesTheAnswer:
     def _forward(self, client: socket.socket) -> None:
         """One request for each connection, which is what yarnam's client does."""
         with client, suppress(OSError):
-            if self.has_lost.is_set():
+            if self.is_cut.is_set():
                 return
             request = _read_request(client)
             with socket.create_connection(self._target) as server:
                 server.sendall(request)
-                if request.startswith(b"POST /ws/v1/cluster/apps?"):
+                if request.startswith(b"POST /ws/v1/cluster/apps?") and not self.has_lost:
                     server.recv(1)  # YARN has taken it.
-                    self.has_lost.set()
+                    self.has_lost = True
+                    self.is_cut.set()
                     return
                 while data := server.recv(65536):
                     client.sendall(data)
+
+    def mend(self) -> None:
+        self.is_cut.clear()
 
     def close(self) -> None:
         self._listener.close()
@@ -85,8 +90,10 @@ def world(
 
 
 @pytest.fixture
-def lossy(world: SubmitWorld, cluster: EmbeddedCluster, tmp_path: Path) -> Iterator[Path]:
-    """A Hadoop configuration that reaches the ResourceManager through the proxy."""
+def lossy(
+    world: SubmitWorld, cluster: EmbeddedCluster, tmp_path: Path
+) -> Iterator[tuple[LosesTheAnswer, Path]]:
+    """A proxy, and a Hadoop configuration that reaches the ResourceManager through it."""
     real = cluster.rm_url.partition("://")[2]
     proxy = LosesTheAnswer(real)
     conf = tmp_path / "lossy-conf"
@@ -95,19 +102,21 @@ def lossy(world: SubmitWorld, cluster: EmbeddedCluster, tmp_path: Path) -> Itera
     text = site.read_text()
     assert real in text
     site.write_text(text.replace(real, proxy.address))
-    yield conf
-    assert proxy.has_lost.is_set()
+    yield proxy, conf
+    assert proxy.has_lost
     proxy.close()
 
 
 def test_a_lost_answer_starts_no_second_job(
-    world: SubmitWorld, lossy: Path, unique_name: Any
+    world: SubmitWorld, lossy: tuple[LosesTheAnswer, Path], unique_name: Any
 ) -> None:
+    proxy, conf = lossy
     key = unique_name("key")
     spec = world.spec(unique_name("lost"), "sleep 5")
     options = ("--detach", "--idempotency-key", key)
-    lost = world.run("submit", spec, *options, HADOOP_CONF_DIR=str(lossy), YARNAM_SUBMIT="rest")
+    lost = world.run("submit", spec, *options, HADOOP_CONF_DIR=str(conf), YARNAM_SUBMIT="rest")
     assert lost.code == 69, lost.err
+    proxy.mend()
     found = world.run("submit", spec, *options)
     assert found.code == 0, found.err
     application = found.out.strip()
