@@ -19,6 +19,7 @@ from yarnam.client.monitor.job_sources import JobSources
 from yarnam.client.monitor.yarn_status import yarn_status
 from yarnam.client.planning.outlook import Outlook, outlook
 from yarnam.client.site import Site, open_site
+from yarnam.client.submit import idempotency
 from yarnam.client.submit.preflight import CheckedJob, check_job
 from yarnam.client.submit.submit_job import submit_job
 from yarnam.client.user_paths import key_in
@@ -141,6 +142,12 @@ class Client:
         finally:
             launcher.close()
         return self._handle(submitted.application, submitted.key, self._site.user)
+
+    def submitted(self, idempotency_key: str) -> Job | None:
+        """The job that this user's submits with this key have started; None: there is none. Waits
+        for a submit under way, as ``submit`` does. Raises Unavailable."""
+        found = idempotency.Claim(self._site, idempotency_key, self._report).earlier()
+        return None if found is None else self._handle(found.application, found.key, "")
 
     def plan(self, spec: Spec, *, queue: str | None = None, name: str | None = None) -> CheckedJob:
         """The checked job and its ladder of placements, without submitting or writing anything.

@@ -90,6 +90,11 @@ class AsyncClient:
         )
         return AsyncJob(await self._threads.call(call), self._threads)
 
+    async def submitted(self, idempotency_key: str) -> AsyncJob | None:
+        """See ``Client.submitted``."""
+        job = await self._threads.call(self._client.submitted, idempotency_key)
+        return None if job is None else AsyncJob(job, self._threads)
+
     async def plan(
         self, spec: Spec, *, queue: str | None = None, name: str | None = None
     ) -> CheckedJob:

@@ -119,6 +119,14 @@ def test_a_second_submit_is_the_first_ones_job(world: World) -> None:
     assert world.client.submit(job_spec()).id != world.client.submit(job_spec()).id
 
 
+def test_a_key_can_be_looked_up_without_submitting(world: World) -> None:
+    assert world.client.submitted(RUN) is None
+    job = submit(world)
+    found = world.client.submitted(RUN)
+    assert found is not None
+    assert (found.id, found.directory) == (job.id, job.directory)
+
+
 def test_the_specs_own_key_counts(world: World) -> None:
     job = job_spec(idempotency_key=RUN)
     assert world.client.submit(job).id == world.client.submit(job).id == submit(world).id

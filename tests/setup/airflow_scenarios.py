@@ -1,0 +1,137 @@
+"""Runs in a virtual environment with Apache Airflow: DAGs on its SQLite database, real operators
+and triggers, and a cluster of fakes behind them. Prints one JSON object."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+from airflow import DAG
+from airflow.exceptions import TaskDeferred
+from airflow.models import XCom
+from airflow.providers_manager import ProvidersManager
+from airflow.serialization.serialized_objects import SerializedDAG
+from airflow.utils.module_loading import import_string
+from airflow.utils.session import create_session
+
+from tests.unit.client.world import World, verdict
+from yarnam.adapters.yarn.rest_parse import YarnApplication
+from yarnam.airflow import yarnam_hook
+from yarnam.airflow.job_operator import YarnamJobOperator
+from yarnam.airflow.job_trigger import YarnamJobTrigger
+from yarnam.client import async_client
+from yarnam.client.user_paths import key_in
+from yarnam.core.model.outcomes import VerdictKind
+from yarnam.wire.codec import encode
+
+SPEC = {
+    "version": 1,
+    "name": "{{ dag.dag_id }}",
+    "queue": "root.dl",
+    "gpus": 1,
+    "command": "true",
+    "data": {"outputs": "/results/{{ ds }}"},
+}
+DAY = datetime(2026, 11, 21, tzinfo=timezone.utc)
+
+
+class Cluster:
+    """Each job ends after it was looked at a few times, as told."""
+
+    def __init__(self, kind: VerdictKind = VerdictKind.SUCCEEDED, code: int = 0) -> None:
+        self.world = World(Path(tempfile.mkdtemp()))
+        self.looks: dict[str, int] = {}
+        self.ends_as = (kind, code)
+        self.world.rm.on_look = self._look
+        yarnam_hook.site_at = lambda conf_dir, user: self.world.site
+        yarnam_hook.shared_async_client.cache_clear()
+
+    def _look(self, app: YarnApplication) -> None:
+        self.looks[app.application] = self.looks.get(app.application, 0) + 1
+        if self.looks[app.application] == 4 and not app.is_over:
+            self.end(app)
+
+    def end(self, app: YarnApplication) -> None:
+        kind, code = self.ends_as
+        self.world.put(key_in(app.tags) or "", "verdict.json", encode(verdict(kind, code, "why")))
+        self.world.rm.change(app.application, state="FINISHED", final_status=kind.name)
+
+
+def run(name: str, cluster: Cluster, **arguments: Any) -> dict[str, Any]:
+    with DAG(name, start_date=DAY, schedule=None) as dag:
+        YarnamJobOperator(task_id="train", spec=SPEC, **arguments)
+    SerializedDAG.to_dict(dag)
+    dag_run = dag.test(execution_date=DAY)
+    (task,) = dag_run.get_task_instances()
+    with create_session() as session:
+
+        def xcom(key: str) -> Any:
+            return XCom.get_value(ti_key=task.key, key=key, session=session)
+
+        found = {
+            "state": str(task.state),
+            "output": xcom("return_value"),
+            "app": xcom("application"),
+        }
+    return {**found, "apps": sorted(cluster.world.rm.apps)}
+
+
+def lost_worker() -> dict[str, Any]:
+    """The same task executed twice while its job lives, and once after its job has failed."""
+    cluster = Cluster(VerdictKind.FAILED, 90)
+    cluster.looks["application_1700000000000_0001"] = -1000
+    with DAG("lost", start_date=DAY, schedule=None):
+        operator = YarnamJobOperator(
+            task_id="train", spec={**SPEC, "name": "a", "data": {}}, deferrable=True
+        )
+    task = MagicMock(dag_id="lost", run_id="r", task_id="train", map_index=-1)
+    found = []
+    for _ in range(3):
+        try:
+            operator.execute({"ti": task})
+        except TaskDeferred as deferred:
+            found.append(deferred.trigger.application)
+        if len(found) == 2:
+            cluster.end(cluster.world.rm.apps[found[0]])
+    return {"apps": found}
+
+
+def kill() -> list[str]:
+    cluster = Cluster()
+    with DAG("kill", start_date=DAY, schedule=None):
+        operator = YarnamJobOperator(task_id="train", spec={**SPEC, "name": "a", "data": {}})
+    task = MagicMock(dag_id="kill", run_id="r", task_id="train", map_index=-1)
+    with yarnam_hook.YarnamHook().get_conn() as client:
+        operator._job = operator._submitted(client, task)
+        operator.on_kill()
+    return cluster.world.rm.killed
+
+
+def main() -> None:
+    async_client.POLL_S = 0.05
+    trigger = YarnamJobTrigger("application_1_1", "yarnam_default")
+    path, arguments = trigger.serialize()
+    print(
+        json.dumps(
+            {
+                "hook": ProvidersManager().hooks["yarnam"].hook_class_name,  # type: ignore[union-attr]
+                "settings": yarnam_hook.YarnamHook().settings(),
+                "trigger": import_string(path)(**arguments).serialize() == trigger.serialize(),
+                "deferred": run("deferred", Cluster(), deferrable=True),
+                "waiting": run("waiting", Cluster(), deferrable=False),
+                "failed": run("failed", Cluster(VerdictKind.FAILED, 90), deferrable=True),
+                "lost worker": lost_worker(),
+                "killed": kill(),
+            }
+        ),
+        file=sys.__stdout__,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""The Airflow provider in a real Apache Airflow, with its database in SQLite."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+AIRFLOW = "apache-airflow>=2.10,<3"
+"""As in the extra ``airflow``."""
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1500)]
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the scenarios came to. Airflow gets a virtual environment of its own: its pins and ours
+    need not agree. Without a package index this fails."""
+    folder = tmp_path_factory.mktemp("airflow")
+    environ = {
+        **os.environ,
+        "AIRFLOW_HOME": str(folder / "home"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW_CONN_YARNAM_DEFAULT": json.dumps(
+            {"conn_type": "yarnam", "login": "me", "extra": {"conf_dir": "/etc/hadoop/conf"}}
+        ),
+        "PYTHONPATH": str(ROOT),
+    }
+
+    def run(*command: str) -> str:
+        done = subprocess.run(
+            command, env=environ, cwd=folder, capture_output=True, text=True, timeout=900
+        )
+        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    bin_dir = folder / "venv/bin"
+    run(sys.executable, "-m", "venv", str(folder / "venv"))
+    run(str(bin_dir / "pip"), "install", "-q", AIRFLOW, "-e", str(ROOT))
+    run(str(bin_dir / "airflow"), "db", "migrate")
+    out = run(str(bin_dir / "python"), str(ROOT / "tests/setup/airflow_scenarios.py"))
+    return dict(json.loads(out.splitlines()[-1]))
+
+
+def test_airflow_knows_the_provider_and_its_connection(found: dict[str, Any]) -> None:
+    assert found["hook"] == "yarnam.airflow.yarnam_hook.YarnamHook"
+    assert found["settings"] == ["/etc/hadoop/conf", "me"]
+    assert found["trigger"], "it comes back from Airflow's database as it was"
+
+
+@pytest.mark.parametrize("way", ["deferred", "waiting"])
+def test_a_task_runs_its_job_and_hands_on_its_output(found: dict[str, Any], way: str) -> None:
+    assert found[way]["state"] == "success"
+    assert found[way]["output"] == "/results/2026-11-21", "the spec is a template"
+    assert found[way]["apps"] == [found[way]["app"]]
+
+
+def test_a_failed_job_fails_its_task(found: dict[str, Any]) -> None:
+    assert (found["failed"]["state"], found["failed"]["output"]) == ("failed", None)
+
+
+def test_a_retry_finds_a_job_that_lives_and_replaces_one_that_has_ended(
+    found: dict[str, Any],
+) -> None:
+    first, after_lost_worker, after_failure = found["lost worker"]["apps"]
+    assert after_lost_worker == first
+    assert after_failure != first
+
+
+def test_a_task_that_is_killed_kills_its_job(found: dict[str, Any]) -> None:
+    assert len(found["killed"]) == 1
