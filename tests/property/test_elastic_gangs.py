@@ -21,7 +21,7 @@ from tests.property.elastic_world import (
 )
 from tests.property.gang_world import Step, Violation
 from tests.property.test_gang_machine import Machine
-from yarnam.am.loop import replayed
+from yarnam.core.accounting.ledger import account_all
 from yarnam.core.gang import Gang, GangPolicy, step
 from yarnam.core.gang.policy import SizePolicy
 from yarnam.core.model.actions import Action
@@ -68,7 +68,7 @@ def test_walks(seed: int) -> None:
     world = ElasticWorld(job)
     elastic_walk(world, seed, 400)
     world.drain()
-    again = replayed(job, world.seen)
+    again = account_all(job, 0.0, world.seen)[0]
     assert again == world.gang, "the journal tells another story"
     assert again.requested_size == world.gang.requested_size
 

@@ -18,7 +18,7 @@ from tests.property.gang_world import (
     stored_run,
     troubled_run,
 )
-from yarnam.am.loop import replayed
+from yarnam.core.accounting.ledger import account_all
 from yarnam.core.gang import Gang, GangPolicy, MemberState, step
 from yarnam.core.gang.state import Exclusion
 from yarnam.core.model.actions import (
@@ -224,7 +224,7 @@ def test_a_journal_of_storing_gives_the_gang_back() -> None:
         world = World(small_job(output="/results/job"))
         stored_run(world, seed)
         events = [decode_event(encode_event(event)) for event in world.seen]
-        assert replayed(world.job, events) == world.gang
+        assert account_all(world.job, 0.0, events)[0] == world.gang
 
 
 @pytest.mark.parametrize("with_ps", [False, True])
@@ -242,7 +242,7 @@ def test_a_journal_gives_the_gang_back() -> None:
         world = World(small_job(restarts=9))
         troubled_run(world, seed, moves=120)
         events = [decode_event(encode_event(event)) for event in world.seen]
-        assert replayed(world.job, events) == world.gang
+        assert account_all(world.job, 0.0, events)[0] == world.gang
 
 
 # ---- the checks bite: faults seeded into the machine are caught ---------------------------------

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -42,7 +42,6 @@ from yarnam.core.gang import RECENT_EVENTS, Gang, initial, policy_for, step
 from yarnam.core.gang.elastic.sizing import WaitingJob
 from yarnam.core.model.actions import Action
 from yarnam.core.model.events import AgentRegistered, AmRestarted, Event, JobStarted, TimerKind
-from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import JobStatus
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.errors import QuotaFull, Unavailable, YarnamError
@@ -484,18 +483,6 @@ def remove_secrets(store: StateStore) -> None:
             store.remove(name)
     except YarnamError as error:
         log.warning("the job's secrets are not removed: %s", error)
-
-
-def replayed(job: JobSpec, events: Iterable[Event]) -> Gang:
-    """The gang after these events. The actions were performed when they were first stepped; what
-    they built (containers, timers) went with the AM attempt that did it."""
-    gang = initial(job)
-    policy = policy_for(job)
-    recent: deque[Event] = deque(maxlen=RECENT_EVENTS)
-    for event in events:
-        gang, _ = step(gang, event, policy, recent)
-        recent.append(event)
-    return gang
 
 
 def first_event(am_attempt: int, at_s: float) -> Event:

@@ -10,9 +10,16 @@ import pytest
 from tests.fakes.files import MemoryFiles
 from tests.unit.accounting.records import many, numbered, record
 from tests.unit.gang.play import T0
-from yarnam.adapters.hdfs.history_store import MERGE_ABOVE, SETTLED_S, HistoryStore
+from yarnam.adapters.hdfs.history_compaction import (
+    MERGE_ABOVE,
+    SETTLED_S,
+    HistoryCompaction,
+)
+from yarnam.adapters.hdfs.history_files import Month
+from yarnam.adapters.hdfs.history_store import HistoryStore
 from yarnam.core.accounting.job_summary import HistoryFilter, summary_of
 from yarnam.core.model.printable import printable
+from yarnam.wire.shared.history_index import HistoryIndex
 
 ROOT = "/user/ann/.yarnam/history"
 LATER = 4e9
@@ -93,16 +100,16 @@ def test_of_two_that_compact_at_once_one_gives_way(
     for one in made[:5]:
         store.put(one)
     rival = HistoryStore(files, ROOT, now_s=lambda: LATER)
-    publish = store._publish
+    publish = HistoryCompaction._publish
 
-    def late(month: object, index: object) -> bool:
-        monkeypatch.setattr(store, "_publish", publish)
+    def late(slower: HistoryCompaction, month: Month, index: HistoryIndex) -> bool:
+        monkeypatch.setattr(HistoryCompaction, "_publish", publish)
         for one in made[5:]:
             rival.put(one)
         assert rival.compact() == 10
-        return publish(month, index)  # type: ignore[arg-type]
+        return publish(slower, month, index)
 
-    monkeypatch.setattr(store, "_publish", late)
+    monkeypatch.setattr(HistoryCompaction, "_publish", late)
     assert store.compact() == 0
     assert {row.key for row in store.listing().rows} == {one.key for one in made}
     assert [store.record(one.key) for one in made] == made
@@ -119,11 +126,13 @@ def test_records_that_cannot_be_read_hide_no_others(
     files.write_bytes(f"{ROOT}/new/20231114-221320-000002.json", json.dumps(newer).encode())
     files.write_bytes(f"{ROOT}/new/20231114-221320-000003.json", b'{"key": 5}')
     files.write_bytes(f"{ROOT}/new/README", b"not a record")
+    stolen = json.dumps({**plain, "key": "../../../secret"}).encode()
+    files.write_bytes(f"{ROOT}/new/20231114-221320-000005.json", stolen)
     found = store.listing()
     assert {row.key[-1] for row in found.rows} == {"1", "2"}
-    assert found.unreadable == 1
+    assert found.unreadable == 2
     assert store.compact() == 2
-    assert store.listing().unreadable == 1
+    assert store.listing().unreadable == 2
     older = {name: plain[name] for name in (
         "key", "application", "name", "user", "queue", "submitted_at_s", "ended_at_s", "verdict",
     )}  # fmt: skip

@@ -10,7 +10,7 @@ import pytest
 from tests.fakes.cluster_view import cluster
 from tests.unit.am.am_world import Disk, am_world, job
 from yarnam.am.am_settings import AmSettings
-from yarnam.am.loop import replayed
+from yarnam.core.accounting.ledger import account_all
 from yarnam.core.model.events import (
     AmRestarted,
     CancelRequested,
@@ -120,7 +120,7 @@ async def test_the_fold_of_the_journal_is_the_gang() -> None:
         asks = await world.run_gang()
         world.broker.end(asks[0], ContainerEnd.LOST, "node lost")
         await world.advance(3.0)
-        assert replayed(world.record.job, disk.journal.events) == world.am.gang
+        assert account_all(world.record.job, 0.0, disk.journal.events)[0] == world.am.gang
 
 
 async def test_a_batch_is_one_append_in_the_order_of_the_inbox() -> None:

@@ -30,10 +30,11 @@ than nothing, and the sum is the time from the first to the last event.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from yarnam.core.gang import Gang, MemberState, initial, policy_for, step
+from yarnam.core.gang import RECENT_EVENTS, Gang, MemberState, initial, policy_for, step
 from yarnam.core.gang.state import StopKind
 from yarnam.core.model.events import Event, TaskExited, TrainingReported
 from yarnam.core.model.job_spec import JobSpec
@@ -130,12 +131,15 @@ def account(accounts: Accounts, before: Gang, event: Event, after: Gang) -> Acco
 def account_all(
     job: JobSpec, submitted_at_s: float, events: Iterable[Event]
 ) -> tuple[Gang, Accounts]:
-    """The gang and its accounts after these events."""
+    """The gang and its accounts after these events. The actions were performed when the events were
+    first stepped; what they built (containers, timers) went with the AM attempt that did it."""
     gang, policy, accounts = initial(job), policy_for(job), open_accounts(submitted_at_s)
+    recent: deque[Event] = deque(maxlen=RECENT_EVENTS)
     for event in events:
         before = gang
-        gang, _ = step(before, event, policy)
+        gang, _ = step(before, event, policy, recent)
         accounts = account(accounts, before, event, gang)
+        recent.append(event)
     return gang, accounts
 
 

@@ -9,6 +9,7 @@ a call of ours for each.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -33,6 +34,9 @@ MAX_RECORDS = 1_000_000
 MAX_SEGMENTS = 64
 
 INDEX_VERSION = 1
+
+_KEY = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
+"""It becomes the name of a file."""
 
 _MOST = 1e15
 """Of a time, a size, a count."""
@@ -120,7 +124,10 @@ def decode_index(data: bytes) -> IndexColumns:
         record = decode_record(data, max_bytes=MAX_INDEX_BYTES, is_lenient=True)
         count = record.integer("count", most=MAX_RECORDS)
         segments = record.texts("segments", max_count=MAX_SEGMENTS)
-        return IndexColumns(segments, count, _columns(record.record("columns"), count))
+        columns = _columns(record.record("columns"), count)
+        if max(columns["segment"], default=-1) >= len(segments):
+            raise MalformedData("a record lies in a segment that is not named")
+        return IndexColumns(segments, count, columns)
     except MalformedData as error:
         raise WireMismatch(
             f"cannot read an index of the history: {error.message}",
@@ -134,6 +141,8 @@ def _columns(plain: Record, count: int) -> dict[str, Sequence[Any]]:
         found[name] = _column(plain, name, count, (str,), "")
         if not is_encodable("".join(found[name])):
             raise MalformedData(f"{name} has halves of surrogate pairs")
+    if not all(map(_KEY.fullmatch, found["key"])):
+        raise MalformedData("there is a key that is none")
     for name in (*WHOLE_COLUMNS, *_LOCATION):
         found[name] = list(map(int, _amounts(plain, name, count)))
     for name in NUMBER_COLUMNS:

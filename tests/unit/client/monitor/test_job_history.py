@@ -102,7 +102,7 @@ def test_many_single_records_are_put_together_by_a_list(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("yarnam.client.monitor.job_history.COMPACT_ABOVE", 3)
-    monkeypatch.setattr("yarnam.adapters.hdfs.history_store.SETTLED_S", -4e9)
+    monkeypatch.setattr("yarnam.adapters.hdfs.history_compaction.SETTLED_S", -4e9)
     for one in many(5):
         store_of(world).put(one)
     assert len(world.client.history.jobs().rows) == 5

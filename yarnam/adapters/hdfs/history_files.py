@@ -1,0 +1,143 @@
+"""Where a user's history is on HDFS, and how its files are read.
+
+::
+
+    .yarnam/history/
+        new/<key>.json                     records, as they are written, one file each
+        months/2026-11.000003.index        the newest index of a month: what lists read
+        months/2026-11.<number>.segment    records of that month, one a line; the index says where
+        pruned-before                      the key before which nothing is written again
+
+A record is written whole, by a rename, and may be written again. ``compact`` moves records into
+segments and writes the index that has them under the next number, which only one writer can get:
+who loses removes its segment and leaves the records where they are. Indexes and segments never
+change. Readers look into ``new`` first: what is moved meanwhile is in the index that they read
+then.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from hdfs_utils import FileSystem, HdfsError
+from hdfs_utils.errors import NotFound
+from hdfs_utils.filesystem import FileStatus
+from yarnam.core.accounting.history_record import HistoryRecord
+from yarnam.errors import WireMismatch
+from yarnam.wire.codec import decode
+from yarnam.wire.shared.history_index import MAX_INDEX_BYTES, IndexColumns, decode_index
+
+log = logging.getLogger("yarnam.history")
+
+MAX_RECORD_BYTES = 4 << 20
+"""Of one record; the largest that yarnam writes has some 400 KB."""
+
+READERS = 16
+RETRIES = 3
+
+_INDEX = re.compile(r"(\d{4}-\d{2})\.(\d{6})\.index")
+_RECORD = re.compile(r"(\d{8}-\d{6}-[0-9a-f]{6})\.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Month:
+    """The records of jobs that were submitted in one month (UTC). ``columns`` None: it has no
+    index, or one that cannot be read."""
+
+    name: str
+    number: int
+    """Of its newest index; 0: it has none."""
+    columns: IndexColumns | None
+
+
+class HistoryFiles:
+    """``root``: the directory above, as a path or URI. Calls raise HdfsError."""
+
+    def __init__(self, files: FileSystem, root: str) -> None:
+        self.fs = files
+        self.root = files.own_path(root)
+
+    def new_files(self) -> list[FileStatus]:
+        try:
+            found = self.fs.list(f"{self.root}/new")
+        except NotFound:
+            return []
+        return [status for status in found if _RECORD.fullmatch(name_of(status.path))]
+
+    def try_read(self, path: str) -> HistoryRecord | bool | None:
+        """False: it has been moved meanwhile. None: it cannot be read."""
+        try:
+            record = decoded(self.read(path))
+            if record.key != key_of(path):
+                raise WireMismatch(f"it is the record of {record.key}")
+            return record
+        except NotFound:
+            return False
+        except (WireMismatch, HdfsError) as error:
+            log.warning("%s cannot be read: %s", path, error)
+            return None
+
+    def read(self, path: str) -> bytes:
+        return self.fs.read_bytes(path, max_bytes=MAX_RECORD_BYTES)
+
+    def months(self) -> list[Month]:
+        """The newest index of each month."""
+        numbers = sorted(self.numbers().items())
+        with ThreadPoolExecutor(READERS, thread_name_prefix="history") as pool:
+            return list(pool.map(lambda one: self.month(*one), numbers))
+
+    def numbers(self) -> dict[str, int]:
+        try:
+            listed = self.fs.list(f"{self.root}/months")
+        except NotFound:
+            return {}
+        numbers: dict[str, int] = {}
+        for status in listed:
+            if match := _INDEX.fullmatch(name_of(status.path)):
+                name, number = match[1], int(match[2])
+                numbers[name] = max(number, numbers.get(name, 0))
+        return numbers
+
+    def month(self, name: str, number: int) -> Month:
+        """An index that was replaced and removed meanwhile has a successor."""
+        for _ in range(RETRIES):
+            path = self.index_path(name, number)
+            try:
+                content = self.fs.read_bytes(path, max_bytes=MAX_INDEX_BYTES)
+                return Month(name, number, decode_index(content))
+            except NotFound:
+                number = self.numbers().get(name, number)
+            except WireMismatch as error:
+                log.warning("%s cannot be read: %s", path, error)
+                break
+        return Month(name, number, None)
+
+    def record_path(self, key: str) -> str:
+        return f"{self.root}/new/{key}.json"
+
+    def segment_path(self, segment: str) -> str:
+        """What an index names stays within its directory."""
+        return f"{self.root}/months/{name_of(segment)}"
+
+    def index_path(self, name: str, number: int) -> str:
+        return f"{self.root}/months/{name}.{number:06d}.index"
+
+
+def decoded(content: bytes) -> HistoryRecord:
+    return decode(content, HistoryRecord, max_bytes=MAX_RECORD_BYTES)
+
+
+def name_of(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def key_of(path: str) -> str:
+    return name_of(path).removesuffix(".json")
+
+
+def month_of(key: str) -> str:
+    """``20261122-…`` is of ``2026-11``."""
+    return f"{key[:4]}-{key[4:6]}"
