@@ -27,6 +27,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
@@ -35,6 +36,7 @@ import pytest
 from yarnam.adapters.shared_snapshot_view import SharedSnapshotView
 from yarnam.adapters.yarn.application_list import ApplicationList
 from yarnam.adapters.yarn.rest import ResourceManager
+from yarnam.adapters.zookeeper import snapshot_store
 from yarnam.adapters.zookeeper.lazy_session import LazySession
 from yarnam.adapters.zookeeper.snapshot_store import ZooKeeperSnapshots
 from yarnam.cluster import ClusterShape, EmbeddedCluster
@@ -43,8 +45,10 @@ from yarnam.core.admission.polling import PollHistory, accepted_age_s, poll_inte
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.model.tickets import Demand, MustWait, Ticket
+from yarnam.errors import Unavailable
 from yarnam.wire import http_request
 from yarnam.wire.protocol import APPLICATION_TAG
+from yarnam.wire.shared.cluster_summary import decode_summary
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.yarn, pytest.mark.timeout(3600)]
 
@@ -57,6 +61,7 @@ QUEUE = "root.dl"
 WORKERS = 32
 SESSIONS = 8
 """With ZooKeeper. Stand-ins share them, so that this program has not thousands of threads."""
+FAILED_PAUSE_S = 2.0
 OLD_FRESH_S = 30.0
 """How long a list of applications was used, however long it was."""
 START_LIMIT_S = 120.0
@@ -69,12 +74,16 @@ class Traffic:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.requests = self.size = 0
+        self.requests = self.size = self.failures = 0
 
     def add(self, requests: int, size: int) -> None:
         with self._lock:
             self.requests += requests
             self.size += size
+
+    def fail(self) -> None:
+        with self._lock:
+            self.failures += 1
 
 
 class StandIn(Protocol):
@@ -160,8 +169,9 @@ class New:
         return max(10 * took_s, interval_s)
 
 
-def run(jobs: list[StandIn], for_s: float, dice: random.Random) -> None:
-    """Each of them polls when it is due, the first time at any moment of its interval."""
+def run(jobs: list[StandIn], for_s: float, dice: random.Random, traffic: Traffic) -> None:
+    """Each of them polls when it is due, the first time at any moment of its interval. One whose
+    requests fail polls again after ``AmSettings.retry_pause_s``."""
     now_s = time.monotonic()
     due = [
         (now_s + dice.uniform(0.0, poll_interval_s(MustWait(n, HEAD, ""), 0.5)), n)
@@ -184,7 +194,11 @@ def run(jobs: list[StandIn], for_s: float, dice: random.Random) -> None:
             if number < 0:
                 time.sleep(min(left_s, 0.02))
                 continue
-            again_s = jobs[number].poll()
+            try:
+                again_s = jobs[number].poll()
+            except (OSError, Unavailable):
+                traffic.fail()
+                again_s = FAILED_PAUSE_S
             with lock:
                 heapq.heappush(due, (time.monotonic() + again_s, number))
 
@@ -282,6 +296,20 @@ def waiting_applications(rm: ResourceManager, count: int) -> frozenset[str]:
     return frozenset(names)
 
 
+def settle(rm: ResourceManager) -> None:
+    """Until the ResourceManager has answered what was asked before."""
+    until_s = time.monotonic() + START_LIMIT_S
+    while time.monotonic() < until_s:
+        began_s = time.monotonic()
+        try:
+            rm.info()
+        except Unavailable:
+            continue
+        if time.monotonic() - began_s < 1.0:
+            return
+        time.sleep(1.0)
+
+
 def cpu_s(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -295,6 +323,7 @@ def measured(
     pid = cluster.daemon("rm").pid
     assert pid is not None
     requests, size, delays = traffic.requests, traffic.size, len(simulation.delays)
+    failures = traffic.failures
     cpu, began_s = cpu_s(pid), time.monotonic()
     load()
     passed_s = time.monotonic() - began_s
@@ -305,7 +334,7 @@ def measured(
         f"  {what:28s} {per_s:7.2f} requests/s {bytes_s / 1e6:8.3f} MB/s, "
         f"RM {(cpu_s(pid) - cpu) / passed_s:5.2f} cores, grant after "
         f"{statistics.median(found):5.0f} ms (95 %: {found[int(len(found) * 0.95)]:.0f} ms, "
-        f"{len(found)} asks)"
+        f"{len(found)} asks), {traffic.failures - failures} polls failed"
     )
     return per_s, bytes_s
 
@@ -323,6 +352,8 @@ def test_what_waiting_jobs_cost(
         return data
 
     monkeypatch.setattr(http_request, "read_at_most", counted)
+    # A thousand AMs decode it on a thousand nodes, not in one process.
+    monkeypatch.setattr(snapshot_store, "decode_summary", lru_cache(8)(decode_summary))
     seen = rm.snapshot(QUEUE)
     assert sum(node.is_usable for node in seen.nodes) == NODES + 1
     sessions = [LazySession(f"{cluster.zookeeper}/yarnam/cost") for _ in range(SESSIONS)]
@@ -341,13 +372,15 @@ def test_what_waiting_jobs_cost(
             for one in new:
                 one.begin(known)
             after: list[StandIn] = list(new)
+            settle(rm)
             before = measured(
                 f"{count} waiting, before", cluster, simulation, traffic,
-                lambda old=old: run(old, WINDOW_S, dice),  # type: ignore[misc]
+                lambda old=old: run(old, WINDOW_S, dice, traffic),  # type: ignore[misc]
             )  # fmt: skip
+            settle(rm)
             now = measured(
                 f"{count} waiting, now", cluster, simulation, traffic,
-                lambda after=after: run(after, WINDOW_S, dice),  # type: ignore[misc]
+                lambda after=after: run(after, WINDOW_S, dice, traffic),  # type: ignore[misc]
             )  # fmt: skip
             print(f"    ratio: requests {now[0] / before[0]:.3f}, bytes {now[1] / before[1]:.4f}")
             assert now[1] < before[1]

@@ -80,6 +80,28 @@ class _Owned:
     at_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Sign:
+    """The newest sign of life of a ticket's holder: its node has changed."""
+
+    changed: int
+    at_s: float
+    """When this change was first seen."""
+    looked_at_s: float
+    """When the node was last looked at."""
+
+    @classmethod
+    def of(cls, before: _Sign | None, changed: int, is_looked_at: bool, now_s: float) -> _Sign:
+        if before is None or before.changed != changed:
+            return cls(changed, now_s, now_s)
+        return replace(before, looked_at_s=now_s) if is_looked_at else before
+
+    @property
+    def silent_s(self) -> float:
+        """For how long there is known to have been no other."""
+        return self.looked_at_s - self.at_s
+
+
 class ZooKeeperTicketQueue:
     """One job's side of the queue; ``job`` is its application. Thread-safe."""
 
@@ -102,7 +124,9 @@ class ZooKeeperTicketQueue:
         self._owned: dict[str, _Owned] = {}
         self._applications = applications
         self._nodes = TicketNodes(zookeeper, job, applications, self._has_changed)
-        self._seen: dict[str, tuple[int, float]] = {}
+        self._seen: dict[str, _Sign] = {}
+        self._acquiring: frozenset[str] = frozenset()
+        """Paths of tickets that ask for containers: what they still ask for soon changes."""
         self._changed: Callable[[], None] = lambda: None
         self._refusal = ""
         self._rejections = Rejections(log, "is passed over", ADVICE)
@@ -140,7 +164,7 @@ class ZooKeeperTicketQueue:
         with self._lock:
             if not self._zk.is_connected:
                 raise Unavailable(self.trouble)
-            nodes = self._nodes.read()
+            nodes = self._nodes.read(is_fresh=False, watched=self._acquiring)
             self._remove_forged(nodes.own)
             return self._listed(nodes)
 
@@ -338,20 +362,24 @@ class ZooKeeperTicketQueue:
 
     def _listed(self, nodes: QueueNodes) -> TicketList:
         now_s = self._now_s()
-        seen = {}
-        for path, entry in nodes.tickets.items():
-            changed, at_s = self._seen.get(path, (entry.changed, now_s))
-            seen[path] = (entry.changed, at_s if changed == entry.changed else now_s)
-        self._seen = seen
+        self._seen = seen = {
+            path: _Sign.of(self._seen.get(path), entry.changed, path in nodes.looked_at, now_s)
+            for path, entry in nodes.tickets.items()
+        }
+        acquiring: set[str] = set()
 
         def believed(path: str, ticket: Ticket) -> Union[Ticket, str]:
-            shown = replace(ticket, number=number_of(path), seen_at_s=seen[path][1])
+            if ticket.is_acquiring:
+                acquiring.add(path)
+            seen_at_s = now_s - seen[path].silent_s
+            shown = replace(ticket, number=number_of(path), seen_at_s=seen_at_s)
             return believed_ticket(shown, nodes.applications, now_s)
 
         def believed_running(path: str, gang: RunningGang) -> Union[RunningGang, str]:
             return believed_gang(gang, nodes.applications)
 
-        waiting = self._decoded(nodes.tickets, Ticket, believed)
+        waiting = list(self._decoded(nodes.tickets, Ticket, believed))
+        self._acquiring = frozenset(acquiring)
         running = self._decoded(nodes.running, RunningGang, believed_running)
         return TicketList(
             tickets=tuple(
