@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from yarnam.core.failures.rank_activity import RankActivity
 from yarnam.core.model.actions import GangMember
 from yarnam.core.model.events import (
     AgentRegistered,
@@ -31,6 +32,7 @@ class FakeMailbox:
         self.measured: list[AgentMetrics] = []
         self.preparations: list[tuple[int, tuple[GangMember, ...]]] = []
         self.told_staging: list[AgentStaging] = []
+        self.active: list[RankActivity] = []
         self.is_closed = False
 
     # ---- the port ------------------------------------------------------------------------
@@ -62,6 +64,13 @@ class FakeMailbox:
         idle_grace_s: float | None = None,
     ) -> None:
         self._order(ask, "stop")
+
+    def dump(self, asks: Iterable[AskId], attempt: int) -> None:
+        for ask in asks:
+            self._order(ask, "dump")
+
+    def activity(self) -> Sequence[RankActivity]:
+        return self.active
 
     def dismiss(self, asks: Iterable[AskId]) -> None:
         for ask in asks:

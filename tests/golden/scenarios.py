@@ -7,8 +7,11 @@ from dataclasses import replace
 
 from tests.unit.gang.elastic_play import Elastic, elastic_job
 from tests.unit.gang.play import ANEW, Play, failing, job, stopped
+from yarnam.core.failures.hang_detection import hang_finding, where_text
+from yarnam.core.failures.rank_activity import RankActivity
 from yarnam.core.model.events import (
     ContainersMarked,
+    GangHung,
     NodeLeaving,
     OutputsStored,
     StoringFailed,
@@ -320,6 +323,20 @@ def fails_while_its_peers_hang() -> Play:
     return play
 
 
+def hangs_and_goes_on() -> Play:
+    """A stopped rank hangs the gang, which starts again in the same containers."""
+    play = Play().to_running().after(60.0)
+    ranks = [RankActivity(play.asks()[1], 3, is_stopped=True)]
+    missing, finding = hang_finding(ranks, "no step for 9 s (usually 1 s)")
+    play.send(GangHung(0, 1, missing, finding, tuple(map(where_text, ranks))))
+    for ask in play.asks():
+        play.after(1).exited(ask, stopped(0), stopped(1))
+    play.start_all()
+    for ask in play.asks():
+        play.after(20).ok(ask)
+    return play
+
+
 SCENARIOS: tuple[Callable[[], Play], ...] = (
     grows_and_shrinks,
     shrinks_instead_of_dying,
@@ -334,6 +351,7 @@ SCENARIOS: tuple[Callable[[], Play], ...] = (
     preempted,
     leaves_when_yarn_announces_it,
     fails_while_its_peers_hang,
+    hangs_and_goes_on,
     node_struck_off,
     outputs_stored_by_the_second_am,
     outputs_not_stored_in_time,

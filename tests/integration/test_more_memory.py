@@ -19,7 +19,7 @@ CHECKED = """\
     yarn.nodemanager.container-monitor.interval-ms: 1000
 """
 
-NEEDS_MIB = 750
+NEEDS_MIB = 1500
 HUNGRY = f"""
 import time
 held = bytearray({NEEDS_MIB} << 20)
@@ -42,9 +42,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultWorld]:
 
 
 def test_it_finishes_after_it_has_grown(world: FaultWorld) -> None:
-    more = {"factor": 2, "max": "1GiB"}
+    more = {"factor": 2, "max": "2GiB"}
     job = world.submit(
-        "hungry", ["python3", "-c", HUNGRY], retry={"max_restarts": 0, "more_memory": more},
+        "hungry", ["python3", "-c", HUNGRY], worker={"memory": "1GiB"},
+        retry={"max_restarts": 0, "more_memory": more},
         gang={"backoff": {"base": "200ms", "cap": "1s"}},
     )  # fmt: skip
     verdict = world.end_of(job)
@@ -71,10 +72,9 @@ def test_what_no_node_can_hold_ends_the_job(world: FaultWorld) -> None:
 
 
 def test_the_plan_shows_the_sizes(world: FaultWorld, tmp_path: Path) -> None:
-    document = world.document(
-        "planned", "true", retry={"more_memory": {"factor": 4, "max": "60TiB"}}
-    )
+    retry = {"more_memory": {"factor": 4}}
+    document = world.document("planned", "true", worker={"memory": "4GiB"}, retry=retry)
     done = world.yarnam("plan", str(world.write(document))).wait()
     assert done.code == 0, done
-    assert "After running out of memory: 2048 MiB (worker); then" in done.out
+    assert "After running out of memory: 16384 MiB (worker)" in done.out
     assert "which no node could hold" in done.out

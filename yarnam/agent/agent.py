@@ -19,6 +19,7 @@ from yarnam.agent.data.spool_uploader import BEFORE_LAUNCH_S, SpoolUploader
 from yarnam.agent.keeper.keeper_client import KeeperClient
 from yarnam.agent.launch.launch_plan import plan_processes, stop_file
 from yarnam.agent.launch.log_files import append_note
+from yarnam.agent.launch.process_activity import PERIOD_S
 from yarnam.agent.launch.task_run import Graces, RunState, TaskRun
 from yarnam.agent.log_service import LogFile, LogService
 from yarnam.agent.mailbox.agent_reports import Outbox, ReportIdentity, build_report
@@ -250,9 +251,27 @@ class Agent:
                         stop.reason or "stop directive",
                         stop.idle_grace_s if stop.HasField("idle_grace_s") else None,
                     )
+            elif order == "dump":
+                self._spawn(self._dump_stacks(directive.dump.attempt))
             elif order == "leave":
                 _LOG.info("leaving: %s", directive.leave.reason)
                 return
+
+    async def _dump_stacks(self, attempt: int) -> None:
+        run = self._task_run
+        if run is None or run.attempt != attempt or run.state is not RunState.STARTED:
+            return
+        _LOG.info("dumping the stacks of the processes: the gang seems to hang")
+        await run.dump_stacks()
+        if run.state is RunState.STARTED:
+            self._report(pb.STARTED)
+
+    async def _watch_activity(self, run: TaskRun) -> None:
+        """The AM has to know that nothing happens, although there is nothing else to report."""
+        while True:
+            await asyncio.sleep(PERIOD_S)
+            if run.poll() and run.state is RunState.STARTED:
+                self._outbox.metrics_are_due()
 
     async def _begin_staging(self) -> None:
         staging = input_staging.InputStaging(
@@ -335,10 +354,12 @@ class Agent:
         self._logs.files = {plan.local_rank: LogFile(plan.log) for plan in plans}
         self._ports.let_servers_in(grpc_ports(self._job.framework))
         watching = asyncio.create_task(self._hand_over_ports(), name="ports")
+        looking = asyncio.create_task(self._watch_activity(run), name="activity")
         try:
             await run.run(plans, work)
         finally:
             watching.cancel()
+            looking.cancel()
 
     async def _send_spooled(self, limit_s: float) -> None:
         """Send the checkpoints that the ended processes left on this node."""

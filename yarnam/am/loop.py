@@ -25,6 +25,7 @@ from yarnam.am.admission_poller import AdmissionPoller
 from yarnam.am.am_ports import AmPorts, PortExecutors
 from yarnam.am.am_settings import AmSettings
 from yarnam.am.executor import Executor
+from yarnam.am.hang_watcher import HangWatcher
 from yarnam.am.job_accounts import JobAccounts
 from yarnam.am.output_storer import OutputStorer
 from yarnam.am.plan_service import PlanService
@@ -103,6 +104,7 @@ class AmParts:
     planning: PlanService
     storing: OutputStorer
     executor: Executor
+    hangs: HangWatcher
     inputs: InputIntegrity | None
     """None: the job has no inputs."""
     notifier: Notifier | None
@@ -145,6 +147,7 @@ class ApplicationMaster:
         self._inputs = parts.inputs
         self._notifier = parts.notifier
         self._executor = parts.executor
+        self._hangs = parts.hangs
 
     @property
     def gang(self) -> Gang:
@@ -425,6 +428,7 @@ class ApplicationMaster:
             try:
                 if (report := self._training_report()) is not None:
                     self._inbox(report)
+                await self._hangs.poll(self._gang)
                 status = self._publish()
                 fraction = progress(status)
                 now_s = self._clock.now_s()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from yarnam.core.failures.rank_activity import RankActivity
 from yarnam.core.model.actions import AskContainer, GangMember
 from yarnam.core.model.events import Event, TimerId
 from yarnam.core.model.ids import AskId, NodeId
@@ -130,6 +131,9 @@ class TaskMailbox(Protocol):
     ) -> None:
         """Tell the agent to stop its processes. As ``StopTask``."""
 
+    def dump(self, asks: Iterable[AskId], attempt: int) -> None:
+        """Tell these agents to dump the stacks of their processes: ``activity`` has them then."""
+
     def dismiss(self, asks: Iterable[AskId]) -> None:
         """Tell these agents to stop and leave; later calls from them get the same answer."""
 
@@ -139,6 +143,9 @@ class TaskMailbox(Protocol):
 
     def metrics(self) -> Sequence[AgentMetrics]:
         """The newest report of each rank."""
+
+    def activity(self) -> Sequence[RankActivity]:
+        """Each process of the newest launch that has been heard of."""
 
     def staging(self) -> Sequence[AgentStaging]:
         """The newest report of each agent that brings inputs to its node, also of those that are

@@ -71,6 +71,7 @@ def build(document: Document, tree: Tree, surroundings: Surroundings) -> job_spe
         placement=_placement(document),
         gang=_gang(document),
         retry=_retry(document),
+        hang=_from_section(job_spec.HangSpec, document.hang),
         am=_am(document, roles),
         flexible_shape=document.gpus is not None,
         duration_s=document.duration,

@@ -162,7 +162,7 @@ _FailureRuleEntryRequired = TypedDict(
     "_FailureRuleEntryRequired",
     {
         "id": "str",
-        "class": "Literal['cpu-out-of-memory', 'incorrect-inputs', 'semantic-error', 'core-dump', 'invalid-memory-access', 'checkpoint-error', 'cuda-failure', 'syntax-error', 'traceback', 'communication-error', 'gpu-out-of-memory', 'peer-lost', 'permission-error', 'import-error', 'preempted', 'cuda-init-failed', 'diverged', 'cuda-version-mismatch', 'gpu-ecc-error', 'output-error', 'library-not-loaded', 'killed', 'limit-exceeded', 'disk-full', 'port-in-use', 'node-lost', 'command-not-found', 'declared-transient', 'declared-permanent', 'unknown']",
+        "class": "Literal['cpu-out-of-memory', 'incorrect-inputs', 'semantic-error', 'core-dump', 'invalid-memory-access', 'checkpoint-error', 'cuda-failure', 'syntax-error', 'traceback', 'communication-error', 'gpu-out-of-memory', 'peer-lost', 'permission-error', 'import-error', 'preempted', 'cuda-init-failed', 'diverged', 'cuda-version-mismatch', 'gpu-ecc-error', 'output-error', 'library-not-loaded', 'hang', 'killed', 'limit-exceeded', 'disk-full', 'port-in-use', 'node-lost', 'command-not-found', 'declared-transient', 'declared-permanent', 'unknown']",
     },
 )
 
@@ -232,6 +232,25 @@ class GpuRangeDict(TypedDict):
     """The smallest size of the gang."""
     max: int
     """The largest size of the gang."""
+
+
+class HangDict(TypedDict, total=False):
+    """When a running gang is taken to hang. Then the stacks of all processes are written to their
+    logs, the verdict names the ranks that the others wait for, and the gang is restarted for one of
+    `retry.max_restarts`. Only a gang whose processes report steps is watched, unless `silence` is
+    set. [How hangs are found](../explanation/hangs.md)."""
+    detect: bool
+    """Watch the gang."""
+    steps: float
+    """After so many times the usual step without one, a gang hangs if a process is stopped or none
+    does anything."""
+    idle: str
+    """How long no process may have used CPU, read, written or printed then."""
+    timeout: str
+    """The longest time without a step, whatever the processes do, in a pause too."""
+    silence: str
+    """Also without any step: the longest time in which no process does anything. Default: no
+    limit."""
 
 
 class _InputRequired(TypedDict):
@@ -467,6 +486,7 @@ class JobDict(_JobRequired, total=False):
     data: DataDict
     checkpoint: CheckpointDict
     retry: RetryDict
+    hang: HangDict
     ports: list[str]
     """Names of additional ports (`[a-z][a-z0-9_]*`). Each process gets a reserved port per name, in
     the variable `YARNAM_PORT_<NAME>`."""
@@ -497,6 +517,7 @@ __all__ = [
     "FailureRuleEntryDict",
     "GangDict",
     "GpuRangeDict",
+    "HangDict",
     "InputDict",
     "JobDict",
     "LocalityDict",

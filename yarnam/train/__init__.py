@@ -35,7 +35,10 @@ from yarnam.train._job_context import (
 )
 from yarnam.train._report import pause, report
 from yarnam.train._skipped_records import TooManySkipped, decoded, skip, skipped
+from yarnam.train._stack_dump import listen
 from yarnam.train._stop import StopRequest, should_stop, stop_request
+
+listen()
 
 __all__ = [
     "Epoch",

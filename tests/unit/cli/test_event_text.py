@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import get_args
 
 import pytest
 
 from yarnam.cli.rendering.event_text import event_text
+from yarnam.core.failures.process_failure import UNKNOWN
 from yarnam.core.model import events as ev
 from yarnam.core.model.events import Event
 from yarnam.core.model.ids import AskId, ContainerId, NodeId, RackId
@@ -14,6 +16,7 @@ from yarnam.core.model.outcomes import ContainerEnd, ExitKind, ProcessExit
 from yarnam.core.model.plans import LocalityLevel, NoFit, PlacementPlan, Reason, Rung
 
 ASK = AskId(1, "worker", 0)
+HANG = replace(UNKNOWN, line="no step for 60 s")
 RUNG = Rung(2, LocalityLevel.RACK, (), 0.5, "all in /rack1")
 
 TOLD: list[tuple[Event, str]] = [
@@ -39,6 +42,7 @@ TOLD: list[tuple[Event, str]] = [
     (ev.AgentSilent(1.0, ASK, 8.25), "8.2 s"),
     (ev.TaskStaged(1.0, ASK, 1), "inputs staged"),
     (ev.TaskStarted(1.0, ASK, 1), "all processes started"),
+    (ev.GangHung(1.0, 1, (2,), HANG), "the gang hangs: no step for 60 s"),
     (
         ev.TaskFailing(1.0, ASK, 1, (ProcessExit(1, ExitKind.SIGNAL, signal=9),)),
         f"{ASK}: a process failed: 1 signal 9",

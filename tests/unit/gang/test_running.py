@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.unit.gang.play import ANEW, Play, failing, job, of, only, stopped, timer_s
+from yarnam.core.failures.hang_detection import hang_finding
 from yarnam.core.gang.ranks import gpu_key
 from yarnam.core.model.actions import Finish, LaunchGang, ReleaseContainer, StopTask
-from yarnam.core.model.events import TaskExited, TaskFailing, TaskStarted, TimerKind
+from yarnam.core.model.events import GangHung, TaskExited, TaskFailing, TaskStarted, TimerKind
 from yarnam.core.model.job_spec import GangSpec, RetrySpec
 from yarnam.core.model.job_status import Phase
 from yarnam.core.model.outcomes import ContainerEnd, ExitKind, ProcessExit, VerdictKind
@@ -354,3 +355,39 @@ def test_a_job_without_grace_for_anything_has_none_for_a_failure() -> None:
     play = Play(replace(spec, am=replace(spec.am, stop_grace_s=0.5))).to_running()
     (stop,) = of(play.end(play.asks()[0], ContainerEnd.LOST), StopTask)
     assert (stop.grace_s, stop.idle_grace_s) == (0.5, 0.5)
+
+
+def hung(ranks: tuple[int, ...] = (3,)) -> GangHung:
+    _, finding = hang_finding([], "no step for 60 s")
+    return GangHung(0, 1, ranks, finding, ("rank 3: stopped by a signal", "rank 0: recv (a.py:1)"))
+
+
+def test_a_gang_that_hangs_starts_again_in_place() -> None:
+    play = Play(job()).to_running().after(100)
+    stops = of(play.send(hung()), StopTask)
+    assert {stop.idle_grace_s for stop in stops} == {2.0}
+    for ask in play.asks():
+        play.exited(ask, stopped(0), stopped(1))
+    assert play.gang.phase is Phase.LAUNCHING
+    assert (play.gang.restarts, len(play.gang.history)) == (1, 2)
+    cause = play.gang.history[0].cause
+    assert cause is not None
+    assert (cause.task, cause.rank, cause.node, cause.ended) == ("worker-1", 3, "n2", "hung")
+    assert cause.then == ("rank 3: stopped by a signal", "rank 0: recv (a.py:1)")
+    assert play.gang.history[0].outcome.startswith("the gang hung (hang: no step for 60 s)")
+
+
+def test_a_gang_that_hangs_too_often_says_where() -> None:
+    play = Play(job(retry=RetrySpec(max_restarts=0))).to_running()
+    play.send(hung(()))
+    for ask in play.asks():
+        play.exited(ask, stopped(0), stopped(1))
+    verdict = play.verdict
+    assert verdict.exit_code == ExitCode.ATTEMPTS_EXHAUSTED
+    assert "where they were: rank 3: stopped by a signal, rank 0: recv (a.py:1)" in verdict.message
+    assert "restarts (retry.max_restarts) are used up" in verdict.message
+
+
+def test_a_hang_of_an_earlier_attempt_changes_nothing() -> None:
+    play = Play(job()).to_running()
+    assert play.send(replace(hung(), attempt=7)) == ()

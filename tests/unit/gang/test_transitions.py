@@ -27,6 +27,7 @@ from yarnam.core.model.events import (
     ContainerEnded,
     ContainersMarked,
     Event,
+    GangHung,
     InputsRefused,
     NodeLeaving,
     TaskFailing,
@@ -253,6 +254,9 @@ def failures_that_pass() -> None:
         play = Play(job(workers=1, retry=retry)).to_running()
         (ask,) = play.asks()
         play.exited(ask, replace(failing(), finding=replace(UNKNOWN, action=action)))
+    play = Play().to_running()
+    play.send(GangHung(0, 1, (0,), UNKNOWN))
+    assert play.gang.phase is Phase.STOPPING
     for play in (Play().to_running(), Play().to_launching()):
         play.send(TaskFailing(0, play.asks()[0], 1, (failing(),)))
         assert play.gang.phase is Phase.STOPPING

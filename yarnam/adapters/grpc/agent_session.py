@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import isfinite
 
+from yarnam.adapters.grpc.rank_watch import RankWatch
 from yarnam.core.model import events as ev
 from yarnam.core.model.ids import AskId, ContainerId, NodeId
 from yarnam.core.model.job_status import Measured
@@ -53,6 +54,9 @@ class AgentSession:
         """By rank, of the launch ``measured``: an agent that starts its processes again may have
         other ranks."""
         self.measured = 0
+        self.watches: dict[int, RankWatch] = {}
+        """By rank, of the launch ``watched``."""
+        self.watched = 0
         self.staging: AgentStaging | None = None
         """How far it is with its inputs; None: it brings none."""
         self._is_registered = False
@@ -131,6 +135,7 @@ class AgentSession:
     def report(self, report: pb.AgentReport, at_s: float) -> Iterator[ev.Event]:
         """The events that this report is the first to tell."""
         self._take_metrics(report, at_s)
+        self._watch(report, at_s)
         self._take_staging(report)
         state, attempt = report.state, report.attempt
         if state == pb.UNABLE:
@@ -156,6 +161,16 @@ class AgentSession:
             self._exited.add(attempt)
             exits = tuple(process_exit(process) for process in report.processes)
             yield ev.TaskExited(at_s, self.ask, attempt, exits)
+
+    def _watch(self, report: pb.AgentReport, at_s: float) -> None:
+        if report.state != pb.STARTED:
+            return
+        if report.attempt > self.watched:
+            self.watched, self.watches = report.attempt, {}
+        for process in report.processes:
+            if process.rank not in self.watches:
+                self.watches[process.rank] = RankWatch(self.ask, process.rank, at_s)
+            self.watches[process.rank].see(process, at_s)
 
     def _take_staging(self, report: pb.AgentReport) -> None:
         if report.HasField("staging"):

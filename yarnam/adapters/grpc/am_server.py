@@ -22,6 +22,7 @@ import grpc.aio
 from yarnam.adapters.grpc.agent_session import AgentSession
 from yarnam.adapters.grpc.job_control import MAX_HOLD_MS, JobControlService
 from yarnam.adapters.grpc.job_inputs import GrpcInputEndpoint
+from yarnam.core.failures.rank_activity import RankActivity
 from yarnam.core.model.actions import GangMember
 from yarnam.core.model.events import AgentSilent, AgentUnable
 from yarnam.core.model.ids import AskId, parse_ask_id
@@ -134,6 +135,10 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
         order = pb.Stop(attempt=attempt, grace_s=grace_s, reason=reason, idle_grace_s=idle_grace_s)
         self._order_all([(ask, pb.Directive(stop=order))])
 
+    def dump(self, asks: Iterable[AskId], attempt: int) -> None:
+        order = pb.Dump(attempt=attempt)
+        self._order_all([(ask, pb.Directive(dump=order)) for ask in asks])
+
     def dismiss(self, asks: Iterable[AskId]) -> None:
         order = pb.Leave(reason="released")
         self._order_all((ask, pb.Directive(leave=order)) for ask in asks)
@@ -151,6 +156,19 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
             if session.measured == newest:
                 found.update(dict(session.metrics))
         return [found[rank] for rank in sorted(found)]
+
+    def activity(self) -> Sequence[RankActivity]:
+        """As ``metrics``: what the loop's thread has written last."""
+        now_s = self._now_s()
+        sessions = [s for s in list(self._sessions.values()) if not s.is_dismissed and s.watches]
+        newest = max((session.watched for session in sessions), default=0)
+        watches = [
+            watch
+            for session in sessions
+            if session.watched == newest
+            for watch in list(session.watches.values())
+        ]
+        return sorted((watch.activity(now_s) for watch in watches), key=lambda one: one.rank)
 
     def staging(self) -> Sequence[AgentStaging]:
         """As ``metrics``: what the loop's thread has written last."""

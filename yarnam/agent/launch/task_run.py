@@ -18,6 +18,8 @@ from typing import Any
 
 from yarnam.agent.keeper.keeper_client import KeeperClient, StartOrder
 from yarnam.agent.launch.log_files import append_note, last_lines, log_disk_problem
+from yarnam.agent.launch.process_activity import ActivityProbe
+from yarnam.agent.launch.stack_dump import dump_stack
 from yarnam.agent.metrics_inbox import Sample
 from yarnam.agent.resources.memory_kills import KILLED_FOR_MEMORY, MemoryKills
 from yarnam.core.model.outcomes import ExitKind, Finding
@@ -85,6 +87,10 @@ class Process:
     log_start: int = 0
     """Where in its log this run of it begins."""
     sample: Sample | None = None
+    probe: ActivityProbe | None = None
+    """Whether it does anything; None: it has not been started."""
+    stack: tuple[str, ...] | None = None
+    """Where it was when its stack was dumped; None: it has gone on since, or it was not dumped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +222,22 @@ class TaskRun:
     def take_sample(self, local_rank: int, sample: Sample) -> None:
         for process in self.processes:
             if process.plan.local_rank == local_rank and not process.ended:
+                if process.sample is not None and sample.step != process.sample.step:
+                    process.stack = None
                 process.sample = sample
+
+    def poll(self) -> bool:
+        """See what the processes do; whether any has fallen idle, stopped, or gone on."""
+        probes = [one.probe for one in self.processes if one.probe is not None and not one.ended]
+        changes = [probe.poll() for probe in probes]
+        return any(changes)
+
+    async def dump_stacks(self) -> None:
+        """Of all processes at once; see ``dump_stack``."""
+        left = [one for one in self.processes if one.pid and not one.ended]
+        stacks = await asyncio.gather(*(dump_stack(one.pid, one.plan.log) for one in left))
+        for process, stack in zip(left, stacks, strict=True):
+            process.stack = stack
 
     async def _wait_at_end(self) -> None:
         if self.at_end is None:
@@ -252,6 +273,7 @@ class TaskRun:
         if started.pid:
             # A short process may have been reported ended before we come to this line.
             process.pid = started.pid
+            process.probe = ActivityProbe(started.pid, plan.log)
             _LOG.info("rank %d runs as process %d", plan.rank, started.pid)
         else:
             kind, text = explain(plan, started.stage, started.errno)

@@ -62,6 +62,11 @@ def _process(process: Process) -> Any:
         ended_at_s=process.ended_at_s,
         last_lines=process.last_lines,
     )
+    if process.probe is not None and not process.ended:
+        report.stopped, report.idle_s = process.probe.is_stopped, process.probe.idle_s
+    if process.stack is not None:
+        report.dumped = True
+        report.stack.extend(process.stack)
     if process.finding is not None:
         report.finding.CopyFrom(_finding(process.finding))
     sample = process.sample

@@ -6,6 +6,7 @@ from yarnam.am.admission_poller import AdmissionPoller
 from yarnam.am.am_ports import AmPorts, PortExecutors
 from yarnam.am.am_settings import AmSettings
 from yarnam.am.executor import Executor
+from yarnam.am.hang_watcher import HangWatcher
 from yarnam.am.loop import AmParts, ApplicationMaster, EventInbox
 from yarnam.am.output_storer import OutputStorer
 from yarnam.am.plan_service import PlanService
@@ -55,6 +56,7 @@ def _parts(
         ports.broker, ports.mailbox, clock, planning, inbox, ports.draw, executors.broker,
         executors.mailbox, ports.hints, executors.courtesy, storing,
     )  # fmt: skip
+    hangs = HangWatcher(record.job.hang, ports.mailbox, executors.mailbox, clock, inbox)
     inputs = None
     if ports.data is not None:
         inputs = input_integrity.InputIntegrity(
@@ -66,5 +68,15 @@ def _parts(
             record.job.notify, ports.notify, ports.store, executors.notify, settings, ports.sleep
         )
     return AmParts(
-        inbox, clock, executors, holder, admission, planning, storing, executor, inputs, notify
+        inbox,
+        clock,
+        executors,
+        holder,
+        admission,
+        planning,
+        storing,
+        executor,
+        hangs,
+        inputs,
+        notify,
     )

@@ -21,6 +21,7 @@ def event_text(event: Event) -> str:
             | ev.TaskStarted()
             | ev.TaskFailing()
             | ev.TaskExited()
+            | ev.GangHung()
         ):
             return _of_task(event)
         case ev.TrainingReported(step=step, saved_step=saved):
@@ -111,7 +112,8 @@ def _of_task(  # noqa: RET503
     | ev.TaskStaged
     | ev.TaskStarted
     | ev.TaskFailing
-    | ev.TaskExited,
+    | ev.TaskExited
+    | ev.GangHung,
 ) -> str:
     match event:
         case ev.AgentUnable():
@@ -124,6 +126,8 @@ def _of_task(  # noqa: RET503
             return f"{event.ask}: all processes started"
         case ev.TaskFailing():
             return f"{event.ask}: a process failed: {_ends(event.exits)}"
+        case ev.GangHung():
+            return f"the gang hangs: {event.finding.line}"
         case ev.TaskExited():
             return f"{event.ask}: processes ended: {_ends(event.exits)}"
         case _:

@@ -12,6 +12,7 @@ from enum import Enum
 from yarnam.core.model.events import (
     AgentRegistered,
     ContainerGranted,
+    GangHung,
     OutputsStored,
     TimerId,
     TimerKind,
@@ -137,6 +138,8 @@ class Stopping:
     """RESIZED: tasks of the elastic role that stay; None: all of them do."""
     cause: FirstCause | None = None
     """Once every end is known."""
+    hang: GangHung | None = None
+    """It is stopped because it hangs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,7 @@ from yarnam.core.model.events import (
     ContainerGranted,
     ContainersMarked,
     Event,
+    GangHung,
     InputsRefused,
     JitterDrawn,
     JobStarted,
@@ -263,6 +264,7 @@ RUNNING = (
         *(P.RUNNING, P.STOPPING),
         when=growth.is_another_size,
     ),
+    on(GangHung, running.stop_for_hang, P.STOPPING),
     *LAUNCHED,
     on(TaskExited, running.note_exit, when=running.is_running),
 )

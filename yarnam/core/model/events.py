@@ -201,6 +201,19 @@ class TaskFailing:
 
 
 @dataclass(frozen=True, slots=True)
+class GangHung:
+    """The processes wait for each other, and make no progress any more."""
+
+    at_s: float
+    attempt: int
+    ranks: tuple[int, ...]
+    """Those that the others wait for; empty: nobody knows which."""
+    finding: Finding
+    where: tuple[str, ...] = ()
+    """Where processes were: ``rank 2: all_reduce (distributed.py:12)``."""
+
+
+@dataclass(frozen=True, slots=True)
 class TaskExited:
     """All processes of the task have ended (one failed process ends its task's others)."""
 
@@ -345,6 +358,7 @@ Event = Union[
     TaskStaged,
     TaskStarted,
     TaskFailing,
+    GangHung,
     TaskExited,
     TrainingReported,
     TimerFired,

@@ -179,6 +179,25 @@ class RetrySpec:
 
 
 @dataclass(frozen=True, slots=True)
+class HangSpec:
+    """When a gang that runs is taken to hang. Times in seconds."""
+
+    detect: bool = True
+    steps: float = 3.0
+    """Without a step for so many times the usual one (and some seconds) a gang may hang: it does
+    if one of its processes is stopped, or none of them does anything."""
+    idle_s: float = 60.0
+    """How long all processes must do nothing (no CPU, no I/O, no output) besides. A wait for HDFS
+    that fails over takes less."""
+    timeout_s: float = 1800.0
+    """Without a step for so long it hangs whatever its processes do: NCCL's watchdog waits for 10
+    minutes, and a program that evaluates for half an hour can say so."""
+    silence_s: float | None = None
+    """The same without any step ever: when all processes have done nothing for so long; None: not
+    looked for, since a program may wait for something outside."""
+
+
+@dataclass(frozen=True, slots=True)
 class ElasticSpec:
     """How a gang with an elastic role changes its size. Times in seconds.
 
@@ -421,6 +440,7 @@ class JobSpec:
     """Of meaning only where a role is elastic."""
     staging: StagingSpec = field(default_factory=StagingSpec)
     """Of meaning only where an input is staged."""
+    hang: HangSpec = field(default_factory=HangSpec)
 
     @property
     def gpus(self) -> int:

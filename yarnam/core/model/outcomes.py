@@ -63,6 +63,8 @@ class FailureClass(Enum):
     OUTPUT_ERROR = "output-error"
     LIBRARY_NOT_LOADED = "library-not-loaded"
     # Beyond the table.
+    HANG = "hang"
+    """The gang made no progress any more, and nothing had failed."""
     KILLED = "killed"
     """A signal from outside of the process, and nothing says why."""
     LIMIT_EXCEEDED = "limit-exceeded"

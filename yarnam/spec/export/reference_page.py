@@ -37,6 +37,7 @@ _SECTIONS: tuple[Path, ...] = (
     ("retry", "more_memory"),
     ("retry", "rules", 0),
     ("retry", "blacklist"),
+    ("hang",),
     ("notify", 0),
     ("am",),
 )

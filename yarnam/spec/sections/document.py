@@ -18,6 +18,7 @@ from yarnam.core.model.job_spec import (
     AmSpec,
     ElasticSpec,
     GangSpec,
+    HangSpec,
     MoreMemorySpec,
     RetrySpec,
 )
@@ -47,6 +48,7 @@ VERSION = 1
 
 _GANG, _RETRY, _AM = GangSpec(), RetrySpec(), AmSpec()
 _ELASTIC = ElasticSpec()
+_HANG = HangSpec()
 _MORE_MEMORY = MoreMemorySpec()
 
 
@@ -210,6 +212,26 @@ class Retry(Section):
     blacklist: Blacklist = Blacklist()
 
 
+class Hang(Section):
+    """When a running gang is taken to hang. Then the stacks of all processes are written to their
+    logs, the verdict names the ranks that the others wait for, and the gang is restarted for one of
+    `retry.max_restarts`. Only a gang whose processes report steps is watched, unless `silence` is
+    set. [How hangs are found](../explanation/hangs.md)."""
+
+    detect: bool = _HANG.detect
+    """Watch the gang."""
+    steps: Annotated[float, Field(ge=1.0, le=1000.0)] = _HANG.steps
+    """After so many times the usual step without one, a gang hangs if a process is stopped or none
+    does anything."""
+    idle: Annotated[float, DurationBetween(10.0, DAY_S)] = _HANG.idle_s
+    """How long no process may have used CPU, read, written or printed then."""
+    timeout: Annotated[float, DurationBetween(10.0, 30 * DAY_S)] = _HANG.timeout_s
+    """The longest time without a step, whatever the processes do, in a pause too."""
+    silence: Annotated[float, DurationBetween(10.0, 30 * DAY_S)] | None = None
+    """Also without any step: the longest time in which no process does anything. Default: no
+    limit."""
+
+
 class ApplicationMaster(Section):
     """The job's controller on the cluster. The defaults suit nearly every job."""
 
@@ -310,6 +332,7 @@ class Document(Section):
     data: Data = Data()
     checkpoint: Checkpoint | None = None
     retry: Retry = Retry()
+    hang: Hang = Hang()
     ports: list[Text] = []
     """Names of additional ports (`[a-z][a-z0-9_]*`). Each process gets a reserved port per name, in
     the variable `YARNAM_PORT_<NAME>`."""

@@ -87,7 +87,7 @@ class NamedPort(_message.Message):
     def __init__(self, name: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
 
 class ProcessReport(_message.Message):
-    __slots__ = ("local_rank", "rank", "pid", "ended", "kind", "code", "signal", "ended_at_s", "last_lines", "metrics", "finding")
+    __slots__ = ("local_rank", "rank", "pid", "ended", "kind", "code", "signal", "ended_at_s", "last_lines", "metrics", "finding", "stopped", "idle_s", "dumped", "stack")
     LOCAL_RANK_FIELD_NUMBER: _ClassVar[int]
     RANK_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
@@ -99,6 +99,10 @@ class ProcessReport(_message.Message):
     LAST_LINES_FIELD_NUMBER: _ClassVar[int]
     METRICS_FIELD_NUMBER: _ClassVar[int]
     FINDING_FIELD_NUMBER: _ClassVar[int]
+    STOPPED_FIELD_NUMBER: _ClassVar[int]
+    IDLE_S_FIELD_NUMBER: _ClassVar[int]
+    DUMPED_FIELD_NUMBER: _ClassVar[int]
+    STACK_FIELD_NUMBER: _ClassVar[int]
     local_rank: int
     rank: int
     pid: int
@@ -110,7 +114,11 @@ class ProcessReport(_message.Message):
     last_lines: _containers.RepeatedScalarFieldContainer[str]
     metrics: Metrics
     finding: Finding
-    def __init__(self, local_rank: _Optional[int] = ..., rank: _Optional[int] = ..., pid: _Optional[int] = ..., ended: _Optional[bool] = ..., kind: _Optional[str] = ..., code: _Optional[int] = ..., signal: _Optional[int] = ..., ended_at_s: _Optional[float] = ..., last_lines: _Optional[_Iterable[str]] = ..., metrics: _Optional[_Union[Metrics, _Mapping]] = ..., finding: _Optional[_Union[Finding, _Mapping]] = ...) -> None: ...
+    stopped: bool
+    idle_s: float
+    dumped: bool
+    stack: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, local_rank: _Optional[int] = ..., rank: _Optional[int] = ..., pid: _Optional[int] = ..., ended: _Optional[bool] = ..., kind: _Optional[str] = ..., code: _Optional[int] = ..., signal: _Optional[int] = ..., ended_at_s: _Optional[float] = ..., last_lines: _Optional[_Iterable[str]] = ..., metrics: _Optional[_Union[Metrics, _Mapping]] = ..., finding: _Optional[_Union[Finding, _Mapping]] = ..., stopped: _Optional[bool] = ..., idle_s: _Optional[float] = ..., dumped: _Optional[bool] = ..., stack: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Finding(_message.Message):
     __slots__ = ("rule", "failure", "role", "action", "blame", "line", "explanation", "hint", "weak", "at_s", "ruled_out")
@@ -178,20 +186,22 @@ class DirectiveRequest(_message.Message):
     def __init__(self, protocol: _Optional[int] = ..., ask: _Optional[str] = ..., container: _Optional[str] = ..., seen: _Optional[int] = ..., hold_ms: _Optional[int] = ...) -> None: ...
 
 class Directive(_message.Message):
-    __slots__ = ("number", "park", "launch", "stop", "leave", "prepare")
+    __slots__ = ("number", "park", "launch", "stop", "leave", "prepare", "dump")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     PARK_FIELD_NUMBER: _ClassVar[int]
     LAUNCH_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
     LEAVE_FIELD_NUMBER: _ClassVar[int]
     PREPARE_FIELD_NUMBER: _ClassVar[int]
+    DUMP_FIELD_NUMBER: _ClassVar[int]
     number: int
     park: Park
     launch: Launch
     stop: Stop
     leave: Leave
     prepare: Launch
-    def __init__(self, number: _Optional[int] = ..., park: _Optional[_Union[Park, _Mapping]] = ..., launch: _Optional[_Union[Launch, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., leave: _Optional[_Union[Leave, _Mapping]] = ..., prepare: _Optional[_Union[Launch, _Mapping]] = ...) -> None: ...
+    dump: Dump
+    def __init__(self, number: _Optional[int] = ..., park: _Optional[_Union[Park, _Mapping]] = ..., launch: _Optional[_Union[Launch, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., leave: _Optional[_Union[Leave, _Mapping]] = ..., prepare: _Optional[_Union[Launch, _Mapping]] = ..., dump: _Optional[_Union[Dump, _Mapping]] = ...) -> None: ...
 
 class Park(_message.Message):
     __slots__ = ()
@@ -252,6 +262,12 @@ class Stop(_message.Message):
     reason: str
     idle_grace_s: float
     def __init__(self, attempt: _Optional[int] = ..., grace_s: _Optional[float] = ..., reason: _Optional[str] = ..., idle_grace_s: _Optional[float] = ...) -> None: ...
+
+class Dump(_message.Message):
+    __slots__ = ("attempt",)
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    def __init__(self, attempt: _Optional[int] = ...) -> None: ...
 
 class Leave(_message.Message):
     __slots__ = ("reason",)

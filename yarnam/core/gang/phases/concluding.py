@@ -238,7 +238,7 @@ def fail_job(ctx: StepContext, event: AllEnded) -> None:
     if cause.finding.rule:
         lines.append(cause.finding.explanation)
     if cause.then:
-        lines.append(f"after it: {', '.join(cause.then)}")
+        lines.append(f"{_then_words(ctx)}: {', '.join(cause.then)}")
     if decision.why:
         lines.append(f"not started again: {decision.why}")
     culprit = first_failure(ctx.gang)
@@ -283,6 +283,10 @@ def restart(ctx: StepContext, event: AllEnded) -> None:
         finish(ctx, VerdictKind.FAILED, ExitCode.ATTEMPTS_EXHAUSTED, message, hint)
 
 
+def _then_words(ctx: StepContext) -> str:
+    return "where they were" if stopping_of(ctx).hang is not None else "after it"
+
+
 # ---- judging -------------------------------------------------------------------------------------
 
 
@@ -315,6 +319,8 @@ def _decision(ctx: StepContext) -> RetryDecision | None:
 
 
 def _action(gang: Gang) -> RetryAction | None:
+    if gang.stopping is not None and gang.stopping.hang is not None:
+        return gang.stopping.hang.finding.action
     loss = causing_loss(gang)
     if loss is not None:
         is_known = loss[1].kind is LossKind.ENDED and loss[1].finding is not None
@@ -361,6 +367,8 @@ def _judge(ctx: StepContext) -> str:
     gang = ctx.gang
     ctx.gang = replace(gang, stopping=replace(stopping_of(ctx), cause=cause_of(gang)))
     note_progress(ctx)
+    if (hang := stopping_of(ctx).hang) is not None:
+        return f"the gang hung{finding_text(hang.finding)}"
     loss, culprit = causing_loss(gang), first_failure(gang)
     if loss is not None:
         return f"{loss_text(*loss)}{finding_text(loss[1].finding)}"

@@ -13,6 +13,7 @@ from yarnam.core.failures.first_failure import (
 )
 from yarnam.core.failures.process_failure import UNKNOWN
 from yarnam.core.gang.state import Gang, Loss, LossKind, Member
+from yarnam.core.model.events import GangHung
 from yarnam.core.model.outcomes import ExitKind, Finding, FirstCause, ProcessExit, RetryAction
 
 HARMLESS = frozenset({ExitKind.OK, ExitKind.STOPPED})
@@ -90,6 +91,8 @@ def causing_loss(gang: Gang) -> tuple[Member, Loss] | None:
 
 def cause_of(gang: Gang) -> FirstCause | None:
     """The first cause for the record, if it was a process or what YARN says of a container."""
+    if gang.stopping is not None and gang.stopping.hang is not None:
+        return _hang_cause(gang, gang.stopping.hang)
     loss, others = causing_loss(gang), failures(gang)
     if loss is not None:
         member, what = loss
@@ -101,6 +104,18 @@ def cause_of(gang: Gang) -> FirstCause | None:
     first, *others = others
     ended = exit_text(first.process)
     return _cause(first.member, first.rank, ended, first.finding, others)
+
+
+def _hang_cause(gang: Gang, hang: GangHung) -> FirstCause:
+    """Of the first rank that did not arrive, else of rank 0."""
+    rank = min(hang.ranks, default=0)
+    member = max(
+        (member for member in gang.members if member.first_rank <= rank),
+        key=lambda member: member.first_rank,
+        default=gang.members[0],
+    )
+    node = str(member.grant.node) if member.grant else ""
+    return FirstCause(member.name, rank, node, "hung", hang.finding, hang.where)
 
 
 def _cause(

@@ -23,6 +23,7 @@ from yarnam.core.model.events import (
     CancelRequested,
     ContainerEnded,
     ContainersMarked,
+    GangHung,
     InputsRefused,
     NodeLeaving,
     TaskExited,
@@ -98,6 +99,11 @@ def stop_for_failing(ctx: StepContext, event: TaskFailing) -> None:
     """StopTask for the other members; start STOP."""
     text = f"{ctx.member.name} {exits_text(event.exits)}"
     stop_gang(ctx, StopKind.FAILED, text, ending=ctx.member)
+
+
+def stop_for_hang(ctx: StepContext, event: GangHung) -> None:
+    """StopTask for every member; start STOP."""
+    stop_gang(ctx, StopKind.FAILED, f"hangs: {event.finding.line}", hang=event)
 
 
 def stop_when_done(ctx: StepContext, event: TaskExited) -> None:

@@ -24,6 +24,7 @@ from yarnam.core.model.events import (
     CancelRequested,
     ContainerEnded,
     Event,
+    GangHung,
     InputsRefused,
     TaskExited,
     TimerFired,
@@ -56,10 +57,11 @@ def stop_gang(
     grace_s: float | None = None,
     to: int | None = None,
     ending: Member | None = None,
+    hang: GangHung | None = None,
 ) -> None:
     """Stop every process that may run, and wait for the agents to say how they ended. ``grace_s``:
     in place of the job's usual one; ``to``: see ``Stopping``; ``ending``: whose agent ends its
-    processes already."""
+    processes already; ``hang``: what it is stopped for."""
     was_running = ctx.gang.phase is Phase.RUNNING
     ran_s = ctx.at_s - ctx.gang.since_s if was_running else 0.0
     grace_s = ctx.policy.stop_grace_s if grace_s is None else grace_s
@@ -67,7 +69,7 @@ def stop_gang(
         ctx.drop_growth(text)
     ctx.disarm(TimerKind.LAUNCH, TimerKind.RESIZE, TimerKind.LEAVE)
     ctx.enter(Phase.STOPPING, text)
-    ctx.gang = replace(ctx.gang, stopping=Stopping(kind, text, was_running, ran_s, to))
+    ctx.gang = replace(ctx.gang, stopping=Stopping(kind, text, was_running, ran_s, to, hang=hang))
     awaited = [m for m in ctx.gang.members if m.state in MAY_RUN]
     # Those that are left wait for the others in vain.
     idle_grace_s = ctx.policy.failure_grace_s if kind is StopKind.FAILED else None

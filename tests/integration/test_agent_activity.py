@@ -1,0 +1,64 @@
+"""What the agent reports of processes that do nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.agent_world import small_job, world
+from yarnam.wire.pb import yarnam_pb2 as pb
+
+pytestmark = [pytest.mark.grpc, pytest.mark.asyncio]
+
+WAITS = """
+import time
+from yarnam import train
+train.report(step=1)
+def waits():
+    time.sleep(600)
+waits()
+"""
+
+
+async def test_a_stopped_process_and_the_stacks_of_all(tmp_path: Path) -> None:
+    job = small_job([sys.executable, "-c", WAITS], processes=2)
+    async with world(tmp_path) as here:
+        container = here.container(job, sdk=True)
+        container.start()
+        await here.am.until(container.ask, pb.READY)
+        await here.am.launch(job, [container.ask])
+
+        def are_up(report: Any) -> bool:
+            return all(one.HasField("metrics") for one in report.processes) and bool(
+                report.processes
+            )
+
+        up = await here.am.mailbox.until(container.ask, are_up)
+        os.kill(up.processes[1].pid, signal.SIGSTOP)
+
+        def is_stopped(report: Any) -> bool:
+            return len(report.processes) == 2 and report.processes[1].stopped
+
+        await here.am.mailbox.until(container.ask, is_stopped)
+        await asyncio.sleep(0.1)
+        await here.am.mailbox.order(container.ask, dump=pb.Dump(attempt=1))
+
+        def is_dumped(report: Any) -> bool:
+            return all(one.dumped for one in report.processes) and bool(report.processes)
+
+        dumped = await here.am.mailbox.until(container.ask, is_dumped)
+        first, second = dumped.processes
+        assert first.stack[0] == "waits (<string>:6)"
+        assert not first.stopped
+        assert second.stopped
+        assert b"most recent call first" in container.log()
+        stop = pb.Stop(attempt=1, grace_s=5.0, idle_grace_s=0.5)
+        await here.am.mailbox.order(container.ask, stop=stop)
+        ended = await here.am.until(container.ask, pb.EXITED)
+        assert [one.kind for one in ended.processes] == ["stopped", "stopped"]

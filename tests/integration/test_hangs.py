@@ -1,0 +1,128 @@
+"""A rank that is stopped hangs its gang: it is found, named, and the gang goes on."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.integration.fault_world import MARKS
+from yarnam.core.model.events import GangHung
+from yarnam.core.model.job_status import Phase
+from yarnam.core.model.outcomes import FailureClass
+
+if TYPE_CHECKING:
+    from tests.integration.fault_world import FaultWorld
+    from yarnam.client import Job
+
+pytestmark = MARKS
+
+STEP_S = 0.2
+NOTICE_S = 10.0
+"""Beyond three steps, until the right rank is named."""
+
+# Every rank needs a byte of every other one in each step, as in a ring; all wait without a limit.
+RING = f"""
+import os, socket, sys, time
+from yarnam import train
+rank, size = train.rank(), train.world_size()
+base = {{base}}
+server = socket.create_server(("127.0.0.1", base + rank))
+right = None
+while right is None:
+    try:
+        right = socket.create_connection(("127.0.0.1", base + (rank + 1) % size))
+    except OSError:
+        time.sleep(0.1)
+left, _ = server.accept()
+def exchange():
+    right.sendall(b"x")
+    if not left.recv(1):
+        sys.exit(1)
+for step in range(1, {{steps}} + 1):
+    time.sleep({STEP_S})
+    exchange()
+    if step == 5:
+        with train.pause("evaluation"):
+            time.sleep({{pause}})
+    train.report(step=step)
+"""
+RANKS = 3
+
+
+def submitted(world: FaultWorld, name: str, base: int, *, steps: int, pause: float = 0.0) -> Job:
+    code = RING.format(base=base, steps=steps, pause=pause)
+    return world.submit(
+        name, ["python3", "-c", code], worker={"tasks": RANKS, "gpus": 1}, framework="command",
+        retry={"max_restarts": 99},
+    )  # fmt: skip
+
+
+def stop_one(world: FaultWorld, job: Job, dice: random.Random) -> tuple[int, float]:
+    """Stops a random rank once the gang has steps enough; which it is, and when."""
+    world.until_phase(job, Phase.RUNNING)
+    # The steps of the attempt before are shown until there are newer ones.
+    world.until(job, lambda s: (s.step or 0) < 12, "the first steps")
+    world.until(job, lambda s: (s.step or 0) >= 12, "some steps")
+    rank = dice.randrange(RANKS)
+    marker = f"YARNAM_RANK={rank}".encode()
+    (pid,) = [
+        pid
+        for pid in world.pids(job, "create_server")
+        if marker in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    ]
+    os.kill(pid, signal.SIGSTOP)
+    return rank, time.time()
+
+
+def named(world: FaultWorld, job: Job, base: int, times: int) -> list[float]:
+    """Seconds until each stopped rank was named."""
+    dice = random.Random(base)
+    took = []
+    for number in range(1, times + 1):
+        rank, at_s = stop_one(world, job, dice)
+        world.until(job, lambda s, n=number: len(world.events(job, GangHung)) == n, "a hang")  # type: ignore[misc]
+        event = world.events(job, GangHung)[-1]
+        assert event.ranks == (rank,), event
+        assert event.finding.failure is FailureClass.HANG
+        took.append(event.at_s - at_s)
+        others = [text for text in event.where if not text.startswith(f"rank {rank}:")]
+        assert any("exchange" in text for text in others), event.where
+    return took
+
+
+def test_a_stopped_rank_is_named_and_the_gang_goes_on(world: FaultWorld) -> None:
+    job = submitted(world, "hangs", 27100, steps=1000)
+    took = named(world, job, 27100, 3)
+    assert max(took) <= 3 * STEP_S + NOTICE_S, took
+    world.until(job, lambda s: s.attempt == 4 and (s.step or 0) > 3, "steps again")
+    history = job.status().history
+    assert history[0].outcome.startswith("the gang hung (hang: no step for")
+    cause = history[0].cause
+    assert cause is not None
+    assert cause.ended == "hung"
+    job.kill("its test is over")
+    assert job.wait(60)
+    world.assert_cleared(job)
+
+
+def test_a_pause_is_no_hang(world: FaultWorld) -> None:
+    job = submitted(world, "pauses", 27200, steps=12, pause=12.0)
+    assert world.end_of(job).exit_code == 0
+    assert world.events(job, GangHung) == []
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(1800)
+def test_twenty_stopped_ranks(world: FaultWorld) -> None:
+    job = submitted(world, "hangs-often", 27300, steps=100_000)
+    took = sorted(named(world, job, 27300, 20))
+    print(f"named after {took[len(took) // 2]:.1f} s (median), {took[-1]:.1f} s at most")
+    assert took[-1] <= 3 * STEP_S + NOTICE_S, took
+    job.kill("its test is over")
+    assert job.wait(60)

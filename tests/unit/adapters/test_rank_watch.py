@@ -1,0 +1,58 @@
+"""What the AM sees of one process over time."""
+
+from __future__ import annotations
+
+from yarnam.adapters.grpc.rank_watch import LEAST_STEPS, RankWatch
+from yarnam.core.model.ids import AskId
+from yarnam.wire.pb import yarnam_pb2 as pb
+
+ASK = AskId(1, "worker", 0)
+
+
+def report(step: int | None = None, pause: str = "", **fields: object) -> pb.ProcessReport:
+    made = pb.ProcessReport(rank=2, **fields)  # type: ignore[arg-type]
+    made.metrics.pause = pause
+    if step is not None:
+        made.metrics.step = step
+    return made
+
+
+def test_the_median_step_counts_from_the_second_on() -> None:
+    watch = RankWatch(ASK, 2, 0.0)
+    watch.see(report(1), 90.0)  # compiled first
+    for number in range(LEAST_STEPS):
+        assert watch.activity(91.0).step_s is None
+        watch.see(report(2 + number), 92.0 + 2.0 * number)
+    seen = watch.activity(106.0)
+    assert (seen.step, seen.step_s, seen.step_age_s) == (4, 2.0, 10.0)
+
+
+def test_short_steps_are_known_by_few_reports() -> None:
+    watch = RankWatch(ASK, 2, 0.0)
+    watch.see(report(1), 1.0)
+    watch.see(report(11), 2.0)
+    assert watch.activity(2.0).step_s == 0.1
+
+
+def test_pauses_are_no_steps() -> None:
+    watch = RankWatch(ASK, 2, 0.0)
+    watch.see(report(1), 1.0)
+    watch.see(report(11), 2.0)
+    watch.see(report(11, pause="evaluation"), 2.1)
+    assert watch.activity(30.0).pause == "evaluation"
+    watch.see(report(11), 60.0)
+    watch.see(report(12), 61.0)
+    assert watch.activity(61.0).step_s == 0.1
+    assert watch.activity(61.0).pause == ""
+
+
+def test_idle_time_goes_on_by_the_clock_here() -> None:
+    watch = RankWatch(ASK, 2, 0.0)
+    watch.see(report(idle_s=6.0), 100.0)
+    watch.see(report(idle_s=9.0), 104.0)
+    assert watch.activity(114.0).idle_s == 20.0
+    watch.see(report(stopped=True), 115.0)
+    seen = watch.activity(116.0)
+    assert (seen.idle_s, seen.is_stopped, seen.stack) == (0.0, True, None)
+    watch.see(report(dumped=True, stack=["f"]), 117.0)
+    assert watch.activity(117.0).stack == ("f",)

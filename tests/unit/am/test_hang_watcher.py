@@ -1,0 +1,101 @@
+"""When a gang that hangs is reported, and with what."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.fakes.clock import FakeClock
+from tests.fakes.serial_executor import InlineSerialExecutor
+from tests.fakes.task_mailbox import FakeMailbox
+from tests.unit.gang.play import Play, job
+from yarnam.am.hang_watcher import DUMP_LIMIT_S, HangWatcher
+from yarnam.core.failures.rank_activity import RankActivity
+from yarnam.core.model.events import Event, GangHung
+from yarnam.core.model.job_spec import HangSpec
+
+pytestmark = pytest.mark.asyncio
+
+
+class World:
+    """Two workers of one process each; rank 1 is stopped."""
+
+    def __init__(self) -> None:
+        self.play = Play(job(processes=1)).to_running()
+        self.clock = FakeClock()
+        self.mailbox = FakeMailbox()
+        self.events: list[Event] = []
+        self.watcher = HangWatcher(
+            HangSpec(), self.mailbox, InlineSerialExecutor(), self.clock, self.events.append
+        )
+        one, two = self.play.asks()
+        stalled = RankActivity(one, 0, step=9, step_age_s=60.0, step_s=1.0)
+        self.mailbox.active = [stalled, replace(stalled, ask=two, rank=1, is_stopped=True)]
+
+    async def poll(self) -> None:
+        await self.watcher.poll(self.play.gang)
+        self.clock.advance(1.0)
+
+    def dumped(self, *stack: str) -> None:
+        self.mailbox.active = [
+            replace(one, stack=() if one.is_stopped else stack) for one in self.mailbox.active
+        ]
+
+    @property
+    def is_asked(self) -> bool:
+        return set(self.mailbox.orders.values()) == {"dump"}
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def test_all_stacks_come_first(world: World) -> None:
+    await world.poll()
+    assert world.is_asked
+    await world.poll()
+    assert world.events == []
+    world.dumped("recv (ring.py:9)")
+    await world.poll()
+    (event,) = world.events
+    assert isinstance(event, GangHung)
+    assert (event.attempt, event.ranks) == (1, (1,))
+    assert event.where == ("rank 1: stopped by a signal", "rank 0: recv (ring.py:9)")
+    await world.poll()
+    assert len(world.events) == 1, "once is enough"
+
+
+async def test_who_does_not_answer_is_not_waited_for(world: World) -> None:
+    for _ in range(int(DUMP_LIMIT_S) + 2):
+        await world.poll()
+    (event,) = world.events
+    assert isinstance(event, GangHung)
+    assert event.where[1] == "rank 0: its stack could not be read"
+
+
+async def test_a_gang_that_goes_on_meanwhile_is_left_alone(world: World) -> None:
+    await world.poll()
+    stalled = world.mailbox.active
+    world.mailbox.active = [replace(one, step=10, step_age_s=0.5) for one in stalled]
+    await world.poll()
+    world.mailbox.active = stalled
+    world.dumped("recv (ring.py:9)")
+    await world.poll()
+    assert world.events == [], "the stacks of an earlier alarm are old"
+
+
+async def test_while_tasks_end_nothing_is_a_hang(world: World) -> None:
+    world.play.ok(world.play.asks()[0])
+    await world.poll()
+    assert not world.is_asked
+    world.play = Play(job(processes=1)).to_launching()
+    await world.poll()
+    assert not world.is_asked
+
+
+async def test_all_processes_must_have_been_heard_of(world: World) -> None:
+    del world.mailbox.active[0]
+    await world.poll()
+    assert not world.is_asked

@@ -1,0 +1,107 @@
+"""Whether a gang hangs, and who the others wait for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from yarnam.core.failures.hang_detection import (
+    LEAST_S,
+    find_hang,
+    hang_finding,
+    missing_ranks,
+    where_text,
+)
+from yarnam.core.failures.rank_activity import RankActivity
+from yarnam.core.model.ids import AskId
+from yarnam.core.model.job_spec import HangSpec
+
+SPEC = HangSpec()
+
+
+def rank(number: int, **known: object) -> RankActivity:
+    usual = RankActivity(AskId(1, "worker", number), number, step=40, step_age_s=60.0, step_s=1.0)
+    return replace(usual, **known)  # type: ignore[arg-type]
+
+
+def gang(**known: object) -> list[RankActivity]:
+    return [rank(number, **known) for number in range(4)]
+
+
+def test_a_stopped_process_is_a_hang_after_three_steps_and_some_seconds() -> None:
+    late_s = SPEC.steps * 1.0 + LEAST_S
+    ranks = [*gang(step_age_s=late_s)[:3], rank(3, step_age_s=late_s, is_stopped=True)]
+    assert find_hang(ranks, SPEC) == "no step for 8 s (usually 1 s)"
+    assert missing_ranks(ranks) == ((3,), "stopped by a signal")
+    early = [replace(one, step_age_s=late_s - 0.1) for one in ranks]
+    assert find_hang(early, SPEC) == ""
+
+
+def test_busy_processes_have_half_an_hour_idle_ones_a_minute() -> None:
+    assert find_hang(gang(), SPEC) == ""
+    assert find_hang(gang(idle_s=60.0), SPEC).endswith("and no process does anything")
+    assert find_hang([*gang(idle_s=60.0)[:3], rank(3, idle_s=3.0)], SPEC) == ""
+    assert find_hang(gang(step_age_s=1800.0), SPEC)
+
+
+@pytest.mark.parametrize("spec", [SPEC, HangSpec(idle_s=0.0)])
+def test_a_pause_of_one_rank_is_one_of_all(spec: HangSpec) -> None:
+    ranks = [*gang(idle_s=600.0)[:3], rank(3, idle_s=600.0, pause="evaluation")]
+    assert find_hang(ranks, spec) == ""
+    assert find_hang([replace(one, step_age_s=1800.0) for one in ranks], spec)
+
+
+def test_nothing_is_known_of_a_gang_without_steps_unless_it_is_asked_for() -> None:
+    ranks = gang(step=None, step_s=None, idle_s=3600.0, is_stopped=True)
+    assert find_hang(ranks, SPEC) == ""
+    assert find_hang(ranks, HangSpec(silence_s=3600.0)).startswith("no process has used CPU")
+    assert find_hang(ranks, HangSpec(silence_s=3600.0, detect=False)) == ""
+    assert find_hang([], SPEC) == ""
+
+
+def test_one_rank_that_steps_is_enough_to_know_that_the_gang_goes_on() -> None:
+    assert find_hang([*gang(idle_s=600.0)[:3], rank(3, idle_s=600.0, step_age_s=0.5)], SPEC) == ""
+
+
+def test_who_reported_fewer_steps_did_not_arrive() -> None:
+    assert missing_ranks([*gang()[:3], rank(3, step=39)]) == ((3,), "at step 39, the others at 40")
+
+
+def test_who_is_somewhere_else_did_not_arrive() -> None:
+    """Rank 0 alone reports steps, as many programs do."""
+    ranks = [
+        rank(number, step=40 if number == 0 else None, stack=("all_reduce (d.py:1)",))
+        for number in range(3)
+    ]
+    ranks.append(rank(3, step=None, stack=("read (data.py:7)", "train (t.py:1)")))
+    missing, finding = hang_finding(ranks, "no step for 60 s")
+    assert missing == (3,)
+    assert finding.line == (
+        "no step for 60 s; rank 3 did not arrive: not where the others are (all_reduce (d.py:1))"
+    )
+    assert where_text(ranks[3]) == "rank 3: read (data.py:7) < train (t.py:1)"
+
+
+def test_half_against_half_names_nobody() -> None:
+    ranks = [rank(number, stack=(f"f{number % 2}",)) for number in range(4)]
+    assert hang_finding(ranks, "x")[0] == ()
+
+
+@given(
+    step_s=st.floats(0.001, 600.0),
+    noise=st.floats(0.5, 2.9),
+    idle_s=st.floats(0.0, 7200.0),
+    pause=st.sampled_from(["", "checkpoint", "evaluation"]),
+    pause_s=st.floats(0.0, 1799.0),
+)
+def test_honest_training_is_never_called_hung(
+    step_s: float, noise: float, idle_s: float, pause: str, pause_s: float
+) -> None:
+    """Steps that take up to nearly three times the usual, and pauses below the limit that are
+    marked, whatever the processes do meanwhile."""
+    age_s = pause_s if pause else min(step_s * noise, 1799.0)
+    ranks = gang(step_s=step_s, step_age_s=age_s, idle_s=min(idle_s, age_s), pause=pause)
+    assert find_hang(ranks, SPEC) == ""

@@ -1,0 +1,68 @@
+"""What the AM remembers of one process to see whether it still makes progress. No I/O."""
+
+from __future__ import annotations
+
+import statistics
+from collections import deque
+
+from yarnam.core.failures.rank_activity import RankActivity
+from yarnam.core.model.ids import AskId
+from yarnam.wire.pb import yarnam_pb2 as pb
+
+KEPT_STEPS = 32
+"""Times of steps of which the median is taken."""
+
+LEAST_STEPS = 3
+"""Fewer say nothing of what is usual: the first ones compile."""
+
+
+class RankWatch:
+    """Of one launch. Times are the AM's own: clocks of nodes differ."""
+
+    def __init__(self, ask: AskId, rank: int, now_s: float) -> None:
+        self._ask = ask
+        self._rank = rank
+        self._step: int | None = None
+        self._step_at_s = now_s
+        self._takes_s: deque[float] = deque(maxlen=KEPT_STEPS)
+        self._pause = ""
+        self._had_pause = False
+        self._is_stopped = False
+        self._idle_since_s: float | None = None
+        self._stack: tuple[str, ...] | None = None
+
+    def see(self, report: pb.ProcessReport, now_s: float) -> None:
+        """A report on the process."""
+        self._is_stopped = report.stopped
+        if not report.idle_s:
+            self._idle_since_s = None
+        elif self._idle_since_s is None:
+            self._idle_since_s = now_s - report.idle_s
+        self._stack = tuple(report.stack) if report.dumped else None
+        if not report.HasField("metrics"):
+            return
+        self._pause = report.metrics.pause
+        self._had_pause = self._had_pause or bool(self._pause)
+        step = report.metrics.step if report.metrics.HasField("step") else None
+        if step is None or step == self._step:
+            return
+        if self._step is not None and step > self._step and not self._had_pause:
+            steps = step - self._step  # a report comes once a second, short steps more often
+            self._takes_s.extend([(now_s - self._step_at_s) / steps] * min(steps, KEPT_STEPS // 4))
+        self._step, self._step_at_s, self._had_pause = step, now_s, bool(self._pause)
+
+    def activity(self, now_s: float) -> RankActivity:
+        """As of now."""
+        known = len(self._takes_s) >= LEAST_STEPS
+        idle_since_s = self._idle_since_s
+        return RankActivity(
+            ask=self._ask,
+            rank=self._rank,
+            step=self._step,
+            step_age_s=max(0.0, now_s - self._step_at_s),
+            step_s=statistics.median(self._takes_s) if known else None,
+            pause=self._pause,
+            is_stopped=self._is_stopped,
+            idle_s=0.0 if idle_since_s is None else max(0.0, now_s - idle_since_s),
+            stack=self._stack,
+        )

@@ -1,0 +1,125 @@
+"""Where the threads of a process are: all of it into its log, the innermost functions for the
+verdict.
+
+By the first means that there is: Python's faulthandler, which the SDK has registered for a signal
+(it works in a process that hangs in native code); py-spy; eu-stack; gdb. A process that is stopped
+(SIGSTOP) answers no signal: only a tool sees where it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from yarnam.agent.launch.log_files import append_note
+from yarnam.agent.launch.process_activity import tree
+from yarnam.core.model.printable import printable
+
+STACK_SIGNAL = signal.SIGRTMIN + 9
+"""As ``yarnam.train`` registers it."""
+
+ANSWER_S = 1.0
+"""For faulthandler to write: it takes milliseconds."""
+TOOL_S = 3.0
+"""For a tool to attach and read."""
+MAX_BYTES = 64 * 1024
+"""Read of a dump."""
+FRAMES = 3
+MAX_FRAME = 100
+"""Characters of a function with its file."""
+
+TOOLS = (
+    ("py-spy", ("dump", "--nonblocking", "--pid", "PID")),
+    ("eu-stack", ("-p", "PID")),
+    ("gdb", ("-p", "PID", "-batch", "-ex", "thread apply all bt 12")),
+)
+
+_FAULTHANDLER = re.compile(r'  File "([^"]*)", line (\d+) in (.+)')
+_PY_SPY = re.compile(r" +(\S.*) \(([^()]*):(\d+)\)")
+_NATIVE = re.compile(r"#\d+ +(?:0x[0-9a-f]+ +)?(?:in +)?([A-Za-z_][\w:~<>]*)")
+
+
+async def dump_stack(pid: int, log: Path) -> tuple[str, ...]:
+    """The innermost functions of the main thread, ``wait (threading.py:320)``; empty: nothing could
+    be seen. Takes up to ``TOOL_S`` for each tool that there is."""
+    pids = [*tree(pid)]
+    handler = next((one for one in pids if _handles(one, STACK_SIGNAL)), None)
+    if handler is not None:
+        start = _size(log)
+        with suppress(OSError):
+            os.kill(handler, STACK_SIGNAL)
+        await asyncio.sleep(ANSWER_S)
+        return innermost(_since(log, start).splitlines())
+    for name, arguments in TOOLS:
+        path = shutil.which(name)
+        given = [str(pids[-1]) if word == "PID" else word for word in arguments]
+        text = await _run([path, *given]) if path is not None else ""
+        if found := innermost(text.splitlines()):
+            append_note(log, f"yarnam: stacks by {name}:\n{text}")
+            return found
+    return ()
+
+
+def innermost(lines: Sequence[str]) -> tuple[str, ...]:
+    """The innermost functions of the main thread in a dump of any of these tools."""
+    begins = [n for n, line in enumerate(lines) if line.startswith("Current thread")]
+    begins += [n for n, line in enumerate(lines) if '"MainThread"' in line]
+    found: list[str] = []
+    for line in lines[begins[-1] if begins else 0 :]:
+        if len(found) == FRAMES or (found and not line.strip()):
+            break
+        if python := _FAULTHANDLER.fullmatch(line):
+            found.append(f"{python[3]} ({Path(python[1]).name}:{python[2]})")
+        elif python := _PY_SPY.fullmatch(line):
+            found.append(f"{python[1]} ({Path(python[2]).name}:{python[3]})")
+        elif native := _NATIVE.match(line):
+            found.append(native[1])
+    return tuple(printable(one, max_length=MAX_FRAME) for one in found)
+
+
+def _handles(pid: int, number: int) -> bool:
+    """Whether the process catches this signal; a stopped one does not answer to it."""
+    with suppress(OSError, ValueError):
+        for line in Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines():
+            name, _, value = line.partition(":")
+            if name == "State" and value.split()[:1] in (["T"], ["t"]):
+                return False
+            if name == "SigCgt":
+                return bool(int(value, 16) >> (number - 1) & 1)
+    return False
+
+
+async def _run(command: Sequence[str]) -> str:
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        out, _ = await asyncio.wait_for(process.communicate(), TOOL_S)
+    except asyncio.TimeoutError:
+        process.kill()
+        await process.wait()
+        return ""
+    return out[:MAX_BYTES].decode("utf-8", "replace")
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _since(path: Path, start: int) -> str:
+    with suppress(OSError), path.open("rb") as stream:
+        stream.seek(start)
+        return stream.read(MAX_BYTES).decode("utf-8", "replace")
+    return ""

@@ -1,0 +1,75 @@
+"""Looks for a gang that hangs: when it seems to, all agents dump the stacks of their processes, and
+the gang machine is told, with what they found."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from yarnam.am.serial_executor import SerialExecutor
+from yarnam.core.failures.hang_detection import find_hang, hang_finding, where_text
+from yarnam.core.gang import Gang, MemberState
+from yarnam.core.model.events import GangHung
+from yarnam.core.model.job_spec import HangSpec
+from yarnam.core.model.job_status import Phase
+from yarnam.ports import Clock, Inbox, TaskMailbox
+
+log = logging.getLogger("yarnam.am")
+
+DUMP_LIMIT_S = 8.0
+"""For all agents to answer: a call (2 s at most until they hear of it), and what the slowest tool
+takes (3 s) once or twice."""
+
+MAX_STACKS = 16
+"""Ranks whose stacks are in the event; the logs have all of them."""
+
+
+class HangWatcher:
+    """``poll`` is to be called once a second."""
+
+    def __init__(
+        self,
+        spec: HangSpec,
+        mailbox: TaskMailbox,
+        executor: SerialExecutor,
+        clock: Clock,
+        inbox: Inbox,
+    ) -> None:
+        self._spec = spec
+        self._mailbox = mailbox
+        self._executor = executor
+        self._clock = clock
+        self._inbox = inbox
+        self._asked_at_s: float | None = None
+        self._why = ""
+        self._reported = 0
+        """The attempt that was reported."""
+
+    async def poll(self, gang: Gang) -> None:
+        """Nothing is looked for while some tasks have ended: the others may wait for their end."""
+        is_whole = all(member.state is MemberState.STARTED for member in gang.members)
+        if gang.phase is not Phase.RUNNING or not is_whole or self._reported == gang.attempt:
+            self._asked_at_s = None
+            return
+        ranks = self._mailbox.activity()
+        if len(ranks) < sum(member.target.processes_per_task for member in gang.members):
+            return  # not all have been heard of
+        why, now_s = find_hang(ranks, self._spec), self._clock.now_s()
+        if not why:
+            self._asked_at_s = None
+            return
+        if self._asked_at_s is None:
+            log.warning("the gang seems to hang (%s): dumping the stacks of all processes", why)
+            self._asked_at_s, self._why = now_s, why
+            asks = [member.ask for member in gang.members]
+            await self._executor.call(lambda: self._mailbox.dump(asks, gang.attempt))
+            return
+        has_all = all(one.stack is not None for one in ranks)
+        if not has_all and now_s < self._asked_at_s + DUMP_LIMIT_S:
+            return
+        self._reported = gang.attempt
+        missing, finding = hang_finding(ranks, self._why)
+        # Those to blame first, then the others.
+        shown = sorted(ranks, key=lambda one: one.rank not in missing)[:MAX_STACKS]
+        where = tuple(where_text(one) for one in shown)
+        self._inbox(GangHung(now_s, gang.attempt, missing, replace(finding, at_s=now_s), where))

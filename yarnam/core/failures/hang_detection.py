@@ -1,0 +1,97 @@
+"""Whether a running gang hangs, and which of its processes the others wait for.
+
+A hang is not seen in one process: in a collective that never ends all of them wait, some without
+any CPU (gloo, gRPC), some busy (NCCL spins). What is certain is that steps stop. So steps are the
+sign, and only where a gang reports any; that nothing else happens, or that a process is stopped,
+makes it a hang. A process in a pause (``yarnam.train.pause``) is not expected to step.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from yarnam.core.failures.rank_activity import RankActivity
+from yarnam.core.model.job_spec import HangSpec
+from yarnam.core.model.outcomes import FailureClass, FailureRole, Finding, RetryAction
+from yarnam.errors import Blame
+
+LEAST_S = 5.0
+"""Beyond ``hang.steps`` usual steps: reports come up to 1 s late, activity is seen every 2 s, and
+short steps vary by more than their length."""
+
+SHOWN_RANKS = 8
+"""Ranks in a text."""
+
+
+def find_hang(ranks: Sequence[RankActivity], spec: HangSpec) -> str:
+    """Why the gang is taken to hang; empty: it is not. ``ranks``: all processes of the gang."""
+    if not spec.detect or not ranks:
+        return ""
+    if spec.silence_s is not None:
+        quiet_s = min(one.idle_s for one in ranks)
+        if quiet_s >= spec.silence_s:
+            return f"no process has used CPU, read, written or printed for {quiet_s:.0f} s"
+    measured = [(one.step_age_s, one.step_s) for one in ranks if one.step_s is not None]
+    if not measured:
+        return ""
+    age_s, usual_s = min(age for age, _ in measured), max(usual for _, usual in measured)
+    text = f"no step for {age_s:.0f} s (usually {usual_s:.2g} s)"
+    if age_s >= spec.timeout_s:
+        return text
+    if age_s < spec.steps * usual_s + LEAST_S or any(one.pause for one in ranks):
+        return ""
+    if any(one.is_stopped for one in ranks):
+        return text
+    is_idle = all(one.idle_s >= spec.idle_s for one in ranks)
+    return f"{text}, and no process does anything" if is_idle else ""
+
+
+def missing_ranks(ranks: Sequence[RankActivity]) -> tuple[tuple[int, ...], str]:
+    """The ranks that the others wait for, as far as it shows, and how it shows."""
+    stopped = tuple(one.rank for one in ranks if one.is_stopped)
+    if stopped:
+        return stopped, "stopped by a signal"
+    steps = [one.step for one in ranks if one.step is not None]
+    if steps and len(steps) == len(ranks) and min(steps) < max(steps):
+        late = tuple(one.rank for one in ranks if one.step == min(steps))
+        return late, f"at step {min(steps)}, the others at {max(steps)}"
+    places = Counter(one.stack[0] for one in ranks if one.stack)
+    if len(places) > 1:
+        usual, count = places.most_common(1)[0]
+        others = tuple(one.rank for one in ranks if one.stack and one.stack[0] != usual)
+        if count > len(others):
+            return others, f"not where the others are ({usual})"
+    return (), ""
+
+
+def hang_finding(ranks: Sequence[RankActivity], why: str) -> tuple[tuple[int, ...], Finding]:
+    """The ranks to blame, lowest first (empty: nobody knows which), and the class with its
+    evidence."""
+    missing, how = missing_ranks(ranks)
+    line = f"{why}; {_ranks(missing)} did not arrive: {how}" if missing else why
+    finding = Finding(
+        rule="hang",
+        failure=FailureClass.HANG,
+        role=FailureRole.ROOT,
+        action=RetryAction.RETRY,
+        blame=Blame.INFRA,
+        line=line,
+        explanation="The gang made no progress any more: its processes waited for each other.",
+        hint="The stacks of all ranks are in their logs. Mark long pauses with "
+        "yarnam.train.pause; the limits are in the section hang of the spec.",
+    )
+    return missing, finding
+
+
+def where_text(rank: RankActivity) -> str:
+    """``rank 2: all_reduce (distributed.py:12) < train (train.py:40)``."""
+    words = ["stopped by a signal"] if rank.is_stopped else []
+    words += [" < ".join(rank.stack)] if rank.stack else []
+    return f"rank {rank.rank}: {', '.join(words) or 'its stack could not be read'}"
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    shown = ", ".join(str(rank) for rank in ranks[:SHOWN_RANKS])
+    more = f" and {len(ranks) - SHOWN_RANKS} more" if len(ranks) > SHOWN_RANKS else ""
+    return f"rank{'s' if len(ranks) > 1 else ''} {shown}{more}"

@@ -1,0 +1,31 @@
+"""What is seen of the processes of a running gang, from outside and by their own word."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from yarnam.core.model.ids import AskId
+
+
+@dataclass(frozen=True, slots=True)
+class RankActivity:
+    """One process. Times in seconds."""
+
+    ask: AskId
+    rank: int
+    step: int | None = None
+    """The last training step that it reported; None: it has reported none."""
+    step_age_s: float = 0.0
+    """Since it reported that step."""
+    step_s: float | None = None
+    """What its steps usually take (median); None: it has reported too few."""
+    pause: str = ""
+    """Why it says that no step is to be expected now; empty: one is."""
+    is_stopped: bool = False
+    """It is stopped by a signal (SIGSTOP)."""
+    idle_s: float = 0.0
+    """For so long it, and what it has started, has used no CPU, read, written and printed
+    nothing."""
+    stack: tuple[str, ...] | None = None
+    """Where it was at the last dump, innermost function first; empty: nobody could see that.
+    None: there was no dump."""
