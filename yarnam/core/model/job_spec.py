@@ -186,9 +186,9 @@ class HangSpec:
     steps: float = 3.0
     """Without a step for so many times the usual one (and some seconds) a gang may hang: it does
     if one of its processes is stopped, or none of them does anything."""
-    idle_s: float = 60.0
-    """How long all processes must do nothing (no CPU, no I/O, no output) besides. A wait for HDFS
-    that fails over takes less."""
+    idle_s: float = 300.0
+    """How long all processes must do nothing (no CPU, no I/O, no output) besides: as long as the AM
+    itself waits for HDFS (``AmSettings.journal_patience_s``), which they may wait for too."""
     timeout_s: float = 1800.0
     """Without a step for so long it hangs whatever its processes do: NCCL's watchdog waits for 10
     minutes, and a program that evaluates for half an hour can say so."""
