@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from yarnam.am.growth_probe import Waiters
 from yarnam.am.plan_service import Sleep
+from yarnam.am.probes.growth_probe import Waiters
 from yarnam.am.serial_executor import SerialExecutor, ThreadSerialExecutor
 from yarnam.core.accounting.history_record import HistoryRecord
 from yarnam.core.model.ids import NodeId

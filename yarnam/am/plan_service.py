@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from hdfs_utils.concurrency.retry import Backoff, retry_async
 from yarnam.am.admission_poller import AdmissionPoller, ClusterPoll
 from yarnam.am.am_settings import AmSettings
-from yarnam.am.growth_probe import GrowthProbe, Waiters
+from yarnam.am.probes.growth_probe import GrowthProbe, Waiters
 from yarnam.am.serial_executor import SerialExecutor
 from yarnam.core.model.actions import ProbeCluster, RequestPlan
 from yarnam.core.model.events import Event, PlanReady, PlanRefused

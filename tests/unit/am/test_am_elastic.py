@@ -11,7 +11,7 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.cluster_view import FakeView, cluster
 from tests.fakes.serial_executor import InlineSerialExecutor
 from tests.unit.am.am_world import AmWorld, Disk, am_world, job, record_of
-from yarnam.am.growth_probe import GrowthProbe
+from yarnam.am.probes.growth_probe import GrowthProbe
 from yarnam.core.gang.elastic.sizing import WaitingJob
 from yarnam.core.model.actions import ProbeCluster
 from yarnam.core.model.events import ClusterSeen, Event

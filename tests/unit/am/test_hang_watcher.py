@@ -10,7 +10,7 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.serial_executor import InlineSerialExecutor
 from tests.fakes.task_mailbox import FakeMailbox
 from tests.unit.gang.play import Play, job
-from yarnam.am.hang_watcher import DUMP_LIMIT_S, HangWatcher
+from yarnam.am.probes.hang_watcher import DUMP_LIMIT_S, HangWatcher
 from yarnam.core.failures.rank_activity import RankActivity
 from yarnam.core.model.events import Event, GangHung
 from yarnam.core.model.job_spec import HangSpec

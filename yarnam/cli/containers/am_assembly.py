@@ -6,10 +6,10 @@ from yarnam.am.admission_poller import AdmissionPoller
 from yarnam.am.am_ports import AmPorts, PortExecutors
 from yarnam.am.am_settings import AmSettings
 from yarnam.am.executor import Executor
-from yarnam.am.hang_watcher import HangWatcher
 from yarnam.am.loop import AmParts, ApplicationMaster, EventInbox
 from yarnam.am.output_storer import OutputStorer
 from yarnam.am.plan_service import PlanService
+from yarnam.am.probes.hang_watcher import HangWatcher
 from yarnam.am.status_report import AmFacts
 from yarnam.am.ticket_holder import TicketHolder
 from yarnam.wire.light_imports import on_first_use

@@ -1,0 +1,1 @@
+"""What the ApplicationMaster looks for while a gang runs: room to grow, and hangs."""
