@@ -42,7 +42,9 @@ TRAINING = Path(__file__).with_name("storm_training.py")
 
 LASTING: dict[str, Any] = {
     "retry": {"on_user_failure": 99},  # HDFS may be away for longer than a save waits
-    "am": {"attempts": 10, "attempts_interval": "60s", "agent_silence": "8s"},
+    # While the NameNode's connections are cut, a NodeManager fetches nothing, and each second one AM
+    # attempt fails: as many as the ResourceManager allows.
+    "am": {"attempts": 40, "attempts_interval": "60s", "agent_silence": "8s"},
 }
 """What a storm's job needs beyond ``PATIENT``."""
 

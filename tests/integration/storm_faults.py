@@ -251,7 +251,7 @@ def kill_client(storm: Storm, fault: Fault) -> None:
     dice = fault.dice()
     name = f"left-{fault.number}"
     document = storm.world.document(
-        name, "true", queue="root.research", am={"attempts": 10, "attempts_interval": "60s"}
+        name, "true", queue="root.research", am={"attempts": 40, "attempts_interval": "60s"}
     )
     client = storm.world.yarnam("submit", str(storm.world.write(document)), "--detach")
     lived_s = dice.uniform(0.1, 1.3) * storm.submit_s
