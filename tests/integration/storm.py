@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,8 +41,8 @@ TRAINING = Path(__file__).with_name("storm_training.py")
 
 LASTING: dict[str, Any] = {
     "retry": {"on_user_failure": 99},  # HDFS may be away for longer than a save waits
-    # While the NameNode's connections are cut, a NodeManager fetches nothing, and each second one AM
-    # attempt fails: as many as the ResourceManager allows.
+    # While connections to the NameNode are cut, NodeManagers fetch nothing, and an AM attempt fails
+    # each second: as many as the ResourceManager allows.
     "am": {"attempts": 40, "attempts_interval": "60s", "agent_silence": "8s"},
 }
 """What a storm's job needs beyond ``PATIENT``."""
@@ -78,6 +77,7 @@ class Storm:
     _turn: threading.Condition = field(default_factory=threading.Condition)
     _starting: threading.Lock = field(default_factory=threading.Lock)
     """A cluster starts one daemon at a time."""
+    _looking: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         # Not through the relays: what is true is looked at from outside.
@@ -213,16 +213,24 @@ class Storm:
                 if time.monotonic() > deadline:
                     raise
                 shutil.rmtree(folder)
+                time.sleep(FILL_PERIOD_S)
             else:
                 self.say(f"{run.job.id} is {gang}")
                 return run
 
     def look_at_outputs(self) -> None:
-        """Whoever reads one now finds all of it, or nothing."""
-        for run in self.runs[-AT_ONCE - 2 :]:
-            with suppress(HdfsError):
+        """Whoever reads one now finds all of it, or nothing. Where HDFS does not answer, or another
+        thread looks, nobody waits for that."""
+        if not self._looking.acquire(blocking=False):
+            return
+        try:
+            for run in self.runs[-AT_ONCE - 2 :]:
                 if text := output_trouble(self.files, f"{self.home(run)}/result"):
                     self.torn.append(f"{run.job.id}: {text}")
+        except HdfsError:
+            pass
+        finally:
+            self._looking.release()
 
     # ---- daemons -------------------------------------------------------------------------
 

@@ -95,7 +95,8 @@ def test_whatever_dies_hangs_or_fills_every_job_ends_well_and_nothing_stays(stor
     try:
         rage_and_judge(storm, kinds)
     except BaseException as error:
-        print(f"  {type(error).__name__}: {error}\n  logs and events of all jobs: {keep_records(storm)}")
+        print(f"  {type(error).__name__}: {error}")
+        print(f"  logs and events of all jobs: {keep_records(storm)}")
         raise
 
 
