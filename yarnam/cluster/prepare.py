@@ -80,6 +80,8 @@ def remove_tree(path: Path) -> None:
     """Delete a folder, also where containers left folders without write permission."""
 
     def retry(action: Callable[[str], Any], name: str, _: object) -> None:
+        if not os.path.lexists(name):
+            return  # a container's own clearing up, or another `down`, was there first
         parent = Path(name).parent
         for each in (parent, Path(name)):
             if each.is_dir() and not each.is_symlink():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,6 +62,22 @@ def test_folders_without_write_permission_are_removed_too(tmp_path: Path) -> Non
     (locked / "file").touch()
     locked.chmod(stat.S_IRUSR | stat.S_IXUSR)
     locked.parent.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    remove_tree(tmp_path / "top")
+    assert not (tmp_path / "top").exists()
+
+
+def test_what_another_removes_meanwhile_is_gone_as_it_should_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "top").mkdir()
+    (tmp_path / "top" / "file").write_bytes(b"")
+    unlink = os.unlink
+
+    def late(path: Any, **where: Any) -> None:
+        unlink(path, **where)
+        unlink(path, **where)  # as when another was there first
+
+    monkeypatch.setattr(os, "unlink", late)
     remove_tree(tmp_path / "top")
     assert not (tmp_path / "top").exists()
 
