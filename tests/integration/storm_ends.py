@@ -66,8 +66,9 @@ def data_trouble(storm: Storm, run: Run) -> Iterator[str]:
         yield text
     elif not storm.files.exists(f"{home}/result/{SUCCESS}"):
         yield f"{home}/result is not there"
-    hidden = [Path(status.path).name for status in storm.files.list(home)]
-    if left := [name for name in hidden if name not in {"result", "checkpoints"}]:
+    names = [Path(status.path).name for status in storm.files.list(home)]
+    known = ("result", "checkpoints", ".yarnam-probe-")  # docs/explanation/storm.md
+    if left := [name for name in names if not name.startswith(known)]:
         yield f"{home} holds {left}"
     spec = run.job.record().job.checkpoint.directory
     files = connect(spec, conf_dir=str(storm.net.conf))
