@@ -15,7 +15,7 @@ import pytest
 
 from tests.integration.submit_world import SubmitWorld
 from yarnam import Client
-from yarnam.client.submit.idempotency import Claim
+from yarnam.client.submit.idempotency import IdempotencyKey
 from yarnam.cluster import EmbeddedCluster
 
 pytestmark = [pytest.mark.yarn, pytest.mark.hdfs]
@@ -124,7 +124,7 @@ def test_a_lost_answer_starts_no_second_job(
     assert again.code == 0, again.err
     assert application in again.err, "it is said which job it is"
     with Client(world.conf_dir) as client:
-        tag = Claim(client.site, key).tag
+        tag = IdempotencyKey(client.site, key).tag
         (only,) = client.site.rm.applications(tags=[tag])
     assert only.application == application
     assert only.final_status == "SUCCEEDED"
@@ -147,6 +147,6 @@ def test_of_several_submits_at_a_time_one_starts_the_job(
     with ThreadPoolExecutor(SUBMITTERS) as pool:
         found = set(pool.map(submit, range(SUBMITTERS)))
     with Client(world.conf_dir) as client:
-        tag = Claim(client.site, key).tag
+        tag = IdempotencyKey(client.site, key).tag
         (only,) = client.site.rm.applications(tags=[tag])
     assert found == {only.application}

@@ -64,8 +64,8 @@ from yarnam.wire import codec, http_request
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.records import (
     AmRecord,
-    ClaimRecord,
     EpochsRecord,
+    IdempotencyRecord,
     InputEpochs,
     JobRecord,
     NotifiedRecord,
@@ -299,7 +299,9 @@ PLACES: dict[str, Place] = {
             (history_index.Location(0, 0, 9),))),),
         WireMismatch,
     ),
-    "claim": record(ClaimRecord, ClaimRecord("20261121-000000-abcdef", "application_1_2")),
+    "idempotency record": record(
+        IdempotencyRecord, IdempotencyRecord("20261121-000000-abcdef", "application_1_2")
+    ),
     "notify urls": record(NotifyUrls, NotifyUrls(("https://hooks.example/T/B/x",))),
     "notified": record(NotifiedRecord, NotifiedRecord(((0, "RUNNING"),))),
     "epochs": record(EpochsRecord, EpochsRecord((InputEpochs("set", (("a",),), ((1, 0),)),))),

@@ -15,14 +15,16 @@ from collections.abc import Sequence
 from yarnam.am.am_settings import AmSettings
 from yarnam.am.plan_service import Sleep
 from yarnam.am.serial_executor import SerialExecutor
+from yarnam.am.status_report import AmFacts
 from yarnam.core.model.job_spec import ChannelSpec
 from yarnam.core.model.job_status import JobState, JobStatus
+from yarnam.core.model.outcomes import Verdict
 from yarnam.errors import YarnamError
 from yarnam.ports import StateStore
 from yarnam.ports.notifications import Notification, NotificationSender
 from yarnam.wire.codec import decode, encode
 from yarnam.wire.protocol import NOTIFIED_FILE
-from yarnam.wire.records import NotifiedRecord
+from yarnam.wire.records import JobRecord, NotifiedRecord
 
 log = logging.getLogger("yarnam.am")
 
@@ -118,6 +120,25 @@ class Notifier:
             await self._executor.call(lambda: self._store.put(NOTIFIED_FILE, content))
         except YarnamError as error:
             log.warning("a later AM attempt may send it again: %s", error.message)
+
+
+async def notify_failure(
+    notifier: Notifier, record: JobRecord, facts: AmFacts, verdict: Verdict
+) -> None:
+    """The end of a job whose last AM attempt has failed: there is no gang to ask."""
+    job = record.job
+    await notifier.open()
+    await notifier.finish(
+        JobStatus(
+            application=facts.application,
+            name=job.name,
+            user=job.user,
+            queue=job.queue,
+            state=JobState[verdict.kind.name],
+            verdict=verdict,
+            tracking_url=facts.tracking_url,
+        )
+    )
 
 
 def notification_of(channel: int, status: JobStatus) -> Notification:

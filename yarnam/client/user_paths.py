@@ -57,11 +57,11 @@ class UserPaths:
         return f"{self.root}/applications/{application}"
 
     @property
-    def claims(self) -> str:
+    def idempotency_records(self) -> str:
         return f"{self.root}/idempotency"
 
-    def claim(self, digest: str) -> str:
-        return f"{self.claims}/{digest}"
+    def idempotency_record(self, digest: str) -> str:
+        return f"{self.idempotency_records}/{digest}"
 
     def skein_staging(self, application: str) -> str:
         """Skein's own directory; nobody clears it when the AM is killed before it can."""

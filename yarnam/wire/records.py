@@ -66,7 +66,7 @@ class TicketRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimRecord:
+class IdempotencyRecord:
     """Which job an idempotency key stands for: the key of its directory, and its application;
     empty: YARN has not accepted it yet, or nobody has heard that it has."""
 

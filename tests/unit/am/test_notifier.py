@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from tests.unit.am.am_world import APPLICATION, AmWorld, Disk, am_world, job
-from yarnam.am.notifier import TRIES, notification_of
+from tests.fakes.serial_executor import InlineSerialExecutor
+from tests.fakes.state_store import FakeStore
+from tests.unit.am.am_world import APPLICATION, AmWorld, Disk, am_world, job, record_of
+from yarnam.am.am_settings import AmSettings
+from yarnam.am.notifier import TRIES, Notifier, notification_of, notify_failure
+from yarnam.am.status_report import AmFacts
 from yarnam.core.model.job_spec import ChannelKind, ChannelSpec
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.model.outcomes import Verdict, VerdictKind
@@ -147,3 +153,16 @@ async def test_a_notification_has_the_verdict() -> None:
         90, "rank 3 exited with 1", "yarnam logs x", 50.0,
     )  # fmt: skip
     assert found.id != notification_of(1, status).id
+
+
+async def test_the_end_of_a_job_whose_am_has_failed_is_reported_once() -> None:
+    disk = Disk()
+    verdict = Verdict(VerdictKind.FAILED, 70, "the ApplicationMaster failed", "", 50.0)
+    for _ in range(2):
+        notifier = Notifier(
+            SPEC.notify, disk.receiver, FakeStore(disk.store, 2), InlineSerialExecutor(),
+            AmSettings(), asyncio.sleep,
+        )  # fmt: skip
+        await notify_failure(notifier, record_of(SPEC), AmFacts(APPLICATION, 2), verdict)
+    assert disk.receiver.states == [(0, "FAILED"), (1, "FAILED")]
+    assert disk.receiver.sent[0][1].exit_code == 70

@@ -36,7 +36,9 @@ from yarnam.adapters.yarn.request_budget import RequestBudget
 from yarnam.adapters.yarn.rest import ResourceManager
 from yarnam.adapters.zookeeper.lazy_session import LazySession
 from yarnam.am.am_ports import AmPorts
+from yarnam.am.am_settings import AmSettings
 from yarnam.am.loop import remove_secrets
+from yarnam.am.serial_executor import ThreadSerialExecutor
 from yarnam.am.status_report import AmFacts
 from yarnam.cli.containers.am_assembly import assemble_am
 from yarnam.core.gang.am_attempts import ends_the_job
@@ -64,6 +66,7 @@ with on_first_use():
     from yarnam.adapters import notification_channels
     from yarnam.adapters.hdfs import data_access, history_store
     from yarnam.adapters.zookeeper import inventory_store, node_hints, snapshot_store, ticket_queue
+    from yarnam.am import notifier
     from yarnam.am.inputs import input_integrity
 
 log = logging.getLogger("yarnam.am")
@@ -98,6 +101,12 @@ def serve(fs: FileSystem, job_dir: str, application: str, am_attempt: int) -> in
         if not _is_final(record, application):
             return verdict.exit_code  # YARN starts another attempt
         verdict = _persisted(ports.store, verdict)
+        if ports.notify is not None:
+            sender, executor = ports.notify, ThreadSerialExecutor("notify")
+            last = notifier.Notifier(
+                record.job.notify, sender, ports.store, executor, AmSettings(), asyncio.sleep
+            )
+            asyncio.run(notifier.notify_failure(last, record, facts, verdict))
         remove_secrets(ports.store)
         ports.broker.shutdown(verdict)
     finally:

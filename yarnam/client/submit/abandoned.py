@@ -26,7 +26,7 @@ ABANDONED_S = 86400.0
 """A submit takes seconds, or minutes where it uploads much. The clocks of this machine and of HDFS
 need not agree on more than the day."""
 
-CLAIM_KEPT_S = 90 * 86400.0
+KEY_KEPT_S = 90 * 86400.0
 """How long an idempotency key is remembered: longer than a pipeline retries."""
 
 SAMPLE = 20
@@ -47,9 +47,9 @@ def clear_abandoned(site: Site, *, older_than_s: float = ABANDONED_S) -> None:
             for path in find(site, before_s):
                 site.files.delete(path, recursive=True)
     with suppress(HdfsError):
-        for claim in site.files.list(site.paths.claims):
-            if claim.mtime_ms < (time.time() - CLAIM_KEPT_S) * 1000:
-                site.files.delete(claim.path)
+        for record in site.files.list(site.paths.idempotency_records):
+            if record.mtime_ms < (time.time() - KEY_KEPT_S) * 1000:
+                site.files.delete(record.path)
 
 
 def _clear_scratch(before_s: float) -> None:

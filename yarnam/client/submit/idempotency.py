@@ -1,7 +1,7 @@
 """One job for each idempotency key, however often and from wherever it is submitted.
 
-A submit *claims* the key before it asks YARN: it makes a file on HDFS that only one can make, with
-the key of its job's directory. When YARN has accepted the application, its id goes into the file.
+A submit makes the key's record before it asks YARN: a file on HDFS that only one can make, with the
+key of its job's directory. When YARN has accepted the application, its id goes into the file.
 So whoever comes later finds the application there; or, when that submit never heard YARN's answer,
 in the ResourceManager's list, by the application's tag.
 """
@@ -24,24 +24,24 @@ from yarnam.client.site import Site
 from yarnam.client.user_paths import key_in
 from yarnam.errors import Unavailable
 from yarnam.wire.codec import MAX_BYTES, decode, encode
-from yarnam.wire.records import ClaimRecord
+from yarnam.wire.records import IdempotencyRecord
 
-CLAIM_LIMIT_S = 180.0
-"""How long a submit may take from its claim until YARN has accepted the application: by Skein's
-driver 120 s. A claim that is older without an application belongs to a submit that was killed."""
+IN_PROGRESS_LIMIT_S = 180.0
+"""How long a submit may take from its record until YARN has accepted the application: by Skein's
+driver 120 s. A record that is older without an application belongs to a submit that was killed."""
 
 CONFIRM_LIMIT_S = 15.0
-"""How long a submit may take from YARN's acceptance until it has said so in its claim."""
+"""How long a submit may take from YARN's acceptance until it has said so in its record."""
 
 POLL_S = 0.5
 
 
-class ClaimLost(Exception):
+class KeyTaken(Exception):
     """Another submit has this idempotency key; this one must not go on."""
 
 
 class Decision(Enum):
-    """What follows from a claim and from what YARN knows."""
+    """What follows from a record and from what YARN knows."""
 
     SUBMIT = "submit"
     ADOPT = "adopt"
@@ -58,27 +58,27 @@ class Earlier:
 
 
 def decide(
-    claim: ClaimRecord | None, found: Sequence[YarnApplication], waited_s: float
+    record: IdempotencyRecord | None, found: Sequence[YarnApplication], waited_s: float
 ) -> tuple[Decision, Earlier | None]:
     """``found``: YARN's applications with the tag of the idempotency key. ``waited_s``: how long
-    this claim has been seen without an application.
+    this record has been seen without an application.
 
     An application that was killed before its submit has confirmed it was killed by that submit,
     which had failed: it does not count.
     """
-    if claim is not None and claim.application:
-        return Decision.ADOPT, Earlier(claim.application, claim.key)
+    if record is not None and record.application:
+        return Decision.ADOPT, Earlier(record.application, record.key)
     counted = sorted(
         (app for app in found if app.state != "KILLED" and key_in(app.tags)),
         key=lambda app: (app.started_at_s, app.application),
     )
-    if claim is None:
+    if record is None:
         living = [app for app in counted if not app.is_over]
         return (Decision.ADOPT, _earlier(living[0])) if living else (Decision.SUBMIT, None)
-    own = [app for app in counted if key_in(app.tags) == claim.key]
+    own = [app for app in counted if key_in(app.tags) == record.key]
     if own and (waited_s >= CONFIRM_LIMIT_S or own[0].is_over):
         return Decision.ADOPT, _earlier(own[0])
-    if waited_s >= CLAIM_LIMIT_S:
+    if waited_s >= IN_PROGRESS_LIMIT_S:
         return Decision.TAKE_OVER, None
     return Decision.WAIT, None
 
@@ -92,8 +92,8 @@ def digest_of(user: str, idempotency_key: str) -> str:
     return hashlib.sha256(f"{user}\0{idempotency_key}".encode()).hexdigest()[:32]
 
 
-class Claim:
-    """The claim on one idempotency key of this user."""
+class IdempotencyKey:
+    """One idempotency key of this user, and its record."""
 
     def __init__(
         self, site: Site, idempotency_key: str, report: Callable[[str], None] = lambda _: None
@@ -102,21 +102,21 @@ class Claim:
         self._files = site.files
         self._report = report
         digest = digest_of(site.user, idempotency_key)
-        self.path = site.paths.claim(digest)
+        self.path = site.paths.idempotency_record(digest)
         self.tag = f"yarnam-key-{digest}"
 
     def earlier(self) -> Earlier | None:
         """The job that this key has started, if any. Waits for another submit that is under way,
-        at most ``CLAIM_LIMIT_S``. Raises Unavailable."""
+        at most ``IN_PROGRESS_LIMIT_S``. Raises Unavailable."""
         began_s, seen, is_new = time.monotonic(), None, False
         while True:
-            claim = self._read()
-            if claim != seen:
-                began_s, seen = time.monotonic(), claim
+            record = self._read()
+            if record != seen:
+                began_s, seen = time.monotonic(), record
                 is_new = True
-            decision, found = decide(claim, self._listed(claim), time.monotonic() - began_s)
+            decision, found = decide(record, self._listed(record), time.monotonic() - began_s)
             if decision is Decision.ADOPT and found is not None:
-                self._write(ClaimRecord(found.key, found.application))
+                self._write(IdempotencyRecord(found.key, found.application))
                 return found
             if decision is Decision.SUBMIT:
                 return None
@@ -127,52 +127,52 @@ class Claim:
                 is_new = False
                 self._report(
                     "Another submit with this idempotency key is under way: waiting for it"
-                    f" (at most {CLAIM_LIMIT_S:g} s)"
+                    f" (at most {IN_PROGRESS_LIMIT_S:g} s)"
                 )
             time.sleep(POLL_S)
 
     def take(self, key: str) -> None:
-        """Claim the key for the job with this directory. Raises ClaimLost, Unavailable."""
-        content = encode(ClaimRecord(key))
+        """Make the record, for the job with this directory. Raises KeyTaken, Unavailable."""
+        content = encode(IdempotencyRecord(key))
         with hdfs_errors(f"writing {self.path}"):
             try:
                 self._files.write_atomic(self.path, content, overwrite=False)
             except AlreadyExists:
-                raise ClaimLost from None
+                raise KeyTaken from None
 
     def confirm(self, key: str, application: str) -> None:
-        """YARN has accepted this application. Raises ClaimLost: another submit took the claim over,
+        """YARN has accepted this application. Raises KeyTaken: another submit has the key now,
         because this one had been silent for too long."""
-        claim = self._read()
-        if claim is None or claim.key != key:
-            raise ClaimLost
+        record = self._read()
+        if record is None or record.key != key:
+            raise KeyTaken
         # The tag leads to the application as well, as long as YARN knows it.
         with suppress(Unavailable):
-            self._write(ClaimRecord(key, application))
+            self._write(IdempotencyRecord(key, application))
 
     def drop(self, key: str) -> None:
         """Of this job nothing is left. Raises nothing: it runs while an error flies."""
         with suppress(HdfsError, Unavailable):
-            claim = self._read()
-            if claim is not None and claim.key == key:
+            record = self._read()
+            if record is not None and record.key == key:
                 self._files.delete(self.path)
 
-    def _listed(self, claim: ClaimRecord | None) -> Sequence[YarnApplication]:
-        if claim is not None and claim.application:
+    def _listed(self, record: IdempotencyRecord | None) -> Sequence[YarnApplication]:
+        if record is not None and record.application:
             return ()
         return self._site.rm.applications(user=self._site.user, tags=[self.tag])
 
-    def _read(self) -> ClaimRecord | None:
+    def _read(self) -> IdempotencyRecord | None:
         with hdfs_errors(f"reading {self.path}"):
             try:
                 content = self._files.read_bytes(self.path, max_bytes=MAX_BYTES)
             except NotFound:
                 return None
-        return decode(content, ClaimRecord)
+        return decode(content, IdempotencyRecord)
 
-    def _write(self, claim: ClaimRecord) -> None:
+    def _write(self, record: IdempotencyRecord) -> None:
         with hdfs_errors(f"writing {self.path}"):
-            self._files.write_atomic(self.path, encode(claim))
+            self._files.write_atomic(self.path, encode(record))
 
     def _remove(self) -> None:
         """Only one of several succeeds in renaming a file; the others look again."""

@@ -50,14 +50,14 @@ def submit_job(
     """
     if not job.idempotency_key:
         return _submit(site, job, launcher, report, None)
-    claim = idempotency.Claim(site, job.idempotency_key, report)
+    idempotency_key = idempotency.IdempotencyKey(site, job.idempotency_key, report)
     while True:
-        if (found := claim.earlier()) is not None:
+        if (found := idempotency_key.earlier()) is not None:
             report(f"This idempotency key has started {found.application} already")
             application = ApplicationId(found.application)
             return Submitted(application, found.key, site.paths.job(found.key), job)
-        with suppress(idempotency.ClaimLost):
-            return _submit(site, job, launcher, report, claim)
+        with suppress(idempotency.KeyTaken):
+            return _submit(site, job, launcher, report, idempotency_key)
 
 
 def _submit(
@@ -65,7 +65,7 @@ def _submit(
     job: JobSpec,
     launcher: Launcher,
     report: ReportProgress,
-    claim: idempotency.Claim | None,
+    idempotency_key: idempotency.IdempotencyKey | None,
 ) -> Submitted:
     report("Checking the job against the cluster")
     key = new_key()
@@ -78,16 +78,16 @@ def _submit(
         for warning in input_preflight.apply_input_decisions(checked.inputs, site.user):
             report(warning)
     staging = JobUpload(site, key, report)
-    attempt = _Attempt(site, launcher, staging, claim)
+    attempt = _Attempt(site, launcher, staging, idempotency_key)
     try:
         report("Staging on HDFS")
         staged = staging.stage(checked, time.time())
-        if claim is not None:
-            claim.take(key)
+        if idempotency_key is not None:
+            idempotency_key.take(key)
         report("Submitting to YARN")
         application = attempt.submit(staged, checked)
-        if claim is not None:
-            claim.confirm(key, application)
+        if idempotency_key is not None:
+            idempotency_key.confirm(key, application)
     except BaseException:
         attempt.undo()
         raise
@@ -103,12 +103,12 @@ class _Attempt:
         site: Site,
         launcher: Launcher,
         staging: JobUpload,
-        claim: idempotency.Claim | None = None,
+        idempotency_key: idempotency.IdempotencyKey | None = None,
     ) -> None:
         self._site = site
         self._launcher = launcher
         self._staging = staging
-        self._claim = claim
+        self._idempotency_key = idempotency_key
         self._may_exist = False
         self._application: ApplicationId | None = None
 
@@ -131,7 +131,7 @@ class _Attempt:
         self._application = self._launcher.submit(
             spec,
             attempts_interval_s=job.am.attempts_interval_s,
-            keep_unknown=self._claim is not None,
+            keep_unknown=self._idempotency_key is not None,
         )
         # Lets a later client find the job's directory when the RM has forgotten the application.
         with suppress(HdfsError):
@@ -146,19 +146,19 @@ class _Attempt:
         if self._may_exist:
             with suppress(YarnamError):
                 is_gone = self._kill()
-        if self._claim is not None and not is_gone:
+        if self._idempotency_key is not None and not is_gone:
             # Without its files the application could not run, and its key would stand for that.
             self._staging.close()
             return
         self._staging.undo()
-        if self._claim is not None:
-            self._claim.drop(self._staging.key)
+        if self._idempotency_key is not None:
+            self._idempotency_key.drop(self._staging.key)
 
     def _tags(self, job: JobSpec) -> tuple[str, ...]:
         own = (
             (tag_of(self._staging.key),)
-            if self._claim is None
-            else (tag_of(self._staging.key), self._claim.tag)
+            if self._idempotency_key is None
+            else (tag_of(self._staging.key), self._idempotency_key.tag)
         )
         return (*own, *job.tags)
 

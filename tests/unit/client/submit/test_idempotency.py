@@ -16,18 +16,18 @@ from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.client import Job
 from yarnam.client.submit import abandoned, idempotency
 from yarnam.client.submit.idempotency import (
-    CLAIM_LIMIT_S,
     CONFIRM_LIMIT_S,
-    Claim,
+    IN_PROGRESS_LIMIT_S,
     Decision,
     Earlier,
+    IdempotencyKey,
     decide,
 )
 from yarnam.client.user_paths import new_key, tag_of
 from yarnam.core.model.outcomes import VerdictKind
 from yarnam.errors import Unavailable, UserFailed
 from yarnam.wire.codec import decode, encode
-from yarnam.wire.records import ClaimRecord
+from yarnam.wire.records import IdempotencyRecord
 
 MINE, OTHER = "20261121-000000-aaaaaa", "20261121-000001-bbbbbb"
 RUN = "pipeline/2026-11-21/train"
@@ -42,7 +42,7 @@ def world(tmp_path: Path) -> World:
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(idempotency, "POLL_S", 0.01)
     # The fake's files are all as old as the epoch.
-    monkeypatch.setattr(abandoned, "CLAIM_KEPT_S", 1e12)
+    monkeypatch.setattr(abandoned, "KEY_KEPT_S", 1e12)
 
 
 def app(number: int, state: str, key: str = MINE, **facts: Any) -> YarnApplication:
@@ -54,45 +54,45 @@ def app(number: int, state: str, key: str = MINE, **facts: Any) -> YarnApplicati
 
 # ---- the decision ------------------------------------------------------------------------------
 
-CLAIMED, CONFIRMED = ClaimRecord(MINE), ClaimRecord(MINE, "application_1_0001")
+IN_PROGRESS, CONFIRMED = IdempotencyRecord(MINE), IdempotencyRecord(MINE, "application_1_0001")
 FIRST = Earlier("application_1_0001", MINE)
-LONG = CLAIM_LIMIT_S + 1
+LONG = IN_PROGRESS_LIMIT_S + 1
 
 
 @pytest.mark.parametrize(
-    ("claim", "found", "waited_s", "expected"),
+    ("record", "found", "waited_s", "expected"),
     [
         (None, [], 0, (Decision.SUBMIT, None)),
         (CONFIRMED, [], 0, (Decision.ADOPT, FIRST)),
-        # Its claim is gone, and it runs.
+        # Its record is gone, and it runs.
         (None, [app(1, "RUNNING")], 0, (Decision.ADOPT, FIRST)),
         # Undone by its own submit.
         (None, [app(1, "KILLED")], 0, (Decision.SUBMIT, None)),
         (None, [app(1, "FINISHED")], 0, (Decision.SUBMIT, None)),
         # Another submit is under way.
-        (CLAIMED, [], 0, (Decision.WAIT, None)),
-        (CLAIMED, [app(1, "ACCEPTED")], 0, (Decision.WAIT, None)),
-        (CLAIMED, [app(1, "KILLED")], CONFIRM_LIMIT_S, (Decision.WAIT, None)),
+        (IN_PROGRESS, [], 0, (Decision.WAIT, None)),
+        (IN_PROGRESS, [app(1, "ACCEPTED")], 0, (Decision.WAIT, None)),
+        (IN_PROGRESS, [app(1, "KILLED")], CONFIRM_LIMIT_S, (Decision.WAIT, None)),
         # It never heard YARN's answer.
-        (CLAIMED, [app(1, "ACCEPTED")], CONFIRM_LIMIT_S, (Decision.ADOPT, FIRST)),
-        (CLAIMED, [app(1, "FINISHED")], 0, (Decision.ADOPT, FIRST)),
-        (CLAIMED, [app(1, "FAILED")], 0, (Decision.ADOPT, FIRST)),
+        (IN_PROGRESS, [app(1, "ACCEPTED")], CONFIRM_LIMIT_S, (Decision.ADOPT, FIRST)),
+        (IN_PROGRESS, [app(1, "FINISHED")], 0, (Decision.ADOPT, FIRST)),
+        (IN_PROGRESS, [app(1, "FAILED")], 0, (Decision.ADOPT, FIRST)),
         # It was killed before it asked YARN.
-        (CLAIMED, [], LONG, (Decision.TAKE_OVER, None)),
-        (CLAIMED, [app(1, "KILLED")], LONG, (Decision.TAKE_OVER, None)),
-        (CLAIMED, [app(2, "RUNNING", OTHER)], LONG, (Decision.TAKE_OVER, None)),
+        (IN_PROGRESS, [], LONG, (Decision.TAKE_OVER, None)),
+        (IN_PROGRESS, [app(1, "KILLED")], LONG, (Decision.TAKE_OVER, None)),
+        (IN_PROGRESS, [app(2, "RUNNING", OTHER)], LONG, (Decision.TAKE_OVER, None)),
         # Of two that run, the first.
         (None, [app(2, "RUNNING", OTHER, started_at_s=2.0), app(1, "RUNNING", started_at_s=1.0)],
          0, (Decision.ADOPT, FIRST)),
     ],
 )  # fmt: skip
 def test_what_follows(
-    claim: ClaimRecord | None,
+    record: IdempotencyRecord | None,
     found: list[YarnApplication],
     waited_s: float,
     expected: tuple[Decision, Earlier | None],
 ) -> None:
-    assert decide(claim, found, waited_s) == expected
+    assert decide(record, found, waited_s) == expected
 
 
 # ---- submits -----------------------------------------------------------------------------------
@@ -102,12 +102,13 @@ def submit(world: World, key: str = RUN) -> Job:
     return world.client.submit(job_spec(), idempotency_key=key)
 
 
-def claims(world: World) -> list[ClaimRecord]:
-    folder = world.site.paths.claims
+def records(world: World) -> list[IdempotencyRecord]:
+    folder = world.site.paths.idempotency_records
     if not world.files.exists(folder):
         return []
     return [
-        decode(world.files.read_bytes(one.path), ClaimRecord) for one in world.files.list(folder)
+        decode(world.files.read_bytes(one.path), IdempotencyRecord)
+        for one in world.files.list(folder)
     ]
 
 
@@ -178,7 +179,7 @@ def test_a_lost_answer_leaves_the_job_for_the_next_submit(
     assert world.files.exists(f"{found.directory}/job.json"), "its containers need it"
     assert world.rm.killed == []
     assert len(world.rm.apps) == 1
-    assert claims(world) == [ClaimRecord(found.directory.rpartition("/")[2], started)]
+    assert records(world) == [IdempotencyRecord(found.directory.rpartition("/")[2], started)]
 
 
 def test_a_submit_that_fails_clears_up_and_the_next_one_starts_a_job(world: World) -> None:
@@ -226,28 +227,28 @@ def test_of_many_at_a_time_one_submits_and_all_get_its_job(world: World) -> None
     assert len(world.rm.apps) == 1
 
 
-def test_a_claim_of_a_submit_that_was_killed_is_taken_over(
+def test_the_key_of_a_submit_that_was_killed_is_taken_over(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(idempotency, "CLAIM_LIMIT_S", 0.05)
+    monkeypatch.setattr(idempotency, "IN_PROGRESS_LIMIT_S", 0.05)
     said: list[str] = []
-    Claim(world.site, RUN).take(new_key())
-    claim = Claim(world.site, RUN, said.append)
-    assert claim.earlier() is None
+    IdempotencyKey(world.site, RUN).take(new_key())
+    record = IdempotencyKey(world.site, RUN, said.append)
+    assert record.earlier() is None
     assert "waiting for it" in said[0]
     assert submit(world).id
 
 
 def test_a_submit_that_was_silent_for_too_long_gives_way(world: World) -> None:
-    """It was frozen between its claim and YARN's answer, and another one took the claim over."""
+    """It was frozen between its record and YARN's answer, and another one took the key over."""
 
     def take_over(_: Any) -> None:
         world.launcher.on_submit = lambda _: None
-        path = Claim(world.site, RUN).path
+        path = IdempotencyKey(world.site, RUN).path
         world.files.delete(path)
         other = new_key()
         world.rm.add("application_1700000000000_0999", tags=("yarnam", tag_of(other)))
-        content = ClaimRecord(other, "application_1700000000000_0999")
+        content = IdempotencyRecord(other, "application_1700000000000_0999")
         world.files.write_bytes(path, encode(content))
 
     world.launcher.on_submit = take_over
@@ -258,7 +259,7 @@ def test_a_submit_that_was_silent_for_too_long_gives_way(world: World) -> None:
     assert world.rm.apps[late].is_over
 
 
-def test_nothing_is_submitted_that_cannot_be_claimed(world: World) -> None:
+def test_nothing_is_submitted_that_cannot_be_recorded(world: World) -> None:
     def fail(operation: str, path: str) -> None:
         if operation == "create" and "/idempotency/" in path:
             raise HdfsUnavailable("no answer from the NameNode")
@@ -270,13 +271,13 @@ def test_nothing_is_submitted_that_cannot_be_claimed(world: World) -> None:
     assert world.left_on_hdfs() == []
 
 
-def test_old_claims_are_cleared(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_records_are_cleared(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     submit(world)
     abandoned.clear_abandoned(world.site)
-    assert len(claims(world)) == 1
-    monkeypatch.setattr(abandoned, "CLAIM_KEPT_S", 0.0)
+    assert len(records(world)) == 1
+    monkeypatch.setattr(abandoned, "KEY_KEPT_S", 0.0)
     abandoned.clear_abandoned(world.site)
-    assert claims(world) == []
+    assert records(world) == []
 
 
 def test_the_record_of_the_job_has_the_key(world: World) -> None:
