@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from yarnam.core.model.gpu_names import NO_RULES, GpuModelRules
 from yarnam.core.model.input_locality import NO_DATA, BytesByNode
@@ -111,5 +111,7 @@ class EpochsRecord:
 
 
 def spec_digest(job: JobSpec) -> str:
-    """The same for the same job submitted again: SHA-256 of what the record says of it, in hex."""
-    return hashlib.sha256(encode(job)).hexdigest()
+    """The same for the same job submitted again, by anybody and under any idempotency key: SHA-256
+    of what the record says of it, in hex."""
+    plain = replace(job, user="", idempotency_key="")
+    return hashlib.sha256(encode(plain)).hexdigest()

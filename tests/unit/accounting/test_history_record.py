@@ -16,6 +16,7 @@ from yarnam.core.accounting.usage import usage
 from yarnam.core.model.job_status import Use
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.wire.codec import decode, encode
+from yarnam.wire.records import spec_digest
 
 
 def test_the_record_says_where_when_and_how_it_went() -> None:
@@ -135,3 +136,9 @@ def test_an_entry_of_the_philly_trace() -> None:
         "submitted_time": "2023-11-14 22:13:20",
         "user": "ann",
     }
+
+
+def test_the_digest_tells_specs_apart_and_not_submits() -> None:
+    mine = spec_digest(job())
+    assert spec_digest(replace(job(), user="eve", idempotency_key="k")) == mine
+    assert spec_digest(job(workers=3)) != mine
