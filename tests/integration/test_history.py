@@ -1,7 +1,8 @@
-"""The records of real jobs, and what YARN says of the same."""
+"""The records of real jobs, what is listed and added up of them, and what YARN says of the same."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -73,10 +74,43 @@ def test_each_job_has_its_record_and_yarn_agrees(
         assert one.ledger is not None
         wall_s = one.ended_at_s - one.submitted_at_s
         assert one.ledger.wall_s == pytest.approx(wall_s, rel=1e-3)
+        # Each task has one core and one GPU; the AM's own core is counted as well.
+        am_s = job.record().job.am.resources.vcores * app["elapsedTime"] / 1000
+        slack = (4.0 + late_s) * one.gpus
+        assert app["vcoreSeconds"] - am_s - slack <= one.ledger.gpu_s, name
+        assert one.ledger.gpu_s <= app["vcoreSeconds"] + slack, name
         assert {node.node for run in one.placements for node in run.nodes}
     cause = found["fails"].cause
     assert cause is not None
     assert cause.ended == "exited with code 3"
+    trained = found["trains"]
+    assert trained.step == 30
+    assert trained.ledger is not None
+    assert trained.ledger.of(Use.KEPT).wall_s > 1.0
     lost = found["am-lost"].ledger
     assert lost is not None
     assert (lost.of(Use.KEPT).wall_s, lost.of(Use.LOST).wall_s > 0) == (0.0, True)
+
+
+def test_the_commands_show_and_add_up_the_same(world: FaultWorld, jobs: Mapping[str, Job]) -> None:
+    repaired = world.yarnam("history", "repair", "--json").wait()
+    assert repaired.code == 0, repaired
+    mine = {job.id for job in jobs.values()}
+    assert not mine & {row["application"] for row in json.loads(repaired.out)}
+    listing = world.yarnam("history", "list", "--name", "history-", "--json").wait()
+    assert listing.code == 0, listing
+    rows = [row for row in json.loads(listing.out)["jobs"] if row["application"] in mine]
+    assert len(rows) == len(jobs)
+    world.client.history.compact()
+    again = world.yarnam("history", "list", "--name", "history-", "--json").wait()
+    assert json.loads(again.out) == json.loads(listing.out)
+    usage = world.yarnam("usage", "--name", "history-", "--by", "queue", "--json").wait()
+    assert usage.code == 0, usage
+    (group,) = json.loads(usage.out)
+    total = json.loads(listing.out)["sum"]
+    assert group["held_gpu_s"] == pytest.approx(total["held_gpu_s"])
+    assert group["jobs"] == total["jobs"] >= len(jobs)
+    shown = world.yarnam("history", "show", jobs["fails"].id).wait()
+    assert "exited with code 3" in shown.out, shown
+    status = world.yarnam("status", jobs["trains"].id).wait()
+    assert "ETTR" in status.out, status
