@@ -11,6 +11,7 @@ from tests.fakes.cluster_view import cluster
 from tests.unit.am.am_world import AmWorld, am_world, job
 from tests.unit.am.test_admission_poller import hall, mine, status_of
 from yarnam.core.admission.entitlement import FIRST_PAUSE_S, ClaimHistory
+from yarnam.core.model.events import ContainersMarked
 from yarnam.core.model.outcomes import ContainerEnd
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, QueueView
@@ -68,9 +69,10 @@ async def test_victims_do_not_leave_in_time() -> None:
     are not for what YARN does not do."""
     async with am_world(HALF, hall=hall(), used=8) as world:
         await world_of(world, full(minimum=16), 5.0)
-        [first, _] = world.broker.pending
-        world.broker.grant(first, "n1")  # one victim has left, the other does not
-        await world.advance(120.0)
+        first = world.broker.grant_one()  # one victim has left, the other does not
+        await world.advance(10.0)
+        assert first in world.broker.granted, "it holds what it has got"
+        await world.advance(110.0)
         assert first in world.broker.released
         assert world.broker.granted == {}
         assert status_of(world).attempt == 2
@@ -79,14 +81,34 @@ async def test_victims_do_not_leave_in_time() -> None:
         assert world.phase == "PENDING"
         await world.advance(FIRST_PAUSE_S)  # the second claim, which fails too
         assert status_of(world).attempt == 3
-        await world.advance(1.5 * FIRST_PAUSE_S)
+        await world.advance(FIRST_PAUSE_S)
         assert world.phase == "PENDING"
         assert world.broker.pending == {}
         # They have left at last.
-        await world_of(world, full(minimum=16, used=4), 30.0)
+        await world_of(world, cluster(), 60.0)
         assert len(world.broker.pending) == 2
         await world.run_gang()
         assert world.phase == "RUNNING"
+
+
+async def test_a_preemption_is_announced_while_the_gang_takes_its_share() -> None:
+    """Of a container that it has just got. It stays, asks once for what YARN takes, and runs."""
+    async with am_world(HALF, hall=hall(), used=8) as world:
+        await world_of(world, full(minimum=16), 5.0)
+        first = world.broker.grant_one()
+        [second] = world.broker.pending
+        await world.settle()
+        world.am._inbox(ContainersMarked(world.clock.now_s(), (first,)))
+        await world.advance(1.0)
+        assert world.phase == "ACQUIRING"
+        assert first in world.broker.granted, "nothing is given back before YARN takes it"
+        world.broker.end(first, ContainerEnd.PREEMPTED)
+        await world.advance(1.0)
+        assert len(world.broker.pending) == 2, "the second one, and the first one again"
+        assert second in world.broker.pending
+        await world.run_gang()
+        assert world.phase == "RUNNING"
+        assert status_of(world).attempt == 1
 
 
 async def test_a_gang_that_ran_after_its_claim_may_claim_again_at_once() -> None:
