@@ -149,6 +149,16 @@ class AppendLog:
         if writer is not None:
             with contextlib.suppress(errors.HdfsError):
                 writer.close()
+            self._close_older_parts()
+
+    def _close_older_parts(self) -> None:
+        """Parts that were given up are open still, and the restart of a DataNode makes an open file
+        unreadable until HDFS takes its lease, 20 minutes after the writer's death
+        (dfs.namenode.lease-hard-limit-sec)."""
+        with contextlib.suppress(errors.HdfsError):
+            for name in _segments(self._fs, self._directory):
+                if _epoch(name) == self.epoch and name != self._segment:
+                    self._fs.recover_lease(uris.join(self._directory, name))
 
     def __enter__(self) -> Self:
         return self

@@ -118,6 +118,18 @@ def test_a_broken_pipeline_is_replaced_by_a_new_part(fs: MemoryFiles) -> None:
     assert AppendLog.open(fs, HOME).recovered.records == (b"one", b"two", b"three")
 
 
+def test_parts_that_were_given_up_are_closed_with_the_journal(fs: MemoryFiles) -> None:
+    log = AppendLog.open(fs, HOME)
+    log.append([b"one"])
+    fs.fail = fail_on("sync", Unavailable("pipeline broke"))
+    log.append([b"two"])
+    assert fs.exists(segment(1, 1))
+    log.close()
+    # Who may go on with a file finds it closed.
+    for part in (0, 1):
+        fs.open_appender(segment(1, part)).close()
+
+
 def test_what_an_old_part_holds_beyond_its_cut_does_not_count(fs: MemoryFiles) -> None:
     log = AppendLog.open(fs, HOME)
     log.append([b"one"])
