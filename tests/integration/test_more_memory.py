@@ -1,44 +1,23 @@
-"""A gang that YARN kills for its memory is started again in larger containers, and finishes."""
+"""A gang that ran out of memory is started again in larger containers, and finishes."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.integration.fault_world import MARKS, FaultWorld
-from tests.integration.storm_world import own_cluster
+from yarnam.core.model.events import PlanReady
 from yarnam.core.model.outcomes import FailureClass, VerdictKind
 from yarnam.errors import ExitCode
 
 pytestmark = [*MARKS, pytest.mark.long]
 
-CHECKED = """\
-    yarn.nodemanager.pmem-check-enabled: "true"
-    yarn.nodemanager.container-monitor.interval-ms: 1000
+HUNGRY = """
+import os, resource
+if os.environ["YARNAM_ATTEMPT"] == "1":
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 28, 1 << 28))
+bytearray(1 << 30)
 """
-
-NEEDS_MIB = 1500
-HUNGRY = f"""
-import time
-held = bytearray({NEEDS_MIB} << 20)
-held[::4096] = b"x" * len(held[::4096])
-time.sleep(8)  # the NodeManager kills what it has seen twice
-print("fits", flush=True)
-"""
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultWorld]:
-    """With a NodeManager that kills what takes more memory than its container has, as real ones
-    do; the shared cluster's does not."""
-    folder = tmp_path_factory.mktemp("memory")
-    with own_cluster("memory", folder, CHECKED) as cluster:
-        world = FaultWorld(cluster, folder)
-        yield world
-        world.end_all()
-        world.close()
+"""Its container's memory is not limited on the shared cluster: the first attempt limits itself."""
 
 
 def test_it_finishes_after_it_has_grown(world: FaultWorld) -> None:
@@ -50,11 +29,14 @@ def test_it_finishes_after_it_has_grown(world: FaultWorld) -> None:
     )  # fmt: skip
     verdict = world.end_of(job)
     assert verdict.kind is VerdictKind.SUCCEEDED, verdict
-    first, second = job.status().history
+    status = job.status()
+    first, second = status.history
     assert first.cause is not None
     assert first.cause.finding.failure is FailureClass.CPU_OUT_OF_MEMORY, first
     assert first.outcome.endswith("larger containers (retry.more_memory, 1 of 1 times)")
     assert not second.cause
+    (plan,) = [event.plan for event in world.events(job, PlanReady) if event.attempt == 2]
+    assert {ask.target.resources.memory_mib for ask in plan.rungs[0].asks} == {2048}
     world.assert_cleared(job)
 
 
@@ -71,7 +53,7 @@ def test_what_no_node_can_hold_ends_the_job(world: FaultWorld) -> None:
     assert "larger containers were asked for after: worker-0 (rank 0)" in verdict.message
 
 
-def test_the_plan_shows_the_sizes(world: FaultWorld, tmp_path: Path) -> None:
+def test_the_plan_shows_the_sizes(world: FaultWorld) -> None:
     retry = {"more_memory": {"factor": 4}}
     document = world.document("planned", "true", worker={"memory": "4GiB"}, retry=retry)
     done = world.yarnam("plan", str(world.write(document))).wait()
