@@ -152,14 +152,18 @@ def repair(ctx: click.Context, as_json: bool) -> None:
 
 
 @command.command()
+@json_option
 @click.pass_context
-def compact(ctx: click.Context) -> None:
+def compact(ctx: click.Context, as_json: bool) -> None:
     """Put your records together, so that they are listed faster.
 
     Lists do this by themselves when there are many new records.
     """
     with open_client(ctx) as client:
         count = client.history.compact()
+    if as_json:
+        print_json({"records": count})
+        return
     print_note(f"Records put together: {count}.")
 
 
@@ -168,11 +172,15 @@ def compact(ctx: click.Context) -> None:
     "--before", metavar="WHEN", help="Jobs that ended before: a date, or an age such as 365d."
 )
 @click.option("--keep", type=click.IntRange(0), help="All but the newest so many.")
+@json_option
 @click.pass_context
-def prune(ctx: click.Context, before: str | None, keep: int | None) -> None:
+def prune(ctx: click.Context, before: str | None, keep: int | None, as_json: bool) -> None:
     """Remove your old records. The jobs' own files stay."""
     if before is None and keep is None:
         raise UsageError("say what to remove: --before, --keep, or both")
     with open_client(ctx) as client:
         count = client.history.prune(before_s=moment(before, "--before"), keep=keep)
+    if as_json:
+        print_json({"records": count})
+        return
     print_note(f"Records removed: {count}.")
