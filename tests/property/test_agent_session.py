@@ -66,7 +66,7 @@ def test_numbers_grow_with_each_new_wish_and_leave_is_the_last(orders: list[str]
         before.CopyFrom(session.directive)
         wish = pb.Directive()
         wish.CopyFrom(wishes[order])
-        changed = session.order(wish)
+        changed = session.order(wish, {})
         if before.WhichOneof("order") == "leave":
             assert not changed
         assert changed == (session.directive != before)
