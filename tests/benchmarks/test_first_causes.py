@@ -20,6 +20,8 @@ from tests.benchmarks.failing_gangs.faults import FAULTS, HELD_OUT
 from tests.benchmarks.failing_gangs.gang import GangCase, GangEnd, run_gang
 from yarnam.core.model.outcomes import RetryAction
 
+pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3600)]
+
 COLLECTIVES = ("socket", "connection", "socket", "connection", "grpc")
 JAX_SHARE = 20
 """One gang in so many is jax's, which takes seconds to start."""
@@ -71,7 +73,6 @@ def table(results: Sequence[Result]) -> tuple[str, float]:
     return "\n".join([head, *lines]), sum(scores) / len(scores)
 
 
-@pytest.mark.timeout(3600)
 def test_first_causes_of_failing_gangs(tmp_path: Path) -> None:
     chosen = cases(int(os.environ.get("YARNAM_GANGS", "200")))
 

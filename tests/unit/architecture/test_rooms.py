@@ -91,3 +91,13 @@ def test_an_entry_loads_no_more_than_it_needs(module: str, never: list[str]) -> 
     )
     assert done.returncode == 0, done.stderr
     assert set(never) & set(done.stdout.split()) == set()
+
+
+def test_every_benchmark_is_marked_as_one() -> None:
+    """Else it runs with the unit tests, for minutes."""
+    unmarked = [
+        path.name
+        for path in (ROOT / "tests" / "benchmarks").glob("test_*.py")
+        if "pytest.mark.benchmark" not in path.read_text()
+    ]
+    assert unmarked == []
