@@ -46,8 +46,9 @@ def world(
 
 def submit(world: SubmitWorld, name: str, command: str, **more: Any) -> tuple[str, str]:
     """Application and directory of a job with a secret variable that nobody watches."""
-    spec = world.spec(name, command, env={"TOKEN": {"from": "client"}}, **more)
-    done = world.run("submit", spec, "--detach", "--json")
+    notify = [{"kind": "webhook", "url_from": "HOOK", "states": ["replacing"]}]
+    spec = world.spec(name, command, env={"TOKEN": {"from": "client"}}, notify=notify, **more)
+    done = world.run("submit", spec, "--detach", "--json", HOOK="http://127.0.0.1:1/never-called")
     assert done.code == 0, done.err
     return done.json["application"], done.json["directory"]
 
@@ -82,7 +83,7 @@ def test_the_am_removes_the_keys_with_its_verdict(
 ) -> None:
     """A failure too: YARN's next attempt, which it starts then, still finds them."""
     application, directory = submit(world, unique_name("keys"), f"sleep 1; {command}")
-    assert len(secrets_of(world, application, directory)) == 3
+    assert len(secrets_of(world, application, directory)) == len(SECRET_FILES) + 1
     assert wait_until(lambda: is_over(world, application), 120)
     gone = wait_until(lambda: not secrets_of(world, application, directory), SETTLE_S)
     assert gone, secrets_of(world, application, directory)
