@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from yarnam.errors import UsageError
 from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
@@ -16,6 +20,9 @@ if TYPE_CHECKING:
 
 with on_first_use():
     from yarnam.client.data import data_location
+    from yarnam.spec.values import units
+
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2})?)?")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, including errors.")
 
@@ -41,3 +48,20 @@ def open_data(ctx: click.Context, path: str) -> Iterator[DataLocation]:
         return
     with open_client(ctx) as client:
         yield data_location.locate_data(path, lambda: client.site)
+
+
+def moment(text: str | None, option: str) -> float | None:
+    """A local date and time, or an age, in seconds since the epoch. Raises UsageError."""
+    if text is None:
+        return None
+    if _DATE.fullmatch(text):
+        try:
+            return datetime.fromisoformat(text).timestamp()
+        except ValueError as error:
+            raise UsageError(f"{option} {text}: {error}") from error
+    try:
+        return time.time() - units.parse_duration_s(text)
+    except ValueError as error:
+        raise UsageError(
+            f"{option} {text} is neither a date such as 2026-11-22 nor an age such as 7d"
+        ) from error

@@ -196,12 +196,14 @@ class Client:
         queue: str | None = None,
         name: str = "",
         tags: Iterable[str] = (),
+        since_s: float | None = None,
     ) -> list[JobStatus]:
         """Jobs, newest first: the active ones; with ``include_ended`` all that YARN still knows.
 
         ``user``: None for your own jobs, empty for those of all users. ``queue``: its full name.
-        ``name``: the start of the job's name. ``tags``: all of them. For jobs of other users only
-        YARN's information is available. Costs the ResourceManager one request.
+        ``name``: the start of the job's name. ``tags``: all of them. ``since_s``: submitted then or
+        later, in seconds since the epoch. For jobs of other users only YARN's information is
+        available. Costs the ResourceManager one request.
         """
         whose = self._site.user if user is None else user
         include_ended = include_ended or (state is not None and state.is_final)
@@ -213,6 +215,7 @@ class Client:
             if one.name.startswith(name)
             and queue in (None, one.queue)
             and wanted <= frozenset(one.tags)
+            and (since_s is None or one.started_at_s >= since_s)
         ]
         with ThreadPoolExecutor(PARALLEL_STATUS_READS, thread_name_prefix="status") as pool:
             found = list(pool.map(self._status_of, applications))

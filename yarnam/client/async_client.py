@@ -124,6 +124,7 @@ class AsyncClient:
         queue: str | None = None,
         name: str = "",
         tags: Iterable[str] = (),
+        since_s: float | None = None,
     ) -> list[JobStatus]:
         """See ``Client.jobs``."""
         return await self._threads.call(
@@ -134,6 +135,7 @@ class AsyncClient:
             queue=queue,
             name=name,
             tags=tags,
+            since_s=since_s,
         )
 
     async def close(self) -> None:

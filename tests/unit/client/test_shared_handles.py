@@ -159,7 +159,12 @@ def test_lists_are_filtered_and_cost_one_request(world: World) -> None:
         tags = ("yarnam", tag_of(key), "team:a", *(("nightly",) if number else ()))
         world.job(key=key, application=application)
         world.rm.change(
-            application, queue=queue, tags=tags, name=f"train-{number}", state="ACCEPTED"
+            application,
+            queue=queue,
+            tags=tags,
+            name=f"train-{number}",
+            state="ACCEPTED",
+            started_at_s=1000.0 + number,
         )
     world.rm.asked = 0
     assert len(world.client.jobs()) == 3
@@ -172,6 +177,7 @@ def test_lists_are_filtered_and_cost_one_request(world: World) -> None:
     assert names(name="train-2") == ["train-2"]
     assert names(tags=["team:a", "nightly"]) == ["train-1", "train-2"]
     assert names(tags=["nightly"], queue="root.dl") == ["train-1"]
+    assert names(since_s=1001.0) == ["train-1", "train-2"]
 
 
 def test_tags_of_a_submit_come_on_top_of_the_specs(world: World) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from yarnam.cli.history.history_options import chosen, filter_options, moment, note_gaps
-from yarnam.cli.options import json_option, open_client
+from yarnam.cli.history.history_options import chosen, filter_options, note_gaps
+from yarnam.cli.options import json_option, moment, open_client
 from yarnam.cli.rendering.console import (
     print_json,
     print_line,

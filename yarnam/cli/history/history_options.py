@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import re
-import time
 from collections.abc import Callable
-from datetime import datetime
 from typing import Any, TypeVar
 
 import click
 
+from yarnam.cli.options import moment
 from yarnam.cli.rendering.console import print_note
 from yarnam.client.monitor.job_history import Listing
 from yarnam.core.accounting.job_summary import HistoryFilter
 from yarnam.core.model.job_status import FINAL_PHASES
-from yarnam.errors import UsageError
-from yarnam.spec.values.units import parse_duration_s
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 STATES = sorted(phase.value for phase in FINAL_PHASES)
-
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2})?)?")
 
 _OPTIONS = (
     click.option(
@@ -60,23 +54,6 @@ def chosen(
         since_s=moment(since, "--since"),
         until_s=moment(until, "--until"),
     )
-
-
-def moment(text: str | None, option: str) -> float | None:
-    """A local date and time, or an age, in seconds since the epoch. Raises UsageError."""
-    if text is None:
-        return None
-    if _DATE.fullmatch(text):
-        try:
-            return datetime.fromisoformat(text).timestamp()
-        except ValueError as error:
-            raise UsageError(f"{option} {text}: {error}") from error
-    try:
-        return time.time() - parse_duration_s(text)
-    except ValueError as error:
-        raise UsageError(
-            f"{option} {text} is neither a date such as 2026-11-22 nor an age such as 7d"
-        ) from error
 
 
 def note_gaps(listing: Listing) -> None:

@@ -6,7 +6,7 @@ import time
 
 import click
 
-from yarnam.cli.options import json_option, open_client
+from yarnam.cli.options import json_option, moment, open_client
 from yarnam.cli.rendering.console import duration, print_json, print_note, print_table
 from yarnam.cli.rendering.status_text import as_plain, training_text
 from yarnam.core.model.job_status import JobState, JobStatus
@@ -21,18 +21,38 @@ from yarnam.core.model.job_status import JobState, JobStatus
     type=click.Choice([state.value for state in JobState], case_sensitive=False),
     help="List only jobs in this state.",
 )
+@click.option("-q", "--queue", metavar="QUEUE", help="List only jobs of this queue: its full name.")
+@click.option("--name", default="", help="List only jobs whose name starts with this.")
+@click.option("--tag", "tags", multiple=True, help="List only jobs with this tag; repeatable.")
+@click.option(
+    "--since",
+    metavar="WHEN",
+    help="List only jobs submitted since then: a date, or an age such as 2h.",
+)
 @json_option
 @click.pass_context
 def command(
-    ctx: click.Context, include_ended: bool, user: str | None, state: str | None, as_json: bool
+    ctx: click.Context,
+    include_ended: bool,
+    user: str | None,
+    state: str | None,
+    queue: str | None,
+    name: str,
+    tags: tuple[str, ...],
+    since: str | None,
+    as_json: bool,
 ) -> None:
-    """List jobs, newest first."""
+    """List jobs, newest first. With several filters, those that pass all of them."""
     whose = "" if user == "*" else user
     with open_client(ctx) as client:
         jobs = client.jobs(
             include_ended=include_ended,
             user=whose,
             state=JobState(state.upper()) if state else None,
+            queue=queue,
+            name=name,
+            tags=tags,
+            since_s=moment(since, "--since"),
         )
     if as_json:
         print_json([as_plain(job) for job in jobs])
@@ -42,7 +62,7 @@ def command(
     else:
         print_note(
             "No jobs found."
-            if include_ended
+            if include_ended or queue or name or tags or since
             else "No active jobs. To include finished jobs, use --all."
         )
 

@@ -1,0 +1,58 @@
+"""``yarnam ps`` over a client on fakes."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.unit.client.world import World
+from yarnam.cli.shell import Shell, run
+from yarnam.client.user_paths import new_key, tag_of
+from yarnam.errors import ExitCode
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    made = World(tmp_path)
+    for number, (queue, tag) in enumerate((("root.dl", "a"), ("root.dl", "b"), ("root.web", "a"))):
+        key, application = new_key(), f"application_1700000000000_{number:04}"
+        made.job(key=key, application=application)
+        made.rm.change(
+            application,
+            queue=queue,
+            tags=("yarnam", tag_of(key), tag),
+            name=f"train-{number}",
+            state="ACCEPTED",
+            started_at_s=time.time() - 3600.0 * (number + 0.5),
+        )
+    return made
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ((), ["train-0", "train-1", "train-2"]),
+        (("--queue", "root.dl"), ["train-0", "train-1"]),
+        (("--tag", "a"), ["train-0", "train-2"]),
+        (("--tag", "a", "--tag", "b"), []),
+        (("--name", "train-2"), ["train-2"]),
+        (("--since", "2h"), ["train-0", "train-1"]),
+        (("--since", "2h", "-q", "root.dl", "--tag", "b"), ["train-1"]),
+    ],
+)
+def test_a_list_has_the_jobs_that_pass_all_filters(
+    world: World, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], names: list[str]
+) -> None:
+    assert run(("ps", "--json", *options), Shell(lambda **_: world.client)) == 0
+    assert sorted(job["name"] for job in json.loads(capsys.readouterr().out)) == names
+
+
+def test_a_time_that_is_none_is_a_usage_error(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run(("ps", "--since", "yesterday"), Shell(lambda **_: world.client))
+    assert code == ExitCode.USAGE
+    assert "neither a date such as 2026-11-22 nor an age" in capsys.readouterr().err
