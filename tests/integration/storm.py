@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from hdfs_utils import TimeLimits, connect
 from hdfs_utils import uri as uris
 from hdfs_utils.errors import HdfsError
+from hdfs_utils.errors import Unavailable as HdfsUnavailable
 from tests.integration.fault_world import LIMIT_S
 from tests.integration.storm_ends import output_trouble
 from tests.integration.storm_faults import KINDS, Fault, place_of_daemon, places_of
@@ -197,22 +198,22 @@ class Storm:
         )  # fmt: skip
         folder, home = self.folder / gang.name, f"{HOME}/{gang.name}"
         saves = f"hdfs://pair{home}" if number % 2 else f"{home}/checkpoints"
-        self.files.mkdirs(home)
         steps = max(1, round(gang.work_s / STEP_S))
         deadline = time.monotonic() + LIMIT_S
         while True:
             try:
+                self.files.mkdirs(home)
                 run = submit(
                     self.world, gang, folder, **LASTING,
                     command=["python3", str(TRAINING), str(folder), str(steps), str(STEP_S)],
                     checkpoint={"directory": saves, "keep": 2},
                     data={"outputs": {"path": f"{home}/result"}},
                 )  # fmt: skip
-            except (Unavailable, NeverFits) as error:  # NeverFits: not all nodes are back
+            except (HdfsUnavailable, Unavailable, NeverFits) as error:  # NeverFits: nodes away
                 self.say(f"{gang.name} is submitted again: {error}")
                 if time.monotonic() > deadline:
                     raise
-                shutil.rmtree(folder)
+                shutil.rmtree(folder, ignore_errors=True)
                 time.sleep(FILL_PERIOD_S)
             else:
                 self.say(f"{run.job.id} is {gang}")

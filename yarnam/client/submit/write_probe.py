@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from uuid import uuid4
+from hashlib import sha256
 
 from hdfs_utils import FileSystem, HdfsError
 from hdfs_utils import uri as uris
-from hdfs_utils.backends.base import temporary_name
 from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.client.site import Site
 from yarnam.client.submit.preflight import file_system_of
@@ -31,20 +30,24 @@ def probe_targets(site: Site, job: JobSpec) -> None:
             continue
         files, path = file_system_of(site, uri)
         with hdfs_errors(f"{what}: cannot write to {uri}"):
-            _probe(files, path if is_own else uris.parent(path))
+            # The same name each time: what a killed client has left goes with its next submit.
+            name = f".yarnam-probe-{sha256(f'{site.user} {uri}'.encode()).hexdigest()[:16]}"
+            _probe(files, path if is_own else uris.parent(path), name)
 
 
-def _probe(files: FileSystem, directory: str) -> None:
+def _probe(files: FileSystem, directory: str, name: str) -> None:
     while not files.exists(directory):
         directory = uris.parent(directory)
-    path = temporary_name(uris.join(directory, f"yarnam-probe-{uuid4().hex[:8]}"))
+    path = uris.join(directory, name)
     try:
-        writer = files.open_writer(path)
+        writer = files.open_writer(path, overwrite=True)
         try:
             writer.write(b"?")
             writer.flush()
         finally:
             writer.abort()  # closing would wait for the DataNodes' reports
-    finally:
+    except BaseException:
         with suppress(HdfsError):
             files.delete(path)
+        raise
+    files.delete(path)

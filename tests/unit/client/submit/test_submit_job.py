@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from hdfs_utils.errors import QuotaExceeded
+from hdfs_utils.errors import Unavailable as HdfsUnavailable
 from tests.fakes.files import fail_on
 from tests.unit.client.world import World, job_spec
 from yarnam.core.model.job_spec import CheckpointSpec, EnvironmentSpec, JobSpec, ShippedFile
@@ -302,3 +303,15 @@ def test_what_it_tries_to_write_is_taken_away_again(world: World) -> None:
     world.client.submit(job_spec(**changes))
     assert world.files.list("/results") == []
     assert not world.files.exists("/ckpt")
+
+
+def test_what_a_killed_client_left_of_a_trial_goes_with_the_next_submit(world: World) -> None:
+    world.files.mkdirs("/results", 0o777)
+    job = job_spec(output="/results/mine", checkpoint=CheckpointSpec("/results/mine.saved"))
+    world.files.fail = fail_on("delete", HdfsUnavailable("the NameNode is away"), times=99)
+    with pytest.raises(Unavailable, match="cannot write to /results/mine"):
+        world.client.submit(job)
+    assert len(world.files.list("/results")) == 1
+    world.files.fail = lambda _operation, _path: None
+    world.client.submit(job)
+    assert world.files.list("/results") == []
