@@ -1,8 +1,11 @@
 """Our file systems as fsspec's and pyarrow's, so that pandas, pyarrow.dataset, torch and JAX
 loaders work on them unchanged.
 
-    fs = fsspec_adapter.to_fsspec(hdfs_utils.connect())
-    pandas.read_parquet("/data/a.parquet", filesystem=fs)
+Where yarnam is installed, fsspec opens ``hdfs://``, ``webhdfs://`` and ``viewfs://`` URLs by this
+module (entry point ``fsspec.specs``):
+
+    pandas.read_parquet("hdfs://nameservice/data/a.parquet")
+    pandas.read_parquet("/data/a.parquet", filesystem=to_fsspec(hdfs_utils.connect()))
     pyarrow.dataset.dataset("/data", filesystem=fsspec_adapter.to_pyarrow(client))
 
 A file that is written appears at its name when it is closed, whole (``mode="wb"``).
@@ -19,11 +22,13 @@ import fsspec
 
 from hdfs_utils import uri as uris
 from hdfs_utils.backends.base import temporary_name
+from hdfs_utils.backends.connect import connect
 from hdfs_utils.errors import AlreadyExists, HdfsError, IsADirectory, NotADirectory, NotFound
 from hdfs_utils.filesystem import FileStatus, FileSystem, Writer
 
 # Read ahead by at least this much: a loader's small reads would each be a question.
 BUFFER = 1 << 20
+CONNECTION = ("conf_dir", "user", "timeout_s", "conf", "backend", "doas")
 
 
 def to_fsspec(fs: FileSystem) -> HdfsUtilsFileSystem:
@@ -39,19 +44,38 @@ def to_pyarrow(fs: FileSystem) -> Any:
 
 
 class HdfsUtilsFileSystem(fsspec.AbstractFileSystem):  # type: ignore[misc]
-    """An fsspec file system over one of ours; see :func:`to_fsspec`."""
+    """An fsspec file system over one of ours, given (:func:`to_fsspec`) or named by a URL.
 
-    protocol = ("hdfs", "webhdfs", "viewfs")
+    Args:
+        uri: any URI on it; by default ``fs.defaultFS``.
+        client: the file system itself, instead of ``uri`` and ``connection``.
+        connection: further arguments of :func:`hdfs_utils.connect` (``conf_dir``, ``user``,
+            ``timeout_s``, ``conf``, ``backend``, ``doas``); to readers of URLs, their
+            ``storage_options``.
+    """
+
+    protocol = ("hdfs", "webhdfs", "swebhdfs", "viewfs")
     root_marker = "/"
-    cachable = False
 
-    def __init__(self, client: FileSystem | None = None, **storage_options: Any) -> None:
-        super().__init__(**storage_options)
-        if client is None:
-            from hdfs_utils.backends.connect import connect
+    def __init__(
+        self, uri: str | None = None, client: FileSystem | None = None, **connection: Any
+    ) -> None:
+        ours = {name: connection.pop(name) for name in CONNECTION if name in connection}
+        super().__init__(**connection)
+        self.client = client or connect(uri, **ours)
 
-            client = connect(storage_options.get("fo") or storage_options.get("uri"))
-        self.client = client
+    @staticmethod
+    def _get_kwargs_from_urls(path: str) -> dict[str, Any]:
+        """What of the constructor's arguments a URL says: its file system."""
+        parsed = uris.parse(path)
+        if not parsed.scheme:
+            return {}
+        return {"uri": f"{parsed.scheme}://{parsed.authority}/"}
+
+    @property
+    def fsid(self) -> str:
+        """The same for all instances of the same file system."""
+        return self.client.uri
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
@@ -118,7 +142,10 @@ class HdfsUtilsFileSystem(fsspec.AbstractFileSystem):  # type: ignore[misc]
             self.client.rename(source, target, overwrite=True)
 
     def cp_file(self, path1: str, path2: str, **_: Any) -> None:
-        """Copy one file through this process."""
+        """Copy one file through this process; of a directory, its name."""
+        if self.isdir(path1):
+            self.makedirs(path2, exist_ok=True)
+            return
         with self.open(path1, "rb") as source, self.open(path2, "wb") as sink:
             while data := source.read(BUFFER):
                 sink.write(data)

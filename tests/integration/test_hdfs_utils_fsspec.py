@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator
+from typing import Any
 
+import fsspec
 import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from fsspec.implementations.local import LocalFileSystem
+from fsspec.tests import abstract
 
 import hdfs_utils
 from hdfs_utils import FileSystem, to_fsspec, to_pyarrow
@@ -70,3 +75,71 @@ def test_an_fsspec_file_is_whole_or_not_there(fs: FileSystem, home: str) -> None
     handed.mv(f"{home}/d/a", f"{home}/b")
     handed.rm(f"{home}/b")
     assert handed.ls(home, detail=False) == [f"{home}/d"]
+
+
+def test_urls_are_opened_without_a_jvm(
+    fs: FileSystem, home: str, cluster_env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HADOOP_CONF_DIR", cluster_env["HADOOP_CONF_DIR"])
+    monkeypatch.setenv("HDFS_UTILS_BACKEND", fs.backend)
+    frame = pd.DataFrame({"a": range(10)})
+    url = f"{fs.uri}{home}/a.parquet"
+    # Without options pandas asks pyarrow for Parquet first, which wants libhdfs and a JVM.
+    frame.to_parquet(url, storage_options={})
+    assert pd.read_parquet(url, storage_options={}).equals(frame)
+    assert pd.read_parquet(f"hdfs://{home}/a.parquet", storage_options={}).equals(frame)
+    frame.to_csv(f"{fs.uri}{home}/a.csv", index=False)
+    assert pd.read_csv(f"{fs.uri}{home}/a.csv").equals(frame)
+    handed, path = fsspec.url_to_fs(url)
+    assert path == f"{home}/a.parquet"
+    assert fsspec.url_to_fs(url)[0] is handed, "one client for each file system"
+    assert pickle.loads(pickle.dumps(handed)).size(path) == fs.stat(path).length
+    assert ds.dataset(f"{home}/a.parquet", filesystem=handed).count_rows() == 10
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # Dask's, of pandas 3.1
+def test_dask_and_datasets_by_url(
+    fs: FileSystem, home: str, cluster_env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    import dask.dataframe as dd
+    import datasets
+
+    options = {"conf_dir": cluster_env["HADOOP_CONF_DIR"], "backend": fs.backend}
+    frame = pd.DataFrame({"a": range(100), "b": [str(n) for n in range(100)]})
+    parts = dd.from_pandas(frame, npartitions=3)
+    parts.to_parquet(f"hdfs://{home}/parts", storage_options=options)
+    again = dd.read_parquet(f"hdfs://{home}/parts", storage_options=options)
+    assert int(again["a"].sum().compute()) == 4950
+    made = datasets.Dataset.from_pandas(frame)
+    made.save_to_disk(f"hdfs://{home}/set", storage_options=options)
+    loaded = datasets.load_from_disk(f"hdfs://{home}/set", storage_options=options)
+    assert loaded["b"][99] == "99"
+
+
+@pytest.mark.long
+class TestConformance(
+    abstract.AbstractCopyTests,
+    abstract.AbstractGetTests,
+    abstract.AbstractPutTests,
+    abstract.AbstractPipeTests,
+    abstract.AbstractOpenTests,
+    abstract.AbstractFixtures,
+):
+    """fsspec's own tests, which a unit test runs on a local disk."""
+
+    @pytest.fixture
+    def fs(self, cluster_env: dict[str, str]) -> Any:
+        conf_dir = cluster_env["HADOOP_CONF_DIR"]
+        return fsspec.filesystem("hdfs", conf_dir=conf_dir, backend="webhdfs")
+
+    @pytest.fixture
+    def local_fs(self) -> Any:
+        return LocalFileSystem(auto_mkdir=True)
+
+    @pytest.fixture
+    def fs_path(self, fs: Any, unique_name: Callable[[str], str]) -> Iterator[str]:
+        directory = f"/tmp/{unique_name('conformance')}"
+        fs.mkdir(directory)
+        yield directory
+        fs.rm(directory, recursive=True)
