@@ -14,10 +14,10 @@ from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.model.tickets import Demand, RunningGang, Ticket
 from yarnam.sim import Mode, RmSettings, SimSettings, Workload, WorkloadSettings, simulate, workload
 from yarnam.sim.initial_gangs import InitialGangRun
-from yarnam.sim.resource_manager import SimResourceManager
 from yarnam.sim.sim_tickets import SimTicketQueue
 from yarnam.sim.timeline import Timeline
 from yarnam.sim.world import World
+from yarnam.sim.yarn_model.resource_manager import SimResourceManager
 
 pytestmark = pytest.mark.sim
 

@@ -13,7 +13,6 @@ from yarnam.core.model.plans import NoFit
 from yarnam.sim import Mode, RmSettings, SimSettings, Workload, WorkloadSettings, simulate, workload
 from yarnam.sim.planners import JitterPlanner
 from yarnam.sim.report import idle_share, percentile, report
-from yarnam.sim.sim_nodes import fair_shares
 from yarnam.sim.sim_settings import Deal, QueueSettings
 from yarnam.sim.timeline import Timeline
 
@@ -153,12 +152,6 @@ def test_where_the_count_of_free_gpus_says_no_the_planner_would_too() -> None:
     finally:
         JitterPlanner._may_fit = plain
     assert refused > 50
-
-
-def test_shares_are_weighted_and_what_a_maximum_leaves_goes_to_the_others() -> None:
-    assert fair_shares(100, [("a", 3, None), ("b", 1, None)]) == {"a": 75, "b": 25}
-    shares = fair_shares(100, [("a", 3, 30), ("b", 1, None), ("c", 1, None)])
-    assert shares == {"a": 30, "b": 35, "c": 35}
 
 
 def test_the_timeline_keeps_the_order_of_what_is_due_at_once() -> None:

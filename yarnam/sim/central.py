@@ -13,9 +13,11 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 
-from yarnam.sim.sim_nodes import fair_shares
+from yarnam.core.model.resources import Resources
+from yarnam.core.queues.fair_share import instantaneous_shares
 from yarnam.sim.sim_settings import InitialGang, RmSettings, SimJob
 from yarnam.sim.world import JobRecord
+from yarnam.sim.yarn_model.sim_queues import queue_tree
 
 LEAST_LEFT_S = 900.0
 """A gang that has declared nothing is expected to run at least so much longer."""
@@ -49,6 +51,8 @@ class CentralScheduler:
         self._waiting: list[JobRecord] = []
         self._used = {queue.name: 0 for queue in settings.queues}
         self._limits = {queue.name: queue.max_gpus for queue in settings.queues}
+        self._tree = queue_tree(settings.queues)
+        self._size = Resources(0, 0, settings.gpus)
         self._now_s = 0.0
         for number, gang in enumerate(initial_gangs, 1):
             self._occupy(-number, gang.queue, gang.size, gang.pieces, gang.ends_s)
@@ -112,14 +116,11 @@ class CentralScheduler:
     def _in_order(self) -> list[JobRecord]:
         active = {record.job.queue for record in self._waiting}
         active |= {name for name, used in self._used.items() if used}
-        shares = fair_shares(
-            self._settings.gpus,
-            [(q.name, q.weight, q.max_gpus) for q in self._settings.queues if q.name in active],
-        )
+        shares = instantaneous_shares(self._tree, self._size, active)
         return sorted(
             self._waiting,
             key=lambda r: (
-                self._used[r.job.queue] >= shares[r.job.queue],
+                self._used[r.job.queue] >= shares[r.job.queue].gpus,
                 r.job.submit_s,
                 r.job.number,
             ),

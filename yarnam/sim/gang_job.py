@@ -47,9 +47,10 @@ from yarnam.core.model.job_status import Phase
 from yarnam.core.model.outcomes import ContainerEnd, ExitKind, ProcessExit, VerdictKind
 from yarnam.errors import ExitCode
 from yarnam.sim.planners import JitterPlanner
-from yarnam.sim.resource_manager import Application, Ask, Container
 from yarnam.sim.timeline import Appointment
 from yarnam.sim.world import JobRecord, World
+from yarnam.sim.yarn_model.containers import Ask, Container
+from yarnam.sim.yarn_model.sim_queues import Application
 
 
 class NotSimulated(Exception):
@@ -79,7 +80,11 @@ class GangJob:
         """Submission and start of the AM are one instant: what YARN takes for that is not
         contention."""
         world = self._world
-        self._app = world.rm.register(self.record.job.number, self.record.job.queue, self)
+        job = self.record.job
+        self._app = world.rm.register(job.number, job.queue, self)
+        world.rm.submit(self._app, job.spec.am.resources, self._begin)
+
+    def _begin(self) -> None:
         self._planning.open(self._now_s(), self.deliver)
         self.deliver(JobStarted(self._now_s()))
 
@@ -214,7 +219,10 @@ class GangJob:
         self.record.is_failed = action.verdict.kind is not VerdictKind.SUCCEEDED
         self.record.reason = action.verdict.message if self.record.is_failed else ""
         self.record.attempts = len(self.gang.history)
+        self.record.preemptions = self.gang.preemptions
         self._planning.finished()
+        if self._world.on_end is not None:
+            self._world.on_end()
         # The releases of this very step go out with the AM's last heartbeat.
         self._world.timeline.after(
             self._world.rm.settings.am_heartbeat_s * 2, lambda: self._world.rm.unregister(self._app)
@@ -268,7 +276,8 @@ class GangJob:
         if self._running.get(ask) != attempt:
             return
         del self._running[ask]
-        processes = self.record.job.spec.roles[0].processes_per_task
+        roles = {role.name: role for role in self.record.job.spec.roles}
+        processes = roles[ask.role].processes_per_task
         now_s = self._now_s()
         exits = tuple(ProcessExit(rank, kind, ended_at_s=now_s) for rank in range(processes))
         self.deliver(TaskExited(now_s, ask, attempt, exits))

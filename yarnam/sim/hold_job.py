@@ -6,9 +6,10 @@ from __future__ import annotations
 from yarnam.core.model.ids import AskId
 from yarnam.core.model.outcomes import ContainerEnd
 from yarnam.core.model.plans import LocalityLevel, Target
-from yarnam.sim.resource_manager import Application, Ask, Container
 from yarnam.sim.timeline import Appointment
 from yarnam.sim.world import JobRecord, World
+from yarnam.sim.yarn_model.containers import Ask, Container
+from yarnam.sim.yarn_model.sim_queues import Application
 
 HBOX_LIMIT_S = 600.0
 """hbox waits ``yarn.resourcemanager.rm.container-allocation.expiry-interval-ms``, 10 min, from the
@@ -30,6 +31,10 @@ class HoldJob:
     def start(self) -> None:
         job = self.record.job
         self._app = self._world.rm.register(job.number, job.queue, self)
+        self._world.rm.submit(self._app, job.spec.am.resources, self._ask)
+
+    def _ask(self) -> None:
+        job = self.record.job
         self.record.attempts = 1
         role = job.spec.roles[0]
         target = Target(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from yarnam.core.model.outcomes import ContainerEnd
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.tickets import RunningGang
-from yarnam.sim.resource_manager import Container
 from yarnam.sim.sim_settings import InitialGang
 from yarnam.sim.world import World
+from yarnam.sim.yarn_model.containers import Container
 
 
 class InitialGangRun:

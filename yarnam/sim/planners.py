@@ -29,10 +29,10 @@ from yarnam.core.model.tickets import Demand, MustWait, RunningGang, Ticket
 from yarnam.core.placement import declared_targets, ladder_for_submit
 from yarnam.core.placement.plan_request import plan_request
 from yarnam.core.placement.prelaunch import has_spare_capacity
-from yarnam.sim.resource_manager import Container
 from yarnam.sim.sim_settings import SimJob
 from yarnam.sim.timeline import Appointment
 from yarnam.sim.world import World
+from yarnam.sim.yarn_model.containers import Container
 
 Deliver = Callable[[Event], None]
 
@@ -132,8 +132,8 @@ class JitterPlanner:
         planner may know more: that it can never fit."""
         if self._never is not None or action.excluded:
             return True
-        queue = self._world.rm.queues[self._job.queue]
-        if queue.used.gpus + self._job.gpus > queue.maximum:
+        queue = self._world.rm.queues.leaves[self._job.queue]
+        if self._job.gpus > queue.usable_gpus():
             return False
         nodes = self._world.rm.nodes
         return any(nodes.could_hold(shape.count, shape.resources.gpus) for shape in self._shapes)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.job_spec import EnvironmentSpec, Framework, GangSpec, JobSpec, RoleSpec
 from yarnam.core.model.outcomes import ContainerEnd
 from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import Node, NodeState
+from yarnam.core.queues.allocations import QueueConfig
 
 
 class Mode(Enum):
@@ -49,6 +52,21 @@ class QueueSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class PreemptionSettings:
+    """YARN's defaults; times in seconds."""
+
+    threshold: float = 0.8
+    """yarn.scheduler.fair.preemption.cluster-utilization-threshold, of memory or cores in use:
+    with less it takes nothing."""
+    wait_before_kill_s: float = 15.0
+    """yarn.scheduler.fair.waitTimeBeforeKill"""
+    wait_before_check_s: float = 10.0
+    """yarn.scheduler.fair.waitTimeBeforeNextStarvationCheck"""
+    update_s: float = 0.5
+    """yarn.scheduler.fair.update-interval-ms"""
+
+
+@dataclass(frozen=True, slots=True)
 class RmSettings:
     """The model cluster. Delays as measured on Hadoop 3.4.1 (skein-on-yarn.md, 12), each drawn
     uniformly from its range."""
@@ -82,10 +100,37 @@ class RmSettings:
     poll_s: float = 0.2
     """A snapshot through the RM's REST API."""
     deal: Deal = Deal.FAIR
+    root: QueueConfig | None = None
+    """The queues, as an allocation file has them; None: ``queues``, below root."""
+    machines: tuple[Node, ...] = ()
+    """The nodes of a real cluster; empty: ``nodes`` that are all alike."""
+    preemption: PreemptionSettings | None = None
+    """None: YARN takes no containers (``yarn.scheduler.fair.preemption`` is off)."""
 
     @property
     def gpus(self) -> int:
+        if self.machines:
+            return sum(node.total.gpus for node in self.machines)
         return self.nodes * self.gpus_per_node
+
+    def all_nodes(self) -> tuple[Node, ...]:
+        """The nodes, idle."""
+        if self.machines:
+            return self.machines
+        per_gpu = Resources(self.memory_mib_per_gpu, self.vcores_per_gpu, 1)
+        total = per_gpu.times(self.gpus_per_node)
+        width = len(str(self.nodes - 1))
+        return tuple(
+            Node(
+                NodeId(f"n{number:0{width}d}"),
+                RackId(f"/r{number // self.nodes_per_rack}"),
+                NodeState.RUNNING,
+                total,
+                Resources(),
+                f"n{number:0{width}d}:8042",
+            )
+            for number in range(self.nodes)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ byte, in any process."""
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from yarnam.sim.central import CentralScheduler
@@ -11,11 +12,13 @@ from yarnam.sim.gang_job import GangJob
 from yarnam.sim.hold_job import HBOX_LIMIT_S, HoldJob
 from yarnam.sim.initial_gangs import InitialGangRun
 from yarnam.sim.planners import JitterPlanner, TicketPlanner
-from yarnam.sim.resource_manager import Container, SimResourceManager
 from yarnam.sim.sim_settings import Fault, Mode, SimSettings, Workload
 from yarnam.sim.sim_tickets import SimTicketQueue
 from yarnam.sim.timeline import Call, Timeline
 from yarnam.sim.world import JobRecord, Trace, World
+from yarnam.sim.yarn_model.containers import Container
+from yarnam.sim.yarn_model.preemption import Preempted
+from yarnam.sim.yarn_model.resource_manager import SimResourceManager
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +37,18 @@ class Outcome:
     is_quiet: bool
     """Nothing was left to happen. Jobs that have not ended then wait for each other for ever."""
     reservations_left: int = 0
+    preempted: tuple[Preempted, ...] = ()
+    """Containers that YARN took for starved queues."""
 
 
-def simulate(given: Workload, settings: SimSettings, trace: Trace | None = None) -> Outcome:
-    """``trace`` gets one line for each event of each gang."""
+def simulate(
+    given: Workload,
+    settings: SimSettings,
+    trace: Trace | None = None,
+    on_end: Callable[[], None] | None = None,
+) -> Outcome:
+    """``trace`` gets one line for each event of each gang; ``on_end`` is called when a gang's job
+    has ended."""
     records = [JobRecord(job) for job in given.jobs]
     if settings.mode in {Mode.CENTRAL, Mode.DECLARED}:
         knows_all = settings.mode is Mode.CENTRAL
@@ -47,7 +58,7 @@ def simulate(given: Workload, settings: SimSettings, trace: Trace | None = None)
     timeline = Timeline()
     dice = random.Random(settings.seed)  # noqa: S311 - reproducible, not secret
     rm = SimResourceManager(settings.rm, timeline, dice)
-    world = World(timeline, dice, rm, SimTicketQueue(), trace, settings.checkpoint_s)
+    world = World(timeline, dice, rm, SimTicketQueue(), trace, settings.checkpoint_s, on_end)
     for gang in given.initial_gangs:
         InitialGangRun(gang, world).start()
     for record in records:
@@ -63,6 +74,7 @@ def simulate(given: Workload, settings: SimSettings, trace: Trace | None = None)
         timeline.now_s,
         is_quiet,
         len(rm.reservations),
+        rm.preempted,
     )
 
 

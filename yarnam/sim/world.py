@@ -6,10 +6,10 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from yarnam.sim.resource_manager import SimResourceManager
 from yarnam.sim.sim_settings import SimJob
 from yarnam.sim.sim_tickets import SimTicketQueue
 from yarnam.sim.timeline import Timeline
+from yarnam.sim.yarn_model.resource_manager import SimResourceManager
 
 Trace = Callable[[str], None]
 """Takes one line for each event of each job."""
@@ -29,6 +29,8 @@ class JobRecord:
     nodes: int = 0
     """On how many nodes it ran."""
     racks: int = 0
+    preemptions: int = 0
+    """Attempts that ended because YARN took containers."""
     reason: str = ""
 
     @property
@@ -47,5 +49,7 @@ class World:
     tickets: SimTicketQueue
     trace: Trace | None = None
     checkpoint_s: float = 600.0
+    on_end: Callable[[], None] | None = None
+    """Called whenever a job has ended."""
     stood: dict[tuple[int, int], float] = field(default_factory=dict)
     """When the gang of (job, attempt) stood."""

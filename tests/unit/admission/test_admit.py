@@ -335,6 +335,15 @@ def test_a_ticket_never_lets_a_queue_exceed_its_maximum() -> None:
     assert "maximum" in answer.reason
 
 
+def test_a_head_below_a_queue_at_its_maximum_blocks_nobody() -> None:
+    head, me = ticket(1, 1, 8, queue="root.a.x"), ticket(2, 1, 8)
+    below = QueueView("root.a.x", maximum=gpus(64), headroom=gpus(4))
+    assert waits(ask(me, [head], snapshot(0)))
+    assert not may(ask(me, [head], snapshot(0, queues=(below,)))).is_backfill
+    answer = waits(ask(head, [], snapshot(0, queue=below)))
+    assert "the queues above root.a.x have" in answer.reason
+
+
 def test_a_queue_below_its_share_comes_before_one_that_has_its_share() -> None:
     rich = QueueView("root.a", used=gpus(16), fair_share=gpus(16))
     poor = QueueView("root.b", used=gpus(0), fair_share=gpus(16))

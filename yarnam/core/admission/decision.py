@@ -329,6 +329,11 @@ def _full(me: Ticket, snapshot: ClusterSnapshot) -> str:
         queue = queues_of(snapshot).get(me.queue, queue)
     if queue.name != me.queue or not exceeds_maximum(me, queue):
         return ""
+    left = queue.headroom
+    if left is not None and queue.maximum is not None:
+        left = None if queue.maximum.minus(queue.used).fits_in(left) else left
+    if left is not None:
+        return f"the queues above {queue.name} have {left} left within their maximum"
     return f"queue {queue.name} uses {queue.used} of its maximum of {queue.maximum}"
 
 

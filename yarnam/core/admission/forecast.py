@@ -201,10 +201,12 @@ class _Play:
         queue = self._queues.get(name)
         if queue is None:
             return
-        used = queue.used
+        used, left = queue.used, queue.headroom
         for _, amount in what:
-            used = used.plus(amount) if is_more else _less(used, amount)
-        self._queues[name] = replace(queue, used=used)
+            used = used.plus(amount) if is_more else used.minus(amount)
+            if left is not None:
+                left = left.minus(amount) if is_more else left.plus(amount)
+        self._queues[name] = replace(queue, used=used, headroom=left)
 
     def _next_due_s(self) -> float:
         """When the order may change by itself: a ticket has waited for long enough."""
@@ -243,14 +245,6 @@ def _part(used: Resources, gpus: int) -> Resources:
         return Resources(0, 0, gpus)
     share = min(1.0, gpus / used.gpus)
     return Resources(int(used.memory_mib * share), int(used.vcores * share), gpus)
-
-
-def _less(used: Resources, amount: Resources) -> Resources:
-    return Resources(
-        max(0, used.memory_mib - amount.memory_mib),
-        max(0, used.vcores - amount.vcores),
-        max(0, used.gpus - amount.gpus),
-    )
 
 
 def _draw(play: int, number: int) -> float:

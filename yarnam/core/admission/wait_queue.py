@@ -39,6 +39,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf, sqrt
 
+from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, QueueView
 from yarnam.core.model.tickets import ADMISSION_RULES, RunningGang, Ticket
 
@@ -206,13 +207,13 @@ def queues_of(snapshot: ClusterSnapshot) -> dict[str, QueueView]:
 
 
 def exceeds_maximum(ticket: Ticket, queue: QueueView) -> bool:
-    """Whether its queue's maximum keeps it out now, whatever is free."""
-    if queue.maximum is None:
-        return False
-    need = queue.used
+    """Whether the maximum of its queue, or of one above it, keeps it out now, whatever is free."""
+    need = Resources()
     for demand in ticket.demands:
         need = need.plus(demand.resources.times(demand.count))
-    return not need.fits_in(queue.maximum)
+    if queue.headroom is not None and not need.fits_in(queue.headroom):
+        return True
+    return queue.maximum is not None and not queue.used.plus(need).fits_in(queue.maximum)
 
 
 Arrival = tuple[float, int, str]

@@ -25,7 +25,7 @@ class Demand:
     count: int
 
 
-ADMISSION_RULES = 3
+ADMISSION_RULES = 4
 """By which rules this version orders the wait queue (``admission.wait_queue``): one more whenever
 they change. Jobs of two versions wait in one queue, and by two orders each could wait for the
 other."""

@@ -1,12 +1,14 @@
 """The model of YARN's ResourceManager with the Fair Scheduler.
 
 What it has of the real one, because it makes or breaks gangs: containers are granted when a node
-heartbeats, by default one per heartbeat; queues are served by least use per weight, applications
-in a queue by least use, an application's asks in their order; a node that has no room for the ask
-whose turn it is may be *reserved* for it (FSAppAttempt.reserve), at most ``reservable_nodes`` of
-all nodes for one application, and then serves nobody else until that ask is granted or withdrawn;
-an ask and its withdrawal travel with the AM's heartbeat, so grants come late; released GPUs are
-free a second later. Not modelled: memory of the AMs' own containers, preemption, node loss.
+heartbeats, by default one per heartbeat; queues and applications are served in the order of their
+policies, within the maximums of all queues above (``sim_queues``), an application's asks in their
+order; a node that has no room for the ask whose turn it is may be *reserved* for it
+(FSAppAttempt.reserve), at most ``reservable_nodes`` of all nodes for one application, and then
+serves nobody else until that ask is granted or withdrawn; an ask and its withdrawal travel with the
+AM's heartbeat, so grants come late; released GPUs are free a second later; queues that starve take
+containers from others (``preemption``). ApplicationMasters count against the AM share of their
+queue, but take no room on nodes and none of the queue's maximum.
 
 A node whose heartbeat could change nothing is not played.
 """
@@ -15,84 +17,19 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Iterable
 
 from yarnam.core.model.ids import AskId
 from yarnam.core.model.outcomes import ContainerEnd
 from yarnam.core.model.plans import LocalityLevel, Target
 from yarnam.core.model.resources import Resources
-from yarnam.core.model.snapshot import ClusterSnapshot, QueueView
-from yarnam.sim.sim_nodes import SimNodes, fair_shares
-from yarnam.sim.sim_settings import Deal, QueueSettings, RmSettings
+from yarnam.core.model.snapshot import ClusterSnapshot
+from yarnam.sim.sim_settings import Deal, RmSettings
 from yarnam.sim.timeline import Timeline
-
-UNLIMITED = 2**31 - 1
-
-
-@dataclass(slots=True)
-class Container:
-    """A grant, from its first to its last moment at the RM. Times in virtual seconds."""
-
-    number: int
-    job: int
-    ask: AskId
-    node: int
-    resources: Resources
-    granted_s: float
-    freed_s: float | None = None
-    """When its node could use the GPUs again; None: not yet."""
-    released_s: float | None = None
-
-
-class ContainerListener(Protocol):
-    """An application's ear: called with the AM's heartbeat."""
-
-    def granted(self, container: Container) -> None: ...
-
-    def ended(self, container: Container, end: ContainerEnd) -> None:
-        """Its node is lost, or YARN has taken it."""
-
-
-@dataclass(slots=True)
-class Ask:
-    ask: AskId
-    target: Target
-
-
-class Application:
-    """One application at the RM: what it has asked for and not got yet, and what it uses."""
-
-    __slots__ = ("asks", "containers", "listener", "number", "phase_s", "queue", "reserved", "used")
-
-    def __init__(
-        self, number: int, queue: Queue, phase_s: float, listener: ContainerListener
-    ) -> None:
-        self.number = number
-        self.queue = queue
-        self.phase_s = phase_s
-        self.listener = listener
-        self.asks: dict[AskId, Ask] = {}
-        self.containers: dict[AskId, Container] = {}
-        self.reserved: set[int] = set()
-        self.used = 0
-
-
-class Queue:
-    """A leaf queue: its settings and what it uses."""
-
-    __slots__ = ("apps", "maximum", "pending", "settings", "used")
-
-    def __init__(self, settings: QueueSettings) -> None:
-        self.settings = settings
-        self.used = Resources()
-        self.maximum = settings.max_gpus if settings.max_gpus is not None else UNLIMITED
-        self.apps: set[int] = set()
-        self.pending: dict[int, Application] = {}
-
-    def has_quota_for(self, amount: Resources) -> bool:
-        return self.used.gpus + amount.gpus <= self.maximum
+from yarnam.sim.yarn_model.containers import Ask, Container, ContainerListener
+from yarnam.sim.yarn_model.preemption import Preempted, Preemption
+from yarnam.sim.yarn_model.sim_nodes import SimNodes
+from yarnam.sim.yarn_model.sim_queues import Application, SimQueues, queue_tree
 
 
 class SimResourceManager:
@@ -100,34 +37,45 @@ class SimResourceManager:
 
     def __init__(self, settings: RmSettings, timeline: Timeline, dice: random.Random) -> None:
         self.settings = settings
-        self.nodes = SimNodes(settings)
-        self.queues = {queue.name: Queue(queue) for queue in settings.queues}
+        self.nodes = SimNodes(settings.all_nodes())
+        self.queues = SimQueues(settings.root or queue_tree(settings.queues), self.nodes.size)
         self.containers: list[Container] = []
         self.reservations: dict[int, tuple[Application, AskId]] = {}
         self._timeline = timeline
         self._dice = dice
         period_s = settings.node_heartbeat_s
-        self._phases = [dice.uniform(0.0, period_s) for _ in range(settings.nodes)]
+        self._phases = [dice.uniform(0.0, period_s) for _ in self.nodes.names]
         self._beating: set[int] = set()
-        self._most_reserved = math.ceil(settings.nodes * settings.reservable_nodes)
+        self._most_reserved = math.ceil(len(self._phases) * settings.reservable_nodes)
         self._pending = 0
         self._initial_gangs = 0
         self._apps: dict[int, Application] = {}
-        self._shares: dict[str, float] | None = None
+        self._preemption: Preemption | None = None
+        if settings.preemption is not None:
+            self._preemption = Preemption(settings, self, timeline)
+
+    @property
+    def preempted(self) -> tuple[Preempted, ...]:
+        """Containers that were taken for starved queues, in the order of time."""
+        return tuple(self._preemption.taken) if self._preemption is not None else ()
 
     # ---- what applications do ----------------------------------------------------------------
 
     def register(self, number: int, queue: str, listener: ContainerListener) -> Application:
         app = Application(
             number,
-            self.queues[queue],
+            self.queues.leaves[queue],
             self._dice.uniform(0.0, self.settings.am_heartbeat_s),
             listener,
         )
-        app.queue.apps.add(number)
+        app.at_share_s = self._timeline.now_s
         self._apps[number] = app
-        self._shares = None
         return app
+
+    def submit(self, app: Application, am: Resources, start: Callable[[], None]) -> None:
+        """``start`` is called as soon as the queue's limits let the ApplicationMaster start."""
+        self.queues.wait(app, am, start)
+        self.queues.start_waiting()
 
     def register_running(
         self,
@@ -139,12 +87,13 @@ class SimResourceManager:
         """An application that has all its containers already, ``pieces`` of (node, how many)."""
         self._initial_gangs += 1
         app = self.register(-self._initial_gangs, queue, listener)
+        self.queues.add(app)
         for node, count in pieces:
             for _ in range(count):
                 ask = AskId(0, "initial", len(app.containers))
                 self.nodes.take(node, size)
-                app.used += size.gpus
-                app.queue.used = app.queue.used.plus(size)
+                app.used = app.used.plus(size)
+                app.queue.take(size)
                 app.containers[ask] = Container(-1, app.number, ask, node, size, 0.0)
         return app
 
@@ -154,9 +103,9 @@ class SimResourceManager:
             self._withdraw(app, ask)
         for container in list(app.containers.values()):
             self._release(container, app)
-        app.queue.apps.discard(app.number)
+        self.queues.remove(app)
         self._apps.pop(app.number, None)
-        self._shares = None
+        self.queues.start_waiting()
 
     def ask(self, app: Application, asks: Iterable[Ask]) -> None:
         batch = tuple(asks)
@@ -171,16 +120,17 @@ class SimResourceManager:
         it shows no room."""
         for app in list(self._apps.values()):
             for container in [c for c in app.containers.values() if c.node == node]:
-                del app.containers[container.ask]
-                container.released_s = self._timeline.now_s
-                self._freed(container, app)
-                self._report_end(app, container, end)
+                self.end(app, container, end)
         free = self.nodes.free[node]
         if end is ContainerEnd.LOST:
             self.nodes.take(node, free)
             self._timeline.after(away_s, lambda: self._back(node, free))
 
-    def _report_end(self, app: Application, container: Container, end: ContainerEnd) -> None:
+    def end(self, app: Application, container: Container, end: ContainerEnd) -> None:
+        """The container is gone at once; its application hears of it."""
+        del app.containers[container.ask]
+        container.released_s = self._timeline.now_s
+        self._freed(container, app)
         self._timeline.at(self._next(app), lambda: app.listener.ended(container, end))
 
     def _back(self, node: int, free: Resources) -> None:
@@ -188,37 +138,24 @@ class SimResourceManager:
         self._kick(node)
 
     def snapshot(self, queue: str) -> ClusterSnapshot:
-        views = tuple(self._queue_view(one) for one in self.queues.values())
-        mine = next(view for view in views if view.name == queue)
+        views = self.queues.views()
         return ClusterSnapshot(
-            taken_at_s=self._timeline.now_s, nodes=self.nodes.view(), queue=mine, queues=views
+            taken_at_s=self._timeline.now_s,
+            nodes=self.nodes.view(),
+            queue=next(view for view in views if view.name == queue),
+            queues=views,
+            preempts=self.settings.preemption is not None,
         )
 
-    # ---- shares ------------------------------------------------------------------------------
+    def running(self) -> Iterable[Application]:
+        """Applications that have not ended, by their registration."""
+        return self._apps.values()
 
-    def share(self, queue: str) -> float:
-        """GPUs that the queue is due now, among the queues that have applications."""
-        if self._shares is None:
-            active = [
-                (name, one.settings.weight, one.settings.max_gpus)
-                for name, one in self.queues.items()
-                if one.apps
-            ]
-            self._shares = fair_shares(self.settings.gpus, active)
-        return self._shares.get(queue, 0.0)
-
-    def _queue_view(self, queue: Queue) -> QueueView:
-        per_gpu = Resources(self.settings.memory_mib_per_gpu, self.settings.vcores_per_gpu, 1)
-        maximum = None
-        if queue.settings.max_gpus is not None:
-            maximum = Resources(UNLIMITED, UNLIMITED, queue.settings.max_gpus)
-        return QueueView(
-            name=queue.settings.name,
-            used=queue.used,
-            fair_share=per_gpu.times(int(self.share(queue.settings.name))),
-            maximum=maximum,
-            running_jobs=len(queue.apps),
-        )
+    def reserve(self, node: int, app: Application, ask: AskId) -> None:
+        """Keep a node for an ask, if it is kept for none yet."""
+        if node not in self.reservations:
+            self.reservations[node] = (app, ask)
+            app.reserved.add(node)
 
     # ---- asks and releases -------------------------------------------------------------------
 
@@ -229,9 +166,10 @@ class SimResourceManager:
         for ask in batch:
             app.asks[ask.ask] = ask
         self._pending += len(batch)
-        app.queue.pending[app.number] = app
-        for node in range(self.settings.nodes):
-            self._kick(node)
+        app.queue.asks_begin(app)
+        self._kick_all()
+        if self._preemption is not None:
+            self._preemption.watch(app)
 
     def _drop(self, app: Application, ask: AskId) -> None:
         container = app.containers.get(ask)
@@ -249,7 +187,7 @@ class SimResourceManager:
         """The ask is no longer pending: its reservations go, and their nodes serve others."""
         self._pending -= 1
         if not app.asks:
-            app.queue.pending.pop(app.number, None)
+            app.queue.asks_end(app)
         for node in sorted(app.reserved):
             if self.reservations[node][1] == ask:
                 del self.reservations[node]
@@ -266,15 +204,18 @@ class SimResourceManager:
     def _freed(self, container: Container, app: Application) -> None:
         container.freed_s = self._timeline.now_s
         self.nodes.give(container.node, container.resources)
-        app.used -= container.resources.gpus
-        was_full = app.queue.maximum != UNLIMITED
-        app.queue.used = app.queue.used.minus(container.resources)
+        app.used = app.used.minus(container.resources)
+        app.queue.give(container.resources)
         self._kick(container.node)
-        if was_full and app.queue.pending:
-            for node in range(self.settings.nodes):
-                self._kick(node)
+        # Those whom a maximum has kept out may go anywhere.
+        if any(queue.is_limited and queue.pending for queue in app.queue.path()):
+            self._kick_all()
 
     # ---- node heartbeats ---------------------------------------------------------------------
+
+    def _kick_all(self) -> None:
+        for node in range(len(self._phases)):
+            self._kick(node)
 
     def _kick(self, node: int) -> None:
         """This node's next heartbeat may change something."""
@@ -308,17 +249,11 @@ class SimResourceManager:
             return False
         if self.settings.deal is Deal.RANDOM:
             return self._deal_at_random(node)
-        for app in self._in_fair_order():
+        for app in self.queues.in_serving_order():
             done = self._serve(app, node)
             if done is not None:
                 return done
         return False
-
-    def _in_fair_order(self) -> Iterable[Application]:
-        queues = [queue for queue in self.queues.values() if queue.pending]
-        queues.sort(key=lambda q: (q.used.gpus / q.settings.weight, q.settings.name))
-        for queue in queues:
-            yield from sorted(queue.pending.values(), key=lambda app: (app.used, app.number))
 
     def _serve(self, app: Application, node: int) -> bool | None:
         """True: granted; False: reserved; None: nothing for this application here."""
@@ -330,7 +265,7 @@ class SimResourceManager:
             if key in tried:
                 continue
             tried.add(key)
-            if not self._accepts(target, node) or not app.queue.has_quota_for(target.resources):
+            if not self.accepts(target, node) or not app.queue.has_quota_for(target.resources):
                 continue
             if target.resources.fits_in(free):
                 self._grant(app, ask, node)
@@ -338,9 +273,8 @@ class SimResourceManager:
             is_strict = target.level is LocalityLevel.NODE
             if not is_strict and len(app.reserved) >= self._most_reserved:
                 continue
-            if target.resources.fits_in(self.nodes.total):
-                self.reservations[node] = (app, ask.ask)
-                app.reserved.add(node)
+            if target.resources.fits_in(self.nodes.totals[node]):
+                self.reserve(node, app, ask.ask)
                 return False
         return None
 
@@ -348,11 +282,11 @@ class SimResourceManager:
         free = self.nodes.free[node]
         found = [
             (app, ask)
-            for queue in self.queues.values()
+            for queue in self.queues.leaves.values()
             for app in queue.pending.values()
             for ask in app.asks.values()
             if ask.target.resources.fits_in(free)
-            and self._accepts(ask.target, node)
+            and self.accepts(ask.target, node)
             and queue.has_quota_for(ask.target.resources)
         ]
         if not found:
@@ -361,7 +295,8 @@ class SimResourceManager:
         self._grant(app, ask, node)
         return True
 
-    def _accepts(self, target: Target, node: int) -> bool:
+    def accepts(self, target: Target, node: int) -> bool:
+        """Whether what is asked for there may run on this node."""
         if target.level is LocalityLevel.ANY:
             return True
         return target.accepts(self.nodes.names[node], self.nodes.racks[node])
@@ -371,8 +306,8 @@ class SimResourceManager:
         self._forget(app, ask.ask)
         resources = ask.target.resources
         self.nodes.take(node, resources)
-        app.used += resources.gpus
-        app.queue.used = app.queue.used.plus(resources)
+        app.used = app.used.plus(resources)
+        app.queue.take(resources)
         container = Container(
             number=len(self.containers),
             job=app.number,

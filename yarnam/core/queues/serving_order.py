@@ -1,0 +1,65 @@
+"""Whom the Fair Scheduler serves first.
+
+After ``DominantResourceFairnessComparatorN`` (the one for more than two resource types),
+``FairShareComparator`` and ``FifoComparator`` of Hadoop 3.4. Of what is compared here the smallest
+is served first; ties are broken by the time of submission, queues by their names.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from yarnam.core.model.resources import Resources
+from yarnam.core.queues.allocations import Policy
+
+ServingKey = tuple[float, ...]
+
+_NOTHING = Resources()
+
+
+def serving_key(
+    policy: Policy,
+    used: Resources,
+    cluster: Resources,
+    minimum: Resources = _NOTHING,
+    weight: float = 1.0,
+) -> ServingKey:
+    """The place of a queue or a job among its siblings, all of which ask for something.
+
+    ``policy``: that of the queue above. ``minimum`` and ``weight`` are those of a queue; jobs have
+    none. Below the minimum (of the resource of which it uses most of the cluster; by ``fair``:
+    of memory) it goes before all that are not."""
+    if policy is Policy.FIFO:
+        return ()
+    parts = [(used.memory_mib, minimum.memory_mib, cluster.memory_mib)]
+    if policy is Policy.DRF:
+        parts.append((used.vcores, minimum.vcores, cluster.vcores))
+        parts.append((used.gpus, minimum.gpus, cluster.gpus))
+        parts.sort(key=_part_of_cluster, reverse=True)
+    amount, least, _ = parts[0]
+    if amount < least:
+        return (0.0, *(one / floor if floor else inf for one, floor, _ in parts))
+    if weight <= 0:
+        return (1.0, inf)
+    return (1.0, *(one / weight / whole if whole else 0.0 for one, _, whole in parts))
+
+
+def _part_of_cluster(part: tuple[int, int, int]) -> float:
+    used, _, whole = part
+    return used / whole if whole else 0.0
+
+
+def is_below(policy: Policy, used: Resources, share: Resources, cluster: Resources) -> bool:
+    """Whether ``used`` is less than ``share``, as the policy of a leaf queue compares amounts: by
+    the largest part of the cluster, or by memory alone (``FSAppAttempt.isUsageBelowShare``)."""
+    if policy is Policy.DRF:
+        return _dominant(used, cluster) < _dominant(share, cluster)
+    return used.memory_mib < share.memory_mib
+
+
+def _dominant(amount: Resources, cluster: Resources) -> float:
+    return max(
+        _part_of_cluster((amount.memory_mib, 0, cluster.memory_mib)),
+        _part_of_cluster((amount.vcores, 0, cluster.vcores)),
+        _part_of_cluster((amount.gpus, 0, cluster.gpus)),
+    )

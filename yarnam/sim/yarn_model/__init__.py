@@ -1,0 +1,1 @@
+"""The model of YARN: nodes, the queues of the Fair Scheduler, preemption."""

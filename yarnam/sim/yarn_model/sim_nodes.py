@@ -1,0 +1,89 @@
+"""The model cluster's nodes: what is used on each, and snapshots of it, made anew only where
+something has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import Node
+
+
+class SimNodes:
+    """All nodes, by index. ``version`` grows with every change of what is used."""
+
+    __slots__ = (
+        "_taken",
+        "_view",
+        "by_free_gpus",
+        "free",
+        "names",
+        "racks",
+        "totals",
+        "version",
+        "views",
+    )
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        """``nodes``: those of the cluster; what is in use there does not count."""
+        self.names = [node.node_id for node in nodes]
+        self.racks = [node.rack for node in nodes]
+        self.totals = [node.total for node in nodes]
+        self.free = list(self.totals)
+        most = max((total.gpus for total in self.totals), default=0)
+        self.by_free_gpus = [0] * (most + 1)
+        """How many nodes have 0, 1, 2, ... free GPUs."""
+        for total in self.totals:
+            self.by_free_gpus[total.gpus] += 1
+        self.views = [replace(node, used=Resources()) for node in nodes]
+        self.version = 0
+        self._taken = -1
+        self._view: tuple[Node, ...] = ()
+
+    @property
+    def size(self) -> Resources:
+        """All nodes together."""
+        whole = Resources()
+        for total in self.totals:
+            whole = whole.plus(total)
+        return whole
+
+    def take(self, index: int, amount: Resources) -> None:
+        free = self.free[index]
+        if not amount.fits_in(free):
+            raise AssertionError(f"{self.names[index]} has {free}, not {amount}")
+        self._set(index, free.minus(amount))
+
+    def give(self, index: int, amount: Resources) -> None:
+        free = self.free[index].plus(amount)
+        if not free.fits_in(self.totals[index]):
+            raise AssertionError(f"{self.names[index]} would have more free than it has: {free}")
+        self._set(index, free)
+
+    def view(self) -> tuple[Node, ...]:
+        if self._taken != self.version:
+            self._view = tuple(self.views)
+            self._taken = self.version
+        return self._view
+
+    def could_hold(self, count: int, gpus: int) -> bool:
+        """Whether so many containers of so many GPUs could fit, going by GPUs alone."""
+        found = sum(nodes * (free // gpus) for free, nodes in enumerate(self.by_free_gpus) if nodes)
+        return found >= count
+
+    def _set(self, index: int, free: Resources) -> None:
+        self.by_free_gpus[self.free[index].gpus] -= 1
+        self.by_free_gpus[free.gpus] += 1
+        self.free[index] = free
+        old = self.views[index]
+        self.views[index] = Node(
+            old.node_id,
+            old.rack,
+            old.state,
+            old.total,
+            old.total.minus(free),
+            old.http_address,
+            old.gpu_model,
+        )
+        self.version += 1
