@@ -16,12 +16,13 @@ from yarnam.core.model.events import (
     OutputsStored,
     StoringFailed,
     StoringTroubled,
+    StragglersFound,
     TaskFailing,
     TimerKind,
 )
 from yarnam.core.model.ids import NodeId
-from yarnam.core.model.job_spec import GangSpec, RetrySpec
-from yarnam.core.model.outcomes import ContainerEnd
+from yarnam.core.model.job_spec import GangSpec, RetrySpec, StragglerSpec
+from yarnam.core.model.outcomes import ContainerEnd, Straggler
 from yarnam.core.model.plans import LocalityLevel
 
 
@@ -337,6 +338,23 @@ def hangs_and_goes_on() -> Play:
     return play
 
 
+def moves_from_a_slow_node() -> Play:
+    """A rank slows the gang: its task moves to another node, and the gang is not slowed there."""
+    spec = replace(job(workers=3, processes=1), stragglers=StragglerSpec(replace=True))
+    play = Play(spec).to_running().after(60.0)
+    play.send(StragglersFound(0, 1, (Straggler(1, "n2", 0.8, 0.4, 1.5),)))
+    for ask in play.asks():
+        play.after(1).exited(ask, stopped(0))
+    play.fill()
+    (ask,) = play.waiting()
+    play.after(1).grant(ask, "n4")
+    play.after(1).register(ask, "n4")
+    play.start_all().after(60.0).send(StragglersFound(0, 2, ()))
+    for ask in play.asks():
+        play.after(20).ok(ask)
+    return play
+
+
 SCENARIOS: tuple[Callable[[], Play], ...] = (
     grows_and_shrinks,
     shrinks_instead_of_dying,
@@ -352,6 +370,7 @@ SCENARIOS: tuple[Callable[[], Play], ...] = (
     leaves_when_yarn_announces_it,
     fails_while_its_peers_hang,
     hangs_and_goes_on,
+    moves_from_a_slow_node,
     node_struck_off,
     outputs_stored_by_the_second_am,
     outputs_not_stored_in_time,

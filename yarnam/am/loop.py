@@ -29,6 +29,7 @@ from yarnam.am.job_accounts import JobAccounts
 from yarnam.am.output_storer import OutputStorer
 from yarnam.am.plan_service import PlanService
 from yarnam.am.probes.hang_watcher import HangWatcher
+from yarnam.am.probes.straggler_watcher import StragglerWatcher
 from yarnam.am.status_report import (
     AmFacts,
     addressed,
@@ -105,6 +106,7 @@ class AmParts:
     storing: OutputStorer
     executor: Executor
     hangs: HangWatcher
+    stragglers: StragglerWatcher
     inputs: InputIntegrity | None
     """None: the job has no inputs."""
     notifier: Notifier | None
@@ -148,6 +150,7 @@ class ApplicationMaster:
         self._notifier = parts.notifier
         self._executor = parts.executor
         self._hangs = parts.hangs
+        self._stragglers = parts.stragglers
 
     @property
     def gang(self) -> Gang:
@@ -429,6 +432,7 @@ class ApplicationMaster:
                 if (report := self._training_report()) is not None:
                     self._inbox(report)
                 await self._hangs.poll(self._gang)
+                self._stragglers.poll(self._gang)
                 status = self._publish()
                 fraction = progress(status)
                 now_s = self._clock.now_s()

@@ -72,6 +72,7 @@ def build(document: Document, tree: Tree, surroundings: Surroundings) -> job_spe
         gang=_gang(document),
         retry=_retry(document),
         hang=_from_section(job_spec.HangSpec, document.hang),
+        stragglers=_from_section(job_spec.StragglerSpec, document.stragglers),
         am=_am(document, roles),
         flexible_shape=document.gpus is not None,
         duration_s=document.duration,

@@ -434,6 +434,21 @@ class ShippedPathDict(_ShippedPathRequired, total=False):
     """Make it executable. Default: same as the local file."""
 
 
+class StragglersDict(TypedDict, total=False):
+    """When a rank is taken to slow a running gang. Found where all ranks report their steps; in a
+    gang that synchronizes, also the time that each computes by itself
+    (`with yarnam.train.compute():`). [How to find slow nodes](../how-to/slow-nodes.md)."""
+    detect: bool
+    """Look for stragglers, and show them in `yarnam status`."""
+    slowdown: float
+    """How many times as fast the gang would be without the slowness, at least."""
+    replace: bool
+    """Move the tasks of a slow node: the gang stops with time for a checkpoint, the node gets a
+    strike, and its tasks go to another one if one has free capacity."""
+    max_replacements: int
+    """How often the job may do that."""
+
+
 class TaskRangeDict(TypedDict):
     """An elastic number of tasks. The gang starts with as many as fit, and changes its size while
     it runs: see [elastic gangs](../how-to/elastic-gangs.md)."""
@@ -487,6 +502,7 @@ class JobDict(_JobRequired, total=False):
     checkpoint: CheckpointDict
     retry: RetryDict
     hang: HangDict
+    stragglers: StragglersDict
     ports: list[str]
     """Names of additional ports (`[a-z][a-z0-9_]*`). Each process gets a reserved port per name, in
     the variable `YARNAM_PORT_<NAME>`."""
@@ -528,5 +544,6 @@ __all__ = [
     "RetryDict",
     "RoleDict",
     "ShippedPathDict",
+    "StragglersDict",
     "TaskRangeDict",
 ]

@@ -33,7 +33,7 @@ from yarnam.train._job_context import (
     rank,
     world_size,
 )
-from yarnam.train._report import pause, report
+from yarnam.train._report import compute, pause, report
 from yarnam.train._skipped_records import TooManySkipped, decoded, skip, skipped
 from yarnam.train._stack_dump import listen
 from yarnam.train._stop import StopRequest, should_stop, stop_request
@@ -52,6 +52,7 @@ __all__ = [
     "checkpoint",
     "checkpoint_directory",
     "checkpoint_keep",
+    "compute",
     "decoded",
     "excluded_files",
     "excluded_uris",

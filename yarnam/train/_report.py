@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from yarnam.train._job_context import setting
 from yarnam.train._skipped_records import counts
+from yarnam.train._step_times import of_process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +25,9 @@ RESTORED_STEP = "restored_step"
 
 _of_checkpoints: dict[str, float] = {}
 """What this process has restored and saved; every report carries it."""
+
+_of_steps: dict[str, float] = {}
+"""How long its steps take; every report carries it."""
 
 _CHECKPOINT = "checkpoint"
 """The pause in which a stop waits, as ``yarnam.wire.protocol`` knows it."""
@@ -52,7 +56,9 @@ def report(
         if not address:
             return
         values = dict(metrics) if loss is None else {"loss": loss, **metrics}
-        values = {**counts(), **_of_checkpoints, **values}
+        if step is not None:
+            _of_steps.update(of_process.end_step(int(step), metrics.get("compute_s")))
+        values = {**counts(), **_of_checkpoints, **_of_steps, **values}
         _last.update(
             at_s=time.time(),
             step=None if step is None else int(step),
@@ -74,12 +80,27 @@ def pause(reason: str) -> Iterator[None]:
     Saving and restoring by ``yarnam.train.checkpoint`` are pauses by themselves.
     """
     _pauses.append(reason)
+    of_process.disturb()
     _report_pause()
     try:
         yield
     finally:
         _pauses.remove(reason)
+        of_process.disturb()
         _report_pause()
+
+
+@contextmanager
+def compute() -> Iterator[None]:
+    """The part of a step that this process does by itself, before it waits for the others: loading
+    a batch, forward, backward. May come several times in a step.
+
+    The ApplicationMaster finds the ranks that slow the gang by it. On a GPU the work goes on after
+    the call: synchronize at the end of the block, or measure with events of the device and report
+    the seconds as ``report(step=..., compute_s=...)``.
+    """
+    with of_process.compute():
+        yield
 
 
 def _report_pause() -> None:

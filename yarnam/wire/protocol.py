@@ -78,8 +78,13 @@ SAVED_STEP = "saved_step"
 """The metric by which the SDK says of which step the newest checkpoint is that it has saved."""
 SAVING_S = "saving_s"
 """The metric by which it says how long the training has stood still for saving."""
-SDK_METRICS = frozenset({RESTORED_STEP, RESUMED_STEP, SAVED_STEP, SAVING_S})
-"""For the ledger, not for people."""
+COMPUTE_S, STEP_S, MEASURED_STEPS = "median_compute_s", "median_step_s", "measured_steps"
+"""The metrics by which it says how long a step takes, how much of that the process computes by
+itself (medians of its last steps), and how many steps it has measured."""
+SDK_METRICS = frozenset(
+    {RESTORED_STEP, RESUMED_STEP, SAVED_STEP, SAVING_S, COMPUTE_S, STEP_S, MEASURED_STEPS}
+)
+"""For the ledger and the search for stragglers, not for people."""
 
 CHECKPOINT_PAUSE = "checkpoint"
 """The pause (``yarnam.train.pause``) of a process that writes a checkpoint: a stop waits for it."""

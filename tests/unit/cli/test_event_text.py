@@ -12,7 +12,7 @@ from yarnam.core.failures.process_failure import UNKNOWN
 from yarnam.core.model import events as ev
 from yarnam.core.model.events import Event
 from yarnam.core.model.ids import AskId, ContainerId, NodeId, RackId
-from yarnam.core.model.outcomes import ContainerEnd, ExitKind, ProcessExit
+from yarnam.core.model.outcomes import ContainerEnd, ExitKind, ProcessExit, Straggler
 from yarnam.core.model.plans import LocalityLevel, NoFit, PlacementPlan, Reason, Rung
 
 ASK = AskId(1, "worker", 0)
@@ -42,6 +42,11 @@ TOLD: list[tuple[Event, str]] = [
     (ev.AgentSilent(1.0, ASK, 8.25), "8.2 s"),
     (ev.TaskStaged(1.0, ASK, 1), "inputs staged"),
     (ev.TaskStarted(1.0, ASK, 1), "all processes started"),
+    (
+        ev.StragglersFound(1.0, 1, (Straggler(3, "n2", 0.8, 0.4, 1.5),)),
+        "stragglers: rank 3 on n2 computes 0.8 s in a step",
+    ),
+    (ev.StragglersFound(1.0, 1, ()), "no straggler slows the gang"),
     (ev.GangHung(1.0, 1, (2,), HANG), "the gang hangs: no step for 60 s"),
     (
         ev.TaskFailing(1.0, ASK, 1, (ProcessExit(1, ExitKind.SIGNAL, signal=9),)),

@@ -30,6 +30,7 @@ from yarnam.core.model.events import (
     GangHung,
     InputsRefused,
     NodeLeaving,
+    StragglersFound,
     TaskFailing,
     TimerFired,
     TimerKind,
@@ -42,9 +43,10 @@ from yarnam.core.model.job_spec import (
     InputMode,
     MoreMemorySpec,
     RetrySpec,
+    StragglerSpec,
 )
 from yarnam.core.model.job_status import FINAL_PHASES, Phase
-from yarnam.core.model.outcomes import ContainerEnd, ExitKind, FailureClass, RetryAction
+from yarnam.core.model.outcomes import ContainerEnd, ExitKind, FailureClass, RetryAction, Straggler
 from yarnam.core.model.plans import LocalityLevel
 from yarnam.errors import ExitCode, InternalError
 
@@ -257,6 +259,14 @@ def failures_that_pass() -> None:
     play = Play().to_running()
     play.send(GangHung(0, 1, (0,), UNKNOWN))
     assert play.gang.phase is Phase.STOPPING
+    for is_kept in (True, False):
+        spec = replace(job(workers=3), stragglers=StragglerSpec(replace=is_kept))
+        play = Play(spec).to_running()
+        play.send(StragglersFound(0, 1, (Straggler(1, "n2", 0.8, 0.4, 1.5),)))
+        if is_kept:
+            for ask in play.asks():
+                play.exited(ask, stopped())
+            assert play.gang.phase is Phase.REPLACING
     for play in (Play().to_running(), Play().to_launching()):
         play.send(TaskFailing(0, play.asks()[0], 1, (failing(),)))
         assert play.gang.phase is Phase.STOPPING

@@ -10,6 +10,7 @@ from yarnam.am.loop import AmParts, ApplicationMaster, EventInbox
 from yarnam.am.output_storer import OutputStorer
 from yarnam.am.plan_service import PlanService
 from yarnam.am.probes.hang_watcher import HangWatcher
+from yarnam.am.probes.straggler_watcher import StragglerWatcher
 from yarnam.am.status_report import AmFacts
 from yarnam.am.ticket_holder import TicketHolder
 from yarnam.wire.light_imports import on_first_use
@@ -57,6 +58,7 @@ def _parts(
         executors.mailbox, ports.hints, executors.courtesy, storing,
     )  # fmt: skip
     hangs = HangWatcher(record.job.hang, ports.mailbox, executors.mailbox, clock, inbox)
+    stragglers = StragglerWatcher(record.job.stragglers, ports.mailbox, clock, inbox)
     inputs = None
     if ports.data is not None:
         inputs = input_integrity.InputIntegrity(
@@ -77,6 +79,7 @@ def _parts(
         storing,
         executor,
         hangs,
+        stragglers,
         inputs,
         notify,
     )

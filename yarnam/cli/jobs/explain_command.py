@@ -66,6 +66,11 @@ def command(
 
 def _plain(status: JobStatus) -> dict[str, object]:
     return {
+        "stragglers": [
+            {"attempt": one.attempt, **to_plain(each)}
+            for one in status.history
+            for each in one.stragglers
+        ],
         "verdict": to_plain(status.verdict) if status.verdict else None,
         "attempts": [
             {"attempt": one.attempt, "outcome": one.outcome, "cause": to_plain(one.cause)}
@@ -83,6 +88,9 @@ def _of_job(status: JobStatus) -> Iterator[Line]:
         elif record.cause is not None and record.cause != last:
             yield f"attempt {record.attempt}: {record.outcome}"
             yield from cause_lines(record.cause, indent="  ")
+        if record.stragglers and not record.outcome:
+            yield f"attempt {record.attempt}:"
+        yield from (f"  straggler: {one.words}" for one in record.stragglers)
     if status.verdict is None:
         yield "The job has no verdict yet."
     else:

@@ -22,6 +22,7 @@ def event_text(event: Event) -> str:
             | ev.TaskFailing()
             | ev.TaskExited()
             | ev.GangHung()
+            | ev.StragglersFound()
         ):
             return _of_task(event)
         case ev.TrainingReported(step=step, saved_step=saved):
@@ -113,7 +114,8 @@ def _of_task(  # noqa: RET503
     | ev.TaskStarted
     | ev.TaskFailing
     | ev.TaskExited
-    | ev.GangHung,
+    | ev.GangHung
+    | ev.StragglersFound,
 ) -> str:
     match event:
         case ev.AgentUnable():
@@ -128,6 +130,9 @@ def _of_task(  # noqa: RET503
             return f"{event.ask}: a process failed: {_ends(event.exits)}"
         case ev.GangHung():
             return f"the gang hangs: {event.finding.line}"
+        case ev.StragglersFound(stragglers=found):
+            words = "; ".join(one.words for one in found)
+            return f"stragglers: {words}" if found else "no straggler slows the gang any more"
         case ev.TaskExited():
             return f"{event.ask}: processes ended: {_ends(event.exits)}"
         case _:

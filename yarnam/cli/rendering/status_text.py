@@ -104,6 +104,7 @@ def details(status: JobStatus, now_s: float) -> Iterator[Line]:
     yield from _times(status, now_s)
     if status.size is not None:
         yield f"  elastic: {status.size.words}"
+    yield from (f"  straggler: {one.words}" for one in status.stragglers)
     yield from _inputs(status)
     if status.output is not None:
         yield f"  output: {status.output.words}"

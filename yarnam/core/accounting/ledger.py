@@ -186,7 +186,7 @@ def _use(gang: Gang, *, has_trained: bool, is_holding: bool) -> Use:
         case Phase.REPLACING:
             return Use.RECOVERING
         case Phase.STOPPING:
-            again = {StopKind.FAILED, StopKind.LEFT, StopKind.RESIZED}
+            again = {StopKind.FAILED, StopKind.LEFT, StopKind.RESIZED, StopKind.SLOWED}
             is_again = gang.stopping is not None and gang.stopping.kind in again
             return Use.RECOVERING if is_again else Use.IDLE
         case Phase.PENDING | Phase.BACKING_OFF:

@@ -16,7 +16,7 @@ from yarnam.core.model.job_status import (
     TaskStatus,
     granted_text,
 )
-from yarnam.core.model.outcomes import ProcessExit
+from yarnam.core.model.outcomes import ProcessExit, Straggler
 
 STATES = {
     Phase.PENDING: JobState.QUEUED,
@@ -78,6 +78,7 @@ def describe(gang: Gang, now_s: float) -> JobStatus:
             if now_s < one.until_s
         ),
         tasks=tuple(_task(member) for member in gang.everyone),
+        stragglers=_stragglers(gang),
         history=gang.history[-HISTORY_SHOWN:],
         verdict=gang.verdict,
     )
@@ -131,12 +132,27 @@ def _running(gang: Gang) -> str:
     if ended:
         return f"{ended} of {gang.size} tasks have ended{_past(gang)}"
     tasks = "1 task runs" if gang.size == 1 else f"{gang.size} tasks run"
-    return f"{tasks}{_growing(gang)}{_past(gang)}"
+    return f"{tasks}{_growing(gang)}{_slowed(gang)}{_past(gang)}"
+
+
+def _stragglers(gang: Gang) -> tuple[Straggler, ...]:
+    return gang.history[-1].stragglers if gang.history and gang.phase is Phase.RUNNING else ()
+
+
+def _slowed(gang: Gang) -> str:
+    """``; rank 3 on n2 computes ...: it slows the gang by 80%, and 1 more``."""
+    found = _stragglers(gang)
+    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    return f"; {found[0].words}{more}" if found else ""
 
 
 def _past(gang: Gang) -> str:
     """``; 1 restart, 2 preemptions so far; containers enlarged to 3072 MiB``."""
-    counts = (("restart", gang.restarts), ("preemption", gang.preemptions))
+    counts = (
+        ("restart", gang.restarts),
+        ("preemption", gang.preemptions),
+        ("move of stragglers", gang.straggler_moves),
+    )
     parts = [f"{count} {name}{'s' if count > 1 else ''}" for name, count in counts if count]
     text = f"; {', '.join(parts)} so far" if parts else ""
     if gang.memory_level and gang.members:

@@ -38,6 +38,8 @@ The happy path::
   *preempted* a task keeps nothing: it goes as one.
 - **leaving**: YARN announces a preemption seconds ahead, and the end of a node with a time-out. The
   gang is stopped before that (LEAVE waits for the latter), gives all back and backs off, for free.
+- **stragglers**: ranks that slow a gang that RUNs are noted; where the job asks for it, the gang is
+  stopped, and what runs on their nodes is replaced in place.
 - **elastic**: a gang may have fewer tasks than its most, never fewer than its least. While it RUNs
   it probes the cluster now and then (RESIZE); to grow it gets more containers while it trains
   (GROWTH limits that); to change its size it goes through STOPPING straight to the barrier, under a
@@ -47,7 +49,7 @@ The happy path::
   tasks wrote is being made the job's output. Limited by STORE. See ``phases.storing``.
 - **BACKING_OFF**: nothing is held. The wait is drawn uniformly from nothing to
   min(cap, base * 2^(n-1)) (full jitter), so that gangs that collided do not collide again.
-- **SUCCEEDED, FAILED, CANCELLED**: one ``Finish``; afterwards only stragglers are released.
+- **SUCCEEDED, FAILED, CANCELLED**: one ``Finish``; afterwards only late containers are released.
 
 What counts. ``failures`` counts failed acquisitions in a row: it is what ``gang.attempts`` bounds,
 what the back-off grows with and what moves the ladder's rung. A refused plan ("not now") costs no

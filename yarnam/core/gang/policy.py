@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from yarnam.core.model.ids import NodeId
-from yarnam.core.model.job_spec import ElasticSpec, GangSpec, JobSpec, OnCorrupt, RetrySpec
+from yarnam.core.model.job_spec import (
+    ElasticSpec,
+    GangSpec,
+    JobSpec,
+    OnCorrupt,
+    RetrySpec,
+    StragglerSpec,
+)
 
 PS_ROLE = "ps"
 """Parameter servers need not end: the job is over when all the others are (OpenPAI's completion
@@ -39,6 +46,7 @@ class GangPolicy:
     gang: GangSpec
     retry: RetrySpec
     stop_grace_s: float
+    stragglers: StragglerSpec = StragglerSpec()
     failure_grace_s: float = 2.0
     """In place of it for what writes no checkpoint when another part of the gang has failed."""
     excluded: tuple[NodeId, ...] = ()
@@ -122,6 +130,7 @@ def policy_for(job: JobSpec) -> GangPolicy:
         gang=job.gang,
         retry=job.retry,
         stop_grace_s=job.am.stop_grace_s,
+        stragglers=job.stragglers,
         failure_grace_s=min(job.am.failure_grace_s, job.am.stop_grace_s),
         size=size_policy(job),
         staging_timeout_s=job.staging.timeout_s if job.is_staged else 0.0,

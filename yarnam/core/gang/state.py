@@ -124,6 +124,8 @@ class StopKind(Enum):
     """YARN is about to take some of its containers: it leaves as one before that."""
     RESIZED = "resized"
     """An elastic gang changes its size: it starts again with other members."""
+    SLOWED = "slowed"
+    """Some nodes slow it: what runs there moves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,8 @@ class Stopping:
     """Once every end is known."""
     hang: GangHung | None = None
     """It is stopped because it hangs."""
+    slow_nodes: tuple[NodeId, ...] = ()
+    """SLOWED: what runs there is replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +263,8 @@ class Gang:
     memory_level: int = 0
     """How often the containers have been enlarged, after a process ran out of memory."""
     user_retries: int = 0
+    straggler_moves: int = 0
+    """How often tasks were moved because they slowed the gang."""
     preemptions: int = 0
     preempted_in_row: int = 0
     """Preemptions without a steady run in between: the back-off follows."""

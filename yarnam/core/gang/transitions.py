@@ -36,6 +36,7 @@ from yarnam.core.gang.phases import (
     stopping,
     storing,
 )
+from yarnam.core.gang.phases.slow_nodes import stragglers
 from yarnam.core.model.events import (
     AgentRegistered,
     AgentSilent,
@@ -60,6 +61,7 @@ from yarnam.core.model.events import (
     ScaleRequested,
     StoringFailed,
     StoringTroubled,
+    StragglersFound,
     TaskExited,
     TaskFailing,
     TaskStaged,
@@ -265,6 +267,8 @@ RUNNING = (
         when=growth.is_another_size,
     ),
     on(GangHung, running.stop_for_hang, P.STOPPING),
+    on(StragglersFound, stragglers.stop_to_move, P.STOPPING, when=stragglers.are_to_move),
+    on(StragglersFound, stragglers.note),
     *LAUNCHED,
     on(TaskExited, running.note_exit, when=running.is_running),
 )
@@ -290,6 +294,12 @@ STOPPING = (
     on(AllEnded, concluding.succeed, P.SUCCEEDED, when=concluding.has_succeeded),
     on(AllEnded, concluding.regroup, *OPENS, when=concluding.is_resized_as_planned),
     on(AllEnded, concluding.leave, *OPENS, *FAILS, when=concluding.has_left),
+    on(
+        AllEnded,
+        stragglers.move,
+        *(P.REPLACING, *OPENS, *FAILS),
+        when=stragglers.has_been_slowed,
+    ),
     on(AllEnded, concluding.restart_preempted, *OPENS, *FAILS, when=concluding.was_preempted),
     on(AllEnded, concluding.fail_job_by_agent, P.FAILED, when=concluding.is_fault_of_job),
     on(AllEnded, concluding.retry_for_free, *FAILS, when=concluding.is_free_retry),

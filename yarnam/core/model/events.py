@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Union
 
 from yarnam.core.model.ids import AskId, ContainerId, NodeId, RackId
-from yarnam.core.model.outcomes import ContainerEnd, Finding, ProcessExit
+from yarnam.core.model.outcomes import ContainerEnd, Finding, ProcessExit, Straggler
 from yarnam.core.model.plans import NoFit, PlacementPlan
 
 
@@ -214,6 +214,17 @@ class GangHung:
 
 
 @dataclass(frozen=True, slots=True)
+class StragglersFound:
+    """Which ranks slow the running gang now, slowest first. Comes when that has changed; empty:
+    none does, after some did."""
+
+    at_s: float
+    attempt: int
+    stragglers: tuple[Straggler, ...]
+    """Without their causes: those follow from the attempts before."""
+
+
+@dataclass(frozen=True, slots=True)
 class TaskExited:
     """All processes of the task have ended (one failed process ends its task's others)."""
 
@@ -359,6 +370,7 @@ Event = Union[
     TaskStarted,
     TaskFailing,
     GangHung,
+    StragglersFound,
     TaskExited,
     TrainingReported,
     TimerFired,

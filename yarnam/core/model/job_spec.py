@@ -198,6 +198,22 @@ class HangSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class StragglerSpec:
+    """When a rank is taken to slow a gang that runs, and what follows."""
+
+    detect: bool = True
+    slowdown: float = 1.2
+    """So many times as fast the gang would be without its stragglers, at least. ByteDance calls a
+    job straggling from 1.1 on (Lin et al., "Understanding Stragglers in Large Model Training Using
+    What-if Analysis", OSDI 2025), after the fact and over whole traces; NVIDIA's resiliency
+    extension calls a rank slow from 1/0.7 on."""
+    replace: bool = False
+    """Move the task to another node, from its checkpoint."""
+    max_replacements: int = 2
+    """In the whole job: each costs a restart."""
+
+
+@dataclass(frozen=True, slots=True)
 class ElasticSpec:
     """How a gang with an elastic role changes its size. Times in seconds.
 
@@ -441,6 +457,7 @@ class JobSpec:
     staging: StagingSpec = field(default_factory=StagingSpec)
     """Of meaning only where an input is staged."""
     hang: HangSpec = field(default_factory=HangSpec)
+    stragglers: StragglerSpec = field(default_factory=StragglerSpec)
 
     @property
     def gpus(self) -> int:

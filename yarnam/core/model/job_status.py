@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NewType
 
-from yarnam.core.model.outcomes import FirstCause, Verdict
+from yarnam.core.model.outcomes import FirstCause, Straggler, Verdict
 
 Measured = NewType("Measured", float)
 """By training code: its loss may be NaN or infinite. All other numbers are finite."""
@@ -93,6 +93,8 @@ class AttemptRecord:
     """At its end: what was asked for and not granted, as in ``2 worker at rack /rack1``."""
     cause: FirstCause | None = None
     """The process whose failure ended it, if it was one."""
+    stragglers: tuple[Straggler, ...] = ()
+    """The ranks that slowed it when that last changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,6 +362,8 @@ class JobStatus:
     """While the job waits for admission; None: it does not, or there is no wait queue."""
     size: SizeStatus | None = None
     """None: the job has one size."""
+    stragglers: tuple[Straggler, ...] = ()
+    """The ranks that slow the gang now, slowest first."""
     excluded_files: tuple[ExcludedFiles, ...] = ()
     """Of its inputs."""
     suspects: tuple[SuspectStatus, ...] = ()

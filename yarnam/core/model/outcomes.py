@@ -174,6 +174,42 @@ class FirstCause:
     """The processes that failed after it, in that order: ``rank 2: peer-lost (gloo-peer)``."""
 
 
+class SlownessCause(Enum):
+    """What a slow rank is slow by, as far as attempts on other nodes have shown it."""
+
+    UNKNOWN = "unknown"
+    NODE = "node"
+    """It stays with the node, whatever rank runs there."""
+    DATA = "data"
+    """It goes with the rank, and so with its share of the data, wherever that runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Straggler:
+    """A rank that the others of its gang wait for in each step. Times in seconds."""
+
+    rank: int
+    node: str
+    compute_s: float
+    """That it computes in a step, by itself."""
+    usual_s: float
+    """The median of all ranks."""
+    slowdown: float
+    """How many times as fast the gang would be with its stragglers at the median."""
+    cause: SlownessCause = SlownessCause.UNKNOWN
+
+    @property
+    def words(self) -> str:
+        """``rank 3 on n2 computes 0.41 s in a step, usual is 0.2 s: ...``."""
+        text = f"rank {self.rank} on {self.node} computes {self.compute_s:.2g} s in a step, usual "
+        text += f"is {self.usual_s:.2g} s: it slows the gang by {self.slowdown - 1:.0%}"
+        return {
+            SlownessCause.UNKNOWN: text,
+            SlownessCause.NODE: f"{text} (the node is slow: it stays with the node)",
+            SlownessCause.DATA: f"{text} (not the node: it moves with the rank and its data)",
+        }[self.cause]
+
+
 @dataclass(frozen=True, slots=True)
 class ProcessExit:
     """The end of one training process. ``code`` is set for NON_ZERO, ``signal`` for SIGNAL."""

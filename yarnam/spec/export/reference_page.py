@@ -38,6 +38,7 @@ _SECTIONS: tuple[Path, ...] = (
     ("retry", "rules", 0),
     ("retry", "blacklist"),
     ("hang",),
+    ("stragglers",),
     ("notify", 0),
     ("am",),
 )

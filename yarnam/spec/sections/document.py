@@ -21,6 +21,7 @@ from yarnam.core.model.job_spec import (
     HangSpec,
     MoreMemorySpec,
     RetrySpec,
+    StragglerSpec,
 )
 from yarnam.spec.sections.data_sections import Checkpoint, Data
 from yarnam.spec.sections.failure_sections import MAX_RULES, FailureRuleEntry
@@ -49,6 +50,7 @@ VERSION = 1
 _GANG, _RETRY, _AM = GangSpec(), RetrySpec(), AmSpec()
 _ELASTIC = ElasticSpec()
 _HANG = HangSpec()
+_STRAGGLERS = StragglerSpec()
 _MORE_MEMORY = MoreMemorySpec()
 
 
@@ -232,6 +234,22 @@ class Hang(Section):
     limit."""
 
 
+class Stragglers(Section):
+    """When a rank is taken to slow a running gang. Found where all ranks report their steps; in a
+    gang that synchronizes, also the time that each computes by itself
+    (`with yarnam.train.compute():`). [How to find slow nodes](../how-to/slow-nodes.md)."""
+
+    detect: bool = _STRAGGLERS.detect
+    """Look for stragglers, and show them in `yarnam status`."""
+    slowdown: Annotated[float, Field(ge=1.05, le=100.0)] = _STRAGGLERS.slowdown
+    """How many times as fast the gang would be without the slowness, at least."""
+    replace: bool = _STRAGGLERS.replace
+    """Move the tasks of a slow node: the gang stops with time for a checkpoint, the node gets a
+    strike, and its tasks go to another one if one has free capacity."""
+    max_replacements: Annotated[int, Field(ge=1, le=100)] = _STRAGGLERS.max_replacements
+    """How often the job may do that."""
+
+
 class ApplicationMaster(Section):
     """The job's controller on the cluster. The defaults suit nearly every job."""
 
@@ -333,6 +351,7 @@ class Document(Section):
     checkpoint: Checkpoint | None = None
     retry: Retry = Retry()
     hang: Hang = Hang()
+    stragglers: Stragglers = Stragglers()
     ports: list[Text] = []
     """Names of additional ports (`[a-z][a-z0-9_]*`). Each process gets a reserved port per name, in
     the variable `YARNAM_PORT_<NAME>`."""

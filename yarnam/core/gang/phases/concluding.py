@@ -58,7 +58,7 @@ def was_refused(ctx: StepContext, event: AllEnded) -> bool:
 def has_succeeded(ctx: StepContext, event: AllEnded) -> bool:
     """All but parameter servers have ended well."""
     kind = stopping_of(ctx).kind
-    may_be_done = kind in {StopKind.RESIZED, StopKind.LEFT}
+    may_be_done = kind in {StopKind.RESIZED, StopKind.LEFT, StopKind.SLOWED}
     return kind is StopKind.SUCCEEDED or (may_be_done and is_done(ctx.gang))
 
 

@@ -31,7 +31,7 @@ from yarnam.core.gang.context import StepContext
 from yarnam.core.gang.phases.barrier import open_barrier
 from yarnam.core.gang.phases.search import give_up, start_search
 from yarnam.core.gang.policy import GangPolicy
-from yarnam.core.gang.state import Gang, Loss, Member, MemberState, Search
+from yarnam.core.gang.state import Gang, Member, MemberState, Search
 from yarnam.core.model.events import ContainerEnded, TimerFired, TimerKind
 from yarnam.core.model.job_status import Phase
 from yarnam.core.model.outcomes import ContainerEnd, ExitKind
@@ -144,10 +144,12 @@ def _lost_text(lost: list[Member]) -> str:
     shown: list[str] = []
     for member in lost[:3]:
         node = f" on {member.grant.node}" if member.grant else ""
-        shown.append(f"{member.name}{node} ({_how(member.loss)})")
+        shown.append(f"{member.name}{node} ({_how(member)})")
     more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
     return ", ".join(shown) + more
 
 
-def _how(loss: Loss | None) -> str:
-    return loss.kind.value if loss is not None else "not to be kept"
+def _how(member: Member) -> str:
+    if member.loss is not None:
+        return member.loss.kind.value
+    return member.leaves or "not to be kept"

@@ -30,6 +30,7 @@ from yarnam.core.model.events import (
     TimerFired,
     TimerKind,
 )
+from yarnam.core.model.ids import NodeId
 from yarnam.core.model.job_status import Phase
 from yarnam.core.model.outcomes import ContainerEnd
 
@@ -58,10 +59,11 @@ def stop_gang(
     to: int | None = None,
     ending: Member | None = None,
     hang: GangHung | None = None,
+    slow_nodes: tuple[NodeId, ...] = (),
 ) -> None:
     """Stop every process that may run, and wait for the agents to say how they ended. ``grace_s``:
     in place of the job's usual one; ``to``: see ``Stopping``; ``ending``: whose agent ends its
-    processes already; ``hang``: what it is stopped for."""
+    processes already; ``hang``, ``slow_nodes``: what it is stopped for."""
     was_running = ctx.gang.phase is Phase.RUNNING
     ran_s = ctx.at_s - ctx.gang.since_s if was_running else 0.0
     grace_s = ctx.policy.stop_grace_s if grace_s is None else grace_s
@@ -69,7 +71,9 @@ def stop_gang(
         ctx.drop_growth(text)
     ctx.disarm(TimerKind.LAUNCH, TimerKind.RESIZE, TimerKind.LEAVE)
     ctx.enter(Phase.STOPPING, text)
-    ctx.gang = replace(ctx.gang, stopping=Stopping(kind, text, was_running, ran_s, to, hang=hang))
+    ctx.gang = replace(
+        ctx.gang, stopping=Stopping(kind, text, was_running, ran_s, to, None, hang, slow_nodes)
+    )
     awaited = [m for m in ctx.gang.members if m.state in MAY_RUN]
     # Those that are left wait for the others in vain.
     idle_grace_s = ctx.policy.failure_grace_s if kind is StopKind.FAILED else None
@@ -87,7 +91,11 @@ def settle(ctx: StepContext) -> None:
     if any(m.state in MAY_RUN for m in members):
         return
     wait_s = 0.0
-    if stopping is not None and stopping.kind in {StopKind.FAILED, StopKind.RESIZED}:
+    if stopping is not None and stopping.kind in {
+        StopKind.FAILED,
+        StopKind.RESIZED,
+        StopKind.SLOWED,
+    }:
         unexplained = [m.loss for m in members if m.loss and m.loss.kind is LossKind.ENDED]
         noticed_at_s = max((loss.noticed_at_s for loss in unexplained), default=None)
         if noticed_at_s is not None:
@@ -118,7 +126,12 @@ def is_not_lost(ctx: StepContext, event: ContainerEnded | AgentUnable | AgentSil
 
 def is_undecided(ctx: StepContext, event: InputsRefused) -> bool:
     """The job has neither succeeded nor been cancelled."""
-    return stopping_of(ctx).kind in {StopKind.FAILED, StopKind.RESIZED, StopKind.LEFT}
+    return stopping_of(ctx).kind in {
+        StopKind.FAILED,
+        StopKind.RESIZED,
+        StopKind.LEFT,
+        StopKind.SLOWED,
+    }
 
 
 def is_resize(ctx: StepContext, event: Event) -> bool:
