@@ -6,12 +6,17 @@ from collections.abc import Iterable, Sequence
 from math import isfinite
 
 from yarnam.am.status_report import AmFacts
-from yarnam.core.accounting.history_record import HistoryRecord, RecordFacts, history_record
+from yarnam.core.accounting.history_record import (
+    HistoryRecord,
+    RecordFacts,
+    history_record,
+    thinned,
+)
 from yarnam.core.accounting.ledger import account, account_all, ledger, open_accounts
 from yarnam.core.accounting.training_reports import is_due
 from yarnam.core.gang import Gang
 from yarnam.core.model.events import Event, TrainingReported
-from yarnam.core.model.job_status import ExcludedFiles, Ledger, Phase
+from yarnam.core.model.job_status import ExcludedFiles, Holding, Ledger, Phase
 from yarnam.core.model.outcomes import Verdict
 from yarnam.ports import AgentMetrics
 from yarnam.wire.protocol import RESUMED_STEP, SAVED_STEP, SAVING_S
@@ -66,6 +71,10 @@ class JobAccounts:
 
     def ledger(self, gang: Gang, now_s: float) -> Ledger:
         return ledger(self._accounts, gang, now_s)
+
+    @property
+    def holdings(self) -> tuple[Holding, ...]:
+        return thinned(self._accounts.holdings)
 
     def history_record(
         self, gang: Gang, verdict: Verdict, facts: AmFacts, excluded: Sequence[ExcludedFiles]

@@ -399,6 +399,7 @@ class ApplicationMaster:
             self._inputs.status() if self._inputs is not None else None,
             self._ports.mailbox.staging(),
             self._accounts.ledger(self._gang, self._clock.now_s()),
+            self._accounts.holdings,
         )
 
     def _publish(self) -> JobStatus:

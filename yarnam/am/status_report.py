@@ -11,6 +11,7 @@ from yarnam.core.gang import Gang, describe
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import (
     ExcludedFiles,
+    Holding,
     JobStatus,
     Ledger,
     Measured,
@@ -97,12 +98,14 @@ def job_status(
     inputs: InputsStatus | None = None,
     staging: Sequence[AgentStaging] = (),
     ledger: Ledger | None = None,
+    holdings: tuple[Holding, ...] = (),
 ) -> JobStatus:
     """``trouble``: what holds the AM itself back (HDFS or the RM not answering); it comes before
     the gang's own reason. ``wait_queue``: the position of a job that waits.
     ``no_ticket_reason``: why the job has no ticket; it matters while the job waits. ``output``: how
     far it is stored. ``inputs``: what is excluded from them now, and what is suspected.
-    ``staging``: how far each agent is with its inputs. ``ledger``: where the job's time went."""
+    ``staging``: how far each agent is with its inputs. ``ledger``: where the job's time went.
+    ``holdings``: what it has held."""
     bringing = staging_status(gang, staging)
     reported = inputs or InputsStatus(excluded_files_of(record.job), ())
     by_rank = {metric.rank: metric for metric in metrics}
@@ -135,6 +138,7 @@ def job_status(
         output=output,
         verdict=_verdict(gang, record.job, facts, reported.suspects),
         ledger=ledger,
+        holdings=holdings,
     )
 
 

@@ -9,13 +9,13 @@ import click
 
 from yarnam.cli.options import json_option, open_data
 from yarnam.cli.rendering.console import (
-    duration,
     is_terminal,
     print_json,
     print_note,
     print_progress,
     print_table,
 )
+from yarnam.core.model.printable import duration
 from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:

@@ -7,9 +7,10 @@ import time
 import click
 
 from yarnam.cli.options import json_option, moment, open_client
-from yarnam.cli.rendering.console import duration, print_json, print_note, print_table
+from yarnam.cli.rendering.console import print_json, print_note, print_table
 from yarnam.cli.rendering.status_text import as_plain, training_text
 from yarnam.core.model.job_status import JobState, JobStatus
+from yarnam.core.model.printable import duration
 
 
 @click.command("ps")

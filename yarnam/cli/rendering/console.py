@@ -214,18 +214,6 @@ def _write(stream: TextIO, text: str) -> None:
     stream.flush()
 
 
-def duration(seconds: float) -> str:
-    """As in ``42s``, ``3m05s``, ``2h07m``, ``5d03h``."""
-    whole = max(0, int(seconds))
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m{whole % 60:02}s"
-    if whole < 86400:
-        return f"{whole // 3600}h{whole % 3600 // 60:02}m"
-    return f"{whole // 86400}d{whole % 86400 // 3600:02}h"
-
-
 def clock_time(at_s: float) -> str:
     """Local time of day, with the date unless it is today."""
     then = time.localtime(at_s)

@@ -8,11 +8,12 @@ from dataclasses import asdict
 from typing import Any
 
 from yarnam.cli.rendering.cause_text import cause_lines
-from yarnam.cli.rendering.console import Line, coloured, duration, table
+from yarnam.cli.rendering.console import Line, coloured, table
 from yarnam.cli.rendering.ledger_text import ledger_line
 from yarnam.core.accounting.history_record import HistoryRecord, RunPlacement
 from yarnam.core.accounting.job_summary import HistorySum, JobSummary
 from yarnam.core.accounting.usage import UsageRow
+from yarnam.core.model.printable import duration
 
 HEADERS = (
     "ENDED", "ID", "NAME", "USER", "QUEUE", "STATE", "GPUS", "WALL", "GPU-H", "ETTR", "CAUSE",

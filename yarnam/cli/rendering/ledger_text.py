@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from yarnam.cli.rendering.console import duration
 from yarnam.core.model.job_status import Ledger, Use
+from yarnam.core.model.printable import duration
 
 USE_TEXT = {
     Use.WAITING: "waiting",

@@ -10,7 +10,6 @@ from yarnam.cli.rendering.console import (
     Line,
     Styled,
     clock_time,
-    duration,
     is_terminal,
     live_console,
     live_text,
@@ -22,7 +21,7 @@ from yarnam.cli.rendering.console import (
 from yarnam.cli.rendering.status_text import TASK_HEADERS, as_plain, headline, start_text, task_row
 from yarnam.cli.signals import INTERRUPTED, Terminated
 from yarnam.core.model.job_status import JobState, JobStatus
-from yarnam.core.model.printable import printable_lines
+from yarnam.core.model.printable import duration, printable_lines
 from yarnam.errors import ExitCode
 from yarnam.wire.light_imports import on_first_use
 

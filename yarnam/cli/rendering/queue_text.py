@@ -6,7 +6,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from yarnam.cli.rendering.console import Line, duration, table
+from yarnam.cli.rendering.console import Line, table
+from yarnam.core.model.printable import duration
 from yarnam.core.model.resources import Resources
 from yarnam.core.queues.queue_state import QueueState
 from yarnam.core.queues.queues_now import QueueJob, QueuesNow, Stage, largest_gangs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from yarnam.cli.rendering.console import Line, Part, clock_time, coloured, duration, table
+from yarnam.cli.rendering.console import Line, Part, clock_time, coloured, table
 from yarnam.cli.rendering.ledger_text import ledger_line
 from yarnam.core.model.job_status import (
     JobState,
@@ -17,6 +17,7 @@ from yarnam.core.model.job_status import (
     byte_words,
     granted_text,
 )
+from yarnam.core.model.printable import duration
 from yarnam.wire.codec import to_plain
 
 _ON_ITS_WAY = {JobState.ACQUIRING, JobState.STAGING, JobState.LAUNCHING, JobState.REPLACING}

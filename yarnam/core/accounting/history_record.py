@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from yarnam.core.accounting.ledger import Accounts, Holding, NodeShare, ledger
+from yarnam.core.accounting.ledger import Accounts, NodeShare, ledger
 from yarnam.core.gang import Gang
 from yarnam.core.model.job_spec import JobSpec
-from yarnam.core.model.job_status import AttemptRecord, ExcludedFiles, Ledger
+from yarnam.core.model.job_status import AttemptRecord, ExcludedFiles, Holding, Ledger
 from yarnam.core.model.outcomes import FirstCause, Verdict
 from yarnam.core.model.resources import Resources
 
@@ -154,7 +154,7 @@ def history_record(
         restarts=gang.restarts,
         preemptions=gang.preemptions,
         placements=tuple(_placement(run.attempt, run.nodes) for run in runs[-MAX_RUNS:]),
-        holdings=_thinned(accounts.holdings),
+        holdings=thinned(accounts.holdings),
         ledger=closed,
         checkpoint=job.checkpoint.directory,
         saved_step=next((r.saved_step for r in reversed(runs) if r.saved_step is not None), None),
@@ -170,8 +170,9 @@ def _placement(attempt: int, nodes: tuple[NodeShare, ...]) -> RunPlacement:
     return RunPlacement(attempt, nodes[:MAX_NODES], max(0, len(nodes) - MAX_NODES))
 
 
-def _thinned(holdings: tuple[Holding, ...]) -> tuple[Holding, ...]:
-    """The last one stays: it says when everything was given back."""
+def thinned(holdings: tuple[Holding, ...]) -> tuple[Holding, ...]:
+    """At most ``MAX_HOLDINGS`` of them. The last one stays: it says when everything was given
+    back."""
     while len(holdings) > MAX_HOLDINGS:
         holdings = (*holdings[:-1:2], holdings[-1])
     return holdings

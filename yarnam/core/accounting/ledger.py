@@ -38,7 +38,7 @@ from yarnam.core.gang import RECENT_EVENTS, Gang, MemberState, initial, policy_f
 from yarnam.core.gang.state import StopKind
 from yarnam.core.model.events import Event, TaskExited, TrainingReported
 from yarnam.core.model.job_spec import JobSpec
-from yarnam.core.model.job_status import FINAL_PHASES, Ledger, LedgerEntry, Phase, Use
+from yarnam.core.model.job_status import FINAL_PHASES, Holding, Ledger, LedgerEntry, Phase, Use
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 
 RESOLUTION_S = 1.0
@@ -77,15 +77,6 @@ class TrainingRun:
     resumed_step: int | None = None
     saved_step: int | None = None
     saving_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Holding:
-    """What the job held from this time on."""
-
-    at_s: float
-    containers: int
-    gpus: int
 
 
 @dataclass(frozen=True, slots=True)

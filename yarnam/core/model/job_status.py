@@ -333,6 +333,15 @@ class Ledger:
 
 
 @dataclass(frozen=True, slots=True)
+class Holding:
+    """What the job held from this time on."""
+
+    at_s: float
+    containers: int
+    gpus: int
+
+
+@dataclass(frozen=True, slots=True)
 class JobStatus:
     """A whole job at one instant. Times in seconds since the epoch."""
 
@@ -385,3 +394,5 @@ class JobStatus:
     checkpoint: str = ""
     ledger: Ledger | None = None
     """Up to ``at_s``; None: an older ApplicationMaster, or none was reached."""
+    holdings: tuple[Holding, ...] = ()
+    """How many containers and GPUs it has held, from when on."""

@@ -48,6 +48,18 @@ def printable_json(document: str) -> str:
     return _escaped(document, "\n", lambda char: json.dumps(char)[1:-1])
 
 
+def duration(seconds: float) -> str:
+    """As in ``42s``, ``3m05s``, ``2h07m``, ``5d03h``."""
+    whole = max(0, int(seconds))
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02}s"
+    if whole < 86400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02}m"
+    return f"{whole // 86400}d{whole % 86400 // 3600:02}h"
+
+
 def _escaped(text: str, keep: Collection[str], escape: Callable[[str], str]) -> str:
     if text.isascii() and text.isprintable():
         return text
