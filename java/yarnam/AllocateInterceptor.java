@@ -25,11 +25,12 @@ import org.apache.hadoop.yarn.util.Records;
  * {@link ResponseLog}). Every other call and every other protocol passes untouched. When anything
  * in here fails, it steps aside for good and heartbeats pass as if it were not there.
  *
- * <p>Configuration: {@value #FILE_KEY}, {@value #IDLE_KEY}.
+ * <p>Configuration: {@value #FILE_KEY}, {@value #IDLE_KEY}, {@value #PAGE_KEY}.
  */
 public final class AllocateInterceptor extends HadoopYarnProtoRPC {
   static final String FILE_KEY = "yarnam.am.response-log.file";
   static final String IDLE_KEY = "yarnam.am.heartbeat.idle-interval-ms";
+  static final String PAGE_KEY = "yarnam.am.page-url.file";
   private static final int IDLE_MS = 3000;
 
   /** Of this JVM's AM. Hadoop makes a proxy for each ResourceManager that it fails over to. */
@@ -51,8 +52,9 @@ public final class AllocateInterceptor extends HadoopYarnProtoRPC {
   }
 
   /** The protocol as {@code target} offers it, with what it says written down. */
-  static ApplicationMasterProtocol intercept(Object target, HeartbeatGate gate, ResponseLog log) {
-    return intercept(target, new State(gate, log));
+  static ApplicationMasterProtocol intercept(
+      Object target, HeartbeatGate gate, ResponseLog log, PageUrl page) {
+    return intercept(target, new State(gate, log, page));
   }
 
   private static ApplicationMasterProtocol intercept(Object target, State state) {
@@ -66,7 +68,8 @@ public final class AllocateInterceptor extends HadoopYarnProtoRPC {
   private static synchronized State stateOf(Configuration conf) throws IOException {
     if (state == null) {
       String file = Objects.requireNonNull(conf.get(FILE_KEY), FILE_KEY);
-      state = new State(new HeartbeatGate(conf.getInt(IDLE_KEY, IDLE_MS)), new ResponseLog(file));
+      HeartbeatGate gate = new HeartbeatGate(conf.getInt(IDLE_KEY, IDLE_MS));
+      state = new State(gate, new ResponseLog(file), new PageUrl(conf.get(PAGE_KEY, "")));
     }
     return state;
   }
@@ -75,12 +78,14 @@ public final class AllocateInterceptor extends HadoopYarnProtoRPC {
   private static final class State {
     final HeartbeatGate gate;
     final ResponseLog log;
+    final PageUrl page;
     AllocateResponse last;
     boolean isBroken;
 
-    State(HeartbeatGate gate, ResponseLog log) {
+    State(HeartbeatGate gate, ResponseLog log, PageUrl page) {
       this.gate = gate;
       this.log = log;
+      this.page = page;
     }
 
     /** The response to a heartbeat that need not be sent, or null. */
@@ -155,12 +160,14 @@ public final class AllocateInterceptor extends HadoopYarnProtoRPC {
           return idle;
         }
       }
+      state.page.addTo(method.getName(), args);
       Object result;
       try {
         result = method.invoke(target, args);
       } catch (InvocationTargetException failure) {
         throw failure.getCause();
       }
+      state.page.sent();
       if (isHeartbeat) {
         state.observe((AllocateResponse) result);
       }

@@ -16,6 +16,8 @@ PACKAGES = ("yarnam", "hdfs_utils", "skein_specs")
 
 MAX_ROOMS = 14
 """Modules and packages in one folder, ``__init__`` and the like not counted."""
+MAX_ROOMS_OF = {"yarnam": 15}
+"""The layers of docs/architecture.md, which has a line for each."""
 
 GIVEN_UP = {
     # our own trades: a building site, an office, a shop
@@ -134,6 +136,7 @@ def test_no_folder_shows_more_rooms_than_one_takes_in(package: str) -> None:
     for folder in {path.parent for path in modules(package)}:
         rooms = {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}
         rooms |= {path.parent.name for path in folder.glob("*/__init__.py")}
-        if len(rooms) > MAX_ROOMS:
-            crowded[str(folder.relative_to(ROOT))] = sorted(rooms)
+        name = folder.relative_to(ROOT).as_posix()
+        if len(rooms) > MAX_ROOMS_OF.get(name, MAX_ROOMS):
+            crowded[name] = sorted(rooms)
     assert crowded == {}

@@ -48,6 +48,17 @@ class JobControlService(pb_grpc.JobControlServicer):
         """Add to the events that clients can read. Thread-safe."""
         self._events.append(events_json)
 
+    def status_json(self) -> bytes:
+        """The newest status. Thread-safe."""
+        return self._status
+
+    def events_json(self, first: int, count: int) -> list[bytes]:
+        """At most ``count`` events from number ``first`` on. Thread-safe."""
+        return self._events.read(first, count)
+
+    def event_count(self) -> int:
+        return len(self._events)
+
     def close(self) -> None:
         self._events.close()
 
@@ -119,13 +130,15 @@ class EventLog:
                 end += len(line)
                 self._ends.append(end)
 
-    def read(self, first: int) -> list[bytes]:
-        """The lines from number ``first`` (from 0) on, as many as fit into one reply; empty: there
-        is none yet."""
+    def read(self, first: int, count: int | None = None) -> list[bytes]:
+        """The lines from number ``first`` (from 0) on, at most ``count``, as many as fit into one
+        reply; empty: there is none yet."""
         with self._lock:
             found: list[bytes] = []
             size = 0
-            for number in range(max(0, first), len(self._ends)):
+            first = max(0, first)
+            end = len(self._ends) if count is None else min(len(self._ends), first + count)
+            for number in range(first, end):
                 start = self._ends[number - 1] if number else 0
                 size += self._ends[number] - start
                 if found and size > self._max_reply_bytes:

@@ -141,6 +141,10 @@ class GrpcSkeinAm:
     def set_progress(self, fraction: float) -> None:
         self._call("SetProgress", messages.SetProgressRequest(progress=fraction))
 
+    def add_page(self, route: str, target: str, link_name: str) -> None:
+        """Link ``target`` from Skein's own pages, which show it as ``pages/<route>/``."""
+        self._call("AddProxy", messages.Proxy(route=route, target=target, link_name=link_name))
+
     def shutdown(self, final_status: str, diagnostics: str) -> None:
         request = messages.ShutdownRequest(final_status=final_status, diagnostics=diagnostics)
         self._call("shutdown", request, SHUTDOWN_TIMEOUT_S)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from hdfs_utils.config import configuration
 from yarnam.adapters.hdfs.error_map import hdfs_errors
@@ -47,6 +48,16 @@ def rm_web_urls(conf_dir: str | Path) -> tuple[str, ...]:
         )
     return tuple(urls)
 
+
+def proxy_hosts(conf_dir: str | Path) -> tuple[str, ...]:
+    """The hosts of YARN's web proxy, through which the pages of applications are read: those of the
+    ResourceManagers, unless it runs by itself. Raises BadConfig."""
+    address = read_settings(conf_dir, "core-site.xml", "yarn-site.xml").get(PROXY_KEY, "")
+    urls = (f"//{address}",) if address else rm_web_urls(conf_dir)
+    return tuple(host for url in urls if (host := urlsplit(url).hostname))
+
+
+PROXY_KEY = "yarn.web-proxy.address"
 
 ZOOKEEPER_VARIABLE = "YARNAM_ZOOKEEPER"
 """``host:port,host:port``; with ``/path`` for another place than ``/yarnam``; ``none``: none."""

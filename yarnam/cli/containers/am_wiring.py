@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from hdfs_utils import FileSystem, TimeLimits
 from yarnam.adapters.clock import SystemClock
 from yarnam.adapters.gpu_inventory import FileInventoryStore, GpuInventory
-from yarnam.adapters.grpc.am_server import GrpcMailbox
+from yarnam.adapters.grpc.am_server import GrpcMailbox, bind_address
 from yarnam.adapters.hdfs.job_store import HdfsJournal, HdfsStateStore
 from yarnam.adapters.hdfs.output_store import HdfsOutputStore
 from yarnam.adapters.shared_snapshot_view import SharedSnapshotView
@@ -28,7 +29,7 @@ from yarnam.adapters.skein.early_containers import (
 from yarnam.adapters.skein.node_reports import FallbackView, SkeinNodeView
 from yarnam.adapters.skein.response_log import ResponseLog
 from yarnam.adapters.skein.responses import Responses
-from yarnam.adapters.yarn.addresses import rm_web_urls
+from yarnam.adapters.yarn.addresses import proxy_hosts, rm_web_urls
 from yarnam.adapters.yarn.application_list import ApplicationList
 from yarnam.adapters.yarn.node_directory import NodeDirectory
 from yarnam.adapters.yarn.pending_applications import PendingApplications
@@ -42,12 +43,15 @@ from yarnam.am.serial_executor import ThreadSerialExecutor
 from yarnam.am.status_report import AmFacts
 from yarnam.cli.containers.am_assembly import assemble_am
 from yarnam.core.gang.am_attempts import ends_the_job
+from yarnam.core.model.events import Event
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.errors import BadConfig, ExitCode, InternalError, YarnamError
 from yarnam.ports import ClusterView, NoNodeHints, StateStore, Superseded
 from yarnam.ports.notifications import NotificationSender
 from yarnam.ports.ticket_queue import TicketQueue
+from yarnam.web.http_server import HttpServer, listen
+from yarnam.web.job_server import JobServer, JobSource, open_job_server
 from yarnam.wire.codec import decode, encode
 from yarnam.wire.light_imports import on_first_use
 from yarnam.wire.protocol import (
@@ -56,6 +60,7 @@ from yarnam.wire.protocol import (
     LOCAL_CREDENTIALS_FILE,
     LOCAL_JOB_FILE,
     LOCAL_NOTIFY_FILE,
+    LOCAL_PAGE_URL_FILE,
     LOCAL_RESPONSE_LOG,
     LOCAL_ZOOKEEPER_FILE,
     VERDICT_FILE,
@@ -68,6 +73,7 @@ with on_first_use():
     from yarnam.adapters.zookeeper import inventory_store, node_hints, snapshot_store, ticket_queue
     from yarnam.am import notifier
     from yarnam.am.inputs import input_integrity
+    from yarnam.cli.rendering import event_text
 
 log = logging.getLogger("yarnam.am")
 
@@ -89,6 +95,7 @@ def serve(fs: FileSystem, job_dir: str, application: str, am_attempt: int) -> in
     )
     session = _session(record)
     ports = _ports(fs, job_dir, record, facts, mailbox, session)
+    page = _open_page(record, mailbox)
     try:
         asyncio.run(assemble_am(record, facts, ports).run())
     except Superseded as error:
@@ -110,6 +117,8 @@ def serve(fs: FileSystem, job_dir: str, application: str, am_attempt: int) -> in
         remove_secrets(ports.store)
         ports.broker.shutdown(verdict)
     finally:
+        if page is not None:
+            page.close()
         mailbox.close()
         if session is not None:
             session.close()
@@ -178,6 +187,49 @@ def _ports(
         data=_data_access(fs, session, mailbox) if job.inputs else None,
         notify=_notification_sender(job) if job.notify else None,
     )
+
+
+def _open_page(record: JobRecord, mailbox: GrpcMailbox) -> HttpServer | None:
+    """The job's page; None: there is none, which does not hold up the job."""
+    host, control = _node_host(), mailbox.control
+    source = JobSource(
+        status_json=control.status_json,
+        events_json=control.events_json,
+        event_count=control.event_count,
+        metrics=mailbox.metrics,
+        event_text=_event_text,
+    )
+    try:
+        proxies = [
+            *proxy_hosts(os.environ.get("HADOOP_CONF_DIR", "")),
+            *filter(None, [urlsplit(record.rm_url).hostname]),
+        ]
+        listener = listen(bind_address(host))
+    except (OSError, BadConfig) as error:
+        log.warning("the job has no page: %s", error)
+        return None
+    return open_job_server(JobServer(source), listener, proxies, lambda port: _announce(host, port))
+
+
+def _event_text(event: Event) -> str:
+    return event_text.event_text(event)
+
+
+def _announce(host: str, port: int) -> None:
+    """Tell YARN where the page is, by the interceptor; and Skein's own pages, which are the
+    application's where there is no interceptor or YARN is older than 3.2."""
+    url = f"http://{host}:{port}/"
+    log.info("the job's page is at %s, for YARN's proxy", url)
+    written = Path(f"{LOCAL_PAGE_URL_FILE}.new")
+    written.write_text(url, encoding="ascii")
+    written.replace(LOCAL_PAGE_URL_FILE)
+    skein = GrpcSkeinAm.of_this_container()
+    try:
+        skein.add_page("job", url, "job page")
+    except YarnamError as error:
+        log.warning("Skein's pages have no link to the job's page: %s", error)
+    finally:
+        skein.close()
 
 
 def _session(record: JobRecord) -> LazySession | None:

@@ -34,7 +34,7 @@ FORMAT = 1
 OWN_PACKAGES = ("yarnam", "hdfs_utils", "skein_specs")
 """Taken from where they are imported from, so an editable install works."""
 
-EXCLUDED_PACKAGES = ("airflow", "cluster", "client", "spec", "sim", "web")
+EXCLUDED_PACKAGES = ("airflow", "cluster", "client", "spec", "sim")
 """Packages of yarnam that no container imports."""
 
 SDK_FILES = ("__init__.py", "_version.py", "train")
@@ -46,7 +46,10 @@ DISTRIBUTIONS = (
     "google-crc32c",
     "grpcio",
     "hdfs-native",
+    # The job page.
+    "Jinja2",
     "kazoo",
+    "MarkupSafe",
     "protobuf",
     "PyYAML",
     "skein",

@@ -3,6 +3,9 @@ package yarnam;
 import java.io.Closeable;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.Proxy;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Paths;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -10,6 +13,7 @@ import java.util.List;
 import org.apache.hadoop.yarn.api.ApplicationMasterProtocol;
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateRequest;
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
+import org.apache.hadoop.yarn.api.protocolrecords.RegisterApplicationMasterRequest;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.ContainerId;
@@ -36,6 +40,7 @@ public final class InterceptorScenario {
     gate();
     responses(args[0]);
     heartbeats(args[0] + "-heartbeats");
+    page(args[0] + "-page");
     System.out.println("done");
   }
 
@@ -129,6 +134,31 @@ public final class InterceptorScenario {
         id, 0.5f, java.util.Arrays.asList(asks), new ArrayList<ContainerId>(), null);
   }
 
+  private static void page(String file) throws Exception {
+    PageUrl page = new PageUrl(file);
+    AllocateRequest early = request(1);
+    page.addTo("allocate", new Object[] {early});
+    page.sent();
+    check(early.getTrackingUrl() == null, "there is no page yet");
+    Files.write(Paths.get(file), "http://n1:80/\n".getBytes(StandardCharsets.US_ASCII));
+    for (int i = 0; i < 2; i++) {
+      AllocateRequest lost = request(2);
+      page.addTo("allocate", new Object[] {lost});
+      check("http://n1:80/".equals(lost.getTrackingUrl()), "said until it has arrived");
+    }
+    page.sent();
+    AllocateRequest later = request(3);
+    page.addTo("allocate", new Object[] {later});
+    page.sent();
+    check(later.getTrackingUrl() == null, "said once");
+    RegisterApplicationMasterRequest register =
+        RegisterApplicationMasterRequest.newInstance("n1", 1, "http://n1:81/");
+    page.addTo("registerApplicationMaster", new Object[] {register});
+    check("http://n1:80/".equals(register.getTrackingUrl()), "said again to a new ResourceManager");
+    new PageUrl("").addTo("allocate", new Object[] {later});
+    page.addTo("finishApplicationMaster", new Object[] {null});
+  }
+
   private static ResourceRequest ask(int count) {
     return ResourceRequest.newInstance(
         Priority.newInstance(1), ResourceRequest.ANY, Resource.newInstance(512, 1), count);
@@ -149,7 +179,8 @@ public final class InterceptorScenario {
         (ApplicationMasterProtocol) Proxy.newProxyInstance(loader, kinds, manager);
     // A gate that never lets an idle heartbeat pass shows which ones are not idle.
     HeartbeatGate gate = new HeartbeatGate(Long.MAX_VALUE);
-    ApplicationMasterProtocol am = AllocateInterceptor.intercept(target, gate, new ResponseLog(file));
+    ApplicationMasterProtocol am =
+        AllocateInterceptor.intercept(target, gate, new ResponseLog(file), new PageUrl(""));
     next = empty();
     am.allocate(request(0));
     check(sent == 1, "the first");

@@ -1,0 +1,180 @@
+"""The job page: it has what the status has, and text of others is text on it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from html.parser import HTMLParser
+from math import inf, nan
+
+import pytest
+
+from tests.unit.accounting.records import record
+from tests.unit.web.job_values import NOW_S, cause, everything, running, with_every_text
+from yarnam.core.model.job_status import JobState, JobStatus, Measured, StartForecast
+from yarnam.core.model.job_status import WaitQueueStatus as Queue
+from yarnam.core.model.outcomes import Verdict, VerdictKind
+from yarnam.web.job_page import JobView, job_page, waits_since_s
+from yarnam.web.rendering import content_security_policy, number
+from yarnam.web.training_series import Series
+
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+SERIES = Series("tokens <per> s", ((NOW_S - 20, 1.0), (NOW_S - 10, 3.0), (NOW_S, 2.0)), "1/s")
+
+
+class Page(HTMLParser):
+    """The elements and the text of a page. Fails on elements that are not closed in order."""
+
+    def __init__(self, page: bytes) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self._open: list[str] = []
+        self.feed(page.decode())
+        self.close()
+        assert not self._open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self._open[-1:] not in (["style"], ["script"]):
+            self.text += data
+
+    @property
+    def words(self) -> str:
+        return " ".join(self.text.split())
+
+
+def page(status: JobStatus, **more: object) -> Page:
+    return Page(job_page(replace(JobView(status, NOW_S), **more)))  # type: ignore[arg-type]
+
+
+def test_a_running_job_shows_what_it_does_and_where() -> None:
+    shown = page(
+        running(),
+        series=(SERIES,),
+        step_times={0: 1.0, 1: 1.0, 2: 1.0, 3: 4.0},
+        saved_step=400,
+        events=((NOW_S, "gang launched"),),
+    ).words
+    for text in (
+        "RUNNING", "all processes run", "root.dl", "ada", "2 of 3", "Step 420 of 1,000, loss 0.5",
+        "tokens_per_s", "n3.example", "/rack1", "6-7", "4 nodes in 2 racks", "4 s (slow)",
+        "a node was lost", "in progress", "90% of 16m40s was training", "2 GPU hours",
+        "of step 400", "bad.example", "CUDA failure", "gang launched", "1 to 3",
+    ):  # fmt: skip
+        assert text in shown, text
+
+
+def test_a_waiting_job_says_for_what_and_since_when() -> None:
+    start = StartForecast(NOW_S, NOW_S + 600, NOW_S + 1500, NOW_S + 7000)
+    waiting = running(
+        0, state=JobState.QUEUED, history=(), holdings=(), ledger=None, step=None,
+        reason="3 jobs ahead",
+        wait_queue=Queue(4, 3, "application_1_1", "big", 64, "", "8 GPUs", start),
+    )  # fmt: skip
+    shown = page(waiting).words
+    assert "For 16m40s, since" in shown
+    assert "3 jobs ahead in the wait queue. First is big with 64 GPUs." in shown
+    assert "Does not fit now: 8 GPUs" in shown
+    assert "Likely to start in 25m00s: between 10m00s and 1h56m, if no other jobs" in shown
+
+
+def test_a_wait_begins_with_the_attempt_or_with_the_end_of_the_one_before() -> None:
+    waiting = running(state=JobState.ACQUIRING)
+    assert waits_since_s(waiting) == NOW_S - 490
+    assert waits_since_s(replace(waiting, history=waiting.history[:1])) == NOW_S - 500
+    assert waits_since_s(replace(waiting, history=())) == NOW_S - 1000
+    assert waits_since_s(running()) is None
+
+
+def test_a_failed_job_shows_its_verdict_with_the_evidence() -> None:
+    verdict = Verdict(VerdictKind.FAILED, 90, "out of memory", "Use less.", NOW_S, cause())
+    shown = page(running(state=JobState.FAILED, verdict=verdict))
+    for text in (
+        "exit code 90", "Use less.", "worker-3, rank 6", "gpu-out-of-memory",
+        "CUDA out of memory", "Ruled out: gloo: a later failure", "Then rank 7",
+    ):  # fmt: skip
+        assert text in shown.words, text
+    assert ("main", {"id": "main", "data-live": "no"}) in shown.tags
+
+
+def test_an_ended_job_shows_where_it_ran() -> None:
+    kept = record()
+    shown = page(running(0, state=JobState.SUCCEEDED), placements=kept.placements).words
+    assert all(node.node in shown for one in kept.placements for node in one.nodes)
+
+
+HOSTILE = (
+    "</script></style><script>alert(1)</script><img src=x onerror=alert(2)>\"'{{7*7}}\u202e\x1b[31m"
+)
+
+
+def test_text_of_others_never_becomes_markup() -> None:
+    plain = everything()
+    hostile = with_every_text(plain, HOSTILE)
+    views = []
+    for status in (plain, hostile):
+        text = HOSTILE if status is hostile else "t"
+        views.append(
+            page(
+                status,
+                series=(Series(text, SERIES.points, text),),
+                events=((NOW_S, text),),
+                placements=with_every_text(record().placements, text),
+                home="/",
+            )
+        )
+    calm, attacked = views
+    assert [tag for tag, _ in calm.tags] == [tag for tag, _ in attacked.tags]
+    assert [set(found) for _, found in calm.tags] == [set(found) for _, found in attacked.tags]
+    assert "alert(1)" in attacked.text
+    assert "{{7*7}}" in attacked.text
+    assert "\u202e" not in attacked.text
+    assert "\x1b" not in attacked.text
+
+
+@pytest.mark.parametrize("value", [nan, inf, -inf, 1e300, 0.0])
+def test_any_number_can_be_shown(value: float) -> None:
+    status = running(loss=Measured(value), metrics=(("m", Measured(value)),))
+    assert number(value) in page(status, series=(SERIES,), step_times={0: 1e9}).words
+
+
+def test_times_beyond_the_calendar_are_shown_as_none() -> None:
+    assert "-" in page(running(submitted_at_s=1e20)).words
+
+
+def test_every_picture_and_scrolling_table_has_a_name() -> None:
+    """For who does not see it, or has no mouse."""
+    shown = page(everything(), series=(SERIES,), placements=record().placements)
+    for tag, found in shown.tags:
+        if tag == "svg":
+            assert found.get("aria-label") or found.get("aria-hidden")
+        if found.get("class") == "wide":
+            assert found["tabindex"] == "0"
+            assert found.get("aria-label") or found.get("aria-labelledby")
+        if tag == "th":
+            assert found["scope"] in {"row", "col"}
+    ids = [found["id"] for _, found in shown.tags if "id" in found]
+    assert len(ids) == len(set(ids))
+    named = {found["aria-labelledby"] for _, found in shown.tags if "aria-labelledby" in found}
+    assert named <= set(ids)
+
+
+def test_nothing_is_loaded_from_anywhere_and_no_style_stands_in_an_element() -> None:
+    shown = page(everything(), series=(SERIES,))
+    for _, found in shown.tags:
+        assert not {"src", "style"} & set(found)
+        assert not any(name.startswith("on") for name in found)
+        assert not (found.get("href") or "").startswith(("http", "//"))
+    policy = content_security_policy()
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy

@@ -1,0 +1,258 @@
+"""The job's server over HTTP on loopback: what it answers, to whom, and how that is described."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from http.client import HTTPConnection
+
+import jsonschema
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.unit.web.job_values import APPLICATION, NOW_S, everything, running, with_every_text
+from yarnam.cli.rendering.event_text import event_text
+from yarnam.core.model.events import CancelRequested, Event, JobStarted
+from yarnam.core.model.ids import AskId
+from yarnam.core.model.job_status import JobStatus, Measured
+from yarnam.ports import AgentMetrics
+from yarnam.web.http_server import HttpServer, listen
+from yarnam.web.job_server import (
+    EVENTS_SHOWN,
+    NOT_PUBLISHED,
+    JobServer,
+    JobSource,
+    ProxyOnly,
+    open_job_server,
+)
+from yarnam.wire.codec import encode, encode_event, from_plain
+
+LOOPBACK = ProxyOnly([])
+HOSTILE = 'a"b\\c\nd{}<script>'
+
+
+class Am:
+    """What an ApplicationMaster would have published."""
+
+    def __init__(self) -> None:
+        self.status = NOT_PUBLISHED
+        self.events: list[bytes] = []
+        self.measured: list[AgentMetrics] = []
+        self.read = 0
+
+    def show(self, status: JobStatus) -> None:
+        self.status = encode(status)
+
+    def add(self, *events: Event) -> None:
+        self.events += [encode_event(event) for event in events]
+
+    def events_json(self, first: int, count: int) -> Sequence[bytes]:
+        found = self.events[first : first + count]
+        self.read += len(found)
+        return found
+
+    @property
+    def source(self) -> JobSource:
+        return JobSource(
+            status_json=lambda: self.status,
+            events_json=self.events_json,
+            event_count=lambda: len(self.events),
+            metrics=lambda: self.measured,
+            event_text=event_text,
+        )
+
+
+@pytest.fixture
+def am() -> Am:
+    return Am()
+
+
+@contextmanager
+def served(am: Am, is_allowed: Callable[[str, int], bool] = LOOPBACK) -> Iterator[HttpServer]:
+    server = JobServer(am.source, lambda: NOW_S)
+    http = HttpServer(listen("127.0.0.1"), server.respond, is_allowed, tick_s=0.05)
+    http.start()
+    yield http
+    http.close()
+
+
+def ask(http: HttpServer, path: str, method: str = "GET") -> tuple[int, dict[str, str], str]:
+    connection = http_connection(http)
+    connection.request(method, path)
+    reply = connection.getresponse()
+    found = reply.status, dict(reply.getheaders()), reply.read().decode()
+    connection.close()
+    return found
+
+
+def http_connection(http: HttpServer) -> HTTPConnection:
+    return HTTPConnection("127.0.0.1", http.port, timeout=10)
+
+
+def test_the_page_the_api_and_the_metrics_come_from_what_was_published(am: Am) -> None:
+    am.show(running())
+    am.add(JobStarted(NOW_S), CancelRequested(NOW_S, "ada", "<b>enough</b>"))
+    with served(am) as http:
+        code, headers, page = ask(http, "/?x=1")
+        assert code == 200
+        assert "cancelled by ada: &lt;b&gt;enough" in page
+        assert headers["Content-Type"] == "text/html; charset=utf-8"
+        assert headers["Content-Security-Policy"].startswith("default-src 'none'")
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Cache-Control"] == "no-store"
+        job = json.loads(ask(http, "/api/v1/job")[2])
+        assert from_plain(job, JobStatus) == running()
+        events = json.loads(ask(http, "/api/v1/events?from=1")[2])
+        assert (events["first"], events["next"]) == (1, 2)
+        assert [one["by"] for one in events["events"]] == ["ada"]
+        am.show(running(name="renamed"))
+        assert "renamed" in ask(http, "/")[2]
+
+
+def test_before_the_first_status_it_says_so(am: Am) -> None:
+    with served(am) as http:
+        assert ask(http, "/")[0] == ask(http, "/api/v1/job")[0] == 503
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/../etc/passwd", 404), ("/api/v1/", 404), ("/api/v1/nothing", 404),
+        ("//evil.example/", 404),
+        ("/api/v1/events?from=-1", 400), ("/api/v1/events?from=" + "9" * 99, 400),
+        ("/api/v1/events?from=%D9%A3", 400), ("/?" + "&".join(f"a{n}=1" for n in range(99)), 400),
+        ("/%ff%fe", 404),
+    ],
+)  # fmt: skip
+def test_what_is_not_there_is_refused(am: Am, path: str, code: int) -> None:
+    am.show(running())
+    with served(am) as http:
+        found, headers, _ = ask(http, path)
+        assert found == code
+        assert headers["Content-Security-Policy"].startswith("default-src 'none'")
+        assert ask(http, "/")[0] == 200
+
+
+def test_it_is_only_read(am: Am) -> None:
+    am.show(running())
+    with served(am) as http:
+        assert ask(http, "/", "POST")[0] == 501
+        code, headers, body = ask(http, "/", "HEAD")
+        assert (code, body) == (200, "")
+        assert int(headers["Content-Length"]) > 1000
+
+
+def test_others_than_the_proxy_are_sent_to_it(am: Am) -> None:
+    am.show(running())
+    with served(am, lambda address, port: False) as http:
+        code, _, body = ask(http, "/")
+    assert code == 403
+    assert "tracking URL" in body
+    assert "train" not in body
+
+
+def test_the_proxys_hosts_are_looked_up_again_after_a_while() -> None:
+    known, now_s, asked = {"rm1": ["10.0.0.1"], "rm2": []}, 0.0, []
+
+    def resolve(host: str) -> Sequence[str]:
+        asked.append(host)
+        return known[host]
+
+    is_allowed = ProxyOnly(["rm1", "rm2", "rm1"], resolve, lambda: now_s)
+    assert is_allowed("127.0.1.5", 1)
+    assert is_allowed("::1", 1)
+    assert not asked
+    assert is_allowed("10.0.0.1", 1)
+    assert is_allowed("::ffff:10.0.0.1", 1)
+    assert not is_allowed("10.0.0.2", 1)
+    assert asked == ["rm1", "rm2"]
+    known["rm2"] = ["10.0.0.2"]
+    now_s = 61.0
+    assert is_allowed("10.0.0.2", 1)
+
+
+def test_a_slow_or_silent_peer_does_not_keep_others_waiting(am: Am) -> None:
+    am.show(running())
+    with served(am) as http:
+        silent = [http_connection(http) for _ in range(3)]
+        for one in silent:
+            one.connect()
+        assert ask(http, "/")[0] == 200
+        for one in silent:
+            one.close()
+
+
+def test_the_document_describes_every_answer(am: Am) -> None:
+    am.show(everything())
+    am.add(JobStarted(NOW_S))
+    am.measured = [AgentMetrics(AskId(1, "worker", 0), 0, NOW_S, 5, 10, (("loss", Measured(1.5)),))]
+    server = JobServer(am.source, lambda: NOW_S)
+    server.sample()
+    http = HttpServer(listen("127.0.0.1"), server.respond, ProxyOnly([]))
+    http.start()
+    document = json.loads(ask(http, "/api/v1/openapi.json")[2])
+    assert document["openapi"].startswith("3.1")
+    assert set(document["paths"]) == {"/job", "/events", "/series", "/openapi.json"}
+    for path, methods in document["paths"].items():
+        content = methods["get"]["responses"]["200"]["content"]["application/json"]
+        schema = {**content["schema"], "components": document["components"]}
+        body = json.loads(ask(http, f"/api/v1{path}")[2])
+        jsonschema.Draft202012Validator(schema).validate(body)
+        assert set(body) <= properties(schema) or path == "/openapi.json"
+    broken = {**json.loads(ask(http, "/api/v1/job")[2]), "state": "SOMEWHERE"}
+    schema = {"$ref": "#/components/schemas/JobStatus", "components": document["components"]}
+    assert not jsonschema.Draft202012Validator(schema).is_valid(broken)
+    http.close()
+
+
+def properties(schema: dict[str, object]) -> set[str]:
+    name = str(schema.get("$ref", "")).rpartition("/")[2]
+    found = schema["components"]["schemas"][name] if name else schema  # type: ignore[index]
+    return set(found.get("properties", ()))
+
+
+def test_prometheus_reads_the_metrics(am: Am) -> None:
+    am.show(with_every_text(everything(), HOSTILE))
+    am.measured = []
+    with served(am) as http:
+        code, headers, text = ask(http, "/metrics")
+    assert code == 200
+    assert headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    found = {one.name: one.samples for one in text_string_to_metric_families(text)}
+    assert found["yarnam_job_step"][0].value == 420
+    states = {one.labels["state"]: one.value for one in found["yarnam_job_state"]}
+    assert states["RUNNING"] == 1.0
+    assert sum(states.values()) == 1.0
+    assert found["yarnam_job_held_gpus"][0].value == 8
+    uses = {one.labels["use"]: one.value for one in found["yarnam_job_time_seconds"]}
+    assert uses["training-kept"] == 900.0
+    assert found["yarnam_job_info"][0].labels["name"] == 'a"b\\c\\nd{}<script>'
+
+
+def test_an_event_is_read_once_however_often_the_page_is(am: Am) -> None:
+    am.show(running())
+    am.add(*(JobStarted(NOW_S + number) for number in range(EVENTS_SHOWN + 40)))
+    server = JobServer(am.source, lambda: NOW_S)
+    assert len(server.view().events) == EVENTS_SHOWN
+    am.add(CancelRequested(NOW_S + 500, "ada", ""))
+    newest = server.view().events
+    assert newest[0] == (NOW_S + 500, "cancelled by ada")
+    assert len(newest) == EVENTS_SHOWN
+    assert am.read == EVENTS_SHOWN + 1
+
+
+def test_the_page_is_announced_once_and_the_agents_are_sampled(am: Am) -> None:
+    announced: list[int] = []
+    am.show(running())
+    am.measured = [AgentMetrics(AskId(1, "worker", 0), 0, NOW_S, 5, 10, ())]
+    server = JobServer(am.source)
+    http = open_job_server(server, listen("127.0.0.1"), [], announced.append)
+    assert ask(http, "/")[0] == ask(http, "/")[0] == 200
+    deadline = time.monotonic() + 10
+    while not (announced and json.loads(ask(http, "/api/v1/series")[2])["series"]):
+        assert time.monotonic() < deadline
+    assert announced == [http.port]
+    assert APPLICATION in ask(http, "/metrics")[2]
+    http.close()

@@ -1,0 +1,110 @@
+"""A small HTTP server for pages that are only read: GET and HEAD, one request a connection.
+
+It lives in the ApplicationMaster, which most people never look at: Python's own server and whatever
+renders the pages are loaded at the first request.
+"""
+
+from __future__ import annotations
+
+import logging
+import selectors
+import socket
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from yarnam.web.http_messages import Respond
+from yarnam.wire.light_imports import on_first_use
+
+with on_first_use():
+    from yarnam.web import http_requests
+
+log = logging.getLogger("yarnam.web")
+
+WORKERS = 4
+"""Requests that are answered at a time."""
+MAX_OPEN = 64
+"""Connections that are answered or wait for it; more are closed at once."""
+BACKLOG = 64
+
+
+class HttpServer:
+    """Serves on ``listener``, which it owns. ``is_allowed(address, port)``: of a peer; the others
+    are refused. ``on_tick`` is called about every ``tick_s`` seconds in the server's thread."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        respond: Respond,
+        is_allowed: Callable[[str, int], bool],
+        on_tick: Callable[[], None] = lambda: None,
+        tick_s: float = 2.0,
+    ) -> None:
+        self._listener = listener
+        self._respond = respond
+        self._is_allowed = is_allowed
+        self._on_tick = on_tick
+        self._tick_s = tick_s
+        self._pool: ThreadPoolExecutor | None = None
+        self._open = threading.BoundedSemaphore(MAX_OPEN)
+        self._is_closed = False
+
+    @property
+    def port(self) -> int:
+        return int(self._listener.getsockname()[1])
+
+    def start(self) -> None:
+        """Serve in a thread of its own, which ends with the process."""
+        threading.Thread(target=self.serve, name="web", daemon=True).start()
+
+    def serve(self) -> None:
+        """Until ``close``."""
+        self._listener.setblocking(False)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._listener, selectors.EVENT_READ)
+            while not self._is_closed:
+                try:
+                    if selector.select(self._tick_s):
+                        self._accept()
+                    self._on_tick()
+                except Exception:  # Nothing depends on the pages.
+                    if not self._is_closed:
+                        log.exception("a request could not be taken")
+                        threading.Event().wait(self._tick_s)
+
+    def close(self) -> None:
+        """Idempotent. Requests under way are answered."""
+        self._is_closed = True
+        self._listener.close()
+        if self._pool is not None:
+            self._pool.shutdown(wait=False)
+
+    def _accept(self) -> None:
+        try:
+            connection, peer = self._listener.accept()
+        except (BlockingIOError, ConnectionError):
+            return
+        if not self._open.acquire(blocking=False):
+            connection.close()
+            return
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="web")
+        self._pool.submit(self._handle, connection, peer[:2])
+
+    def _handle(self, connection: socket.socket, peer: tuple[str, int]) -> None:
+        try:
+            http_requests.handle(connection, peer, self._respond, self._is_allowed)
+        except OSError as error:
+            log.debug("%s has gone: %s", peer[0], error)
+        except Exception:
+            log.exception("a request could not be answered")
+        finally:
+            connection.close()
+            self._open.release()
+
+
+def listen(host: str, port: int = 0) -> socket.socket:
+    """A listening socket. Raises OSError."""
+    is_v6 = ":" in host
+    family = socket.AF_INET6 if is_v6 else socket.AF_INET
+    return socket.create_server((host.strip("[]"), port), family=family, backlog=BACKLOG)

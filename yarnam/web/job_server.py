@@ -1,0 +1,196 @@
+"""The job page, ``/api/v1`` and ``/metrics`` of a running ApplicationMaster.
+
+Nothing here knows more than the AM has published: the status and the events that clients get by
+gRPC, and the reports of the agents. Only YARN's proxy and this node itself are let in.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from yarnam.core.model.events import Event
+from yarnam.core.model.job_status import JobStatus
+from yarnam.ports import AgentMetrics
+from yarnam.web.http_messages import JSON, Request, Response, text_response
+from yarnam.web.http_server import HttpServer
+from yarnam.web.training_series import TrainingSeries
+from yarnam.wire.codec import decode, decode_event
+from yarnam.wire.light_imports import on_first_use
+
+with on_first_use():
+    from yarnam.web import job_api, job_page, metrics_text, openapi, rendering
+
+log = logging.getLogger("yarnam.web")
+
+NOT_PUBLISHED = b"{}"
+"""The status before the AM has published one."""
+EVENTS_SHOWN = 60
+SAMPLE_PERIOD_S = 2.0
+RESOLVED_FOR_S = 60.0
+"""The addresses of the proxy's hosts are looked up again after this."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobSource:
+    """What the AM shows of its job. All of it is called from the server's threads."""
+
+    status_json: Callable[[], bytes]
+    events_json: Callable[[int, int], Sequence[bytes]]
+    """From this number on, at most so many."""
+    event_count: Callable[[], int]
+    metrics: Callable[[], Sequence[AgentMetrics]]
+    event_text: Callable[[Event], str]
+
+
+class JobServer:
+    """Answers requests for one job's page. ``sample`` is to be called now and then."""
+
+    def __init__(self, source: JobSource, now_s: Callable[[], float] = time.time) -> None:
+        self._source = source
+        self._now_s = now_s
+        self._series = TrainingSeries()
+        self._sampled_at_s = 0.0
+        self._status: tuple[bytes, JobStatus] | None = None
+        self._recent: deque[tuple[float, str]] = deque(maxlen=EVENTS_SHOWN)
+        self._next_event = 0
+        self._lock = threading.Lock()
+
+    def sample(self) -> None:
+        """Take a sample of what the agents report, every ``SAMPLE_PERIOD_S`` at most."""
+        now_s = self._now_s()
+        if not 0 <= now_s - self._sampled_at_s < SAMPLE_PERIOD_S:
+            self._sampled_at_s = now_s
+            self._series.sample(self._source.metrics())
+
+    def respond(self, request: Request) -> Response:
+        """The response to a request of any path."""
+        path = request.path.rstrip("/")
+        if self._source.status_json() == NOT_PUBLISHED:
+            return text_response(503, "The ApplicationMaster is starting. Try again in a second.")
+        if path == "":
+            policy = rendering.content_security_policy()
+            return Response(job_page.job_page(self.view()), policy=policy)
+        if path == "/metrics":
+            body = metrics_text.metrics_text(self._read(), self._series.step_times)
+            return Response(body, metrics_text.KIND)
+        if path.startswith("/api/v1/"):
+            return self._api(path.removeprefix("/api/v1/"), request)
+        return text_response(404, "There is no such page here.")
+
+    def view(self) -> job_page.JobView:
+        """What the page shows now."""
+        status = self._read()
+        ranks = [rank for task in status.tasks for rank in task.ranks]
+        return job_page.JobView(
+            status=status,
+            now_s=self._now_s(),
+            events=self._events(),
+            series=self._series.series(),
+            step_times=self._series.step_times(ranks),
+            saved_step=self._series.saved_step,
+            has_api=True,
+        )
+
+    def _events(self) -> list[tuple[float, str]]:
+        """The newest first. Each is decoded once: a plan for a large gang is long."""
+        with self._lock:
+            count = self._source.event_count()
+            self._next_event = max(self._next_event, count - EVENTS_SHOWN)
+            for line in self._source.events_json(self._next_event, count - self._next_event):
+                event = decode_event(line)
+                self._recent.append((event.at_s, self._source.event_text(event)))
+                self._next_event += 1
+            return [*reversed(self._recent)]
+
+    def _read(self) -> JobStatus:
+        """The published status; the status of a large gang is decoded once."""
+        plain, known = self._source.status_json(), self._status
+        if known is None or known[0] is not plain:
+            known = self._status = (plain, decode(plain, JobStatus))
+        return known[1]
+
+    def _api(self, name: str, request: Request) -> Response:
+        match name:
+            case "job":
+                body = self._source.status_json()
+            case "events":
+                first = job_api.first_event(request.query.get("from", "0"))
+                if first is None:
+                    return text_response(400, "from: the number of an event, 0 or more")
+                body = job_api.events_body(
+                    self._source.events_json(first, job_api.MAX_EVENTS), first
+                )
+            case "series":
+                ranks = [rank for task in self._read().tasks for rank in task.ranks]
+                body = job_api.series_body(self._series.series(), self._series.step_times(ranks))
+            case "openapi.json":
+                body = openapi.openapi()
+            case _:
+                return text_response(404, "There is no such resource here.")
+        return Response(body, JSON)
+
+
+class ProxyOnly:
+    """Lets in the hosts of YARN's proxy, and this node: Skein's own proxy runs on it."""
+
+    def __init__(
+        self,
+        hosts: Sequence[str],
+        resolve: Callable[[str], Sequence[str]] | None = None,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._hosts = tuple(dict.fromkeys(hosts))
+        self._resolve = resolve or _addresses
+        self._now_s = now_s
+        self._known: frozenset[str] = frozenset()
+        self._until_s = float("-inf")
+        self._lock = threading.Lock()
+
+    def __call__(self, address: str, port: int) -> bool:
+        plain = address.removeprefix("::ffff:")
+        if plain.startswith("127.") or plain == "::1":
+            return True
+        with self._lock:
+            if plain not in self._known and self._now_s() >= self._until_s:
+                found = (one for host in self._hosts for one in self._resolve(host))
+                self._known, self._until_s = frozenset(found), self._now_s() + RESOLVED_FOR_S
+            return plain in self._known
+
+
+def _addresses(host: str) -> Sequence[str]:
+    try:
+        rows: list[Any] = socket.getaddrinfo(host, None, proto=socket.IPPROTO_TCP)
+    except OSError as error:
+        log.warning(
+            "%s cannot be resolved: its requests for the job page are refused: %s", host, error
+        )
+        return ()
+    return [str(row[4][0]) for row in rows]
+
+
+def open_job_server(
+    server: JobServer,
+    listener: socket.socket,
+    proxy_hosts: Sequence[str],
+    announce: Callable[[int], None],
+) -> HttpServer:
+    """Serve in a thread of its own. ``announce(port)`` is called there once, and may block."""
+    is_announced = False
+
+    def tick() -> None:
+        nonlocal is_announced
+        if not is_announced:
+            is_announced = True
+            announce(http.port)
+        server.sample()
+
+    http = HttpServer(listener, server.respond, ProxyOnly(proxy_hosts), tick, SAMPLE_PERIOD_S)
+    http.start()
+    return http

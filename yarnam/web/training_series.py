@@ -1,0 +1,124 @@
+"""What the ranks report over time, in bounded memory: for charts, and for who reads it by HTTP."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+from yarnam.ports import AgentMetrics
+from yarnam.wire.protocol import SAVED_STEP, SDK_METRICS, STEP_S
+
+MAX_SERIES = 12
+"""Of rank 0, or of the lowest rank that reports."""
+MAX_POINTS = 400
+"""Of one series; a full one loses every other point, and grows at half the rate."""
+PACE_S = 10.0
+"""A rank's step time is the mean over at least so long, where the SDK does not report it."""
+
+STEP_TIME = "step time"
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One metric: pairs of the time (seconds since the epoch) and the value, which is finite."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+    unit: str = ""
+
+
+class TrainingSeries:
+    """Thread-safe. ``sample`` is cheap, and may be called every second for a thousand ranks."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._series: dict[str, _BoundedSeries] = {}
+        self._paces: dict[int, _Pace] = {}
+        self._saved_step: int | None = None
+
+    def sample(self, metrics: Sequence[AgentMetrics]) -> None:
+        """Take in the newest report of each rank."""
+        stepping = [one for one in metrics if one.step is not None]
+        if not stepping:
+            return
+        lead = min(stepping, key=lambda one: one.rank)
+        with self._lock:
+            for one in stepping:
+                self._paces.setdefault(one.rank, _Pace()).take(one)
+            self._take_lead(lead)
+
+    def _take_lead(self, lead: AgentMetrics) -> None:
+        saved = dict(lead.values).get(SAVED_STEP)
+        if saved is not None and isfinite(saved):
+            self._saved_step = int(saved)
+        step_s = self._paces[lead.rank].step_s
+        if step_s is not None:
+            self._add(STEP_TIME, lead.at_s, step_s)
+        self._add("step", lead.at_s, float(lead.step or 0))
+        for name, value in lead.values:
+            if name not in SDK_METRICS and isfinite(value):
+                self._add(name, lead.at_s, value)
+
+    def _add(self, name: str, at_s: float, value: float) -> None:
+        series = self._series.get(name)
+        if series is None:
+            if len(self._series) >= MAX_SERIES:
+                return
+            series = self._series[name] = _BoundedSeries()
+        series.add(at_s, value)
+
+    def series(self) -> tuple[Series, ...]:
+        """All of them so far."""
+        with self._lock:
+            return tuple(
+                Series(name, tuple(one.points), "s" if name == STEP_TIME else "")
+                for name, one in self._series.items()
+            )
+
+    def step_times(self, ranks: Iterable[int]) -> dict[int, float]:
+        """Rank to seconds a step, of those of these ranks that have made some."""
+        with self._lock:
+            found = {rank: self._paces[rank].step_s for rank in ranks if rank in self._paces}
+        return {rank: step_s for rank, step_s in found.items() if step_s is not None}
+
+    @property
+    def saved_step(self) -> int | None:
+        """Of the newest checkpoint; None: the program has reported none."""
+        return self._saved_step
+
+
+class _BoundedSeries:
+    def __init__(self) -> None:
+        self.points: list[tuple[float, float]] = []
+        self._period_s = 0.0
+
+    def add(self, at_s: float, value: float) -> None:
+        if self.points and at_s < self.points[-1][0] + max(self._period_s, 1e-3):
+            return
+        self.points.append((at_s, value))
+        if len(self.points) > MAX_POINTS:
+            del self.points[1::2]
+            span_s = self.points[-1][0] - self.points[0][0]
+            self._period_s = span_s / len(self.points)
+
+
+class _Pace:
+    """Seconds a step of one rank."""
+
+    def __init__(self) -> None:
+        self.step_s: float | None = None
+        self._since: tuple[int, float] | None = None
+
+    def take(self, report: AgentMetrics) -> None:
+        step, at_s = report.step or 0, report.at_s
+        measured_s = dict(report.values).get(STEP_S)
+        since_step, since_s = self._since or (step, at_s)
+        if measured_s is not None and isfinite(measured_s):
+            self.step_s = measured_s
+        elif self._since is None or step < since_step:
+            self._since = (step, at_s)  # the first report, or the program has started again
+        elif step > since_step and at_s - since_s >= PACE_S:
+            self.step_s = (at_s - since_s) / (step - since_step)
+            self._since = (step, at_s)
