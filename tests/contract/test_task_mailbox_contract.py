@@ -282,6 +282,34 @@ def test_stop_replaces_launch_and_leave_replaces_everything(agents: Agents) -> N
     assert agents.mailbox.drain(1.0) == 0
 
 
+@pytest.mark.parametrize(("of_b", "step"), [(12, 12), (None, None)])
+def test_a_gang_stops_after_the_step_that_all_can_stop_after(
+    of_b: int | None, step: int | None
+) -> None:
+    """Over gRPC alone: the fake's agents have no processes with steps."""
+    agents = GrpcAgents([])
+    try:
+        agents.mailbox.expect([A, B])
+        for ask in (A, B):
+            agents.started(ask)
+            agents.mailbox.stop(ask, 1, 10.0, "preempted", agreeing=2)
+        assert agents.directive(A).stop.agree
+        agents.report(A, pb.STARTED, attempt=1, stop_step=pb.StopStep(step=11))
+        assert agents.directive(A).stop.agree, "B has not answered"
+        agents.report(B, pb.STARTED, attempt=1, stop_step=pb.StopStep(step=of_b))
+        for ask in (A, B):
+            stop = agents.directive(ask).stop
+            assert not stop.agree
+            assert (stop.at_step if stop.HasField("at_step") else None) == step
+            assert (stop.grace_s, stop.reason) == (10.0, "preempted")
+        agents.mailbox.stop(A, 1, 5.0, "cancelled")
+        agents.report(B, pb.STARTED, attempt=1, stop_step=pb.StopStep(step=99))
+        assert not agents.directive(A).stop.HasField("at_step")
+        assert agents.directive(B).stop.at_step == (step or 0)
+    finally:
+        agents.close()
+
+
 def test_an_agent_that_cannot_says_so(agents: Agents, events: list[Event]) -> None:
     agents.mailbox.expect([A])
     agents.unable(A)

@@ -62,6 +62,7 @@ class FakeMailbox:
         grace_s: float,
         reason: str,
         idle_grace_s: float | None = None,
+        agreeing: int = 0,
     ) -> None:
         self._order(ask, "stop")
 

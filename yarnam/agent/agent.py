@@ -244,18 +244,27 @@ class Agent:
             elif order == "launch":
                 self._launch(directive.launch)
             elif order == "stop":
-                stop = directive.stop
-                if self._task_run is not None and stop.attempt >= self._task_run.attempt:
-                    await self._task_run.stop(
-                        stop.grace_s,
-                        stop.reason or "stop directive",
-                        stop.idle_grace_s if stop.HasField("idle_grace_s") else None,
-                    )
+                await self._stop_by_order(directive.stop)
             elif order == "dump":
                 self._spawn(self._dump_stacks(directive.dump.attempt))
             elif order == "leave":
                 _LOG.info("leaving: %s", directive.leave.reason)
                 return
+
+    async def _stop_by_order(self, stop: Any) -> None:
+        run = self._task_run
+        if run is None or stop.attempt < run.attempt:
+            return
+        reason = stop.reason or "stop directive"
+        if stop.HasField("at_step"):
+            self._spawn(run.stop_after(stop.at_step, reason))
+        elif stop.agree:
+            run.ask_for_step(stop.grace_s, reason)
+            if run.state is RunState.STARTED:
+                self._report(pb.STARTED)
+        else:
+            idle_grace_s = stop.idle_grace_s if stop.HasField("idle_grace_s") else None
+            await run.stop(stop.grace_s, reason, idle_grace_s)
 
     async def _dump_stacks(self, attempt: int) -> None:
         run = self._task_run

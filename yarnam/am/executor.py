@@ -106,6 +106,7 @@ class Executor:
                         action.grace_s,
                         action.reason,
                         action.idle_grace_s,
+                        action.agreeing,
                     )
                 )
             case ShareStrike():

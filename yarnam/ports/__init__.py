@@ -128,6 +128,7 @@ class TaskMailbox(Protocol):
         grace_s: float,
         reason: str,
         idle_grace_s: float | None = None,
+        agreeing: int = 0,
     ) -> None:
         """Tell the agent to stop its processes. As ``StopTask``."""
 

@@ -10,7 +10,7 @@ that document it::
     for step in range(start, total):
         loss = ...
         train.report(step=step, total_steps=total, loss=loss)
-        if train.should_stop():
+        if train.should_stop(step):
             break  # write a checkpoint first: see yarnam.train.checkpoint
 """
 

@@ -9,7 +9,7 @@
         ...
         for step in range(start, total):
             ...
-            if saved.is_due(step + 1) or train.should_stop():
+            if saved.is_due(step + 1) or train.should_stop(step + 1):
                 saved.save(step + 1, {"weights": weights}, metrics={"loss": loss})
 
 Directory, retention, background, spool, the rank and the fencing token come from the job; outside

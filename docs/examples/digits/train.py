@@ -180,11 +180,6 @@ class Run:
                 metrics={"loss": self.losses[-1]},
             )
 
-    def anyone_has_to_stop(self) -> bool:
-        """Asked of all processes at once: if one left alone, the others would wait for it."""
-        [votes] = self.spread((np.array([train.should_stop()]),))
-        return bool(jnp.any(votes))
-
     def train(self, data: OwnShards) -> dict[str, Params]:
         state, first = self.restore()
         epochs, batches = self.options.epochs, -(-data.records // BATCH_PER_SHARD)
@@ -196,7 +191,7 @@ class Run:
             self.losses.append(float(np.mean([float(value) for value in values])))
             done = epoch + 1
             train.report(step=done * batches, total_steps=epochs * batches, loss=self.losses[-1])
-            stop = self.anyone_has_to_stop()
+            stop = train.should_stop(done)  # of all processes after the same epoch
             if stop or done == epochs or done % self.options.checkpoint_every == 0:
                 self.say(f"epoch {done:3} of {epochs}  loss {self.losses[-1]:.4f}")
                 self.save(state, done * batches)

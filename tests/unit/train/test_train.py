@@ -17,7 +17,7 @@ import pytest
 
 from tests.unit.train.sdk_settings import set_sdk
 from yarnam import train
-from yarnam.agent.launch.task_run import write_stop_file
+from yarnam.agent.launch.stop_agreement import StopFile
 from yarnam.train import _stop
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -139,7 +139,7 @@ def test_stop_file_and_signal(tmp_path: Path) -> None:
 
 def test_a_stop_request_says_why_and_how_long_there_is(tmp_path: Path) -> None:
     stop = tmp_path / "stop"
-    write_stop_file(stop, "2 -> 4 tasks", 30.0)
+    StopFile(stop).write("2 -> 4 tasks", 30.0)
     code = (
         "from yarnam import train\n"
         "asked = train.stop_request()\n"
@@ -168,8 +168,9 @@ def test_a_stop_file_of_another_make_still_asks_to_stop(tmp_path: Path, content:
 
 def test_the_first_stop_file_stands(tmp_path: Path) -> None:
     stop = tmp_path / "stop"
-    write_stop_file(stop, "first", 30.0)
-    write_stop_file(stop, "second", 5.0)
+    asks = StopFile(stop)
+    asks.write("first", 30.0)
+    asks.write("second", 5.0)
     assert json.loads(stop.read_text())["reason"] == "first"
     assert list(tmp_path.iterdir()) == [stop]
 

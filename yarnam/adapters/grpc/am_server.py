@@ -20,6 +20,7 @@ import grpc
 import grpc.aio
 
 from yarnam.adapters.grpc.agent_session import AgentSession
+from yarnam.adapters.grpc.gang_stop_step import GangStopStep
 from yarnam.adapters.grpc.job_control import MAX_HOLD_MS, JobControlService
 from yarnam.adapters.grpc.job_inputs import GrpcInputEndpoint
 from yarnam.core.failures.rank_activity import RankActivity
@@ -83,6 +84,7 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
         self._thread = threading.Thread(target=self._serve_loop, name="mailbox", daemon=True)
         self._server: Any = None
         self._ticker: asyncio.Task[None] | None = None
+        self._stop_step = GangStopStep()
         self._is_closed = False
 
     # ---- the port ------------------------------------------------------------------------
@@ -131,8 +133,11 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
         grace_s: float,
         reason: str,
         idle_grace_s: float | None = None,
+        agreeing: int = 0,
     ) -> None:
         order = pb.Stop(attempt=attempt, grace_s=grace_s, reason=reason, idle_grace_s=idle_grace_s)
+        order.agree = agreeing > 0
+        self._do(lambda: self._stop_step.begin(ask, attempt, agreeing))
         self._order_all([(ask, pb.Directive(stop=order))])
 
     def dump(self, asks: Iterable[AskId], attempt: int) -> None:
@@ -194,7 +199,26 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
         if session is not None and not session.is_dismissed:
             for event in session.report(request, self._now_s()):
                 self._inbox(event)
+            if request.HasField("stop_step"):
+                self._take_stop_step(session.ask, request)
         return pb.ReportAck()
+
+    def _take_stop_step(self, ask: AskId, report: pb.AgentReport) -> None:
+        least = report.stop_step.step if report.stop_step.HasField("step") else None
+        if not self._stop_step.take(ask, report.attempt, least):
+            return
+        step, orders = self._stop_step.step, []
+        for member in self._stop_step.members:
+            given = self._sessions[str(member)].directive
+            if given.WhichOneof("order") != "stop":
+                continue
+            order = pb.Stop()
+            order.CopyFrom(given.stop)
+            order.agree = False
+            if step is not None:
+                order.at_step = step
+            orders.append((member, pb.Directive(stop=order)))
+        self._give(orders, {})
 
     async def AwaitDirective(self, request: pb.DirectiveRequest, context: Any) -> pb.Directive:  # noqa: N802
         session = await self._session_of(request, context)
@@ -266,19 +290,21 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
         shared_env: Mapping[str, str] | None = None,
     ) -> None:
         given, shared = tuple(orders), shared_env or {}
+        self._do(lambda: self._give(given, shared))
 
-        def act() -> None:
-            changed = []
-            for ask, directive in given:
-                session = self._sessions.setdefault(str(ask), AgentSession(ask))
-                if session.order(directive, shared):
-                    changed.append(str(ask))
-            for name in changed[:WAKE_AT_ONCE]:
-                self._wake(name)
-            for number, name in enumerate(changed[WAKE_AT_ONCE:], WAKE_AT_ONCE):
-                self._loop.call_later(number // WAKE_AT_ONCE * WAKE_PAUSE_S, self._wake, name)
-
-        self._do(act)
+    def _give(
+        self, orders: Iterable[tuple[AskId, pb.Directive]], shared_env: Mapping[str, str]
+    ) -> None:
+        """On the loop."""
+        changed = []
+        for ask, directive in orders:
+            session = self._sessions.setdefault(str(ask), AgentSession(ask))
+            if session.order(directive, shared_env):
+                changed.append(str(ask))
+        for name in changed[:WAKE_AT_ONCE]:
+            self._wake(name)
+        for number, name in enumerate(changed[WAKE_AT_ONCE:], WAKE_AT_ONCE):
+            self._loop.call_later(number // WAKE_AT_ONCE * WAKE_PAUSE_S, self._wake, name)
 
     def _wake(self, ask: str) -> None:
         changed = self._changed.pop(ask, None)

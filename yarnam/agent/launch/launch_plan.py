@@ -10,6 +10,7 @@ from typing import Any
 
 from yarnam.agent.keeper.keeper import MARK
 from yarnam.agent.launch.log_files import log_name
+from yarnam.agent.launch.stop_agreement import position_file
 from yarnam.agent.launch.task_run import ProcessPlan
 from yarnam.agent.launch.workspace import (
     DEFAULT_PATH,
@@ -84,6 +85,7 @@ def plan_processes(
     for process, gpu_ids in zip(launch.processes, shares, strict=True):
         mine = replace(context, local_rank=process.local_rank)
         mine.error_file.unlink(missing_ok=True)
+        position_file(context.stop_file, process.local_rank).unlink(missing_ok=True)
         env = process_environment(base, job, process.env, gpu_ids, mine)
         program = find_program(workspace, job.command, env["PATH"])
         plans.append(

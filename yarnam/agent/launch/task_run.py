@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import json
 import logging
 import os
 import signal
@@ -20,6 +19,14 @@ from yarnam.agent.keeper.keeper_client import KeeperClient, StartOrder
 from yarnam.agent.launch.log_files import append_note, last_lines, log_disk_problem
 from yarnam.agent.launch.process_activity import ActivityProbe
 from yarnam.agent.launch.stack_dump import dump_stack
+from yarnam.agent.launch.stop_agreement import (
+    GIVE_UP_S,
+    POLL_S,
+    StopFile,
+    StopStep,
+    have_come,
+    least_step,
+)
 from yarnam.agent.metrics_inbox import Sample
 from yarnam.agent.resources.memory_kills import KILLED_FOR_MEMORY, MemoryKills
 from yarnam.core.model.outcomes import ExitKind, Finding
@@ -122,6 +129,8 @@ class TaskRun:
     """The job's own rules for failures, as its record holds them."""
     state: RunState = RunState.STARTING
     processes: list[Process] = field(default_factory=list)
+    stop_step: StopStep | None = None
+    """Answer to ``ask_for_step``."""
     _memory_kills: MemoryKills = field(default_factory=MemoryKills)
     _is_stopping: bool = False
     _is_abandoned: bool = False
@@ -131,6 +140,11 @@ class TaskRun:
     _killer: asyncio.Task[None] | None = None
     _stop_requested: asyncio.Event = field(default_factory=asyncio.Event)
     _stop_ends_s: float | None = None
+
+    _is_step_known: bool = False
+
+    def __post_init__(self) -> None:
+        self._stop_request = StopFile(self.stop_file)
 
     @property
     def has_failed(self) -> bool:
@@ -176,6 +190,50 @@ class TaskRun:
         self._stop_requested.set()
         await self._end_them(grace_s, reason, idle_grace_s)
 
+    def ask_for_step(self, grace_s: float, reason: str) -> None:
+        """Ask them to end after the same step as the rest of the gang: ``stop_step`` is the least
+        one from here. ``stop_after`` or ``stop`` has to follow."""
+        if self._all_ended.is_set() or self._is_stopping:
+            return
+        _LOG.info("the processes are asked for the step to stop after: %s", reason)
+        self._is_stopping = True
+        self._stop_ends_s = time.monotonic() + grace_s
+        self._write_stop_file(reason, grace_s, agree=True)
+        self.stop_step = StopStep(least_step(self.stop_file, self._living()))
+        self._stopper = asyncio.create_task(self._stop_without_step(grace_s, reason))
+
+    async def _stop_without_step(self, grace_s: float, reason: str) -> None:
+        """The ApplicationMaster may be away, or another member."""
+        await asyncio.sleep(min(GIVE_UP_S, grace_s / 3))
+        if not self._is_step_known:
+            _LOG.warning("the gang has not agreed on a step to stop after: each stops for itself")
+            assert self._stop_ends_s is not None
+            await self._end_them(max(0.0, self._stop_ends_s - time.monotonic()), reason)
+
+    async def stop_after(self, step: int, reason: str) -> None:
+        """End them when all have come to this step, and in time for their grace in any case."""
+        if self.stop_step is None or self._stop_ends_s is None or self._all_ended.is_set():
+            return
+        self._is_step_known = True
+        left_s = max(0.0, self._stop_ends_s - time.monotonic())
+        _LOG.info("the processes stop after step %d", step)
+        self._write_stop_file(reason, left_s, at_step=step)
+        latest_s = time.monotonic() + left_s / 2
+        while time.monotonic() < latest_s and not self._all_ended.is_set():
+            if have_come(self.stop_file, self._living()):
+                break
+            await asyncio.sleep(POLL_S)
+        await self._end_them(max(0.0, self._stop_ends_s - time.monotonic()), reason)
+
+    def _living(self) -> list[int]:
+        return [process.plan.local_rank for process in self.processes if not process.ended]
+
+    def _write_stop_file(self, reason: str, grace_s: float, **step: Any) -> None:
+        try:
+            self._stop_request.write(reason, grace_s, **step)
+        except OSError as error:
+            _LOG.warning("cannot make the stop file: %s", error)
+
     async def _end_them(
         self, grace_s: float, reason: str, idle_grace_s: float | None = None
     ) -> None:
@@ -183,10 +241,7 @@ class TaskRun:
             return
         _LOG.info("stopping the processes: %s (grace %.1f s)", reason, grace_s)
         self._is_stopping = True
-        try:
-            write_stop_file(self.stop_file, reason, grace_s)
-        except OSError as error:
-            _LOG.warning("cannot make the stop file: %s", error)
+        self._write_stop_file(reason, grace_s)
         try:
             await self.keeper.stop(grace_s)
         except YarnamError as error:
@@ -397,16 +452,6 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
-
-
-def write_stop_file(path: Path, reason: str, grace_s: float) -> None:
-    """Complete when it appears; the first one stays. Raises OSError."""
-    if path.exists():
-        return
-    draft = path.with_name(f"{path.name}.draft")
-    facts = {"reason": reason, "grace_s": grace_s, "asked_at_s": time.time()}
-    draft.write_text(json.dumps(facts), encoding="utf-8")
-    draft.replace(path)
 
 
 def decode_status(status: int) -> tuple[int, int]:

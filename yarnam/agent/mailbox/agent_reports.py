@@ -32,7 +32,9 @@ class ReportIdentity:
 def build_report(identity: ReportIdentity, state: Any, run: TaskRun | None) -> Any:
     """``state`` is a ``pb.TaskState``."""
     settings = identity.settings
+    asked = run.stop_step if run else None
     return pb.AgentReport(
+        stop_step=None if asked is None else pb.StopStep(step=asked.least),
         protocol=PROTOCOL,
         ask=str(settings.ask),
         container=settings.container,

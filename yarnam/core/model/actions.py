@@ -109,6 +109,8 @@ class StopTask:
     reason: str
     idle_grace_s: float | None = None
     """SIGKILL after this already where none of them writes a checkpoint; None: ``grace_s``."""
+    agreeing: int = 0
+    """How many tasks end after the same step, if their code gives its steps; 0: each by itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ UNABLE: TaskState
 STAGED: TaskState
 
 class AgentReport(_message.Message):
-    __slots__ = ("protocol", "ask", "container", "node", "address", "log_address", "gpu_ids", "ports", "state", "attempt", "processes", "message", "user_fault", "nm_http_address", "gpu_model", "staging", "node_busy")
+    __slots__ = ("protocol", "ask", "container", "node", "address", "log_address", "gpu_ids", "ports", "state", "attempt", "processes", "message", "user_fault", "nm_http_address", "gpu_model", "staging", "node_busy", "stop_step")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     ASK_FIELD_NUMBER: _ClassVar[int]
     CONTAINER_FIELD_NUMBER: _ClassVar[int]
@@ -41,6 +41,7 @@ class AgentReport(_message.Message):
     GPU_MODEL_FIELD_NUMBER: _ClassVar[int]
     STAGING_FIELD_NUMBER: _ClassVar[int]
     NODE_BUSY_FIELD_NUMBER: _ClassVar[int]
+    STOP_STEP_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     ask: str
     container: str
@@ -58,7 +59,14 @@ class AgentReport(_message.Message):
     gpu_model: str
     staging: StagingReport
     node_busy: bool
-    def __init__(self, protocol: _Optional[int] = ..., ask: _Optional[str] = ..., container: _Optional[str] = ..., node: _Optional[str] = ..., address: _Optional[str] = ..., log_address: _Optional[str] = ..., gpu_ids: _Optional[_Iterable[str]] = ..., ports: _Optional[_Iterable[_Union[NamedPort, _Mapping]]] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., processes: _Optional[_Iterable[_Union[ProcessReport, _Mapping]]] = ..., message: _Optional[str] = ..., user_fault: _Optional[bool] = ..., nm_http_address: _Optional[str] = ..., gpu_model: _Optional[str] = ..., staging: _Optional[_Union[StagingReport, _Mapping]] = ..., node_busy: _Optional[bool] = ...) -> None: ...
+    stop_step: StopStep
+    def __init__(self, protocol: _Optional[int] = ..., ask: _Optional[str] = ..., container: _Optional[str] = ..., node: _Optional[str] = ..., address: _Optional[str] = ..., log_address: _Optional[str] = ..., gpu_ids: _Optional[_Iterable[str]] = ..., ports: _Optional[_Iterable[_Union[NamedPort, _Mapping]]] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., processes: _Optional[_Iterable[_Union[ProcessReport, _Mapping]]] = ..., message: _Optional[str] = ..., user_fault: _Optional[bool] = ..., nm_http_address: _Optional[str] = ..., gpu_model: _Optional[str] = ..., staging: _Optional[_Union[StagingReport, _Mapping]] = ..., node_busy: _Optional[bool] = ..., stop_step: _Optional[_Union[StopStep, _Mapping]] = ...) -> None: ...
+
+class StopStep(_message.Message):
+    __slots__ = ("step",)
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    step: int
+    def __init__(self, step: _Optional[int] = ...) -> None: ...
 
 class StagingReport(_message.Message):
     __slots__ = ("files", "files_done", "size", "done", "cached", "left_s", "trouble")
@@ -252,16 +260,20 @@ class ProcessLaunch(_message.Message):
     def __init__(self, rank: _Optional[int] = ..., local_rank: _Optional[int] = ..., env: _Optional[_Mapping[str, str]] = ..., gpu_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Stop(_message.Message):
-    __slots__ = ("attempt", "grace_s", "reason", "idle_grace_s")
+    __slots__ = ("attempt", "grace_s", "reason", "idle_grace_s", "agree", "at_step")
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     GRACE_S_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     IDLE_GRACE_S_FIELD_NUMBER: _ClassVar[int]
+    AGREE_FIELD_NUMBER: _ClassVar[int]
+    AT_STEP_FIELD_NUMBER: _ClassVar[int]
     attempt: int
     grace_s: float
     reason: str
     idle_grace_s: float
-    def __init__(self, attempt: _Optional[int] = ..., grace_s: _Optional[float] = ..., reason: _Optional[str] = ..., idle_grace_s: _Optional[float] = ...) -> None: ...
+    agree: bool
+    at_step: int
+    def __init__(self, attempt: _Optional[int] = ..., grace_s: _Optional[float] = ..., reason: _Optional[str] = ..., idle_grace_s: _Optional[float] = ..., agree: _Optional[bool] = ..., at_step: _Optional[int] = ...) -> None: ...
 
 class Dump(_message.Message):
     __slots__ = ("attempt",)

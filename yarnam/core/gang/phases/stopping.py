@@ -47,6 +47,9 @@ LOSS_OF_END = {
 
 AGAINST_THE_NODE = frozenset({LossKind.NODE, LossKind.SILENT, LossKind.UNABLE})
 
+AGREEABLE = frozenset({StopKind.CANCELLED, StopKind.LEFT, StopKind.RESIZED})
+"""What stops a gang with which nothing is wrong: its processes can come to one more step."""
+
 # ---- into the phase ------------------------------------------------------------------------------
 
 
@@ -77,9 +80,12 @@ def stop_gang(
     awaited = [m for m in ctx.gang.members if m.state in MAY_RUN]
     # Those that are left wait for the others in vain.
     idle_grace_s = ctx.policy.failure_grace_s if kind is StopKind.FAILED else None
+    # Only the whole gang comes to a step together: a collective operation misses whoever is lost.
+    is_whole = all(m.state is MemberState.STARTED and not m.is_gone for m in ctx.gang.members)
+    agreeing = len(awaited) if is_whole and was_running and kind in AGREEABLE else 0
     for member in awaited:
         if ending is None or member.ask != ending.ask:
-            ctx.do(StopTask(member.ask, ctx.gang.attempt, grace_s, text, idle_grace_s))
+            ctx.do(StopTask(member.ask, ctx.gang.attempt, grace_s, text, idle_grace_s, agreeing))
     if awaited:
         ctx.arm(TimerKind.STOP, grace_s + ctx.policy.stop_margin_s)
     settle(ctx)
