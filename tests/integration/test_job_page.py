@@ -98,6 +98,20 @@ def test_the_tracking_url_shows_the_running_job(world: SubmitWorld, unique_name:
     assert SECRET not in everything
     assert "PRIVATE KEY" not in everything
 
+    with world.start("ui", "--port", "0", "--json") as ui:
+        assert ui.stdout is not None
+        home = json.loads(ui.stdout.readline())["url"]
+        try:
+            assert name in await_page(home, application, "Active:")
+            listed = get(f"{home}?user=nobody-{name}")[2]
+            assert "No active jobs pass the filters" in listed
+            await_page(f"{home}jobs/{application}", name, "all processes started")
+            queues = await_page(f"{home}queues", name)
+            assert "Running: 1" in queues
+            assert SECRET not in listed + queues
+        finally:
+            ui.terminate()
+
     assert world.run("kill", application).code == 0
     logs = world.run("logs", application, "--am")
     assert "Skein's pages have no link" not in logs.out

@@ -36,6 +36,7 @@ SECTIONS: dict[str, tuple[CommandEntry, ...]] = {
         explain="Show why a job failed.",
         scale="Resize an elastic job.",
         kill="Cancel jobs.",
+        ui="Show all jobs and queues in a browser.",
     ),
     "History": _section(
         "history",

@@ -63,6 +63,7 @@ def job_page(view: JobView) -> bytes:
         now_s=view.now_s,
         home=view.home,
         has_api=view.has_api,
+        own_page=_own_page(status),
         is_live=not status.state.is_final,
         waits_since_s=waits_since_s(status),
         charts=[(series, chart) for series, chart in drawn if chart is not None],
@@ -86,6 +87,12 @@ def waits_since_s(status: JobStatus) -> float | None:
         return status.submitted_at_s or None
     last = status.history[-1]
     return last.started_at_s if last.ended_at_s is None else last.ended_at_s
+
+
+def _own_page(status: JobStatus) -> str:
+    """The page of a job that runs; empty: there is none. Others may write anything there."""
+    is_link = status.tracking_url.startswith(("http://", "https://"))
+    return status.tracking_url if is_link and not status.state.is_final else ""
 
 
 def ledger_uses(ledger: Ledger | None) -> list[LedgerUse]:

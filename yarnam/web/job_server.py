@@ -78,7 +78,7 @@ class JobServer:
             policy = rendering.content_security_policy()
             return Response(job_page.job_page(self.view()), policy=policy)
         if path == "/metrics":
-            body = metrics_text.metrics_text(self._read(), self._series.step_times)
+            body = metrics_text.metrics_text(self._read(), self._series.step_times())
             return Response(body, metrics_text.KIND)
         if path.startswith("/api/v1/"):
             return self._api(path.removeprefix("/api/v1/"), request)
@@ -87,13 +87,12 @@ class JobServer:
     def view(self) -> job_page.JobView:
         """What the page shows now."""
         status = self._read()
-        ranks = [rank for task in status.tasks for rank in task.ranks]
         return job_page.JobView(
             status=status,
             now_s=self._now_s(),
             events=self._events(),
             series=self._series.series(),
-            step_times=self._series.step_times(ranks),
+            step_times=self._series.step_times(),
             saved_step=self._series.saved_step,
             has_api=True,
         )
@@ -128,8 +127,7 @@ class JobServer:
                     self._source.events_json(first, job_api.MAX_EVENTS), first
                 )
             case "series":
-                ranks = [rank for task in self._read().tasks for rank in task.ranks]
-                body = job_api.series_body(self._series.series(), self._series.step_times(ranks))
+                body = job_api.series_body(self._series.series(), self._series.step_times())
             case "openapi.json":
                 body = openapi.openapi()
             case _:

@@ -5,7 +5,7 @@ https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from math import isnan
 
 from yarnam.core.model.job_status import JobState, JobStatus
@@ -16,13 +16,11 @@ KIND = "text/plain; version=0.0.4; charset=utf-8"
 Row = tuple[dict[str, str], float]
 
 
-def metrics_text(
-    status: JobStatus, step_times: Callable[[Iterable[int]], dict[int, float]]
-) -> bytes:
-    """All metrics of one job. The program's own are samples of ``yarnam_job_metric``."""
+def metrics_text(status: JobStatus, step_times: Mapping[int, float]) -> bytes:
+    """All metrics of one job; the program's own are samples of ``yarnam_job_metric``.
+    ``step_times``: by rank, in seconds."""
     lines = [line for name, text, rows in _families(status) for line in _family(name, text, rows)]
-    ranks = [rank for task in status.tasks for rank in task.ranks]
-    rows = [({"rank": str(rank)}, step_s) for rank, step_s in sorted(step_times(ranks).items())]
+    rows = [({"rank": str(rank)}, step_s) for rank, step_s in sorted(step_times.items())]
     lines += _family("yarnam_rank_step_seconds", "Mean time of a step of one rank.", rows)
     return ("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")
 

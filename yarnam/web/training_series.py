@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 
@@ -45,8 +45,10 @@ class TrainingSeries:
             return
         lead = min(stepping, key=lambda one: one.rank)
         with self._lock:
+            # An elastic gang that has shrunk has fewer ranks than before.
+            self._paces = {one.rank: self._paces.get(one.rank) or _Pace() for one in stepping}
             for one in stepping:
-                self._paces.setdefault(one.rank, _Pace()).take(one)
+                self._paces[one.rank].take(one)
             self._take_lead(lead)
 
     def _take_lead(self, lead: AgentMetrics) -> None:
@@ -77,10 +79,10 @@ class TrainingSeries:
                 for name, one in self._series.items()
             )
 
-    def step_times(self, ranks: Iterable[int]) -> dict[int, float]:
-        """Rank to seconds a step, of those of these ranks that have made some."""
+    def step_times(self) -> dict[int, float]:
+        """Rank to seconds a step, of the ranks that reported last and have made some."""
         with self._lock:
-            found = {rank: self._paces[rank].step_s for rank in ranks if rank in self._paces}
+            found = {rank: pace.step_s for rank, pace in self._paces.items()}
         return {rank: step_s for rank, step_s in found.items() if step_s is not None}
 
     @property

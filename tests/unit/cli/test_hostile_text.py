@@ -512,6 +512,7 @@ OWN_TEXT_ONLY = {
     "history compact": "how many records",
     "history prune": "how many records",
     "sim": "figures of a simulation",
+    "ui": "its own address; the pages: tests/unit/web",
     "queues generate": "names of the user's own policy, which are checked",
     "spec schema": "a document of ours",
     "spec init": "a template of ours",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from html.parser import HTMLParser
 from math import inf, nan
 
 import pytest
 
 from tests.unit.accounting.records import record
+from tests.unit.web.html_pages import HOSTILE, Page
 from tests.unit.web.job_values import NOW_S, cause, everything, running, with_every_text
 from yarnam.core.model.job_status import JobState, JobStatus, Measured, StartForecast
 from yarnam.core.model.job_status import WaitQueueStatus as Queue
@@ -17,40 +17,7 @@ from yarnam.web.job_page import JobView, job_page, waits_since_s
 from yarnam.web.rendering import content_security_policy, number
 from yarnam.web.training_series import Series
 
-VOID = {"meta", "link", "br", "img", "input", "hr"}
 SERIES = Series("tokens <per> s", ((NOW_S - 20, 1.0), (NOW_S - 10, 3.0), (NOW_S, 2.0)), "1/s")
-
-
-class Page(HTMLParser):
-    """The elements and the text of a page. Fails on elements that are not closed in order."""
-
-    def __init__(self, page: bytes) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self._open: list[str] = []
-        self.feed(page.decode())
-        self.close()
-        assert not self._open
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self._open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self._open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self._open[-1:] not in (["style"], ["script"]):
-            self.text += data
-
-    @property
-    def words(self) -> str:
-        return " ".join(self.text.split())
 
 
 def page(status: JobStatus, **more: object) -> Page:
@@ -113,11 +80,6 @@ def test_an_ended_job_shows_where_it_ran() -> None:
     assert all(node.node in shown for one in kept.placements for node in one.nodes)
 
 
-HOSTILE = (
-    "</script></style><script>alert(1)</script><img src=x onerror=alert(2)>\"'{{7*7}}\u202e\x1b[31m"
-)
-
-
 def test_text_of_others_never_becomes_markup() -> None:
     plain = everything()
     hostile = with_every_text(plain, HOSTILE)
@@ -130,7 +92,6 @@ def test_text_of_others_never_becomes_markup() -> None:
                 series=(Series(text, SERIES.points, text),),
                 events=((NOW_S, text),),
                 placements=with_every_text(record().placements, text),
-                home="/",
             )
         )
     calm, attacked = views
@@ -150,6 +111,14 @@ def test_any_number_can_be_shown(value: float) -> None:
 
 def test_times_beyond_the_calendar_are_shown_as_none() -> None:
     assert "-" in page(running(submitted_at_s=1e20)).words
+
+
+def test_the_link_to_a_jobs_own_page_is_a_link() -> None:
+    for url, count in (("http://rm:8088/proxy/a/", 1), ("javascript:alert(1)", 0), ("", 0)):
+        shown = page(running(tracking_url=url), home="/")
+        links = [found for tag, found in shown.tags if tag == "a" and found["href"] == url]
+        assert len(links) == count
+    assert "its own page" not in page(running(tracking_url="http://rm/")).words
 
 
 def test_every_picture_and_scrolling_table_has_a_name() -> None:

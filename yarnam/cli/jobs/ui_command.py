@@ -1,0 +1,157 @@
+"""``yarnam ui``: all jobs and queues in a browser."""
+
+from __future__ import annotations
+
+import ipaddress
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+import click
+
+from yarnam.cli.options import json_option, open_client
+from yarnam.cli.rendering.console import print_json_line, print_line, print_note
+from yarnam.cli.rendering.event_text import event_text
+from yarnam.cli.signals import INTERRUPTED, Terminated
+from yarnam.client import Client, Job
+from yarnam.client.monitor.job_history import ALL_USERS
+from yarnam.client.queues.queue_view import queues_now
+from yarnam.core.accounting.job_summary import JobSummary
+from yarnam.core.model.events import Event
+from yarnam.core.model.job_status import JobStatus
+from yarnam.errors import UsageError, YarnamError
+from yarnam.web.cluster_pages import view_of_record
+from yarnam.web.cluster_server import ClusterServer, ClusterSource
+from yarnam.web.http_server import HttpServer, listen
+from yarnam.web.job_page import JobView
+from yarnam.web.local_peers import is_own_peer
+
+PORT = 8265
+"""As of Ray's dashboard, which shows the same kind of thing."""
+EVENTS_SHOWN = 60
+HOME = "/"
+MOST_OPEN = 16
+"""Jobs that are looked at at a time."""
+
+
+@click.command("ui")
+@click.option(
+    "-p", "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True,
+    help="Listen on this port; 0: any free one.",
+)  # fmt: skip
+@click.option(
+    "--address", default="127.0.0.1", show_default=True,
+    help="Listen on this IPv4 address, which must be a loopback address.",
+)  # fmt: skip
+@json_option
+@click.pass_context
+def command(ctx: click.Context, port: int, address: str, as_json: bool) -> int:
+    """Show all jobs and queues in a browser until Ctrl-C.
+
+    The pages list active and ended jobs with filters by queue, user and state, the queues with the
+    reason why each job waits, and each job's own page. They only read. Your own programs on this
+    machine can open them, those of other users cannot; from another machine, forward the port by
+    SSH.
+    """
+    _check_loopback(address)
+    with open_client(ctx) as client:
+        server = ClusterServer(cluster_source(client))
+        try:
+            http = HttpServer(listen(address, port), server.respond, is_own_peer)
+        except OSError as error:
+            raise UsageError(
+                f"cannot listen on {address}:{port}: {error.strerror or error}",
+                hint="Choose another port, or any free one: --port 0",
+            ) from error
+        url = f"http://{address}:{http.port}/"
+        if as_json:
+            print_json_line({"url": url})
+        else:
+            print_line(url)
+            print_note("Showing all jobs and queues there until Ctrl-C.")
+        try:
+            http.serve()
+        except Terminated:
+            raise
+        except KeyboardInterrupt:
+            return INTERRUPTED
+        finally:
+            http.close()
+    return 0
+
+
+def cluster_source(client: Client) -> ClusterSource:
+    """What this client sees: all of one's own jobs, of others what YARN and the history show."""
+
+    def active() -> Sequence[JobStatus]:
+        return client.jobs(user="")
+
+    def ended() -> Sequence[JobSummary]:
+        return client.history.jobs(user=ALL_USERS).rows
+
+    return ClusterSource(
+        active=active,
+        ended=ended,
+        queues=lambda: queues_now(client.site),
+        job=JobViews(client).view,
+    )
+
+
+class JobViews:
+    """The jobs that somebody looks at. Their connections are kept for the next look."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._lock = threading.Lock()
+        self._open: dict[str, Job] = {}
+
+    def view(self, application: str) -> JobView:
+        """A job's page: while it runs by its ApplicationMaster, afterwards by its history record,
+        else by what is left of it. Raises YarnamError."""
+        job = self._job(application)
+        try:
+            status = job.status()
+        except YarnamError:
+            # Another user's: its files are not ours to read.
+            status = self._of_others(application)
+        if status.state.is_final:
+            with suppress(YarnamError):
+                record = self._client.history.record(application, ALL_USERS)
+                return view_of_record(record, time.time(), HOME)
+        events: list[Event] = []
+        if status.user == self._client.site.user:
+            with suppress(YarnamError):
+                events = job.events()[-EVENTS_SHOWN:]
+        shown = [(one.at_s, event_text(one)) for one in reversed(events)]
+        return JobView(status, time.time(), shown, home=HOME)
+
+    def _of_others(self, application: str) -> JobStatus:
+        jobs = self._client.jobs(user="", include_ended=True)
+        found = next((one for one in jobs if one.application == application), None)
+        if found is not None:
+            return found
+        record = self._client.history.record(application, ALL_USERS)
+        return view_of_record(record, time.time(), HOME).status
+
+    def _job(self, application: str) -> Job:
+        with self._lock:
+            job = self._open.pop(application, None) or self._client.job(application)
+            self._open[application] = job
+            if len(self._open) > MOST_OPEN:
+                # Another thread that reads it gets Unavailable, and the next look opens it again.
+                self._open.pop(next(iter(self._open))).close()
+            return job
+
+
+def _check_loopback(address: str) -> None:
+    try:
+        is_loopback = ipaddress.IPv4Address(address).is_loopback
+    except ValueError:
+        is_loopback = False
+    if not is_loopback:
+        raise UsageError(
+            f"--address {address} is no IPv4 loopback address",
+            hint="The pages show whatever you may read, without asking who looks: they are for "
+            "this machine alone.\nFrom another machine: ssh -L 8265:127.0.0.1:8265 HOST",
+        )

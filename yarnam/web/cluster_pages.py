@@ -1,0 +1,134 @@
+"""The pages of ``yarnam ui`` over all jobs and queues: values in, HTML out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from yarnam.core.accounting.history_record import HistoryRecord
+from yarnam.core.accounting.job_summary import JobSummary, sum_of
+from yarnam.core.model.job_status import JobState, JobStatus
+from yarnam.core.queues.queue_state import QueueState
+from yarnam.core.queues.queues_now import QueueJob, QueuesNow, Stage, largest_gangs
+from yarnam.core.queues.waiting import Wait, why_waiting
+from yarnam.web.charts import WIDTH
+from yarnam.web.job_page import JobView
+from yarnam.web.rendering import html
+
+ENDED_SHOWN = 200
+"""Ended jobs in the list, the newest; the sum is over all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Which jobs are listed; empty: any."""
+
+    queue: str = ""
+    """With the queues below it."""
+    user: str = ""
+    state: str = ""
+
+    def has(self, queue: str, user: str, state: str) -> bool:
+        """Whether one job passes."""
+        return (
+            (not self.queue or queue == self.queue or queue.startswith(f"{self.queue}."))
+            and self.user in ("", user)
+            and self.state in ("", state)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class JobsView:
+    """``active`` and ``ended``: all jobs, which ``chosen`` filters. ``troubles``: what could not be
+    read."""
+
+    now_s: float
+    active: Sequence[JobStatus] = ()
+    ended: Sequence[JobSummary] = ()
+    chosen: JobFilter = field(default_factory=JobFilter)
+    troubles: Sequence[str] = ()
+
+
+def jobs_page(view: JobsView) -> bytes:
+    """The list of jobs: those that have not ended, and the newest of those that have."""
+    chosen = view.chosen
+    active = [
+        one
+        for one in view.active
+        if not one.state.is_final and chosen.has(one.queue, one.user, one.state.value)
+    ]
+    ended = [one for one in view.ended if chosen.has(one.queue, one.user, one.state)]
+    return html(
+        "jobs.html",
+        is_live=True,
+        now_s=view.now_s,
+        chosen=chosen,
+        states=[state.value for state in JobState],
+        troubles=view.troubles,
+        active=active,
+        ended=ended[:ENDED_SHOWN],
+        total=sum_of(ended),
+    )
+
+
+def queues_page(now: QueuesNow) -> bytes:
+    """The queues, why jobs wait, and what fits now."""
+    jobs = sorted(now.jobs, key=lambda job: (job.since_s, job.application))
+    waiting = [(job, why_waiting(job, now)) for job in jobs if job.stage is not Stage.RUNNING]
+    running: list[tuple[QueueJob, Wait | None]] = [
+        (job, None) for job in jobs if job.stage is Stage.RUNNING
+    ]
+    return html(
+        "queues.html",
+        is_live=True,
+        now=now,
+        queues=[_queue_row(queue, now) for queue in now.root.walk()],
+        waiting=waiting,
+        running=running,
+        largest=largest_gangs(now.nodes),
+    )
+
+
+def problem_page(message: str, hint: str) -> bytes:
+    """In place of a page that cannot be shown now."""
+    return html("problem.html", is_live=True, message=message, hint=hint)
+
+
+def view_of_record(record: HistoryRecord, now_s: float, home: str) -> JobView:
+    """An ended job as its page shows it, from its history record."""
+    status = JobStatus(
+        record.application,
+        record.name,
+        record.user,
+        record.queue,
+        JobState(record.verdict.kind.value),
+        at_s=record.ended_at_s,
+        submitted_at_s=record.submitted_at_s,
+        attempt=record.attempt_count,
+        am_attempt=record.am_attempts,
+        restarts=record.restarts,
+        preemptions=record.preemptions,
+        excluded_files=record.excluded_files,
+        step=record.step,
+        history=record.attempts,
+        verdict=record.verdict,
+        checkpoint=record.checkpoint,
+        ledger=record.ledger,
+        holdings=record.holdings,
+    )
+    return JobView(
+        status, now_s, saved_step=record.saved_step, placements=record.placements, home=home
+    )
+
+
+def _queue_row(
+    queue: QueueState, now: QueuesNow
+) -> tuple[QueueState, int, int, int, int | None, int]:
+    """The queue, its depth, the ends of its bar, its limit (None: none), and what it can take."""
+    total = now.root.maximum.gpus
+    scale = WIDTH / total if total else 0.0
+    used = min(WIDTH, round(queue.used.gpus * scale))
+    share = min(WIDTH, max(used, round(queue.fair_share.gpus * scale)))
+    limit = now.own_maximum(queue).gpus
+    depth = queue.name.count(".") - now.root.name.count(".")
+    return queue, depth, used, share, None if limit > total else limit, now.usable_gpus(queue)
