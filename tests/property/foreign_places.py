@@ -49,8 +49,10 @@ from yarnam.agent.launch import log_evidence
 from yarnam.agent.resources import gpu_leases
 from yarnam.client.monitor.aggregated_logs import parse_log_dump
 from yarnam.client.monitor.yarn_status import verdict_from_yarn, yarn_status
+from yarnam.client.queues import trace_file
 from yarnam.core.accounting.history_record import HistoryRecord
 from yarnam.core.accounting.job_summary import HistoryFilter, summary_of
+from yarnam.core.accounting.philly import philly_job
 from yarnam.core.model.events import CancelRequested, Event
 from yarnam.core.model.gpu_names import Inventory
 from yarnam.core.model.ids import AskId, NodeId
@@ -407,6 +409,10 @@ PLACES: dict[str, Place] = {
         blacklist.decode,
         (blacklist.encode([blacklist.Entry(blacklist.Key("/a", VERSION), frozenset([CLAIM]))]),),
         MalformedData,
+    ),
+    "trace of past jobs": Place(
+        lambda data: trace_file.parse_trace(data, Resources(1024, 1, 1)),
+        (plain([philly_job(history_record())]),), MalformedData,
     ),
     "outcome of a check": Place(
         lambda data: check_in_subprocess.parse(data.decode(errors="replace")),

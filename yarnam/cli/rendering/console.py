@@ -182,9 +182,9 @@ def _process_line(line: bytes) -> bytes:
     return ("".join(pieces) + end).encode()
 
 
-def live_console() -> Console:
+def live_console(*, on_stderr: bool = False) -> Console:
     """For live views: nothing in a string is markup, an emoji's name or a link."""
-    return rich_console.Console(markup=False, emoji=False, highlight=False)
+    return rich_console.Console(stderr=on_stderr, markup=False, emoji=False, highlight=False)
 
 
 def live_text(line: Line, style: str = "") -> Text:

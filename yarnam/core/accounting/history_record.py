@@ -79,6 +79,8 @@ class HistoryRecord:
     excluded_files: tuple[ExcludedFiles, ...] = ()
     """Of its inputs, because they are corrupt."""
     output: str = ""
+    declared_s: float | None = None
+    """How long its user expected the gang to run; None: not told."""
     written_by: str = ""
     """``am``, or ``client``: the job's ApplicationMaster could not."""
     yarnam_version: str = ""
@@ -161,6 +163,7 @@ def history_record(
         step=next((run.step for run in reversed(runs) if run.step is not None), None),
         excluded_files=tuple(facts.excluded_files),
         output=job.output,
+        declared_s=job.duration_s,
         written_by=facts.written_by,
         yarnam_version=facts.yarnam_version,
     )
