@@ -31,6 +31,7 @@ PAGE = HERE / "docs/reference/gang-machine.md"
 TIMERS = {
     TimerKind.ASK: ("no container granted yet", "`gang.ask_timeout`"),
     TimerKind.HOLD: ("some granted, the gang not whole", "`gang.hold_timeout`"),
+    TimerKind.CHECK: ("not every node has answered its check", "10 s, full: 60 s"),
     TimerKind.STAGING: ("inputs are not on all nodes", "`data.staging_timeout`"),
     TimerKind.LAUNCH: ("launched, not every process has started", "`gang.launch_timeout`"),
     TimerKind.STOP: ("stopping, not every end is known", "`am.stop_grace` and 5 s"),

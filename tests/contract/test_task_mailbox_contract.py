@@ -12,11 +12,12 @@ import pytest
 from tests.fakes.task_mailbox import FakeMailbox
 from yarnam.adapters.grpc.am_server import GrpcMailbox
 from yarnam.agent.mailbox.mailbox_client import share_environment
-from yarnam.core.model.actions import GangMember
+from yarnam.core.model.actions import CheckedNode, CheckNodes, CheckPeer, GangMember
 from yarnam.core.model.events import (
     AgentRegistered,
     AgentUnable,
     Event,
+    NodeChecked,
     TaskExited,
     TaskFailing,
     TaskStaged,
@@ -24,7 +25,7 @@ from yarnam.core.model.events import (
 )
 from yarnam.core.model.ids import AskId, NodeId, RackId, TaskId
 from yarnam.core.model.job_spec import AmSpec, Framework, JobSpec, RoleSpec
-from yarnam.core.model.outcomes import ExitKind
+from yarnam.core.model.outcomes import ExitKind, NodeMeasures
 from yarnam.core.model.plans import Placed
 from yarnam.core.model.resources import Resources
 from yarnam.ports import AgentStaging, TaskMailbox
@@ -52,6 +53,7 @@ class Agents(Protocol):
     mailbox: TaskMailbox
 
     def register(self, ask: AskId) -> None: ...
+    def checked(self, ask: AskId, check: int) -> None: ...
     def staged(self, ask: AskId) -> None: ...
     def started(self, ask: AskId) -> None: ...
     def failing(self, ask: AskId, code: int) -> None: ...
@@ -67,6 +69,9 @@ class FakeAgents:
 
     def register(self, ask: AskId) -> None:
         self.mailbox.register(ask, "n1")
+
+    def checked(self, ask: AskId, check: int) -> None:
+        self.mailbox.checked(ask, 1, check)
 
     def staged(self, ask: AskId) -> None:
         self.mailbox.staged(ask, 1)
@@ -104,6 +109,11 @@ class GrpcAgents:
 
     def register(self, ask: AskId) -> None:
         self.report(ask, pb.READY)
+
+    def checked(self, ask: AskId, check: int) -> None:
+        found = pb.CheckReport(check=check, cpu_mib_s=100.0, memory_mib_s=1000.0, disk_mib_s=10.0)
+        self.report(ask, pb.CHECKED, attempt=1, check=found)
+        self.report(ask, pb.CHECKED, attempt=1, check=found)
 
     def staged(self, ask: AskId) -> None:
         self.report(ask, pb.STAGED, attempt=1)
@@ -236,6 +246,44 @@ def test_launch_reaches_every_member(agents: Agents, events: list[Event]) -> Non
     last = events[-1]
     assert isinstance(last, TaskExited)
     assert [(one.kind, one.code) for one in last.exits] == [(ExitKind.NON_ZERO, 3)]
+
+
+def test_nodes_are_checked_before_that(agents: Agents, events: list[Event]) -> None:
+    agents.mailbox.expect([A, B])
+    agents.register(A)
+    agents.register(B)
+    peers = [CheckPeer(NodeId("n1"), "n1:1"), CheckPeer(NodeId("n2"), "n2:1")]
+    asked = (CheckedNode(A, peers[0].node, (peers[1],)), CheckedNode(B, peers[1].node, (peers[0],)))
+    agents.mailbox.check(CheckNodes(1, 7, is_full=False, limit_s=10.0, nodes=asked))
+    assert (agents.order(A), agents.order(B)) == ("check", "check")
+    agents.checked(A, 7)
+    assert events[2:] == [NodeChecked(events[2].at_s, A, 1, 7, NodeMeasures(100.0, 1000.0, 10.0))]
+    agents.mailbox.launch(1, [member(A), member(B)])
+    assert agents.order(A) == "launch"
+
+
+def test_only_the_check_that_was_ordered_is_answered(real: GrpcAgents, events: list[Event]) -> None:
+    real.mailbox.expect([A])
+    real.register(A)
+    real.checked(A, 3)
+    peer = CheckPeer(NodeId("n2"), "n2:1")
+    nodes = (CheckedNode(A, NodeId("n1"), (peer,)),)
+    real.mailbox.check(CheckNodes(1, 7, is_full=True, limit_s=60.0, nodes=nodes))
+    order = real.directive(A).check
+    assert (order.check, order.full, order.limit_s) == (7, True, 60.0)
+    assert [(one.node, one.address) for one in order.peers] == [("n2", "n2:1")]
+    real.checked(A, 6)
+    assert len(events) == 1
+    links = [pb.LinkReport(node="n2", mib_s=float("nan"), rtt_ms=-1.0, failure="x\x1b[2J" * 999)]
+    wild = pb.CheckReport(check=7, cpu_mib_s=float("inf"), links=links * 99, trouble=["y" * 9999])
+    real.report(A, pb.CHECKED, attempt=1, check=wild)
+    event = events[-1]
+    assert isinstance(event, NodeChecked)
+    found = event.measures
+    assert (found.cpu_mib_s, found.links[0].mib_s, found.links[0].rtt_ms) == (0.0, 0.0, 0.0)
+    assert (len(found.links), len(found.links[0].failure) <= 300) == (8, True)
+    assert "\x1b" not in found.links[0].failure
+    assert len(found.trouble[0]) <= 300
 
 
 def test_inputs_are_prepared_before_the_launch(agents: Agents, events: list[Event]) -> None:

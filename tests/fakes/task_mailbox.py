@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from yarnam.core.failures.rank_activity import RankActivity
-from yarnam.core.model.actions import GangMember
+from yarnam.core.model.actions import CheckNodes, GangMember
 from yarnam.core.model.events import (
     AgentRegistered,
     AgentSilent,
     AgentUnable,
+    NodeChecked,
     ScaleRequested,
     TaskExited,
     TaskFailing,
@@ -17,7 +18,7 @@ from yarnam.core.model.events import (
     TaskStarted,
 )
 from yarnam.core.model.ids import AskId, ContainerId, NodeId
-from yarnam.core.model.outcomes import ExitKind, ProcessExit
+from yarnam.core.model.outcomes import ExitKind, NodeMeasures, ProcessExit
 from yarnam.ports import AgentMetrics, AgentStaging, Inbox
 
 
@@ -31,6 +32,7 @@ class FakeMailbox:
         self.launches: list[tuple[int, tuple[GangMember, ...]]] = []
         self.measured: list[AgentMetrics] = []
         self.preparations: list[tuple[int, tuple[GangMember, ...]]] = []
+        self.checks: list[CheckNodes] = []
         self.told_staging: list[AgentStaging] = []
         self.active: list[RankActivity] = []
         self.is_closed = False
@@ -44,6 +46,11 @@ class FakeMailbox:
     def expect(self, asks: Iterable[AskId]) -> None:
         for ask in asks:
             self.orders.setdefault(ask, "park")
+
+    def check(self, action: CheckNodes) -> None:
+        self.checks.append(action)
+        for one in action.nodes:
+            self._order(one.ask, "check")
 
     def prepare(self, attempt: int, members: Sequence[GangMember]) -> None:
         self.preparations.append((attempt, tuple(members)))
@@ -107,6 +114,12 @@ class FakeMailbox:
                     self._now_s(), ask, name, NodeId(node), f"addr-{node}", ("0",), ports
                 )
             )
+
+    def checked(
+        self, ask: AskId, attempt: int, check: int, measures: NodeMeasures | None = None
+    ) -> None:
+        found = measures or NodeMeasures(100.0, 1000.0, 10.0)
+        self._inbox(NodeChecked(self._now_s(), ask, attempt, check, found))
 
     def staged(self, ask: AskId, attempt: int) -> None:
         self._inbox(TaskStaged(self._now_s(), ask, attempt))

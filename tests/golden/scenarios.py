@@ -12,6 +12,7 @@ from yarnam.core.failures.rank_activity import RankActivity
 from yarnam.core.model.events import (
     ContainersMarked,
     GangHung,
+    NodeChecked,
     NodeLeaving,
     OutputsStored,
     StoringFailed,
@@ -21,8 +22,8 @@ from yarnam.core.model.events import (
     TimerKind,
 )
 from yarnam.core.model.ids import NodeId
-from yarnam.core.model.job_spec import GangSpec, RetrySpec, StragglerSpec
-from yarnam.core.model.outcomes import ContainerEnd, Straggler
+from yarnam.core.model.job_spec import GangSpec, NodeCheck, RetrySpec, StragglerSpec
+from yarnam.core.model.outcomes import ContainerEnd, LinkMeasure, NodeMeasures, Straggler
 from yarnam.core.model.plans import LocalityLevel
 
 
@@ -355,6 +356,31 @@ def moves_from_a_slow_node() -> Play:
     return play
 
 
+def a_slow_node_is_found_by_its_check() -> Play:
+    """A slow node is replaced, another one does not answer its check, then all are good."""
+    spec = job(workers=3, processes=1)
+    spec = replace(spec, placement=replace(spec.placement, check=NodeCheck.QUICK))
+    play = Play(spec).to_launching()
+    good = NodeMeasures(1000.0, 8000.0, 200.0, links=(LinkMeasure("n1", 500.0, 0.2),))
+    for ask in play.asks():
+        is_slow = ask == play.asks()[1]
+        measures = replace(good, cpu_mib_s=100.0) if is_slow else good
+        play.after(0.5).send(NodeChecked(0, ask, 1, 1, measures))
+    for node in ("n4", "n5"):
+        (ask,) = play.waiting()
+        play.after(1).grant(ask, node)
+        play.after(1).register(ask, node)
+        for member in play.gang.members:
+            if member.check == play.gang.checks and (member.ask != ask or node == "n5"):
+                play.after(0.2).send(NodeChecked(0, member.ask, 1, play.gang.checks, good))
+        if node == "n4":
+            play.fire(TimerKind.CHECK)
+    play.start_all()
+    for ask in play.asks():
+        play.after(20).ok(ask)
+    return play
+
+
 SCENARIOS: tuple[Callable[[], Play], ...] = (
     grows_and_shrinks,
     shrinks_instead_of_dying,
@@ -371,6 +397,7 @@ SCENARIOS: tuple[Callable[[], Play], ...] = (
     fails_while_its_peers_hang,
     hangs_and_goes_on,
     moves_from_a_slow_node,
+    a_slow_node_is_found_by_its_check,
     node_struck_off,
     outputs_stored_by_the_second_am,
     outputs_not_stored_in_time,

@@ -198,6 +198,7 @@ REMOTE = {"RemoteException": {"exception": "FileNotFoundException", "message": "
 
 def agent_report(data: bytes) -> None:
     session = AgentSession(AskId(1, "worker", 0))
+    session.order(pb.Directive(check=pb.Check(attempt=1, check=1)), {})
     for event in session.report(pb.AgentReport.FromString(data), 1000.0):
         assert codec.decode_event(codec.encode_event(event)) == event
     staging = session.staging
@@ -210,6 +211,11 @@ REPORT = pb.AgentReport(
     processes=[pb.ProcessReport(kind="NON_ZERO", code=1, ended_at_s=5.0, last_lines=["x"],
                                 metrics=pb.Metrics(at_s=1.0, step=5, values={"loss": 0.5}))],
     staging=pb.StagingReport(files=3, size=100, left_s=1.5),
+).SerializeToString()  # fmt: skip
+CHECKED = pb.AgentReport(
+    protocol=1, ask="a1.worker.0", container="container_1", node="n1", state=pb.CHECKED, attempt=1,
+    check=pb.CheckReport(check=1, cpu_mib_s=9.5, disk_mib_s=1.0, trouble=["full"], not_run=["GPU"],
+                         links=[pb.LinkReport(node="n2", mib_s=5.0, rtt_ms=0.1, failure="x")]),
 ).SerializeToString()  # fmt: skip
 
 
@@ -351,7 +357,7 @@ PLACES: dict[str, Place] = {
         (b"Container: container_1 on n1\nLogType:am.log\nLogLength:5\nLogContents:\nhello\n",),
     ),
     # agents and training processes
-    "report of an agent": Place(agent_report, (REPORT,), DecodeError),
+    "report of an agent": Place(agent_report, (REPORT, CHECKED), DecodeError),
     "outcome of an agent's check": Place(
         job_inputs.outcome_of, (plain({"verdict": "clean", "length": 5}),)
     ),

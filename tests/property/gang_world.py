@@ -16,6 +16,7 @@ from yarnam.core.failures.process_failure import UNKNOWN
 from yarnam.core.gang import (
     Gang,
     GangPolicy,
+    Member,
     MemberState,
     describe,
     initial,
@@ -26,6 +27,7 @@ from yarnam.core.model.actions import (
     Action,
     AskContainer,
     CancelTimer,
+    CheckNodes,
     DrawJitter,
     Finish,
     LaunchGang,
@@ -51,6 +53,7 @@ from yarnam.core.model.events import (
     InputsRefused,
     JitterDrawn,
     JobStarted,
+    NodeChecked,
     NodeLeaving,
     NodesSuspected,
     OutputsStored,
@@ -72,6 +75,7 @@ from yarnam.core.model.job_spec import (
     GangSpec,
     InputMode,
     JobSpec,
+    NodeCheck,
     PlacementSpec,
     RetrySpec,
     RoleSpec,
@@ -82,6 +86,7 @@ from yarnam.core.model.outcomes import (
     ContainerEnd,
     ExitKind,
     FailureRole,
+    NodeMeasures,
     ProcessExit,
     RetryAction,
     VerdictKind,
@@ -132,6 +137,7 @@ def small_job(
     restarts: int = 2,
     output: str = "",
     is_staged: bool = False,
+    check: NodeCheck = NodeCheck.OFF,
 ) -> JobSpec:
     """Three workers of two processes, maybe a parameter server; tight limits."""
     roles = [RoleSpec("worker", 3, SIZE, ("train",), 2)]
@@ -146,7 +152,7 @@ def small_job(
         output=output,
         inputs=(DataInput("d", "/d", mode=InputMode.CACHE),) if is_staged else (),
         staging=StagingSpec(timeout_s=900.0),
-        placement=PlacementSpec(exclude_nodes=("bad",)),
+        placement=PlacementSpec(exclude_nodes=("bad",), check=check),
         gang=GangSpec(attempts=attempts, wait_timeout_s=5000.0, recovery_timeout_s=60.0),
         retry=RetrySpec(max_restarts=restarts, on_user_failure=1),
     )
@@ -227,6 +233,10 @@ class Truth:
     prepared: int = 0
     """Number of the attempt for which it fetches inputs, or has; 0: none."""
     staged: int = 0
+    check: int = 0
+    """Number of the check that it was asked for last; 0: none."""
+    checks: set[int] = field(default_factory=set)
+    """Those that it has answered."""
     is_exited: bool = False
     """Its processes have ended, those of the last launch."""
     is_told_exited: bool = False
@@ -360,7 +370,7 @@ class World:
             self.plans.append(action)
         elif isinstance(action, DrawJitter):
             self.draws.append(action)
-        elif isinstance(action, PrepareGang | LaunchGang):
+        elif isinstance(action, CheckNodes | PrepareGang | LaunchGang):
             self._to_barrier(action)
         elif isinstance(action, StopTask):
             require(
@@ -397,11 +407,35 @@ class World:
             require(is_ok or member.placed.role == "ps", f"{member.task} has not succeeded")
         self.stores.append(action)
 
-    def _to_barrier(self, action: PrepareGang | LaunchGang) -> None:
-        if isinstance(action, PrepareGang):
+    def _to_barrier(self, action: CheckNodes | PrepareGang | LaunchGang) -> None:
+        if isinstance(action, CheckNodes):
+            self._check_nodes(action)
+        elif isinstance(action, PrepareGang):
             self._prepare(action)
         else:
             self._launch(action)
+
+    def _check_nodes(self, action: CheckNodes) -> None:
+        require(self.job.placement.check is not NodeCheck.OFF, "checked without being asked to")
+        nodes = [one.node for one in action.nodes]
+        require(len(nodes) == len(set(nodes)), "two agents of one node measure it")
+        for one in action.nodes:
+            truth = self.truths[one.ask]
+            require(not truth.is_released and truth.is_told_granted, f"{one.ask} is not held")
+            require(truth.check < action.check, "a number is used twice")
+            truth.check = action.check
+
+    def node_is_measured(self, pick: int, *, is_good: bool = True) -> None:
+        """Also one that has answered already."""
+        asked = self.asks(lambda t: t.check > 0 and not t.is_ended)
+        if asked:
+            ask = asked[pick % len(asked)]
+            truth = self.truths[ask]
+            measures = NodeMeasures(1000.0, 8000.0, 200.0, trouble=() if is_good else ("broken",))
+            self.inflight.append(
+                NodeChecked(self.now_s, ask, self.gang.attempt, truth.check, measures)
+            )
+            truth.checks.add(truth.check)
 
     def _prepare(self, action: PrepareGang) -> None:
         require(bool(self.job.inputs), "prepared without inputs to bring")
@@ -420,6 +454,10 @@ class World:
             self.inflight.append(TaskStaged(self.now_s, ask, self.truths[ask].prepared))
 
     def _launch(self, action: LaunchGang) -> None:
+        if self.job.placement.check is not NodeCheck.OFF:
+            measured = {t.grant.node for t in self.truths.values() if t.grant and t.check}
+            for member in action.members:
+                require(member.placed.node in measured, f"{member.placed.node} was not checked")
         for member in action.members if self.job.inputs else ():
             has = self.truths[member.ask].staged == action.attempt
             require(has, f"{member.ask} was launched without its inputs")
@@ -553,8 +591,12 @@ class World:
             require(kinds & {TimerKind.ASK, TimerKind.HOLD}, "acquiring without a limit")
             granted = any(m.state is not MemberState.ASKED for m in gang.members)
             require(not granted or TimerKind.HOLD in kinds, "holding without a limit")
-        limits = kinds & {TimerKind.STAGING, TimerKind.LAUNCH}
-        limit_of = {Phase.STAGING: {TimerKind.STAGING}, Phase.LAUNCHING: {TimerKind.LAUNCH}}
+        limits = kinds & {TimerKind.CHECK, TimerKind.STAGING, TimerKind.LAUNCH}
+        limit_of = {
+            Phase.CHECKING: {TimerKind.CHECK},
+            Phase.STAGING: {TimerKind.STAGING},
+            Phase.LAUNCHING: {TimerKind.LAUNCH},
+        }
         require(limits == limit_of.get(phase, set()), f"{phase} with the limits {limits}")
         if phase is Phase.STOPPING:
             require(TimerKind.STOP in kinds, "stopping without a limit")
@@ -877,10 +919,8 @@ class World:
                 alive = self.asks(lambda t: t.grant is not None and not t.is_ended)
                 self.agent_registers(alive.index(ask))
                 return True
-            elif self.gang.phase is Phase.STAGING:
-                if not member.is_staged:
-                    truth.staged = truth.prepared
-                    self.inflight.append(TaskStaged(self.now_s, ask, truth.prepared))
+            elif self.gang.phase in {Phase.CHECKING, Phase.STAGING}:
+                if self._gets_ready(ask, truth, member):
                     return True
             elif self.gang.phase is Phase.LAUNCHING and member.state is MemberState.READY:
                 self.inflight.append(TaskStarted(self.now_s, ask, truth.launched))
@@ -896,6 +936,19 @@ class World:
                 self._task_ends(ask, ExitKind.OK)
                 return True
         return False
+
+    def _gets_ready(self, ask: AskId, truth: Truth, member: Member) -> bool:
+        """Whether the agent has anything to do before the barrier opens, and does it."""
+        if self.gang.phase is Phase.CHECKING:
+            is_asked = truth.check == self.gang.checks and truth.check not in truth.checks
+            if is_asked:
+                asked = self.asks(lambda t: t.check > 0 and not t.is_ended)
+                self.node_is_measured(asked.index(ask))
+            return is_asked
+        if not member.is_staged:
+            truth.staged = truth.prepared
+            self.inflight.append(TaskStaged(self.now_s, ask, truth.prepared))
+        return not member.is_staged
 
     def _task_ends(self, ask: AskId, kind: ExitKind) -> None:
         truth = self.truths[ask]
@@ -934,6 +987,7 @@ def random_walk(world: World, seed: int, moves: int) -> None:
     dice = random.Random(seed)
     n = dice.randrange
     chaos = dice.choice((0.0, 0.1, 0.4))
+    checks = world.job.placement.check is not NodeCheck.OFF
     for _ in range(moves):
         if dice.random() >= chaos:
             _healthy_move(world, dice)
@@ -962,6 +1016,7 @@ def random_walk(world: World, seed: int, moves: int) -> None:
                 lambda: world.broker_fails() if n(8) == 0 else None,
                 lambda: world.inputs_are_refused() if n(8) == 0 else None,
                 *([lambda: world.task_stages(n(99))] if world.job.inputs else []),
+                *([lambda: world.node_is_measured(n(99), is_good=n(3) > 0)] if checks else []),
             )
         )()
     world.drain()
@@ -972,6 +1027,7 @@ def troubled_run(world: World, seed: int, moves: int) -> None:
     while what it lost is being replaced; preemptions; the same nodes again and again."""
     dice = random.Random(seed)
     n = dice.randrange
+    checks = world.job.placement.check is not NodeCheck.OFF
     losses: tuple[Callable[[], None], ...] = (
         lambda: world.container_ends(n(99), ContainerEnd.FAILED),
         lambda: world.container_ends(n(99), ContainerEnd.LOST),
@@ -980,6 +1036,7 @@ def troubled_run(world: World, seed: int, moves: int) -> None:
         lambda: world.task_exits(n(99), ExitKind.STOPPED),
         lambda: world.others_suspect(n(99)),
         lambda: world.old_message_comes(n(999)),
+        *([lambda: world.node_is_measured(n(99), is_good=False)] if checks else []),
     )
     rare: tuple[Callable[[], None], ...] = (
         lambda: world.container_ends(n(99), ContainerEnd.PREEMPTED),
@@ -993,7 +1050,8 @@ def troubled_run(world: World, seed: int, moves: int) -> None:
     )
     for _ in range(moves):
         stands = world.gang.phase in {Phase.RUNNING, Phase.STOPPING}
-        starts = world.gang.phase in {Phase.STAGING, Phase.LAUNCHING} and n(4) == 0
+        begins = {Phase.CHECKING, Phase.STAGING, Phase.LAUNCHING}
+        starts = world.gang.phase in begins and n(4) == 0
         if (stands or starts or world.gang.search is not None) and n(5) == 0:
             dice.choice(losses if n(3) else rare)()
         elif world.inflight and n(3) == 0:

@@ -43,6 +43,7 @@ from yarnam.core.model.events import (
     TimerKind,
 )
 from yarnam.core.model.ids import AskId
+from yarnam.core.model.job_spec import NodeCheck
 from yarnam.core.model.job_status import FINAL_PHASES, Phase
 from yarnam.core.model.outcomes import ContainerEnd, ExitKind, ProcessExit
 from yarnam.wire.codec import decode_event, encode_event
@@ -208,6 +209,19 @@ def test_no_process_starts_before_all_have_their_inputs() -> None:
         lost_while_staging += any((a, b) == back for a, _, b in world.edges)
     assert launches > 200
     assert lost_while_staging > 20, "it came to losses while inputs were on their way"
+
+
+def test_no_process_starts_before_all_nodes_were_checked() -> None:
+    """``World`` looks at each launch."""
+    launches, replaced = 0, 0
+    for seed in range(200):
+        is_staged = seed % 3 == 0
+        world = World(small_job(is_staged=is_staged, restarts=9, check=NodeCheck.QUICK))
+        (random_walk if seed % 4 else troubled_run)(world, seed, moves=150)
+        launches += len(world.launches)
+        replaced += any((a, b) == (Phase.CHECKING, Phase.ACQUIRING) for a, _, b in world.edges)
+    assert launches > 150
+    assert replaced > 5, "it came to bad nodes"
 
 
 def test_outputs_are_stored_whole_or_the_job_has_not_succeeded() -> None:

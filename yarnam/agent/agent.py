@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
+from yarnam.agent.checks.node_checks import NodeChecks
 from yarnam.agent.data.input_gateway import InputGateway
 from yarnam.agent.data.spool_uploader import BEFORE_LAUNCH_S, SpoolUploader
 from yarnam.agent.keeper.keeper_client import KeeperClient
@@ -93,10 +94,12 @@ class Agent:
         self._keeper = keeper
         self._pem = pem
         self._logs = LogService(agent_log, job.processes)
+        self._checks = NodeChecks(pem)
         self._metrics = MetricsInbox(self._take_sample)
         self._inputs: InputGateway | None = None
         self._staging: InputStaging | None = None
         self._preparing: asyncio.Task[None] | None = None
+        self._checking: asyncio.Task[None] | None = None
         self._server: grpc.aio.Server | None = None
         self._identity = ReportIdentity(settings)
         self._python = ""
@@ -185,6 +188,9 @@ class Agent:
         yarnam_pb2_grpc.add_AgentLogsServicer_to_server(  # type: ignore[no-untyped-call]
             self._logs, server
         )
+        yarnam_pb2_grpc.add_NodeCheckServicer_to_server(  # type: ignore[no-untyped-call]
+            self._checks, server
+        )
         host = f"[{address}]" if ":" in address else address
         try:
             port = server.add_secure_port(f"{host}:0", server_credentials(self._pem))
@@ -241,7 +247,11 @@ class Agent:
                 if self._preparing is not None:
                     self._preparing.cancel()
                 self._preparing = self._spawn(self._stage_inputs(directive.prepare))
+            elif order == "check":
+                self._end_check()
+                self._checking = self._spawn(self._check_node(directive.check))
             elif order == "launch":
+                self._end_check()
                 self._launch(directive.launch)
             elif order == "stop":
                 await self._stop_by_order(directive.stop)
@@ -274,6 +284,22 @@ class Agent:
         await run.dump_stacks()
         if run.state is RunState.STARTED:
             self._report(pb.STARTED)
+
+    def _end_check(self) -> None:
+        """One that is late must not disturb the next one, nor the processes."""
+        if self._checking is not None:
+            self._checking.cancel()
+
+    async def _check_node(self, order: Any) -> None:
+        if self._task_run is not None and self._task_run.state is not RunState.EXITED:
+            return
+        _LOG.info("check %d of this node", order.check)
+        report = build_report(self._identity, pb.CHECKED, self._task_run)
+        gpus = tuple(each.device.ident for each in self._leases)
+        check = await self._checks.run(order, self._settings.directory, gpus)
+        report.attempt = order.attempt
+        report.check.CopyFrom(check)
+        self._outbox.put(report)
 
     async def _watch_activity(self, run: TaskRun) -> None:
         """The AM has to know that nothing happens, although there is nothing else to report."""

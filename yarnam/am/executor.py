@@ -15,6 +15,7 @@ from yarnam.core.model.actions import (
     Action,
     AskContainer,
     CancelTimer,
+    CheckNodes,
     DrawJitter,
     Finish,
     LaunchGang,
@@ -94,7 +95,7 @@ class Executor:
                 self.inbox(JitterDrawn(self.clock.now_s(), action.attempt, self.draw()))
             case StartTimer() | CancelTimer():
                 self._move_timer(action)
-            case PrepareGang() | LaunchGang():
+            case CheckNodes() | PrepareGang() | LaunchGang():
                 await self._to_the_barrier(action)
             case StoreOutputs() | StopStoring():
                 self.storing.perform(action)
@@ -117,7 +118,10 @@ class Executor:
                 assert_never(action)
         return None
 
-    async def _to_the_barrier(self, action: PrepareGang | LaunchGang) -> None:
+    async def _to_the_barrier(self, action: CheckNodes | PrepareGang | LaunchGang) -> None:
+        if isinstance(action, CheckNodes):
+            await self.mailbox_executor.call(lambda: self.mailbox.check(action))
+            return
         tell = self.mailbox.prepare if isinstance(action, PrepareGang) else self.mailbox.launch
         if isinstance(action, LaunchGang):
             await self.storing.prepare(action)
@@ -177,10 +181,8 @@ def action_text(action: Action) -> str:
         case StartTimer() | CancelTimer():
             left = f"{action.delay_s:.1f} s" if isinstance(action, StartTimer) else "cancelled"
             text = f"timer {action.timer}: {left}"
-        case PrepareGang() | LaunchGang():
-            places = ", ".join(f"{m.task} on {m.placed.node}" for m in action.members)
-            what = "inputs for" if isinstance(action, PrepareGang) else "launch"
-            text = f"{what} attempt {action.attempt}: {places}"
+        case CheckNodes() | PrepareGang() | LaunchGang():
+            text = barrier_text(action)
         case StopTask():
             text = f"stop {action.ask} within {action.grace_s:.0f} s: {action.reason}"
         case StoreOutputs() | StopStoring():
@@ -193,3 +195,13 @@ def action_text(action: Action) -> str:
         case _:
             assert_never(action)
     return text
+
+
+def barrier_text(action: CheckNodes | PrepareGang | LaunchGang) -> str:
+    """What all members are to do together."""
+    if isinstance(action, CheckNodes):
+        where = ", ".join(one.node for one in action.nodes)
+        return f"check {action.check} of nodes, at most {action.limit_s:.0f} s: {where}"
+    places = ", ".join(f"{m.task} on {m.placed.node}" for m in action.members)
+    what = "inputs for" if isinstance(action, PrepareGang) else "launch"
+    return f"{what} attempt {action.attempt}: {places}"

@@ -232,7 +232,7 @@ def progress(status: JobStatus) -> float | None:
 
 # ---- staging -------------------------------------------------------------------------------
 
-_ON_THE_WAY = frozenset({Phase.ACQUIRING, Phase.STAGING, Phase.REPLACING})
+_ON_THE_WAY = frozenset({Phase.ACQUIRING, Phase.CHECKING, Phase.STAGING, Phase.REPLACING})
 
 
 def staging_status(gang: Gang, reported: Sequence[AgentStaging]) -> StagingStatus | None:

@@ -34,7 +34,9 @@ from yarnam.wire.records import TicketRecord
 
 log = logging.getLogger("yarnam.am")
 
-RUNNING_PHASES = frozenset({Phase.STAGING, Phase.LAUNCHING, Phase.RUNNING, Phase.STOPPING})
+RUNNING_PHASES = frozenset(
+    {Phase.CHECKING, Phase.STAGING, Phase.LAUNCHING, Phase.RUNNING, Phase.STOPPING}
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from yarnam.core.failures.rank_activity import RankActivity
-from yarnam.core.model.actions import AskContainer, GangMember
+from yarnam.core.model.actions import AskContainer, CheckNodes, GangMember
 from yarnam.core.model.events import Event, TimerId
 from yarnam.core.model.ids import AskId, NodeId
 from yarnam.core.model.job_status import Measured
@@ -113,6 +113,9 @@ class TaskMailbox(Protocol):
 
     def expect(self, asks: Iterable[AskId]) -> None:
         """Accept agents of these asks; all others get a LEAVE directive."""
+
+    def check(self, action: CheckNodes) -> None:
+        """Tell one agent of each node to measure it. Answered by ``NodeChecked``."""
 
     def prepare(self, attempt: int, members: Sequence[GangMember]) -> None:
         """Tell each member to fetch what its processes will read; the ranks are those of the

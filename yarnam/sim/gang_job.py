@@ -14,6 +14,7 @@ from yarnam.core.model.actions import (
     Action,
     AskContainer,
     CancelTimer,
+    CheckNodes,
     DrawJitter,
     Finish,
     LaunchGang,
@@ -33,6 +34,7 @@ from yarnam.core.model.events import (
     Event,
     JitterDrawn,
     JobStarted,
+    NodeChecked,
     OutputsStored,
     StoringFailed,
     TaskExited,
@@ -44,7 +46,13 @@ from yarnam.core.model.events import (
 from yarnam.core.model.exhaustive import assert_never
 from yarnam.core.model.ids import AskId, ContainerId
 from yarnam.core.model.job_status import Phase
-from yarnam.core.model.outcomes import ContainerEnd, ExitKind, ProcessExit, VerdictKind
+from yarnam.core.model.outcomes import (
+    ContainerEnd,
+    ExitKind,
+    NodeMeasures,
+    ProcessExit,
+    VerdictKind,
+)
 from yarnam.errors import ExitCode
 from yarnam.sim.planners import JitterPlanner
 from yarnam.sim.timeline import Appointment
@@ -173,7 +181,7 @@ class GangJob:
                 self._held.pop(action.ask, None)
                 self._running.pop(action.ask, None)
                 self._world.rm.release(self._app, action.ask)
-            case PrepareGang() | LaunchGang() | StopTask():
+            case CheckNodes() | PrepareGang() | LaunchGang() | StopTask():
                 self._send_to_agents(action)
             case StoreOutputs():
                 self.deliver(OutputsStored(self._now_s(), action.attempt, 0, 0))
@@ -187,9 +195,16 @@ class GangJob:
             case _:
                 raise NotSimulated(type(action).__name__)
 
-    def _send_to_agents(self, action: PrepareGang | LaunchGang | StopTask) -> None:
+    def _send_to_agents(self, action: CheckNodes | PrepareGang | LaunchGang | StopTask) -> None:
         """What goes to the agents."""
         match action:
+            case CheckNodes():
+                # No node is slow here.
+                for one in action.nodes:
+                    event = NodeChecked(
+                        self._now_s(), one.ask, action.attempt, action.check, NodeMeasures()
+                    )
+                    self.deliver(event)
             case PrepareGang():
                 # Inputs are on the nodes at once: no workload here says how large they are.
                 for member in action.members:

@@ -237,6 +237,7 @@ def _placement(document: Document) -> job_spec.PlacementSpec:
         node=job_spec.TopologyConstraint(given.locality.node),
         rack=job_spec.TopologyConstraint(given.locality.rack),
         strategy=job_spec.PackOrSpread(given.strategy),
+        check=job_spec.NodeCheck(given.check),
         exclude_nodes=tuple(dict.fromkeys(given.exclude_nodes)),
         include_nodes=tuple(dict.fromkeys(given.include_nodes)),
         anti_affinity=_role_pairs(given.anti_affinity),

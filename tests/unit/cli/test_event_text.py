@@ -12,7 +12,7 @@ from yarnam.core.failures.process_failure import UNKNOWN
 from yarnam.core.model import events as ev
 from yarnam.core.model.events import Event
 from yarnam.core.model.ids import AskId, ContainerId, NodeId, RackId
-from yarnam.core.model.outcomes import ContainerEnd, ExitKind, ProcessExit, Straggler
+from yarnam.core.model.outcomes import ContainerEnd, ExitKind, NodeMeasures, ProcessExit, Straggler
 from yarnam.core.model.plans import LocalityLevel, NoFit, PlacementPlan, Reason, Rung
 
 ASK = AskId(1, "worker", 0)
@@ -40,6 +40,10 @@ TOLD: list[tuple[Event, str]] = [
     ),
     (ev.AgentUnable(1.0, ASK, "no port"), "no port"),
     (ev.AgentSilent(1.0, ASK, 8.25), "8.2 s"),
+    (
+        ev.NodeChecked(1.0, ASK, 1, 1, NodeMeasures(900.0, trouble=("disk full",))),
+        f"{ASK}: node checked: CPU (SHA-256, one core) 900 MiB/s; disk full",
+    ),
     (ev.TaskStaged(1.0, ASK, 1), "inputs staged"),
     (ev.TaskStarted(1.0, ASK, 1), "all processes started"),
     (

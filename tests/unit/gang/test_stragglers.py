@@ -57,6 +57,7 @@ def test_its_task_moves_where_the_job_asks_for_it() -> None:
     play = Play(moving()).to_running().after(60)
     actions = play.send(found(play, slow()))
     assert {stop.idle_grace_s for stop in of(actions, StopTask)} == {None}, "time for a checkpoint"
+    assert {stop.agreeing for stop in of(actions, StopTask)} == {3}, "of the same step"
     assert [strike.node for strike in of(actions, ShareStrike)] == ["n2"]
     stop_all(play)
     request = of(play.all, RequestPlan)[-1]

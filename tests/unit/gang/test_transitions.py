@@ -29,7 +29,9 @@ from yarnam.core.model.events import (
     Event,
     GangHung,
     InputsRefused,
+    NodeChecked,
     NodeLeaving,
+    NodesSuspected,
     StragglersFound,
     TaskFailing,
     TimerFired,
@@ -42,11 +44,19 @@ from yarnam.core.model.job_spec import (
     GangSpec,
     InputMode,
     MoreMemorySpec,
+    NodeCheck,
     RetrySpec,
     StragglerSpec,
 )
 from yarnam.core.model.job_status import FINAL_PHASES, Phase
-from yarnam.core.model.outcomes import ContainerEnd, ExitKind, FailureClass, RetryAction, Straggler
+from yarnam.core.model.outcomes import (
+    ContainerEnd,
+    ExitKind,
+    FailureClass,
+    NodeMeasures,
+    RetryAction,
+    Straggler,
+)
 from yarnam.core.model.plans import LocalityLevel
 from yarnam.errors import ExitCode, InternalError
 
@@ -223,6 +233,43 @@ def troubles_while_staging() -> None:
     assert elastic.gang.phase is Phase.STAGING
 
 
+def troubles_while_checking() -> None:
+    def checking() -> Play:
+        spec = job(workers=3)
+        play = Play(replace(spec, placement=replace(spec.placement, check=NodeCheck.QUICK)))
+        return play.to_launching()
+
+    for trouble in (
+        lambda play: play.end(play.asks()[0], ContainerEnd.FAILED),
+        lambda play: play.unable(play.asks()[0], "no lease"),
+        lambda play: play.silent(play.asks()[0]),
+        lambda play: play.send(NodesSuspected(0, (NodeId("n9"),))),
+        lambda play: play.send(BrokerFailed(0, "gone")),
+        lambda play: play.send(InputsRefused(0, "corrupt")),
+        lambda play: play.restart_am(),
+        lambda play: play.cancel(),
+        lambda play: play.fire(TimerKind.CHECK),
+    ):
+        play = checking()
+        assert play.gang.phase is Phase.CHECKING
+        trouble(play)
+    play = checking()
+    play.gang = replace(play.gang, user_faults=1)
+    play.unable(play.asks()[0], "a bad file", is_user=True)
+    play = checking()
+    for ask in play.asks():
+        play.send(NodeChecked(0, ask, 1, 1, NodeMeasures()))
+    assert play.gang.phase is Phase.LAUNCHING
+    spec = elastic_workers()
+    spec = replace(spec, placement=replace(spec.placement, check=NodeCheck.QUICK))
+    elastic = Elastic(spec)
+    elastic.start()
+    elastic.after(31.0).room_for(2)
+    elastic.grant_all().register_all()
+    elastic.ask_size(3)
+    assert elastic.gang.phase is Phase.CHECKING
+
+
 def troubles_while_growing() -> None:
     def growing(count: int = 2) -> tuple[Elastic, list[AskId]]:
         play = Elastic(elastic_workers()).running(2).after(300.0)
@@ -385,6 +432,7 @@ def walked() -> set[Edge]:
         before_the_start,
         another_place_is_searched,
         troubles_while_replacing,
+        troubles_while_checking,
         troubles_while_staging,
         troubles_while_growing,
         failures_that_pass,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from math import isfinite
 
+from yarnam.adapters.grpc.check_messages import node_measures
 from yarnam.adapters.grpc.rank_watch import RankWatch
 from yarnam.core.model import events as ev
 from yarnam.core.model.ids import AskId, ContainerId, NodeId
@@ -62,6 +63,8 @@ class AgentSession:
         self._is_registered = False
         self._is_unable = False
         self._staged: set[int] = set()
+        self._awaited_check: int | None = None
+        """Number of the check that was ordered and is not answered yet."""
         self._started: set[int] = set()
         self._failing: set[int] = set()
         self._exited: set[int] = set()
@@ -101,6 +104,8 @@ class AgentSession:
             return False
         directive.number += 1
         self.directive = directive
+        if directive.HasField("check"):
+            self._awaited_check = directive.check.check
         self.shared_env = shared_env
         self._staged.discard(directive.prepare.attempt)
         return True
@@ -150,6 +155,9 @@ class AgentSession:
         if state == pb.STAGED and attempt not in self._staged:
             self._staged.add(attempt)
             yield ev.TaskStaged(at_s, self.ask, attempt)
+        if state == pb.CHECKED and report.check.check == self._awaited_check:
+            number, self._awaited_check = self._awaited_check, None
+            yield ev.NodeChecked(at_s, self.ask, attempt, number, node_measures(report.check))
         if state == pb.STARTED and attempt not in self._started | self._exited:
             self._started.add(attempt)
             yield ev.TaskStarted(at_s, self.ask, attempt)

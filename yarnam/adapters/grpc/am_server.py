@@ -20,11 +20,12 @@ import grpc
 import grpc.aio
 
 from yarnam.adapters.grpc.agent_session import AgentSession
+from yarnam.adapters.grpc.check_messages import check_order
 from yarnam.adapters.grpc.gang_stop_step import GangStopStep
 from yarnam.adapters.grpc.job_control import MAX_HOLD_MS, JobControlService
 from yarnam.adapters.grpc.job_inputs import GrpcInputEndpoint
 from yarnam.core.failures.rank_activity import RankActivity
-from yarnam.core.model.actions import GangMember
+from yarnam.core.model.actions import CheckNodes, GangMember
 from yarnam.core.model.events import AgentSilent, AgentUnable
 from yarnam.core.model.ids import AskId, parse_ask_id
 from yarnam.core.model.job_spec import JobSpec
@@ -99,6 +100,11 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
     def expect(self, asks: Iterable[AskId]) -> None:
         wanted = tuple(asks)
         self._do(lambda: [self._sessions.setdefault(str(ask), AgentSession(ask)) for ask in wanted])
+
+    def check(self, action: CheckNodes) -> None:
+        self._order_all(
+            (one.ask, pb.Directive(check=check_order(action, one))) for one in action.nodes
+        )
 
     def prepare(self, attempt: int, members: Sequence[GangMember]) -> None:
         orders, shared = self._launch_orders(attempt, members)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from yarnam.core.failures.node_judgement import summary
 from yarnam.core.model import events as ev
 from yarnam.core.model.events import Event
 from yarnam.core.model.exhaustive import assert_never
@@ -17,6 +18,7 @@ def event_text(event: Event) -> str:
         case (
             ev.AgentUnable()
             | ev.AgentSilent()
+            | ev.NodeChecked()
             | ev.TaskStaged()
             | ev.TaskStarted()
             | ev.TaskFailing()
@@ -110,6 +112,7 @@ def _of_container(  # noqa: RET503
 def _of_task(  # noqa: RET503
     event: ev.AgentUnable
     | ev.AgentSilent
+    | ev.NodeChecked
     | ev.TaskStaged
     | ev.TaskStarted
     | ev.TaskFailing
@@ -122,6 +125,9 @@ def _of_task(  # noqa: RET503
             return f"{event.ask}: agent could not prepare its task: {event.message}"
         case ev.AgentSilent():
             return f"{event.ask}: agent silent for {event.silent_s:.1f} s"
+        case ev.NodeChecked(measures=measures):
+            parts = (summary([measures]), *measures.trouble, *measures.not_run)
+            return f"{event.ask}: node checked: {'; '.join(part for part in parts if part)}"
         case ev.TaskStaged():
             return f"{event.ask}: inputs staged"
         case ev.TaskStarted():

@@ -5,7 +5,8 @@ doing:
 
 - **waiting**: no container is held. Queued, or backing off.
 - **held incomplete**: some containers are held while others are still asked for.
-- **staging**, **starting**: the whole gang is there, and has not trained yet. Until the first
+- **staging**, **starting**: the whole gang is there, and has not trained yet. Its nodes are
+  checked. Until the first
   report of a step, where the program reports steps at all.
 - **training**: all processes run. *Checkpointing* is the part of it in which the SDK says that it
   stood still for a save.
@@ -172,7 +173,7 @@ def _use(gang: Gang, *, has_trained: bool, is_holding: bool) -> Use:
             return Use.HELD if is_holding else Use.WAITING
         case Phase.STAGING:
             return Use.RECOVERING if has_trained else Use.STAGING
-        case Phase.LAUNCHING:
+        case Phase.CHECKING | Phase.LAUNCHING:
             return Use.RECOVERING if has_trained else Use.STARTING
         case Phase.REPLACING:
             return Use.RECOVERING

@@ -21,6 +21,7 @@ from yarnam.core.model.outcomes import ProcessExit, Straggler
 STATES = {
     Phase.PENDING: JobState.QUEUED,
     Phase.ACQUIRING: JobState.ACQUIRING,
+    Phase.CHECKING: JobState.ACQUIRING,
     Phase.STAGING: JobState.STAGING,
     Phase.LAUNCHING: JobState.LAUNCHING,
     Phase.RUNNING: JobState.RUNNING,
@@ -36,6 +37,7 @@ STATES = {
 DEADLINES = {
     Phase.PENDING: (TimerKind.WAIT,),
     Phase.ACQUIRING: (TimerKind.HOLD, TimerKind.ASK),
+    Phase.CHECKING: (TimerKind.CHECK,),
     Phase.STAGING: (TimerKind.STAGING,),
     Phase.LAUNCHING: (TimerKind.LAUNCH,),
     Phase.STOPPING: (TimerKind.STOP,),
@@ -105,6 +107,10 @@ def reason_line(gang: Gang, now_s: float) -> str:
             )
         case Phase.ACQUIRING:
             return _acquiring(gang, now_s)
+        case Phase.CHECKING:
+            asked = [member for member in gang.members if member.check == gang.checks]
+            have = sum(member.measures is not None for member in asked)
+            return f"checking nodes: {have} of {len(asked)} have answered{left}"
         case Phase.STAGING:
             staged = sum(member.is_staged for member in gang.members)
             return f"{staged} of {gang.size} tasks have their inputs"

@@ -12,6 +12,7 @@ bug report are the same fold over it. What it does with each event in each phase
 The happy path::
 
     PENDING --plan--> ACQUIRING --all ready--> LAUNCHING --all started--> RUNNING --> SUCCEEDED
+    (with nodes to check:)   ACQUIRING --> CHECKING --> LAUNCHING
     (with inputs to fetch:)  ACQUIRING --> STAGING --> LAUNCHING
     (with outputs to store:)   RUNNING --> STORING --> SUCCEEDED
 
@@ -21,6 +22,9 @@ The happy path::
   is where it was asked for; a misfit, a lost or a useless container is replaced by a new ask
   while the hold lasts, a bounded number of times. Members go ASKED, GRANTED, READY. Where no node
   of a member's target can help, the planner is asked for another place for it alone (``search``).
+- **CHECKING**: all are READY, and one agent of each new node measures it (``CheckNodes``), limited
+  by the CHECK timer. The slow and broken nodes get a strike; their members are replaced in
+  ACQUIRING, and nothing of the attempt goes there again.
 - **STAGING**: all are READY, ranks are fixed, and the members bring their inputs to their nodes
   (``PrepareGang``), limited by the STAGING timer. No process runs yet, so trouble leads back to
   ACQUIRING. A gang without inputs to fetch goes straight to LAUNCHING.

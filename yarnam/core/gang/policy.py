@@ -9,6 +9,7 @@ from yarnam.core.model.job_spec import (
     ElasticSpec,
     GangSpec,
     JobSpec,
+    NodeCheck,
     OnCorrupt,
     RetrySpec,
     StragglerSpec,
@@ -47,6 +48,7 @@ class GangPolicy:
     retry: RetrySpec
     stop_grace_s: float
     stragglers: StragglerSpec = StragglerSpec()
+    check: NodeCheck = NodeCheck.OFF
     failure_grace_s: float = 2.0
     """In place of it for what writes no checkpoint when another part of the gang has failed."""
     excluded: tuple[NodeId, ...] = ()
@@ -131,6 +133,7 @@ def policy_for(job: JobSpec) -> GangPolicy:
         retry=job.retry,
         stop_grace_s=job.am.stop_grace_s,
         stragglers=job.stragglers,
+        check=job.placement.check,
         failure_grace_s=min(job.am.failure_grace_s, job.am.stop_grace_s),
         size=size_policy(job),
         staging_timeout_s=job.staging.timeout_s if job.is_staged else 0.0,

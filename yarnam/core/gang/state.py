@@ -24,6 +24,7 @@ from yarnam.core.model.outcomes import (
     ExitKind,
     Finding,
     FirstCause,
+    NodeMeasures,
     ProcessExit,
     Verdict,
     VerdictKind,
@@ -83,6 +84,12 @@ class Member:
     loss: Loss | None = None
     is_staged: bool = False
     """What its processes read lies on its node."""
+    check: int = 0
+    """Number of the check in which its agent measures the node; 0: none."""
+    measures: NodeMeasures | None = None
+    """Its answer; None: there is none yet."""
+    is_checked: bool = False
+    """Its node was checked, and is good."""
     leaves: str = ""
     """Why YARN is about to take its container; empty: it is not."""
     is_gone: bool = False
@@ -263,6 +270,8 @@ class Gang:
     memory_level: int = 0
     """How often the containers have been enlarged, after a process ran out of memory."""
     user_retries: int = 0
+    checks: int = 0
+    """Checks of nodes so far."""
     straggler_moves: int = 0
     """How often tasks were moved because they slowed the gang."""
     preemptions: int = 0

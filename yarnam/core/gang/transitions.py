@@ -36,7 +36,7 @@ from yarnam.core.gang.phases import (
     stopping,
     storing,
 )
-from yarnam.core.gang.phases.slow_nodes import stragglers
+from yarnam.core.gang.phases.slow_nodes import checking, stragglers
 from yarnam.core.model.events import (
     AgentRegistered,
     AgentSilent,
@@ -53,6 +53,7 @@ from yarnam.core.model.events import (
     InputsRefused,
     JitterDrawn,
     JobStarted,
+    NodeChecked,
     NodeLeaving,
     NodesSuspected,
     OutputsStored,
@@ -125,8 +126,8 @@ TROUBLE = (ContainerEnded, AgentUnable, AgentSilent)
 FAILS = (P.BACKING_OFF, P.FAILED)
 """A failed attempt: another one after a back-off; or the last, or all waiting is over."""
 
-OPENS = (P.STAGING, P.LAUNCHING)
-"""The barrier: with inputs to bring to the nodes, or without."""
+OPENS = (P.CHECKING, P.STAGING, P.LAUNCHING)
+"""The barrier: with nodes to check, with inputs to bring to the nodes, or without."""
 
 ENDS = (
     on(CancelRequested, attempts.cancel, P.CANCELLED),
@@ -193,9 +194,8 @@ ACQUIRING = (
     *ENDS,
 )
 
-STAGING = (
-    on(TaskStaged, staging.launch, P.LAUNCHING, when=staging.is_last_staged),
-    on(TaskStaged, staging.note_staged),
+UNPREPARED = (
+    # CHECKING and STAGING: no process runs yet, so a lost member is replaced.
     on(ContainerEnded, staging.replace_ended, P.ACQUIRING, *FAILS),
     on(
         AgentUnable,
@@ -205,8 +205,24 @@ STAGING = (
     ),
     on(AgentUnable, staging.replace_unable, P.ACQUIRING, *FAILS),
     on(AgentSilent, staging.replace_silent, P.ACQUIRING, *FAILS),
-    on(T.STAGING, staging.time_out, *FAILS),
     on(AmRestarted, attempts.start_over, *FAILS),
+)
+
+CHECKING = (
+    on(NodeChecked, checking.judge, P.ACQUIRING, *OPENS, *FAILS, when=checking.is_last),
+    on(NodeChecked, checking.note, when=checking.is_awaited),
+    on(T.CHECK, checking.judge_without, P.ACQUIRING, *OPENS, *FAILS),
+    *UNPREPARED,
+    on(NodesSuspected, staging.take_hints, P.CHECKING, P.ACQUIRING, *FAILS),
+    SIZE,
+    *ENDS,
+)
+
+STAGING = (
+    on(TaskStaged, staging.launch, P.LAUNCHING, when=staging.is_last_staged),
+    on(TaskStaged, staging.note_staged),
+    *UNPREPARED,
+    on(T.STAGING, staging.time_out, *FAILS),
     on(NodesSuspected, staging.take_hints, P.STAGING, P.ACQUIRING, *FAILS),
     SIZE,
     *ENDS,
@@ -405,6 +421,7 @@ FINAL = (on(AmRestarted, attempts.finish_again),)
 ROWS: Mapping[Phase, tuple[Row, ...]] = {
     P.PENDING: PENDING,
     P.ACQUIRING: ACQUIRING,
+    P.CHECKING: CHECKING,
     P.STAGING: STAGING,
     P.LAUNCHING: LAUNCHING,
     P.RUNNING: RUNNING,

@@ -83,6 +83,35 @@ class GangMember:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckPeer:
+    """A node to which a link is measured, and where its agent serves (host:port)."""
+
+    node: NodeId
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedNode:
+    """A node to check, by the agent of this ask. ``peers``: one for each round."""
+
+    ask: AskId
+    node: NodeId
+    peers: tuple[CheckPeer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckNodes:
+    """Have these nodes checked, all at once; answered by ``NodeChecked``. ``check`` is a number
+    that is used once."""
+
+    attempt: int
+    check: int
+    is_full: bool
+    limit_s: float
+    nodes: tuple[CheckedNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PrepareGang:
     """Order every member to bring to its node what its processes will read, before any of them
     starts. ``members`` are as in ``LaunchGang``. Comes again when a member was replaced."""
@@ -153,6 +182,7 @@ Action = Union[
     ReleaseContainer,
     StartTimer,
     CancelTimer,
+    CheckNodes,
     PrepareGang,
     LaunchGang,
     StopTask,

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Union
 
 from yarnam.core.model.ids import AskId, ContainerId, NodeId, RackId
-from yarnam.core.model.outcomes import ContainerEnd, Finding, ProcessExit, Straggler
+from yarnam.core.model.outcomes import ContainerEnd, Finding, NodeMeasures, ProcessExit, Straggler
 from yarnam.core.model.plans import NoFit, PlacementPlan
 
 
@@ -20,6 +20,7 @@ class TimerKind(Enum):
 
     ASK = "ask"  # no container granted at all
     HOLD = "hold"  # the gang is not complete
+    CHECK = "check"  # not every node has answered its check
     STAGING = "staging"  # not every node has its inputs
     LAUNCH = "launch"  # not every process has started
     BACKOFF = "backoff"  # time to try again
@@ -168,6 +169,18 @@ class AgentSilent:
     at_s: float
     ask: AskId
     silent_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChecked:
+    """The agent has measured its node, as ``CheckNodes`` asked for."""
+
+    at_s: float
+    ask: AskId
+    attempt: int
+    check: int
+    """Number of the check that it answers."""
+    measures: NodeMeasures
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,6 +379,7 @@ Event = Union[
     AgentRegistered,
     AgentUnable,
     AgentSilent,
+    NodeChecked,
     TaskStaged,
     TaskStarted,
     TaskFailing,

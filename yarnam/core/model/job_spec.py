@@ -70,6 +70,16 @@ class RoleSpec:
         return self.min_tasks is not None
 
 
+class NodeCheck(Enum):
+    """What is checked on the nodes of a gang before its processes start."""
+
+    OFF = "off"
+    QUICK = "quick"
+    """CPU, memory, disk and links, in some seconds."""
+    FULL = "full"
+    """The same for longer, and GPUs where there are tools for them."""
+
+
 @dataclass(frozen=True, slots=True)
 class PlacementSpec:
     """What the user wants of the placement."""
@@ -93,6 +103,8 @@ class PlacementSpec:
     Capacity Scheduler has labels."""
     near_data: bool = True
     """Prefer nodes that hold blocks of the inputs, among placements as good otherwise."""
+    check: NodeCheck = NodeCheck.OFF
+    """Check the nodes when the gang is complete, and replace those that are slow or broken."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,6 +211,36 @@ class Straggler:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkMeasure:
+    """What one node receives from another."""
+
+    node: str
+    """The other one."""
+    mib_s: float
+    """0: nothing."""
+    rtt_ms: float = 0.0
+    """The shortest round trip; 0: none was seen."""
+    failure: str = ""
+    """Why nothing came; empty: something did."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMeasures:
+    """What the check of one node has found. 0: it was not measured."""
+
+    cpu_mib_s: float = 0.0
+    memory_mib_s: float = 0.0
+    disk_mib_s: float = 0.0
+    gpu_tflops: float = 0.0
+    """Of the slowest of the task's GPUs."""
+    links: tuple[LinkMeasure, ...] = ()
+    trouble: tuple[str, ...] = ()
+    """What failed: the node is broken."""
+    not_run: tuple[str, ...] = ()
+    """What was asked for and could not be measured here, and why."""
+
+
+@dataclass(frozen=True, slots=True)
 class ProcessExit:
     """The end of one training process. ``code`` is set for NON_ZERO, ``signal`` for SIGNAL."""
 

@@ -100,6 +100,11 @@ class Placement(Section):
     nodes without a label. The ApplicationMaster runs where the queue's default label says."""
     near_data: bool = True
     """Among otherwise equal placements, prefer nodes that store more of the job's input bytes."""
+    check: Literal["off", "quick", "full"] = "off"
+    """Check the nodes when the gang is complete, before any process starts: CPU, memory, disk, and
+    the links between them. A slow or broken node gets a strike, and its tasks are replaced. `quick`
+    takes at most 10 s; `full` at most 60 s, with GPUs. [How to find slow
+    nodes](../how-to/slow-nodes.md)."""
 
 
 class Backoff(Section):

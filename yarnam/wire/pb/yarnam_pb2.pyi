@@ -15,15 +15,17 @@ class TaskState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     EXITED: _ClassVar[TaskState]
     UNABLE: _ClassVar[TaskState]
     STAGED: _ClassVar[TaskState]
+    CHECKED: _ClassVar[TaskState]
 TASK_STATE_UNSPECIFIED: TaskState
 READY: TaskState
 STARTED: TaskState
 EXITED: TaskState
 UNABLE: TaskState
 STAGED: TaskState
+CHECKED: TaskState
 
 class AgentReport(_message.Message):
-    __slots__ = ("protocol", "ask", "container", "node", "address", "log_address", "gpu_ids", "ports", "state", "attempt", "processes", "message", "user_fault", "nm_http_address", "gpu_model", "staging", "node_busy", "stop_step")
+    __slots__ = ("protocol", "ask", "container", "node", "address", "log_address", "gpu_ids", "ports", "state", "attempt", "processes", "message", "user_fault", "nm_http_address", "gpu_model", "staging", "node_busy", "check", "stop_step")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     ASK_FIELD_NUMBER: _ClassVar[int]
     CONTAINER_FIELD_NUMBER: _ClassVar[int]
@@ -41,6 +43,7 @@ class AgentReport(_message.Message):
     GPU_MODEL_FIELD_NUMBER: _ClassVar[int]
     STAGING_FIELD_NUMBER: _ClassVar[int]
     NODE_BUSY_FIELD_NUMBER: _ClassVar[int]
+    CHECK_FIELD_NUMBER: _ClassVar[int]
     STOP_STEP_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     ask: str
@@ -59,14 +62,47 @@ class AgentReport(_message.Message):
     gpu_model: str
     staging: StagingReport
     node_busy: bool
+    check: CheckReport
     stop_step: StopStep
-    def __init__(self, protocol: _Optional[int] = ..., ask: _Optional[str] = ..., container: _Optional[str] = ..., node: _Optional[str] = ..., address: _Optional[str] = ..., log_address: _Optional[str] = ..., gpu_ids: _Optional[_Iterable[str]] = ..., ports: _Optional[_Iterable[_Union[NamedPort, _Mapping]]] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., processes: _Optional[_Iterable[_Union[ProcessReport, _Mapping]]] = ..., message: _Optional[str] = ..., user_fault: _Optional[bool] = ..., nm_http_address: _Optional[str] = ..., gpu_model: _Optional[str] = ..., staging: _Optional[_Union[StagingReport, _Mapping]] = ..., node_busy: _Optional[bool] = ..., stop_step: _Optional[_Union[StopStep, _Mapping]] = ...) -> None: ...
+    def __init__(self, protocol: _Optional[int] = ..., ask: _Optional[str] = ..., container: _Optional[str] = ..., node: _Optional[str] = ..., address: _Optional[str] = ..., log_address: _Optional[str] = ..., gpu_ids: _Optional[_Iterable[str]] = ..., ports: _Optional[_Iterable[_Union[NamedPort, _Mapping]]] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., processes: _Optional[_Iterable[_Union[ProcessReport, _Mapping]]] = ..., message: _Optional[str] = ..., user_fault: _Optional[bool] = ..., nm_http_address: _Optional[str] = ..., gpu_model: _Optional[str] = ..., staging: _Optional[_Union[StagingReport, _Mapping]] = ..., node_busy: _Optional[bool] = ..., check: _Optional[_Union[CheckReport, _Mapping]] = ..., stop_step: _Optional[_Union[StopStep, _Mapping]] = ...) -> None: ...
 
 class StopStep(_message.Message):
     __slots__ = ("step",)
     STEP_FIELD_NUMBER: _ClassVar[int]
     step: int
     def __init__(self, step: _Optional[int] = ...) -> None: ...
+
+class CheckReport(_message.Message):
+    __slots__ = ("check", "cpu_mib_s", "memory_mib_s", "disk_mib_s", "gpu_tflops", "links", "trouble", "not_run")
+    CHECK_FIELD_NUMBER: _ClassVar[int]
+    CPU_MIB_S_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_MIB_S_FIELD_NUMBER: _ClassVar[int]
+    DISK_MIB_S_FIELD_NUMBER: _ClassVar[int]
+    GPU_TFLOPS_FIELD_NUMBER: _ClassVar[int]
+    LINKS_FIELD_NUMBER: _ClassVar[int]
+    TROUBLE_FIELD_NUMBER: _ClassVar[int]
+    NOT_RUN_FIELD_NUMBER: _ClassVar[int]
+    check: int
+    cpu_mib_s: float
+    memory_mib_s: float
+    disk_mib_s: float
+    gpu_tflops: float
+    links: _containers.RepeatedCompositeFieldContainer[LinkReport]
+    trouble: _containers.RepeatedScalarFieldContainer[str]
+    not_run: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, check: _Optional[int] = ..., cpu_mib_s: _Optional[float] = ..., memory_mib_s: _Optional[float] = ..., disk_mib_s: _Optional[float] = ..., gpu_tflops: _Optional[float] = ..., links: _Optional[_Iterable[_Union[LinkReport, _Mapping]]] = ..., trouble: _Optional[_Iterable[str]] = ..., not_run: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class LinkReport(_message.Message):
+    __slots__ = ("node", "mib_s", "rtt_ms", "failure")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    MIB_S_FIELD_NUMBER: _ClassVar[int]
+    RTT_MS_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    mib_s: float
+    rtt_ms: float
+    failure: str
+    def __init__(self, node: _Optional[str] = ..., mib_s: _Optional[float] = ..., rtt_ms: _Optional[float] = ..., failure: _Optional[str] = ...) -> None: ...
 
 class StagingReport(_message.Message):
     __slots__ = ("files", "files_done", "size", "done", "cached", "left_s", "trouble")
@@ -194,7 +230,7 @@ class DirectiveRequest(_message.Message):
     def __init__(self, protocol: _Optional[int] = ..., ask: _Optional[str] = ..., container: _Optional[str] = ..., seen: _Optional[int] = ..., hold_ms: _Optional[int] = ...) -> None: ...
 
 class Directive(_message.Message):
-    __slots__ = ("number", "park", "launch", "stop", "leave", "prepare", "dump")
+    __slots__ = ("number", "park", "launch", "stop", "leave", "prepare", "dump", "check")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     PARK_FIELD_NUMBER: _ClassVar[int]
     LAUNCH_FIELD_NUMBER: _ClassVar[int]
@@ -202,6 +238,7 @@ class Directive(_message.Message):
     LEAVE_FIELD_NUMBER: _ClassVar[int]
     PREPARE_FIELD_NUMBER: _ClassVar[int]
     DUMP_FIELD_NUMBER: _ClassVar[int]
+    CHECK_FIELD_NUMBER: _ClassVar[int]
     number: int
     park: Park
     launch: Launch
@@ -209,7 +246,8 @@ class Directive(_message.Message):
     leave: Leave
     prepare: Launch
     dump: Dump
-    def __init__(self, number: _Optional[int] = ..., park: _Optional[_Union[Park, _Mapping]] = ..., launch: _Optional[_Union[Launch, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., leave: _Optional[_Union[Leave, _Mapping]] = ..., prepare: _Optional[_Union[Launch, _Mapping]] = ..., dump: _Optional[_Union[Dump, _Mapping]] = ...) -> None: ...
+    check: Check
+    def __init__(self, number: _Optional[int] = ..., park: _Optional[_Union[Park, _Mapping]] = ..., launch: _Optional[_Union[Launch, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., leave: _Optional[_Union[Leave, _Mapping]] = ..., prepare: _Optional[_Union[Launch, _Mapping]] = ..., dump: _Optional[_Union[Dump, _Mapping]] = ..., check: _Optional[_Union[Check, _Mapping]] = ...) -> None: ...
 
 class Park(_message.Message):
     __slots__ = ()
@@ -274,6 +312,28 @@ class Stop(_message.Message):
     agree: bool
     at_step: int
     def __init__(self, attempt: _Optional[int] = ..., grace_s: _Optional[float] = ..., reason: _Optional[str] = ..., idle_grace_s: _Optional[float] = ..., agree: _Optional[bool] = ..., at_step: _Optional[int] = ...) -> None: ...
+
+class Check(_message.Message):
+    __slots__ = ("attempt", "check", "full", "limit_s", "peers")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    CHECK_FIELD_NUMBER: _ClassVar[int]
+    FULL_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_S_FIELD_NUMBER: _ClassVar[int]
+    PEERS_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    check: int
+    full: bool
+    limit_s: float
+    peers: _containers.RepeatedCompositeFieldContainer[CheckPeer]
+    def __init__(self, attempt: _Optional[int] = ..., check: _Optional[int] = ..., full: _Optional[bool] = ..., limit_s: _Optional[float] = ..., peers: _Optional[_Iterable[_Union[CheckPeer, _Mapping]]] = ...) -> None: ...
+
+class CheckPeer(_message.Message):
+    __slots__ = ("node", "address")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    address: str
+    def __init__(self, node: _Optional[str] = ..., address: _Optional[str] = ...) -> None: ...
 
 class Dump(_message.Message):
     __slots__ = ("attempt",)
@@ -359,6 +419,20 @@ class LogChunk(_message.Message):
     data: bytes
     offset: int
     def __init__(self, data: _Optional[bytes] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class FetchRequest(_message.Message):
+    __slots__ = ("check", "size")
+    CHECK_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    check: int
+    size: int
+    def __init__(self, check: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
+
+class FetchChunk(_message.Message):
+    __slots__ = ("data",)
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    data: bytes
+    def __init__(self, data: _Optional[bytes] = ...) -> None: ...
 
 class InputCaller(_message.Message):
     __slots__ = ("protocol", "ask", "container", "node")

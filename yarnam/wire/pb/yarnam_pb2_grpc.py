@@ -481,6 +481,86 @@ class AgentLogs:
             _registered_method=True)
 
 
+class NodeCheckStub:
+    """---- agent -> agent ----------------------------------------------------------------------
+
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.Fetch = channel.unary_stream(
+                '/yarnam.v1.NodeCheck/Fetch',
+                request_serializer=yarnam__pb2.FetchRequest.SerializeToString,
+                response_deserializer=yarnam__pb2.FetchChunk.FromString,
+                _registered_method=True)
+
+
+class NodeCheckServicer:
+    """---- agent -> agent ----------------------------------------------------------------------
+
+    """
+
+    def Fetch(self, request, context):
+        """Random bytes, to measure the link. Answers once this agent has measured its own node in the
+        same check, so that neither disturbs the other.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_NodeCheckServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'Fetch': grpc.unary_stream_rpc_method_handler(
+                    servicer.Fetch,
+                    request_deserializer=yarnam__pb2.FetchRequest.FromString,
+                    response_serializer=yarnam__pb2.FetchChunk.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'yarnam.v1.NodeCheck', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('yarnam.v1.NodeCheck', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class NodeCheck:
+    """---- agent -> agent ----------------------------------------------------------------------
+
+    """
+
+    @staticmethod
+    def Fetch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/yarnam.v1.NodeCheck/Fetch',
+            yarnam__pb2.FetchRequest.SerializeToString,
+            yarnam__pb2.FetchChunk.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+
 class JobInputsStub:
     """---- agent -> AM: the job's inputs -------------------------------------------------------
 

@@ -9,19 +9,39 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from yarnam.core.failures.node_judgement import partners
 from yarnam.core.gang.attempts import begin_attempt, close_attempt, next_number
 from yarnam.core.gang.context import StepContext
 from yarnam.core.gang.policy import GangPolicy
 from yarnam.core.gang.ranks import in_rank_order
 from yarnam.core.gang.state import Gang, Member, MemberState
-from yarnam.core.model.actions import GangMember, LaunchGang, PrepareGang
+from yarnam.core.model.actions import (
+    CheckedNode,
+    CheckNodes,
+    CheckPeer,
+    GangMember,
+    LaunchGang,
+    PrepareGang,
+)
 from yarnam.core.model.events import TimerKind
+from yarnam.core.model.ids import NodeId
+from yarnam.core.model.job_spec import NodeCheck
 from yarnam.core.model.job_status import Phase
 from yarnam.core.model.plans import Placed, Rung
 
+CHECK_LIMITS_S = {NodeCheck.QUICK: 10.0, NodeCheck.FULL: 60.0}
+"""For all nodes to answer: what the check itself takes is less (``yarnam.agent.checks``)."""
+
+MOST_REFERENCES = 3
+"""Nodes that are known to be good, and are measured again beside new ones."""
+
 
 def open_barrier(ctx: StepContext) -> None:
-    """Fix the ranks; have the inputs fetched, or launch at once."""
+    """Fix the ranks; have the inputs fetched, or launch at once. Before that have the nodes
+    checked, where the job asks for it."""
+    if ctx.policy.check is not NodeCheck.OFF and (new := _unchecked(ctx.gang)):
+        _begin_check(ctx, new)
+        return
     ordered = in_rank_order(ctx.gang.members, ctx.policy)
     members = tuple(replace(member, is_staged=False) for member in ordered)
     is_staged = ctx.policy.staging_timeout_s > 0
@@ -33,6 +53,53 @@ def open_barrier(ctx: StepContext) -> None:
         ctx.do(PrepareGang(ctx.gang.attempt, _launched(ctx.gang)))
     else:
         order_launch(ctx)
+
+
+def _unchecked(gang: Gang) -> list[Member]:
+    """One member on each node that is not known to be good."""
+    known = _known_nodes(gang)
+    return [member for node, member in _on_nodes(gang).items() if node not in known]
+
+
+def _known_nodes(gang: Gang) -> set[NodeId]:
+    return {m.grant.node for m in gang.members if m.is_checked and m.grant is not None}
+
+
+def _on_nodes(gang: Gang) -> dict[NodeId, Member]:
+    """The first member on each node."""
+    found: dict[NodeId, Member] = {}
+    for member in gang.members:
+        if member.grant is not None:
+            found.setdefault(member.grant.node, member)
+    return found
+
+
+def _begin_check(ctx: StepContext, new: list[Member]) -> None:
+    """These measure their nodes, and some others that are known."""
+    known = _known_nodes(ctx.gang)
+    others = [member for node, member in _on_nodes(ctx.gang).items() if node in known]
+    chosen = [*new, *others[:MOST_REFERENCES]]
+    number, limit_s = ctx.gang.checks + 1, CHECK_LIMITS_S[ctx.policy.check]
+    asks = {member.ask for member in chosen}
+    members = tuple(
+        replace(member, check=number, measures=None) if member.ask in asks else member
+        for member in ctx.gang.members
+    )
+    ctx.enter(Phase.CHECKING)
+    ctx.gang = replace(ctx.gang, members=members, search=None, checks=number)
+    ctx.disarm(TimerKind.ASK, TimerKind.HOLD, TimerKind.RECOVERY, TimerKind.BACKOFF)
+    ctx.arm(TimerKind.CHECK, limit_s)
+    peers = [
+        CheckPeer(member.grant.node, member.agent.log_address)
+        for member in chosen
+        if member.grant is not None and member.agent is not None
+    ]
+    nodes = tuple(
+        CheckedNode(member.ask, peers[place].node, tuple(peers[other] for other in others))
+        for place, (member, others) in enumerate(zip(chosen, partners(len(peers)), strict=True))
+    )
+    is_full = ctx.policy.check is NodeCheck.FULL
+    ctx.do(CheckNodes(ctx.gang.attempt, number, is_full, limit_s, nodes))
 
 
 def order_launch(ctx: StepContext) -> None:

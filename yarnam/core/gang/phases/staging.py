@@ -50,20 +50,20 @@ def launch(ctx: StepContext, event: TaskStaged) -> None:
 
 
 def replace_unable(ctx: StepContext, event: AgentUnable) -> None:
-    """Acquire again: replace the member; cancel STAGING, start HOLD."""
-    _step_back(ctx)
+    """Acquire again: replace the member; cancel STAGING or CHECK, start HOLD."""
+    step_back(ctx)
     acquiring.replace_unable(ctx, event)
 
 
 def replace_silent(ctx: StepContext, event: AgentSilent) -> None:
-    """Acquire again: replace the member; cancel STAGING, start HOLD."""
-    _step_back(ctx)
+    """Acquire again: replace the member; cancel STAGING or CHECK, start HOLD."""
+    step_back(ctx)
     acquiring.replace_silent(ctx, event)
 
 
 def replace_ended(ctx: StepContext, event: ContainerEnded) -> None:
-    """Acquire again: replace the member; cancel STAGING, start HOLD."""
-    _step_back(ctx)
+    """Acquire again: replace the member; cancel STAGING or CHECK, start HOLD."""
+    step_back(ctx)
     acquiring.replace_ended(ctx, event)
 
 
@@ -71,7 +71,7 @@ def take_hints(ctx: StepContext, event: NodesSuspected) -> None:
     """With a strike of this job's own a hint excludes the node: what is held there is replaced."""
     node_blacklist.take_hints(ctx, event)
     if node_blacklist.members_on_excluded(ctx.gang, ctx.policy, ctx.at_s):
-        _step_back(ctx)
+        step_back(ctx)
         acquiring.leave_excluded(ctx)
 
 
@@ -90,9 +90,9 @@ def time_out(ctx: StepContext, event: TimerFired) -> None:
     fail_attempt(ctx, text, ExitCode.ATTEMPTS_EXHAUSTED)
 
 
-def _step_back(ctx: StepContext) -> None:
+def step_back(ctx: StepContext) -> None:
     """No process runs: the gang is being acquired again. What the members have fetched stays."""
-    ctx.disarm(TimerKind.STAGING)
+    ctx.disarm(TimerKind.STAGING, TimerKind.CHECK)
     ctx.enter(Phase.ACQUIRING)
     ctx.arm(TimerKind.HOLD, ctx.policy.gang.hold_timeout_s)
     if ctx.gang.timer(TimerKind.WAIT) is None:

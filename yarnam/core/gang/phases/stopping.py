@@ -47,7 +47,7 @@ LOSS_OF_END = {
 
 AGAINST_THE_NODE = frozenset({LossKind.NODE, LossKind.SILENT, LossKind.UNABLE})
 
-AGREEABLE = frozenset({StopKind.CANCELLED, StopKind.LEFT, StopKind.RESIZED})
+AGREEABLE = frozenset({StopKind.CANCELLED, StopKind.LEFT, StopKind.RESIZED, StopKind.SLOWED})
 """What stops a gang with which nothing is wrong: its processes can come to one more step."""
 
 # ---- into the phase ------------------------------------------------------------------------------

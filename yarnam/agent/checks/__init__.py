@@ -1,0 +1,1 @@
+"""Measures the node for the check before the barrier."""

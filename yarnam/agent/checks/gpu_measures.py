@@ -1,0 +1,109 @@
+"""What the full check measures of the leased GPUs, with the tools that are there: what nvidia-smi
+counts of errors and throttling, and a matrix product by torch in the job's own environment."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from yarnam.wire.protocol import LOCAL_ENVIRONMENT
+
+SMI_LIMIT_S, MATMUL_LIMIT_S = 5.0, 15.0
+"""Seconds. The first call of CUDA loads hundreds of megabytes of libraries."""
+
+FIELDS = (
+    "index",
+    "uuid",
+    "ecc.errors.uncorrected.volatile.total",
+    "clocks_throttle_reasons.hw_slowdown",
+)
+QUERY = f"--query-gpu={','.join(FIELDS)}"
+
+MATMUL = """
+import time
+try:
+    import torch
+except ImportError:
+    raise SystemExit("torch is not in the job's environment")
+if not torch.cuda.is_available():
+    raise SystemExit("torch sees no GPU")
+size, slowest = 4096, None
+for device in range(torch.cuda.device_count()):
+    a = torch.randn(size, size, device=device, dtype=torch.float16)
+    best = float("inf")
+    for _ in range(12):
+        torch.cuda.synchronize(device)
+        began = time.perf_counter()
+        b = a @ a
+        torch.cuda.synchronize(device)
+        best = min(best, time.perf_counter() - began)
+    assert torch.isfinite(b.float()).all()
+    rate = 2 * size**3 / best / 1e12
+    slowest = rate if slowest is None else min(slowest, rate)
+print(slowest)
+"""
+"""Prints TFLOP/s of the slowest device, in half precision."""
+
+
+async def measure_gpus(report: Any, gpus: tuple[str, ...], directory: Path) -> None:
+    """Fills in ``report`` (``pb.CheckReport``); what cannot be run is named in it."""
+    report.not_run.append("NCCL: not measured, its tests are no part of yarnam")
+    smi = shutil.which("nvidia-smi")
+    if smi is None:
+        report.not_run.append("GPUs: no nvidia-smi on this node")
+        return
+    code, text = await _run([smi, QUERY, "--format=csv,noheader"], SMI_LIMIT_S, {})
+    if "not a valid field" in text:
+        report.not_run.append("GPU errors: this nvidia-smi does not report them")
+    elif code != 0:
+        report.trouble.append(f"nvidia-smi failed: {text.strip()[-200:]}")
+        return
+    report.trouble.extend(gpu_trouble(text, gpus))
+    shipped = directory / LOCAL_ENVIRONMENT / "bin/python"
+    python = str(shipped) if shipped.exists() else shutil.which("python3") or sys.executable
+    code, text = await _run(
+        [python, "-c", MATMUL], MATMUL_LIMIT_S, {"CUDA_VISIBLE_DEVICES": ",".join(gpus)}
+    )
+    try:
+        report.gpu_tflops = float(text) if code == 0 else 0.0
+    except ValueError:
+        code = 1
+    if code != 0:
+        last = (text.strip().splitlines() or [f"exit code {code}"])[-1]
+        report.not_run.append(f"matrix product: {last[:200]}")
+
+
+def gpu_trouble(text: str, gpus: tuple[str, ...]) -> list[str]:
+    """What nvidia-smi's answer to ``QUERY`` says against the leased GPUs."""
+    found = []
+    for line in text.splitlines():
+        index, uuid, errors, slowdown = ([part.strip() for part in line.split(",")] + [""] * 4)[:4]
+        if index not in gpus and uuid not in gpus:
+            continue
+        if errors.isdigit() and int(errors):
+            found.append(f"GPU {index}: {errors} uncorrected memory errors (ECC)")
+        if slowdown == "Active":
+            found.append(f"GPU {index}: slowed down by its hardware (heat or power)")
+    return found
+
+
+async def _run(command: list[str], limit_s: float, env: dict[str, str]) -> tuple[int, str]:
+    """Exit code and output of a command; of one that takes too long 124."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env={**os.environ, **env},
+    )
+    try:
+        out, _ = await asyncio.wait_for(process.communicate(), limit_s)
+    except asyncio.TimeoutError:
+        process.kill()
+        await process.wait()
+        return 124, f"not over after {limit_s:.0f} s"
+    return process.returncode or 0, out[:65536].decode("utf-8", "replace")
