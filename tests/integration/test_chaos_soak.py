@@ -1,8 +1,9 @@
 """The second tier's soak: many short jobs through one cluster, and nothing grows with their number.
 
 ``YARNAM_SOAK_JOBS`` says how many jobs, ``YARNAM_SOAK_AT_ONCE`` how many of them at a time. They
-come in waves. After each, when no job lives, everything is counted; times are printed, and judged
-by the reader: what else the machine does is in them.
+come in waves. After each some jobs come one by one, which shows what a submit takes on an idle
+cluster. Then, when no job lives, everything is counted; times are printed, and judged by the
+reader: what else the machine does is in them, so each has one beside it that no job changes.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from yarnam.core.model.outcomes import VerdictKind
 JOBS = int(os.environ.get("YARNAM_SOAK_JOBS", "60"))
 AT_ONCE = int(os.environ.get("YARNAM_SOAK_AT_ONCE", "4"))
 WAVES = 5
+ALONE = 3
+"""Jobs after each wave that are submitted while no other lives."""
 
 pytestmark = [
     *MARKS, pytest.mark.zookeeper, pytest.mark.chaos, pytest.mark.timeout(1800 + 60 * JOBS),
@@ -62,6 +65,8 @@ class Counts:
     """Below the user's home, but those."""
     submit_s: float
     """Median of the wave."""
+    alone_submit_s: float
+    """Best of those that came one by one."""
     ps_s: float
     """By the command, from its start to its end."""
     idle_ps_s: float
@@ -73,7 +78,8 @@ class Counts:
             f"{self.resident_mb:.0f} MB; AM at most {self.am_peak_mb:.0f} MB; "
             f"{self.znodes} znodes; "
             f"HDFS {self.records} in records, {self.other_hdfs} else; "
-            f"submit {self.submit_s:.2f} s; ps {self.ps_s:.2f} s (--help {self.idle_ps_s:.2f} s)"
+            f"submit {self.submit_s:.2f} s, alone {self.alone_submit_s:.2f} s; "
+            f"ps {self.ps_s:.2f} s (--help {self.idle_ps_s:.2f} s)"
         )
 
 
@@ -99,7 +105,12 @@ class Soak:
         first, submitted = self.ended, len(self.submits_s)
         with watched_peaks(self.world) as peaks, ThreadPoolExecutor(AT_ONCE) as pool:
             list(pool.map(self.run_job, range(first, first + jobs)))
-        self.ended += jobs
+        in_wave_s = statistics.median(self.submits_s[submitted:])
+        left = wait_until_idle(self.world.cluster, LIMIT_S)
+        assert not left, left
+        for number in range(first + jobs, first + jobs + ALONE):
+            self.run_job(number)
+        self.ended += jobs + ALONE
         left = wait_until_idle(self.world.cluster, LIMIT_S)
         left += until_nothing(lambda: left_in_zookeeper(self.world.cluster))
         left += until_nothing(lambda: left_on_nodes(self.world.cluster))
@@ -110,8 +121,7 @@ class Soak:
             Counts(
                 self.ended, me.num_threads(), me.num_fds(), me.memory_info().rss / 2**20,
                 max(peaks.values(), default=0.0), len(znodes(self.world.cluster)), records, other,
-                statistics.median(self.submits_s[submitted:]),
-                self.took_s("ps"), self.took_s("--help"),
+                in_wave_s, min(self.submits_s[-ALONE:]), self.took_s("ps"), self.took_s("--help"),
             )
         )  # fmt: skip
         print(self.counts[-1], flush=True)
@@ -170,8 +180,8 @@ def soak(tmp_path: Path) -> Iterator[Soak]:
 
 
 def test_nothing_grows_with_the_number_of_jobs_ended(soak: Soak) -> None:
-    size = max(AT_ONCE, JOBS // WAVES)
-    print(f"\nsoak: {size * WAVES} jobs, {AT_ONCE} at a time")
+    size = max(AT_ONCE, JOBS // WAVES - ALONE)
+    print(f"\nsoak: {(size + ALONE) * WAVES} jobs, {AT_ONCE} at a time")
     for _ in range(WAVES):
         soak.wave(size)
     assert not soak.wrong, "\n".join(soak.wrong)
