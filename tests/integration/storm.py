@@ -19,7 +19,7 @@ from hdfs_utils.errors import HdfsError
 from hdfs_utils.errors import Unavailable as HdfsUnavailable
 from tests.integration.fault_world import LIMIT_S
 from tests.integration.storm_ends import output_trouble
-from tests.integration.storm_faults import KINDS, Fault, place_of_daemon, places_of
+from tests.integration.storm_faults import KINDS, VICTIM_S, Fault, place_of_daemon, places_of
 from tests.integration.storm_world import Gang, Run, submit
 from yarnam.errors import NeverFits, Unavailable
 
@@ -163,12 +163,12 @@ class Storm:
 
     def one_with(self, accept: Callable[[Run], bool], dice: random.Random) -> Run:
         """One of the living jobs, as soon as there is such a one."""
-        deadline = time.monotonic() + LIMIT_S
+        deadline = time.monotonic() + VICTIM_S
         while time.monotonic() < deadline:
             if found := [run for run in self.living() if accept(run)]:
                 return dice.choice(found)
             time.sleep(0.3)
-        raise AssertionError(f"no job to hit in {LIMIT_S:.0f} s")
+        raise AssertionError(f"no job to hit in {VICTIM_S:.0f} s")
 
     def living(self) -> list[Run]:
         """As last seen."""
@@ -198,7 +198,7 @@ class Storm:
         )  # fmt: skip
         folder, home = self.folder / gang.name, f"{HOME}/{gang.name}"
         saves = f"hdfs://pair{home}" if number % 2 else f"{home}/checkpoints"
-        steps = max(1, round(gang.work_s / STEP_S))
+        steps, said = max(1, round(gang.work_s / STEP_S)), ""
         deadline = time.monotonic() + LIMIT_S
         while True:
             try:
@@ -210,7 +210,8 @@ class Storm:
                     data={"outputs": {"path": f"{home}/result"}},
                 )  # fmt: skip
             except (HdfsUnavailable, Unavailable, NeverFits) as error:  # NeverFits: nodes away
-                self.say(f"{gang.name} is submitted again: {error}")
+                if said != (said := str(error).partition("\n")[0]):
+                    self.say(f"{gang.name} is submitted again: {said}")
                 if time.monotonic() > deadline:
                     raise
                 shutil.rmtree(folder, ignore_errors=True)
