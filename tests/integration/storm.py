@@ -17,7 +17,6 @@ from hdfs_utils import TimeLimits, connect
 from hdfs_utils import uri as uris
 from hdfs_utils.errors import HdfsError
 from hdfs_utils.errors import Unavailable as HdfsUnavailable
-from tests.integration.fault_world import LIMIT_S
 from tests.integration.storm_ends import output_trouble
 from tests.integration.storm_faults import KINDS, VICTIM_S, Fault, place_of_daemon, places_of
 from tests.integration.storm_world import Gang, Run, submit
@@ -34,6 +33,9 @@ AT_ONCE = 3
 """Jobs alive while faults come."""
 
 FILL_PERIOD_S = 0.5
+AGAIN_S = 900.0
+"""For so long a job that was refused is submitted again: YARN and HDFS may be away by turns."""
+
 STEP_S = 0.5
 HOME = "/storm"
 """On HDFS: of the jobs' checkpoints and outputs."""
@@ -199,7 +201,7 @@ class Storm:
         folder, home = self.folder / gang.name, f"{HOME}/{gang.name}"
         saves = f"hdfs://pair{home}" if number % 2 else f"{home}/checkpoints"
         steps, said = max(1, round(gang.work_s / STEP_S)), ""
-        deadline = time.monotonic() + LIMIT_S
+        deadline = time.monotonic() + AGAIN_S
         while True:
             try:
                 self.files.mkdirs(home)
