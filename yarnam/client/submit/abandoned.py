@@ -8,7 +8,7 @@ import random
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
@@ -67,19 +67,20 @@ def _never_submitted(site: Site, before_s: float) -> Iterator[str]:
     old = [path for path in listed if _begun_s(PurePosixPath(path).name) < before_s]
     found = {}
     for path in random.sample(old, min(SAMPLE, len(old))):
-        names = {PurePosixPath(status.path).name for status in site.files.list(path)}
-        if names.isdisjoint(_HAS_RUN) and _is_of(site, path, names):
-            found[PurePosixPath(path).name] = path
+        with suppress(HdfsError, YarnamError):  # one that cannot be read stops no other
+            sizes = {PurePosixPath(one.path).name: one.length for one in site.files.list(path)}
+            if sizes.keys().isdisjoint(_HAS_RUN) and _is_of(site, path, sizes):
+                found[PurePosixPath(path).name] = path
     if found:
         known = site.rm.applications(user=site.user, tags=[tag_of(key) for key in found])
         for key in found.keys() - {key_in(app.tags) for app in known}:
             yield found[key]
 
 
-def _is_of(site: Site, path: str, names: set[str]) -> bool:
+def _is_of(site: Site, path: str, sizes: Mapping[str, int]) -> bool:
     """Other clusters may share the file system: what they know is not known here."""
-    if protocol.JOB_FILE not in names:
-        return True  # it is written before YARN hears of the job
+    if not sizes.get(protocol.JOB_FILE):
+        return True  # it is whole before YARN hears of the job; empty: the client was cut off
     record = decode(site.files.read_bytes(f"{path}/{protocol.JOB_FILE}"), JobRecord)
     return record.rm_url == site.rm.url
 

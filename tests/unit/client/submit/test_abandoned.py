@@ -50,6 +50,17 @@ def test_a_directory_that_no_job_ever_had_goes(world: World) -> None:
     assert not world.files.exists(begun)
 
 
+def test_a_record_that_is_cut_off_or_unreadable_stops_no_other(world: World) -> None:
+    """A client that is killed while it writes leaves an open file, whose length is 0."""
+    empty, odd = (world.directory(new_key(LONG_AGO_S)) for _ in range(2))
+    world.files.write_bytes(f"{empty}/job.json", b"")
+    world.files.write_bytes(f"{odd}/job.json", b'{"of": "another version"}')
+    complete = [directory(world, LONG_AGO_S) for _ in range(3)]
+    clear_abandoned(world.site)
+    assert not any(map(world.files.exists, [empty, *complete]))
+    assert world.files.exists(odd)
+
+
 def test_what_is_or_was_a_job_stays(world: World) -> None:
     young = directory(world, time.time() - 3600.0)
     ran = directory(world, LONG_AGO_S, "am.json")
