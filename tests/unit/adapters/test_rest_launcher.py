@@ -81,6 +81,7 @@ def test_it_goes_in(world: World) -> None:
         assert (entry["size"], entry["timestamp"]) == (status.length, status.mtime_ms)
     assert files[".skein.proto"]["resource"] == f"hdfs://memory/user/me/.skein/{ID}/.skein.proto"
     assert world.files.stat(f"/user/me/.skein/{ID}").permission == 0o700
+    assert world.files.read_bytes(f"/user/me/.skein/{ID}/.yarnam-cluster") == world.rm.url.encode()
     # Once for all jobs.
     assert "/.yarnam/runtime/skein-" in files[".skein.jar"]["resource"]
     jars = [entry.path for entry in world.files.list("/user/me/.yarnam/runtime")]

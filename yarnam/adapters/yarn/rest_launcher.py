@@ -42,11 +42,18 @@ _POLL = Backoff(first_s=0.02, cap_s=0.2, is_jittered=False)
 _UNDECIDED = frozenset({"NEW", "NEW_SAVING", "SUBMITTED", ""})
 _PARALLEL_WRITES = 8
 
+CLUSTER_FILE = ".yarnam-cluster"
+"""In an application's directory: the ResourceManager's URL. Who finds the directory later knows by
+it which cluster to ask."""
+
 _log = logging.getLogger(__name__)
 
 
 class SubmitApi(Protocol):
     """The part of ``ResourceManager`` that a launcher needs."""
+
+    @property
+    def url(self) -> str: ...
 
     def application(self, app_id: str) -> YarnApplication | None: ...
 
@@ -166,6 +173,7 @@ class RestLauncher:
             self._files.mkdirs(directory, 0o700)
         with ThreadPoolExecutor(_PARALLEL_WRITES, thread_name_prefix="skein") as pool:
             jar = pool.submit(self._jar)
+            cluster = pool.submit(self._put, f"{directory}/{CLUSTER_FILE}", self._rm.url.encode())
             contents = {
                 name: pool.submit(self._put, f"{directory}/{name}", data)
                 for name, data in submission.contents().items()
@@ -179,6 +187,7 @@ class RestLauncher:
                 name: future.result() for name, future in {**contents, **local, **unseen}.items()
             }
             stored[specs.JAR_FILE] = jar.result()
+            cluster.result()
         message = submission.completed(stored)
         stored[specs.SPEC_FILE] = self._put(f"{directory}/{specs.SPEC_FILE}", message)
         return stored

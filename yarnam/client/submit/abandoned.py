@@ -13,12 +13,17 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from hdfs_utils import HdfsError
+from yarnam.adapters.yarn.rest_launcher import CLUSTER_FILE
 from yarnam.client.site import Site
 from yarnam.client.user_paths import is_key, key_in, tag_of
 from yarnam.errors import YarnamError
 from yarnam.wire import protocol
 from yarnam.wire.codec import decode
+from yarnam.wire.light_imports import on_first_use
 from yarnam.wire.records import JobRecord
+
+with on_first_use():
+    from skein_specs import submission as specs
 
 SCRATCH_PREFIX = "yarnam-submit-"
 
@@ -87,13 +92,25 @@ def _is_of(site: Site, path: str, sizes: Mapping[str, int]) -> bool:
 
 def _staged_for_ended(site: Site, before_s: float) -> Iterator[str]:
     """Skein's directories of applications that are over: their last AM was killed, or they were
-    before they had one."""
+    before they had one. And of those that YARN never had: the client was killed before it asked."""
     root = site.paths.skein_staging("").rstrip("/")
     old = [one.path for one in site.files.list(root) if one.mtime_ms < before_s * 1000]
     for path in random.sample(old, min(SAMPLE, len(old))):
-        app = site.rm.application(PurePosixPath(path).name)
-        if app is not None and app.is_over:
-            yield path
+        with suppress(HdfsError, YarnamError):
+            app = site.rm.application(PurePosixPath(path).name)
+            if app.is_over if app is not None else _was_never_sent(site, path):
+                yield path
+
+
+def _was_never_sent(site: Site, path: str) -> bool:
+    """An application that this cluster's ResourceManager does not know may be another cluster's."""
+    names = {PurePosixPath(status.path).name for status in site.files.list(path)}
+    if specs.SPEC_FILE not in names:
+        return True  # it is written last, and no cluster is asked without it
+    return (
+        CLUSTER_FILE in names
+        and site.files.read_bytes(f"{path}/{CLUSTER_FILE}") == site.rm.url.encode()
+    )
 
 
 def _begun_s(key: str) -> float:

@@ -101,9 +101,29 @@ def test_skeins_directory_of_an_application_that_is_over_goes(world: World) -> N
     world.rm.add("application_1_0002", state="RUNNING")
     paths = [world.site.paths.skein_staging(f"application_1_000{n}") for n in (1, 2, 3)]
     for path in paths:
-        world.files.mkdirs(path)
+        world.files.write_bytes(f"{path}/.skein.proto", b"")
     clear_abandoned(world.site)
     assert [world.files.exists(path) for path in paths] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("files", "stays"),
+    [
+        ({}, False),
+        ({".skein.pem": b"key"}, False),
+        ({".yarnam-cluster": b"http://rm.example:8088", ".skein.proto": b""}, False),
+        ({".yarnam-cluster": b"http://another:8088", ".skein.proto": b""}, True),
+    ],
+)
+def test_skeins_directory_of_an_application_that_yarn_never_had_goes(
+    world: World, files: dict[str, bytes], stays: bool
+) -> None:
+    path = world.site.paths.skein_staging("application_1_0001")
+    world.files.mkdirs(path)
+    for name, data in files.items():
+        world.files.write_bytes(f"{path}/{name}", data)
+    clear_abandoned(world.site)
+    assert world.files.exists(path) is stays
 
 
 def test_scratch_directories_go_unless_they_are_young(world: World) -> None:
