@@ -73,7 +73,7 @@ def test_the_tracking_url_shows_the_running_job(world: SubmitWorld, unique_name:
     application = world.submit(spec)
     status = world.await_state(application, "RUNNING", limit_s=START_LIMIT_S)
     url = status["tracking_url"]
-    page = await_page(url, name, "RUNNING", "all processes started", "&lt;b&gt;speed")
+    page = await_page(url, name, "RUNNING", "all processes started", "&lt;b&gt;speed", " cores")
     assert "<b>speed" not in page
     code, policy, _ = get(url)
     assert code == 200
@@ -83,6 +83,9 @@ def test_the_tracking_url_shows_the_running_job(world: SubmitWorld, unique_name:
     assert shown["application"] == application
     assert {task["node"] for task in shown["tasks"]} == {task["node"] for task in status["tasks"]}
     assert all(task["node"] in page for task in shown["tasks"])
+    usage = dict(shown["tasks"][0]["usage"])
+    assert usage["cpu_cores"] >= 0
+    assert usage["memory_bytes"] > 1 << 20
     document = json.loads(get(f"{url}api/v1/openapi.json")[2])
     for path, methods in document["paths"].items():
         content = methods["get"]["responses"]["200"]["content"]["application/json"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import os
 import signal
@@ -20,7 +21,7 @@ from yarnam.agent.data.spool_uploader import BEFORE_LAUNCH_S, SpoolUploader
 from yarnam.agent.keeper.keeper_client import KeeperClient
 from yarnam.agent.launch.launch_plan import plan_processes, stop_file
 from yarnam.agent.launch.log_files import append_note
-from yarnam.agent.launch.process_activity import PERIOD_S
+from yarnam.agent.launch.process_activity import PERIOD_S, USAGE_POLLS
 from yarnam.agent.launch.task_run import Graces, RunState, TaskRun
 from yarnam.agent.log_service import LogFile, LogService
 from yarnam.agent.mailbox.agent_reports import Outbox, ReportIdentity, build_report
@@ -303,9 +304,10 @@ class Agent:
 
     async def _watch_activity(self, run: TaskRun) -> None:
         """The AM has to know that nothing happens, although there is nothing else to report."""
-        while True:
+        for number in itertools.count(1):
             await asyncio.sleep(PERIOD_S)
-            if run.poll() and run.state is RunState.STARTED:
+            is_news = run.poll() or number % USAGE_POLLS == 0
+            if is_news and run.state is RunState.STARTED:
                 self._outbox.metrics_are_due()
 
     async def _begin_staging(self) -> None:

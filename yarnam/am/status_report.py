@@ -27,7 +27,7 @@ from yarnam.core.model.job_status import (
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.ports import AgentMetrics, AgentStaging
 from yarnam.wire.output_paths import partial_output_path
-from yarnam.wire.protocol import SDK_METRICS
+from yarnam.wire.protocol import GPU_PERCENT, SDK_METRICS, USAGE_METRICS
 from yarnam.wire.records import JobRecord
 
 _JOB_WORD = re.compile(r"(yarnam \w+ )JOB\b")
@@ -37,6 +37,8 @@ WAITS = frozenset({Phase.PENDING, Phase.ACQUIRING, Phase.REPLACING, Phase.BACKIN
 LOSS_NAMES = ("loss", "train_loss")
 """Names of metrics that are shown as the loss; the first one that a job reports counts."""
 
+
+_NOT_OF_THE_USER = SDK_METRICS.union(USAGE_METRICS)
 
 MAX_SUSPECTS_SHOWN = 10
 """Inputs that a verdict names at most; the status lists all of them."""
@@ -151,9 +153,10 @@ def is_news(status: JobStatus, shown: JobStatus, ledger_period_s: float) -> bool
 
 def _measured_job(status: JobStatus, metrics: Sequence[AgentMetrics]) -> JobStatus:
     """Adds the metrics of rank 0, or of the first rank that reports any."""
-    if not metrics:
+    reports = [metric for metric in metrics if _has_report(metric)]
+    if not reports:
         return status
-    lead = next((metric for metric in metrics if metric.rank == 0), metrics[0])
+    lead = next((metric for metric in reports if metric.rank == 0), reports[0])
     return replace(
         status,
         step=lead.step,
@@ -204,18 +207,35 @@ def _size(gang: Gang, job: JobSpec) -> SizeStatus | None:
 
 
 def _measured(task: TaskStatus, by_rank: dict[int, AgentMetrics]) -> TaskStatus:
-    """Adds the metrics of the task's first rank that reports any."""
-    for rank in task.ranks:
-        metric = by_rank.get(rank)
-        if metric is not None and str(metric.ask) == task.ask:
-            return replace(
-                task, step=metric.step, loss=_loss(metric), metrics=_of_the_user(metric.values)
-            )
-    return task
+    """Adds the metrics of the task's first rank that reports any, and what all of them use."""
+    mine = [by_rank[rank] for rank in task.ranks if rank in by_rank]
+    mine = [metric for metric in mine if str(metric.ask) == task.ask]
+    task = replace(task, usage=_usage(mine)) if mine else task
+    metric = next(filter(_has_report, mine), None)
+    if metric is None:
+        return task
+    values = _of_the_user(metric.values)
+    return replace(task, step=metric.step, loss=_loss(metric), metrics=values)
+
+
+def _usage(metrics: Sequence[AgentMetrics]) -> tuple[tuple[str, Measured], ...]:
+    """Of one task's processes together: sums, and the mean of what is in percent."""
+    found = []
+    for name in USAGE_METRICS:
+        values = [value for one in metrics for key, value in one.values if key == name]
+        if values:
+            count = len(values) if name == GPU_PERCENT else 1
+            found.append((name, Measured(sum(values) / count)))
+    return tuple(found)
+
+
+def _has_report(metric: AgentMetrics) -> bool:
+    """Whether the program itself has reported anything."""
+    return metric.step is not None or bool(_of_the_user(metric.values))
 
 
 def _of_the_user(values: tuple[tuple[str, Measured], ...]) -> tuple[tuple[str, Measured], ...]:
-    return tuple((name, value) for name, value in values if name not in SDK_METRICS)
+    return tuple((name, value) for name, value in values if name not in _NOT_OF_THE_USER)
 
 
 def _loss(metric: AgentMetrics) -> Measured | None:

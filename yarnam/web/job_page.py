@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from statistics import median
 
 from yarnam.core.accounting.history_record import RunPlacement
-from yarnam.core.model.job_status import JobState, JobStatus, Ledger, TaskStatus
+from yarnam.core.model.job_status import JobState, JobStatus, Ledger, Measured, TaskStatus
 from yarnam.web.charts import WIDTH, gang_timeline, line_chart
 from yarnam.web.rendering import html
 from yarnam.web.training_series import Series
@@ -115,15 +116,19 @@ def ledger_uses(ledger: Ledger | None) -> list[LedgerUse]:
 
 def _tasks(
     tasks: Sequence[TaskStatus], step_times: Mapping[int, float]
-) -> list[tuple[TaskStatus, float | None, bool]]:
-    """Each task with the step time of its slowest rank, and whether that is slow; by rack and
-    node."""
+) -> list[tuple[TaskStatus, float | None, bool, dict[str, Measured]]]:
+    """Each task with the step time of its slowest rank, whether that is slow, and what it uses by
+    name; by rack and node."""
     usual = median(step_times.values()) if step_times else 0.0
     rows = []
     for task in sorted(tasks, key=lambda one: (one.rack, one.node, one.ranks or (1 << 30,))):
         step_s = max((step_times[rank] for rank in task.ranks if rank in step_times), default=None)
-        rows.append((task, step_s, step_s is not None and step_s > SLOW * usual))
+        rows.append((task, step_s, step_s is not None and step_s > SLOW * usual, _finite(task)))
     return rows
+
+
+def _finite(task: TaskStatus) -> dict[str, Measured]:
+    return {name: value for name, value in task.usage if isfinite(value)}
 
 
 def _spread(tasks: Sequence[TaskStatus]) -> str:

@@ -76,6 +76,15 @@ def _families(status: JobStatus) -> Iterator[tuple[str, str, list[Row]]]:
         "What the program reports besides.",
         [({"metric": name}, value) for name, value in status.metrics],
     )
+    yield (
+        "yarnam_task_usage",
+        "What a task uses of its container, by the agent.",
+        [
+            ({"task": task.task, "resource": name}, value)
+            for task in status.tasks
+            for name, value in task.usage
+        ],
+    )
     if status.ledger is not None:
         uses = status.ledger.entries
         yield (

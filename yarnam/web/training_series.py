@@ -10,7 +10,7 @@ from math import isfinite
 from yarnam.ports import AgentMetrics
 from yarnam.wire.protocol import SAVED_STEP, SDK_METRICS, STEP_S
 
-MAX_SERIES = 12
+MAX_SERIES = 18
 """Of rank 0, or of the lowest rank that reports."""
 MAX_POINTS = 400
 """Of one series; a full one loses every other point, and grows at half the rate."""
@@ -41,9 +41,9 @@ class TrainingSeries:
     def sample(self, metrics: Sequence[AgentMetrics]) -> None:
         """Take in the newest report of each rank."""
         stepping = [one for one in metrics if one.step is not None]
-        if not stepping:
+        lead = min(stepping or metrics, key=lambda one: one.rank, default=None)
+        if lead is None:
             return
-        lead = min(stepping, key=lambda one: one.rank)
         with self._lock:
             # An elastic gang that has shrunk has fewer ranks than before.
             self._paces = {one.rank: self._paces.get(one.rank) or _Pace() for one in stepping}
@@ -55,10 +55,11 @@ class TrainingSeries:
         saved = dict(lead.values).get(SAVED_STEP)
         if saved is not None and isfinite(saved):
             self._saved_step = int(saved)
-        step_s = self._paces[lead.rank].step_s
-        if step_s is not None:
-            self._add(STEP_TIME, lead.at_s, step_s)
-        self._add("step", lead.at_s, float(lead.step or 0))
+        if lead.step is not None:
+            step_s = self._paces[lead.rank].step_s
+            if step_s is not None:
+                self._add(STEP_TIME, lead.at_s, step_s)
+            self._add("step", lead.at_s, float(lead.step))
         for name, value in lead.values:
             if name not in SDK_METRICS and isfinite(value):
                 self._add(name, lead.at_s, value)

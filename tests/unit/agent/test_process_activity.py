@@ -132,3 +132,31 @@ async def test_the_sdk_says_where_a_process_is(tmp_path: Path) -> None:
 )
 def test_dumps_of_four_tools(text: str, frames: tuple[str, ...]) -> None:
     assert innermost(text.splitlines()) == frames
+
+
+BURNS = """
+import time
+block = bytearray(64 << 20)
+print("up", flush=True)
+while True:
+    pass
+"""
+
+
+def test_what_a_process_and_its_children_use_is_measured(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with running(log, BURNS) as process:
+        probe = ActivityProbe(process.pid, log)
+        probe.poll()
+        deadline = time.monotonic() + 30
+        while True:
+            time.sleep(0.2)
+            probe.poll()
+            if probe.usage["cpu_cores"] > 0.01 or time.monotonic() > deadline:
+                break
+        assert 0.01 < probe.usage["cpu_cores"] < 3
+        assert probe.usage["memory_bytes"] > 64 << 20
+        assert probe.usage["read_bytes_per_s"] >= 0
+    probe.poll()
+    assert probe.usage["memory_bytes"] == 0
+    assert min(probe.usage.values()) >= 0

@@ -7,11 +7,21 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.client.world import job_spec
+from tests.unit.client.world import status as world_status
+from yarnam.am import status_report
 from yarnam.am.admission_poller import waiting_text
 from yarnam.am.status_report import addressed, excluded_files_of, with_suspects
+from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_spec import DataInput
-from yarnam.core.model.job_status import SizeStatus, SuspectStatus, WaitQueueStatus
+from yarnam.core.model.job_status import (
+    Measured,
+    SizeStatus,
+    SuspectStatus,
+    TaskStatus,
+    WaitQueueStatus,
+)
 from yarnam.core.model.outcomes import Verdict, VerdictKind
+from yarnam.ports import AgentMetrics
 
 
 @pytest.mark.parametrize(
@@ -42,6 +52,26 @@ def test_a_hint_names_the_job_itself() -> None:
     told = addressed(verdict, "application_1_0002")
     assert told.hint == ("Read all of its output with: yarnam logs application_1_0002 --task JOB-1")
     assert told.message == "JOB failed"
+
+
+def test_what_agents_measure_is_added_up_and_is_no_metric_of_the_program() -> None:
+    ask = AskId(1, "worker", 0)
+
+    def report(rank: int, step: int | None, **values: float) -> AgentMetrics:
+        given = tuple((name, Measured(value)) for name, value in values.items())
+        return AgentMetrics(ask, rank, 1.0, step, None, given)
+
+    shown = TaskStatus("worker-0", str(ask), "started", ranks=(0, 1))
+    found = [
+        report(0, None, cpu_cores=1.0, gpu_percent=90.0),
+        report(1, 7, cpu_cores=2.0, gpu_percent=30.0, loss=0.5),
+    ]
+    task = status_report._measured(shown, {one.rank: one for one in found})
+    assert dict(task.usage) == {"cpu_cores": 3.0, "gpu_percent": 60.0}
+    assert (task.step, task.loss, dict(task.metrics)) == (7, 0.5, {"loss": 0.5})
+    job = status_report._measured_job(world_status(), found)
+    assert (job.step, dict(job.metrics)) == (7, {"loss": 0.5})
+    assert status_report._measured_job(world_status(), found[:1]).step is None
 
 
 HEAD = {"head": "application_1_0007", "head_name": "big", "head_gpus": 16}

@@ -37,6 +37,10 @@ from yarnam.core.model.outcomes import (
 )
 from yarnam.errors import Blame
 
+USAGE = {
+    "cpu_cores": 3.25, "memory_bytes": 3.0 * 2**30, "read_bytes_per_s": 5.0 * 2**20,
+    "written_bytes_per_s": 0.0, "gpu_percent": 97.0, "gpu_memory_bytes": 70.0 * 2**30,
+}  # fmt: skip
 NOW_S = 1_700_000_000.0
 APPLICATION = "application_1700000000000_0042"
 
@@ -89,6 +93,7 @@ def task(number: int, of: int) -> TaskStatus:
         f"worker-{number}", f"{number}.2", "started", f"n{number}.example",
         f"/rack{2 * number // of}", f"container_{number}", (2 * number, 2 * number + 1),
         ("0", "1"), "n:1", "", 420, Measured(0.5),
+        usage=tuple((name, Measured(value)) for name, value in USAGE.items()),
     )  # fmt: skip
 
 

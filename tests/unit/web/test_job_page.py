@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.accounting.records import record
 from tests.unit.web.html_pages import HOSTILE, Page
-from tests.unit.web.job_values import NOW_S, cause, everything, running, with_every_text
+from tests.unit.web.job_values import NOW_S, USAGE, cause, everything, running, with_every_text
 from yarnam.core.model.job_status import JobState, JobStatus, Measured, StartForecast
 from yarnam.core.model.job_status import WaitQueueStatus as Queue
 from yarnam.core.model.outcomes import Verdict, VerdictKind
@@ -37,6 +37,7 @@ def test_a_running_job_shows_what_it_does_and_where() -> None:
         "tokens_per_s", "n3.example", "/rack1", "6-7", "4 nodes in 2 racks", "4 s (slow)",
         "a node was lost", "in progress", "90% of 16m40s was training", "2 GPU hours",
         "of step 400", "bad.example", "CUDA failure", "gang launched", "1 to 3",
+        "3.2 cores", "3.0 GiB", "5.0 MiB/s", "97%, 70.0 GiB",
     ):  # fmt: skip
         assert text in shown, text
 
@@ -106,6 +107,8 @@ def test_text_of_others_never_becomes_markup() -> None:
 @pytest.mark.parametrize("value", [nan, inf, -inf, 1e300, 0.0])
 def test_any_number_can_be_shown(value: float) -> None:
     status = running(loss=Measured(value), metrics=(("m", Measured(value)),))
+    odd = tuple((name, Measured(value)) for name in USAGE)
+    status = replace(status, tasks=(replace(status.tasks[0], usage=odd),))
     assert number(value) in page(status, series=(SERIES,), step_times={0: 1e9}).words
 
 

@@ -63,8 +63,15 @@ def test_the_sdks_own_step_time_counts() -> None:
     assert series.step_times() == {0: 0.25}
 
 
-def test_what_is_no_number_and_who_reports_no_step_is_left_out() -> None:
+def test_what_is_no_number_is_left_out() -> None:
     series = TrainingSeries()
-    series.sample([report(0, 1.0, None, loss=1.0)])
+    series.sample([])
     series.sample([report(1, 2.0, 1, loss=nan)])
     assert [one.name for one in series.series()] == ["step"]
+
+
+def test_without_steps_there_is_still_what_the_agents_measure() -> None:
+    series = TrainingSeries()
+    series.sample([report(3, 1.0, None, cpu_cores=2.0), report(5, 1.0, None, cpu_cores=7.0)])
+    assert [(one.name, one.points) for one in series.series()] == [("cpu_cores", ((1.0, 2.0),))]
+    assert series.step_times() == {}

@@ -1,15 +1,22 @@
-"""Whether a process does anything: CPU, I/O and output of it and of what it has started."""
+"""What a process does, and whether it does anything: CPU, memory, I/O and output of it and of what
+it has started."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+
+from yarnam.wire.protocol import CPU_CORES, MEMORY_BYTES, READ_RATE, WRITE_RATE
 
 PERIOD_S = 2.0
 """Between two polls."""
+
+USAGE_POLLS = 5
+"""After so many polls what the processes use is reported, also where nothing else is new."""
 
 CPU_SHARE = 0.05
 """Of one core: less is what the threads of a runtime use that only wait (heartbeats)."""
@@ -21,6 +28,22 @@ IDLE_S = 6.0
 """Shorter idle times are not reported."""
 
 _TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass(slots=True)
+class _Facts:
+    """Of one process or of several. Nothing of one that has ended."""
+
+    states: frozenset[str] = frozenset()
+    cpu_s: float = 0.0
+    memory_bytes: int = 0
+    read_bytes: int = 0
+    written_bytes: int = 0
+
+    @property
+    def moved_bytes(self) -> int:
+        return self.read_bytes + self.written_bytes
 
 
 class ActivityProbe:
@@ -30,7 +53,9 @@ class ActivityProbe:
         self._pid = pid
         self._log = log
         self._seen_s = self._active_s = time.monotonic()
-        self._cpu_s, self._bytes, self._size = 0.0, 0, 0
+        self._before, self._size = _Facts(), 0
+        self.usage: dict[str, float] = {}
+        """Between the last two polls, by the names of ``yarnam.wire.protocol.USAGE_METRICS``."""
         self.is_stopped = False
         """By a signal."""
 
@@ -44,20 +69,30 @@ class ActivityProbe:
         """Whether it has stopped, gone on, fallen idle or become active since the last poll."""
         before = self.is_stopped, bool(self.idle_s)
         now_s = time.monotonic()
-        cpu_s, moved, states = 0.0, 0, set()
-        for pid in tree(self._pid):
-            state, used_s, count = _facts(pid)
-            states.add(state)
-            cpu_s, moved = cpu_s + used_s, moved + count
+        now = _facts(tree(self._pid))
         size = 0
         with suppress(OSError):
             size = self._log.stat().st_size
-        used = abs(cpu_s - self._cpu_s) >= CPU_SHARE * (now_s - self._seen_s)
-        if used or abs(moved - self._bytes) >= IO_BYTES or size != self._size:
+        used = abs(now.cpu_s - self._before.cpu_s) >= CPU_SHARE * (now_s - self._seen_s)
+        moved = abs(now.moved_bytes - self._before.moved_bytes)
+        if used or moved >= IO_BYTES or size != self._size:
             self._active_s = now_s
-        self._seen_s, self._cpu_s, self._bytes, self._size = now_s, cpu_s, moved, size
-        self.is_stopped = "T" in states
+        self.usage = _usage(self._before, now, now_s - self._seen_s)
+        self._seen_s, self._before, self._size = now_s, now, size
+        self.is_stopped = "T" in now.states
         return (self.is_stopped, bool(self.idle_s)) != before
+
+
+def _usage(before: _Facts, now: _Facts, took_s: float) -> dict[str, float]:
+    """A process that ends takes its part of the sums along: rates are never negative."""
+    if took_s <= 0:
+        return {}
+    return {
+        CPU_CORES: max(0.0, now.cpu_s - before.cpu_s) / took_s,
+        MEMORY_BYTES: float(now.memory_bytes),
+        READ_RATE: max(0, now.read_bytes - before.read_bytes) / took_s,
+        WRITE_RATE: max(0, now.written_bytes - before.written_bytes) / took_s,
+    }
 
 
 def tree(pid: int) -> Iterator[int]:
@@ -72,14 +107,22 @@ def tree(pid: int) -> Iterator[int]:
                     todo += map(int, (task / "children").read_text().split())
 
 
-def _facts(pid: int) -> tuple[str, float, int]:
-    """State, seconds of CPU and bytes read and written; nothing of a process that has ended."""
-    state, cpu_s, moved = "", 0.0, 0
-    with suppress(OSError, ValueError, IndexError):
-        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(") ")[2].split()
-        state, cpu_s = fields[0], sum(map(int, fields[11:15])) / _TICKS
-    with suppress(OSError, ValueError):
-        for line in Path(f"/proc/{pid}/io").read_text().splitlines():
-            name, _, count = line.partition(": ")
-            moved += int(count) if name in {"rchar", "wchar"} else 0
-    return state, cpu_s, moved
+def _facts(pids: Iterable[int]) -> _Facts:
+    """Of all of them together. Memory that they share is counted for each."""
+    found, states = _Facts(), set()
+    for pid in pids:
+        with suppress(OSError, ValueError, IndexError):
+            text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+            fields = text.rpartition(") ")[2].split()
+            states.add(fields[0])
+            found.cpu_s += sum(map(int, fields[11:15])) / _TICKS
+            found.memory_bytes += int(fields[21]) * _PAGE_BYTES
+        with suppress(OSError, ValueError):
+            for line in Path(f"/proc/{pid}/io").read_text().splitlines():
+                name, _, count = line.partition(": ")
+                if name == "rchar":
+                    found.read_bytes += int(count)
+                elif name == "wchar":
+                    found.written_bytes += int(count)
+    found.states = frozenset(states)
+    return found

@@ -28,6 +28,8 @@ from yarnam.agent.launch.stop_agreement import (
     least_step,
 )
 from yarnam.agent.metrics_inbox import Sample
+from yarnam.agent.resources.gpu_devices import ENV_GPU_IDS
+from yarnam.agent.resources.gpu_usage import GpuUsage
 from yarnam.agent.resources.memory_kills import KILLED_FOR_MEMORY, MemoryKills
 from yarnam.core.model.outcomes import ExitKind, Finding
 from yarnam.errors import YarnamError
@@ -132,6 +134,7 @@ class TaskRun:
     stop_step: StopStep | None = None
     """Answer to ``ask_for_step``."""
     _memory_kills: MemoryKills = field(default_factory=MemoryKills)
+    _gpus: GpuUsage = field(default_factory=GpuUsage)
     _is_stopping: bool = False
     _is_abandoned: bool = False
     _all_ended: asyncio.Event = field(default_factory=asyncio.Event)
@@ -283,9 +286,13 @@ class TaskRun:
 
     def poll(self) -> bool:
         """See what the processes do; whether any has fallen idle, stopped, or gone on."""
-        probes = [one.probe for one in self.processes if one.probe is not None and not one.ended]
-        changes = [probe.poll() for probe in probes]
-        return any(changes)
+        has_changed = False
+        for process in self.processes:
+            if process.probe is not None and not process.ended:
+                has_changed |= process.probe.poll()
+                ids = process.plan.env.get(ENV_GPU_IDS, "").split(",")
+                process.probe.usage.update(self._gpus.read([one for one in ids if one]))
+        return has_changed
 
     async def dump_stacks(self) -> None:
         """Of all processes at once; see ``dump_stack``."""

@@ -4,6 +4,7 @@ until it is acknowledged."""
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -72,6 +73,9 @@ def _process(process: Process) -> Any:
     if process.finding is not None:
         report.finding.CopyFrom(_finding(process.finding))
     sample = process.sample
+    usage = process.probe.usage if process.probe is not None and not process.ended else {}
+    if usage:
+        report.metrics.at_s = time.time()
     if sample is not None:
         report.metrics.at_s = sample.at_s
         report.metrics.pause = sample.pause
@@ -81,6 +85,8 @@ def _process(process: Process) -> Any:
             report.metrics.total_steps = sample.total_steps
         for name, value in sample.values:
             report.metrics.values[name] = value
+    for name, value in usage.items():
+        report.metrics.values[name] = value
     return report
 
 

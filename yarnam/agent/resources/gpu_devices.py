@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 from yarnam.errors import Unavailable
 
+ENV_GPU_IDS = "YARNAM_GPU_IDS"
+"""The GPUs of one process, comma separated, in its environment."""
+
 NVIDIA_SMI_LIMIT_S = 15.0
 """It takes a second or two when the driver has to wake up; one that hangs is a broken node."""
 
@@ -90,5 +93,5 @@ def gpu_environment(ids: Sequence[str]) -> dict[str, str]:
         "CUDA_VISIBLE_DEVICES": visible,
         "NVIDIA_VISIBLE_DEVICES": visible or "void",
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "YARNAM_GPU_IDS": visible,
+        ENV_GPU_IDS: visible,
     }

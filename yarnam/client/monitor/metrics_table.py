@@ -49,7 +49,7 @@ def metrics_table(statuses: Iterable[JobStatus]) -> pa.Table:
 
 def _rows(status: JobStatus) -> Iterator[dict[str, Any]]:
     for task in status.tasks:
-        for name, value in task.metrics:
+        for name, value in (*task.metrics, *task.usage):
             cells = (
                 round(status.at_s * 1e6),
                 status.application,

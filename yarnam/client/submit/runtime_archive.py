@@ -55,6 +55,8 @@ DISTRIBUTIONS = (
     "skein",
     "typing_extensions",
 )
+OPTIONAL_DISTRIBUTIONS = ("nvidia-ml-py",)
+"""Taken along where they are installed: the agents measure GPUs by it."""
 EXTRA_BELOW_3_11 = ("exceptiongroup",)  # cattrs needs it there
 EXTRA_FROM_3_12 = ("setuptools",)  # Skein imports distutils, gone from the standard library
 
@@ -146,7 +148,15 @@ def _distribution_names() -> tuple[str, ...]:
         names += EXTRA_BELOW_3_11
     if sys.version_info >= (3, 12):
         names += EXTRA_FROM_3_12
-    return names
+    return names + tuple(name for name in OPTIONAL_DISTRIBUTIONS if _is_installed(name))
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def _distribution(name: str) -> importlib.metadata.Distribution:

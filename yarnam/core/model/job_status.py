@@ -71,6 +71,8 @@ class TaskStatus:
     step: int | None = None
     loss: Measured | None = None
     metrics: tuple[tuple[str, Measured], ...] = ()
+    usage: tuple[tuple[str, Measured], ...] = ()
+    """CPU, memory, I/O and GPUs of its processes together, as the agent measures them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,61 @@
+"""How busy GPUs are, by NVML: where the node has a driver and the runtime archive has pynvml."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from yarnam.wire.protocol import GPU_MEMORY_BYTES, GPU_PERCENT
+
+log = logging.getLogger("yarnam.agent")
+
+DRIVER = Path("/dev/nvidiactl")
+
+
+def load_nvml() -> Any:
+    """The module ``pynvml``, ready for use; None: there is no driver or no such module."""
+    if not DRIVER.exists():
+        return None
+    try:
+        nvml = importlib.import_module("pynvml")
+        nvml.nvmlInit()
+    except Exception as error:  # noqa: BLE001 - its errors, and those of whatever driver is there
+        log.info("GPUs are not measured: %s", error)
+        return None
+    return nvml
+
+
+class GpuUsage:
+    """Reads it for the processes of one container. Raises nothing: whatever fails, fails once."""
+
+    def __init__(self, load: Callable[[], Any] = load_nvml) -> None:
+        self._load = load
+        self._nvml: Any = None
+        self._is_loaded = False
+
+    def read(self, ids: Sequence[str]) -> dict[str, float]:
+        """Mean utilization (in percent of the time, by NVML's own window) and used memory of these
+        devices, by the names of ``yarnam.wire.protocol.USAGE_METRICS``; empty: not known. ``ids``:
+        as in CUDA_VISIBLE_DEVICES, indexes or UUIDs."""
+        if not self._is_loaded:
+            self._is_loaded = True
+            self._nvml = self._load() if ids else None
+        if self._nvml is None or not ids:
+            return {}
+        try:
+            devices = [self._device(ident) for ident in ids]
+            percent = [self._nvml.nvmlDeviceGetUtilizationRates(one).gpu for one in devices]
+            memory = [self._nvml.nvmlDeviceGetMemoryInfo(one).used for one in devices]
+        except Exception as error:  # noqa: BLE001 - also of a device that has fallen off the bus
+            log.warning("GPUs are no longer measured: %s", error)
+            self._nvml = None
+            return {}
+        return {GPU_PERCENT: sum(percent) / len(percent), GPU_MEMORY_BYTES: float(sum(memory))}
+
+    def _device(self, ident: str) -> Any:
+        if ident.isdecimal():
+            return self._nvml.nvmlDeviceGetHandleByIndex(int(ident))
+        return self._nvml.nvmlDeviceGetHandleByUUID(ident)
