@@ -76,6 +76,8 @@ def test_a_slow_node_is_replaced_before_anything_starts(world: FaultWorld) -> No
     job = world.submit(
         "node-check", ["sleep", "3"], worker={"tasks": 3, "gpus": 1}, framework="command",
         placement={"strategy": "spread", "check": "quick"},
+        # On a busy machine a good node may be called slow too: then it takes another attempt.
+        gang={"hold_timeout": "20s", "attempts": 9},
     )  # fmt: skip
     with Throttle(world, job) as slow:
         verdict = world.end_of(job)
@@ -89,7 +91,8 @@ def test_a_slow_node_is_replaced_before_anything_starts(world: FaultWorld) -> No
     assert len(used) == 3
     assert slow.node not in used
     ready_s = [event.at_s for event in registered.values()][2]
-    judged_s = next(e.at_s for e in events if e.at_s > ready_s and "Release" not in str(e))
-    print(f"3 agents were ready at 0 s, the first answer came after {judged_s - ready_s:.1f} s")
+    first_s = max(event.at_s for event in answers if event.check == 1) - ready_s
+    second_s = max(event.at_s for event in answers if event.check > 1) - ready_s
+    print(f"judged {first_s:.1f} s after the gang was complete, all good after {second_s:.1f} s")
     done = world.yarnam("events", job.id).wait()
     assert "node checked: CPU (SHA-256, one core)" in done.out

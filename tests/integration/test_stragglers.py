@@ -69,6 +69,7 @@ def test_a_slow_node_is_named_and_left(world: FaultWorld, tmp_path: Path) -> Non
     )
     named_s, moved_s = event.at_s - slow_at_s, time.time() - event.at_s
     print(f"named after {named_s:.1f} s, runs elsewhere {moved_s:.1f} s later")
+    print(world.yarnam("events", job.id).wait().out)
     assert slow.node not in {task.node for task in status.tasks}
     assert status.restarts == 0
     # None is slow there: it was the node.

@@ -7,7 +7,6 @@ wait in the collective. Who is slow shows only in the time until the collective 
 from __future__ import annotations
 
 import math
-import statistics
 import time
 from collections import deque
 from contextlib import contextmanager
@@ -70,10 +69,15 @@ class StepTimes:
     def _metrics(self) -> dict[str, float]:
         if not self._step_s:
             return {}
-        found = {STEP_S: statistics.median(self._step_s), STEPS: float(self._steps)}
+        found = {STEP_S: _median(self._step_s), STEPS: float(self._steps)}
         if len(self._compute_s) == len(self._step_s):
-            found[COMPUTE_S] = statistics.median(self._compute_s)
+            found[COMPUTE_S] = _median(self._compute_s)
         return found
+
+
+def _median(times: deque[float]) -> float:
+    # Not the module statistics: it would import decimal and fractions into the training code.
+    return sorted(times)[len(times) // 2]
 
 
 def _seconds(value: Any) -> float | None:

@@ -13,7 +13,7 @@ from tests.unit.client.world import APPLICATION, World, status, verdict
 from yarnam.cli.shell import Shell, run
 from yarnam.core.failures.process_failure import UNKNOWN
 from yarnam.core.model.job_status import AttemptRecord, JobState
-from yarnam.core.model.outcomes import FirstCause, VerdictKind
+from yarnam.core.model.outcomes import FirstCause, SlownessCause, Straggler, VerdictKind
 
 PEER = """\
 Traceback (most recent call last):
@@ -65,6 +65,27 @@ def test_a_job_with_its_attempts(world: World) -> None:
         "attempt 1: worker-0 on n2: node lost",
         "FAILED: worker-1 failed",
         "worker-1 on n1 exited with code 3: unknown",
+    ]
+
+
+def test_a_job_with_stragglers(world: World) -> None:
+    slow = Straggler(1, "n2", 0.8, 0.4, 1.5, SlownessCause.NODE)
+    before = AttemptRecord(1, 0, "NODE", 1.0, 2.0, outcome="moved", stragglers=(slow,))
+    now = AttemptRecord(2, 0, "NODE", 2.0, stragglers=(replace(slow, rank=0, node="n1"),))
+    world.line.statuses = [status(JobState.RUNNING, history=(before, now))]
+    world.job()
+    _, out, _ = explain(world, APPLICATION)
+    assert out.splitlines()[:4] == [
+        "attempt 1: moved",
+        f"  straggler: {slow.words}",
+        "attempt 2:",
+        f"  straggler: {now.stragglers[0].words}",
+    ]
+    _, out, _ = explain(world, APPLICATION, "--json")
+    found = json.loads(out)["stragglers"]
+    assert [(one["attempt"], one["node"], one["cause"]) for one in found] == [
+        (1, "n2", "node"),
+        (2, "n1", "node"),
     ]
 
 

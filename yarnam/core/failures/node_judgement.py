@@ -16,12 +16,12 @@ from yarnam.core.model.outcomes import NodeMeasures
 
 ROUNDS = 2
 
-CPU_SHARE, MEMORY_SHARE, GPU_SHARE = 0.5, 0.5, 0.7
-"""Of the median, at least. A node that is throttled or shared has half of the others' CPU and
-memory bandwidth; a GPU alone on its device varies by some percent, and NVIDIA's resiliency
-extension calls one slow below 0.7."""
-LINK_SHARE, DISK_SHARE = 1 / 3, 0.1
-"""Others use links and disks too, so these vary more."""
+CPU_SHARE, GPU_SHARE = 0.5, 0.7
+"""Of the median, at least. A node that is throttled or crowded has half of the others' CPU; a GPU
+alone on its device varies by some percent, and NVIDIA's resiliency extension calls one slow below
+0.7."""
+MEMORY_SHARE, LINK_SHARE, DISK_SHARE = 1 / 3, 1 / 3, 0.1
+"""Others use these too, so they vary more."""
 
 CPU_MIB_S, MEMORY_MIB_S, DISK_MIB_S, LINK_MIB_S = 10.0, 100.0, 0.5, 1.0
 """At least, whatever the others have: a tenth and less of what a core of 2010 does, a disk that

@@ -146,7 +146,7 @@ def _stragglers(gang: Gang) -> tuple[Straggler, ...]:
 
 
 def _slowed(gang: Gang) -> str:
-    """``; rank 3 on n2 computes ...: it slows the gang by 80%, and 1 more``."""
+    """``; rank 3 on n2 computes ... times as fast, and 1 more``."""
     found = _stragglers(gang)
     more = f", and {len(found) - 1} more" if len(found) > 1 else ""
     return f"; {found[0].words}{more}" if found else ""

@@ -200,9 +200,12 @@ class Straggler:
 
     @property
     def words(self) -> str:
-        """``rank 3 on n2 computes 0.41 s in a step, usual is 0.2 s: ...``."""
-        text = f"rank {self.rank} on {self.node} computes {self.compute_s:.2g} s in a step, usual "
-        text += f"is {self.usual_s:.2g} s: it slows the gang by {self.slowdown - 1:.0%}"
+        """``rank 3 on n2 computes 0.4 s in a step, usual is 0.2 s; without that ...``."""
+        text = (
+            f"rank {self.rank} on {self.node} computes {self.compute_s:.2g} s in a step, "
+            f"usual is {self.usual_s:.2g} s; "
+            f"without that the gang would be {self.slowdown:.2g} times as fast"
+        )
         return {
             SlownessCause.UNKNOWN: text,
             SlownessCause.NODE: f"{text} (the node is slow: it stays with the node)",
