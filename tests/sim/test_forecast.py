@@ -77,7 +77,7 @@ def test_a_job_that_fits_now_starts_now() -> None:
     snapshot, running, [first, *others] = as_seen(all_at_once(0))
     idle = replace(snapshot, nodes=tuple(replace(n, used=Resources()) for n in snapshot.nodes))
     found = forecast(first, Contention(idle, [first], (), 1.0))
-    assert found == Forecast(0.0, 0.0, 0.0, found.passed_until_s)  # type: ignore[union-attr]
+    assert found == Forecast(0.0, 0.0, 0.0, found.passed_until_s)
     assert others
     assert running
 
@@ -105,6 +105,6 @@ def test_a_declared_end_bounds_the_forecast() -> None:
     small = replace(me, demands=(Demand(Resources(1, 1, 1), 1),))
     found = forecast(small, Contention(alone, [small], (gang,), 1.0))
     assert isinstance(found, Forecast)
-    assert 0.0 < found.soonest_s < found.likely_s < found.latest_s <= 600.0
+    assert 0.0 < found.soonest_s < found.likely_s < found.latest_s <= 660.0
     larger = replace(small, demands=(Demand(Resources(1, 1, 1), 9),))
     assert isinstance(forecast(larger, Contention(alone, [larger], (gang,), 1.0)), UnknownStart)

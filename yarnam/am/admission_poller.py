@@ -17,6 +17,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Protocol
 
 from yarnam.am.am_settings import AmSettings
@@ -25,7 +26,7 @@ from yarnam.am.ticket_holder import TicketHolder
 from yarnam.core.admission import Ask, Contention, Decision, Planner, decide
 from yarnam.core.admission.delay_limit import Delay
 from yarnam.core.admission.entitlement import ClaimHistory
-from yarnam.core.admission.forecast import as_status, forecast
+from yarnam.core.admission.forecast import Forecast, as_status, forecast
 from yarnam.core.admission.polling import (
     PollHistory,
     accepted_age_s,
@@ -281,6 +282,8 @@ class AdmissionPoller:
             self._start = None
         else:
             self._start = as_status(found, began_s)
+            if isinstance(found, Forecast) and isfinite(found.unwidened_s):
+                await self._holder.show_forecast(found.unwidened_s)
         now_s = self._clock.now_s()
         self._next_forecast_s = now_s + max(FORECAST_EVERY_S, 50.0 * (now_s - began_s))
 

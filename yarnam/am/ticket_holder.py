@@ -17,6 +17,7 @@ from typing import Union
 
 from yarnam.am.am_settings import AmSettings
 from yarnam.am.serial_executor import SerialExecutor
+from yarnam.core.admission.forecast import wait_ratio
 from yarnam.core.admission.job_ticket import job_ticket
 from yarnam.core.gang import Gang
 from yarnam.core.gang.elastic.sizing import WaitingJob
@@ -100,6 +101,8 @@ class TicketHolder:
         self._number = 0
         self._taken_at_s = 0.0
         self._launched_at_s: float | None = None
+        self._forecast_s: float | None = None
+        self._wait_ratio: float | None = None
         self._trouble = ""
         self.ran_at_s = -inf
         """When the gang was last seen running."""
@@ -223,6 +226,20 @@ class TicketHolder:
         except YarnamError as error:
             self._has_failed(error)
 
+    async def show_forecast(self, wait_s: float) -> None:
+        """Notes the first forecast with the ticket: how well it holds tells others how far to
+        trust theirs."""
+        queue, ticket = self._queue, self._ticket
+        if queue is None or ticket is None or ticket.forecast_s is not None:
+            return
+        waited_s = max(0.0, self._clock.now_s() - ticket.taken_at_s)
+        self._forecast_s = waited_s + wait_s
+        self._ticket = shown = replace(ticket, forecast_s=self._forecast_s)
+        try:
+            await self._executor.call(lambda: queue.update(shown))
+        except YarnamError as error:
+            self._has_failed(error)
+
     def pass_over(self, why: str) -> None:
         """The job goes on without the wait queue, for now."""
         log.warning("going on without the wait queue: %s", why)
@@ -290,6 +307,10 @@ class TicketHolder:
     def _running(self, gang: Gang) -> RunningGang:
         if self._launched_at_s is None:
             self._launched_at_s = gang.since_s
+            if self._forecast_s is not None:
+                waited_s = gang.since_s - self._taken_at_s
+                self._wait_ratio = wait_ratio(waited_s, self._forecast_s)
+                self._forecast_s = None
         held = [member for member in gang.members if member.is_holding]
         on_node: dict[NodeId, int] = {}
         for member in held:
@@ -304,6 +325,7 @@ class TicketHolder:
             ends_at_s=None if duration_s is None else self._launched_at_s + duration_s,
             nodes=tuple(sorted(on_node.items())),
             since_s=self._launched_at_s,
+            wait_ratio=self._wait_ratio,
         )
 
     async def _keep_shown(self) -> None:
@@ -391,7 +413,8 @@ class TicketHolder:
 
     def _wanted(self) -> Ticket:
         taken_at_s = self._taken_at_s or self._clock.now_s()
-        return job_ticket(self._job, self._targets, self._application, self._number, taken_at_s)
+        ticket = job_ticket(self._job, self._targets, self._application, self._number, taken_at_s)
+        return replace(ticket, forecast_s=self._forecast_s)
 
     def _patience_s(self) -> float:
         """Of the start: the queue is connected to while the AM starts, so there is little left."""

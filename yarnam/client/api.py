@@ -17,7 +17,9 @@ from yarnam.client.lookup import find_application, jobs_on
 from yarnam.client.monitor.job_history import JobHistory
 from yarnam.client.monitor.job_sources import JobSources
 from yarnam.client.monitor.yarn_status import yarn_status
+from yarnam.client.planning import queue_comparison
 from yarnam.client.planning.outlook import Outlook, outlook
+from yarnam.client.planning.queue_comparison import QueueOutlook
 from yarnam.client.site import Site, open_site
 from yarnam.client.submit import idempotency
 from yarnam.client.submit.preflight import CheckedJob, check_job
@@ -158,6 +160,15 @@ class Client:
         """Where the job would run now: its ladder, nodes and ranks, and what blocks it. Raises as
         ``plan`` does."""
         return outlook(self.plan(spec, queue=queue, name=name), read_wait_queue(self._site))
+
+    def compare_queues(
+        self, spec: Spec, *, queue: str | None = None, name: str | None = None
+    ) -> tuple[QueueOutlook, ...]:
+        """When the job would start in each queue, the earliest first. Who may submit there is not
+        checked, except for the spec's own queue. Raises as ``plan`` does."""
+        waiting = read_wait_queue(self._site)
+        found = outlook(self.plan(spec, queue=queue, name=name), waiting)
+        return queue_comparison.compare_queues(found, waiting)
 
     def nodes(self) -> ClusterSnapshot:
         """The cluster now: nodes with all known GPU models, and all leaf queues. Raises

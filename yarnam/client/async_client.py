@@ -18,6 +18,7 @@ from yarnam.client.monitor.job_follower import Poll, WaitLimit
 from yarnam.client.monitor.job_logs import LogPiece, LogSource
 from yarnam.client.monitor.requested_size import RequestedSize
 from yarnam.client.planning.outlook import Outlook
+from yarnam.client.planning.queue_comparison import QueueOutlook
 from yarnam.client.site import Site
 from yarnam.client.submit.preflight import CheckedJob
 from yarnam.core.model.events import Event
@@ -106,6 +107,12 @@ class AsyncClient:
     ) -> Outlook:
         """See ``Client.outlook``."""
         return await self._threads.call(self._client.outlook, spec, queue=queue, name=name)
+
+    async def compare_queues(
+        self, spec: Spec, *, queue: str | None = None, name: str | None = None
+    ) -> tuple[QueueOutlook, ...]:
+        """See ``Client.compare_queues``."""
+        return await self._threads.call(self._client.compare_queues, spec, queue=queue, name=name)
 
     async def nodes(self) -> ClusterSnapshot:
         """See ``Client.nodes``."""

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from yarnam.core.admission import Ask, Contention, Decision, decide
 from yarnam.core.admission.delay_limit import Delay
+from yarnam.core.admission.forecast import wait_ratio
 from yarnam.core.admission.polling import (
     confirm_delay_s,
     must_confirm,
@@ -181,6 +182,10 @@ class TicketPlanner(JitterPlanner):
 
     def launched(self, containers: Sequence[Container]) -> None:
         self._give_back()
+        now_s, ticket, ratio = self._world.timeline.now_s, self._ticket, None
+        if ticket is not None and ticket.forecast_s is not None:
+            ratio = wait_ratio(now_s - ticket.taken_at_s, ticket.forecast_s)
+            self._ticket = replace(ticket, forecast_s=None)
         gpus: dict[NodeId, int] = {}
         for container in containers:
             name = self._world.rm.nodes.names[container.node]
@@ -191,9 +196,10 @@ class TicketPlanner(JitterPlanner):
                 job=self._job.spec.name,
                 queue=self._job.queue,
                 gpus=self._job.gpus,
-                ends_at_s=None if declared_s is None else self._world.timeline.now_s + declared_s,
+                ends_at_s=None if declared_s is None else now_s + declared_s,
                 nodes=tuple(sorted(gpus.items())),
-                since_s=self._world.timeline.now_s,
+                since_s=now_s,
+                wait_ratio=ratio,
             )
         )
 
@@ -241,7 +247,12 @@ class TicketPlanner(JitterPlanner):
             return self._plan(action, avoid, blind=blind)
 
         may_fit = self._may_fit(action)
-        return decide(self._ticket, seen, plan, may_fit=may_fit, excluded=action.excluded)
+        decision = decide(self._ticket, seen, plan, may_fit=may_fit, excluded=action.excluded)
+        on_wait = self._world.on_wait
+        if on_wait is not None and self._last is None and isinstance(decision, MustWait):
+            self._ticket = replace(self._ticket, forecast_s=on_wait(self._job, self._ticket, seen))
+            self._world.tickets.update(self._ticket)
+        return decision
 
     def _changed(self) -> None:
         """Somebody has gone: poll soon, in the order of the queue."""

@@ -15,7 +15,7 @@ from yarnam.sim.planners import JitterPlanner, TicketPlanner
 from yarnam.sim.sim_settings import Fault, Mode, SimSettings, Workload
 from yarnam.sim.sim_tickets import SimTicketQueue
 from yarnam.sim.timeline import Call, Timeline
-from yarnam.sim.world import JobRecord, Trace, World
+from yarnam.sim.world import JobRecord, OnWait, Trace, World
 from yarnam.sim.yarn_model.containers import Container
 from yarnam.sim.yarn_model.preemption import Preempted
 from yarnam.sim.yarn_model.resource_manager import SimResourceManager
@@ -46,9 +46,10 @@ def simulate(
     settings: SimSettings,
     trace: Trace | None = None,
     on_end: Callable[[], None] | None = None,
+    on_wait: OnWait | None = None,
 ) -> Outcome:
     """``trace`` gets one line for each event of each gang; ``on_end`` is called when a gang's job
-    has ended."""
+    has ended, ``on_wait`` with its first decision to wait."""
     records = [JobRecord(job) for job in given.jobs]
     if settings.mode in {Mode.CENTRAL, Mode.DECLARED}:
         knows_all = settings.mode is Mode.CENTRAL
@@ -58,7 +59,9 @@ def simulate(
     timeline = Timeline()
     dice = random.Random(settings.seed)  # noqa: S311 - reproducible, not secret
     rm = SimResourceManager(settings.rm, timeline, dice)
-    world = World(timeline, dice, rm, SimTicketQueue(), trace, settings.checkpoint_s, on_end)
+    world = World(
+        timeline, dice, rm, SimTicketQueue(), trace, settings.checkpoint_s, on_end, on_wait
+    )
     for gang in given.initial_gangs:
         InitialGangRun(gang, world).start()
     for record in records:

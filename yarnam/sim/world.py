@@ -6,6 +6,8 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from yarnam.core.admission import Contention
+from yarnam.core.model.tickets import Ticket
 from yarnam.sim.sim_settings import SimJob
 from yarnam.sim.sim_tickets import SimTicketQueue
 from yarnam.sim.timeline import Timeline
@@ -13,6 +15,10 @@ from yarnam.sim.yarn_model.resource_manager import SimResourceManager
 
 Trace = Callable[[str], None]
 """Takes one line for each event of each job."""
+
+
+OnWait = Callable[[SimJob, Ticket, Contention], "float | None"]
+"""Takes a job, its ticket, and what its ApplicationMaster sees; returns ``Ticket.forecast_s``."""
 
 
 @dataclass(slots=True)
@@ -51,5 +57,7 @@ class World:
     checkpoint_s: float = 600.0
     on_end: Callable[[], None] | None = None
     """Called whenever a job has ended."""
+    on_wait: OnWait | None = None
+    """Called with a job's first decision to wait."""
     stood: dict[tuple[int, int], float] = field(default_factory=dict)
     """When the gang of (job, attempt) stood."""

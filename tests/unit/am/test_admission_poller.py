@@ -116,7 +116,15 @@ async def test_a_waiting_job_tells_when_it_is_likely_to_start() -> None:
         assert start is not None
         assert start.soonest_at_s is not None
         assert START_S < start.soonest_at_s < (start.likely_at_s or 0.0) <= START_S + 600.0
+        (ticket,) = mine(room)
+        assert ticket.forecast_s is not None
+        assert 300.0 < ticket.forecast_s <= 600.0
         holder.close()
+        world.view.shown = cluster()
+        await world.advance(POLL_CAP_S)
+        await world.run_gang()
+        # It waited for less than a minute, which counts as one.
+        assert room.gangs[APPLICATION].wait_ratio == 60.0 / ticket.forecast_s
     strangers = hall()
     async with am_world(WHOLE, hall=strangers, used=8) as world:
         await world.advance(5.0)

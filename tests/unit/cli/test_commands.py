@@ -251,10 +251,10 @@ def test_a_job_in_line_tells_when_it_is_likely_to_start(world: World, call: Call
     for told, words in (
         (
             start,
-            "likely to start in 25m00s (between 10m00s and 2h05m, if no other jobs arrive; smaller",
+            "likely to start in 25m00s, 9 in 10 such jobs within 2h05m (if gangs end as their ages",
         ),
         (untold, "start time unknown: 3 GPUs are in use by jobs that take no tickets"),
-        (late, "(at the earliest 10m00s, possibly much later, if no other jobs arrive)"),
+        (late, "likely to start in 25m00s, possibly much later (if gangs end as"),
     ):
         turn = WaitQueueStatus(9, 0, reason="first in the queue", start=told)
         world.line.statuses = [status(JobState.QUEUED, phase="PENDING", wait_queue=turn)]

@@ -83,10 +83,10 @@ def test_the_wait_is_forecast_from_the_jobs_that_wait_and_run(
     monkeypatch.setattr("yarnam.client.api.read_wait_queue", lambda site: known)
     _, out, _ = call("plan", spec(world), "--json")
     forecast = json.loads(out)["forecast"]
-    assert 0.0 < forecast["soonest_s"] < forecast["wait_s"] < forecast["latest_s"] <= 3600.0
+    assert 0.0 < forecast["soonest_s"] < forecast["wait_s"] < forecast["latest_s"] <= 3960.0
     _, out, _ = call("plan", spec(world))
     assert "It would be likely to start in " in out
-    assert "if no other jobs arrive; smaller jobs may start first for another " in out
+    assert "durations suggest; smaller jobs may start first for another " in out
     monkeypatch.setattr("yarnam.client.api.read_wait_queue", lambda site: TicketList())
     _, out, _ = call("plan", spec(world))
     assert "Start time unknown: 32 GPUs are in use by jobs that take no tickets." in out
@@ -178,3 +178,35 @@ def test_a_large_cluster_is_drawn_in_short() -> None:
     assert lines[0].endswith(", 8 for this job")
     assert "38 more racks with 760 nodes" in lines[12]
     assert all(len(line) <= 100 for line in lines)
+
+
+def test_queues_are_compared_by_when_the_job_would_start(
+    world: World, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = time.time()
+    fill(world, 8)
+    on = tuple((node.node_id, 8) for node in world.rm.nodes)
+    gang = RunningGang("other", "root.dl", 32, now_s + 3600.0, on, now_s)
+    monkeypatch.setattr(
+        "yarnam.client.api.read_wait_queue", lambda site: TicketList(running=(gang,))
+    )
+    small = QueueView("root.small", maximum=Resources(1 << 40, 1 << 20, 4))
+    before = world.rm.snapshot
+
+    def with_queues(*arguments: object, **more: object) -> ClusterSnapshot:
+        found = before(*arguments, **more)
+        return replace(found, queues=(small, found.queue))
+
+    monkeypatch.setattr(world.rm, "snapshot", with_queues)
+    code, out, err = call("plan", spec(world), "--compare-queues", "--json")
+    assert code == 0, err
+    rows = json.loads(out)
+    assert [row["queue"] for row in rows] == ["root.dl", "root.small"]
+    assert 0.0 < rows[0]["forecast"]["wait_s"] <= rows[0]["forecast"]["latest_s"]
+    assert rows[1]["forecast"] is None
+    assert "4" in rows[1]["never"]
+    _, out, _ = call("plan", spec(world), "--compare-queues")
+    lines = out.splitlines()
+    assert lines[0].split()[:2] == ["QUEUE", "FITS"]
+    assert lines[1].split()[:2] == ["root.dl", "no"]
+    assert lines[2].split()[:3] == ["root.small", "no", "never"]

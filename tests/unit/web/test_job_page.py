@@ -53,7 +53,7 @@ def test_a_waiting_job_says_for_what_and_since_when() -> None:
     assert "For 16m40s, since" in shown
     assert "3 jobs ahead in the wait queue. First is big with 64 GPUs." in shown
     assert "Does not fit now: 8 GPUs" in shown
-    assert "Likely to start in 25m00s: between 10m00s and 1h56m, if no other jobs" in shown
+    assert "Likely to start in 25m00s, 9 in 10 such jobs within 1h56m (if gangs end" in shown
 
 
 def test_a_wait_begins_with_the_attempt_or_with_the_end_of_the_one_before() -> None:

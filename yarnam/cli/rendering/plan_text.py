@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +12,12 @@ from yarnam.cli.rendering.status_text import start_text
 from yarnam.core.admission.forecast import Forecast, UnknownStart, as_status
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.plans import NoFit, PlacementPlan, Rung
+from yarnam.core.model.printable import duration
 from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from yarnam.client.planning.outlook import Outlook
+    from yarnam.client.planning.queue_comparison import QueueOutlook
 
 with on_first_use():
     from yarnam.client.submit import upload
@@ -61,6 +63,43 @@ def as_text(found: Outlook) -> Iterator[Line]:
     yield from picture(found.snapshot, _mine(found))
     yield ""
     yield from _now(found)
+
+
+def queues_text(rows: Sequence[QueueOutlook]) -> Iterator[Line]:
+    """When the job would start in each queue."""
+    yield from table(
+        ("QUEUE", "FITS NOW", "LIKELY START", "9 IN 10 WITHIN", "WHY NOT KNOWN"),
+        [_queue_row(row) for row in rows],
+    )
+    yield "The times assume that gangs end as their ages and declared durations suggest."
+
+
+def _queue_row(row: QueueOutlook) -> tuple[str, ...]:
+    start = row.start
+    if isinstance(start, Forecast):
+        latest = "-" if start.latest_s == inf else duration(start.latest_s)
+        likely = "now" if start.likely_s <= 0.0 else duration(start.likely_s)
+        return (row.queue, _yes(row.fits_now), likely, latest, "")
+    if start is None:
+        return (row.queue, "no", "never", "-", row.never)
+    return (row.queue, _yes(row.fits_now), "-", "-", start.reason)
+
+
+def _yes(holds: bool) -> str:
+    return "yes" if holds else "no"
+
+
+def queues_plain(rows: Sequence[QueueOutlook]) -> list[dict[str, Any]]:
+    """For ``--json``. ``forecast`` is null where the job can never run."""
+    return [
+        {
+            "queue": row.queue,
+            "fits_now": row.fits_now,
+            "never": row.never or None,
+            "forecast": None if row.start is None else _forecast_plain(row.start),
+        }
+        for row in rows
+    ]
 
 
 def _job(found: Outlook) -> Iterator[str]:

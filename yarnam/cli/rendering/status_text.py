@@ -77,21 +77,24 @@ SUSPECTS_SHOWN = 10
 
 
 def start_text(start: StartForecast, now_s: float) -> str:
-    """``likely to start in 25m00s (between 10m00s and 2h03m, if no other jobs arrive)``."""
+    """``likely to start in 25m00s, 9 in 10 such jobs within 2h03m (if gangs end as their ages and
+    declared durations suggest)``."""
     if start.soonest_at_s is None or start.likely_at_s is None:
         return f"start time unknown: {start.unknown_why}"
     likely = duration(start.likely_at_s - now_s)
-    soonest = duration(start.soonest_at_s - now_s)
     if start.latest_at_s is None:
-        span = f"at the earliest {soonest}, possibly much later"
+        span = "possibly much later"
     else:
-        span = f"between {soonest} and {duration(start.latest_at_s - now_s)}"
+        span = f"9 in 10 such jobs within {duration(start.latest_at_s - now_s)}"
     passed = ""
     if start.passed_until_s is not None and start.passed_until_s > now_s:
         passed = (
             f"; smaller jobs may start first for another {duration(start.passed_until_s - now_s)}"
         )
-    return f"likely to start in {likely} ({span}, if no other jobs arrive{passed})"
+    return (
+        f"likely to start in {likely}, {span} (if gangs end as their ages and declared durations "
+        f"suggest{passed})"
+    )
 
 
 def details(status: JobStatus, now_s: float) -> Iterator[Line]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from hdfs_utils.errors import MalformedData
 from hdfs_utils.protocols.untrusted import read_at_most
 from yarnam.client.planning.outlook import Outlook, outlook
+from yarnam.client.planning.queue_comparison import QueueOutlook, compare_queues
 from yarnam.client.site import user_name
 from yarnam.client.submit.preflight import checked_on, full_queue_name
 from yarnam.core.model.snapshot import ClusterSnapshot
@@ -22,6 +23,7 @@ with on_first_use():
     from yarnam import spec as yarnam_spec
 
 VERSION = 1
+_NO_JOBS = "a snapshot does not contain waiting and running jobs"
 KIND = "yarnam-snapshot"
 
 
@@ -78,10 +80,17 @@ def of_queue(snapshot: ClusterSnapshot, queue: str) -> ClusterSnapshot:
     return replace(snapshot, queue=view, max_container=view.max_container)
 
 
+def compare_queues_on_file(
+    spec: str, snapshot: str, *, queue: str | None = None
+) -> tuple[QueueOutlook, ...]:
+    """The same job in each queue of the snapshot. Raises as ``outlook_on_file``."""
+    return compare_queues(outlook_on_file(spec, snapshot, queue=queue), _NO_JOBS)
+
+
 def outlook_on_file(spec: str, snapshot: str, *, queue: str | None = None) -> Outlook:
     """The outlook of the job in this spec file on the cluster in this snapshot file. Does not look
     at inputs, shipped files or permissions. Raises BadSpec, UsageError, NeverFits."""
     job = yarnam_spec.parse_spec_file(spec, user=user_name())
     job = replace(job, queue=full_queue_name(queue or job.queue))
     checked = checked_on(load_snapshot(snapshot, job.queue), job)
-    return outlook(checked, "a snapshot does not contain waiting and running jobs")
+    return outlook(checked, _NO_JOBS)

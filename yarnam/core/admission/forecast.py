@@ -2,7 +2,8 @@
 
 The wait queue is played forward by the rules of ``decide``: gangs end, those that wait start in
 order, nodes are reserved for a head, until this job may ask. When gangs end is known only roughly,
-so there are many plays, each with other ends, and the answer is a range.
+so there are many plays, each with other ends, and the answer is a range. How far it reaches
+follows from how long those waited who have just started (``widening``).
 
 How an end is drawn:
 
@@ -19,9 +20,9 @@ The draws are computed from the numbers of gang and play: the same question has 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import inf
+from math import ceil, inf
 from typing import Union
 
 from yarnam.core.admission.decision import open_ledger, reserve_for_head, unknown_gpus
@@ -43,7 +44,19 @@ from yarnam.core.model.resources import Resources
 from yarnam.core.model.tickets import RunningGang, Ticket
 
 PLAYS = 20
-"""Of these, the second soonest and the second latest are the ends of the range: 80 % in between."""
+SOONEST, LIKELY, LATEST = 0.1, 0.7, 0.95
+"""The shares of the plays that start by the soonest, the likely and the latest time of a forecast.
+Plays start sooner than jobs do: no other jobs come in them. In simulated worlds half of the jobs
+start by the time by which 70 % of the plays do (tests/benchmarks/forecast_sweep.py)."""
+
+PRIOR_RATIOS = (0.4, 0.6, 0.8, 1.0, 1.1)
+"""Waits as multiples of their forecasts, as they are where forecasts hold: what is known before
+anybody has waited here."""
+STILL_WAITS = 1.5
+"""A job that has waited longer than was forecast is taken to wait so much longer in all. Ours."""
+LEAST_WAIT_S = 60.0
+"""Waits and forecasts below this count as this: nobody minds whether it was 3 s or 30 s."""
+LEAST_WIDENING, MOST_WIDENING = 0.6, 8.0
 
 MOST_STEPS = 2000
 """A play in which the job has not started by then counts as "later than can be foreseen"."""
@@ -60,15 +73,17 @@ simulations (tests/sim/test_forecast.py)."""
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Seconds from now; four of five plays lie between ``soonest_s`` and ``latest_s``."""
+    """Seconds from now."""
 
     soonest_s: float
     likely_s: float
-    """The median."""
+    """Half of the jobs start by then."""
     latest_s: float
-    """Infinite: in more than one of ten plays the job does not start."""
+    """Nine of ten do. Infinite: in more than one of twenty plays the job does not start."""
     passed_until_s: float = 0.0
     """How long, from now, smaller jobs that come later may go first; 0: no longer."""
+    unwidened_s: float = 0.0
+    """``latest_s`` before the errors of earlier forecasts widened it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,21 +98,57 @@ ForecastResult = Union[Forecast, UnknownStart]
 
 def forecast(me: Ticket, seen: Contention, plays: int = PLAYS) -> ForecastResult:
     """When the holder of ``me`` may ask YARN. Takes up to a second of CPU behind many others."""
-    now_s = seen.now_s
-    starts = sorted(_Play(me, seen, number).starts_s() - now_s for number in range(plays))
-    likely_s = starts[plays // 2]
+    return from_plays(me, seen, play_starts(me, seen, plays))
+
+
+def from_plays(me: Ticket, seen: Contention, starts: Sequence[float]) -> ForecastResult:
+    """The forecast where the plays have ended like this; see ``play_starts``."""
+    now_s, plays = seen.now_s, len(starts)
+    soonest_s, likely_s, latest_s = (
+        starts[ceil(share * plays) - 1] for share in (SOONEST, LIKELY, LATEST)
+    )
     if likely_s == inf:
         return UnknownStart(_why_never(me, seen))
-    edge = plays // 10
+    factor = widening(me, seen)
     waited_s = now_s - me.taken_at_s
     passed_s = LENIENT * patience_s(me, backlog_of(me, seen)) - waited_s
     others_smaller = me.gpus > 1
     return Forecast(
-        soonest_s=starts[edge],
+        soonest_s=soonest_s,
         likely_s=likely_s,
-        latest_s=starts[-1 - edge],
+        latest_s=max(likely_s, factor * latest_s),
         passed_until_s=max(0.0, passed_s) if others_smaller else 0.0,
+        unwidened_s=latest_s,
     )
+
+
+def play_starts(me: Ticket, seen: Contention, plays: int) -> list[float]:
+    """When the job starts in each play, in seconds from now, the soonest first; infinite where it
+    does not."""
+    return sorted(_Play(me, seen, number).starts_s() - seen.now_s for number in range(plays))
+
+
+def widening(me: Ticket, seen: Contention) -> float:
+    """By what the latest start is multiplied: the ratio that nine of ten waits stayed below, of
+    the gangs that run and the jobs that have waited for longer than was forecast.
+
+    Gangs that all run longer than their ages and declared durations suggest, and jobs that keep
+    coming, make all forecasts wrong alike: so the last ones tell of the next (conformal prediction:
+    Vovk, Gammerman and Shafer, "Algorithmic learning in a random world", 2005)."""
+    ratios = [*PRIOR_RATIOS, *(g.wait_ratio for g in seen.running if g.wait_ratio is not None)]
+    for ticket in seen.tickets:
+        if ticket.job != me.job and ticket.forecast_s is not None:
+            ratio = wait_ratio(seen.now_s - ticket.taken_at_s, ticket.forecast_s)
+            if ratio > 1.0:
+                ratios.append(STILL_WAITS * ratio)
+    ratios.sort()
+    found = ratios[ceil(0.9 * len(ratios)) - 1]
+    return min(MOST_WIDENING, max(LEAST_WIDENING, found))
+
+
+def wait_ratio(waited_s: float, forecast_s: float) -> float:
+    """A wait as a multiple of its forecast."""
+    return max(LEAST_WAIT_S, waited_s) / max(LEAST_WAIT_S, forecast_s)
 
 
 def as_status(found: ForecastResult, now_s: float) -> StartForecast:

@@ -100,7 +100,7 @@ def _absurd_ticket(ticket: Ticket) -> str:
         return "it names more nodes than a gang may have tasks"
     if not _within(-MOST_PRIORITY, MOST_PRIORITY, ticket.priority):
         return "its priority is out of range"
-    times_s = (ticket.taken_at_s, ticket.duration_s or 0.0)
+    times_s = (ticket.taken_at_s, ticket.duration_s or 0.0, ticket.forecast_s or 0.0)
     if not all(isfinite(at_s) and at_s >= 0 for at_s in times_s):
         return "its times are no times"
     words = (ticket.name, ticket.queue, ticket.user, ticket.gpu_model, ticket.aside)
@@ -112,7 +112,7 @@ def _absurd_gang(gang: RunningGang) -> str:
         return "it names more nodes than a gang may have tasks"
     if not _within(0, MOST_AMOUNT, gang.gpus, *(gpus for _, gpus in gang.nodes)):
         return "its GPUs are no count"
-    times_s = (gang.ends_at_s or 0.0, gang.since_s or 0.0)
+    times_s = (gang.ends_at_s or 0.0, gang.since_s or 0.0, gang.wait_ratio or 0.0)
     if not all(isfinite(at_s) and at_s >= 0 for at_s in times_s):
         return "its times are no times"
     return _absurd_text((gang.queue,))

@@ -123,15 +123,15 @@ class SizeStatus:
 
 @dataclass(frozen=True, slots=True)
 class StartForecast:
-    """When a job that waits is likely to start, if no others come. Seconds since the epoch."""
+    """When a job that waits is likely to start. Seconds since the epoch."""
 
     made_at_s: float
     soonest_at_s: float | None = None
     """None: unknown, for the reason in ``unknown_why``."""
     likely_at_s: float | None = None
     latest_at_s: float | None = None
-    """Four of five courses of events lie between the soonest and the latest. None with a likely
-    one: later than the forecast reaches."""
+    """Nine of ten jobs start by then, half of them by the likely time. None with a likely one:
+    later than the forecast reaches."""
     passed_until_s: float | None = None
     """So long may smaller jobs that come later go first; None: they may not."""
     unknown_why: str = ""

@@ -71,6 +71,9 @@ class Ticket:
     """``ADMISSION_RULES`` of the version that wrote it."""
     user: str = ""
     """Whose job it is; the ResourceManager has to agree."""
+    forecast_s: float | None = None
+    """The longest wait, from ``taken_at_s`` on, that its first forecast expected, as it was before
+    it was widened; None: there was none."""
 
     @property
     def is_choosy(self) -> bool:
@@ -128,6 +131,9 @@ class RunningGang:
     since_s: float | None = None
     """Since when; None: unknown. With no declared end it is taken to run about as long
     again as it has run (heavy-tailed run times do)."""
+    wait_ratio: float | None = None
+    """How long it has waited, as a multiple of ``Ticket.forecast_s``; None: nothing was forecast.
+    By these the forecasts of others are widened."""
 
 
 @dataclass(frozen=True, slots=True)
