@@ -56,6 +56,7 @@ SECTIONS: dict[str, tuple[CommandEntry, ...]] = {
     "Setup": _section(
         "setup",
         spec="Create and check job specs.",
+        **{"import": "Convert a job of another system to a spec."},
         nodes="List the nodes of the cluster.",
         cluster="Run a Hadoop cluster on this machine.",
         doctor="Check this machine and the cluster.",

@@ -409,6 +409,14 @@ def spec_validate(stage: Stage) -> list[str]:
     return [str(path)]
 
 
+def import_(stage: Stage) -> list[str]:
+    role = {"commands": [TEXT], "resourcePerInstance": {"gpu": 1}}
+    document = {"protocolVersion": 2, "taskRoles": {"worker": role}, TEXT: "", "type": TEXT}
+    path = stage.folder / "job.yaml"
+    path.write_text(json.dumps(document).replace("\\udb40\\udc41", "\\U000e0041"))  # as YAML has it
+    return [str(path)]
+
+
 def nodes(stage: Stage) -> list[str]:
     plan(stage)
     return []
@@ -497,6 +505,7 @@ CASES: dict[str, Prepare] = {
     "history repair": history_repair,
     "usage": history,
     "spec validate": spec_validate,
+    "import": import_,
     "nodes": nodes,
     "doctor": doctor,
     "cluster status": cluster_status,
@@ -535,6 +544,7 @@ NOT_IN_JSON = {
     "submit --dry-run": "warnings are for people",
     "blacklist add": "the path is an argument",
     "queues lint": "the path is an argument",
+    "import": "unknown keys are an error",
 }
 
 

@@ -1,0 +1,254 @@
+"""Jobs of other systems become valid specs; no key is forgotten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from yarnam.errors import BadSpec
+from yarnam.spec import parse_spec_dict
+from yarnam.spec.importers import dask_yarn, hbox, openpai, submarine, tony
+from yarnam.spec.importers.conversion import Conversion
+
+TONY = {
+    "tony.application.name": "mnist distributed",
+    "tony.application.framework": "pytorch",
+    "tony.yarn.queue": "ml.research",
+    "tony.worker.instances": "4",
+    "tony.worker.memory": "8g",
+    "tony.worker.gpus": "1",
+    "tony.worker.resources": "data/vocab.txt::words.txt, hdfs:///tools/tools.zip#archive",
+    "tony.evaluator.instances": "0",
+    "tony.containers.envs": "LR=0.1,SEED=7",
+    "tony.am.retry-count": "2",
+    "tony.am.memory": "4g",
+    "tony.task.heartbeat-interval-ms": "500",
+    "tony.container.allocation.timeout": "600500",
+    "tony.application.node-label": "gpu",
+    "tony.application.fail-on-worker-failure-enabled": "true",
+    "yarn.of.somebody.else": "1",
+}
+TRAIN = tony.Arguments(executes="train.py", src_dir="src", task_params="--epochs 3")
+
+OPENPAI: dict[str, Any] = {
+    "protocolVersion": 2,
+    "name": "resnet",
+    "type": "job",
+    "jobRetryCount": 3,
+    "parameters": {"lr": 0.1},
+    "secrets": {"wandb": "s3cret"},
+    "taskRoles": {
+        "Train_worker": {
+            "instances": 2,
+            "completion": {"minFailedInstances": 1},
+            "dockerImage": "img",
+            "resourcePerInstance": {"gpu": 4, "cpu": 16, "memoryMB": 65536, "ports": {"ssh": 1}},
+            "commands": ["pip list", "train <% $parameters.lr %> <% $secrets.wandb %>"],
+        }
+    },
+    "defaults": {"virtualCluster": "vc1"},
+    "extras": {"gangAllocation": False, "hivedScheduler": {"jobPriorityClass": "prod"}},
+}
+
+SUBMARINE: dict[str, Any] = {
+    "spec": {"name": "mnist", "job_type": "distributed", "framework": "TensorFlow"},
+    "configs": {
+        "input_path": "hdfs:///data/mnist",
+        "checkpoint_path": "hdfs:///ckpt",
+        "saved_model_path": "hdfs:///model",
+        "envs": {"LR": 0.1},
+        "localizations": ["hdfs:///tools/a.txt:./b.txt:ro"],
+    },
+    "scheduling": {"queue": "root.ml"},
+    "roles": {
+        "worker": {"resources": "memory=4G,vcores=2,gpu=1", "replicas": 2, "launch_cmd": "train"},
+        "ps": {"resources": "memory=2G,vcores=1", "envs": ["A=1"], "launch_cmd": "train"},
+    },
+    "tensorBoard": {"resources": "memory=1G"},
+}
+
+DASK = {
+    "yarn": {
+        "name": "dask",
+        "environment": "conda:///opt/envs/dask",
+        "worker": {"count": 3, "vcores": 2, "memory": "4 GiB", "restarts": -1, "env": {"A": 1}},
+        "scheduler": {"memory": "2GiB"},
+    }
+}
+
+HBOX = r"""#!/bin/bash
+# hbox-submit --not-this one
+$HBOX_HOME/bin/hbox-submit \
+  --app-type tensorflow --app-name "tf demo" --board-enable true \
+  --input /data/tf#data --output=/out/tf#model --files demo.py,more.py \
+  --launch-cmd "python demo.py --data_path=./data" --user-env A=1 \
+  --worker-memory 10G --worker-num 2 --worker-gpus 1 --ps-num 1 --priority VERY_LOW
+"""
+
+
+def check(made: Conversion) -> dict[str, Any]:
+    """The spec, which is valid."""
+    environ = dict.fromkeys(made.spec.get("env", ()), "")
+    parse_spec_dict(made.spec, check_paths=False, environ=environ)
+    return made.spec
+
+
+def dropped(made: Conversion) -> set[str]:
+    return {one.key for one in made.dropped}
+
+
+def test_tony() -> None:
+    made = tony.convert(TONY, TRAIN)
+    assert check(made) == {
+        "version": 1,
+        "name": "mnist-distributed",
+        "queue": "root.ml.research",
+        "framework": "pytorch",
+        "command": "python3 code/train.py --epochs 3",
+        "code": "src",
+        "env": {"LR": "0.1", "SEED": "7"},
+        "files": [
+            {"source": "data/vocab.txt", "name": "words.txt"},
+            {"source": "hdfs:///tools/tools.zip", "archive": True},
+        ],
+        "roles": {
+            "worker": {
+                "tasks": 4, "gpus": 1, "memory": "8GiB", "vcores": 1, "processes": "per-task"
+            }
+        },
+        "placement": {"node_label": "gpu"},
+        "gang": {"hold_timeout": "600500ms"},
+        "retry": {"max_restarts": 2, "on_user_failure": 2},
+    }  # fmt: skip
+    assert dropped(made) == {
+        "tony.am.memory",
+        "tony.evaluator.instances",
+        "tony.task.heartbeat-interval-ms",
+    }
+
+
+def test_tonys_soft_rule_is_told() -> None:
+    plain = {"tony.worker.instances": "1", "tony.chief.instances": "1"}
+    plain["tony.containers.command"] = "train"
+    made = tony.convert(plain)
+    assert check(made)["framework"] == "tensorflow"
+    assert dropped(made) == {"tony.application.fail-on-worker-failure-enabled"}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"tony.foo": "1"}, "unknown keys: tony.foo"),
+        ({"tony.worker.instances": "many"}, "tony.worker.instances is 'many'"),
+        ({"tony.worker.memory": "lots"}, "'lots' is not an amount of memory"),
+        ({"tony.containers.envs": "A"}, "'A' is no NAME=VALUE"),
+        ({"tony.worker.instances": "0"}, "no role with instances"),
+    ],
+)
+def test_what_tony_would_not_run_either(change: dict[str, str], words: str) -> None:
+    with pytest.raises(BadSpec, match=words):
+        tony.convert({**TONY, **change}, TRAIN)
+
+
+def test_tony_without_a_program() -> None:
+    with pytest.raises(BadSpec, match="does not say what worker runs"):
+        tony.convert(TONY)
+
+
+def test_openpai() -> None:
+    made = openpai.convert(OPENPAI, "job.yaml")
+    spec = check(made)
+    worker = spec["roles"]["train-worker"]
+    assert worker["command"] == "pip list && train 0.1 ${wandb}"
+    assert (worker["tasks"], worker["gpus"], worker["memory"]) == (2, 4, "65536MiB")
+    assert worker["ports"] == ["ssh"]
+    assert spec["env"] == {"wandb": {"from": "client"}}
+    assert "s3cret" not in str(spec)
+    assert spec["queue"] == "root.vc1"
+    assert dropped(made) == {
+        "type",
+        "extras.gangAllocation",
+        "extras.hivedScheduler.jobPriorityClass",
+        "taskRoles.Train_worker.completion.minFailedInstances",
+        "taskRoles.Train_worker.dockerImage",
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"protocolVersion": 1}, "protocolVersion is not 2"),
+        ({"parameters": {}}, "the parameter lr is not set"),
+        ({"taskRoles": {}}, "no taskRoles"),
+        ({"retries": {"of": 3}}, "unknown keys: retries.of"),
+    ],
+)
+def test_what_openpai_refuses(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadSpec, match=words):
+        openpai.convert({**OPENPAI, **change}, "job.yaml")
+
+
+def test_submarine() -> None:
+    made = submarine.convert(SUBMARINE, "job.yaml")
+    spec = check(made)
+    assert spec["framework"] == "tensorflow"
+    assert spec["roles"]["worker"]["gpus"] == 1
+    assert spec["roles"]["ps"]["env"] == {"A": "1"}
+    assert spec["env"] == {"LR": "0.1"}
+    assert spec["files"] == [{"source": "hdfs:///tools/a.txt", "name": "b.txt"}]
+    assert spec["data"]["outputs"] == {"path": "hdfs:///model"}
+    assert dropped(made) == {"spec.job_type", "tensorBoard.resources"}
+    with pytest.raises(BadSpec, match=r"unknown keys: configs\.gpu_type"):
+        submarine.convert({**SUBMARINE, "configs": {"gpu_type": "k80"}}, "job.yaml")
+
+
+def test_dask_yarn() -> None:
+    made = dask_yarn.convert(DASK, "yarn.yaml")
+    spec = check(made)
+    assert list(spec["roles"]) == ["scheduler", "worker"]
+    assert spec["roles"]["worker"]["tasks"] == 3
+    assert spec["roles"]["worker"]["env"] == {"A": "1"}
+    assert spec["environment"] == {"python": "/opt/envs/dask/bin/python"}
+    assert dropped(made) == {"worker.restarts"}
+    with pytest.raises(BadSpec, match="says of no worker"):
+        dask_yarn.convert({"worker": {}}, "yarn.yaml")
+
+
+def test_hbox() -> None:
+    made = hbox.convert(hbox.split(HBOX))
+    spec = check(made)
+    assert spec["name"] == "tf-demo"
+    assert spec["command"] == "python demo.py --data_path=./data"
+    assert spec["data"]["inputs"] == [{"path": "/data/tf", "mode": "localize", "name": "data"}]
+    assert [file["source"] for file in spec["files"]] == ["demo.py", "more.py"]
+    assert spec["gang"] == {"priority": -10}
+    assert dropped(made) == {"board-enable", "input /data/tf", "output /out/tf"}
+    for wrong, words in (
+        (["--launch-cmd"], "has no value"),
+        (["x"], "no option"),
+        ([], "launch-cmd"),
+    ):
+        with pytest.raises(BadSpec, match=words):
+            hbox.convert(wrong)
+
+
+def test_the_files_are_told_apart(tmp_path: Path) -> None:
+    """By their content, through the command itself."""
+    from click.testing import CliRunner
+
+    from yarnam.cli.setup.import_command import command
+
+    rows = "".join(
+        f"<property><name>{name}</name><value>{value}</value></property>"
+        for name, value in TONY.items()
+    )
+    file = tmp_path / "tony.xml"
+    file.write_text(f"<configuration>{rows}</configuration>")
+    output = tmp_path / "job.yaml"
+    done = CliRunner().invoke(command, [str(file), "--executes=train.py", "-o", str(output)])
+    assert done.exit_code == 0, done.output
+    assert output.read_text().startswith("# Converted from tony.xml.\n# Not converted")
+    again = CliRunner().invoke(command, [str(file), "--executes=train.py", "-o", str(output)])
+    assert "already exists" in str(again.exception)

@@ -1,0 +1,159 @@
+"""``yarnam import``: a job description of another system as a spec."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from yarnam.cli.rendering.console import print_document, print_json, print_line, print_note
+from yarnam.errors import BadSpec, UsageError
+from yarnam.wire.light_imports import on_first_use
+
+with on_first_use():
+    import yaml
+
+    from hdfs_utils.config import configuration
+    from yarnam import spec
+    from yarnam.cli.jobs import submit_command
+    from yarnam.spec.importers import dask_yarn, hbox, openpai, submarine, tony
+
+if TYPE_CHECKING:
+    from yarnam.spec.importers.conversion import Conversion
+
+FORMATS = ("tony", "openpai", "submarine", "dask-yarn", "hbox")
+MAX_BYTES = 1 << 20
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--from",
+    "kind",
+    type=click.Choice(FORMATS),
+    help="The system that the file is for. [default: by its content]",
+)
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write to this new file.")
+@click.option("--run", is_flag=True, help="Submit what was written; needs --output.")
+@click.option("--executes", default="", help="TonY: what each process runs.")
+@click.option("--src-dir", default="", help="TonY: the directory with the code.")
+@click.option("--task-params", default="", help="TonY: arguments of the program.")
+@click.option("--python-venv", default="", help="TonY: the packed environment.")
+@click.option("--python-binary-path", default="", help="TonY: the interpreter.")
+@click.option("--shell-env", default="", help="TonY: variables, as in 'A=1 B=2'.")
+@click.option("--json", "as_json", is_flag=True, help="Print spec and keys as JSON.")
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="TonY: overrides the file.")
+def command(
+    file: Path,
+    kind: str | None,
+    output: str | None,
+    run: bool,
+    as_json: bool,
+    conf: tuple[str, ...],
+    **arguments: str,
+) -> None:
+    """Convert a job of another system to a spec.
+
+    FILE is a tony.xml, a job of OpenPAI (protocol 2), a YAML file of Submarine or dask-yarn, or a
+    script that calls hbox-submit. The head of the spec lists the keys that it does not have, or has
+    otherwise, each with the reason. Unknown keys are refused.
+    """
+    if as_json and output is not None:
+        raise UsageError("--json prints, --output writes", hint="Give one of them.")
+    if run and output is None:
+        raise UsageError("--run needs --output", hint="The spec that is submitted is kept there.")
+    conversion = _converted(file, kind or _kind(file), conf, arguments)
+    # Whoever submits it has these variables.
+    environ = dict.fromkeys(conversion.spec.get("env", ()), "")
+    spec.parse_spec_dict(conversion.spec, check_paths=False, environ=environ)
+    if as_json:
+        print_json(dataclasses.asdict(conversion))
+        return
+    text = _text(file, conversion)
+    if conversion.dropped:
+        number = len(conversion.dropped)
+        keys = "1 key" if number == 1 else f"{number} keys"
+        print_note(f"{keys} cannot be converted as they are: the head of the spec says why")
+    if output is None:
+        print_document(text)
+        return
+    try:
+        with Path(output).open("x", encoding="utf-8") as stream:
+            stream.write(text)
+    except FileExistsError:
+        raise UsageError(f"{output} already exists", hint="Choose another name.") from None
+    except OSError as error:
+        raise UsageError(f"cannot write {output}: {error.strerror}") from error
+    print_line(f"Wrote {output}. Next: yarnam plan {output}")
+    if run:
+        submit_command.command.main([output, "--detach"], standalone_mode=False)
+
+
+def _converted(
+    file: Path, kind: str, conf: tuple[str, ...], arguments: Mapping[str, str]
+) -> Conversion:
+    if kind != "tony":
+        given = [name for name, value in {"conf": conf, **arguments}.items() if value]
+        if given:
+            raise UsageError(f"--{given[0].replace('_', '-')} is for jobs of TonY alone")
+    if kind == "tony":
+        properties = configuration.load(file.parent, files=(file.name,))
+        for one in conf:
+            name, sign, value = one.partition("=")
+            if not sign:
+                raise UsageError(f"--conf {one} is no KEY=VALUE")
+            properties[name] = value
+        return tony.convert(properties, tony.Arguments(**arguments), str(file))
+    if kind == "hbox":
+        return hbox.convert(hbox.split(_read(file)))
+    document = _document(file)
+    convert = {"openpai": openpai, "submarine": submarine, "dask-yarn": dask_yarn}[kind].convert
+    return convert(document, str(file))
+
+
+def _kind(file: Path) -> str:
+    text = _read(file)
+    if text.lstrip().startswith("<"):
+        return "tony"
+    if "hbox-submit" in text or "xl-submit" in text:
+        return "hbox"
+    document = _document(file)
+    if "protocolVersion" in document:
+        return "openpai"
+    if "roles" in document:
+        return "submarine"
+    if "yarn" in document or "worker" in document:
+        return "dask-yarn"
+    raise UsageError(f"{file}: of no known system", hint=f"--from takes {', '.join(FORMATS)}.")
+
+
+def _document(file: Path) -> dict[str, Any]:
+    try:
+        document = yaml.safe_load(_read(file))
+    except yaml.YAMLError as error:
+        raise BadSpec(f"{file} is no YAML: {error}") from error
+    if not isinstance(document, dict):
+        raise BadSpec(f"{file} is no mapping")
+    return document
+
+
+def _read(file: Path) -> str:
+    try:
+        if file.stat().st_size > MAX_BYTES:
+            raise BadSpec(f"{file} has more than {MAX_BYTES} bytes: no job description")
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadSpec(f"cannot read {file}: {error}") from error
+
+
+def _text(file: Path, conversion: Conversion) -> str:
+    lines = [f"# Converted from {file.name}."]
+    if conversion.dropped:
+        lines += [
+            "# Not converted, or not to the same:",
+            *(f"#   {one.key}: {one.why}" for one in conversion.dropped),
+        ]
+    return "\n".join([*lines, yaml.safe_dump(conversion.spec, sort_keys=False, width=100)])
