@@ -1,4 +1,5 @@
-"""Jobs on a real cluster whose ResourceManager runs the Capacity Scheduler, with node labels."""
+"""Jobs on a real cluster whose ResourceManager runs the Capacity Scheduler, with node labels, and
+whose NodeManagers end containers that use more memory than they have asked for."""
 
 from __future__ import annotations
 
@@ -22,6 +23,13 @@ pytestmark = [pytest.mark.yarn, pytest.mark.hdfs, pytest.mark.long]
 
 BIN = Path(sys.executable).parent
 QUEUES = ("default", "dl", "research", "prod", "small", "locked")
+MEMORY_CHECK = """
+overrides:
+  yarn-site:
+    yarn.nodemanager.pmem-check-enabled: true
+    yarn.nodemanager.container-monitor.interval-ms: 1000
+"""
+"""YARN's default, which the embedded cluster has switched off."""
 SHAPE = ("--nodes=4", "--racks=2", "--gpus-per-node=4", "--gpus=simulated")
 
 
@@ -31,9 +39,11 @@ def capacity(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedClust
     state = {**os.environ, "XDG_STATE_HOME": str(tmp_path_factory.mktemp("state"))}
     name = f"capacity-{os.getpid()}"
     yarnam = [str(BIN / "yarnam"), "cluster"]
-    up = [*yarnam, "up", "--name", name, "--scheduler=capacity", *SHAPE, "--quiet"]
+    file = tmp_path_factory.mktemp("shape") / "shape.yaml"
+    file.write_text(MEMORY_CHECK)
+    up = [*yarnam, "up", "--name", name, f"--shape={file}", "--scheduler=capacity", *SHAPE]
     try:
-        subprocess.run(up, env=state, check=True, timeout=300)
+        subprocess.run([*up, "--quiet"], env=state, check=True, timeout=300)
         yield EmbeddedCluster(name=name, state_root=clusters_dir(state))
     finally:
         subprocess.run([*yarnam, "down", "--name", name], env=state, check=True, timeout=120)
@@ -135,3 +145,28 @@ def test_a_labelled_node_takes_jobs_of_its_label_only(
         assert "Labels: gpu" in refused.err
     finally:
         label(capacity, address, "")
+
+
+# Held in the first attempt until YARN has seen it twice; it ends a container above its limit then.
+HUNGRY = """
+import os, time
+if os.environ["YARNAM_ATTEMPT"] == "1":
+    held = b"x" * (1200 << 20)
+    time.sleep(120)
+"""
+
+
+def test_yarn_ends_a_hungry_task_and_the_gang_grows(world: SubmitWorld, unique_name: Any) -> None:
+    retry = {"max_restarts": 0, "more_memory": {"factor": 2}}
+    spec = world.spec(
+        unique_name("hungry"), ["python3", "-c", HUNGRY], gpus=None, retry=retry,
+        roles={"worker": {"tasks": 2, "memory": "1GiB"}},
+        gang={"backoff": {"base": "200ms", "cap": "1s"}},
+    )  # fmt: skip
+    application = world.submit(spec)
+    assert world.run("watch", application).code == 0
+    status = world.run("status", application, "--json").json
+    first = status["history"][0]
+    assert first["cause"]["finding"]["failure"] == "cpu-out-of-memory", first
+    assert first["cause"]["finding"]["rule"] == "yarn-physical-memory", first
+    assert status["attempt"] == 2

@@ -116,7 +116,7 @@ def command_missing() -> None:
     sys.exit(subprocess.run(["bash", "-c", "deepspeedd train.py"]).returncode)
 
 
-@fault("command-not-found", held_out=True)
+@fault("command-not-found")
 def not_executable() -> None:
     sys.exit(subprocess.run(["sh", "-c", str(temporary(b"x"))]).returncode)
 
@@ -222,7 +222,7 @@ def pickle_empty() -> object:
     return pickle.load(temporary(b"").open("rb"))
 
 
-@fault("incorrect-inputs", held_out=True)
+@fault("incorrect-inputs")
 def array_truncated() -> object:
     import numpy as np
 
@@ -476,3 +476,119 @@ def loader_thread() -> None:
     thread = threading.Thread(target=load)
     thread.start()
     thread.join()
+
+
+# ---- more of each, held out ----------------------------------------------------------------------
+
+
+@fault("import-error", held_out=True)
+def circular_import() -> None:
+    folder = Path(tempfile.mkdtemp())
+    (folder / "circle_a.py").write_text("from circle_b import b\na = 1\n")
+    (folder / "circle_b.py").write_text("from circle_a import a\nb = 1\n")
+    sys.path.insert(0, str(folder))
+    importlib.import_module("circle_a")
+
+
+@fault("command-not-found", held_out=True)
+def command_missing_for_python() -> None:
+    subprocess.run(["nvidia-smy", "-L"], check=True)
+
+
+@fault("permission-error", held_out=True)
+def program_not_executable() -> None:
+    subprocess.run([str(temporary(b"#!/bin/sh\n"))], check=True)
+
+
+@fault("semantic-error", held_out=True)
+def index_too_large() -> object:
+    import numpy as np
+
+    return np.arange(10)[12]
+
+
+@fault("semantic-error", held_out=True)
+def wrong_operand() -> object:
+    return "3" + 4  # type: ignore[operator]
+
+
+@fault("incorrect-inputs", held_out=True)
+def bzip2_damaged() -> object:
+    import bz2
+
+    return bz2.open(temporary(b"BZh9 no bzip2 at all" * 9)).read()
+
+
+@fault("incorrect-inputs", held_out=True)
+def tar_damaged() -> object:
+    import tarfile
+
+    return tarfile.open(temporary(os.urandom(2000), ".tar"))
+
+
+@fault("incorrect-inputs", held_out=True)
+def csv_ragged() -> object:
+    import pandas as pd
+
+    return pd.read_csv(temporary(b"a,b\n1,2\n1,2,3,4\n"))
+
+
+@fault("incorrect-inputs", held_out=True)
+def image_damaged() -> object:
+    from PIL import Image
+
+    return Image.open(temporary(b"\x89PNG\r\n\x1a\n no image", ".png")).load()
+
+
+@fault("incorrect-inputs", held_out=True)
+def hdf5_damaged() -> object:
+    import h5py
+
+    return h5py.File(temporary(b"\x89HDX" * 50, ".h5"))
+
+
+@fault("cpu-out-of-memory", held_out=True)
+def memory_arrow() -> object:
+    import pyarrow as pa
+
+    limit(resource.RLIMIT_AS, used_bytes() + (64 << 20))
+    return pa.allocate_buffer(1 << 33)
+
+
+@fault("disk-full", held_out=True)
+def device_full_shell() -> None:
+    sys.exit(subprocess.run(["bash", "-c", "head -c 1000000 /dev/zero > /dev/full"]).returncode)
+
+
+@fault("killed", held_out=True)
+def killed_by_timeout() -> None:
+    sys.exit(subprocess.run(["timeout", "-s", "KILL", "0.5", "sleep", "9"]).returncode)
+
+
+@fault("declared-permanent", held_out=True)
+def gives_up_in_a_shell() -> None:
+    sys.exit(subprocess.run(["bash", "-c", "exit 194"]).returncode)
+
+
+@fault("diverged", held_out=True)
+def loss_is_infinite() -> None:
+    print("Loss is inf, stopping training", flush=True)
+    sys.exit(1)
+
+
+@fault("port-in-use", held_out=True)
+def port_taken_of_grpc() -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    import grpc
+
+    first = socket.socket()
+    first.bind(("127.0.0.1", 0))
+    first.listen()
+    server = grpc.server(ThreadPoolExecutor(1), options=[("grpc.so_reuseport", 0)])
+    server.add_insecure_port(f"127.0.0.1:{first.getsockname()[1]}")
+
+
+@fault("communication-error", held_out=True)
+def coordinator_refuses() -> None:
+    socket.create_connection(("127.0.0.1", 1), timeout=5)
