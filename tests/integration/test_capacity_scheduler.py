@@ -160,7 +160,7 @@ def test_yarn_ends_a_hungry_task_and_the_gang_grows(world: SubmitWorld, unique_n
     retry = {"max_restarts": 0, "more_memory": {"factor": 2}}
     spec = world.spec(
         unique_name("hungry"), ["python3", "-c", HUNGRY], gpus=None, retry=retry,
-        roles={"worker": {"tasks": 2, "memory": "1GiB"}},
+        roles={"worker": {"tasks": 2, "gpus": 1, "memory": "1GiB"}},
         gang={"backoff": {"base": "200ms", "cap": "1s"}},
     )  # fmt: skip
     application = world.submit(spec)

@@ -110,8 +110,11 @@ def _converted(
     if kind == "hbox":
         return hbox.convert(hbox.split(_read(file)))
     document = _document(file)
-    convert = {"openpai": openpai, "submarine": submarine, "dask-yarn": dask_yarn}[kind].convert
-    return convert(document, str(file))
+    if kind == "openpai":
+        return openpai.convert(document, str(file))
+    if kind == "submarine":
+        return submarine.convert(document, str(file))
+    return dask_yarn.convert(document, str(file))
 
 
 def _kind(file: Path) -> str:

@@ -42,7 +42,7 @@ def convert(document: Mapping[str, Any], what: str) -> Conversion:
     roles = {role_name(name): _role(source, name) for name in names}
     for pattern, why in _DROPPED.items():
         source.drop_all(pattern, why)
-    spec = {
+    spec: dict[str, Any] = {
         "version": 1,
         "name": job_name(str(source.take("spec.name", "submarine"))),
         "queue": queue_name(str(source.take("scheduling.queue", "default"))),
