@@ -39,12 +39,13 @@ pytestmark = [
 ]  # fmt: skip
 
 FILES_PER_JOB = 14
-"""The job's record: what ``ps --all``, ``events`` and ``logs`` show of a job that is over."""
+"""The job's record: what ``ps --all``, ``events``, ``logs`` and ``history`` show of a job that is
+over."""
 
 KEPT_CONNECTIONS = 8
 """To the NameNode's HTTP server: one for each thread that has asked at the same time."""
 
-RECORDS = ("/jobs/", "/applications/")
+RECORDS = ("/jobs/", "/applications/", "/history/new/")
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,9 @@ class Counts:
     """Of the largest AM (Python) of this wave."""
     znodes: int
     records: int
-    """Files and directories in the directories of jobs on HDFS."""
+    """Files and directories on HDFS of jobs and of their history."""
     other_hdfs: int
-    """Below the user's home, but those."""
+    """Below the user's home, but for those."""
     submit_s: float
     """Median of the wave."""
     alone_submit_s: float
