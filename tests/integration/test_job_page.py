@@ -13,7 +13,11 @@ from typing import Any
 import jsonschema
 import pytest
 
+import skein_specs
+from skein_specs import interceptor
 from tests.integration.submit_world import SubmitWorld
+from yarnam.adapters.yarn.addresses import rm_web_urls
+from yarnam.client import Client
 from yarnam.cluster import EmbeddedCluster
 
 pytestmark = [pytest.mark.yarn, pytest.mark.hdfs]
@@ -119,3 +123,20 @@ def test_the_tracking_url_shows_the_running_job(world: SubmitWorld, unique_name:
     logs = world.run("logs", application, "--am")
     assert "Skein's pages have no link" not in logs.out
     assert "the job has no page" not in logs.out
+
+
+@pytest.mark.long
+def test_without_the_interceptor_skeins_own_page_links_to_it(
+    world: SubmitWorld, unique_name: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (skein_specs, interceptor):
+        monkeypatch.setattr(module, "interceptor_jar", lambda: None)
+    name = unique_name("linked")
+    with Client(world.conf_dir) as client:
+        job = client.submit(world.spec(name, "sleep 600"))
+        skeins = f"{rm_web_urls(world.conf_dir)[0]}/proxy/{job.id}/"
+        await_page(f"{skeins}pages/job/", name, "Queue", limit_s=START_LIMIT_S)
+        await_page(skeins, "job page")
+        shown = json.loads(get(f"{skeins}pages/job/api/v1/job")[2])
+        assert shown["application"] == job.id
+        job.kill()
