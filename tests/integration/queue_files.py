@@ -22,11 +22,11 @@ def more_queues(
     end = own.index("</queue>\n  <queuePlacementPolicy>")
     try:
         path.write_text(own[:end] + queues + own[end:])
-        _refresh(environ)
+        refresh(environ)
         yield
     finally:
         path.write_text(own)
-        _refresh(environ)
+        refresh(environ)
 
 
 def left_after(differences: Callable[[], list[Any]], limit_s: float) -> list[Any]:
@@ -37,7 +37,8 @@ def left_after(differences: Callable[[], list[Any]], limit_s: float) -> list[Any
     return found[:5]
 
 
-def _refresh(environ: Mapping[str, str]) -> None:
+def refresh(environ: Mapping[str, str]) -> None:
+    """The ResourceManager reads the file now."""
     done = subprocess.run(
         ["yarn", "rmadmin", "-refreshQueues"],
         env=dict(environ),
