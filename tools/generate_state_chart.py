@@ -45,6 +45,10 @@ TIMERS = {
         "on a node that leaves the cluster",
         "YARN's timeout less `am.stop_grace` and 10 s",
     ),
+    TimerKind.PRE_RUN: (
+        "the pre-run has not failed by then: it has passed",
+        "`pre_run.time_limit`",
+    ),
     TimerKind.STORE: ("the outputs are not stored", "`data.outputs.timeout`"),
 }
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tests.unit.gang.elastic_play import Elastic, elastic_job
 from tests.unit.gang.play import ANEW, Play, failing, job, stopped
+from tests.unit.gang.test_pre_run import PreRunPlay
 from yarnam.core.failures.hang_detection import hang_finding, where_text
 from yarnam.core.failures.rank_activity import RankActivity
 from yarnam.core.model.events import (
@@ -381,6 +382,21 @@ def a_slow_node_is_found_by_its_check() -> Play:
     return play
 
 
+def passes_its_pre_run() -> Play:
+    """The node of the pre-run is lost; the next one passes by its time limit, and the gang runs."""
+    play = PreRunPlay().to_pre_run().after(10.0)
+    play.end(play.ask, ContainerEnd.LOST, "node lost")
+    play.again(on="n4").fire(TimerKind.PRE_RUN)
+    measured = replace(stopped(), step_s=0.25, peak_memory_mib=700)
+    play.after(1.0).exited(play.ask, measured)
+    play.plan()
+    play.grant_all(("n2", "n3")).register_all()
+    play.start_all()
+    for ask in play.asks():
+        play.after(20).ok(ask)
+    return play
+
+
 SCENARIOS: tuple[Callable[[], Play], ...] = (
     grows_and_shrinks,
     shrinks_instead_of_dying,
@@ -401,4 +417,5 @@ SCENARIOS: tuple[Callable[[], Play], ...] = (
     node_struck_off,
     outputs_stored_by_the_second_am,
     outputs_not_stored_in_time,
+    passes_its_pre_run,
 )

@@ -66,4 +66,5 @@ def test_the_stories_end_as_they_should() -> None:
         "node_struck_off": 0,
         "outputs_stored_by_the_second_am": 0,
         "outputs_not_stored_in_time": 69,
+        "passes_its_pre_run": 0,
     }

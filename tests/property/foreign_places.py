@@ -40,6 +40,7 @@ from tests.unit.accounting.records import record as history_record
 from tests.unit.agent.test_task_job import JOB, TARGET
 from yarnam.adapters.grpc import job_inputs
 from yarnam.adapters.grpc.agent_session import AgentSession
+from yarnam.adapters.hdfs import pre_run_store
 from yarnam.adapters.skein import agent_assignment, response_log
 from yarnam.adapters.yarn import allocation_xml, queue_tree, rest_parse
 from yarnam.adapters.zookeeper import ticket_nodes
@@ -72,6 +73,7 @@ from yarnam.wire.records import (
     JobRecord,
     NotifiedRecord,
     NotifyUrls,
+    PreRunRecord,
     TicketRecord,
 )
 from yarnam.wire.shared import cluster_summary, history_index, inventory
@@ -309,6 +311,11 @@ PLACES: dict[str, Place] = {
     ),
     "idempotency record": record(
         IdempotencyRecord, IdempotencyRecord("20261121-000000-abcdef", "application_1_2")
+    ),
+    "passed pre-run": Place(
+        lambda data: pre_run_store.passed_record(data, "0" * 64),
+        (codec.encode(PreRunRecord("0" * 64, "application_1_2", 1000.0, 0.25, 700)),),
+        WireMismatch,
     ),
     "notify urls": record(NotifyUrls, NotifyUrls(("https://hooks.example/T/B/x",))),
     "notified": record(NotifiedRecord, NotifiedRecord(((0, "RUNNING"),))),

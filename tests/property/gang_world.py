@@ -68,8 +68,9 @@ from yarnam.core.model.events import (
     TimerId,
     TimerKind,
 )
-from yarnam.core.model.ids import AskId, ContainerId, NodeId, RackId
+from yarnam.core.model.ids import PRE_RUN_ROLE, AskId, ContainerId, NodeId, RackId
 from yarnam.core.model.job_spec import (
+    PRE_RUN_RETRIES,
     DataInput,
     Framework,
     GangSpec,
@@ -77,6 +78,7 @@ from yarnam.core.model.job_spec import (
     JobSpec,
     NodeCheck,
     PlacementSpec,
+    PreRunSpec,
     RetrySpec,
     RoleSpec,
     StagingSpec,
@@ -138,6 +140,7 @@ def small_job(
     output: str = "",
     is_staged: bool = False,
     check: NodeCheck = NodeCheck.OFF,
+    has_pre_run: bool = False,
 ) -> JobSpec:
     """Three workers of two processes, maybe a parameter server; tight limits."""
     roles = [RoleSpec("worker", 3, SIZE, ("train",), 2)]
@@ -155,6 +158,7 @@ def small_job(
         placement=PlacementSpec(exclude_nodes=("bad",), check=check),
         gang=GangSpec(attempts=attempts, wait_timeout_s=5000.0, recovery_timeout_s=60.0),
         retry=RetrySpec(max_restarts=restarts, on_user_failure=1),
+        pre_run=PreRunSpec(time_limit_s=40.0, is_due=has_pre_run),
     )
 
 
@@ -286,6 +290,7 @@ class World:
         self.gang = initial(self.job)
         self.policy = policy_for(self.job)
         self.rungs = rungs_for(self.job)
+        self.pre_run_rungs = rungs_for(self.job.as_pre_run())
         self.deliver(JobStarted(self.now_s))
 
     # ---- the machine's side ---------------------------------------------------------------
@@ -465,7 +470,8 @@ class World:
             all(old.attempt != action.attempt for old in self.launches), "two launches, one attempt"
         )
         self.launches.append(action)
-        for role in self.job.roles:
+        whole_job = self.job.as_pre_run() if self.gang.is_pre_run else self.job
+        for role in whole_job.roles:
             members = [m for m in action.members if m.placed.role == role.name]
             whole = self._is_whole(role, len(members))
             require(whole, f"launched {len(members)} of {role.tasks} tasks")
@@ -521,6 +527,7 @@ class World:
         self._check_waits()
         self._check_bounds()
         self._check_recovery(before)
+        self._check_pre_run(before)
         self._check_blacklist(event, before)
         if isinstance(event, TaskStarted | TaskExited) and event.attempt != before.attempt:
             require(gang == before, "a report of an older launch changed the gang")
@@ -619,10 +626,28 @@ class World:
         require(gang.user_retries <= policy.retry.on_user_failure, "more user retries than allowed")
         free = gang.restarts + gang.user_retries + gang.preemptions + self.am_attempt
         free += self.transients
+        if gang.pre_run is not None:
+            require(gang.pre_run.retries <= PRE_RUN_RETRIES, "more pre-runs than allowed")
+            free += gang.pre_run.retries + 1
         limit = policy.attempts * (1 + self.runs) + free + self.extra_attempts
         require(len(gang.history) <= limit, f"{len(gang.history)} attempts, at most {limit}")
         attempts = [record.attempt for record in gang.history]
         require(attempts == sorted(set(attempts)), "an attempt number was used twice")
+
+    def _check_pre_run(self, before: Gang) -> None:
+        """One container at most until it is over, which it is once; nothing of it is the gang's."""
+        gang = self.gang
+        require(before.is_pre_run or not gang.is_pre_run, "a pre-run that was over began anew")
+        if gang.is_pre_run:
+            held = [ask for ask, truth in self.truths.items() if truth.target.role != PRE_RUN_ROLE]
+            require(not held and len(gang.members) <= 1, "a pre-run asked for more than its task")
+            counts = (gang.restarts, gang.user_retries, gang.preemptions)
+            require(counts == (0, 0, 0), "a pre-run used up retries of the gang")
+            limits = {timer.timer.kind for timer in gang.timers}
+            is_limited = gang.phase is not Phase.RUNNING or TimerKind.PRE_RUN in limits
+            require(is_limited, "a pre-run without a limit")
+        elif before.is_pre_run:
+            require(not gang.members, "a container of the pre-run was kept")
 
     def _check_recovery(self, before: Gang) -> None:
         """Replaced in place: paid for, limited, and never what YARN has preempted."""
@@ -635,7 +660,9 @@ class World:
             first = gang.phase is Phase.ACQUIRING
             kept = [m for m in gang.members if first or m.ask.attempt != gang.attempt]
             require(kept or before.search is not None, "a recovery that keeps nothing")
-        if gang.attempt > before.attempt and before.phase in {Phase.STOPPING, *LAUNCHED}:
+        is_same_kind = gang.is_pre_run == before.is_pre_run
+        relaunched = gang.attempt > before.attempt and before.phase in {Phase.STOPPING, *LAUNCHED}
+        if relaunched and is_same_kind:
             self.recoveries += 1
             cost = (gang.restarts - before.restarts, gang.failures - before.failures)
             stopping = before.stopping
@@ -771,7 +798,8 @@ class World:
             plan = PlacementPlan((self._supplement(request, rung),), self.now_s)
             self.inflight.append(PlanReady(self.now_s, request.attempt, plan, len(NODES)))
         elif answer == "ready":
-            first = self.rungs[(request.first_rung + rung) % len(self.rungs) :]
+            rungs = self.pre_run_rungs if request.is_pre_run else self.rungs
+            first = rungs[(request.first_rung + rung) % len(rungs) :]
             self.inflight.append(
                 PlanReady(self.now_s, request.attempt, PlacementPlan(first, self.now_s), len(NODES))
             )

@@ -44,7 +44,7 @@ from yarnam.core.model.events import (
 )
 from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_spec import NodeCheck
-from yarnam.core.model.job_status import FINAL_PHASES, Phase
+from yarnam.core.model.job_status import FINAL_PHASES, Phase, PreRunState
 from yarnam.core.model.outcomes import ContainerEnd, ExitKind, ProcessExit
 from yarnam.wire.codec import decode_event, encode_event
 
@@ -57,10 +57,16 @@ class Machine(RuleBasedStateMachine):
     with_ps = False
     output = ""
     is_staged = False
+    has_pre_run = False
 
     def __init__(self) -> None:
         super().__init__()
-        job = small_job(with_ps=self.with_ps, output=self.output, is_staged=self.is_staged)
+        job = small_job(
+            with_ps=self.with_ps,
+            output=self.output,
+            is_staged=self.is_staged,
+            has_pre_run=self.has_pre_run,
+        )
         self.world = World(job)
 
     @rule(pick=PICK, node=st.integers(0, 4))
@@ -177,6 +183,10 @@ class MachineWithInputs(Machine):
     is_staged = True
 
 
+class MachineWithPreRun(Machine):
+    has_pre_run = True
+
+
 TestGang = Machine.TestCase
 TestGang.settings = settings(
     max_examples=150,
@@ -190,12 +200,35 @@ TestGangWithOutputs = MachineWithOutputs.TestCase
 TestGangWithOutputs.settings = settings(TestGang.settings, max_examples=75)
 TestGangWithInputs = MachineWithInputs.TestCase
 TestGangWithInputs.settings = settings(TestGang.settings, max_examples=75)
+TestGangWithPreRun = MachineWithPreRun.TestCase
+TestGangWithPreRun.settings = settings(TestGang.settings, max_examples=75)
 
 
 @pytest.mark.parametrize("with_ps", [False, True])
 def test_seeded_walks_keep_every_promise(with_ps: bool) -> None:
     for seed in range(200):
         random_walk(World(small_job(with_ps=with_ps)), seed, moves=120)
+
+
+def test_a_pre_run_comes_first_and_takes_nothing_of_the_gang() -> None:
+    """``World`` looks at each step."""
+    worlds = []
+    for seed in range(200):
+        world = World(small_job(with_ps=seed % 2 == 1, is_staged=seed % 5 == 0, has_pre_run=True))
+        (random_walk if seed % 3 else troubled_run)(world, seed, moves=150)
+        worlds.append(world)
+    ends = [world.gang.pre_run for world in worlds]
+    states = {end.state for end in ends if end is not None}
+    assert states == set(PreRunState), "it came to every end"
+    assert any(end is not None and end.retries for end in ends)
+
+
+def test_a_journal_of_a_pre_run_gives_the_gang_back() -> None:
+    for seed in range(60):
+        world = World(small_job(restarts=9, has_pre_run=True))
+        troubled_run(world, seed, moves=120)
+        events = [decode_event(encode_event(event)) for event in world.seen]
+        assert account_all(world.job, 0.0, events)[0] == world.gang
 
 
 def test_no_process_starts_before_all_have_their_inputs() -> None:

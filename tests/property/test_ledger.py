@@ -95,10 +95,16 @@ def test_random_walks(walk: object) -> None:
     for seed in range(60):
         dice = random.Random(seed)
         is_staged, output = dice.random() < 0.3, dice.choice(("", "/out"))
-        world = World(small_job(with_ps=dice.random() < 0.5, is_staged=is_staged, output=output))
+        job = small_job(
+            with_ps=dice.random() < 0.5,
+            is_staged=is_staged,
+            output=output,
+            has_pre_run=seed % 3 == 0,
+        )
+        world = World(job)
         walk(world, seed, moves=80)  # type: ignore[operator]
         seen |= {e.use for e in check(world.job, world.seen).entries if e.wall_s > 0}
         woven = reported(world.job, world.seen, dice)
         seen |= {e.use for e in check(world.job, woven).entries if e.wall_s > 0}
     assert seen >= {Use.WAITING, Use.HELD, Use.STARTING, Use.KEPT, Use.LOST, Use.RECOVERING}
-    assert Use.CHECKPOINTING in seen
+    assert seen >= {Use.CHECKPOINTING, Use.PRE_RUN}

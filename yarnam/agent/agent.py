@@ -7,7 +7,7 @@ import itertools
 import logging
 import os
 import signal
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from dataclasses import replace
 from enum import IntEnum
 from pathlib import Path
@@ -22,7 +22,7 @@ from yarnam.agent.keeper.keeper_client import KeeperClient
 from yarnam.agent.launch.launch_plan import plan_processes, stop_file
 from yarnam.agent.launch.log_files import append_note
 from yarnam.agent.launch.process_activity import PERIOD_S, USAGE_POLLS
-from yarnam.agent.launch.task_run import Graces, RunState, TaskRun
+from yarnam.agent.launch.task_run import Graces, ProcessPlan, RunState, TaskRun
 from yarnam.agent.log_service import LogFile, LogService
 from yarnam.agent.mailbox.agent_reports import Outbox, ReportIdentity, build_report
 from yarnam.agent.mailbox.mailbox_client import AmVanished, MailboxClient
@@ -37,6 +37,8 @@ from yarnam.agent.resources.gpu_leases import (
 from yarnam.agent.resources.held_ports import HeldPorts
 from yarnam.agent.resources.node_address import node_address
 from yarnam.agent.task_config import ContainerSettings, TaskJob, environment_of_container
+from yarnam.core.model.ids import PRE_RUN_ROLE
+from yarnam.core.model.outcomes import ExitKind
 from yarnam.errors import Blame, InternalError, Unavailable, YarnamError
 from yarnam.wire.light_imports import on_first_use
 from yarnam.wire.pb import yarnam_pb2 as pb
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
     from yarnam.agent.data.input_staging import InputStaging
 
 with on_first_use():
-    from yarnam.agent.data import input_staging
+    from yarnam.agent.data import checkpoint_trial, input_staging
 
 _LOG = logging.getLogger("yarnam.agent")
 
@@ -385,7 +387,9 @@ class Agent:
         if taken:
             # Else the user's process would fail to bind it, and be blamed.
             text = f"ports taken by others since the last launch: {', '.join(sorted(taken))}"
-            plans = tuple(replace(plan, problem=text, is_user_problem=False) for plan in plans)
+            plans = _with_problem(plans, text, ExitKind.NOT_STARTED)
+        elif launch.role == PRE_RUN_ROLE and plans:
+            plans = await self._try_checkpoints(plans)
         for plan in plans if is_again else ():
             append_note(plan.log, f"yarnam: attempt {run.attempt} starts in the same container")
         self._logs.files = {plan.local_rank: LogFile(plan.log) for plan in plans}
@@ -397,6 +401,15 @@ class Agent:
         finally:
             watching.cancel()
             looking.cancel()
+
+    async def _try_checkpoints(self, plans: tuple[ProcessPlan, ...]) -> tuple[ProcessPlan, ...]:
+        """A pre-run finds out at once what a gang would at its first save."""
+        directory = plans[0].env.get("YARNAM_CHECKPOINT_DIR", "")
+        if not directory:
+            return plans
+        env = environment_of_container()
+        problem = await checkpoint_trial.checkpoint_problem(directory, env)
+        return _with_problem(plans, problem, ExitKind.NON_ZERO) if problem else plans
 
     async def _send_spooled(self, limit_s: float) -> None:
         """Send the checkpoints that the ended processes left on this node."""
@@ -515,6 +528,13 @@ class Agent:
             await _within(self._inputs.close(), CLOSE_LIMIT_S)
         if self._server is not None and not is_hurried:
             await _within(self._server.stop(grace=0.5), CLOSE_LIMIT_S)
+
+
+def _with_problem(
+    plans: Iterable[ProcessPlan], problem: str, kind: ExitKind
+) -> tuple[ProcessPlan, ...]:
+    """None of them is started."""
+    return tuple(replace(plan, problem=problem, problem_kind=kind) for plan in plans)
 
 
 async def _within(work: Coroutine[Any, Any, Any], limit_s: float) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from hdfs_utils.errors import MalformedData
 from hdfs_utils.protocols.untrusted import decode_record, read_at_most
-from yarnam.core.model.ids import AskId, parse_ask_id
+from yarnam.core.model.ids import PRE_RUN_ROLE, AskId, leading_role, parse_ask_id
 from yarnam.errors import BadConfig, WireMismatch
 from yarnam.wire.protocol import (
     ENV_AM_ADDRESS,
@@ -152,6 +152,8 @@ def _task_job(
     record: Mapping[str, Any], secrets: Mapping[str, str], role_name: str, service: str
 ) -> TaskJob:
     job = record["job"]
+    if role_name == PRE_RUN_ROLE:
+        role_name = leading_role([role["name"] for role in job["roles"]])
     role = next(role for role in job["roles"] if role["name"] == role_name)
     # The planner may have chosen another shape than the spec: the target is what was asked for.
     target = next((t for t in record["targets"] if service and t["service"] == service), None)

@@ -26,6 +26,7 @@ from yarnam.ports import (
 )
 from yarnam.ports.notifications import NotificationSender
 from yarnam.ports.output_store import OutputStore
+from yarnam.ports.pre_runs import PreRunStore
 from yarnam.ports.ticket_queue import TicketQueue
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class AmPorts:
     """None: the job has no inputs."""
     notify: NotificationSender | None = None
     """None: the job notifies nobody."""
+    pre_runs: PreRunStore | None = None
+    """None: the job has no pre-run."""
 
 
 @dataclass(slots=True)

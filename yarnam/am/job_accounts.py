@@ -48,7 +48,7 @@ class JobAccounts:
     ) -> TrainingReported | None:
         """What the journal has to know of the training, each time once; None: nothing new. By the
         reports of rank 0, or of the lowest rank that reports steps."""
-        if gang.phase not in {Phase.RUNNING, Phase.STOPPING}:
+        if gang.phase not in {Phase.RUNNING, Phase.STOPPING} or gang.is_pre_run:
             return None
         mine = [one for one in metrics if one.attempt == gang.attempt and one.step is not None]
         if not mine:

@@ -229,6 +229,16 @@ class ApplicationMaster:
             if isinstance(event, AgentRegistered) and event.gpu_model:
                 self._aside(partial(self._ports.learn, event.node, event.gpu_model))
 
+    def _settle_pre_run(self) -> None:
+        """In a thread. Best effort: a pass that is not noted costs another pre-run."""
+        store, status = self._ports.pre_runs, self._gang.pre_run
+        if store is None or status is None:
+            return
+        try:
+            store.settle(status, self._clock.now_s())
+        except YarnamError as error:
+            log.warning("the pre-run is not settled: %s", error.message)
+
     def _aside(self, call: Callable[[], None]) -> None:
         """Helps other jobs only: nothing waits for it."""
         task = asyncio.get_running_loop().create_task(self._executors.courtesy.call(call))
@@ -286,6 +296,8 @@ class ApplicationMaster:
         self._ports.publisher.record([encode_event(event) for event in batch])
         self._holder.show(self._gang)
         self._learn(batch)
+        if before.is_pre_run and not self._gang.is_pre_run:
+            self._aside(self._settle_pre_run)
         if self._inputs is not None:
             self._inputs.see(batch)
         if self._is_worth_publishing(before):
@@ -320,6 +332,8 @@ class ApplicationMaster:
             await self._storing.settle(self._gang)
         await self._put(VERDICT_FILE, encode(verdict))
         self._publish()
+        if self._gang.is_pre_run:
+            await self._executors.courtesy.call(self._settle_pre_run)
         # A journal left open cannot be read once its DataNode has been restarted, until HDFS gives
         # up the lease: 20 minutes later, or never where the NameNode restarts as well.
         await asyncio.gather(

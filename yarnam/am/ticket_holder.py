@@ -82,6 +82,8 @@ class TicketHolder:
     ) -> None:
         takes_tickets = job.gang.ticket and job.gang.look_before_ask
         self._job = job
+        self._asked_for = job.as_pre_run() if job.pre_run.is_due else job
+        """What containers are asked for now: those of the gang, or that of its pre-run."""
         self._targets = targets
         self._application = application
         self._open_queue = open_queue if takes_tickets else None
@@ -284,6 +286,8 @@ class TicketHolder:
         background."""
         if not self.is_there:
             return
+        if not gang.is_pre_run:
+            self._asked_for = self._job
         state = self._state_of(gang)
         if state is not None and state != self._state:
             self._state = state
@@ -317,7 +321,7 @@ class TicketHolder:
             if member.grant is not None:
                 gpus = member.target.resources.gpus
                 on_node[member.grant.node] = on_node.get(member.grant.node, 0) + gpus
-        duration_s = self._job.duration_s
+        duration_s = self._asked_for.duration_s
         return RunningGang(
             job=self._application,
             queue=self._job.queue,
@@ -413,7 +417,8 @@ class TicketHolder:
 
     def _wanted(self) -> Ticket:
         taken_at_s = self._taken_at_s or self._clock.now_s()
-        ticket = job_ticket(self._job, self._targets, self._application, self._number, taken_at_s)
+        job, targets = self._asked_for, self._targets
+        ticket = job_ticket(job, targets, self._application, self._number, taken_at_s)
         return replace(ticket, forecast_s=self._forecast_s)
 
     def _patience_s(self) -> float:

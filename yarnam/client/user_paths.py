@@ -8,6 +8,7 @@
         idempotency/<digest>   the job that an idempotency key stands for
         runtime/               runtime archives, by content
         environments/          packed environments, by content
+        pre-runs/<key>         programs that have passed their pre-run
         history/               what stays of jobs that have ended; others may read it
 """
 
@@ -19,7 +20,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from yarnam.wire.protocol import JOB_KEY_TAG_PREFIX
+from yarnam.wire.protocol import JOB_KEY_TAG_PREFIX, PRE_RUNS_DIRECTORY
 
 _KEY = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 
@@ -41,6 +42,10 @@ class UserPaths:
     @property
     def history(self) -> str:
         return f"{self.root}/history"
+
+    @property
+    def pre_runs(self) -> str:
+        return f"{self.root}/{PRE_RUNS_DIRECTORY}"
 
     @property
     def runtimes(self) -> str:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import urlsplit
 
+from yarnam.core.model.ids import PRE_RUN_ROLE
 from yarnam.core.model.job_spec import MAX_TASKS
 from yarnam.spec.problems import closest
 from yarnam.spec.sections.data_sections import split_pattern
@@ -177,6 +178,8 @@ def _check_role(name: str, role: Role, document: Document, problems: Problems) -
             "characters",
             (),
         )
+    if name == PRE_RUN_ROLE:
+        problems.add(here, f"the name {PRE_RUN_ROLE} is that of a pre-run's task: use another", ())
     if role.command is None and document.command is None:
         missing: Path = (*here, "command")
         message = "missing, and the job has no command"

@@ -74,6 +74,9 @@ def build(document: Document, tree: Tree, surroundings: Surroundings) -> job_spe
         hang=_from_section(job_spec.HangSpec, document.hang),
         stragglers=_from_section(job_spec.StragglerSpec, document.stragglers),
         am=_am(document, roles),
+        pre_run=_from_section(
+            job_spec.PreRunSpec, document.pre_run, mode=job_spec.PreRunMode(document.pre_run.mode)
+        ),
         flexible_shape=document.gpus is not None,
         duration_s=document.duration,
         tags=tuple(document.tags),

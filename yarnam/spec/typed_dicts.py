@@ -378,6 +378,23 @@ class PlacementDict(TypedDict, total=False):
     nodes](../how-to/slow-nodes.md)."""
 
 
+class PreRunDict(TypedDict, total=False):
+    """Try one process of the job in a container of its own before the gang is acquired: see
+    [pre-run](../how-to/pre-run.md). May be written as text: the `mode`."""
+    mode: Literal['off', 'auto', 'always']
+    """`always`: at each submit. `auto`: for gangs of at least `min_gpus`, and only when this code,
+    environment and command have not passed before. `off`: never, as a program may need all of its
+    processes."""
+    steps: int
+    """The number of steps, as reported by `yarnam.train.report`, after which it has passed."""
+    time_limit: str
+    """The time after which a process that has not failed has passed."""
+    min_gpus: int
+    """`auto`: the smallest gang to try, in GPUs."""
+    gpu: bool
+    """Give it the GPUs of one process. `false`: none, for programs that also run without."""
+
+
 class RetryDict(TypedDict, total=False):
     """How often a gang is restarted after it has run."""
     max_restarts: int
@@ -503,6 +520,8 @@ class JobDict(_JobRequired, total=False):
     placement: PlacementDict
     gang: GangDict
     elastic: ElasticDict
+    pre_run: Union[str, PreRunDict]
+    """Whether to try one process of the job before its gang is acquired."""
     data: DataDict
     checkpoint: CheckpointDict
     retry: RetryDict
@@ -546,6 +565,7 @@ __all__ = [
     "NotifyDict",
     "OutputsDict",
     "PlacementDict",
+    "PreRunDict",
     "RetryDict",
     "RoleDict",
     "ShippedPathDict",

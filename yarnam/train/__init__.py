@@ -33,6 +33,7 @@ from yarnam.train._job_context import (
     rank,
     world_size,
 )
+from yarnam.train._pre_run import is_pre_run
 from yarnam.train._report import compute, pause, report
 from yarnam.train._skipped_records import TooManySkipped, decoded, skip, skipped
 from yarnam.train._stack_dump import listen
@@ -61,6 +62,7 @@ __all__ = [
     "inputs",
     "is_chief",
     "is_in_job",
+    "is_pre_run",
     "local_rank",
     "output_directory",
     "pause",

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from yarnam.train._job_context import setting
+from yarnam.train._pre_run import note_step
 from yarnam.train._skipped_records import counts
 from yarnam.train._step_times import of_process
 
@@ -49,8 +50,17 @@ def report(
     """Report progress and metrics. Values that are no numbers are dropped.
 
     Never blocks and never raises: when the agent is away or busy the report is dropped; the next
-    one replaces it anyway. Cheap enough for every step (tens of microseconds).
+    one replaces it anyway. Cheap enough for every step (tens of microseconds). In a pre-run it ends
+    the program (SystemExit) that does not stop when it should.
     """
+    _report(step, total_steps, loss, metrics)
+    if step is not None:
+        note_step()
+
+
+def _report(
+    step: int | None, total_steps: int | None, loss: float | None, metrics: dict[str, Any]
+) -> None:
     try:
         address = setting("metrics_socket")
         if not address:

@@ -50,6 +50,11 @@ class StopRequest(NamedTuple):
         return max(0.0, self.ends_at_s - time.time())
 
 
+def ask_to_stop(reason: str) -> None:
+    """From now on ``should_stop`` is true, for this reason."""
+    _watch.ask(reason)
+
+
 def stop_request(step: int | None = None) -> StopRequest | None:
     """None while this process is not asked to end; then the reason, and the time that is left to
     write a checkpoint and exit.
@@ -65,7 +70,7 @@ def stop_request(step: int | None = None) -> StopRequest | None:
         ends_at_s = float(facts["asked_at_s"]) + float(facts["grace_s"])
         return StopRequest(str(facts["reason"]), ends_at_s)
     except (ValueError, KeyError, TypeError):
-        return StopRequest("", float("inf"))
+        return StopRequest(_watch.reason, float("inf"))
 
 
 def _facts(path: str) -> dict[str, Any]:
@@ -87,6 +92,11 @@ class _Watch:
         self._position = -1
         """Descriptor of the file that says where this process is; -1: none yet."""
         self._position_pid = 0
+        self.reason = ""
+        """Of this process's own wish; empty: it has none."""
+
+    def ask(self, reason: str) -> None:
+        self._is_asked, self.reason = True, reason
 
     def poll(self, step: int | None = None) -> bool:
         self._install()

@@ -1,4 +1,4 @@
-"""Where a job's outputs are before they are whole. Pure.
+"""Where a job's outputs are before they are whole, and the checkpoints of its pre-run. Pure.
 
 ::
 
@@ -22,6 +22,12 @@ def staging_path(target: str, application: str) -> str:
 def task_output_path(target: str, application: str, attempt: int, task: str) -> str:
     """Where one task of one attempt writes its output."""
     return f"{staging_path(target, application)}/attempt-{attempt}/{task}"
+
+
+def pre_run_checkpoint_path(directory: str, application: str) -> str:
+    """Where a pre-run keeps its checkpoints: in the job's own directory, so that this is tried too,
+    under a name that no restore looks at."""
+    return f"{directory.rstrip('/')}/.pre-run.{application or _NOBODY}"
 
 
 def partial_output_path(target: str, application: str) -> str:

@@ -32,6 +32,8 @@ EPOCHS_FILE = "input-epochs.json"
 NOTIFIED_FILE = "notified.json"
 """Which notifications have been sent."""
 JOURNAL_DIRECTORY = "journal"
+PRE_RUNS_DIRECTORY = "pre-runs"
+"""In the user's own directory, not in the job's."""
 
 # Names in a container's working directory (localized by YARN).
 LOCAL_JOB_FILE = "yarnam-job.json"
@@ -100,6 +102,8 @@ CHECKPOINT_PAUSE = "checkpoint"
 
 ENV_ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 """Where torch.distributed.elastic writes why a process failed. A job may set it itself."""
+ENV_PRE_RUN = "YARNAM_PRE_RUN"
+"""Set, to ``1``, in a pre-run."""
 ENV_SDK = "YARNAM_SDK"
 """What only the training SDK reads, as one JSON object: the AM writes what it knows of the job
 (``yarnam.wire.rendezvous``), the agent adds what it knows of the container."""

@@ -76,6 +76,19 @@ class IdempotencyRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class PreRunRecord:
+    """``pre-runs/<key>``: a program has passed its pre-run. ``key``: see ``PreRunSpec``."""
+
+    key: str
+    application: str
+    passed_at_s: float
+    step_s: float | None = None
+    """As in ``PreRunStatus``."""
+    peak_memory_mib: int | None = None
+    version: int = RECORD_VERSION
+
+
+@dataclass(frozen=True, slots=True)
 class NotifyUrls:
     """``notify-urls.json``: the URLs of the job's notifications, in the order of its spec."""
 
@@ -113,5 +126,6 @@ class EpochsRecord:
 def spec_digest(job: JobSpec) -> str:
     """The same for the same job submitted again, by anybody and under any idempotency key: SHA-256
     of what the record says of it, in hex."""
-    plain = replace(job, user="", idempotency_key="")
+    pre_run = replace(job.pre_run, is_due=False, key="")
+    plain = replace(job, user="", idempotency_key="", pre_run=pre_run)
     return hashlib.sha256(encode(plain)).hexdigest()

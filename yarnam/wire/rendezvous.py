@@ -11,16 +11,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from yarnam.core.model.actions import GangMember
-from yarnam.core.model.ids import NodeId, TaskId
+from yarnam.core.model.ids import PRE_RUN_ROLE, NodeId, TaskId, leading_role
 from yarnam.core.model.job_spec import Framework, JobSpec, RoleSpec
 from yarnam.errors import InternalError
-from yarnam.wire.input_shares import all_shares, first_shares
-from yarnam.wire.output_paths import task_output_path
-from yarnam.wire.protocol import COORDINATOR_PORT, ENV_SDK, TASK_PORT, port_key
+from yarnam.wire.input_shares import NO_SHARE_ROLES, all_shares, first_shares
+from yarnam.wire.output_paths import pre_run_checkpoint_path, task_output_path
+from yarnam.wire.protocol import COORDINATOR_PORT, ENV_PRE_RUN, ENV_SDK, TASK_PORT, port_key
 
 # Roles of TensorFlow's that are not members of the training cluster.
 _NOT_IN_TF_CLUSTER = frozenset({"evaluator"})
@@ -48,11 +48,29 @@ def environments(
     InternalError when a member lacks a port that its framework needs."""
     if not members:
         return ()
+    if members[0].task.role == PRE_RUN_ROLE:
+        return ((_pre_run_environment(job, members[0], attempt, application),),)
     table = _Table(job, tuple(members), attempt, application)
     return tuple(
         tuple(table.environment(number, local) for local in range(member.placed.processes))
         for number, member in enumerate(table.members)
     )
+
+
+def _pre_run_environment(
+    job: JobSpec, member: GangMember, attempt: int, application: str
+) -> dict[str, str]:
+    """As rank 0 of a world of one, with that share of the inputs that one process of the gang has,
+    and a directory of its own for checkpoints, in which there are none."""
+    role = leading_role([one.name for one in job.roles])
+    trained = replace(
+        member, task=TaskId(role, 0), placed=replace(member.placed, role=role, processes=1)
+    )
+    if job.checkpoint.directory:
+        place = pre_run_checkpoint_path(job.checkpoint.directory, application)
+        job = replace(job, checkpoint=replace(job.checkpoint, directory=place, restore="none"))
+    table = _Table(job, (trained,), attempt, application, is_pre_run=True)
+    return {**table.environment(0, 0), ENV_PRE_RUN: "1"}
 
 
 def in_common(envs: Sequence[Sequence[Mapping[str, str]]]) -> dict[str, str]:
@@ -73,6 +91,7 @@ class _Table:
     members: tuple[GangMember, ...]
     attempt: int
     application: str
+    is_pre_run: bool = False
 
     def environment(self, number: int, local: int) -> dict[str, str]:
         env = self._generic(number, local)
@@ -99,6 +118,9 @@ class _Table:
 
     @cached_property
     def _all_shares(self) -> int:
+        if self.is_pre_run:
+            readers = [role for role in self.job.roles if role.name not in NO_SHARE_ROLES]
+            return sum(role.tasks * role.processes_per_task for role in readers)
         return all_shares(self.members)
 
     @cached_property
@@ -206,7 +228,13 @@ class _Table:
 
     def _sdk(self, number: int, local: int) -> dict[str, object]:
         """What only ``yarnam.train`` reads: complete, so that it needs no defaults of its own."""
-        return {"input_share": self._share(number, local), "checkpoint": self._checkpoint_options()}
+        sdk: dict[str, object] = {
+            "input_share": self._share(number, local),
+            "checkpoint": self._checkpoint_options(),
+        }
+        if self.is_pre_run:
+            sdk["pre_run_steps"] = self.job.pre_run.steps
+        return sdk
 
     def _share(self, number: int, local: int) -> tuple[int, int] | None:
         """Which share of the inputs is this process's, of how many; None: it has none."""

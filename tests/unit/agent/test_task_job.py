@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from yarnam.agent.task_config import read_task_job
+from yarnam.core.model.ids import PRE_RUN_ROLE
 from yarnam.core.model.job_spec import (
     AmSpec,
     EnvironmentSpec,
@@ -84,3 +85,13 @@ def test_damaged_record_is_refused_by_name(tmp_path: Path, text: str) -> None:
     (tmp_path / "job.json").write_text(text)
     with pytest.raises(BadConfig, match=r"job\.json"):
         read_task_job(tmp_path / "job.json", tmp_path / "none", "worker", "")
+
+
+def test_a_pre_run_runs_what_the_leading_role_does(tmp_path: Path) -> None:
+    target = Target("pre-run-1g-any", PRE_RUN_ROLE, LocalityLevel.ANY, Resources(256, 1, 1))
+    write(tmp_path, JobRecord(JOB, (TARGET, target), "hdfs://x", 1.0, "0"))
+    read = (tmp_path / "job.json", tmp_path / "secrets.json", PRE_RUN_ROLE, target.service)
+    job = read_task_job(*read)
+    assert (job.role, job.command) == ("worker", ROLE.command)
+    assert (job.processes, job.gpus) == (1, 1)
+    assert dict(job.env)["B"] == "role"

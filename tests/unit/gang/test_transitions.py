@@ -461,6 +461,10 @@ def walked() -> set[Edge]:
         world = World(small_job(attempts=1 + seed % 2, is_staged=True))
         random_walk(world, seed, moves=120)
         edges |= world.edges
+    for seed in range(60):
+        world = World(small_job(has_pre_run=True))
+        random_walk(world, seed, moves=120)
+        edges |= world.edges
     edges |= over_before_it_began().edges
     for seed in range(60):
         elastic = ElasticWorld(elastic_job(recovery_timeout_s=60.0 * (seed % 2)))

@@ -179,10 +179,6 @@ CASES = [
     ),
     # Not yet.
     (
-        "gpus: 4\npre_run: true",
-        ("6:1: pre_run: not supported yet: running the first iterations on one GPU"),
-    ),
-    (
         "gpus: 4\nframework: horovod",
         (
             "6:12: framework: Horovod is not supported yet; use one of command, jax, pytorch, "

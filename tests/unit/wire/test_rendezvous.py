@@ -21,12 +21,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yarnam.core.model.actions import GangMember
-from yarnam.core.model.ids import AskId, NodeId, RackId, TaskId
+from yarnam.core.model.ids import PRE_RUN_ROLE, AskId, NodeId, RackId, TaskId
 from yarnam.core.model.job_spec import (
     CheckpointSpec,
     DataInput,
     Framework,
     JobSpec,
+    PreRunMode,
+    PreRunSpec,
     RetrySpec,
     RoleSpec,
 )
@@ -277,3 +279,26 @@ def test_ranks_are_contiguous_whatever_the_shape(processes: list[int]) -> None:
     assert [int(task[0]["YARNAM_RANK"]) for task in envs] == list(first_ranks(members))
     for task in envs:
         assert [env["YARNAM_LOCAL_RANK"] for env in task] == [str(n) for n in range(len(task))]
+
+
+def test_a_pre_run_is_rank_0_of_one_with_a_share_and_checkpoints_of_its_own() -> None:
+    job = replace(JOB, pre_run=PreRunSpec(PreRunMode.ALWAYS, steps=7, is_due=True))
+    job = replace(job, framework=Framework.TENSORFLOW)
+    [whole] = environments(job, [member(PRE_RUN_ROLE, 0, 1, 1, 61000, 1)], 1, "application_1_2")
+    [env] = whole
+    assert env["YARNAM_PRE_RUN"] == "1"
+    assert (env["YARNAM_RANK"], env["YARNAM_WORLD_SIZE"]) == ("0", "1")
+    assert (env["YARNAM_ROLE"], env["YARNAM_ROLE_WORLD_SIZE"]) == ("worker", "1")
+    assert json.loads(env["TF_CONFIG"])["task"] == {"type": "worker", "index": 0}
+    sdk = json.loads(env["YARNAM_SDK"])
+    assert sdk["pre_run_steps"] == 7
+    assert sdk["input_share"] == [0, 6], "as much as one of the six workers reads"
+    assert env["YARNAM_CHECKPOINT_DIR"] == "hdfs://nn/ckpt/.pre-run.application_1_2"
+    assert sdk["checkpoint"]["restore"] == "none"
+    assert env["YARNAM_OUTPUT"].startswith("hdfs://nn/.out.application_1_2/attempt-1/")
+
+
+def test_a_gang_after_a_pre_run_is_as_without() -> None:
+    job = replace(JOB, pre_run=PreRunSpec(PreRunMode.ALWAYS, is_due=True))
+    table = [member("worker", n, n, 1, 61000 + 10 * n, 2) for n in range(3)]
+    assert environments(job, table, 2, "a") == environments(JOB, table, 2, "a")

@@ -245,6 +245,8 @@ def process_exit(process: pb.ProcessReport) -> ProcessExit:
         finding=finding_of_report(process.finding) if process.HasField("finding") else None,
         step=process.metrics.step if process.metrics.HasField("step") else None,
         has_only_restored=RESTORED_STEP in process.metrics.values,
+        step_s=process.step_s if process.HasField("step_s") and isfinite(process.step_s) else None,
+        peak_memory_mib=process.peak_memory_mib or None,
     )
 
 

@@ -199,14 +199,15 @@ class Keeper:
     def _reap(self) -> None:
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status, used = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
                 return
             if pid == 0:
                 return
             rank = self._ranks.pop(pid, None)
             if rank is not None and self._is_open:
-                self._send({"is": "exited", "rank": rank, "status": status})
+                peak_kib = used.ru_maxrss
+                self._send({"is": "exited", "rank": rank, "status": status, "peak_kib": peak_kib})
 
     def _kill_all(self) -> int:
         return kill_all(self._mark, self._reap)

@@ -46,11 +46,11 @@ class Started:
 
 
 class KeeperClient:
-    """``on_exit(local rank, wait status)`` is called for each process that ended;
+    """``on_exit(local rank, wait status, peak memory in KiB)`` is called for each that ended;
     ``on_lost()`` when the keeper is gone and nobody closed the connection."""
 
     def __init__(self, pid: int, connection: socket.socket, mark: str = "") -> None:
-        self.on_exit: Callable[[int, int], None] = lambda _rank, _status: None
+        self.on_exit: Callable[[int, int, int], None] = lambda *_: None
         self.on_lost: Callable[[], None] = lambda: None
         self._pid = pid
         self._mark = mark
@@ -163,7 +163,8 @@ class KeeperClient:
     def _take(self, message: dict[str, Any]) -> None:
         kind = message["is"]
         if kind == "exited":
-            self.on_exit(int(message["rank"]), int(message["status"]))
+            facts = (int(message[key]) for key in ("rank", "status", "peak_kib"))
+            self.on_exit(*facts)
         elif kind == "swept":
             _resolve(self._sweeps.pop(0), int(message["left"]))
         elif kind == "started":

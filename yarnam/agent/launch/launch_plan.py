@@ -21,6 +21,7 @@ from yarnam.agent.launch.workspace import (
 )
 from yarnam.agent.resources.gpu_devices import gpu_environment
 from yarnam.agent.task_config import ContainerSettings, TaskJob
+from yarnam.core.model.outcomes import ExitKind
 from yarnam.core.model.resources import split_gpus
 from yarnam.wire import protocol
 
@@ -114,7 +115,7 @@ def _all_with_problem(
             env={},
             log=_log(settings, launch, process),
             problem=problem,
-            is_user_problem=False,
+            problem_kind=ExitKind.NOT_STARTED,
         )
         for process in launch.processes
     )

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,8 @@ class ProcessPlan:
     env: dict[str, str]
     log: Path
     problem: str = ""
-    is_user_problem: bool = True
+    problem_kind: ExitKind = ExitKind.COMMAND_NOT_FOUND
+    """How a process with a problem is said to have ended."""
 
 
 @dataclass
@@ -96,10 +98,23 @@ class Process:
     log_start: int = 0
     """Where in its log this run of it begins."""
     sample: Sample | None = None
+    first_sample: Sample | None = None
+    """The first one with a step."""
+    peak_memory_mib: int = 0
+    """The most main memory that it, or one of its children, has used; 0: not known."""
     probe: ActivityProbe | None = None
     """Whether it does anything; None: it has not been started."""
     stack: tuple[str, ...] | None = None
     """Where it was when its stack was dumped; None: it has gone on since, or it was not dumped."""
+
+    @property
+    def step_s(self) -> float | None:
+        """Seconds of one of its steps, on average since the first report; None: not known."""
+        first, last = self.first_sample, self.sample
+        if first is None or last is None or first.step is None or last.step is None:
+            return None
+        took_s, steps = last.at_s - first.at_s, last.step - first.step
+        return took_s / steps if steps > 0 and isfinite(took_s) and took_s > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +298,8 @@ class TaskRun:
                 if process.sample is not None and sample.step != process.sample.step:
                     process.stack = None
                 process.sample = sample
+                if process.first_sample is None and sample.step is not None:
+                    process.first_sample = sample
 
     def poll(self) -> bool:
         """See what the processes do; whether any has fallen idle, stopped, or gone on."""
@@ -323,9 +340,7 @@ class TaskRun:
     async def _start(self, process: Process, directory: Path) -> None:
         plan = process.plan
         if plan.problem:
-            missing = plan.is_user_problem
-            kind = ExitKind.COMMAND_NOT_FOUND if missing else ExitKind.NOT_STARTED
-            self._not_started(process, kind, plan.problem)
+            self._not_started(process, plan.problem_kind, plan.problem)
             return
         process.log_start = _size(plan.log)
         order = StartOrder(
@@ -343,8 +358,9 @@ class TaskRun:
 
     def _not_started(self, process: Process, kind: ExitKind, text: str) -> None:
         _LOG.error("rank %d was not started: %s", process.plan.rank, text)
+        process.log_start = _size(process.plan.log)
         append_note(process.plan.log, f"yarnam: {text}")
-        self._end(process, kind, last=(text,))
+        self._end(process, kind, code=1 if kind is ExitKind.NON_ZERO else 0, last=(text,))
         if kind is ExitKind.COMMAND_NOT_FOUND:
             self._examine(process, COMMAND_NOT_FOUND_CODE, 0, (text,))
         self._is_stopping = True
@@ -359,10 +375,11 @@ class TaskRun:
 
     # ---- ending --------------------------------------------------------------------------
 
-    def _take_exit(self, local_rank: int, status: int) -> None:
+    def _take_exit(self, local_rank: int, status: int, peak_kib: int) -> None:
         process = next(p for p in self.processes if p.plan.local_rank == local_rank)
         if process.ended:
             return
+        process.peak_memory_mib = peak_kib >> 10
         code, number = decode_status(status)
         if self._is_stopping:
             kind = ExitKind.STOPPED

@@ -64,6 +64,8 @@ def _process(process: Process) -> Any:
         signal=process.signal,
         ended_at_s=process.ended_at_s,
         last_lines=process.last_lines,
+        step_s=process.step_s if process.ended else None,
+        peak_memory_mib=process.peak_memory_mib,
     )
     if process.probe is not None and not process.ended:
         report.stopped, report.idle_s = process.probe.is_stopped, process.probe.idle_s

@@ -49,11 +49,13 @@ from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.errors import BadConfig, ExitCode, InternalError, YarnamError
 from yarnam.ports import ClusterView, NoNodeHints, StateStore, Superseded
 from yarnam.ports.notifications import NotificationSender
+from yarnam.ports.pre_runs import PreRunStore
 from yarnam.ports.ticket_queue import TicketQueue
 from yarnam.web.http_server import HttpServer, listen
 from yarnam.web.job_server import JobServer, JobSource, open_job_server
 from yarnam.wire.codec import decode, encode
 from yarnam.wire.light_imports import on_first_use
+from yarnam.wire.output_paths import pre_run_checkpoint_path
 from yarnam.wire.protocol import (
     ENV_AM_ADDRESS,
     JOURNAL_DIRECTORY,
@@ -63,13 +65,14 @@ from yarnam.wire.protocol import (
     LOCAL_PAGE_URL_FILE,
     LOCAL_RESPONSE_LOG,
     LOCAL_ZOOKEEPER_FILE,
+    PRE_RUNS_DIRECTORY,
     VERDICT_FILE,
 )
 from yarnam.wire.records import JobRecord, NotifyUrls
 
 with on_first_use():
     from yarnam.adapters import notification_channels
-    from yarnam.adapters.hdfs import data_access, history_store
+    from yarnam.adapters.hdfs import data_access, history_store, pre_run_store
     from yarnam.adapters.zookeeper import inventory_store, node_hints, snapshot_store, ticket_queue
     from yarnam.am import notifier
     from yarnam.am.inputs import input_integrity
@@ -186,6 +189,7 @@ def _ports(
         outputs=HdfsOutputStore(job, application, am_attempt) if job.output else None,
         data=_data_access(fs, session, mailbox) if job.inputs else None,
         notify=_notification_sender(job) if job.notify else None,
+        pre_runs=_pre_runs(fs, job_dir, record, application) if job.pre_run.is_due else None,
     )
 
 
@@ -230,6 +234,16 @@ def _announce(host: str, port: int) -> None:
         log.warning("Skein's pages have no link to the job's page: %s", error)
     finally:
         skein.close()
+
+
+def _pre_runs(fs: FileSystem, job_dir: str, record: JobRecord, application: str) -> PreRunStore:
+    job = record.job
+    checkpoints = job.checkpoint.directory
+    if checkpoints:
+        checkpoints = pre_run_checkpoint_path(checkpoints, application)
+    root = f"{_home_of_jobs(job_dir)}/{PRE_RUNS_DIRECTORY}"
+    passed = pre_run_store.PassedPrograms(fs, root)
+    return pre_run_store.HdfsPreRuns(passed, job.pre_run.key, application, checkpoints)
 
 
 def _session(record: JobRecord) -> LazySession | None:

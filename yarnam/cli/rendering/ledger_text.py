@@ -9,6 +9,7 @@ USE_TEXT = {
     Use.WAITING: "waiting",
     Use.HELD: "held incomplete",
     Use.STAGING: "staging",
+    Use.PRE_RUN: "pre-run",
     Use.STARTING: "starting",
     Use.KEPT: "training",
     Use.LOST: "training lost",

@@ -11,6 +11,7 @@ from yarnam.cli.rendering.console import Line, table
 from yarnam.cli.rendering.status_text import start_text
 from yarnam.core.admission.forecast import Forecast, UnknownStart, as_status
 from yarnam.core.model.ids import NodeId
+from yarnam.core.model.job_spec import PreRunMode
 from yarnam.core.model.plans import NoFit, PlacementPlan, Rung
 from yarnam.core.model.printable import duration
 from yarnam.wire.light_imports import on_first_use
@@ -121,6 +122,10 @@ def _job(found: Outlook) -> Iterator[str]:
     if job.flexible_shape:
         yield "  The planner may choose another number of tasks with the same total of GPUs."
     yield from _larger(found)
+    if job.may_have_pre_run:
+        [role] = job.as_pre_run().roles
+        passed = ", unless it has passed one" if job.pre_run.mode is PreRunMode.AUTO else ""
+        yield f"  Pre-run of one process first ({role.resources}){passed}"
     am = steps.rounded(job.am.resources)
     yield f"  ApplicationMaster: {am.vcores} vcores, {am.memory_mib} MiB"
 

@@ -20,7 +20,13 @@ from yarnam.core.model.job_status import (
 from yarnam.core.model.printable import duration
 from yarnam.wire.codec import to_plain
 
-_ON_ITS_WAY = {JobState.ACQUIRING, JobState.STAGING, JobState.LAUNCHING, JobState.REPLACING}
+_ON_ITS_WAY = {
+    JobState.PRE_RUN,
+    JobState.ACQUIRING,
+    JobState.STAGING,
+    JobState.LAUNCHING,
+    JobState.REPLACING,
+}
 
 LONG_S = 3600.0
 """The time left of a wait of days is shown only in the last hour."""
@@ -109,6 +115,8 @@ def details(status: JobStatus, now_s: float) -> Iterator[Line]:
     if status.size is not None:
         yield f"  elastic: {status.size.words}"
     yield from (f"  straggler: {one.words}" for one in status.stragglers)
+    if status.pre_run is not None:
+        yield f"  pre-run: {status.pre_run.words}"
     yield from _inputs(status)
     if status.output is not None:
         yield f"  output: {status.output.words}"

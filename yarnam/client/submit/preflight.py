@@ -23,7 +23,7 @@ from yarnam.core.model.plans import NoFit, PlacementPlan, Target
 from yarnam.core.model.snapshot import ClusterSnapshot, Scheduler, in_partition
 from yarnam.core.placement import declared_targets
 from yarnam.core.placement.elastic_sizes import elastic_ladder, settled_shape
-from yarnam.core.placement.larger_containers import larger_targets
+from yarnam.core.placement.further_targets import larger_targets, pre_run_targets
 from yarnam.errors import BadSpec, NeverFits, NoPermission, Unavailable, YarnamError
 from yarnam.wire.light_imports import on_first_use
 
@@ -51,6 +51,8 @@ class CheckedJob:
     """The nodes that store its inputs."""
     larger: tuple[Target, ...] = ()
     """The targets for its enlarged containers (``retry.more_memory``)."""
+    pre_run: tuple[Target, ...] = ()
+    """The targets for its pre-run; empty: it never has one, or is too small."""
     inputs: tuple[InputOutcome, ...] = ()
     """The files that are excluded from its inputs, and why; ``job`` has them filled in."""
 
@@ -172,7 +174,8 @@ def checked_on(
     if isinstance(plan, NoFit):
         raise NeverFits(f"{plan.message} ({plan.reason.value})", hint=plan.hint)
     larger = larger_targets(snapshot, job, data=data, seed=seed)
-    return CheckedJob(job, snapshot, plan, data, larger)
+    pre_run = pre_run_targets(snapshot, job) if job.may_have_pre_run else ()
+    return CheckedJob(job, snapshot, plan, data, larger, pre_run)
 
 
 def _labelled(snapshot: ClusterSnapshot, node_label: str) -> ClusterSnapshot:

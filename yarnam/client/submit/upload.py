@@ -8,7 +8,7 @@ import json
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 with on_first_use():
     import skein_specs
+    from yarnam.client.submit import pre_run_choice
 
 PARALLEL_UPLOADS = 8
 """A small file on HDFS is mostly waiting, whatever its size: wait for all of them at once."""
@@ -101,7 +102,14 @@ class JobUpload:
                     files=tuple(future.result()[0] for future in shipped),
                     environment=environment.result()[0],
                 )
-                record = self._record(checked, settled, submitted_at_s, prelaunched.result())
+                settled = self._with_pre_run(
+                    settled, [future.result() for future in shipped], environment.result()
+                )
+                # The gang's containers must not be asked for while its pre-run is due.
+                early = prelaunched.result()
+                if settled.pre_run.is_due:
+                    early = ()
+                record = self._record(checked, settled, submitted_at_s, early)
                 job_file = pool.submit(self._put_bytes, protocol.JOB_FILE, encode(record))
                 staged = UploadedJob(record)
                 staged.am_files = {
@@ -140,7 +148,11 @@ class JobUpload:
     ) -> JobRecord:
         return JobRecord(
             job=job,
-            targets=(*checked.targets, *checked.larger),
+            targets=(
+                *checked.targets,
+                *checked.larger,
+                *(checked.pre_run if job.pre_run.is_due else ()),
+            ),
             job_dir=self.job_dir,
             submitted_at_s=submitted_at_s,
             yarnam_version=__version__,
@@ -174,7 +186,7 @@ class JobUpload:
     def _hadoop_conf(self, checked: CheckedJob) -> LocalizedFile:
         named = {
             str(node)
-            for target in (*checked.targets, *checked.larger)
+            for target in (*checked.targets, *checked.larger, *checked.pre_run)
             if target.level is LocalityLevel.NODE
             for node in target.nodes
         }
@@ -229,6 +241,30 @@ class JobUpload:
         self._upload(local, target, f"'{file.name}'")
         shipped = replace(file, source=target, is_archive=is_archive, sha256=digest)
         return shipped, self._localized(target, "archive" if is_archive else "file", "APPLICATION")
+
+    def _with_pre_run(
+        self,
+        job: JobSpec,
+        files: Sequence[tuple[ShippedFile, LocalizedFile]],
+        environment: tuple[EnvironmentSpec, LocalizedFile | None],
+    ) -> JobSpec:
+        content = [
+            pre_run_choice.ShippedContent(file.name, file.sha256)
+            if file.sha256
+            else pre_run_choice.ShippedContent(
+                file.name, "", localized.size_bytes, localized.modified_ms
+            )
+            for file, localized in files
+        ]
+        spec, archive = environment
+        if archive is not None:
+            # Under the name of its content, or where the user has it.
+            facts = (archive.size_bytes, 0 if self._is_own(spec.archive) else archive.modified_ms)
+            content.append(pre_run_choice.ShippedContent("environment", spec.archive, *facts))
+        return pre_run_choice.with_pre_run(self._site, job, content, self._report)
+
+    def _is_own(self, archive: str) -> bool:
+        return archive.startswith(f"{self._site.paths.environments}/")
 
     def _inputs(self, checked: CheckedJob) -> LocalizedFile | None:
         """The inputs' files as they are now: all processes and all attempts go by this list."""

@@ -42,7 +42,7 @@ class JobSummary(NamedTuple):
     lost_gpu_s: float
     """Training that was lost."""
     overhead_gpu_s: float
-    """Neither trained nor saved: held incomplete, staging, starting, recovering, idle."""
+    """Neither trained nor saved: held incomplete, staging, pre-run, starting, recovering, idle."""
 
     @property
     def wall_s(self) -> float:
@@ -59,7 +59,7 @@ TEXT_COLUMNS = tuple(name for name in COLUMNS if _TYPES[name] is str)
 WHOLE_COLUMNS = tuple(name for name in COLUMNS if _TYPES[name] is int)
 NUMBER_COLUMNS = tuple(name for name in COLUMNS if _TYPES[name] is float)
 
-OVERHEAD = (Use.HELD, Use.STAGING, Use.STARTING, Use.RECOVERING, Use.IDLE)
+OVERHEAD = (Use.HELD, Use.STAGING, Use.PRE_RUN, Use.STARTING, Use.RECOVERING, Use.IDLE)
 
 
 def summary_of(record: HistoryRecord) -> JobSummary:

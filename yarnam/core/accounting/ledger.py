@@ -5,6 +5,7 @@ doing:
 
 - **waiting**: no container is held. Queued, or backing off.
 - **held incomplete**: some containers are held while others are still asked for.
+- **pre-run**: the pre-run's container is held, before the gang is acquired.
 - **staging**, **starting**: the whole gang is there, and has not trained yet. Its nodes are
   checked. Until the first
   report of a step, where the program reports steps at all.
@@ -108,7 +109,7 @@ def account(accounts: Accounts, before: Gang, event: Event, after: Gang) -> Acco
     if not (has_moved or is_reported or event.at_s - accounts.until_s >= RESOLUTION_S):
         return accounts
     accounts = _advanced(accounts, before, event.at_s)
-    if has_moved and after.phase is Phase.RUNNING:
+    if has_moved and after.phase is Phase.RUNNING and not after.is_pre_run:
         run = TrainingRun(
             after.attempt, accounts.until_s, _nodes(after), is_first=not accounts.runs
         )
@@ -160,7 +161,7 @@ def _advanced(accounts: Accounts, gang: Gang, at_s: float) -> Accounts:
     holding = _held(gang)
     gpu_s = wall_s * holding[1]
     accounts = replace(accounts, until_s=at_s)
-    if gang.phase is Phase.RUNNING and accounts.runs:
+    if gang.phase is Phase.RUNNING and accounts.runs and not gang.is_pre_run:
         return _with_training(accounts, wall_s, gpu_s)
     use = _use(gang, has_trained=bool(accounts.runs), is_holding=holding[0] > 0)
     was_s, was_gpu_s = accounts.spent.get(use, (0.0, 0.0))
@@ -168,6 +169,8 @@ def _advanced(accounts: Accounts, gang: Gang, at_s: float) -> Accounts:
 
 
 def _use(gang: Gang, *, has_trained: bool, is_holding: bool) -> Use:
+    if gang.is_pre_run and is_holding:
+        return Use.PRE_RUN
     match gang.phase:
         case Phase.ACQUIRING:
             return Use.HELD if is_holding else Use.WAITING

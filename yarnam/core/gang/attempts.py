@@ -36,6 +36,14 @@ OF_AN_ATTEMPT = tuple(kind for kind in TimerKind if kind not in {TimerKind.WAIT,
 """Timers that end with the attempt. WAIT goes over all of them until the gang runs."""
 
 
+OF_THE_PROGRAM = frozenset({ExitCode.USER_FAILED, ExitCode.ATTEMPTS_EXHAUSTED})
+
+PRE_RUN_HINT = (
+    "Nothing of the gang was asked for. A program that cannot run as one process of one needs "
+    "pre_run: off."
+)
+
+
 def begin_attempt(
     ctx: StepContext, attempt: int, rung: Rung, kept: Iterable[Member] = (), *, asked: int = 0
 ) -> None:
@@ -51,6 +59,7 @@ def begin_attempt(
         started_at_s=ctx.at_s,
         asked=asked,
         kept=len(members),
+        is_pre_run=ctx.gang.is_pre_run,
     )
     ctx.gang = replace(
         ctx.gang,
@@ -110,7 +119,8 @@ def fail_attempt(ctx: StepContext, outcome: str, code: ExitCode = ExitCode.GANG_
         back_off(ctx, outcome)
         return
     count = ctx.gang.failures
-    message = f"the gang could not be started in {count} attempt{'s' if count != 1 else ''}"
+    what = "pre-run" if ctx.gang.is_pre_run else "gang"
+    message = f"the {what} could not be started in {count} attempt{'s' if count != 1 else ''}"
     finish(
         ctx,
         VerdictKind.FAILED,
@@ -161,6 +171,9 @@ def finish(
 ) -> None:
     """The end: release everything, cancel every timer, one verdict for ever. ``cause``: that of an
     earlier attempt, where it still counts."""
+    if ctx.gang.is_pre_run and code in OF_THE_PROGRAM:
+        message = f"the pre-run failed: {message}"
+        hint = "\n".join(part for part in (hint, PRE_RUN_HINT) if part)
     close_attempt(ctx, message.splitlines()[0])
     cause = ctx.gang.stopping.cause if ctx.gang.stopping else cause
     ctx.release_all("the job has ended")
@@ -265,8 +278,10 @@ def _record_text(record: AttemptRecord) -> str:
     missing = f", {record.asked - record.granted} missing"
     if record.missing:
         missing += f" ({', '.join(record.missing)})"
+    what = ", pre-run," if record.is_pre_run else ""
     return (
-        f"  attempt {record.attempt} at {record.level}: {record.granted} of {record.asked} granted"
+        f"  attempt {record.attempt}{what} at {record.level}: "
+        f"{record.granted} of {record.asked} granted"
         + (f" ({by_level})" if by_level else "")
         + f"{kept}{missing}: {record.outcome or 'goes on'}"
     )

@@ -22,17 +22,23 @@ class AllEnded:
 class StepContext:
     """The gang as it is by now, the actions so far, and the time of the event."""
 
-    __slots__ = ("actions", "at_s", "found", "gang", "is_concluded", "policy")
+    __slots__ = ("actions", "at_s", "found", "gang", "is_concluded", "job_policy")
 
     def __init__(self, gang: Gang, policy: GangPolicy, at_s: float) -> None:
         self.gang = gang
-        self.policy = policy
+        self.job_policy = policy
         self.at_s = at_s
         self.actions: list[Action] = []
         self.found: Member | None = None
         """The member that the event is about, as it was before."""
         self.is_concluded = False
         """Whether ``AllEnded`` follows in this step."""
+
+    @property
+    def policy(self) -> GangPolicy:
+        """The limits of what is under way: the gang, or its pre-run."""
+        pre_run = self.job_policy.pre_run
+        return pre_run if pre_run is not None and self.gang.is_pre_run else self.job_policy
 
     @property
     def member(self) -> Member:

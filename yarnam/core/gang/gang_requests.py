@@ -53,6 +53,7 @@ def request_plan(ctx: StepContext, avoid: tuple[NodeId, ...] = ()) -> None:
             most_tasks=most,
             least_tasks=least,
             memory_level=ctx.gang.memory_level,
+            is_pre_run=ctx.gang.is_pre_run,
         )
     )
 
@@ -63,7 +64,17 @@ def request_supplement(
     """Ask the planner for some tasks beside those that are held."""
     excluded, suspects = _nodes(ctx, avoid)
     level = ctx.gang.memory_level
-    ctx.do(RequestPlan(ctx.gang.attempt, 0, excluded, suspects, supplement, memory_level=level))
+    ctx.do(
+        RequestPlan(
+            ctx.gang.attempt,
+            0,
+            excluded,
+            suspects,
+            supplement,
+            memory_level=level,
+            is_pre_run=ctx.gang.is_pre_run,
+        )
+    )
 
 
 def supplement_of(gang: Gang, wanted: Iterable[tuple[Target, int]]) -> Supplement:

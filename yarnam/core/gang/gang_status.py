@@ -34,12 +34,18 @@ STATES = {
     Phase.CANCELLED: JobState.CANCELLED,
 }
 
+IN_A_PRE_RUN = frozenset(
+    {Phase.ACQUIRING, Phase.STAGING, Phase.LAUNCHING, Phase.RUNNING, Phase.STOPPING}
+)
+"""Phases in which a job with a pre-run under way is PRE_RUN to its user."""
+
 DEADLINES = {
     Phase.PENDING: (TimerKind.WAIT,),
     Phase.ACQUIRING: (TimerKind.HOLD, TimerKind.ASK),
     Phase.CHECKING: (TimerKind.CHECK,),
     Phase.STAGING: (TimerKind.STAGING,),
     Phase.LAUNCHING: (TimerKind.LAUNCH,),
+    Phase.RUNNING: (TimerKind.PRE_RUN,),
     Phase.STOPPING: (TimerKind.STOP,),
     Phase.REPLACING: (TimerKind.RECOVERY,),
     Phase.STORING: (TimerKind.STORE, TimerKind.STOP),
@@ -60,7 +66,7 @@ def describe(gang: Gang, now_s: float) -> JobStatus:
         name="",
         user="",
         queue="",
-        state=STATES[gang.phase],
+        state=_state(gang),
         phase=gang.phase.value,
         reason=reason_line(gang, now_s),
         at_s=now_s,
@@ -83,7 +89,13 @@ def describe(gang: Gang, now_s: float) -> JobStatus:
         stragglers=_stragglers(gang),
         history=gang.history[-HISTORY_SHOWN:],
         verdict=gang.verdict,
+        pre_run=gang.pre_run,
     )
+
+
+def _state(gang: Gang) -> JobState:
+    is_pre_run = gang.is_pre_run and gang.phase in IN_A_PRE_RUN
+    return JobState.PRE_RUN if is_pre_run else STATES[gang.phase]
 
 
 def deadline_s(gang: Gang) -> float | None:
@@ -97,6 +109,11 @@ def reason_line(gang: Gang, now_s: float) -> str:
     """Why the job is in this state, in one line."""
     if gang.verdict is not None:
         return gang.verdict.message.splitlines()[0]
+    text = _reason(gang, now_s)
+    return f"pre-run: {text}" if gang.is_pre_run and gang.is_started else text
+
+
+def _reason(gang: Gang, now_s: float) -> str:
     left = _left(gang, now_s)
     match gang.phase:
         case Phase.PENDING:
@@ -119,7 +136,7 @@ def reason_line(gang: Gang, now_s: float) -> str:
             started = sum(member.state in up for member in gang.members)
             return f"starting the processes: {started} of {gang.size} tasks started{left}"
         case Phase.RUNNING:
-            return _running(gang)
+            return f"{_running(gang)}{left}"
         case Phase.STOPPING:
             return f"stopping: {gang.reason}{left}"
         case Phase.REPLACING:

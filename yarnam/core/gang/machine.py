@@ -49,6 +49,8 @@ The happy path::
   (GROWTH limits that); to change its size it goes through STOPPING straight to the barrier, under a
   new attempt number, for free. It shrinks where another gang would back off: see
   ``elastic.growth`` and, for when, ``elastic.sizing``.
+- **pre-run**: one process of the job may be tried before all that, as a gang of one with limits of
+  its own (PRE_RUN is the time after which it has passed): see ``phases.pre_run``.
 - **STORING**: of a job with outputs: the gang has succeeded and holds nothing any more; what its
   tasks wrote is being made the job's output. Limited by STORE. See ``phases.storing``.
 - **BACKING_OFF**: nothing is held. The wait is drawn uniformly from nothing to
@@ -133,8 +135,9 @@ def step(
         _take_row(ctx, key, event, recent)
         if ctx.is_concluded:
             _take_row(ctx, AllEnded, ALL_ENDED, (*recent, event))
-        if ctx.gang.phase is not gang.phase and ctx.gang.phase in ON_ENTRY:
-            ON_ENTRY[ctx.gang.phase](ctx)
+        if ctx.gang.phase is not gang.phase:
+            for begin in ON_ENTRY.get(ctx.gang.phase, ()):
+                begin(ctx)
     return ctx.gang, tuple(ctx.actions)
 
 

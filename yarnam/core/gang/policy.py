@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.job_spec import (
@@ -81,6 +81,8 @@ class GangPolicy:
     transient_limit_s: float = 3600.0
     """How long failures that a program calls transient are retried for free, without a steady run
     or progress in between: what lasts for an hour is not transient to those who wait."""
+    tasks: int = 1
+    """Wanted at most."""
     memory_levels: int = 0
     """How often the containers may be enlarged after a process ran out of memory."""
     leaves_out_inputs: bool = False
@@ -101,6 +103,11 @@ class GangPolicy:
     store_margin_s: float = 30.0
     """For storing to stop and say how far it had come: one call to HDFS (8 s), twice, and what a
     fail-over of its NameNode adds."""
+
+    pre_run: GangPolicy | None = None
+    """The limits of its pre-run; None: it has none."""
+    pre_run_limit_s: float = 0.0
+    """Of a pre-run's own policy: how long its process must run without a failure."""
 
     @property
     def attempts(self) -> int:
@@ -129,6 +136,7 @@ def policy_for(job: JobSpec) -> GangPolicy:
     """The limits that a job's spec sets."""
     return GangPolicy(
         roles=tuple((role.name, role.tasks * role.processes_per_task) for role in job.roles),
+        tasks=job.tasks,
         gang=job.gang,
         retry=job.retry,
         stop_grace_s=job.am.stop_grace_s,
@@ -147,7 +155,13 @@ def policy_for(job: JobSpec) -> GangPolicy:
         store_timeout_s=job.storing.timeout_s if job.output else None,
         memory_levels=job.memory_levels,
         leaves_out_inputs=any(given.on_corrupt is not OnCorrupt.FAIL for given in job.inputs),
+        pre_run=_pre_run_policy(job) if job.pre_run.is_due else None,
     )
+
+
+def _pre_run_policy(job: JobSpec) -> GangPolicy:
+    """A pre-run is a gang of one task."""
+    return replace(policy_for(job.as_pre_run()), pre_run_limit_s=job.pre_run.time_limit_s)
 
 
 def size_policy(job: JobSpec) -> SizePolicy | None:

@@ -19,7 +19,7 @@ from yarnam.core.model.events import (
 )
 from yarnam.core.model.ids import AskId, NodeId, TaskId
 from yarnam.core.model.job_spec import JobSpec
-from yarnam.core.model.job_status import AttemptRecord, Phase
+from yarnam.core.model.job_status import AttemptRecord, Phase, PreRunState, PreRunStatus
 from yarnam.core.model.outcomes import (
     ExitKind,
     Finding,
@@ -323,6 +323,13 @@ class Gang:
     """Since the gang has succeeded, if the job has outputs; kept in the final phases."""
     stored: OutputsStored | None = None
     verdict: Verdict | None = None
+    pre_run: PreRunStatus | None = None
+    """None: the job has none."""
+
+    @property
+    def is_pre_run(self) -> bool:
+        """Whether all that is asked for and run is the pre-run's."""
+        return self.pre_run is not None and self.pre_run.state is PreRunState.DUE
 
     @property
     def everyone(self) -> tuple[Member, ...]:
@@ -341,4 +348,8 @@ class Gang:
 
 def initial(job: JobSpec) -> Gang:
     """A gang that nothing has happened to yet."""
-    return Gang(size=job.tasks, max_attempts=max(1, job.gang.attempts))
+    return Gang(
+        size=job.tasks,
+        max_attempts=max(1, job.gang.attempts),
+        pre_run=PreRunStatus() if job.pre_run.is_due else None,
+    )

@@ -29,6 +29,7 @@ from yarnam.core.gang.phases import (
     concluding,
     launching,
     pending,
+    pre_run,
     replacing,
     running,
     search,
@@ -285,6 +286,7 @@ RUNNING = (
     on(GangHung, running.stop_for_hang, P.STOPPING),
     on(StragglersFound, stragglers.stop_to_move, P.STOPPING, when=stragglers.are_to_move),
     on(StragglersFound, stragglers.note),
+    on(T.PRE_RUN, pre_run.stop_in_time, P.STOPPING),
     *LAUNCHED,
     on(TaskExited, running.note_exit, when=running.is_running),
 )
@@ -306,6 +308,8 @@ STOPPING = (
     # Every end is known. What was it stopped for, or else: what was the first cause?
     on(AllEnded, concluding.end_cancelled, P.CANCELLED, when=concluding.was_cancelled),
     on(AllEnded, concluding.end_refused, P.FAILED, when=concluding.was_refused),
+    on(AllEnded, pre_run.go_on, P.PENDING, when=pre_run.is_over),
+    on(AllEnded, pre_run.retry, *FAILS, when=pre_run.is_disturbed),
     on(AllEnded, storing.begin, P.STORING, when=concluding.has_succeeded_with_outputs),
     on(AllEnded, concluding.succeed, P.SUCCEEDED, when=concluding.has_succeeded),
     on(AllEnded, concluding.regroup, *OPENS, when=concluding.is_resized_as_planned),
@@ -434,7 +438,9 @@ ROWS: Mapping[Phase, tuple[Row, ...]] = {
     P.CANCELLED: FINAL,
 }
 
-ON_ENTRY = {P.RUNNING: growth.began_to_run}
+ON_ENTRY: Mapping[Phase, tuple[Callable[[StepContext], None], ...]] = {
+    P.RUNNING: (growth.began_to_run, pre_run.began_to_run)
+}
 """Done at the end of a step that has led to this phase."""
 
 HANDLERS: dict[Phase, Mapping[Key, tuple[Row, ...]]] = {

@@ -28,6 +28,8 @@ class RequestPlan:
     """Of the elastic role: fewer will not do now; None: as few as the job may have."""
     memory_level: int = 0
     """How often the containers have been enlarged."""
+    is_pre_run: bool = False
+    """For the pre-run's only task, not for the gang."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ class TimerKind(Enum):
     RESIZE = "resize"  # time to probe whether an elastic gang has the right size
     GROWTH = "growth"  # the further containers of an elastic gang do not all come
     STORE = "store"  # the outputs are not stored
+    PRE_RUN = "pre-run"  # the pre-run has lasted for long enough
     LEAVE = "leave"  # time to leave a node that is about to leave the cluster
 
 

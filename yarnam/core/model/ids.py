@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NewType
 
@@ -18,6 +19,17 @@ RackId = NewType("RackId", str)
 """Rack path, as in ``/rack1``."""
 
 RoleName = NewType("RoleName", str)
+
+PRE_RUN_ROLE = "pre-run"
+"""The role of a pre-run's only task. No role of a spec may be called so."""
+
+
+def leading_role(names: Sequence[str]) -> str:
+    """The role whose first process has rank 0, and which a pre-run tries: the chief, else the first
+    one that trains."""
+    if "chief" in names:
+        return "chief"
+    return next((name for name in names if name not in {"ps", "evaluator"}), names[0])
 
 
 @dataclass(frozen=True, slots=True, order=True)

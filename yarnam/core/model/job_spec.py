@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import ceil
 
+from yarnam.core.model.ids import PRE_RUN_ROLE, leading_role
 from yarnam.core.model.job_status import JobState
 from yarnam.core.model.outcomes import FailureRule
 from yarnam.core.model.resources import Resources, am_memory_mib
@@ -405,6 +406,45 @@ class AmSpec:
     a checkpoint; whoever writes one has ``stop_grace_s``."""
 
 
+class PreRunMode(Enum):
+    """When one process of a job is tried before its gang is acquired."""
+
+    OFF = "off"
+    AUTO = "auto"
+    """For a large gang whose code, environment and command have not passed yet."""
+    ALWAYS = "always"
+
+
+PRE_RUN_RETRIES = 3
+"""How often a pre-run is repeated that ended by a fault which is not the job's own. The gang is
+acquired without it then: its own restarts are for such faults."""
+
+PRE_RUN_START_S = 60.0
+"""What other jobs expect a pre-run to take beside its time limit: the start of its container and of
+its process."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreRunSpec:
+    """How one process of the job is tried before its gang is acquired."""
+
+    mode: PreRunMode = PreRunMode.OFF
+    """Off unless asked for: a program that needs all its processes would fail as one of one, and
+    nobody but its author knows."""
+    steps: int = 3
+    """Reports of a step after which the SDK ends it."""
+    time_limit_s: float = 60.0
+    """From the start of the process; one that has not failed by then has passed."""
+    min_gpus: int = 16
+    """AUTO: of the whole gang. Smaller ones start sooner than a pre-run would have ended."""
+    gpu: bool = True
+    """Whether it gets the GPUs of one process."""
+    is_due: bool = False
+    """Decided at submit."""
+    key: str = ""
+    """What it tries: SHA-256 of code, environment and command, in hex. Known from the submit on."""
+
+
 ENDS = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED)
 
 
@@ -470,6 +510,7 @@ class JobSpec:
     """Of meaning only where an input is staged."""
     hang: HangSpec = field(default_factory=HangSpec)
     stragglers: StragglerSpec = field(default_factory=StragglerSpec)
+    pre_run: PreRunSpec = field(default_factory=PreRunSpec)
 
     @property
     def gpus(self) -> int:
@@ -505,6 +546,53 @@ class JobSpec:
         )
         return replace(self, roles=roles)
 
+    @property
+    def may_have_pre_run(self) -> bool:
+        """Whether it has one, unless its program has passed before."""
+        is_large = self.gpus >= self.pre_run.min_gpus
+        return self.pre_run.mode is PreRunMode.ALWAYS or (
+            self.pre_run.mode is PreRunMode.AUTO and is_large
+        )
+
+    def as_pre_run(self) -> JobSpec:
+        """The job that its pre-run is: one process of the leading role, with that process's part of
+        its task's resources, wherever there is room. It has no outputs, and nothing of it is
+        replaced in place."""
+        leading = leading_role([role.name for role in self.roles])
+        role = next(role for role in self.roles if role.name == leading)
+        place = self.placement
+        return replace(
+            self,
+            roles=(
+                replace(
+                    role,
+                    name=PRE_RUN_ROLE,
+                    tasks=1,
+                    min_tasks=None,
+                    processes_per_task=1,
+                    resources=_of_one_process(role, has_gpus=self.pre_run.gpu),
+                ),
+            ),
+            output="",
+            placement=PlacementSpec(
+                node=TopologyConstraint.UNCONSTRAINED,
+                rack=TopologyConstraint.UNCONSTRAINED,
+                exclude_nodes=place.exclude_nodes,
+                include_nodes=place.include_nodes,
+                gpu_model=place.gpu_model,
+                node_label=place.node_label,
+                near_data=False,
+            ),
+            gang=replace(self.gang, recovery_timeout_s=0.0),
+            retry=replace(
+                self.retry, max_restarts=PRE_RUN_RETRIES, on_user_failure=0, more_memory=None
+            ),
+            elastic=ElasticSpec(),
+            flexible_shape=False,
+            duration_s=self.pre_run.time_limit_s + PRE_RUN_START_S,
+            pre_run=replace(self.pre_run, is_due=False),
+        )
+
     def at_size(self, tasks: int) -> JobSpec:
         """The same job with exactly so many tasks of its elastic role; a job without one is
         unchanged."""
@@ -520,3 +608,10 @@ def _enlarged(resources: Resources, more: MoreMemorySpec, level: int) -> Resourc
     if more.max_mib:
         memory_mib = max(resources.memory_mib, min(memory_mib, more.max_mib))
     return replace(resources, memory_mib=memory_mib)
+
+
+def _of_one_process(role: RoleSpec, *, has_gpus: bool) -> Resources:
+    """Its part of the task's container."""
+    count, whole = role.processes_per_task, role.resources
+    gpus = whole.gpus // count if has_gpus else 0
+    return Resources(ceil(whole.memory_mib / count), ceil(whole.vcores / count), gpus)

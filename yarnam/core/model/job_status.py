@@ -39,6 +39,8 @@ class JobState(Enum):
     """What the user sees: never RUNNING while the job waits."""
 
     QUEUED = "QUEUED"
+    PRE_RUN = "PRE_RUN"
+    """One process of it is tried before the gang is acquired."""
     ACQUIRING = "ACQUIRING"
     STAGING = "STAGING"
     LAUNCHING = "LAUNCHING"
@@ -75,6 +77,49 @@ class TaskStatus:
     """CPU, memory, I/O and GPUs of its processes together, as the agent measures them."""
 
 
+class PreRunState(Enum):
+    """What is known of a job's pre-run."""
+
+    DUE = "due"
+    """It has not ended yet, or it failed, and the job with it."""
+    PASSED = "passed"
+    GIVEN_UP = "given-up"
+    """It ended again and again by faults that are not the job's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreRunStatus:
+    """Of a job with a pre-run."""
+
+    state: PreRunState = PreRunState.DUE
+    retries: int = 0
+    step_s: float | None = None
+    """Seconds of one training step; None: the program does not report steps."""
+    peak_memory_mib: int | None = None
+    """The most main memory that its process has used; None: not known."""
+    needs_memory: bool = False
+    """It ran out of main memory: the gang begins with larger containers."""
+
+    @property
+    def words(self) -> str:
+        """``passed: a step takes 0.21 s, at most 812 MiB of memory``."""
+        if self.state is PreRunState.GIVEN_UP:
+            return f"given up after {self.retries} retries: nothing is known of the program"
+        if self.state is PreRunState.DUE:
+            return "has not passed" + (f", retry {self.retries}" if self.retries else "")
+        if self.needs_memory:
+            return "ran out of memory: the gang gets larger containers"
+        facts = measured_words(self.step_s, self.peak_memory_mib)
+        return f"passed: {facts}" if facts else "passed"
+
+
+def measured_words(step_s: float | None, peak_memory_mib: int | None) -> str:
+    """``a step takes 0.21 s, at most 812 MiB of memory``; empty: nothing was measured."""
+    parts = [] if step_s is None else [f"a step takes {step_s:.2g} s"]
+    parts += [] if peak_memory_mib is None else [f"at most {peak_memory_mib} MiB of memory"]
+    return ", ".join(parts)
+
+
 @dataclass(frozen=True, slots=True)
 class AttemptRecord:
     """One try to acquire and run the gang, for the history in status and diagnostics."""
@@ -98,6 +143,8 @@ class AttemptRecord:
     """The process whose failure ended it, if it was one."""
     stragglers: tuple[Straggler, ...] = ()
     """The ranks that slowed it when that last changed."""
+    is_pre_run: bool = False
+    """It was not for the gang, but for its pre-run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +335,7 @@ class Use(Enum):
     WAITING = "waiting"
     HELD = "held-incomplete"
     STAGING = "staging"
+    PRE_RUN = "pre-run"
     STARTING = "starting"
     KEPT = "training-kept"
     LOST = "training-lost"
@@ -399,3 +447,5 @@ class JobStatus:
     """Up to ``at_s``; None: an older ApplicationMaster, or none was reached."""
     holdings: tuple[Holding, ...] = ()
     """How many containers and GPUs it has held, from when on."""
+    pre_run: PreRunStatus | None = None
+    """None: the job has none."""

@@ -260,6 +260,10 @@ class ProcessExit:
     """The last training step that it reported."""
     has_only_restored: bool = False
     """This step is that of the checkpoint it restored: none was reported after it."""
+    step_s: float | None = None
+    """Seconds between two of its steps, on average; None: it reported fewer than two."""
+    peak_memory_mib: int | None = None
+    """The most main memory that it, or one of its children, has used; None: not known."""
 
 
 class VerdictKind(Enum):

@@ -12,7 +12,7 @@ from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.plans import NoFit, Rung, Target
 from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.placement.elastic_sizes import plan_largest
-from yarnam.core.placement.larger_containers import targets_at
+from yarnam.core.placement.further_targets import targets_at
 from yarnam.core.placement.planner import PlanOutcome, plan
 from yarnam.core.placement.supplement import plan_supplement
 
@@ -28,7 +28,8 @@ def plan_request(
     data: BytesByNode = NO_DATA,
     seed: str = "",
 ) -> PlanOutcome:
-    """The rungs that fit now, for the whole gang or, with a supplement, for what it lacks.
+    """The rungs that fit now, for the whole gang, for its pre-run or, with a supplement, for what
+    it lacks.
 
     Suspected nodes are used last: a plan without them wins if it is equally good. A plan for the
     whole gang must not get looser for that, since a suspicion is weak and the gang stays where it
@@ -40,7 +41,7 @@ def plan_request(
     """
     is_blind = not job.gang.look_before_ask if blind is None else blind
     level = request.memory_level
-    job = job.at_memory_level(level)
+    job = job.as_pre_run() if request.is_pre_run else job.at_memory_level(level)
     of_level = targets_at(snapshot, job, targets, level)
     if isinstance(of_level, NoFit):
         return of_level

@@ -37,6 +37,7 @@ _SECTIONS: tuple[Path, ...] = (
     ("retry", "more_memory"),
     ("retry", "rules", 0),
     ("retry", "blacklist"),
+    ("pre_run",),
     ("hang",),
     ("stragglers",),
     ("notify", 0),

@@ -8,18 +8,20 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from yarnam.core.model.job_spec import CheckpointSpec, DataInput, StagingSpec, StoringSpec
 from yarnam.spec.sections.section_base import DAY_S, Section, TextOrMapping, Whole
-from yarnam.spec.values.fields import DurationBetween, Share, SizeBetween, Text, describe, wrong
-from yarnam.spec.values.scalars import Ambiguous
+from yarnam.spec.values.fields import (
+    DurationBetween,
+    Share,
+    SizeBetween,
+    Text,
+    describe,
+    text_off,
+    wrong,
+)
 
 _CHECKPOINT = CheckpointSpec()
 _INPUT = DataInput("", "")
 _STAGING = StagingSpec()
 _STORING = StoringSpec()
-
-
-def _off(value: Any) -> Any:
-    """Unquoted `off` is text here: no other meaning is possible."""
-    return str(value) if isinstance(value, Ambiguous) and value == "off" else value
 
 
 class Input(TextOrMapping):
@@ -50,7 +52,7 @@ class Input(TextOrMapping):
     max_skipped: Share = _INPUT.max_skipped
     """The largest percentage of its files and of its bytes that may be excluded, as in `0.1 %`. The
     job fails if it is exceeded."""
-    verify: Annotated[Literal["off", "sample", "full"], BeforeValidator(_off)] = "off"
+    verify: Annotated[Literal["off", "sample", "full"], BeforeValidator(text_off)] = "off"
     """Which files to check at submit, besides the blacklist: none, 1 % of the files (20 to 200,
     always the same ones), or all."""
 

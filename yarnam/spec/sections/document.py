@@ -26,6 +26,7 @@ from yarnam.core.model.job_spec import (
 from yarnam.spec.sections.data_sections import Checkpoint, Data
 from yarnam.spec.sections.failure_sections import MAX_RULES, FailureRuleEntry
 from yarnam.spec.sections.notify_section import MAX_CHANNELS, Notify
+from yarnam.spec.sections.pre_run_section import PreRun
 from yarnam.spec.sections.role_sections import (
     Environment,
     GpuCount,
@@ -300,7 +301,6 @@ class Document(Section):
     """A job for `yarnam submit`."""
 
     later_keys = {
-        "pre_run": "running the first iterations on one GPU",
         "docker": "container images",
         "image": "container images",
         "sweep": "sweeps",
@@ -352,6 +352,8 @@ class Document(Section):
     placement: Placement = Placement()
     gang: Gang = Gang()
     elastic: Elastic = Elastic()
+    pre_run: PreRun = PreRun()
+    """Whether to try one process of the job before its gang is acquired."""
     data: Data = Data()
     checkpoint: Checkpoint | None = None
     retry: Retry = Retry()

@@ -42,6 +42,11 @@ def describe(value: object) -> str:
     return "a list"
 
 
+def text_off(value: Any) -> Any:
+    """Unquoted `off` as text, for keys where no other meaning is possible."""
+    return str(value) if isinstance(value, Ambiguous) and value == "off" else value
+
+
 def ambiguous_message(word: Ambiguous) -> str:
     return f"`{word}` without quotes is {word.why}; write '{word}' to mean the text"
 

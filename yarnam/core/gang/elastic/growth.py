@@ -61,7 +61,7 @@ REASON_TEXT = {
 
 def is_another_size(ctx: StepContext, event: ScaleRequested) -> bool:
     """Elastic: a size that the job may have, and has not been asked for already."""
-    size = ctx.policy.size
+    size = ctx.job_policy.size
     if size is None or event.tasks == ctx.gang.requested_size:
         return False
     return event.tasks is None or size.least <= event.tasks <= size.most
@@ -137,7 +137,7 @@ def note_size(ctx: StepContext, event: ScaleRequested) -> None:
 def take_size(ctx: StepContext, event: ScaleRequested) -> None:
     """Elastic: shrink to it at once, or ProbeCluster for room to grow to it."""
     note_size(ctx, event)
-    if event.tasks is not None and _can_resize(ctx.gang):
+    if event.tasks is not None and not ctx.gang.is_pre_run and _can_resize(ctx.gang):
         _decide(ctx, ClusterProbe(0))
         probe(ctx)
 

@@ -93,27 +93,27 @@ def is_fault_of_job(ctx: StepContext, event: AllEnded) -> bool:
 
 def is_free_retry(ctx: StepContext, event: AllEnded) -> bool:
     """The first cause is transient, and has not lasted for too long."""
-    return _budget(ctx) is RetryBudget.FREE
+    return budget(ctx) is RetryBudget.FREE
 
 
 def is_user_retry(ctx: StepContext, event: AllEnded) -> bool:
     """A process failed first by the job's own fault, and its retries are not used up."""
-    return _budget(ctx) is RetryBudget.USER
+    return budget(ctx) is RetryBudget.USER
 
 
 def is_restart(ctx: StepContext, event: AllEnded) -> bool:
     """A process failed first in a way that can pass, and restarts are left."""
-    return _budget(ctx) is RetryBudget.RESTARTS
+    return budget(ctx) is RetryBudget.RESTARTS
 
 
 def is_memory_retry(ctx: StepContext, event: AllEnded) -> bool:
     """A process ran out of memory first, and the containers can be enlarged."""
-    return _budget(ctx) is RetryBudget.LARGER
+    return budget(ctx) is RetryBudget.LARGER
 
 
 def has_failed_for_good(ctx: StepContext, event: AllEnded) -> bool:
     """A process failed first, and is not to be started again."""
-    return _budget(ctx) is RetryBudget.NONE
+    return budget(ctx) is RetryBudget.NONE
 
 
 def never_ran(ctx: StepContext, event: AllEnded) -> bool:
@@ -259,7 +259,7 @@ def restart_unlaunched(ctx: StepContext, event: AllEnded) -> None:
     DrawJitter; with no attempt left Finish with ATTEMPTS_EXHAUSTED."""
     _drop_failed_growth(ctx)
     loss = causing_loss(ctx.gang)
-    text = _platform_text(ctx)
+    text = platform_text(ctx)
     failures = ctx.gang.failures + 1
     if loss is None or failures >= ctx.policy.attempts or not can_replace(ctx):
         fail_attempt(ctx, text, ExitCode.ATTEMPTS_EXHAUSTED)
@@ -272,7 +272,7 @@ def restart(ctx: StepContext, event: AllEnded) -> None:
     """For one restart: keep what is well and replace the lost, else release all and DrawJitter;
     with no restart left Finish with ATTEMPTS_EXHAUSTED. Elastic: relaunch those that are left."""
     _drop_failed_growth(ctx)
-    text, allowed = _platform_text(ctx), ctx.policy.retry.max_restarts
+    text, allowed = platform_text(ctx), ctx.policy.retry.max_restarts
     note_progress(ctx, counts_failure=False)
     if ctx.gang.restarts < allowed:
         ctx.gang = replace(ctx.gang, restarts=ctx.gang.restarts + 1)
@@ -290,7 +290,8 @@ def _then_words(ctx: StepContext) -> str:
 # ---- judging -------------------------------------------------------------------------------------
 
 
-def _budget(ctx: StepContext) -> RetryBudget | None:
+def budget(ctx: StepContext) -> RetryBudget | None:
+    """What a retry is paid from; None: no process was the first cause."""
     decision = _decision(ctx)
     return None if decision is None else decision.budget
 
@@ -299,7 +300,7 @@ def _decision(ctx: StepContext) -> RetryDecision | None:
     """What to do about a process that failed first, or a container that YARN ended for what it did;
     None: the first cause is another one."""
     gang, policy = ctx.gang, ctx.policy
-    action = _action(gang)
+    action = action_after(gang)
     if action is None:
         return None
     further, stuck = progress(gang)
@@ -318,7 +319,8 @@ def _decision(ctx: StepContext) -> RetryDecision | None:
     return decide_retry(action, state)
 
 
-def _action(gang: Gang) -> RetryAction | None:
+def action_after(gang: Gang) -> RetryAction | None:
+    """What the rule of the first cause asks for; None: no process was it."""
     if gang.stopping is not None and gang.stopping.hang is not None:
         return gang.stopping.hang.finding.action
     loss = causing_loss(gang)
@@ -442,7 +444,8 @@ def success_text(gang: Gang) -> str:
     return text
 
 
-def _platform_text(ctx: StepContext) -> str:
+def platform_text(ctx: StepContext) -> str:
+    """What was lost, or else what failed."""
     loss, culprit = causing_loss(ctx.gang), first_failure(ctx.gang)
     if loss is not None:
         return loss_text(*loss)

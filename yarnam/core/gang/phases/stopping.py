@@ -72,7 +72,7 @@ def stop_gang(
     grace_s = ctx.policy.stop_grace_s if grace_s is None else grace_s
     if kind is not StopKind.RESIZED:
         ctx.drop_growth(text)
-    ctx.disarm(TimerKind.LAUNCH, TimerKind.RESIZE, TimerKind.LEAVE)
+    ctx.disarm(TimerKind.LAUNCH, TimerKind.RESIZE, TimerKind.LEAVE, TimerKind.PRE_RUN)
     ctx.enter(Phase.STOPPING, text)
     ctx.gang = replace(
         ctx.gang, stopping=Stopping(kind, text, was_running, ran_s, to, None, hang, slow_nodes)

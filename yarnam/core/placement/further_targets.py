@@ -1,4 +1,5 @@
-"""Larger containers for a gang that ran out of memory (``retry.more_memory``).
+"""Targets beside those of the gang: for larger containers after a gang ran out of memory
+(``retry.more_memory``), and for the job's pre-run.
 
 Skein fixes the size of a service at submit, so each memory level has targets of its own, which are
 declared with the job's first ones. All roles are enlarged together: a gang has one memory level.
@@ -14,6 +15,10 @@ from yarnam.core.model.plans import NoFit, Reason, Target
 from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.placement.elastic_sizes import MOST_EXTRA_TARGETS, elastic_ladder
 from yarnam.core.placement.planner import declared_targets
+
+MOST_PRE_RUN_TARGETS = 4
+"""Services declared for a pre-run: each costs 0.1 to 0.3 s of submit time (skein-on-yarn.md, 11a).
+"""
 
 
 def larger_targets(
@@ -38,11 +43,20 @@ def larger_targets(
     return tuple(found)
 
 
+def pre_run_targets(snapshot: ClusterSnapshot, job: JobSpec) -> tuple[Target, ...]:
+    """The targets to declare for the pre-run of a job whose shape is settled: the loosest rungs of
+    its ladder. Where a gang fits, one process of it does."""
+    ladder = elastic_ladder(snapshot, job.as_pre_run())
+    return () if isinstance(ladder, NoFit) else declared_targets(ladder)[-MOST_PRE_RUN_TARGETS:]
+
+
 def targets_at(
     snapshot: ClusterSnapshot, job: JobSpec, targets: tuple[Target, ...], level: int
 ) -> tuple[Target, ...] | NoFit:
-    """The declared targets of one memory level, of which ``job`` is; or why there are none."""
-    found = tuple(target for target in targets if target.memory_level == level)
+    """The declared targets of one memory level, of which ``job`` is; or why there are none. Of a
+    pre-run (``JobSpec.as_pre_run``) those that are its own."""
+    roles = {role.name for role in job.roles}
+    found = tuple(t for t in targets if t.memory_level == level and t.role in roles)
     if found or not level:
         return found
     ladder = elastic_ladder(snapshot, job)

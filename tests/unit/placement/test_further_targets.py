@@ -10,7 +10,7 @@ from yarnam.core.model.job_spec import MOST_MEMORY_LEVELS, JobSpec, MoreMemorySp
 from yarnam.core.model.plans import NoFit, PlacementPlan, Target
 from yarnam.core.model.resources import Resources
 from yarnam.core.placement import declared_targets, ladder_for_submit
-from yarnam.core.placement.larger_containers import larger_targets
+from yarnam.core.placement.further_targets import larger_targets
 from yarnam.core.placement.plan_request import plan_request
 
 QUIET = cluster({"a": [4, 4], "b": [4, 4]})
