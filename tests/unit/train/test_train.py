@@ -18,7 +18,8 @@ import pytest
 from tests.unit.train.sdk_settings import set_sdk
 from yarnam import train
 from yarnam.agent.launch.stop_agreement import StopFile
-from yarnam.train import _stop
+from yarnam.train import _report, _stop
+from yarnam.train._step_times import StepTimes
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -82,6 +83,13 @@ def test_inside_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_report_reaches_the_agents_socket(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as agent:
         agent.bind("\0yarnam-test-report")
+        # Of a process that has reported nothing before.
+        for name, value in (
+            ("_of_steps", {}),
+            ("_of_checkpoints", {}),
+            ("of_process", StepTimes()),
+        ):
+            monkeypatch.setattr(_report, name, value)
         set_sdk(monkeypatch, metrics_socket="@yarnam-test-report")
         monkeypatch.setenv("YARNAM_LOCAL_RANK", "2")
         train.report(step=7, total_steps=10, loss=0.25, lr="1e-3", note=object(), acc=True)
