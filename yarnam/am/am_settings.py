@@ -45,6 +45,9 @@ class AmSettings:
     recheck_s: float = 30.0
     """How long a failed job waits at its end for open checks of suspected inputs; its verdict then
     names the corrupt file. A check takes a second, or as long as reading the file."""
+    check_patience_s: float = 120.0
+    """How long a gang that has failed waits for such checks before it is acquired anew; a check may
+    take as long as reading the file on two nodes."""
     notify_limit_s: float = 20.0
     """How long the job's end waits for its notifications: two tries of a receiver that is slow."""
     farewell_s: float = 3.0

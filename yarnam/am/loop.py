@@ -274,6 +274,10 @@ class ApplicationMaster:
         YARN yet."""
         return (*self._ports.waiters(), *self._holder.waiters())
 
+    def open_checks(self) -> int:
+        """Inputs that processes have reported and that are not checked yet."""
+        return self._inputs.open_checks if self._inputs is not None else 0
+
     async def _announce(self, where: AmRecord) -> None:
         try:
             await self._put(AM_FILE, encode(where))

@@ -42,7 +42,9 @@ class PlanService:
         sleep: Sleep = asyncio.sleep,
         waiters: Waiters = tuple,
         admission: AdmissionPoller | None = None,
+        open_checks: Callable[[], int] = lambda: 0,
     ) -> None:
+        """``open_checks``: how many inputs that processes have reported are not checked yet."""
         self._record = record
         self._view = view
         self._executor = executor
@@ -51,6 +53,7 @@ class PlanService:
         self._settings = settings
         self._sleep = sleep
         self._admission = admission
+        self._open_checks = open_checks
         self._task: asyncio.Task[None] | None = None
         self._growth = GrowthProbe(record, view, executor, clock, inbox, waiters)
         self._took_s = 0.0
@@ -77,6 +80,8 @@ class PlanService:
         outcome: PlacementPlan | NoFit
         nodes = 0
         try:
+            if action.supplement is None:
+                await self._await_checks()
             polled = await self._find(action)
             nodes = sum(node.is_usable for node in polled.snapshot.nodes)
             outcome = polled.outcome
@@ -88,6 +93,19 @@ class PlanService:
             outcome = NoFit(Reason.RM_UNREACHABLE, is_never=False, message=f"internal: {error!r}")
         self.trouble = ""
         self._inbox(self._event(outcome, action, nodes))
+
+    async def _await_checks(self) -> None:
+        """A gang that is acquired anew starts without the files that are proved corrupt by then."""
+        ends_at_s = self._clock.now_s() + self._settings.check_patience_s
+        while count := self._open_checks():
+            left_s = ends_at_s - self._clock.now_s()
+            if left_s <= 0:
+                log.warning("going on although %d inputs are not checked yet", count)
+                break
+            inputs = "1 input is" if count == 1 else f"{count} inputs are"
+            self.trouble = f"{inputs} being checked for damage ({left_s:.0f} s at most)"
+            await self._sleep(min(self._settings.retry_pause_s, left_s))
+        self.trouble = ""
 
     async def _find(self, action: RequestPlan) -> ClusterPoll:
         """Waits for admission, if the gang holds nothing yet and the job looks before it asks. Lost

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -32,6 +32,10 @@ class CheckOrder:
 
 class InputService(Protocol):
     """The AM's side. Thread-safe."""
+
+    def excluded_now(self) -> Mapping[str, Sequence[str]]:
+        """By input, the files that processes which start now do not read: paths relative to its
+        URI. Returns at once."""
 
     def settle(self, name: str, epoch: int) -> tuple[str, ...]:
         """The files that this epoch excludes from the input, decided at the first call for good.

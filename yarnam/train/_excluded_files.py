@@ -42,7 +42,7 @@ def excluded_files(name: str, epoch: int, *, limit_s: float = REPLY_LIMIT_S) -> 
     if epoch < 0:
         raise ValueError(f"epochs count from 0, not from {epoch}")
     if not _agent_client.has_agent():
-        return _excluded_at_submit(name)
+        return excluded_when_launched(name)
     request = {"request": "excluded-files", "input": name, "epoch": epoch}
     try:
         reply = _agent_client.call_agent(request, limit_s)
@@ -54,12 +54,14 @@ def excluded_files(name: str, epoch: int, *, limit_s: float = REPLY_LIMIT_S) -> 
 
 
 def excluded_uris(name: str) -> list[str]:
-    """URIs of the files of a data input that the job excludes, as decided at submit."""
-    names = _excluded_at_submit(name)
+    """URIs of the files of a data input that the job excludes, as known when this process was
+    started: decided at submit, or proved corrupt before the gang was started again."""
+    names = excluded_when_launched(name)
     root = input_uri(name).rstrip("/") if names else ""
     return [f"{root}/{relative}" for relative in sorted(names)]
 
 
-def _excluded_at_submit(name: str) -> frozenset[str]:
+def excluded_when_launched(name: str) -> frozenset[str]:
+    """The same, relative to the input's URI."""
     names = os.environ.get("YARNAM_SKIPPED_" + re.sub(r"[^A-Z0-9]", "_", name.upper()), "")
     return frozenset(names.split("\n")) if names else frozenset()

@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from yarnam.train._excluded_files import excluded_files, excluded_uris
+from yarnam.train._excluded_files import excluded_files, excluded_uris, excluded_when_launched
 from yarnam.train._input_manifest import InputListing, read_input_manifest
 from yarnam.train._input_shares import (
     NOTHING_READ,
@@ -81,7 +81,13 @@ class _Reading:
         mine = self.partitioner.share(
             state.epoch, state.share, state.shares, self.excluded(state.epoch), before
         )
-        left = [number for number in mine if number not in state.own.done]
+        # The list of an epoch stays as it is; what has been proved corrupt since is passed over.
+        known = excluded_when_launched(self.listed.name)
+        left = [
+            number
+            for number in mine
+            if number not in state.own.done and self.listed.files[number].path not in known
+        ]
         return in_order(self.partitioner.files, left, f"{seed} {state.epoch}")
 
     def start_of(self, number: int) -> int:
@@ -180,8 +186,9 @@ class Inputs:
 
     @property
     def files(self) -> Sequence[InputFile]:
-        """The files of the input as they were at submit, without those that the job excluded then.
-        What an epoch reads, ``epochs`` knows: it also leaves out what was found since."""
+        """The files of the input as they were at submit, without those that were excluded when this
+        process was started. What an epoch reads, ``epochs`` knows: it also leaves out what was
+        found since."""
         listed = self._reading.listed
         excluded = set(excluded_uris(self.name))
         return [file for file in listed.files if listed.uri_of(file) not in excluded]

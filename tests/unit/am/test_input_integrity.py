@@ -270,9 +270,12 @@ def test_last_words_of_a_failed_process_are_read(world: World) -> None:
             TaskExited(0.0, ask, 1, (failed, stopped)),
         ]
     )
+    assert inputs.open_checks, "a gang that starts anew waits for it from now on"
     inputs.finish(SOON_S)
     (suspect,) = inputs.status().suspects
     assert (suspect.path, suspect.state) == ("/data/set/2.tfrecord", "proved")
+    until(lambda: not inputs.open_checks)
+    assert inputs.excluded_now() == {"set": ("2.tfrecord",)}
 
 
 def test_files_outside_of_the_inputs_are_nobodys_business(world: World) -> None:

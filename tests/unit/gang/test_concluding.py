@@ -231,7 +231,10 @@ def test_an_input_that_is_left_out_is_worth_another_try() -> None:
     assert only(failed(play, corrupt), Finish)
     play = running(max_restarts=1)
     play.policy = replace(play.policy, leaves_out_inputs=True)
-    assert only(failed(play, corrupt), LaunchGang)
+    failed(play, corrupt)
+    assert play.gang.phase is Phase.BACKING_OFF, "nothing is held while the input is checked"
+    assert play.gang.restarts == 1
+    assert play.gang.reason.endswith("without the files that are proved corrupt by then")
 
 
 def test_a_missing_command_is_final_whatever_is_allowed() -> None:

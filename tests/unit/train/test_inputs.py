@@ -12,6 +12,7 @@ import pytest
 from tests.unit.train.sdk_settings import set_sdk
 from yarnam import train
 from yarnam.core.model.job_spec import DataInput, InputMode, Sharding
+from yarnam.train import _inputs
 from yarnam.wire.input_manifest import ListedInput, encode_manifest
 
 Enter = Callable[..., train.Inputs]
@@ -103,6 +104,21 @@ def test_excluded_files_are_not_read(enter: Enter) -> None:
     data = enter(skipped="sub/part-03\nsub/part-05")
     names = {part.uri[-7:] for epoch in data.epochs(1) for part in epoch}
     assert names == {f"part-{n:02}" for n in range(12)} - {"part-03", "part-05"}
+
+
+def test_what_is_proved_between_two_runs_of_an_epoch_is_passed_over(
+    enter: Enter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The epoch's own list stays as it was, so that the shares do; the file is not read all the
+    same, nor is it among ``files``."""
+    monkeypatch.setattr(_inputs, "excluded_files", lambda name, epoch: frozenset({"part-00"}))
+    before = enter((0, 2))
+    first = {part.uri[-7:] for epoch in before.epochs(1) for part in epoch}
+    proved = min(first)
+    after = enter((0, 2), skipped=f"part-00\nsub/{proved}\n{proved}")
+    again = {part.uri[-7:] for epoch in after.epochs(1) for part in epoch}
+    assert again == first - {proved}
+    assert not [file for file in after.files if file.path.endswith(proved)]
 
 
 def test_a_restart_with_another_size_reads_on(enter: Enter) -> None:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import grpc
@@ -119,7 +120,8 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
     ) -> tuple[list[tuple[AskId, pb.Launch]], dict[str, str]]:
         """What each agent is to launch, without the environment that all have alike; and that."""
         gang = tuple(members)
-        envs = environments(self._job, gang, attempt, self._application)
+        job = with_excluded(self._job, self.inputs.excluded_now())
+        envs = environments(job, gang, attempt, self._application)
         shared = in_common(envs)
         ranks = first_ranks(gang)
         orders = []
@@ -365,6 +367,15 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
             return future.result(timeout_s)
         except FutureTimeout as error:
             raise InternalError(f"the mailbox's loop did not answer in {timeout_s:g} s") from error
+
+
+def with_excluded(job: JobSpec, excluded: Mapping[str, Sequence[str]]) -> JobSpec:
+    """The job, with these files excluded from its inputs besides those of its submit."""
+    inputs = tuple(
+        replace(given, skipped=tuple(sorted({*given.skipped, *excluded.get(given.name, ())})))
+        for given in job.inputs
+    )
+    return replace(job, inputs=inputs)
 
 
 def _launch_order(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -59,6 +59,10 @@ class GrpcInputEndpoint(pb_grpc.JobInputsServicer):
     def serve(self, service: InputService) -> None:
         self._service = service
         self.wake()
+
+    def excluded_now(self) -> Mapping[str, Sequence[str]]:
+        """As of the service; nothing before there is one."""
+        return self._service.excluded_now() if self._service is not None else {}
 
     def wake(self) -> None:
         with self._lock:

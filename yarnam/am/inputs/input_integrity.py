@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -95,6 +95,8 @@ class InputIntegrity:
         self._book = EpochBook()
         self._node_of: dict[AskId, str] = {}
         self._is_open = False
+        self._unread = 0
+        """Failed processes whose last lines are still to be looked at."""
 
     # ---- life ----------------------------------------------------------------------------
 
@@ -191,7 +193,18 @@ class InputIntegrity:
                 for process in event.exits:
                     if process.kind in FAILING and process.last_lines:
                         said = process.last_lines
-                        self._worker.put(partial(self._rechecks.read_last_words, node, said))
+                        self._count_unread(1)
+                        self._worker.put(partial(self._read_last_words, node, said))
+
+    def _read_last_words(self, node: str, lines: Sequence[str]) -> None:
+        try:
+            self._rechecks.read_last_words(node, lines)
+        finally:
+            self._count_unread(-1)
+
+    def _count_unread(self, more: int) -> None:
+        with self._lock:
+            self._unread += more
 
     def status(self) -> InputsStatus:
         """The files that are excluded, and those that are suspected."""
@@ -200,6 +213,14 @@ class InputIntegrity:
             book = self._book
         excluded_files = excluded_files_status(self._job.inputs, standings, book)
         return InputsStatus(excluded_files, self._rechecks.status())
+
+    @property
+    def open_checks(self) -> int:
+        """Suspected files that are not ruled yet, and last words that are not read yet."""
+        return self._rechecks.open_cases + self._unread
+
+    def excluded_now(self) -> Mapping[str, Sequence[str]]:
+        return {one.given.name: one.exclusions.excluded_files for one in self._inputs.all()}
 
     # ---- what agents ask -----------------------------------------------------------------
 

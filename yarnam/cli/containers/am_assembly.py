@@ -48,7 +48,7 @@ def _parts(
     )
     planning = PlanService(
         record, ports.view, executors.view, clock, inbox, settings, ports.sleep, am.waiters,
-        admission,
+        admission, am.open_checks,
     )  # fmt: skip
     storing = OutputStorer(
         record.job, ports.outputs, executors.outputs, clock, inbox, settings, ports.sleep

@@ -107,7 +107,8 @@ class RetryAction(Enum):
     MORE_MEMORY = "retry-with-more-memory"
     """In larger containers, where ``retry.more_memory`` allows; else as ALLOWED."""
     WITHOUT_INPUT = "retry-without-input"
-    """As RETRY where the job leaves out corrupt inputs (``on_corrupt``); else never."""
+    """Where the job leaves out corrupt inputs (``on_corrupt``): in new containers, for one of
+    ``retry.max_restarts``, when the inputs that processes named have been checked; else never."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,7 +212,8 @@ def enlarge(ctx: StepContext, event: AllEnded) -> None:
 
 def restart_failed(ctx: StepContext, event: AllEnded) -> None:
     """For one restart: start again in the containers that are held, without a node that may be to
-    blame; where they cannot be kept release all and DrawJitter."""
+    blame; where they cannot be kept, or an input is to be checked first, release all and
+    DrawJitter."""
     text = _judge(ctx)
     culprit = first_failure(ctx.gang)
     if culprit is not None and culprit.action is RetryAction.ELSEWHERE:
@@ -223,7 +224,13 @@ def restart_failed(ctx: StepContext, event: AllEnded) -> None:
             # It ended by itself: to be released, and replaced.
             ctx.put(member, replace(member, is_gone=True))
     ctx.gang = replace(ctx.gang, restarts=ctx.gang.restarts + 1)
-    _start_again(ctx, f"{text}; restart {ctx.gang.restarts} of {ctx.policy.retry.max_restarts}")
+    text = f"{text}; restart {ctx.gang.restarts} of {ctx.policy.retry.max_restarts}"
+    if culprit is not None and culprit.action is RetryAction.WITHOUT_INPUT:
+        # A check takes seconds to minutes: nothing is held meanwhile.
+        _drop_failed_growth(ctx)
+        back_off(ctx, f"{text}, without the files that are proved corrupt by then")
+        return
+    _start_again(ctx, text)
 
 
 def fail_job(ctx: StepContext, event: AllEnded) -> None:
