@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.gang.play import ANEW, T0, Play, failing, job, of, only, stopped, timer_s
 from yarnam.core.gang import Gang, initial, policy_for
-from yarnam.core.gang.phases.backing_off import backoff_delay_s
+from yarnam.core.gang.phases.waiting.backing_off import backoff_delay_s
 from yarnam.core.model.actions import (
     AskContainer,
     DrawJitter,

@@ -25,10 +25,8 @@ from yarnam.core.gang.context import AllEnded, StepContext
 from yarnam.core.gang.elastic import growth
 from yarnam.core.gang.phases import (
     acquiring,
-    backing_off,
     concluding,
     launching,
-    pending,
     pre_run,
     replacing,
     running,
@@ -38,6 +36,7 @@ from yarnam.core.gang.phases import (
     storing,
 )
 from yarnam.core.gang.phases.slow_nodes import checking, stragglers
+from yarnam.core.gang.phases.waiting import backing_off, pending
 from yarnam.core.model.events import (
     AgentRegistered,
     AgentSilent,

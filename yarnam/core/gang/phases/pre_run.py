@@ -21,8 +21,8 @@ from yarnam.core.gang.attempts import OF_AN_ATTEMPT, back_off, close_attempt, ne
 from yarnam.core.gang.context import AllEnded, StepContext
 from yarnam.core.gang.phases import concluding
 from yarnam.core.gang.phases.first_cause import causing_loss
-from yarnam.core.gang.phases.pending import enter_pending
 from yarnam.core.gang.phases.stopping import stop_gang, stopping_of
+from yarnam.core.gang.phases.waiting.pending import enter_pending
 from yarnam.core.gang.state import Gang, LossKind, StopKind
 from yarnam.core.model.events import TimerFired, TimerKind
 from yarnam.core.model.job_spec import PRE_RUN_RETRIES

@@ -7,7 +7,7 @@ from dataclasses import replace
 from yarnam.core.gang.attempts import next_number
 from yarnam.core.gang.context import StepContext
 from yarnam.core.gang.gang_requests import patience_left_s
-from yarnam.core.gang.phases.pending import enter_pending
+from yarnam.core.gang.phases.waiting.pending import enter_pending
 from yarnam.core.gang.policy import GangPolicy
 from yarnam.core.gang.state import Gang
 from yarnam.core.model.actions import DrawJitter

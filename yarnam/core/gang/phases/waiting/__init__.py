@@ -1,0 +1,1 @@
+"""PENDING and BACKING_OFF: nothing is asked for or held."""
