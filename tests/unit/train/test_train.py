@@ -92,6 +92,8 @@ def test_a_report_reaches_the_agents_socket(monkeypatch: pytest.MonkeyPatch) -> 
             monkeypatch.setattr(_report, name, value)
         set_sdk(monkeypatch, metrics_socket="@yarnam-test-report")
         monkeypatch.setenv("YARNAM_LOCAL_RANK", "2")
+        monkeypatch.setattr(_report, "of_process", StepTimes())
+        monkeypatch.setattr(_report, "_of_steps", {})
         train.report(step=7, total_steps=10, loss=0.25, lr="1e-3", note=object(), acc=True)
         said = json.loads(agent.recv(65536))
     assert said["local_rank"] == 2
