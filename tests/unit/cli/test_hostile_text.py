@@ -18,6 +18,7 @@ import pytest
 from hdfs_utils.blacklist import quarantine
 from hdfs_utils.checkpoints import Checkpointer, Retention, Token
 from hdfs_utils.errors import PermissionDenied, Unavailable
+from tests.fakes.cluster_view import cluster
 from tests.unit.accounting.records import record
 from tests.unit.cli.terminal import in_pipes, on_terminal
 from tests.unit.client.monitor.test_requested_size import elastic
@@ -27,6 +28,7 @@ from yarnam.adapters.hdfs.history_store import HistoryStore
 from yarnam.cli.catalog import ENTRIES
 from yarnam.cli.shell import Shell, run
 from yarnam.client import Client, Job, LogPiece
+from yarnam.client.planning.snapshot_file import save_snapshot
 from yarnam.cluster.cluster_paths import ClusterPaths
 from yarnam.cluster.cluster_plan import ClusterPlan, ClusterRecord, save_cluster
 from yarnam.cluster.daemons.loopback_addresses import MASTER_PORTS, NODE_PORTS
@@ -376,6 +378,24 @@ def queues_lint(stage: Stage) -> list[str]:
     return [str(path)]
 
 
+def queues_what_if(stage: Stage) -> list[str]:
+    """A trace in which a job is of a queue that no file has. Half a character is refused."""
+    files = {name: str(stage.folder / name) for name in ("queues.xml", "trace.json", "nodes.json")}
+    Path(files["queues.xml"]).write_text("<allocations><queue name='a'/></allocations>")
+    ran = {"start_time": "2026-01-01 10:00:00", "end_time": "2026-01-01 10:01:00",
+           "detail": [{"ip": "n1", "gpus": ["gpu0"]}]}  # fmt: skip
+    rows = [
+        {"vc": queue, "submitted_time": "2026-01-01 10:00:00", "attempts": [ran]}
+        for queue in ("a", TEXT[:-1])
+    ]
+    Path(files["trace.json"]).write_text(json.dumps(rows))
+    save_snapshot(cluster(nodes=1), files["nodes.json"])
+    return [
+        "--allocation", files["queues.xml"], "--baseline", files["queues.xml"], "--trace",
+        files["trace.json"], "--cluster", files["nodes.json"],
+    ]  # fmt: skip
+
+
 def no_such_file(stage: Stage) -> list[str]:
     return [f"{NAME}.xml"]
 
@@ -498,6 +518,7 @@ CASES: dict[str, Prepare] = {
     "queues show": queues_show,
     "queues why": queues_why,
     "queues lint": queues_lint,
+    "queues what-if": queues_what_if,
     "queues diff": lambda stage: [*no_such_file(stage), "new.xml"],
     "queues apply": no_such_file,
     "history list": history,
