@@ -27,9 +27,11 @@ MEMORY_CHECK = """
 overrides:
   yarn-site:
     yarn.nodemanager.pmem-check-enabled: true
+    yarn.nodemanager.resource.memory.enforced: false
     yarn.nodemanager.container-monitor.interval-ms: 1000
 """
-"""YARN's default, which the embedded cluster has switched off."""
+"""By process trees. A NodeManager of Hadoop 3.4 checks nothing where ``enforced`` leaves it to
+cgroups (the default), even if none are configured."""
 SHAPE = ("--nodes=4", "--racks=2", "--gpus-per-node=4", "--gpus=simulated")
 
 
@@ -168,5 +170,5 @@ def test_yarn_ends_a_hungry_task_and_the_gang_grows(world: SubmitWorld, unique_n
     status = world.run("status", application, "--json").json
     first = status["history"][0]
     assert first["cause"]["finding"]["failure"] == "cpu-out-of-memory", first
-    assert first["cause"]["finding"]["rule"] == "yarn-physical-memory", first
+    assert first["cause"]["finding"]["rule"].startswith("yarn-physical-memory"), first
     assert status["attempt"] == 2
