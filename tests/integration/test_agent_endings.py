@@ -106,7 +106,8 @@ async def test_only_the_last_twenty_lines_are_reported(tmp_path: Path) -> None:
 
 
 async def test_one_failure_ends_the_tasks_other_processes(tmp_path: Path) -> None:
-    program = "trap '' TERM; [ $YARNAM_LOCAL_RANK = 1 ] && { sleep 0.5; exit 3; }; sleep 600"
+    # No shell above the sleep: it might see its child killed first, and exit with 137.
+    program = "trap '' TERM; [ $YARNAM_LOCAL_RANK = 1 ] && { sleep 0.5; exit 3; }; exec sleep 600"
     job = small_job(["sh", "-c", program], processes=3, grace_s=0.5)
     async with world(tmp_path) as here:
         container = here.container(job)
