@@ -203,7 +203,11 @@ class Checkpointer:
         self._submit(saving)
         if self._background:
             return None
-        self._wait(lambda: saving.is_over or saving.spooled is not None, None)
+        # Not only over: what it replaces is cleared away as well.
+        self._wait(
+            lambda: saving.spooled is not None or all(one is not saving for one in self._savings),
+            None,
+        )
         self._raise_failure()
         if saving.is_over and self.rank != 0:
             self._wait_for_manifest(saving)

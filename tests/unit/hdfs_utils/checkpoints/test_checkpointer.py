@@ -27,6 +27,7 @@ from hdfs_utils.checkpoints import (
     StartPoint,
     Token,
     catalog,
+    pruning,
 )
 from hdfs_utils.errors import (
     AlreadyExists,
@@ -437,6 +438,25 @@ def test_who_is_read_is_not_cleared_away(fs: MemoryFiles) -> None:
         assert checkpoints.load(first, fs=fs) == {"w": b"1"}
     one.save(3, {"w": b"3"})
     assert [found.name.step for found in catalog.list_checkpoints(fs, HOME)] == [3]
+
+
+def test_a_save_has_cleared_away_what_it_replaces(
+    fs: MemoryFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if whoever waits for it looks in between."""
+    one = single(fs, retention=Retention(keep=1))
+    one.save(1, {"w": b"1"})
+    prune = pruning.prune
+
+    def slowly(*arguments: Any) -> list[str]:
+        with one._changed:
+            one._changed.notify_all()
+        time.sleep(0.1)
+        return prune(*arguments)
+
+    monkeypatch.setattr(pruning, "prune", slowly)
+    one.save(2, {"w": b"2"})
+    assert [found.name.step for found in catalog.list_checkpoints(fs, HOME)] == [2]
 
 
 def test_a_pin_between_look_and_rename_brings_it_back(fs: MemoryFiles) -> None:
