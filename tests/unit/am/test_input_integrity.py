@@ -20,6 +20,7 @@ from tests.fakes.state_store import FakeStore, StoreDisk
 from tests.unit.am.am_world import job
 from yarnam.adapters.hdfs.shared_blacklist import SharedBlacklist
 from yarnam.am.inputs.input_integrity import DataAccess, InputIntegrity
+from yarnam.am.inputs.input_rechecks import Rechecks
 from yarnam.core.model.events import AgentRegistered, Event, InputsRefused, TaskExited
 from yarnam.core.model.ids import AskId, ContainerId, NodeId
 from yarnam.core.model.job_spec import DataInput, OnCorrupt
@@ -253,6 +254,25 @@ def test_at_the_end_nobody_waits_for_agents_that_are_gone(world: World) -> None:
     began = time.monotonic()
     inputs.finish(SOON_S)
     assert time.monotonic() - began < SOON_S / 2
+    (suspect,) = inputs.status().suspects
+    assert (suspect.state, suspect.why) == ("proved", "cut; seen on am")
+
+
+def test_at_the_end_a_check_is_taken_back_from_an_agent_of_this_node(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent beside the ApplicationMaster has taken the file, and leaves."""
+    world.outcome = CheckOutcome("corrupt", "truncated", "cut")
+    begin = Rechecks.start
+    monkeypatch.setattr(Rechecks, "start", lambda self: None)
+    inputs = world.life()
+    inputs.complain("am", [SuspectReport("/data/set/7.tfrecord", "bad")])
+    until(lambda: inputs.next_check("am") is not None)
+    began = time.monotonic()
+    begin(inputs._rechecks)
+    inputs.finish(SOON_S)
+    assert time.monotonic() - began < SOON_S / 2
+    assert inputs.next_check("am") is None, "it gets no other one"
     (suspect,) = inputs.status().suspects
     assert (suspect.state, suspect.why) == ("proved", "cut; seen on am")
 

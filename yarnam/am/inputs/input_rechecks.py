@@ -61,6 +61,9 @@ class Rechecks:
         self._lock = threading.Lock()
         self._suspicions = Suspicions()
         self._agents_seen_s: dict[str, float] = {}
+        self._is_alone = False
+        self._with_agents: set[int] = set()
+        """Numbers of the checks that were given to agents."""
         self._due = threading.Event()
         self._thread = threading.Thread(
             target=self._check_on_this_node, name="input-checks", daemon=True
@@ -129,6 +132,16 @@ class Rechecks:
     def next_check(self, node: str) -> CheckOrder | None:
         """See ``ports.job_inputs.InputService``."""
         with self._lock:
+            if self._is_alone:
+                return None
+        check = self._next_check(node)
+        if check is not None:
+            with self._lock:
+                self._with_agents.add(check.number)
+        return check
+
+    def _next_check(self, node: str) -> CheckOrder | None:
+        with self._lock:
             self._agents_seen_s[node] = self._now_s()
             order = self._suspicions.next_order(node, self._alive(), self._now_s())
         one = self._inputs.find(order.path) if order is not None else None
@@ -146,7 +159,11 @@ class Rechecks:
     def without_agents(self) -> None:
         """The agents are leaving: from now on this node checks what is left."""
         with self._lock:
+            self._is_alone = True
             self._agents_seen_s.clear()
+            # An agent of this very node would else be waited for, as if it were this process.
+            for number in self._with_agents:
+                self._suspicions.withdraw(number)
         self._worker.put(self.rule)
 
     def rule(self) -> None:
@@ -185,7 +202,7 @@ class Rechecks:
             self._due.wait(CHECK_AGAIN_S)
             self._due.clear()
             while not self._worker.is_closed.is_set():
-                check = self.next_check(self._node)
+                check = self._next_check(self._node)
                 if check is None:
                     break
                 try:

@@ -267,6 +267,14 @@ class Suspicions:
                 return CheckOrder(self._number, path, node)
         return None
 
+    def withdraw(self, number: int) -> None:
+        """Take a check back; the same node may get it again."""
+        for path, case in self.cases.items():
+            left = tuple(one for one in case.running if one.order != number)
+            if left != case.running:
+                self.cases[path] = replace(case, running=left)
+                return
+
     def done(self, number: int, outcome: CheckResult) -> None:
         """A check has ended. One that nobody waits for any more changes nothing."""
         for path, case in self.cases.items():
