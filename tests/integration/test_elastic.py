@@ -106,6 +106,7 @@ def agent_of(world: FaultWorld, job: Job, task: str) -> int:
     return world.agent_pid(job, container)
 
 
+@pytest.mark.long
 def test_a_gang_grows_shrinks_and_goes_on_where_it_was(
     world: FaultWorld, tmp_path: Path, unique_name: Callable[[str], str]
 ) -> None:

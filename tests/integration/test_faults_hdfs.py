@@ -84,6 +84,7 @@ def test_an_outage_while_a_job_runs(world: FaultWorld, tmp_path: Path) -> None:
     world.assert_cleared(job)
 
 
+@pytest.mark.long
 def test_a_namenode_that_hangs_while_a_gang_is_acquired(world: FaultWorld) -> None:
     job = world.submit("hdfs-hangs-early", ["true"])
     with frozen(world):

@@ -152,6 +152,7 @@ def test_the_ams_python_is_killed(world: FaultWorld, jobs: Mapping[str, Job], fl
     world.assert_cleared(job)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", [AM, JAVA_AM])
 def test_an_am_that_dies_now_and_then(
     world: FaultWorld, jobs: Mapping[str, Job], flags: Path, part: str

@@ -102,6 +102,7 @@ def named(world: FaultWorld, job: Job, base: int, times: int) -> list[float]:
     return took
 
 
+@pytest.mark.long
 def test_a_stopped_rank_is_named_and_the_gang_goes_on(world: FaultWorld) -> None:
     job = submitted(world, "hangs", 27100, steps=1000)
     took = named(world, job, 27100, 3)

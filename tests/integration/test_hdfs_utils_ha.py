@@ -70,6 +70,7 @@ def test_the_same_client_goes_on_after_a_failover(pair: HaHdfs, home: str, backe
     everything_works(fs, home, "back")
 
 
+@pytest.mark.long
 def test_a_journal_and_a_transfer_outlive_the_active_name_node(
     pair: HaHdfs, home: str, tmp_path: Path
 ) -> None:

@@ -71,6 +71,7 @@ class Throttle:
                 os.kill(pid, number)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_slow_node_is_replaced_before_anything_starts(world: FaultWorld) -> None:
     job = world.submit(

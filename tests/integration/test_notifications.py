@@ -50,6 +50,7 @@ def receiver() -> Iterator[tuple[str, list[dict[str, Any]]]]:
     server.server_close()
 
 
+@pytest.mark.long
 def test_a_webhook_hears_of_start_and_end(
     world: SubmitWorld, receiver: tuple[str, list[dict[str, Any]]], unique_name: Any
 ) -> None:

@@ -47,6 +47,7 @@ while not os.path.exists("{folder}/enough") and not train.should_stop():
 """
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_slow_node_is_named_and_left(world: FaultWorld, tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
