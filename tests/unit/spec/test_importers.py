@@ -217,7 +217,7 @@ def test_dask_yarn() -> None:
 
 
 def test_hbox() -> None:
-    made = hbox.convert(hbox.split(HBOX))
+    made = hbox.convert(hbox.split(HBOX, "submit.sh"))
     spec = check(made)
     assert spec["name"] == "tf-demo"
     assert spec["command"] == "python demo.py --data_path=./data"
@@ -252,3 +252,49 @@ def test_the_files_are_told_apart(tmp_path: Path) -> None:
     assert output.read_text().startswith("# Converted from tony.xml.\n# Not converted")
     again = CliRunner().invoke(command, [str(file), "--executes=train.py", "-o", str(output)])
     assert "already exists" in str(again.exception)
+
+
+@pytest.mark.parametrize(
+    ("convert", "words"),
+    [
+        (lambda: openpai.convert({**OPENPAI, "taskRoles": [1]}, "f"), "taskRoles is no mapping"),
+        (lambda: openpai.convert({**OPENPAI, "parameters": 3}, "f"), "parameters is no mapping"),
+        (lambda: submarine.convert({**SUBMARINE, "roles": ["ps"]}, "f"), "roles is no mapping"),
+        (
+            lambda: submarine.convert(
+                {"roles": {"ps": {"resources": "vcores=two", "launch_cmd": "x"}}}, "f"
+            ),
+            "vcores is 'two', no whole number",
+        ),
+        (
+            lambda: submarine.convert({**SUBMARINE, "configs": {"localizations": 1}}, "f"),
+            "localizations is no list",
+        ),
+        (lambda: dask_yarn.convert({"worker": {"count": 1}, "tags": 3}, "f"), "tags is no list"),
+        (lambda: hbox.split("hbox-submit --launch-cmd 'x", "f"), "No closing quotation"),
+        (lambda: hbox.split("echo done", "f"), "calls hbox-submit 0 times"),
+        (lambda: tony.convert(TONY, tony.Arguments(shell_env="A='1")), "No closing quotation"),
+    ],
+)
+def test_values_of_the_wrong_kind_are_named(convert: Any, words: str) -> None:
+    """They ended as internal errors."""
+    with pytest.raises(BadSpec, match=words):
+        convert()
+
+
+def test_what_follows_the_call_of_hbox_is_not_of_it() -> None:
+    assert hbox.split("cd x\nhbox-submit --a 1 \\\n --b 2\necho --done\n", "f") == [
+        "--a", "1", "--b", "2"
+    ]  # fmt: skip
+
+
+def test_a_file_that_is_cut_off_is_no_fault_of_yarnam(tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from yarnam.cli.setup.import_command import command
+
+    file = tmp_path / "tony.xml"
+    file.write_text("<configuration><property>")
+    done = CliRunner().invoke(command, [str(file)])
+    assert isinstance(done.exception, BadSpec)
+    assert "tony.xml" in str(done.exception)

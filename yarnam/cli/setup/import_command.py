@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from yarnam.cli.options import write_new_file
 from yarnam.cli.rendering.console import print_document, print_json, print_line, print_note
 from yarnam.errors import BadSpec, UsageError
 from yarnam.wire.light_imports import on_first_use
@@ -16,6 +17,7 @@ from yarnam.wire.light_imports import on_first_use
 with on_first_use():
     import yaml
 
+    from hdfs_utils import errors as hdfs_errors
     from hdfs_utils.config import configuration
     from yarnam import spec
     from yarnam.cli.jobs import submit_command
@@ -80,13 +82,7 @@ def command(
     if output is None:
         print_document(text)
         return
-    try:
-        with Path(output).open("x", encoding="utf-8") as stream:
-            stream.write(text)
-    except FileExistsError:
-        raise UsageError(f"{output} already exists", hint="Choose another name.") from None
-    except OSError as error:
-        raise UsageError(f"cannot write {output}: {error.strerror}") from error
+    write_new_file(output, text)
     print_line(f"Wrote {output}. Next: yarnam plan {output}")
     if run:
         submit_command.command.main([output, "--detach"], standalone_mode=False)
@@ -100,7 +96,10 @@ def _converted(
         if given:
             raise UsageError(f"--{given[0].replace('_', '-')} is for jobs of TonY alone")
     if kind == "tony":
-        properties = configuration.load(file.parent, files=(file.name,))
+        try:
+            properties = configuration.load(file.parent, files=(file.name,))
+        except hdfs_errors.BadConfig as error:
+            raise BadSpec(str(error)) from error
         for one in conf:
             name, sign, value = one.partition("=")
             if not sign:
@@ -108,7 +107,7 @@ def _converted(
             properties[name] = value
         return tony.convert(properties, tony.Arguments(**arguments), str(file))
     if kind == "hbox":
-        return hbox.convert(hbox.split(_read(file)))
+        return hbox.convert(hbox.split(_read(file), str(file)))
     document = _document(file)
     if kind == "openpai":
         return openpai.convert(document, str(file))

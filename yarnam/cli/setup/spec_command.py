@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
 import click
 
+from yarnam.cli.options import write_new_file
 from yarnam.cli.rendering.console import print_document, print_json, print_line
-from yarnam.errors import BadSpec, UsageError
+from yarnam.errors import BadSpec
 from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
@@ -81,11 +81,5 @@ def init(framework: str, output: str | None) -> None:
     if output is None:
         print_document(text)
         return
-    try:
-        with Path(output).open("x", encoding="utf-8") as stream:
-            stream.write(text)
-    except FileExistsError:
-        raise UsageError(f"{output} already exists", hint="Choose another name.") from None
-    except OSError as error:
-        raise UsageError(f"cannot write {output}: {error.strerror}") from error
+    write_new_file(output, text)
     print_line(f"Wrote {output}. Next: yarnam spec validate {output}")

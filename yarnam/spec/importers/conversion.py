@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -120,6 +121,32 @@ def job_name(text: str) -> str:
 def role_name(text: str) -> str:
     """As a spec allows it: ``[a-z][a-z0-9-]*``."""
     return re.sub(r"[^a-z0-9-]+", "-", text.lower()).strip("-") or "worker"
+
+
+def mapping(what: str, value: Any) -> dict[str, Any]:
+    """The value, where it is a mapping with names as keys; empty for None. Raises BadSpec."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise BadSpec(f"{what} is no mapping of names")
+    return dict(value)
+
+
+def listed(what: str, value: Any) -> list[Any]:
+    """The value, where it is a list; empty for None. Raises BadSpec."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise BadSpec(f"{what} is no list")
+    return value
+
+
+def words(what: str, text: str) -> list[str]:
+    """As a shell splits it. Raises BadSpec."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise BadSpec(f"{what}: {error}", hint="Is a quotation mark missing?") from None
 
 
 def assignments(what: str, text: str, separator: str = ",") -> dict[str, str]:

@@ -11,6 +11,8 @@ from yarnam.spec.importers.conversion import (
     Source,
     flat,
     job_name,
+    listed,
+    mapping,
     memory,
     queue_name,
 )
@@ -49,7 +51,7 @@ def convert(document: Mapping[str, Any], what: str) -> Conversion:
     environment = str(source.take("environment") or "")
     worker = _role(source, "worker", count)
     worker["command"] = WORKER.format(vcores=worker["vcores"], memory=worker["memory"])
-    env = source.take("worker.env") or {}
+    env = mapping(f"{what}: worker.env", source.take("worker.env"))
     if env:
         worker["env"] = {name: str(value) for name, value in env.items()}
     scheduler = {**_role(source, "scheduler", 1), "command": SCHEDULER}
@@ -61,7 +63,7 @@ def convert(document: Mapping[str, Any], what: str) -> Conversion:
         "queue": queue_name(str(source.take("queue") or "default")),
         "environment": _environment(environment),
         "roles": {"scheduler": scheduler, "worker": worker},
-        "tags": list(source.take("tags") or []),
+        "tags": [str(tag) for tag in listed(f"{what}: tags", source.take("tags"))],
     }
     return source.finish(spec)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +14,7 @@ from yarnam.spec.importers.conversion import (
     job_name,
     memory,
     queue_name,
+    words,
 )
 
 FRAMEWORKS = {"tensorflow": "tensorflow", "distpytorch": "pytorch", "pytorch": "pytorch"}
@@ -145,10 +146,11 @@ def _priority(source: Source) -> dict[str, int]:
     return {"priority": words[word]} if words[word] else {}
 
 
-def split(script: str) -> list[str]:
-    """The arguments of the call of ``hbox-submit`` in a shell script."""
+def split(script: str, what: str) -> list[str]:
+    """The arguments of the call of ``hbox-submit`` in a shell script. Raises BadSpec."""
     lines = [line for line in script.splitlines() if not line.lstrip().startswith("#")]
-    words = shlex.split("\n".join(lines).replace("\\\n", " "))
-    while words and not words[0].startswith("--"):
-        words.pop(0)
-    return words
+    commands = "\n".join(lines).replace("\\\n", " ").splitlines()
+    calls = [line for line in commands if re.search(r"\b(hbox|xl)-submit\b", line)]
+    if len(calls) != 1:
+        raise BadSpec(f"{what} calls hbox-submit {len(calls)} times", hint="Once is what it takes.")
+    return words(what, re.split(r"\b(?:hbox|xl)-submit\b\S*", calls[0], maxsplit=1)[1])

@@ -12,6 +12,7 @@ from yarnam.spec.importers.conversion import (
     Source,
     flat,
     job_name,
+    mapping,
     queue_name,
     role_name,
 )
@@ -39,13 +40,13 @@ def convert(document: Mapping[str, Any], what: str) -> Conversion:
     """The spec of an OpenPAI job. Raises BadSpec: unknown keys, or another version."""
     if document.get("protocolVersion") not in (2, "2"):
         raise BadSpec(f"{what}: protocolVersion is not 2", hint="Older versions are not converted.")
-    parameters = dict(document.get("parameters") or {})
-    secrets = dict(document.get("secrets") or {})
+    parameters = mapping(f"{what}: parameters", document.get("parameters"))
+    secrets = mapping(f"{what}: secrets", document.get("secrets"))
     plain = {k: v for k, v in document.items() if k not in ("parameters", "secrets")}
     source = Source(what, flat(plain))
     source.take("protocolVersion")
     retries = source.whole("jobRetryCount", 0)
-    names = document.get("taskRoles") or {}
+    names = mapping(f"{what}: taskRoles", document.get("taskRoles"))
     if not names:
         raise BadSpec(f"{what} has no taskRoles")
     roles = {role_name(name): _role(source, name, parameters) for name in names}

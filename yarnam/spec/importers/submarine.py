@@ -13,6 +13,8 @@ from yarnam.spec.importers.conversion import (
     assignments,
     flat,
     job_name,
+    listed,
+    mapping,
     memory,
     queue_name,
     role_name,
@@ -32,7 +34,7 @@ _DROPPED = {
 
 def convert(document: Mapping[str, Any], what: str) -> Conversion:
     """The spec of a Submarine job. Raises BadSpec: unknown keys, or no roles."""
-    names = document.get("roles") or {}
+    names = mapping(f"{what}: roles", document.get("roles"))
     if not names:
         raise BadSpec(f"{what} has no roles")
     source = Source(what, flat(document))
@@ -48,7 +50,7 @@ def convert(document: Mapping[str, Any], what: str) -> Conversion:
         "queue": queue_name(str(source.take("scheduling.queue", "default"))),
         "framework": FRAMEWORKS.get(framework, "command"),
         "env": _env(source, "configs.envs"),
-        "files": _files(source.take("configs.localizations") or []),
+        "files": _files(source, "configs.localizations"),
         "roles": roles,
         "data": {"inputs": [{"path": inputs, "name": "input"}]} if inputs else {},
         "checkpoint": {"directory": checkpoint} if checkpoint else {},
@@ -64,15 +66,22 @@ def _role(source: Source, name: str) -> dict[str, Any]:
     amounts = assignments(
         f"{source.what}: {prefix}resources", str(source.take(f"{prefix}resources", ""))
     )
+
+    def count(name: str, default: str) -> int:
+        text = amounts.get(name, default)
+        if not text.isdecimal():
+            raise BadSpec(f"{source.what}: {prefix}resources: {name} is {text!r}, no whole number")
+        return int(text)
+
     role: dict[str, Any] = {
         "tasks": source.whole(f"{prefix}replicas", 1),
         "memory": memory(amounts.get("memory", "2g")),
-        "vcores": int(amounts.get("vcores", "1")),
-        "gpus": int(amounts.get("gpu", amounts.get("yarn.io/gpu", "0"))),
+        "vcores": count("vcores", "1"),
+        "gpus": count("gpu", amounts.get("yarn.io/gpu", "0")),
         "processes": "per-task",
         "env": _env(source, f"{prefix}envs"),
         "command": source.take(f"{prefix}launch_cmd"),
-        "files": _files(source.take(f"{prefix}localizations") or []),
+        "files": _files(source, f"{prefix}localizations"),
     }
     if not role["command"]:
         raise BadSpec(f"{source.what}: the role {name} has no launch_cmd")
@@ -81,19 +90,18 @@ def _role(source: Source, name: str) -> dict[str, Any]:
 
 def _env(source: Source, key: str) -> dict[str, str]:
     """A list of ``NAME=VALUE``, or a mapping, which came apart into its keys."""
-    listed = source.take(key) or []
     found = {}
-    for one in listed:
+    for one in listed(f"{source.what}: {key}", source.take(key) or None):
         found.update(assignments(f"{source.what}: {key}", str(one), separator="\n"))
     for name in [name for name in source.values if name.startswith(f"{key}.")]:
         found[name.removeprefix(f"{key}.")] = str(source.take(name))
     return found
 
 
-def _files(listed: list[Any]) -> list[dict[str, Any]]:
+def _files(source: Source, key: str) -> list[dict[str, Any]]:
     """``remote:local[:access]`` each, where the remote side may be a URI."""
     found = []
-    for one in listed:
+    for one in listed(f"{source.what}: {key}", source.take(key)):
         remote, _, local = re.sub(r":r[wo]?$", "", str(one)).rpartition(":")
         file = {"source": remote} if remote else {"source": local}
         if remote and local not in (".", "./*"):

@@ -6,7 +6,6 @@ Keys and defaults: ``TonyConfigurationKeys.java`` and ``tony-default.xml`` of To
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +19,7 @@ from yarnam.spec.importers.conversion import (
     job_name,
     memory,
     queue_name,
+    words,
 )
 
 FRAMEWORKS = {"tensorflow": "tensorflow", "pytorch": "pytorch", "standalone": "command"}
@@ -160,8 +160,8 @@ def _env(source: Source, what: str, arguments: Arguments) -> dict[str, str]:
     found: dict[str, str] = {}
     for key in ("tony.execution.envs", "tony.containers.envs"):
         found.update(assignments(f"{what}: {key}", source.take(key, "")))
-    for one in shlex.split(arguments.shell_env):
-        found.update(assignments("--shell_env", one))
+    for one in words("--shell-env", arguments.shell_env):
+        found.update(assignments("--shell-env", one))
     return found
 
 
