@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.integration.fault_world import MARKS
+from tests.integration.ring_program import JOIN_RING
 from yarnam.core.model.events import GangHung
 from yarnam.core.model.outcomes import FailureClass
 
@@ -37,14 +38,7 @@ rank, size = train.rank(), train.world_size()
 base = {{base}}
 # It goes on where it was: attempts that get no further than those before end the job.
 done = {STRIDE} * int(os.environ["YARNAM_ATTEMPT"])
-server = socket.create_server(("127.0.0.1", base + rank))
-right = None
-while right is None:
-    try:
-        right = socket.create_connection(("127.0.0.1", base + (rank + 1) % size))
-    except OSError:
-        time.sleep(0.1)
-left, _ = server.accept()
+{JOIN_RING}
 def exchange():
     right.sendall(b"x")
     if not left.recv(1):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.integration.fault_world import MARKS, waiting_for
+from tests.integration.ring_program import JOIN_RING
 from yarnam.core.model.job_status import Phase
 from yarnam.core.model.outcomes import VerdictKind
 
@@ -23,19 +24,15 @@ QUICK: dict[str, Any] = {"backoff": {"base": "200ms", "cap": "1s"}}
 
 # Every rank needs a byte of its neighbour in each step, so all have to stop after the same one: who
 # did one more would wait for ever, and be killed without having saved.
-RING = """
+RING = (
+    """
 import os, pathlib, socket, sys, time
 from yarnam import train
 rank, size = train.rank(), train.world_size()
 folder, base = pathlib.Path(sys.argv[1]), int(sys.argv[2])
-server = socket.create_server(("127.0.0.1", base + rank))
-right = None
-while right is None:
-    try:
-        right = socket.create_connection(("127.0.0.1", base + (rank + 1) % size))
-    except OSError:
-        time.sleep(0.1)
-left, _ = server.accept()
+"""
+    + JOIN_RING
+    + """
 before = folder / f"saved-{train.attempt() - 1}-{rank}"
 step = int(before.read_text()) if before.exists() else 0
 (folder / f"from-{train.attempt()}-{rank}").write_text(str(step))
@@ -51,6 +48,7 @@ while not (folder / "finish").exists():
         (folder / f"saved-{train.attempt()}-{rank}").write_text(str(step))
         sys.exit(3)
 """
+)
 
 
 def submitted(world: FaultWorld, name: str, folder: Path, base: int, tasks: int, gpus: int) -> Job:

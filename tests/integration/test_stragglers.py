@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.integration.fault_world import MARKS
+from tests.integration.ring_program import JOIN_RING
 from yarnam.core.model.events import StragglersFound
 from yarnam.core.model.job_status import Phase
 from yarnam.core.model.outcomes import SlownessCause
@@ -25,14 +26,7 @@ import os, socket, sys, time
 from yarnam import train
 rank, size = train.rank(), train.world_size()
 base = {base} + 10 * train.attempt()
-server = socket.create_server(("127.0.0.1", base + rank))
-right = None
-while right is None:
-    try:
-        right = socket.create_connection(("127.0.0.1", base + (rank + 1) % size))
-    except OSError:
-        time.sleep(0.1)
-left, _ = server.accept()
+{ring}
 step = 0
 while not os.path.exists("{folder}/enough") and not train.should_stop():
     step += 1
@@ -51,7 +45,7 @@ while not os.path.exists("{folder}/enough") and not train.should_stop():
 @pytest.mark.timeout(300)
 def test_a_slow_node_is_named_and_left(world: FaultWorld, tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
-    code = RING.format(base=27500, folder=tmp_path)
+    code = RING.format(ring=JOIN_RING, base=27500, folder=tmp_path)
     job = world.submit(
         "stragglers", ["python3", "-c", code], worker={"tasks": 3, "gpus": 1}, framework="command",
         stragglers={"replace": True}, placement={"strategy": "spread"},
