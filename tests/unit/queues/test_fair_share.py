@@ -45,7 +45,8 @@ def test_weights_minimum_and_maximum(claims: list[Claim], shares: list[int]) -> 
     st.lists(
         st.builds(
             lambda weight, low, more, active: Claim(weight, low, low + more, active),
-            st.floats(0, 100),
+            # 25 halvings, YARN's number, do not find a ratio for weights that differ by 2^1000.
+            st.just(0.0) | st.floats(0.01, 100),
             st.integers(0, 500),
             st.integers(0, 2000),
             st.booleans(),

@@ -139,6 +139,12 @@ FAULTS: list[tuple[str, str, str]] = [
     ("number-read-otherwise", "PreemptionFrom>true<", "PreemptionFrom>yes<"),
     ("setting-of-the-other-kind", "<allowPreemptionFrom>true</allowPreemptionFrom>",
      "<maxAMShare>0.4</maxAMShare>"),
+    ("setting-of-the-other-kind", "<aclSubmitApps> </aclSubmitApps>",
+     "<aclSubmitApps> </aclSubmitApps><maxAMShare>0.4</maxAMShare>"),
+    ("setting-of-the-other-kind", "<allowPreemptionFrom>true</allowPreemptionFrom>",
+     "<reservation/>"),
+    ("setting-of-the-other-kind", "<weight>3.0</weight>",
+     "<weight>3.0</weight><maxChildResources>99 mb, 4 vcores</maxChildResources>"),
     ("refused", "<weight>3.0<", "<weight>three<"),
     ("refused", 'name="vision"', 'name="vision.team"'),
 ]

@@ -67,7 +67,7 @@ def await_taken(site: Site, path: Path, limit_s: float = TAKEN_LIMIT_S) -> float
             raise Unavailable(
                 f"the ResourceManager has not taken {path} within {limit_s:g} s: "
                 f"{different[0]} is as before",
-                hint="Its log says why (AllocationFileLoaderService). To have the file read at "
-                "once, and the reason printed: yarn rmadmin -refreshQueues",
+                hint="Its log says why: look for 'Failed to reload'. (yarn rmadmin -refreshQueues "
+                "reads the file at once, but reports success even for one that YARN refuses.)",
             )
         time.sleep(POLL_S)

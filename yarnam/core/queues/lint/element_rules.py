@@ -144,18 +144,22 @@ def number_read_otherwise(given: LintInput) -> Iterator[Finding]:
 
 
 def setting_of_the_other_kind(given: LintInput) -> Iterator[Finding]:
-    """Settings that a parent or a leaf does not use."""
+    """Settings that a parent or a leaf does not use, or must not have."""
     for queue in given.queues():
-        tag = "maxChildResources" if queue.is_leaf else "maxAMShare"
-        found = queue.element.child(tag)
-        if found is not None:
+        unused = queue.element.child("maxChildResources")
+        if queue.is_leaf and unused is not None:
             yield warning(
-                found,
-                f"<{tag}> has no effect in {queue.name}",
-                "it is for leaf queues"
-                if queue.is_parent
-                else "it is for queues with queues below",
+                unused,
+                f"<maxChildResources> has no effect in {queue.name}",
+                "it is for queues with queues below",
             )
+        for tag in ("maxAMShare", "reservation") if queue.is_parent else ():
+            if (refused := queue.element.child(tag)) is not None:
+                yield error(
+                    refused,
+                    f"<{tag}> in {queue.name}, which has queues below or type='parent'",
+                    "it is for leaf queues: YARN refuses the file",
+                )
 
 
 def newer_than_hadoop(given: LintInput) -> Iterator[Finding]:
