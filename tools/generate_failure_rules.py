@@ -49,8 +49,9 @@ RULES = """
 ## Rules
 
 Rules with an exit status come first, then the others by the order of this list, weak ones last. A
-pattern is text that a line of the output contains; `*` stands for any text within the line, `^` for
-its start.
+pattern is text that a line of the output contains, in capitals or not; `*` stands for any text
+within the line, `^` for its start. *Raised in*: one of the last eight frames of the traceback is of
+such a file.
 
 | rule | class | role | action | matches |
 |---|---|---|---|---|
@@ -141,6 +142,8 @@ def _evidence(rule: FailureRule) -> str:
         shown = (pattern.replace("|", "\\|") for pattern in rule.patterns)
         quoted = (f"`` {text} ``" if "`" in text else f"`{text}`" for text in shown)
         parts.append(whose + ", ".join(quoted))
+    if rule.raised_in:
+        parts.append("raised in " + ", ".join(f"`{place}`" for place in rule.raised_in))
     return "; ".join(parts)
 
 

@@ -75,6 +75,7 @@ def rule_of(entry: FailureRuleEntry) -> FailureRule:
         patterns=tuple(entry.patterns),
         exit_codes=tuple(entry.exit_codes),
         signals=tuple(entry.signals),
+        raised_in=tuple(entry.raised_in),
         explanation=entry.explanation or common.explanation,
         hint=entry.hint or common.hint,
     )

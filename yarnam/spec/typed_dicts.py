@@ -169,16 +169,18 @@ _FailureRuleEntryRequired = TypedDict(
 
 class FailureRuleEntryDict(_FailureRuleEntryRequired, total=False):
     """What a failure of the job means. A rule applies to a process that ended with one of its exit
-    codes or signals, and to a line of its output that matches one of its patterns; of a rule with
-    both, both must hold. The job's own rules come before those that yarnam has, in the order of the
-    list."""
+    codes or signals, to a line of its output that matches one of its patterns, and to a traceback
+    that ends in one of its files; what a rule has of these must all hold. The job's own rules come
+    before those that yarnam has, in the order of the list."""
     patterns: list[str]
-    """Text that a line of the output contains. `*` stands for any text within the line, `^` at
-    the start for the start of the line."""
+    """Text that a line of the output contains, in capitals or not. `*` stands for any text within
+    the line, `^` at the start for the start of the line."""
     exit_codes: list[int]
     """Exit codes of the process."""
     signals: list[int]
     """Numbers of signals that ended it."""
+    raised_in: list[str]
+    """Parts of paths of Python files: one of the last eight frames of the traceback is there."""
     role: Literal['root', 'cascade', 'confirmation']
     """`root`: the process failed by itself. `cascade`: because another one had failed.
     `confirmation`: it reports the failure of another one."""

@@ -490,7 +490,7 @@ def circular_import() -> None:
     importlib.import_module("circle_a")
 
 
-@fault("command-not-found", held_out=True)
+@fault("command-not-found")
 def command_missing_for_python() -> None:
     subprocess.run(["nvidia-smy", "-L"], check=True)
 
@@ -512,7 +512,7 @@ def wrong_operand() -> object:
     return "3" + 4  # type: ignore[operator]
 
 
-@fault("incorrect-inputs", held_out=True)
+@fault("incorrect-inputs")
 def bzip2_damaged() -> object:
     import bz2
 
@@ -533,7 +533,7 @@ def csv_ragged() -> object:
     return pd.read_csv(temporary(b"a,b\n1,2\n1,2,3,4\n"))
 
 
-@fault("incorrect-inputs", held_out=True)
+@fault("incorrect-inputs")
 def image_damaged() -> object:
     from PIL import Image
 
@@ -560,7 +560,7 @@ def device_full_shell() -> None:
     sys.exit(subprocess.run(["bash", "-c", "head -c 1000000 /dev/zero > /dev/full"]).returncode)
 
 
-@fault("killed", held_out=True)
+@fault("killed")
 def killed_by_timeout() -> None:
     sys.exit(subprocess.run(["timeout", "-s", "KILL", "0.5", "sleep", "9"]).returncode)
 
@@ -570,7 +570,7 @@ def gives_up_in_a_shell() -> None:
     sys.exit(subprocess.run(["bash", "-c", "exit 194"]).returncode)
 
 
-@fault("diverged", held_out=True)
+@fault("diverged")
 def loss_is_infinite() -> None:
     print("Loss is inf, stopping training", flush=True)
     sys.exit(1)
@@ -589,6 +589,6 @@ def port_taken_of_grpc() -> None:
     server.add_insecure_port(f"127.0.0.1:{first.getsockname()[1]}")
 
 
-@fault("communication-error", held_out=True)
+@fault("communication-error")
 def coordinator_refuses() -> None:
     socket.create_connection(("127.0.0.1", 1), timeout=5)

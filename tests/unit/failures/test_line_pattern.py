@@ -20,6 +20,7 @@ from yarnam.core.failures.line_pattern import is_match, longest_piece, pattern_p
         ("^EOFError", "EOFError", True),
         ("^EOFError", "x EOFError", False),
         ("^a*c", "abc", True),
+        ("loss is NaN", "Loss is nan", True),
         ("a (2)", "a 2", False),
     ],
 )

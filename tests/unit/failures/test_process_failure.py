@@ -72,6 +72,10 @@ ONE_LINE = [
     ("hdfs_utils.errors.Unavailable: the NameNode is in safe mode", C.CHECKPOINT_ERROR),
     ("ValueError: operands could not be broadcast together with shapes", C.SEMANTIC_ERROR),
     ("OSError: [Errno 24] Too many open files", C.LIMIT_EXCEEDED),
+    ("ValueError: Loss is NaN", C.DIVERGED),
+    ("ConnectionRefusedError: [Errno 111] Connection refused", C.COMMUNICATION_ERROR),
+    ("FileExistsError: [Errno 17] File exists: 'out'", C.OUTPUT_ERROR),
+    ("urllib.error.HTTPError: HTTP Error 404: Not Found", C.INCORRECT_INPUTS),
     ("socket.gaierror: [Errno -2] Name or service not known", C.COMMUNICATION_ERROR),
 ]
 
@@ -90,6 +94,9 @@ ENDS = [
     (0, 11, C.INVALID_MEMORY_ACCESS, RetryAction.ALLOWED),
     (139, 0, C.INVALID_MEMORY_ACCESS, RetryAction.ALLOWED),
     (0, 6, C.CORE_DUMP, RetryAction.ALLOWED),
+    (256 - 9, 0, C.KILLED, RetryAction.RETRY),
+    (256 - 11, 0, C.INVALID_MEMORY_ACCESS, RetryAction.ALLOWED),
+    (255, 0, C.UNKNOWN, RetryAction.ALLOWED),
     (0, 24, C.LIMIT_EXCEEDED, RetryAction.NEVER),
     (0, 25, C.LIMIT_EXCEEDED, RetryAction.NEVER),
     (193, 0, C.DECLARED_TRANSIENT, RetryAction.FREE),

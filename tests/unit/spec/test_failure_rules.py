@@ -57,7 +57,7 @@ def test_what_an_entry_leaves_out_is_its_classs() -> None:
 @pytest.mark.parametrize(
     ("wrong", "word"),
     [
-        ({"class": "port-in-use"}, "needs `patterns`, `exit_codes` or `signals`"),
+        ({"class": "port-in-use"}, "needs `patterns`, `exit_codes`, `signals` or `raised_in`"),
         ({"class": "bad-luck", "exit_codes": [1]}, "bad-luck"),
         ({"class": "unknown", "patterns": ["*"]}, "at least three characters"),
         ({"class": "unknown", "exit_codes": [256]}, "255"),

@@ -1,7 +1,8 @@
 """Patterns of lines: pieces of text in a given order.
 
 A pattern is text; ``*`` stands for any text within the line, ``^`` at its start for the start of
-the line. It matches a line that holds its pieces in order. Each piece is searched once, from where
+the line. It matches a line that holds its pieces in order, in capitals or not: programs say "loss
+is NaN" and "Loss is nan". Each piece is searched once, from where
 the last one ended (the earliest place is the best one: it leaves most for the rest), so a match
 takes time linear in the line whatever the pattern is. No pattern can be written that is slow, as
 regular expressions can, and none whose brackets and dots mean something else than they look.
@@ -25,12 +26,13 @@ def pattern_problem(pattern: str) -> str:
 
 
 def longest_piece(pattern: str) -> str:
-    """What any matching text has to hold: a quick test for many lines at once."""
-    return max(pattern.removeprefix("^").split("*"), key=len)
+    """What any matching text, in small letters, has to hold: a quick test for many lines."""
+    return max(pattern.lower().removeprefix("^").split("*"), key=len)
 
 
 def is_match(pattern: str, line: str) -> bool:
-    """Whether the line holds the pieces of the pattern in order."""
+    """Whether the line holds the pieces of the pattern in order, in capitals or not."""
+    line, pattern = line.lower(), pattern.lower()
     is_anchored = pattern.startswith("^")
     pieces = pattern.removeprefix("^").split("*")
     if is_anchored and not line.startswith(pieces[0]):

@@ -8,6 +8,9 @@ In this order, and within each by the order of the rules:
    the agent saw, the framework's error file, the last traceback (or the last lines), all the rest;
 4. weak rules: general signs, such as that there is a traceback at all.
 
+A rule may name files of libraries (``raised_in``): an exception that comes out of a decoder says
+that the input is wrong, whatever its words are.
+
 Far evidence is not looked at where a traceback ends the log: it names the reason itself, and what
 was printed long before has been survived.
 """
@@ -18,7 +21,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from yarnam.core.failures.line_pattern import longest_piece
-from yarnam.core.failures.rule_matching import finding_of, fits_status, matches, shown
+from yarnam.core.failures.rule_matching import (
+    finding_of,
+    fits_status,
+    is_raised_in,
+    matches,
+    shown,
+)
 from yarnam.core.model.outcomes import (
     FailureClass,
     FailureRole,
@@ -36,6 +45,9 @@ NEAR_LINES = 40
 
 TRACEBACK_LINES = 250
 """A last traceback that began farther from the end than this was survived."""
+
+INNERMOST_FRAMES = 8
+"""Frames of a traceback that say where an exception comes from; the others led there."""
 
 MAX_RULED_OUT = 5
 
@@ -73,6 +85,8 @@ class _Zone:
 
     name: str
     lines: Sequence[str]
+    frames: Sequence[str] = ()
+    """Of a traceback, the innermost ones."""
 
 
 def process_finding(
@@ -114,11 +128,13 @@ def _matches(
         if rule.source is not Source.PROCESS or not is_fit:
             continue
         is_other = rule.is_weak, not (rule.exit_codes or rule.signals)
-        if not rule.patterns:
+        if not rule.patterns and not rule.raised_in:
             found.append(((*is_other, len(zones), number), rule, whole, ""))
             continue
         pieces = [longest_piece(pattern) for pattern in rule.patterns]
         for depth, zone in enumerate(zones):
+            if not is_raised_in(rule, zone.frames):
+                continue
             line = _last_match(rule, pieces, zone.lines)
             if line is not None:
                 found.append(((*is_other, depth, number), rule, zone, line))
@@ -127,8 +143,14 @@ def _matches(
 
 
 def _last_match(rule: FailureRule, pieces: Sequence[str], lines: Sequence[str]) -> str | None:
+    """Of a rule without patterns: the last line that says anything."""
     for line in reversed(lines):
-        if any(piece in line for piece in pieces) and matches(rule, line):
+        if not pieces:
+            if line.strip():
+                return line
+            continue
+        small = line.lower()
+        if any(piece in small for piece in pieces) and matches(rule, line):
             return line
     return None
 
@@ -140,10 +162,12 @@ def _zones(evidence: ProcessEvidence) -> list[_Zone]:
     has_traceback = begin >= 0 and begin >= len(log) - TRACEBACK_LINES
     begin = _chain_begin(log, begin) if has_traceback else max(0, len(log) - NEAR_LINES)
     near = [line for line in log[begin:] if not _is_frame(line)] if has_traceback else log[begin:]
+    frames = [line for line in log[begin:] if line.startswith('  File "')] if has_traceback else []
+    frames = frames[-INNERMOST_FRAMES:]
     zones = [
         _Zone("seen by the agent", evidence.facts),
         _Zone("error file", [line for line in evidence.error_file if not _is_frame(line)]),
-        _Zone("last traceback" if has_traceback else "last lines", near),
+        _Zone("last traceback" if has_traceback else "last lines", near, frames),
     ]
     if not has_traceback and not evidence.error_file:
         zones.append(_Zone("earlier lines", log[:begin]))

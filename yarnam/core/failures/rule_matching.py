@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from yarnam.core.failures.line_pattern import is_match
@@ -19,6 +19,13 @@ from yarnam.errors import Blame
 
 SHELL_SIGNAL_BASE = 128
 """A shell's exit code for a command that a signal ended: 128 + its number (POSIX sh)."""
+
+PASSED_ON_BASE = 256
+"""The exit code of a Python program that ends with the ``returncode`` of its child, which is -n for
+signal n: the kernel keeps its lowest eight bits."""
+
+PASSED_ON_SIGNALS = frozenset({4, 6, 7, 8, 9, 11, 15})
+"""Signals that are told so; the exit codes of the others mean other things too (255 is -1)."""
 
 MAX_LINE = 300
 """Characters of a line of evidence that are kept."""
@@ -38,6 +45,7 @@ def rules_of(plain: Iterable[Mapping[str, Any]]) -> tuple[FailureRule, ...]:
             patterns=tuple(one["patterns"]),
             exit_codes=tuple(one["exit_codes"]),
             signals=tuple(one["signals"]),
+            raised_in=tuple(one["raised_in"]),
             is_weak=bool(one["is_weak"]),
             explanation=str(one["explanation"]),
             hint=str(one["hint"]),
@@ -51,12 +59,22 @@ def fits_status(rule: FailureRule, code: int, signal: int) -> bool:
     if not rule.exit_codes and not rule.signals:
         return True
     number = signal or code - SHELL_SIGNAL_BASE
+    if not signal and PASSED_ON_BASE - code in PASSED_ON_SIGNALS:
+        number = PASSED_ON_BASE - code
     return number in rule.signals or (not signal and code in rule.exit_codes)
 
 
 def matches(rule: FailureRule, line: str) -> bool:
     """Whether one of the rule's patterns matches the line."""
     return any(is_match(pattern, line) for pattern in rule.patterns)
+
+
+def is_raised_in(rule: FailureRule, frames: Sequence[str]) -> bool:
+    """Whether one of the frames (lines ``File "...", line n``) is of a file that the rule names, if
+    it names any."""
+    if not rule.raised_in:
+        return True
+    return any(place in frame for frame in frames for place in rule.raised_in)
 
 
 def shown(line: str) -> str:

@@ -142,8 +142,8 @@ class Source(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FailureRule:
-    """One rule. What it matches: ``yarnam.core.failures``. With exit codes or signals, and with
-    patterns, both have to fit; of several patterns one is enough."""
+    """One rule. What it matches: ``yarnam.core.failures``. Of exit codes or signals, patterns, and
+    places, all that it has have to fit; of several patterns or places one is enough."""
 
     id: str
     failure: FailureClass
@@ -155,6 +155,8 @@ class FailureRule:
     exit_codes: tuple[int, ...] = ()
     signals: tuple[int, ...] = ()
     """Also of a command that a shell ran for the process: exit code 128 + n."""
+    raised_in: tuple[str, ...] = ()
+    """Parts of the paths of Python files, one of which the last traceback ended in."""
     is_weak: bool = False
     """A general sign: tried after all others."""
     explanation: str = ""

@@ -30,9 +30,9 @@ ShortText = Annotated[Text, Field(max_length=500)]
 
 class FailureRuleEntry(Section):
     """What a failure of the job means. A rule applies to a process that ended with one of its exit
-    codes or signals, and to a line of its output that matches one of its patterns; of a rule with
-    both, both must hold. The job's own rules come before those that yarnam has, in the order of the
-    list."""
+    codes or signals, to a line of its output that matches one of its patterns, and to a traceback
+    that ends in one of its files; what a rule has of these must all hold. The job's own rules come
+    before those that yarnam has, in the order of the list."""
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$", examples=["flaky-license"])]
     """Its name: lower-case letters, digits and hyphens."""
@@ -41,12 +41,17 @@ class FailureRuleEntry(Section):
     patterns: Annotated[
         list[ShortText], Field(max_length=100, examples=[["license server * busy"]])
     ] = []
-    """Text that a line of the output contains. `*` stands for any text within the line, `^` at
-    the start for the start of the line."""
+    """Text that a line of the output contains, in capitals or not. `*` stands for any text within
+    the line, `^` at the start for the start of the line."""
     exit_codes: Annotated[list[Annotated[int, Field(ge=1, le=255)]], Field(max_length=255)] = []
     """Exit codes of the process."""
     signals: Annotated[list[Annotated[int, Field(ge=1, le=64)]], Field(max_length=64)] = []
     """Numbers of signals that ended it."""
+    raised_in: Annotated[
+        list[Annotated[Text, Field(min_length=4, max_length=100)]],
+        Field(max_length=100, examples=[["/site-packages/cv2/"]]),
+    ] = []
+    """Parts of paths of Python files: one of the last eight frames of the traceback is there."""
     role: RoleName = FailureRole.ROOT.value
     """`root`: the process failed by itself. `cascade`: because another one had failed.
     `confirmation`: it reports the failure of another one."""
@@ -69,6 +74,6 @@ class FailureRuleEntry(Section):
 
     @model_validator(mode="after")
     def _check_evidence(self) -> FailureRuleEntry:
-        if not (self.patterns or self.exit_codes or self.signals):
-            raise wrong("needs `patterns`, `exit_codes` or `signals`")
+        if not (self.patterns or self.exit_codes or self.signals or self.raised_in):
+            raise wrong("needs `patterns`, `exit_codes`, `signals` or `raised_in`")
         return self
