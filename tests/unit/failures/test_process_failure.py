@@ -113,6 +113,11 @@ def test_an_exit_status_alone(
     assert (found.failure, found.action) == (failure, action)
 
 
+def test_an_hdfs_that_is_away_for_long_does_not_use_up_the_restarts() -> None:
+    found = find("hdfs_utils.errors.Unavailable: Operation category READ is not supported")
+    assert found.action is RetryAction.FREE
+
+
 def test_a_declared_end_counts_more_than_what_the_log_says() -> None:
     assert find(IMPORT_ERROR, code=193).failure is C.DECLARED_TRANSIENT
 
