@@ -22,7 +22,6 @@ import pytest
 
 from yarnam.adapters.yarn.rest_parse import nodes_of
 from yarnam.core.model.job_spec import (
-    Framework,
     JobSpec,
     PlacementSpec,
     RoleSpec,
@@ -120,9 +119,7 @@ def gang(gpus: int, ps: int = 0, **wish: Any) -> JobSpec:
     roles = [RoleSpec("worker", tasks, Resources(8 * 16384, 32, 8), ("train",), 8)]
     if ps:
         roles.append(RoleSpec("ps", ps, Resources(4096, 2, 0), ("serve",), 1))
-    return JobSpec(
-        "big", "root.ml", "u", Framework.COMMAND, tuple(roles), placement=PlacementSpec(**wish)
-    )
+    return JobSpec("big", "root.ml", "u", "command", tuple(roles), placement=PlacementSpec(**wish))
 
 
 def show(what: str, seconds: float, parse_s: float) -> None:

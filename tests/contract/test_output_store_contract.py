@@ -13,7 +13,7 @@ from tests.fakes.files import MemoryFiles, fail_on
 from tests.fakes.output_store import FakeOutputs, OutputDisk
 from yarnam.adapters.hdfs.output_store import HdfsOutputStore
 from yarnam.core.model.ids import TaskId
-from yarnam.core.model.job_spec import Framework, JobSpec, RoleSpec, StoringSpec
+from yarnam.core.model.job_spec import JobSpec, RoleSpec, StoringSpec
 from yarnam.core.model.resources import Resources
 from yarnam.errors import BadSpec, NoPermission, QuotaFull, Unavailable, YarnamError
 from yarnam.ports import Superseded
@@ -68,7 +68,7 @@ class FilesWorld:
 
     def store(self, am_attempt: int = 1) -> HdfsOutputStore:
         role = RoleSpec("worker", 2, Resources(1024, 1, 0), ("train",))
-        job = JobSpec("j", "root.q", "u", Framework.COMMAND, (role,), output=self.target)
+        job = JobSpec("j", "root.q", "u", "command", (role,), output=self.target)
         return HdfsOutputStore(job, APPLICATION, am_attempt, self.fs)
 
     def write(self, attempt: int, task: TaskId, name: str, content: bytes) -> None:

@@ -24,7 +24,7 @@ from yarnam.core.model.events import (
     TaskStarted,
 )
 from yarnam.core.model.ids import AskId, NodeId, RackId, TaskId
-from yarnam.core.model.job_spec import AmSpec, Framework, JobSpec, RoleSpec
+from yarnam.core.model.job_spec import AmSpec, JobSpec, RoleSpec
 from yarnam.core.model.outcomes import ExitKind, NodeMeasures
 from yarnam.core.model.plans import Placed
 from yarnam.core.model.resources import Resources
@@ -39,7 +39,7 @@ JOB = JobSpec(
     name="j",
     queue="root.a",
     user="u",
-    framework=Framework.COMMAND,
+    framework="command",
     roles=(RoleSpec("worker", 2, Resources(512, 1, 2), ("train",), processes_per_task=2),),
     am=AmSpec(agent_silence_s=1.0),
 )

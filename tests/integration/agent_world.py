@@ -20,7 +20,7 @@ from yarnam.agent.keeper import procfs
 from yarnam.agent.keeper.keeper import MARK
 from yarnam.core.model.actions import GangMember
 from yarnam.core.model.ids import NodeId, RackId, TaskId, parse_ask_id
-from yarnam.core.model.job_spec import AmSpec, Framework, JobSpec, RoleSpec, ShippedFile
+from yarnam.core.model.job_spec import AmSpec, JobSpec, RoleSpec, ShippedFile
 from yarnam.core.model.plans import Placed
 from yarnam.core.model.resources import Resources
 from yarnam.wire.codec import encode
@@ -41,7 +41,7 @@ def small_job(
     tasks: int = 1,
     gpus: int = 0,
     processes: int = 1,
-    framework: Framework = Framework.COMMAND,
+    framework: str = "command",
     orphan_timeout_s: float = 3.0,
     **changes: Any,
 ) -> JobSpec:

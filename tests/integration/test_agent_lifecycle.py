@@ -17,10 +17,10 @@ import pytest
 
 from tests.integration.agent_world import Container, World, small_am, small_job, world
 from yarnam.agent.agent import AgentExit
+from yarnam.core.frameworks.task_ports import COORDINATOR_PORT
 from yarnam.wire.credentials import new_credentials, split
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc
-from yarnam.wire.protocol import COORDINATOR_PORT
 from yarnam.wire.tls import CHANNEL_OPTIONS
 
 pytestmark = [pytest.mark.grpc, pytest.mark.asyncio]

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.integration.agent_world import World, small_job, world
-from yarnam.core.model.job_spec import Framework, JobSpec
+from yarnam.core.model.job_spec import JobSpec
 from yarnam.wire.pb import yarnam_pb2 as pb
 
 pytestmark = [pytest.mark.grpc, pytest.mark.asyncio]
@@ -210,7 +210,7 @@ async def test_a_stranger_on_a_held_port_is_the_nodes_fault_not_the_programs(
 
 async def test_tensorflow_processes_each_hold_their_own_port(tmp_path: Path) -> None:
     program = "echo $TF_CONFIG"
-    job = small_job(["sh", "-c", program], processes=2, framework=Framework.TENSORFLOW)
+    job = small_job(["sh", "-c", program], processes=2, framework="tensorflow")
     async with world(tmp_path) as here:
         container = here.container(job).start()
         ready = await here.am.until(container.ask, pb.READY)
@@ -240,7 +240,7 @@ async def test_jax_meets_at_the_held_coordinator_port(tmp_path: Path) -> None:
     job = small_job(
         [sys.executable, "-c", JAX],
         tasks=2,
-        framework=Framework.JAX,
+        framework="jax",
         env=(("JAX_PLATFORMS", "cpu"), ("JAX_CPU_COLLECTIVES_IMPLEMENTATION", "gloo")),
     )
     async with world(tmp_path) as here:
@@ -269,7 +269,7 @@ dist.destroy_process_group()
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 async def test_torch_meets_at_the_held_master_port(tmp_path: Path) -> None:
-    job = small_job([sys.executable, "-c", TORCH], processes=2, framework=Framework.PYTORCH)
+    job = small_job([sys.executable, "-c", TORCH], processes=2, framework="pytorch")
     async with world(tmp_path) as here:
         container = here.container(job).start()
         await here.am.until(container.ask, pb.READY)

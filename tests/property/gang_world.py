@@ -72,7 +72,6 @@ from yarnam.core.model.ids import PRE_RUN_ROLE, AskId, ContainerId, NodeId, Rack
 from yarnam.core.model.job_spec import (
     PRE_RUN_RETRIES,
     DataInput,
-    Framework,
     GangSpec,
     InputMode,
     JobSpec,
@@ -150,7 +149,7 @@ def small_job(
         name="job",
         queue="root.a",
         user="u",
-        framework=Framework.COMMAND,
+        framework="command",
         roles=tuple(roles),
         output=output,
         inputs=(DataInput("d", "/d", mode=InputMode.CACHE),) if is_staged else (),

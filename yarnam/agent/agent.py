@@ -37,13 +37,14 @@ from yarnam.agent.resources.gpu_leases import (
 from yarnam.agent.resources.held_ports import HeldPorts
 from yarnam.agent.resources.node_address import node_address
 from yarnam.agent.task_config import ContainerSettings, TaskJob, environment_of_container
+from yarnam.core.frameworks.registry import framework_named
+from yarnam.core.frameworks.task_ports import COORDINATOR_PORT
 from yarnam.core.model.ids import PRE_RUN_ROLE
 from yarnam.core.model.outcomes import ExitKind
 from yarnam.errors import Blame, InternalError, Unavailable, YarnamError
 from yarnam.wire.light_imports import on_first_use
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc
-from yarnam.wire.protocol import COORDINATOR_PORT, grpc_ports, port_names
 from yarnam.wire.tls import SERVER_OPTIONS, server_credentials
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ class Agent:
             self._spawn(self._inputs.run())
         ports = HeldPorts(address)
         self._ports = ports
-        ports.hold(port_names(job.framework, job.port_labels, job.processes))
+        ports.hold(framework_named(job.framework).port_names(job.port_labels, job.processes))
         self._identity.ports = ports.numbers
         if job.gpus:
             await self._lease_gpus()
@@ -393,7 +394,7 @@ class Agent:
         for plan in plans if is_again else ():
             append_note(plan.log, f"yarnam: attempt {run.attempt} starts in the same container")
         self._logs.files = {plan.local_rank: LogFile(plan.log) for plan in plans}
-        self._ports.let_servers_in(grpc_ports(self._job.framework))
+        self._ports.let_servers_in(framework_named(self._job.framework).grpc_ports)
         watching = asyncio.create_task(self._hand_over_ports(), name="ports")
         looking = asyncio.create_task(self._watch_activity(run), name="activity")
         try:

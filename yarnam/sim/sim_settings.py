@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from yarnam.core.model.ids import NodeId, RackId
-from yarnam.core.model.job_spec import EnvironmentSpec, Framework, GangSpec, JobSpec, RoleSpec
+from yarnam.core.model.job_spec import EnvironmentSpec, GangSpec, JobSpec, RoleSpec
 from yarnam.core.model.outcomes import ContainerEnd
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import Node, NodeState
@@ -219,7 +219,7 @@ def sim_spec(
         name=name,
         queue=queue,
         user="sim",
-        framework=Framework.COMMAND,
+        framework="command",
         roles=(RoleSpec("worker", gpus // each, resources, ("train",), each),),
         environment=EnvironmentSpec(),
         gang=gang or GangSpec(),

@@ -7,9 +7,11 @@ check names the paths it reads (``involves``) and reports nothing when one of th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from urllib.parse import urlsplit
 
+from yarnam.core.frameworks.registry import framework_named
+from yarnam.core.frameworks.task_ports import COORDINATOR_PORT, TASK_PORT
 from yarnam.core.model.ids import PRE_RUN_ROLE
 from yarnam.core.model.job_spec import MAX_TASKS
 from yarnam.spec.problems import closest
@@ -30,26 +32,8 @@ MAX_TAGS = 7
 """YARN allows 10 (APPLICATION_MAX_TAGS); yarnam adds up to three of its own."""
 
 SCHEMES = ("hdfs", "viewfs", "webhdfs", "swebhdfs")
-OWN_PORTS = frozenset({"coordinator", "task"})
+OWN_PORTS = frozenset({COORDINATOR_PORT, TASK_PORT})
 """Ports that the agents hold for the rendezvous itself."""
-TENSORFLOW_ROLES = ("chief", "worker", "ps", "evaluator")
-
-OWN_VARIABLES = {
-    "jax": (
-        *("COORDINATOR_ADDRESS", "COORDINATOR_PORT", "NUM_PROCESSES", "PROCESS_ID"),
-        *("JAX_COORDINATOR_ADDRESS", "JAX_COORDINATOR_BIND_ADDRESS"),
-        *("JAX_NUM_PROCESSES", "JAX_PROCESS_ID"),
-    ),
-    "pytorch": (
-        *("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
-        *("GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE", "ROLE_NAME"),
-        *("TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS", "TORCHELASTIC_RUN_ID"),
-        "TORCHELASTIC_USE_AGENT_STORE",
-    ),
-    "tensorflow": ("TF_CONFIG",),
-    "command": (),
-}
-"""What the rendezvous sets for each process (schedulers.md, section 3.3)."""
 
 
 class Problems:
@@ -209,31 +193,48 @@ def _gpus(count: int) -> str:
 
 
 def _check_framework(document: Document, problems: Problems) -> None:
-    roles = document.roles
+    framework = framework_named(document.framework)
+    if framework.is_launcher:
+        _check_launcher(document, problems)
+    roles, rules = document.roles, framework.roles
     if not roles:
         return
-    involves = (("framework",), ("roles",))
+    here: tuple[Path, ...] = (("framework",),)
+    involves = (*here, ("roles",))
+    subject = f"framework {document.framework}"
     names = list(roles)
-    if document.framework == "jax" and len(names) > 1:
-        problems.add(
-            ("roles", names[1]),
-            "framework jax runs the same program in all processes: use one role",
-            involves,
-        )
-    if document.framework != "tensorflow":
-        return
-    for name in names:
-        if name not in TENSORFLOW_ROLES:
-            known = ", ".join(TENSORFLOW_ROLES)
-            message = f"TF_CONFIG supports only {known}{closest(name, TENSORFLOW_ROLES)}"
-            problems.add(("roles", name), message, (("framework",),))
-    if not {"chief", "worker"} & set(names):
-        problems.add(("roles",), "framework tensorflow needs a role chief or worker", involves)
-    for name in ("chief", "evaluator"):
-        if name in roles and roles[name].most_tasks > 1:
+    if rules.one and len(names) > 1:
+        text = f"{subject} runs the same program in all processes: use one role"
+        problems.add(("roles", names[1]), text, involves)
+    for name in names if rules.only else ():
+        if name not in rules.only:
+            text = f"{subject} has only the roles {', '.join(rules.only)}"
+            problems.add(("roles", name), text + closest(name, rules.only), here)
+    for needed in rules.needs:
+        choices = needed.split(" or ")
+        if not set(choices) & set(names):
+            problems.add(("roles",), f"{subject} needs a role {needed}", involves)
+    for name in rules.single:
+        count = roles[name].most_tasks if name in roles else 1
+        if count > 1:
             path = ("roles", name, "tasks")
-            count = roles[name].most_tasks
-            problems.add(path, f"TF_CONFIG allows one {name}, not {count}", (path, ("framework",)))
+            problems.add(path, f"{subject} allows one {name}, not {count}", (path, *here))
+
+
+def _check_launcher(document: Document, problems: Problems) -> None:
+    """Its process in each task starts the others."""
+    here: Path = ("framework",)
+    subject = f"framework {document.framework}"
+    if document.gpus is not None:
+        text = f"{subject} starts the processes of a task itself: use roles, not gpus"
+        problems.add(("gpus",), text, (("gpus",), here))
+    places: list[Path] = [("processes",)]
+    for name in document.roles or {}:
+        places += [("roles", name, "processes"), ("roles", name, "processes_per_task")]
+    for path in places:
+        if problems.has(path):
+            text = f"{subject} starts the processes of a task itself: remove {path[-1]}"
+            problems.add(path, text, (path, here))
 
 
 def _check_gang(document: Document, problems: Problems) -> None:
@@ -292,7 +293,7 @@ def _check_variable(path: Path, framework: str, problems: Problems) -> None:
         )
     elif name.startswith(("YARNAM_", "SKEIN_")) or name == "CUDA_VISIBLE_DEVICES":
         problems.add(path, "yarnam sets this variable: remove it", ())
-    elif name in OWN_VARIABLES[framework]:
+    elif name in framework_named(framework).variables:
         problems.add(
             path, f"framework {framework} sets this variable: remove it", (("framework",),)
         )
@@ -339,13 +340,19 @@ def _check_notify(document: Document, problems: Problems) -> None:
 
 
 def _check_ports(document: Document, problems: Problems) -> None:
-    _check_port_list(("ports",), document.ports, (), problems)
+    reserved = OWN_PORTS | {*framework_named(document.framework).ports}
+    _check_port_list(("ports",), document.ports, (), reserved, problems)
     for name, role in (document.roles or {}).items():
-        _check_port_list(("roles", name, "ports"), role.ports, document.ports, problems)
+        path: Path = ("roles", name, "ports")
+        _check_port_list(path, role.ports, document.ports, reserved, problems)
 
 
 def _check_port_list(
-    path: Path, names: list[str], inherited: Iterable[str], problems: Problems
+    path: Path,
+    names: list[str],
+    inherited: Iterable[str],
+    reserved: Collection[str],
+    problems: Problems,
 ) -> None:
     seen = set(inherited)
     for index, name in enumerate(names):
@@ -355,7 +362,7 @@ def _check_port_list(
                 "a port name must start with a-z and consist of a-z, 0-9 and `_`, at most 40 "
                 "characters",
             )
-        elif name in OWN_PORTS:
+        elif name in reserved:
             problems.add((*path, index), f"the port name {name} is reserved; choose another name")
         elif name in seen:
             problems.add((*path, index), "duplicate port name")

@@ -9,6 +9,7 @@ from math import gcd
 from pathlib import Path as FilePath
 from typing import Any, TypeVar, cast
 
+from yarnam.core.frameworks.registry import framework_named
 from yarnam.core.model import job_spec
 from yarnam.core.model.job_status import JobState
 from yarnam.core.model.resources import Resources, am_memory_mib
@@ -58,7 +59,7 @@ def build(document: Document, tree: Tree, surroundings: Surroundings) -> job_spe
         name=document.name,
         queue=document.queue,
         user=surroundings.user,
-        framework=job_spec.Framework(document.framework),
+        framework=document.framework,
         roles=roles,
         environment=shipping.environment(document),
         env=env,
@@ -181,8 +182,7 @@ def _resources(role: Role, document: Document) -> Resources:
 def _processes(role: Role, document: Document) -> int:
     if role.processes_per_task is not None:
         return role.processes_per_task
-    # One TensorFlow process drives all GPUs of its task; TF_CONFIG names one address per process.
-    usual = "per-task" if document.framework == "tensorflow" else "per-gpu"
+    usual = "per-task" if framework_named(document.framework).one_process else "per-gpu"
     wanted = role.processes or document.processes or usual
     return role.gpus if wanted == "per-gpu" and role.gpus else 1
 

@@ -241,9 +241,6 @@ def _choice_message(path: Path, value: object) -> str:
     choices: list[object] = []
     if parent and key in _fields(parent):
         choices = _choices(parent.model_fields[_fields(parent)[key]].annotation)
-        later = parent.later_values.get(key, {})
-        if isinstance(value, str) and value in later:
-            return f"{later[value]} is not supported yet; use one of {_listed(choices)}"
     if "env" in path[:-1]:
         return f"must be one of {_listed(choices)}"  # the value may be a secret
     words = [choice for choice in choices if isinstance(choice, str)]

@@ -493,8 +493,9 @@ class _JobRequired(TypedDict):
 
 class JobDict(_JobRequired, total=False):
     """A job for `yarnam submit`."""
-    framework: Literal['command', 'jax', 'pytorch', 'tensorflow']
-    """Which rendezvous variables to set for the processes, besides the generic ones."""
+    framework: Literal['command', 'jax', 'pytorch', 'tensorflow', 'torchrun']
+    """Which rendezvous variables to set for the processes, besides the generic ones. See
+    [frameworks](../how-to/frameworks.md)."""
     command: Union[str, list[Union[str, float]]]
     """What each process runs: a list of arguments, passed unchanged, or one line for
     `/bin/bash -c`. yarnam expands nothing in it: `${...}` is left to the shell."""

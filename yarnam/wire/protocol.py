@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 PROTOCOL = 1
@@ -117,38 +116,6 @@ def assignment_key(container: str) -> str:
     """Where, in Skein's key-value store, an early container finds what it is for. ``container``:
     Skein's name of it, as in ``n0_3`` (its SKEIN_CONTAINER_ID)."""
     return f"yarnam.ask.{container}"
-
-
-# -- Names of the ports that an agent holds for its task
-
-COORDINATOR_PORT = "coordinator"
-"""Every agent holds one, as ranks are unknown until launch; rank 0's task keeps its own."""
-
-TASK_PORT = "task"
-"""One per process: its address in TF_CONFIG."""
-
-_NEED_TASK_PORT = frozenset({"tensorflow"})
-_COORDINATE_BY_GRPC = frozenset({"jax"})
-"""TensorFlow uses gRPC too, but turns SO_REUSEPORT off (GRPC_ARG_ALLOW_REUSEPORT in its
-grpc_server_lib.cc); torch's store sets SO_REUSEADDR alone."""
-
-
-def port_key(name: str, local_rank: int) -> str:
-    """Name under which an agent reports the port ``name`` of one process."""
-    return f"{name}.{local_rank}"
-
-
-def grpc_ports(framework: str) -> frozenset[str]:
-    """Names of the ports whose server is always gRPC with SO_REUSEPORT."""
-    return frozenset({COORDINATOR_PORT} if framework in _COORDINATE_BY_GRPC else ())
-
-
-def port_names(framework: str, role_ports: Sequence[str], processes: int) -> tuple[str, ...]:
-    """Names of all ports that a task holds; ``framework`` is the value of ``model.Framework``."""
-    wanted = [TASK_PORT] if framework in _NEED_TASK_PORT else []
-    wanted += [name for name in role_ports if name not in wanted]
-    ranks = range(processes)
-    return (COORDINATOR_PORT, *(port_key(name, rank) for rank in ranks for name in wanted))
 
 
 # ---- how often the agents of a gang call ---------------------------------------------------------

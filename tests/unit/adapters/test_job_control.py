@@ -15,14 +15,14 @@ from yarnam.adapters.grpc.am_server import GrpcMailbox, bind_address
 from yarnam.adapters.grpc.job_control import EventLog
 from yarnam.core.model.events import CancelRequested, Event
 from yarnam.core.model.ids import AskId
-from yarnam.core.model.job_spec import Framework, JobSpec
+from yarnam.core.model.job_spec import JobSpec
 from yarnam.errors import InternalError
 from yarnam.wire.credentials import new_credentials
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc as pb_grpc
 from yarnam.wire.tls import CHANNEL_OPTIONS, channel_credentials
 
-JOB = JobSpec("j", "root.a", "u", Framework.COMMAND, ())
+JOB = JobSpec("j", "root.a", "u", "command", ())
 
 
 @dataclass

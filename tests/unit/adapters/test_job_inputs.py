@@ -19,7 +19,7 @@ from yarnam.adapters.grpc.am_server import GrpcMailbox
 from yarnam.agent.data import input_gateway as agent_side
 from yarnam.agent.data.input_gateway import InputGateway
 from yarnam.agent.task_config import ContainerSettings, read_container_settings
-from yarnam.core.model.job_spec import Framework, JobSpec
+from yarnam.core.model.job_spec import JobSpec
 from yarnam.errors import Unavailable
 from yarnam.ports.job_inputs import CheckOrder, SuspectReport
 from yarnam.train import _agent_client
@@ -28,7 +28,7 @@ from yarnam.wire.pb import yarnam_pb2 as pb
 
 pytestmark = pytest.mark.asyncio
 
-JOB = JobSpec("job", "root.q", "me", Framework.COMMAND, ())
+JOB = JobSpec("job", "root.q", "me", "command", ())
 
 
 def settings_of(directory: Path, am_address: str) -> ContainerSettings:

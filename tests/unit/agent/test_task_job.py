@@ -12,7 +12,6 @@ from yarnam.core.model.ids import PRE_RUN_ROLE
 from yarnam.core.model.job_spec import (
     AmSpec,
     EnvironmentSpec,
-    Framework,
     JobSpec,
     RoleSpec,
     ShippedFile,
@@ -36,7 +35,7 @@ JOB = JobSpec(
     "digits",
     "root.q",
     "ann",
-    Framework.JAX,
+    "jax",
     (RoleSpec("ps", 1, Resources(1, 1), ("true",)), ROLE),
     environment=EnvironmentSpec("bin/python", "hdfs://x/env.tar.gz"),
     env=(("A", "job"), ("B", "job"), ("SECRET", "")),

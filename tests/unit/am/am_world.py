@@ -27,7 +27,7 @@ from yarnam.am.status_report import AmFacts
 from yarnam.cli.containers.am_assembly import assemble_am
 from yarnam.core.accounting.history_record import HistoryRecord
 from yarnam.core.model.ids import AskId
-from yarnam.core.model.job_spec import Framework, GangSpec, JobSpec, RetrySpec, RoleSpec
+from yarnam.core.model.job_spec import GangSpec, JobSpec, RetrySpec, RoleSpec
 from yarnam.core.model.job_status import JobStatus
 from yarnam.core.model.outcomes import Verdict
 from yarnam.core.model.plans import NoFit
@@ -47,7 +47,7 @@ def job(tasks: int = 2, gpus: int = 4, **changes: object) -> JobSpec:
         name="train",
         queue="root.dl",
         user="u",
-        framework=Framework.COMMAND,
+        framework="command",
         roles=(RoleSpec("worker", tasks, Resources(1024, 1, gpus), ("train",)),),
         gang=GangSpec(hold_timeout_s=30.0, ask_timeout_s=60.0, attempts=3, backoff_base_s=4.0),
         retry=RetrySpec(max_restarts=1),

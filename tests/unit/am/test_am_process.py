@@ -14,7 +14,7 @@ from tests.fakes.state_store import FakeStore, StoreDisk
 from yarnam.cli.containers import am_process
 from yarnam.cli.containers.am_process import am_attempt_of, application_of
 from yarnam.cli.containers.am_wiring import _failure, _persisted, _rm_urls, _tracking_url
-from yarnam.core.model.job_spec import Framework, JobSpec
+from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.errors import BadConfig, ExitCode, InternalError, Unavailable
 from yarnam.wire.codec import encode
@@ -98,7 +98,7 @@ def test_a_verdict_that_yarn_has_not_heard_of_stays() -> None:
 
 
 def record(rm_url: str) -> JobRecord:
-    job = JobSpec("j", "root.a", "u", Framework.COMMAND, ())
+    job = JobSpec("j", "root.a", "u", "command", ())
     return JobRecord(job, (), "hdfs://nn/j", 1.0, "0", rm_url)
 
 

@@ -16,7 +16,7 @@ from yarnam.client import Client, Job
 from yarnam.client.site import ClientTiming, Site
 from yarnam.client.submit.runtime_archive import runtime_source
 from yarnam.client.user_paths import new_key, tag_of
-from yarnam.core.model.job_spec import Framework, JobSpec, RoleSpec
+from yarnam.core.model.job_spec import JobSpec, RoleSpec
 from yarnam.core.model.job_status import JobState, JobStatus, TaskStatus
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.core.model.resources import Resources
@@ -38,7 +38,7 @@ SITE_FILES = {
 
 def job_spec(**changes: Any) -> JobSpec:
     role = RoleSpec("worker", 2, Resources(4096, 2, 4), ("python3", "train.py"), 4)
-    job = JobSpec("hello", "root.dl", "me", Framework.COMMAND, (role,))
+    job = JobSpec("hello", "root.dl", "me", "command", (role,))
     return replace(job, **changes)
 
 

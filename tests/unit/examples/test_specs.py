@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from yarnam.core.model.job_spec import Framework
 from yarnam.spec import parse_spec_file
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
@@ -36,7 +35,7 @@ def test_every_example_has_a_spec() -> None:
 def test_the_digits_run_as_two_tasks_of_two_processes() -> None:
     job = parse_spec_file(EXAMPLES / "digits" / "spec.yaml")
     (role,) = job.roles
-    assert job.framework is Framework.JAX
+    assert job.framework == "jax"
     assert (role.tasks, role.processes_per_task, role.resources.gpus) == (2, 2, 2)
     assert [given.name for given in job.inputs] == ["digits"]
     assert job.checkpoint.directory
@@ -49,3 +48,9 @@ def test_the_demo_looks_where_the_spec_writes() -> None:
     assert f'OUTPUT = "{job.output}"' in demo
     assert f'CHECKPOINTS = "{job.checkpoint.directory}"' in demo
     assert f'DATA = "hdfs://{job.inputs[0].uri}"' in demo
+
+
+def test_the_spec_for_a_torchrun_script_is_short() -> None:
+    text = (EXAMPLES / "torchrun" / "spec.yaml").read_text()
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    assert len(lines) <= 10

@@ -35,7 +35,6 @@ from yarnam.core.model.events import (
 )
 from yarnam.core.model.ids import AskId, ContainerId, NodeId, RackId
 from yarnam.core.model.job_spec import (
-    Framework,
     GangSpec,
     JobSpec,
     PlacementSpec,
@@ -83,7 +82,7 @@ def job(
         name="mnist",
         queue="root.ml",
         user="ann",
-        framework=Framework.COMMAND,
+        framework="command",
         roles=tuple(role for role in roles if role.tasks),
         placement=PlacementSpec(exclude_nodes=exclude),
         gang=gang or GangSpec(hold_timeout_s=120.0, ask_timeout_s=300.0, attempts=3),

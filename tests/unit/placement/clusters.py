@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from yarnam.core.model.ids import NodeId, RackId
-from yarnam.core.model.job_spec import AmSpec, Framework, JobSpec, PlacementSpec, RoleSpec
+from yarnam.core.model.job_spec import AmSpec, JobSpec, PlacementSpec, RoleSpec
 from yarnam.core.model.plans import PlacementPlan, Rung
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, Node, NodeState, QueueView
@@ -62,7 +62,7 @@ def job(
         name="j",
         queue="root.ml",
         user="u",
-        framework=Framework.COMMAND,
+        framework="command",
         roles=roles,
         flexible_shape=flexible,
         placement=PlacementSpec(**wish),  # type: ignore[arg-type]

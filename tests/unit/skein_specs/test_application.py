@@ -13,7 +13,7 @@ import skein
 
 from skein_specs import LocalizedFile, am_script, application_spec, launch_script
 from yarnam.core.model.ids import NodeId, RackId
-from yarnam.core.model.job_spec import AmSpec, Framework, JobSpec, RoleSpec
+from yarnam.core.model.job_spec import AmSpec, JobSpec, RoleSpec
 from yarnam.core.model.plans import LocalityLevel, Target
 from yarnam.core.model.resources import Resources
 from yarnam.wire.records import JobRecord
@@ -29,7 +29,7 @@ RECORD = JobRecord(
         name="train",
         queue="root.dl",
         user="u",
-        framework=Framework.COMMAND,
+        framework="command",
         roles=(RoleSpec("w", 2, SIZE, ("x",)),),
         am=AmSpec(resources=Resources(1536, 1, 0), attempts=3),
     ),

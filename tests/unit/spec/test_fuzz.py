@@ -9,10 +9,11 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from yarnam.core.frameworks.registry import NAMES
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.errors import BadSpec
 from yarnam.spec import parse_spec_dict, parse_spec_text
-from yarnam.spec.export.starter import FRAMEWORKS, template
+from yarnam.spec.export.starter import template
 from yarnam.spec.problems import keys_of
 from yarnam.spec.sections.document import Document
 
@@ -88,7 +89,7 @@ def outcome_of_mapping(mapping: Any) -> JobSpec | BadSpec:
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.sampled_from([FULL, *map(template, FRAMEWORKS)]), st.data())
+@given(st.sampled_from([FULL, *map(template, NAMES)]), st.data())
 def test_random_edits_of_a_good_text(text: str, data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 4))):
         start = data.draw(st.integers(0, len(text)))

@@ -16,7 +16,6 @@ from yarnam.core.model.job_spec import (
     DataInput,
     ElasticSpec,
     EnvironmentSpec,
-    Framework,
     GangSpec,
     JobSpec,
     MoreMemorySpec,
@@ -51,7 +50,7 @@ def test_the_smallest_job_gets_every_default_of_the_model() -> None:
         name="digits",
         queue="root.research",
         user="ada",
-        framework=Framework.COMMAND,
+        framework="command",
         roles=(RoleSpec("worker", 1, Resources(65536, 16, 4), ("python3", "train.py"), 4),),
         flexible_shape=True,
     )
@@ -180,7 +179,7 @@ def test_every_key(tmp_path: Path) -> None:
         name="full",
         queue="root.a.b",
         user="ada",
-        framework=Framework.TENSORFLOW,
+        framework="tensorflow",
         roles=(
             RoleSpec("chief", 1, Resources(8192, 4, 2), train, 2, (), ("debug",)),
             RoleSpec("worker", 3, Resources(8192, 3, 4), train, 2, (), ("debug", "ui"), "V100"),
@@ -393,31 +392,3 @@ def test_a_job_crosses_the_wire() -> None:
 
     made = job(gpus=4, env={"A": "ü"}, gang={"hold_timeout": "1min"})
     assert decode(encode(made), JobSpec) == made
-
-
-def test_variables_that_the_rendezvous_sets_are_refused() -> None:
-    """The list here against what the rendezvous really sets."""
-    from yarnam.core.model.actions import GangMember
-    from yarnam.core.model.ids import AskId, NodeId, RackId, TaskId
-    from yarnam.core.model.plans import Placed
-    from yarnam.spec.checks import OWN_VARIABLES
-    from yarnam.wire.protocol import port_names
-    from yarnam.wire.rendezvous import environments
-
-    defaults = {"OMP_NUM_THREADS", "TORCH_NCCL_ASYNC_ERROR_HANDLING"}  # a job's own value wins
-    for framework, own in OWN_VARIABLES.items():
-        made = job(framework=framework, gpus=2)
-        names = port_names(framework, (), 2)
-        placed = Placed(
-            "worker",
-            NodeId("n"),
-            RackId("/r"),
-            (),
-            2,
-            "n",
-            tuple((name, 1000 + i) for i, name in enumerate(names)),
-        )
-        member = GangMember(AskId(1, "worker", 0), TaskId("worker", 0), placed)
-        (envs,) = environments(made, (member,), 1)
-        set_there = {name for env in envs for name in env if not name.startswith("YARNAM_")}
-        assert set_there - defaults == set(own)

@@ -17,7 +17,7 @@ from tests.unit.train.sdk_settings import set_sdk
 from yarnam import train
 from yarnam.core.model.actions import GangMember
 from yarnam.core.model.ids import AskId, NodeId, RackId, TaskId
-from yarnam.core.model.job_spec import CheckpointSpec, Framework, JobSpec, RoleSpec
+from yarnam.core.model.job_spec import CheckpointSpec, JobSpec, RoleSpec
 from yarnam.core.model.plans import Placed
 from yarnam.core.model.resources import Resources
 from yarnam.train import _report, checkpoint
@@ -103,7 +103,7 @@ def test_the_sdk_reads_what_the_am_writes(
 ) -> None:
     role = RoleSpec("worker", 1, Resources(1, 1, 0), ("x",))
     job = JobSpec(
-        "j", "root.q", "ann", Framework.COMMAND, (role,),
+        "j", "root.q", "ann", "command", (role,),
         checkpoint=replace(spec, directory=f"file://{tmp_path}/c"),
     )  # fmt: skip
     placed = Placed("worker", NodeId("n1"), RackId("/r1"), (), 1, "h1", (("coordinator", 9),))

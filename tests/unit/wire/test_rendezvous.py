@@ -20,12 +20,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from yarnam.core.frameworks.gang_table import first_ranks
+from yarnam.core.frameworks.registry import framework_named
 from yarnam.core.model.actions import GangMember
 from yarnam.core.model.ids import PRE_RUN_ROLE, AskId, NodeId, RackId, TaskId
 from yarnam.core.model.job_spec import (
     CheckpointSpec,
     DataInput,
-    Framework,
     JobSpec,
     PreRunMode,
     PreRunSpec,
@@ -35,8 +36,7 @@ from yarnam.core.model.job_spec import (
 from yarnam.core.model.plans import Placed
 from yarnam.core.model.resources import Resources
 from yarnam.errors import InternalError
-from yarnam.wire.protocol import port_names
-from yarnam.wire.rendezvous import environments, first_ranks
+from yarnam.wire.rendezvous import environments
 
 SIZE = Resources(memory_mib=4096, vcores=8, gpus=2)
 ROLES = (
@@ -48,7 +48,7 @@ JOB = JobSpec(
     name="digits",
     queue="root.ml",
     user="ann",
-    framework=Framework.COMMAND,
+    framework="command",
     roles=ROLES,
     inputs=(DataInput("train-set", "hdfs://nn/data/train"),),
     output="hdfs://nn/out",
@@ -81,7 +81,7 @@ TABLE = (
 )
 
 
-def by_rank(framework: Framework, attempt: int = 1, **changes: object) -> list[dict[str, str]]:
+def by_rank(framework: str, attempt: int = 1, **changes: object) -> list[dict[str, str]]:
     job = replace(JOB, framework=framework, **changes)
     return [env for task in environments(job, TABLE, attempt, "application_7_1") for env in task]
 
@@ -95,7 +95,7 @@ def sdk(env: dict[str, str]) -> dict[str, Any]:
 
 
 def test_generic_variables_of_every_rank() -> None:
-    envs = by_rank(Framework.COMMAND)
+    envs = by_rank("command")
     assert column(envs, "YARNAM_RANK") == list("01234567")
     assert column(envs, "YARNAM_LOCAL_RANK") == list("01010100")
     assert column(envs, "YARNAM_LOCAL_WORLD_SIZE") == list("22222211")
@@ -145,7 +145,7 @@ def test_what_the_spec_says_of_checkpoints() -> None:
     checkpoint = CheckpointSpec(
         "hdfs://nn/c", 2, True, 500, 5000, "top,5", "max", 2, "700", 60.5, 1024
     )
-    env = by_rank(Framework.COMMAND, attempt=3, checkpoint=checkpoint)[0]
+    env = by_rank("command", attempt=3, checkpoint=checkpoint)[0]
     found = {name[18:]: value for name, value in env.items() if name[:18] == "YARNAM_CHECKPOINT_"}
     assert found == {"DIR": "hdfs://nn/c", "KEEP": "2", "TOKEN": "application_7_1:3"}
     assert sdk(env)["checkpoint"] == {
@@ -158,23 +158,23 @@ def test_what_the_spec_says_of_checkpoints() -> None:
         "spool_limit_s": 60.5,
         "spool_max_mib": 1024,
     }
-    none = by_rank(Framework.COMMAND, checkpoint=CheckpointSpec())[0]
+    none = by_rank("command", checkpoint=CheckpointSpec())[0]
     assert not [name for name in none if name.startswith("YARNAM_CHECKPOINT_")]
     assert sdk(none)["checkpoint"] is None
 
 
 def test_shares_of_the_inputs_go_to_the_processes_that_read_them() -> None:
-    shares = [sdk(env)["input_share"] for env in by_rank(Framework.COMMAND)]
+    shares = [sdk(env)["input_share"] for env in by_rank("command")]
     assert shares == [*([n, 6] for n in range(6)), None, None]
 
 
 def test_a_plain_command_gets_no_frameworks_variables() -> None:
-    for env in by_rank(Framework.COMMAND):
+    for env in by_rank("command"):
         assert all(name.startswith("YARNAM_") for name in env)
 
 
 def test_jax() -> None:
-    envs = by_rank(Framework.JAX)
+    envs = by_rank("jax")
     assert set(column(envs, "JAX_COORDINATOR_ADDRESS")) == {"10.0.0.1:61000"}
     assert envs[0]["JAX_COORDINATOR_BIND_ADDRESS"] == "10.0.0.1:61000"
     assert not [env for env in envs[1:] if "JAX_COORDINATOR_BIND_ADDRESS" in env]
@@ -187,7 +187,7 @@ def test_jax() -> None:
 
 
 def test_pytorch() -> None:
-    envs = by_rank(Framework.PYTORCH, attempt=3)
+    envs = by_rank("pytorch", attempt=3)
     assert set(column(envs, "MASTER_ADDR")) == {"10.0.0.1"}
     assert set(column(envs, "MASTER_PORT")) == {"61000"}
     assert column(envs, "RANK") == list("01234567")
@@ -208,13 +208,13 @@ def test_pytorch() -> None:
 
 
 def test_defaults_give_way_to_what_the_job_sets() -> None:
-    envs = by_rank(Framework.PYTORCH, env=(("OMP_NUM_THREADS", "7"),))
+    envs = by_rank("pytorch", env=(("OMP_NUM_THREADS", "7"),))
     assert "OMP_NUM_THREADS" not in envs[0]
     assert "TORCH_NCCL_ASYNC_ERROR_HANDLING" in envs[0]
 
 
 def test_tf_config() -> None:
-    configs = [json.loads(env["TF_CONFIG"]) for env in by_rank(Framework.TENSORFLOW)]
+    configs = [json.loads(env["TF_CONFIG"]) for env in by_rank("tensorflow")]
     cluster = {
         "worker": [
             "10.0.0.1:61001",
@@ -237,7 +237,7 @@ def test_tf_config() -> None:
 
 def test_addresses_of_ipv6_are_bracketed() -> None:
     first = replace(TABLE[0], placed=replace(TABLE[0].placed, address="fd00::1"))
-    job = replace(JOB, framework=Framework.JAX)
+    job = replace(JOB, framework="jax")
     ((env, _),) = environments(job, (first,), 1)
     assert env["JAX_COORDINATOR_ADDRESS"] == "[fd00::1]:61000"
     assert env["COORDINATOR_ADDRESS"] == "fd00::1"
@@ -254,8 +254,8 @@ def test_no_members_no_environments() -> None:
 
 
 def test_names_of_held_ports() -> None:
-    assert port_names("jax", (), 4) == ("coordinator",)
-    assert port_names("tensorflow", ("web",), 2) == (
+    assert framework_named("jax").port_names((), 4) == ("coordinator",)
+    assert framework_named("tensorflow").port_names(("web",), 2) == (
         "coordinator",
         "task.0",
         "web.0",
@@ -270,7 +270,9 @@ def test_ranks_are_contiguous_whatever_the_shape(processes: list[int]) -> None:
         member("worker", index, index // 2, 1, 61000, count)
         for index, count in enumerate(processes)
     ]
-    ports = tuple((name, 1) for name in port_names("command", ("metrics",), max(processes)))
+    ports = tuple(
+        (name, 1) for name in framework_named("command").port_names(("metrics",), max(processes))
+    )
     members = [replace(each, placed=replace(each.placed, ports=ports)) for each in members]
     envs = environments(JOB, members, 1)
     assert [len(task) for task in envs] == processes
@@ -283,7 +285,7 @@ def test_ranks_are_contiguous_whatever_the_shape(processes: list[int]) -> None:
 
 def test_a_pre_run_is_rank_0_of_one_with_a_share_and_checkpoints_of_its_own() -> None:
     job = replace(JOB, pre_run=PreRunSpec(PreRunMode.ALWAYS, steps=7, is_due=True))
-    job = replace(job, framework=Framework.TENSORFLOW)
+    job = replace(job, framework="tensorflow")
     [whole] = environments(job, [member(PRE_RUN_ROLE, 0, 1, 1, 61000, 1)], 1, "application_1_2")
     [env] = whole
     assert env["YARNAM_PRE_RUN"] == "1"

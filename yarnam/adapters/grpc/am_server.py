@@ -26,6 +26,7 @@ from yarnam.adapters.grpc.gang_stop_step import GangStopStep
 from yarnam.adapters.grpc.job_control import MAX_HOLD_MS, JobControlService
 from yarnam.adapters.grpc.job_inputs import GrpcInputEndpoint
 from yarnam.core.failures.rank_activity import RankActivity
+from yarnam.core.frameworks.gang_table import first_ranks
 from yarnam.core.model.actions import CheckNodes, GangMember
 from yarnam.core.model.events import AgentSilent, AgentUnable
 from yarnam.core.model.ids import AskId, parse_ask_id
@@ -36,7 +37,7 @@ from yarnam.ports import AgentMetrics, AgentStaging, Inbox
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc as pb_grpc
 from yarnam.wire.protocol import PROTOCOL, report_pace
-from yarnam.wire.rendezvous import environments, first_ranks, in_common
+from yarnam.wire.rendezvous import environments, in_common
 from yarnam.wire.tls import SERVER_OPTIONS, server_credentials
 
 T = TypeVar("T")

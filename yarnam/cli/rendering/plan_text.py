@@ -105,7 +105,7 @@ def queues_plain(rows: Sequence[QueueOutlook]) -> list[dict[str, Any]]:
 
 def _job(found: Outlook) -> Iterator[str]:
     job = found.job
-    yield f"{job.name}: {job.gpus} GPUs, queue {job.queue}, {job.framework.value}"
+    yield f"{job.name}: {job.gpus} GPUs, queue {job.queue}, {job.framework}"
     steps = found.snapshot.steps
     for role in job.roles:
         each, taken = role.resources, steps.rounded(role.resources)

@@ -54,7 +54,7 @@ def program_of(job: JobSpec, shipped: Iterable[ShippedContent]) -> Program:
     leading = leading_role([role.name for role in job.roles])
     role = next(role for role in job.roles if role.name == leading)
     return Program(
-        framework=job.framework.value,
+        framework=job.framework,
         command=role.command,
         env=tuple(sorted((*job.env, *role.env))),
         python=job.environment.python,

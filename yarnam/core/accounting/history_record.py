@@ -146,7 +146,7 @@ def history_record(
         submitted_at_s=facts.submitted_at_s,
         ended_at_s=end_s,
         verdict=_cut_verdict(verdict),
-        framework=job.framework.value,
+        framework=job.framework,
         spec_digest=facts.spec_digest,
         roles=tuple(RoleSummary(role.name, role.tasks, role.resources) for role in job.roles),
         started_at_s=runs[0].began_at_s if runs else None,

@@ -15,16 +15,6 @@ from yarnam.core.model.job_status import JobState
 from yarnam.core.model.outcomes import FailureRule
 from yarnam.core.model.resources import Resources, am_memory_mib
 
-
-class Framework(Enum):
-    """Which rendezvous environment the processes get. GENERIC variables are always present."""
-
-    COMMAND = "command"
-    JAX = "jax"
-    PYTORCH = "pytorch"
-    TENSORFLOW = "tensorflow"
-
-
 MAX_TASKS = 10_000
 """Per job. Skein keeps one tracker entry and one thread hop per container."""
 
@@ -478,7 +468,9 @@ class JobSpec:
     name: str
     queue: str
     user: str
-    framework: Framework
+    framework: str
+    """Which variables the processes get beside the generic ones: a module's name in
+    ``yarnam.core.frameworks.supported``."""
     roles: tuple[RoleSpec, ...]
     environment: EnvironmentSpec = field(default_factory=EnvironmentSpec)
     env: tuple[tuple[str, str], ...] = ()

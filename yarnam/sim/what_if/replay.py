@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from yarnam.core.model.job_spec import AmSpec, EnvironmentSpec, Framework, JobSpec, RoleSpec
+from yarnam.core.model.job_spec import AmSpec, EnvironmentSpec, JobSpec, RoleSpec
 from yarnam.core.model.resources import Resources, am_memory_mib
 from yarnam.sim.sim_settings import RmSettings, SimJob, Workload
 from yarnam.sim.yarn_model.sim_nodes import SimNodes
@@ -83,7 +83,7 @@ def _spec(name: str, job: PastJob) -> JobSpec:
         name=name,
         queue=job.queue,
         user="sim",
-        framework=Framework.COMMAND,
+        framework="command",
         roles=tuple(
             RoleSpec(role.name, role.tasks, role.resources, ("train",), max(1, role.resources.gpus))
             for role in job.roles

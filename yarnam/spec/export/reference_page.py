@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
-from yarnam.spec.checks import OWN_VARIABLES
+from yarnam.core.frameworks.registry import NAMES, framework_named
 from yarnam.spec.export.json_schema import json_schema
 from yarnam.spec.export.starter import template
 from yarnam.spec.problems import keys_of, section_at
@@ -85,12 +86,32 @@ gpus: 2
   expanded.
 """
 
+
+def _role_rules() -> str:
+    lines = ["Roles that a framework allows; the others allow any:", ""]
+    for name in NAMES:
+        framework = framework_named(name)
+        rules = framework.roles
+        parts = ["one role"] if rules.one else []
+        parts += [f"only {_names(rules.only)}"] if rules.only else []
+        parts += [f"needs `{needed}`".replace(" or ", "` or `") for needed in rules.needs]
+        parts += [f"one task of {_names(rules.single)}"] if rules.single else []
+        if framework.is_launcher:
+            parts.append("its launcher starts the processes of a task, so there is no `processes`")
+        lines += [f"- `{name}`: {'; '.join(parts)}"] if parts else []
+    return "\n".join([*lines, ""])
+
+
+def _names(roles: Iterable[str]) -> str:
+    return ", ".join(f"`{role}`" for role in roles)
+
+
 _AFTER: dict[Path, str] = {
     (): """\
 Set exactly one of `gpus` and `roles`.
 
 With `gpus: N` the job has one role, `worker`. The planner divides N into as few tasks (containers)
-as fit, with one process per GPU for every framework.
+as fit, with one process per GPU. A framework with a launcher of its own needs `roles`.
 
 A task gets CPU and memory in proportion to its GPUs; a task without GPUs gets 1 vcore and 2GiB.
 
@@ -99,10 +120,7 @@ A task gets CPU and memory in proportion to its GPUs; a task without GPUs gets 1
 `PYTHONPATH: code` in `env`. Not shipped: `.git`, `.hg`, `.svn`, `.venv`, `__pycache__`,
 `.mypy_cache`, `.pytest_cache`, `.ruff_cache` and `*.pyc`.
 """,
-    ("roles", "NAME"): """\
-Framework `jax` supports one role. `tensorflow` supports the roles `chief`, `worker`, `ps` and
-`evaluator` and needs at least one of the first two.
-""",
+    ("roles", "NAME"): _role_rules(),
     ("env", "NAME"): """\
 Short form: the value itself, as in `LOG_LEVEL: info`.
 """,
@@ -208,18 +226,14 @@ def _plain_kind(node: dict[str, Any], schema: dict[str, Any]) -> str:
 
 def _reserved(section: type[Section]) -> list[str]:
     later = [f"`{key}` ({what})" for key, what in section.later_keys.items()]
-    later += [
-        f"`{key}: {value}` ({what})"
-        for key, values in section.later_values.items()
-        for value, what in values.items()
-    ]
     return ["", f"Refused, because not supported yet: {', '.join(later)}."] if later else []
 
 
 def _own_variables() -> str:
     lines = ["## Variables that yarnam sets", ""]
     lines += ["`env` may not set these: `YARNAM_*`, `SKEIN_*`, `CUDA_VISIBLE_DEVICES`, and", ""]
-    for framework, names in OWN_VARIABLES.items():
+    for framework in NAMES:
+        names = framework_named(framework).variables
         if names:
             shown = ", ".join(f"`{name}`" for name in names)
             lines.append(f"- with framework `{framework}`: {shown}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from yarnam.core.frameworks.registry import NAMES, framework_named
 from yarnam.errors import UsageError
 
 _HEAD = """\
@@ -14,37 +15,12 @@ name: my-job
 queue: root.default
 """
 
-_COMMANDS = {
-    "command": """\
-# Plain processes with the generic variables (YARNAM_RANK, YARNAM_WORLD_SIZE, ...).
-framework: command
+_COMMAND = """\
+{comment}framework: {framework}
 
 # A list of arguments, passed unchanged; a single string is a line for bash.
-command: [/bin/sh, -c, 'echo "rank $YARNAM_RANK of $YARNAM_WORLD_SIZE on $(hostname)"']
-""",
-    "jax": """\
-# One process per GPU; jax.distributed.initialize() gets COORDINATOR_ADDRESS, COORDINATOR_PORT,
-# NUM_PROCESSES and PROCESS_ID from the environment.
-framework: jax
-
-# A list of arguments, passed unchanged; a single string is a line for bash.
-command: [python3, code/train.py, --epochs, 10]
-""",
-    "pytorch": """\
-# One process per GPU; init_process_group() reads MASTER_ADDR, RANK, WORLD_SIZE and LOCAL_RANK.
-framework: pytorch
-
-# A list of arguments, passed unchanged; a single string is a line for bash.
-command: [python3, code/train.py, --epochs, 10]
-""",
-    "tensorflow": """\
-# One process per task; tf.distribute reads TF_CONFIG.
-framework: tensorflow
-
-# A list of arguments, passed unchanged; a single string is a line for bash.
-command: [python3, code/train.py, --epochs, 10]
-""",
-}
+command: {command}
+"""
 
 _SIZE_BY_GPUS = """\
 # The total number of GPUs: the planner chooses how many containers with how many GPUs each. CPU
@@ -62,9 +38,6 @@ gpus: 2
 _SIZE_BY_ROLES = """\
 # The gang: all tasks of all roles start together, or none does.
 roles:
-  chief: {tasks: 1, gpus: 1}
-  worker: {tasks: 1, gpus: 1}
-  # ps: {tasks: 2, memory: 8GiB, vcores: 2}
 """
 
 _TAIL = """\
@@ -99,16 +72,14 @@ _CODE = """\
 code: .   # this directory, as the directory `code`; python finds modules beside train.py
 """
 
-FRAMEWORKS = tuple(_COMMANDS)
-
 
 def template(framework: str = "command", file: str = "job.yaml") -> str:
     """The starter. Raises UsageError for an unknown framework."""
-    if framework not in _COMMANDS:
-        raise UsageError(
-            f"there is no starter for {framework!r}; use one of {', '.join(FRAMEWORKS)}"
-        )
-    size = _SIZE_BY_ROLES if framework == "tensorflow" else _SIZE_BY_GPUS
-    code = f"# {_CODE}" if framework == "command" else _CODE
+    if framework not in NAMES:
+        raise UsageError(f"there is no starter for {framework!r}; use one of {', '.join(NAMES)}")
+    given = framework_named(framework).starter
+    command = _COMMAND.format(comment=given.comment, framework=framework, command=given.command)
+    size = _SIZE_BY_ROLES + given.roles if given.roles else _SIZE_BY_GPUS
+    code = _CODE if "code/" in given.command + given.roles else f"# {_CODE}"
     tail = _TAIL.replace("{code}", code)
-    return "\n".join((_HEAD.replace("{file}", file), _COMMANDS[framework], size, tail))
+    return "\n".join((_HEAD.replace("{file}", file), command, size, tail))

@@ -1,17 +1,17 @@
 """The spec as a document: every key, its type, its default and its meaning.
 
 The docstrings below are the reference (docs/reference/spec.md) and the descriptions in the JSON
-Schema. A section may name keys and values that later versions will support (``later_keys``,
-``later_values``): they are refused as "not supported yet", never ignored. Combinations of keys are
-checked in ``checks``.
+Schema. A section may name keys that later versions will support (``later_keys``): they are refused
+as "not supported yet", never ignored. Combinations of keys are checked in ``checks``.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Union
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
+from yarnam.core.frameworks.registry import NAMES
 from yarnam.core.model.job_spec import (
     MAX_TASKS,
     SAME_GPU_MODEL,
@@ -293,6 +293,11 @@ def _version(value: Any) -> Any:
     return value
 
 
+if TYPE_CHECKING:
+    FrameworkName: TypeAlias = str
+else:
+    FrameworkName = Literal[NAMES]
+
 MAX_KEY = 1000
 """Characters of an idempotency key: enough for the names of a pipeline, a task and a run."""
 
@@ -305,17 +310,6 @@ class Document(Section):
         "image": "container images",
         "sweep": "sweeps",
     }
-    later_values = {
-        "framework": {
-            "torchrun": "torchrun",
-            "horovod": "Horovod",
-            "mpi": "MPI",
-            "mxnet": "MXNet",
-            "paddle": "Paddle",
-            "xgboost": "XGBoost",
-            "lightgbm": "LightGBM",
-        }
-    }
 
     version: Annotated[Literal[1], Field(examples=[1]), BeforeValidator(_version)]
     """The version of this format."""
@@ -323,8 +317,9 @@ class Document(Section):
     """The job's name: letters, digits, `.`, `_`, `-`; at most 100."""
     queue: Annotated[Text, Field(examples=["root.research"])]
     """The full name of the YARN queue, such as `root.research`."""
-    framework: Literal["command", "jax", "pytorch", "tensorflow"] = "command"
-    """Which rendezvous variables to set for the processes, besides the generic ones."""
+    framework: FrameworkName = "command"
+    """Which rendezvous variables to set for the processes, besides the generic ones. See
+    [frameworks](../how-to/frameworks.md)."""
     command: Command | None = None
     """What each process runs: a list of arguments, passed unchanged, or one line for
     `/bin/bash -c`. yarnam expands nothing in it: `${...}` is left to the shell."""

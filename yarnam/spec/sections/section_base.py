@@ -29,8 +29,6 @@ class Section(BaseModel):
     )
     later_keys: ClassVar[dict[str, str]] = {}
     """Keys that are refused as "not supported yet", with what they will do."""
-    later_values: ClassVar[dict[str, dict[str, str]]] = {}
-    """The same for values, by key."""
 
 
 class TextOrMapping(Section):

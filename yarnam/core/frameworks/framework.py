@@ -1,0 +1,71 @@
+"""What a module of ``supported`` says of its framework. Light: the agent loads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from yarnam.core.frameworks.task_ports import COORDINATOR_PORT, port_key
+
+if TYPE_CHECKING:
+    from yarnam.core.frameworks.gang_table import GangTable
+
+Environment = Callable[["GangTable", int, int], dict[str, str]]
+"""The variables of one process: the gang, the number of its member, its local rank in it."""
+
+
+def no_variables(_table: GangTable, _number: int, _local: int) -> dict[str, str]:
+    """Of a framework that reads only the generic ones."""
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleRules:
+    """Which roles a job of the framework may have."""
+
+    only: tuple[str, ...] = ()
+    """Their names; empty: any."""
+    needs: tuple[str, ...] = ()
+    """Each as in ``worker``, or ``chief or worker``: one of them."""
+    single: tuple[str, ...] = ()
+    """These have one task."""
+    one: bool = False
+    """One role, with any name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Starter:
+    """What ``yarnam spec init`` writes: YAML, complete lines."""
+
+    comment: str
+    command: str = "[python3, code/train.py, --epochs, 10]"
+    roles: str = ""
+    """Of the section ``roles``, indented by two; empty: ``gpus``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Framework:
+    """One framework. Its name is that of its module."""
+
+    title: str
+    environment: Environment = no_variables
+    variables: tuple[str, ...] = ()
+    """What ``environment`` always sets: a job may not. Its other variables are defaults, which
+    give way to the job's own (``GangTable.defaults``)."""
+    ports: tuple[str, ...] = ()
+    """Names of the ports that each process gets besides those of the spec."""
+    grpc_ports: tuple[str, ...] = ()
+    """Those whose server is always gRPC with SO_REUSEPORT."""
+    one_process: bool = False
+    """A task has one process, unless the spec says otherwise: it drives all GPUs of the task."""
+    is_launcher: bool = False
+    """That process starts the training processes of the task itself: there is never another."""
+    roles: RoleRules = RoleRules()
+    starter: Starter
+
+    def port_names(self, role_ports: Sequence[str], processes: int) -> tuple[str, ...]:
+        """Names of all ports that a task holds; ``role_ports`` are the spec's."""
+        wanted = [*self.ports, *(name for name in role_ports if name not in self.ports)]
+        ranks = range(processes)
+        return (COORDINATOR_PORT, *(port_key(name, rank) for rank in ranks for name in wanted))

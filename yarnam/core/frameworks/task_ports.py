@@ -1,0 +1,19 @@
+"""Names of the ports that an agent holds for its task. Light: the agent loads it."""
+
+from __future__ import annotations
+
+COORDINATOR_PORT = "coordinator"
+"""Every agent holds one, as ranks are unknown until launch; rank 0's task keeps its own."""
+
+TASK_PORT = "task"
+"""One per process: its address among the processes of its role."""
+
+
+def port_key(name: str, local_rank: int) -> str:
+    """Name under which an agent reports the port ``name`` of one process."""
+    return f"{name}.{local_rank}"
+
+
+def joined(host: str, port: int) -> str:
+    """``host:port``, the host in brackets where it is an IPv6 address."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
