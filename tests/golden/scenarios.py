@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tests.unit.gang.elastic_play import Elastic, elastic_job
-from tests.unit.gang.play import ANEW, Play, failing, job, stopped
+from tests.unit.gang.play import ANEW, Play, failing, job, role, roles_job, stopped
 from tests.unit.gang.test_pre_run import PreRunPlay
 from yarnam.core.failures.hang_detection import hang_finding, where_text
 from yarnam.core.failures.rank_activity import RankActivity
@@ -23,7 +23,14 @@ from yarnam.core.model.events import (
     TimerKind,
 )
 from yarnam.core.model.ids import NodeId
-from yarnam.core.model.job_spec import GangSpec, NodeCheck, RetrySpec, StragglerSpec
+from yarnam.core.model.job_spec import (
+    Completion,
+    CompletionRule,
+    GangSpec,
+    NodeCheck,
+    RetrySpec,
+    StragglerSpec,
+)
 from yarnam.core.model.outcomes import ContainerEnd, LinkMeasure, NodeMeasures, Straggler
 from yarnam.core.model.plans import LocalityLevel
 
@@ -71,6 +78,20 @@ def hold_timeout_and_retry() -> Play:
     play.after(1).start_all()
     for ask in play.asks():
         play.after(10).ok(ask)
+    return play
+
+
+def roles_end_in_different_ways() -> Play:
+    """TensorBoard crashes, one of three workers fails, two are enough; the parameter server is
+    stopped."""
+    enough = Completion(CompletionRule.AT_LEAST, 2)
+    board = role("board", service=True, optional=True)
+    play = Play(roles_job(board, role("worker", 3, completion=enough), role("ps"))).to_running()
+    play.after(5).exited(play.ask_of("board"), failing(1, play.now_s))
+    play.after(5).end(play.ask_of("worker"), ContainerEnd.LOST, "the node is gone")
+    for number in (1, 2):
+        play.after(60).ok(play.ask_of("worker", number))
+    play.after(1).exited(play.ask_of("ps"), stopped())
     return play
 
 
@@ -401,6 +422,7 @@ SCENARIOS: tuple[Callable[[], Play], ...] = (
     grows_and_shrinks,
     shrinks_instead_of_dying,
     happy_path,
+    roles_end_in_different_ways,
     hold_timeout_and_retry,
     cancelled_while_running,
     lost_node,

@@ -71,7 +71,10 @@ from yarnam.core.model.events import (
 from yarnam.core.model.ids import PRE_RUN_ROLE, AskId, ContainerId, NodeId, RackId
 from yarnam.core.model.job_spec import (
     PRE_RUN_RETRIES,
+    Completion,
+    CompletionRule,
     DataInput,
+    EarlyExit,
     GangSpec,
     InputMode,
     JobSpec,
@@ -140,11 +143,15 @@ def small_job(
     is_staged: bool = False,
     check: NodeCheck = NodeCheck.OFF,
     has_pre_run: bool = False,
+    has_rules: bool = False,
 ) -> JobSpec:
-    """Three workers of two processes, maybe a parameter server; tight limits."""
+    """Three workers of two processes, maybe a parameter server; tight limits. ``has_rules``: with
+    roles that end, and may fail, in other ways."""
     roles = [RoleSpec("worker", 3, SIZE, ("train",), 2)]
     if with_ps:
         roles.append(RoleSpec("ps", 1, Resources(1024, 1, 0), ("serve",), 1))
+    if has_rules:
+        roles = _roles_with_rules(with_ps=with_ps)
     return JobSpec(
         name="job",
         queue="root.a",
@@ -159,6 +166,21 @@ def small_job(
         retry=RetrySpec(max_restarts=restarts, on_user_failure=1),
         pre_run=PreRunSpec(time_limit_s=40.0, is_due=has_pre_run),
     )
+
+
+LEAST_OK = 2
+"""Workers that must succeed where roles have rules."""
+
+
+def _roles_with_rules(*, with_ps: bool) -> list[RoleSpec]:
+    enough = Completion(CompletionRule.AT_LEAST, LEAST_OK)
+    small = Resources(1024, 1, 0)
+    early = EarlyExit.FAIL if with_ps else EarlyExit.ACCEPT
+    return [
+        RoleSpec("board", 1, small, ("show",), 1, service=not with_ps, optional=True),
+        RoleSpec("worker", 3, SIZE, ("train",), 2, completion=enough),
+        RoleSpec("ps", 1, small, ("serve",), 1, early_exit=early),
+    ]
 
 
 def rungs_for(job: JobSpec) -> tuple[Rung, ...]:
@@ -303,6 +325,7 @@ class World:
         must_be_out = self._lost_node(event, before)
         self._learn(event)
         self.gang = after
+        self._note_preemption(event, before)
         self.edges.add((before.phase, type(event).__name__, after.phase))
         if after.phase is Phase.RUNNING and before.phase is not Phase.RUNNING:
             self.runs += 1
@@ -313,6 +336,16 @@ class World:
             out = excluded(after, self.policy, self.now_s)
             require(must_be_out in out, f"{must_be_out} was lost and is not excluded")
 
+    def _note_preemption(self, event: Event, before: Gang) -> None:
+        """Unless the gang goes on without the task."""
+        if not isinstance(event, ContainerEnded) or event.end is not ContainerEnd.PREEMPTED:
+            return
+        member, now = before.find(event.ask), self.gang.find(event.ask)
+        is_lost = member is not None and member.grant is not None and member.state in MAY_RUN
+        is_tolerated = now is not None and now.is_tolerated
+        if before.phase in LAUNCHED and is_lost and not is_tolerated:
+            self.preempted.add(before.attempt)
+
     def _lost_node(self, event: Event, before: Gang) -> NodeId | None:
         """The node that this event speaks against so clearly that it must be excluded."""
         if not isinstance(event, ContainerEnded):
@@ -322,9 +355,6 @@ class World:
             return None
         if member.state not in MAY_RUN and before.phase not in GETS_CONTAINERS:
             return None
-        has_begun = before.phase in LAUNCHED
-        if event.end is ContainerEnd.PREEMPTED and has_begun:
-            self.preempted.add(before.attempt)
         return member.grant.node if event.end is ContainerEnd.LOST else None
 
     def _learn(self, event: Event) -> None:
@@ -397,6 +427,12 @@ class World:
         is_whole = not self.job.output or self.is_told_stored
         is_success = action.verdict.kind is VerdictKind.SUCCEEDED
         require(is_whole or not is_success, "SUCCEEDED without its outputs")
+        if is_success and not self.has_elastic_role:
+            self._check_success()
+
+    @property
+    def has_elastic_role(self) -> bool:
+        return self.job.elastic_role is not None
 
     def _store(self, action: StoreOutputs | StopStoring) -> None:
         require(self.gang.phase is Phase.STORING, f"storing in {self.gang.phase}")
@@ -406,10 +442,16 @@ class World:
             return
         launched = self.launches[-1].members
         require(action.tasks == tuple(m.task for m in launched), "outputs of other tasks")
-        for member in launched:
-            is_ok = self.truths[member.ask].is_told_ok
-            require(is_ok or member.placed.role == "ps", f"{member.task} has not succeeded")
+        self._check_success()
         self.stores.append(action)
+
+    def _check_success(self) -> None:
+        """As the spec has it: all workers, or as many as it asks for."""
+        launched = [m for m in self.launches[-1].members if m.placed.role == "worker"]
+        ok = sum(self.truths[member.ask].is_told_ok for member in launched)
+        rules = {role.name: role.completion for role in self.job.roles}
+        is_all = rules["worker"].rule is CompletionRule.ALL
+        require(ok >= (len(launched) if is_all else LEAST_OK), f"success by {ok} workers")
 
     def _to_barrier(self, action: CheckNodes | PrepareGang | LaunchGang) -> None:
         if isinstance(action, CheckNodes):
@@ -499,7 +541,7 @@ class World:
                 f"{member.ask} stands outside of its target",
             )
             truth.launched = action.attempt
-            truth.is_exited = truth.is_told_exited = False
+            truth.is_exited = truth.is_told_exited = truth.is_told_ok = False
         require(rung.node_limit is None or len(set(used)) <= rung.node_limit, "too many nodes")
         require(not rung.one_task_per_node or len(set(used)) == len(used), "a node used twice")
         racks = {m.placed.rack for m in action.members}

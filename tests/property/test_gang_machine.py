@@ -58,6 +58,7 @@ class Machine(RuleBasedStateMachine):
     output = ""
     is_staged = False
     has_pre_run = False
+    has_rules = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,6 +67,7 @@ class Machine(RuleBasedStateMachine):
             output=self.output,
             is_staged=self.is_staged,
             has_pre_run=self.has_pre_run,
+            has_rules=self.has_rules,
         )
         self.world = World(job)
 
@@ -187,6 +189,11 @@ class MachineWithPreRun(Machine):
     has_pre_run = True
 
 
+class MachineWithRules(Machine):
+    has_rules = True
+    output = "/results/job"
+
+
 TestGang = Machine.TestCase
 TestGang.settings = settings(
     max_examples=150,
@@ -200,6 +207,8 @@ TestGangWithOutputs = MachineWithOutputs.TestCase
 TestGangWithOutputs.settings = settings(TestGang.settings, max_examples=75)
 TestGangWithInputs = MachineWithInputs.TestCase
 TestGangWithInputs.settings = settings(TestGang.settings, max_examples=75)
+TestGangWithRules = MachineWithRules.TestCase
+TestGangWithRules.settings = settings(TestGang.settings, max_examples=75)
 TestGangWithPreRun = MachineWithPreRun.TestCase
 TestGangWithPreRun.settings = settings(TestGang.settings, max_examples=75)
 
@@ -704,3 +713,11 @@ def test_seeded_fault_is_caught(fault: Step) -> None:
         except Violation:
             return
     pytest.fail(f"{fault.__name__} went unnoticed in 120 walks")
+
+
+@pytest.mark.parametrize("with_ps", [False, True])
+def test_roles_with_rules_keep_every_promise(with_ps: bool) -> None:
+    job = small_job(with_ps=with_ps, has_rules=True, output="/results/job")
+    for seed in range(100):
+        random_walk(World(job), seed, moves=120)
+        troubled_run(World(job), seed, moves=200)

@@ -153,7 +153,8 @@ def _task_job(
 ) -> TaskJob:
     job = record["job"]
     if role_name == PRE_RUN_ROLE:
-        role_name = leading_role([role["name"] for role in job["roles"]])
+        trained = [role["name"] for role in job["roles"] if not role["service"]]
+        role_name = leading_role(trained)
     role = next(role for role in job["roles"] if role["name"] == role_name)
     # The planner may have chosen another shape than the spec: the target is what was asked for.
     target = next((t for t in record["targets"] if service and t["service"] == service), None)

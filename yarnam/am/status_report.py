@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from yarnam.am.admission_poller import waiting_text
-from yarnam.core.gang import Gang, describe
+from yarnam.core.gang import Gang, describe, policy_for
+from yarnam.core.gang.roles.role_states import role_states
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import (
     ExcludedFiles,
@@ -134,6 +135,7 @@ def job_status(
         tracking_url=facts.tracking_url,
         checkpoint=record.job.checkpoint.directory,
         size=_size(gang, record.job),
+        roles=role_states(gang, record.job, policy_for(record.job)),
         excluded_files=reported.excluded_files,
         suspects=reported.suspects,
         staging=bringing,

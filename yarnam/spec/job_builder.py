@@ -15,10 +15,11 @@ from yarnam.core.model.job_status import JobState
 from yarnam.core.model.resources import Resources, am_memory_mib
 from yarnam.spec.checks import CHANNEL_URLS, Problems, default_input_name, is_channel_url
 from yarnam.spec.failure_rules import rule_of
+from yarnam.spec.role_checks import check_ending
 from yarnam.spec.sections.data_sections import Input, split_pattern
 from yarnam.spec.sections.document import Document
 from yarnam.spec.sections.notify_section import Notify
-from yarnam.spec.sections.role_sections import ClientValue, GpuRange, Role, TaskRange
+from yarnam.spec.sections.role_sections import AtLeast, ClientValue, GpuRange, Role, TaskRange
 from yarnam.spec.sections.section_base import Section
 from yarnam.spec.shipping import Shipping
 from yarnam.spec.yaml_tree import Path, Tree
@@ -90,6 +91,7 @@ def build(document: Document, tree: Tree, surroundings: Surroundings) -> job_spe
         elastic=_elastic(document),
     )
     _check_more_memory(job, problems)
+    check_ending(job, problems)
     return job
 
 
@@ -147,7 +149,17 @@ def _role(name: str, role: Role, document: Document, variables: _Variables) -> j
         env=variables.resolve(("roles", name, "env"), role.env),
         ports=(*document.ports, *role.ports),
         gpu_model=role.gpu_model or "",
+        completion=_completion(role),
+        service=role.service,
+        early_exit=job_spec.EarlyExit(role.early_exit),
+        optional=role.optional,
     )
+
+
+def _completion(role: Role) -> job_spec.Completion:
+    if isinstance(role.completion, AtLeast):
+        return job_spec.Completion(job_spec.CompletionRule.AT_LEAST, role.completion.at_least)
+    return job_spec.Completion(job_spec.CompletionRule(role.completion))
 
 
 def _channel(

@@ -15,6 +15,7 @@ from yarnam.spec import yaml_tree
 from yarnam.spec.checks import check
 from yarnam.spec.job_builder import Surroundings, build
 from yarnam.spec.problems import examples_at, report
+from yarnam.spec.role_checks import check_roles
 from yarnam.spec.sections.document import Document
 
 MAX_SHOWN = 50
@@ -67,6 +68,7 @@ def _parse(tree: yaml_tree.Tree, surroundings: Surroundings) -> JobSpec:
         document = _validate(tree)
     if document is not None:
         check(document, tree)
+        check_roles(document, tree)
         job = build(document, tree, surroundings)
         if not tree.problems:
             return job

@@ -37,6 +37,9 @@ _OTHER_NAMES = {
     "variables": "env",
     "environ": "env",
     "title": "name",
+    "depends_on": "after",
+    "success_policy": "completion",
+    "sidecar": "service",
     "type": "framework",
     "uri": "path",
     "url": "path",
@@ -249,8 +252,13 @@ def _choice_message(path: Path, value: object) -> str:
 
 
 def _choices(annotation: Any) -> list[object]:
-    annotation = _section_of(annotation)
-    return list(get_args(annotation)) if get_origin(annotation) is Literal else []
+    while hasattr(annotation, "__metadata__"):
+        annotation = annotation.__origin__
+    if get_origin(annotation) is Literal:
+        return list(get_args(annotation))
+    if get_origin(annotation) in {Union, types.UnionType}:
+        return [choice for one in get_args(annotation) for choice in _choices(one)]
+    return []
 
 
 def _listed(choices: list[object]) -> str:

@@ -34,6 +34,12 @@ class ApplicationMasterDict(TypedDict, total=False):
     to the time that this takes. Never more than `stop_grace`."""
 
 
+class AtLeastDict(TypedDict):
+    """So many of the role's tasks must succeed."""
+    at_least: int
+    """How many."""
+
+
 class BackoffDict(TypedDict, total=False):
     """The delay after a failed attempt: random, at most `base`, which doubles up to `cap`."""
     base: str
@@ -440,6 +446,18 @@ class RoleDict(TypedDict, total=False):
     `per-task` for framework `tensorflow` and for tasks without GPUs."""
     processes_per_task: int
     """The number of processes, instead of `processes`. It must divide the number of GPUs."""
+    completion: Union[Literal['all', 'any', 'chief'], AtLeastDict]
+    """Which tasks must succeed: `all`, `any`, `{at_least: 3}`, or `chief` (role `chief` where there
+    is one, else the first task of this role). A task that fails stops the job only where this
+    cannot be met any more. See [roles](../how-to/roles.md)."""
+    service: bool
+    """Stop this role when the others are complete: for parameter servers, TensorBoard, notebooks.
+    Default: true for a role `ps` beside others."""
+    early_exit: Literal['accept', 'fail']
+    """What it means when a task of a service ends with success before the others: nothing, or that
+    the job fails."""
+    optional: bool
+    """Let tasks of this role fail, or be lost, without the job."""
 
 
 class _ShippedPathRequired(TypedDict):
@@ -548,6 +566,7 @@ class JobDict(_JobRequired, total=False):
 
 __all__ = [
     "ApplicationMasterDict",
+    "AtLeastDict",
     "BackoffDict",
     "BestCheckpointsDict",
     "BlacklistDict",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from yarnam.core.gang import Gang, MemberState, initial, policy_for, step
 from yarnam.core.model.actions import (
@@ -90,6 +90,16 @@ def job(
     )
 
 
+def role(name: str, tasks: int = 1, **rules: Any) -> RoleSpec:
+    """One process a task; ``rules``: keys of RoleSpec."""
+    return RoleSpec(name, tasks, Resources(1024, 1, 0), (name,), 1, **rules)
+
+
+def roles_job(*roles: RoleSpec, retry: RetrySpec | None = None) -> JobSpec:
+    """Of these roles."""
+    return replace(job(retry=retry), roles=roles)
+
+
 def rung(spec: JobSpec, level: LocalityLevel = LocalityLevel.ANY, **flags: object) -> Rung:
     asks = tuple(
         TargetAsk(
@@ -166,6 +176,9 @@ class Play:
 
     def asks(self) -> list[AskId]:
         return [member.ask for member in self.gang.members]
+
+    def ask_of(self, role: str, number: int = 0) -> AskId:
+        return [m.ask for m in self.gang.members if m.target.role == role][number]
 
     def waiting(self) -> list[AskId]:
         return [m.ask for m in self.gang.members if m.state is MemberState.ASKED]

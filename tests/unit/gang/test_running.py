@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.unit.gang.play import ANEW, Play, failing, job, of, only, stopped, timer_s
 from yarnam.core.failures.hang_detection import hang_finding
-from yarnam.core.gang.ranks import gpu_key
+from yarnam.core.gang.roles.ranks import gpu_key
 from yarnam.core.model.actions import Finish, LaunchGang, ReleaseContainer, StopTask
 from yarnam.core.model.events import GangHung, TaskExited, TaskFailing, TaskStarted, TimerKind
 from yarnam.core.model.job_spec import GangSpec, RetrySpec

@@ -13,10 +13,10 @@ from typing import get_args
 import pytest
 
 from tests.property.elastic_world import ElasticWorld, elastic_job, elastic_walk
-from tests.property.gang_world import World, random_walk, small_job, stored_run
+from tests.property.gang_world import World, random_walk, small_job, stored_run, troubled_run
 from tests.unit.gang.elastic_play import Elastic
 from tests.unit.gang.elastic_play import elastic_job as elastic_workers
-from tests.unit.gang.play import T0, Play, failing, job, stopped
+from tests.unit.gang.play import T0, Play, failing, job, role, roles_job, stopped
 from yarnam.core.failures.process_failure import UNKNOWN
 from yarnam.core.gang import Member, MemberState, step
 from yarnam.core.gang.context import AllEnded, StepContext
@@ -41,6 +41,7 @@ from yarnam.core.model.events import (
 from yarnam.core.model.ids import AskId, NodeId
 from yarnam.core.model.job_spec import (
     DataInput,
+    EarlyExit,
     GangSpec,
     InputMode,
     MoreMemorySpec,
@@ -356,6 +357,27 @@ def leaves_when_yarn_announces_it() -> None:
     assert elastic.gang.phase is Phase.LAUNCHING
 
 
+def ends_of_roles() -> None:
+    """What is lost without the gang; and a service that ends too early."""
+    strict = role("worker", service=True, early_exit=EarlyExit.FAIL)
+    for begin in (Play.to_running, Play.to_launching):
+        board = role("board", service=True, optional=True)
+        play = begin(Play(roles_job(role("worker"), board)))
+        play.end(play.ask_of("board"), ContainerEnd.LOST)
+        play = begin(Play(roles_job(strict, role("chief"))))
+        play.ok(play.ask_of("worker"))
+        play.exited(play.ask_of("chief"), stopped())
+        assert play.gang.phase is Phase.FAILED
+        play = begin(Play(roles_job(role("worker", optional=True), role("chief"))))
+        play.ok(play.ask_of("chief"))
+        play.end(play.ask_of("worker"), ContainerEnd.FAILED)
+        assert play.gang.phase is Phase.SUCCEEDED
+    play = Play(roles_job(role("worker"), board)).to_launching()
+    play.started(play.ask_of("worker"))
+    play.end(play.ask_of("board"), ContainerEnd.LOST)
+    assert play.gang.phase is Phase.RUNNING
+
+
 def directed(with_ps: bool, output: str = "", *, is_staged: bool = False) -> set[Edge]:
     """Trouble in every phase, and in every phase of stopping: what walks meet too seldom."""
     edges: set[Edge] = set()
@@ -465,6 +487,12 @@ def walked() -> set[Edge]:
         world = World(small_job(has_pre_run=True))
         random_walk(world, seed, moves=120)
         edges |= world.edges
+    for seed in range(120):
+        output = "/results/job" if seed % 3 == 0 else ""
+        world = World(small_job(with_ps=seed % 2 == 1, has_rules=True, output=output))
+        (random_walk if seed % 4 < 2 else troubled_run)(world, seed, moves=120)
+        edges |= world.edges
+    ends_of_roles()
     edges |= over_before_it_began().edges
     for seed in range(60):
         elastic = ElasticWorld(elastic_job(recovery_timeout_s=60.0 * (seed % 2)))

@@ -114,6 +114,7 @@ def details(status: JobStatus, now_s: float) -> Iterator[Line]:
     yield from _times(status, now_s)
     if status.size is not None:
         yield f"  elastic: {status.size.words}"
+    yield from (f"  role {one.words}" for one in status.roles)
     yield from (f"  straggler: {one.words}" for one in status.stragglers)
     if status.pre_run is not None:
         yield f"  pre-run: {status.pre_run.words}"

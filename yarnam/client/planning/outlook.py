@@ -11,7 +11,7 @@ from yarnam.core.admission import Contention
 from yarnam.core.admission.forecast import Forecast, UnknownStart, forecast
 from yarnam.core.admission.job_ticket import job_ticket
 from yarnam.core.gang import policy_for
-from yarnam.core.gang.ranks import in_rank_order
+from yarnam.core.gang.roles.ranks import in_rank_order
 from yarnam.core.gang.state import Member, MemberState
 from yarnam.core.model.events import ContainerGranted
 from yarnam.core.model.ids import AskId, ContainerId, NodeId, RackId

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 
 from yarnam.adapters.hdfs.pre_run_store import PassedPrograms
 from yarnam.client.site import Site
-from yarnam.core.model.ids import leading_role
 from yarnam.core.model.job_spec import JobSpec, PreRunMode
 from yarnam.core.model.job_status import measured_words
 from yarnam.core.model.resources import Resources
@@ -51,8 +50,7 @@ class Program:
 
 def program_of(job: JobSpec, shipped: Iterable[ShippedContent]) -> Program:
     """Of a job whose secrets have been emptied."""
-    leading = leading_role([role.name for role in job.roles])
-    role = next(role for role in job.roles if role.name == leading)
+    role = next(role for role in job.roles if role.name == job.leading_role)
     return Program(
         framework=job.framework,
         command=role.command,

@@ -29,10 +29,11 @@ The happy path::
   (``PrepareGang``), limited by the STAGING timer. No process runs yet, so trouble leads back to
   ACQUIRING. A gang without inputs to fetch goes straight to LAUNCHING.
 - **LAUNCHING**: ``LaunchGang`` has opened the barrier, once. The LAUNCH timer limits the start.
-- **RUNNING**: all processes have started. When all but parameter servers have ended well, it is
-  done.
-- **STOPPING**: one member failed, was lost, or the job was cancelled or is done but for its
-  parameter servers. The others are stopped, and the machine waits (STOP timer) until every end
+- **RUNNING**: all processes have started. When every role that has to end is complete, it is done.
+  What fails or is lost meanwhile is tolerated where the rules of its role allow it: see
+  ``roles.completion``.
+- **STOPPING**: one member failed, was lost, or the job was cancelled or is complete. Those that
+  still run are stopped, and the machine waits (STOP timer) until every end
   is known *and explained*, since the first report is seldom the first cause: peers of a dead
   task fail too. Then it concludes: the user's failure, the platform's, or the end.
 - **REPLACING**: a launched gang that lost tasks to the platform goes on from STOPPING in place:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from yarnam.core.model.ids import NodeId
+from yarnam.core.model.ids import CHIEF_ROLE, PS_ROLE, NodeId
 from yarnam.core.model.job_spec import (
+    Completion,
+    EarlyExit,
     ElasticSpec,
     GangSpec,
     JobSpec,
@@ -15,12 +17,15 @@ from yarnam.core.model.job_spec import (
     StragglerSpec,
 )
 
-PS_ROLE = "ps"
-"""Parameter servers need not end: the job is over when all the others are (OpenPAI's completion
-preset for TensorFlow: ``worker minSucceeded = N, ps none``)."""
 
-CHIEF_ROLE = "chief"
-"""Takes rank 0, as TensorFlow's ``task_type chief`` does."""
+@dataclass(frozen=True, slots=True)
+class RolePolicy:
+    """What one role's tasks have to come to."""
+
+    completion: Completion = Completion()
+    is_service: bool = False
+    early_exit: EarlyExit = EarlyExit.ACCEPT
+    is_optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,8 @@ class GangPolicy:
     gang: GangSpec
     retry: RetrySpec
     stop_grace_s: float
+    rules: tuple[tuple[str, RolePolicy], ...] = ()
+    """Of the roles that have others than the usual ones: all tasks must succeed."""
     stragglers: StragglerSpec = StragglerSpec()
     check: NodeCheck = NodeCheck.OFF
     failure_grace_s: float = 2.0
@@ -127,9 +134,17 @@ class GangPolicy:
 
     @property
     def tasks_order(self) -> tuple[str, ...]:
-        """Roles in rank order: chief first, ps last, the others as the spec has them."""
-        names = [name for name, _ in self.roles]
-        return tuple(sorted(names, key=lambda name: (name == PS_ROLE, name != CHIEF_ROLE)))
+        """Roles in rank order: chief first, services last, ps last of all, the others as the spec
+        has them."""
+
+        def key(name: str) -> tuple[bool, bool, bool]:
+            return name == PS_ROLE, self.rules_of(name).is_service, name != CHIEF_ROLE
+
+        return tuple(sorted((name for name, _ in self.roles), key=key))
+
+    def rules_of(self, role: str) -> RolePolicy:
+        """What the role's tasks have to come to."""
+        return next((rules for name, rules in self.rules if name == role), RolePolicy())
 
 
 def policy_for(job: JobSpec) -> GangPolicy:
@@ -140,6 +155,7 @@ def policy_for(job: JobSpec) -> GangPolicy:
         gang=job.gang,
         retry=job.retry,
         stop_grace_s=job.am.stop_grace_s,
+        rules=_rules(job),
         stragglers=job.stragglers,
         check=job.placement.check,
         failure_grace_s=min(job.am.failure_grace_s, job.am.stop_grace_s),
@@ -157,6 +173,17 @@ def policy_for(job: JobSpec) -> GangPolicy:
         leaves_out_inputs=any(given.on_corrupt is not OnCorrupt.FAIL for given in job.inputs),
         pre_run=_pre_run_policy(job) if job.pre_run.is_due else None,
     )
+
+
+def _rules(job: JobSpec) -> tuple[tuple[str, RolePolicy], ...]:
+    services = job.services
+    rules = {
+        role.name: RolePolicy(
+            role.completion, role.name in services, role.early_exit, role.optional
+        )
+        for role in job.roles
+    }
+    return tuple((name, its) for name, its in rules.items() if its != RolePolicy())
 
 
 def _pre_run_policy(job: JobSpec) -> GangPolicy:

@@ -94,6 +94,8 @@ class Member:
     """Why YARN is about to take its container; empty: it is not."""
     is_gone: bool = False
     """Its container or agent went after its processes had ended: nothing of it can be kept."""
+    is_tolerated: bool = False
+    """It failed or was lost, and the gang goes on without it."""
 
     @property
     def is_ok(self) -> bool:
@@ -102,6 +104,10 @@ class Member:
             and bool(self.exits)
             and all(process.kind is ExitKind.OK for process in self.exits)
         )
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in {MemberState.EXITED, MemberState.LOST}
 
     @property
     def is_holding(self) -> bool:
@@ -133,6 +139,8 @@ class StopKind(Enum):
     """An elastic gang changes its size: it starts again with other members."""
     SLOWED = "slowed"
     """Some nodes slow it: what runs there moves."""
+    UNMET = "unmet"
+    """A task has not done what its role has to, although nothing of it has failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +159,8 @@ class Stopping:
     """It is stopped because it hangs."""
     slow_nodes: tuple[NodeId, ...] = ()
     """SLOWED: what runs there is replaced."""
+    hint: str = ""
+    """UNMET: what to do about it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -230,11 +230,13 @@ STAGING = (
 
 LAUNCHED = (
     # LAUNCHING and RUNNING: a task ends, or is lost, and the others are stopped.
-    on(TaskFailing, running.stop_for_failing, P.STOPPING, when=running.is_up),
+    on(TaskFailing, running.stop_for_failing, P.STOPPING, when=running.is_failing),
     on(TaskExited, running.stop_for_failure, P.STOPPING, when=running.is_failure),
-    on(TaskExited, running.stop_when_done, P.STOPPING, when=running.is_last_to_succeed),
+    on(TaskExited, running.stop_for_early_exit, P.STOPPING, when=running.is_too_early),
+    on(TaskExited, running.stop_when_done, P.STOPPING, when=running.is_last_to_end),
     on(TROUBLE, running.note_gone, when=running.has_exited),
-    on(TROUBLE, running.stop_for_loss, P.STOPPING),
+    on(TROUBLE, running.stop_for_loss, P.STOPPING, when=running.is_loss),
+    on(TROUBLE, running.stop_when_lost, P.STOPPING, when=running.is_last_loss),
     on(ContainersMarked, running.stop_for_preemption, P.STOPPING, when=running.is_marked),
     on(NodeLeaving, running.note_leaving, when=running.is_on_node),
     on(T.LEAVE, running.leave_node, P.STOPPING),
@@ -250,7 +252,9 @@ LAUNCHING = (
     on(TaskStarted, launching.note_started, when=launching.is_ready),
     *LAUNCHED,
     on(TaskExited, launching.run_without, P.RUNNING, when=launching.is_last_up),
+    on(TROUBLE, launching.run_without_lost, P.RUNNING, when=launching.is_last_up),
     on(TaskExited, running.note_exit, when=running.is_running),
+    on(TROUBLE, running.note_loss, when=running.is_there),
     on(T.LAUNCH, launching.time_out, P.STOPPING),
     SIZE,
 )
@@ -288,6 +292,7 @@ RUNNING = (
     on(T.PRE_RUN, pre_run.stop_in_time, P.STOPPING),
     *LAUNCHED,
     on(TaskExited, running.note_exit, when=running.is_running),
+    on(TROUBLE, running.note_loss, when=running.is_there),
 )
 
 STOPPING = (
@@ -321,6 +326,7 @@ STOPPING = (
     ),
     on(AllEnded, concluding.restart_preempted, *OPENS, *FAILS, when=concluding.was_preempted),
     on(AllEnded, concluding.fail_job_by_agent, P.FAILED, when=concluding.is_fault_of_job),
+    on(AllEnded, concluding.fail_unmet, P.FAILED, when=concluding.is_unmet),
     on(AllEnded, concluding.retry_for_free, *FAILS, when=concluding.is_free_retry),
     on(AllEnded, concluding.retry_for_user, *FAILS, when=concluding.is_user_retry),
     on(AllEnded, concluding.enlarge, *FAILS, when=concluding.is_memory_retry),

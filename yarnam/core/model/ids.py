@@ -20,6 +20,13 @@ RackId = NewType("RackId", str)
 
 RoleName = NewType("RoleName", str)
 
+CHIEF_ROLE = "chief"
+"""Takes rank 0, as TensorFlow's ``task_type chief`` does."""
+
+PS_ROLE = "ps"
+"""Parameter servers: a service, unless the spec says otherwise (OpenPAI's completion preset for
+TensorFlow: ``worker minSucceeded = N, ps none``)."""
+
 PRE_RUN_ROLE = "pre-run"
 """The role of a pre-run's only task. No role of a spec may be called so."""
 
@@ -27,9 +34,9 @@ PRE_RUN_ROLE = "pre-run"
 def leading_role(names: Sequence[str]) -> str:
     """The role whose first process has rank 0, and which a pre-run tries: the chief, else the first
     one that trains."""
-    if "chief" in names:
-        return "chief"
-    return next((name for name in names if name not in {"ps", "evaluator"}), names[0])
+    if CHIEF_ROLE in names:
+        return CHIEF_ROLE
+    return next((name for name in names if name not in {PS_ROLE, "evaluator"}), names[0])
 
 
 @dataclass(frozen=True, slots=True, order=True)

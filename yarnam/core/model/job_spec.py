@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import ceil
 
-from yarnam.core.model.ids import PRE_RUN_ROLE, leading_role
+from yarnam.core.model.ids import PRE_RUN_ROLE, PS_ROLE, leading_role
 from yarnam.core.model.job_status import JobState
 from yarnam.core.model.outcomes import FailureRule
 from yarnam.core.model.resources import Resources, am_memory_mib
@@ -37,6 +37,44 @@ class PackOrSpread(Enum):
     SPREAD = "spread"
 
 
+class CompletionRule(Enum):
+    """Which tasks of a role must end with success."""
+
+    ALL = "all"
+    ANY = "any"
+    AT_LEAST = "at_least"
+    CHIEF = "chief"
+    """The chief alone: the role ``chief`` where the job has one, else the first task of the
+    role."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """When a role is complete. A task that fails, or is lost, fails the gang only where the rule
+    cannot be met without it."""
+
+    rule: CompletionRule = CompletionRule.ALL
+    at_least: int = 0
+    """Of AT_LEAST: how many tasks."""
+
+    @property
+    def words(self) -> str:
+        """``at least 3 tasks``."""
+        return {
+            CompletionRule.ALL: "all tasks",
+            CompletionRule.ANY: "any task",
+            CompletionRule.AT_LEAST: f"at least {self.at_least} tasks",
+            CompletionRule.CHIEF: "the chief",
+        }[self.rule]
+
+
+class EarlyExit(Enum):
+    """What it means when a task of a service ends with success before the others have ended."""
+
+    ACCEPT = "accept"
+    FAIL = "fail"
+
+
 @dataclass(frozen=True, slots=True)
 class RoleSpec:
     """One kind of gang member. ``resources`` is for one task (one container)."""
@@ -55,6 +93,14 @@ class RoleSpec:
     min_tasks: int | None = None
     """Fewest tasks that the gang may run with, ``tasks`` being the most (an elastic role); None:
     exactly ``tasks``. At most one role of a job is elastic."""
+    completion: Completion = Completion()
+    service: bool | None = None
+    """Whether it runs until the other roles are complete, and is stopped then; None: a role ``ps``
+    beside others does."""
+    early_exit: EarlyExit = EarlyExit.ACCEPT
+    """Of a service."""
+    optional: bool = False
+    """Whether its tasks may fail, or be lost, without the gang."""
 
     @property
     def is_elastic(self) -> bool:
@@ -523,6 +569,20 @@ class JobSpec:
         return next((role for role in self.roles if role.is_elastic), None)
 
     @property
+    def services(self) -> frozenset[str]:
+        """The roles that are stopped when the others are complete."""
+        named = {role.name for role in self.roles if role.service}
+        others = [role.name for role in self.roles if role.name not in named]
+        by_name = {role.name for role in self.roles if role.service is None} & {PS_ROLE}
+        return frozenset(named | by_name if set(others) - by_name else named)
+
+    @property
+    def leading_role(self) -> str:
+        """See ``yarnam.core.model.ids.leading_role``: of those that are no services."""
+        trained = [role.name for role in self.roles if role.name not in self.services]
+        return leading_role(trained or [role.name for role in self.roles])
+
+    @property
     def memory_levels(self) -> int:
         """How often its containers can be enlarged."""
         sizes = [self.at_memory_level(level).roles for level in range(MOST_MEMORY_LEVELS + 1)]
@@ -550,8 +610,7 @@ class JobSpec:
         """The job that its pre-run is: one process of the leading role, with that process's part of
         its task's resources, wherever there is room. It has no outputs, and nothing of it is
         replaced in place."""
-        leading = leading_role([role.name for role in self.roles])
-        role = next(role for role in self.roles if role.name == leading)
+        role = next(role for role in self.roles if role.name == self.leading_role)
         place = self.placement
         return replace(
             self,
@@ -563,6 +622,9 @@ class JobSpec:
                     min_tasks=None,
                     processes_per_task=1,
                     resources=_of_one_process(role, has_gpus=self.pre_run.gpu),
+                    completion=Completion(),
+                    service=False,
+                    optional=False,
                 ),
             ),
             output="",

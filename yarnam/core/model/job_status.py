@@ -169,6 +169,26 @@ class SizeStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class RoleStatus:
+    """One role of a job whose roles start, end or may fail in different ways."""
+
+    role: str
+    rules: str
+    """What sets it apart, in words; empty: nothing."""
+    tasks: int
+    succeeded: int
+    failed: int
+    """Failed or lost, without the job."""
+    state: str
+    """In words."""
+
+    @property
+    def words(self) -> str:
+        """``ps (service, stopped when worker is complete): 2 running``."""
+        return f"{self.role}{f' ({self.rules})' if self.rules else ''}: {self.state}"
+
+
+@dataclass(frozen=True, slots=True)
 class StartForecast:
     """When a job that waits is likely to start. Seconds since the epoch."""
 
@@ -422,6 +442,8 @@ class JobStatus:
     """While the job waits for admission; None: it does not, or there is no wait queue."""
     size: SizeStatus | None = None
     """None: the job has one size."""
+    roles: tuple[RoleStatus, ...] = ()
+    """Of a job in which some role starts, ends or may fail in another way than the usual one."""
     stragglers: tuple[Straggler, ...] = ()
     """The ranks that slow the gang now, slowest first."""
     excluded_files: tuple[ExcludedFiles, ...] = ()

@@ -22,6 +22,7 @@ _SECTIONS: tuple[Path, ...] = (
     ("env", "NAME"),
     ("roles", "NAME"),
     ("roles", "NAME", "tasks"),
+    ("roles", "NAME", "completion"),
     ("gpus",),
     ("elastic",),
     ("placement",),

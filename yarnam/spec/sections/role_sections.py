@@ -125,6 +125,26 @@ GpuCount = Annotated[
 ]
 
 
+class AtLeast(Section):
+    """So many of the role's tasks must succeed."""
+
+    at_least: Annotated[int, Field(ge=1, le=MAX_TASKS, examples=[3])]
+    """How many."""
+
+
+def _kind_of_completion(value: Any) -> str:
+    return "(number)" if isinstance(value, (dict, Section)) else "(word)"
+
+
+CompletionValue = Annotated[
+    Union[
+        Annotated[Literal["all", "any", "chief"], Tag("(word)")],
+        Annotated[AtLeast, Tag("(number)")],
+    ],
+    Discriminator(_kind_of_completion),
+]
+
+
 class Role(Section):
     """A group of identical tasks. All tasks of all roles start together or not at all."""
 
@@ -132,8 +152,6 @@ class Role(Section):
         "node_label": "YARN node labels",
         "docker": "container images",
         "image": "container images",
-        "depends_on": "starting roles one after another",
-        "completion": "completion policies per role",
     }
 
     tasks: TaskCount = 1
@@ -157,6 +175,18 @@ class Role(Section):
     `per-task` for framework `tensorflow` and for tasks without GPUs."""
     processes_per_task: ProcessesPerTask | None = None
     """The number of processes, instead of `processes`. It must divide the number of GPUs."""
+    completion: CompletionValue = "all"
+    """Which tasks must succeed: `all`, `any`, `{at_least: 3}`, or `chief` (role `chief` where there
+    is one, else the first task of this role). A task that fails stops the job only where this
+    cannot be met any more. See [roles](../how-to/roles.md)."""
+    service: bool | None = None
+    """Stop this role when the others are complete: for parameter servers, TensorBoard, notebooks.
+    Default: true for a role `ps` beside others."""
+    early_exit: Literal["accept", "fail"] = "accept"
+    """What it means when a task of a service ends with success before the others: nothing, or that
+    the job fails."""
+    optional: bool = False
+    """Let tasks of this role fail, or be lost, without the job."""
 
     @property
     def most_tasks(self) -> int:

@@ -13,7 +13,7 @@ from yarnam.core.failures.node_judgement import partners
 from yarnam.core.gang.attempts import begin_attempt, close_attempt, next_number
 from yarnam.core.gang.context import StepContext
 from yarnam.core.gang.policy import GangPolicy
-from yarnam.core.gang.ranks import in_rank_order
+from yarnam.core.gang.roles.ranks import in_rank_order
 from yarnam.core.gang.state import Gang, Member, MemberState
 from yarnam.core.model.actions import (
     CheckedNode,

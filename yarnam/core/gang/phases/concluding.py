@@ -28,12 +28,14 @@ from yarnam.core.gang.phases.first_cause import (
     cause_of,
     causing_loss,
     culprit_text,
+    ended_text,
     finding_text,
     first_failure,
     loss_text,
 )
 from yarnam.core.gang.phases.replacing import begin_replacing, can_replace, keepable
-from yarnam.core.gang.phases.stopping import is_done, stopping_of
+from yarnam.core.gang.phases.stopping import stopping_of
+from yarnam.core.gang.roles.completion import is_complete
 from yarnam.core.gang.state import Gang, Loss, LossKind, Member, StopKind
 from yarnam.core.model.outcomes import ExitKind, RetryAction, VerdictKind
 from yarnam.errors import Blame, ExitCode
@@ -56,14 +58,15 @@ def was_refused(ctx: StepContext, event: AllEnded) -> bool:
 
 
 def has_succeeded(ctx: StepContext, event: AllEnded) -> bool:
-    """All but parameter servers have ended well."""
+    """Every role that has to end is complete."""
     kind = stopping_of(ctx).kind
     may_be_done = kind in {StopKind.RESIZED, StopKind.LEFT, StopKind.SLOWED}
-    return kind is StopKind.SUCCEEDED or (may_be_done and is_done(ctx.gang))
+    is_done = may_be_done and is_complete(ctx.gang.members, ctx.policy)
+    return kind is StopKind.SUCCEEDED or is_done
 
 
 def has_succeeded_with_outputs(ctx: StepContext, event: AllEnded) -> bool:
-    """All but parameter servers have ended well, and the job has outputs."""
+    """Every role that has to end is complete, and the job has outputs."""
     return ctx.policy.store_timeout_s is not None and has_succeeded(ctx, event)
 
 
@@ -89,6 +92,12 @@ def is_fault_of_job(ctx: StepContext, event: AllEnded) -> bool:
     """An agent was unable by the job's own fault."""
     loss = causing_loss(ctx.gang)
     return loss is not None and loss[1].kind is LossKind.UNABLE_USER
+
+
+def is_unmet(ctx: StepContext, event: AllEnded) -> bool:
+    """A task did not do what its role has to, and nothing else was the cause."""
+    is_clear = first_failure(ctx.gang) is None and causing_loss(ctx.gang) is None
+    return stopping_of(ctx).kind is StopKind.UNMET and is_clear
 
 
 def is_free_retry(ctx: StepContext, event: AllEnded) -> bool:
@@ -182,6 +191,12 @@ def fail_job_by_agent(ctx: StepContext, event: AllEnded) -> None:
     """Release all; Finish with USER_FAILED."""
     _drop_failed_growth(ctx)
     finish(ctx, VerdictKind.FAILED, ExitCode.USER_FAILED, loss_text(*_cause(ctx)))
+
+
+def fail_unmet(ctx: StepContext, event: AllEnded) -> None:
+    """Release all; Finish with USER_FAILED."""
+    stopping = stopping_of(ctx)
+    finish(ctx, VerdictKind.FAILED, ExitCode.USER_FAILED, stopping.text, stopping.hint)
 
 
 def retry_for_free(ctx: StepContext, event: AllEnded) -> None:
@@ -441,14 +456,34 @@ def to_stay(members: tuple[Member, ...], role: str, count: int) -> tuple[Member,
 
 
 def success_text(gang: Gang) -> str:
-    processes = sum(member.target.processes_per_task for member in gang.members)
-    text = f"all {processes} processes of {len(gang.members)} tasks ended well"
+    text = _ended_well(gang)
     reporting = [p for m in gang.members for p in m.exits if p.step is not None]
     if reporting and all(process.has_only_restored for process in reporting):
         step = max(process.step or 0 for process in reporting)
         text += f"; the checkpoint of step {step} was restored, and no step was reported after it:"
         text += " there was nothing left to train"
     return text
+
+
+def _ended_well(gang: Gang) -> str:
+    """``3 of 4 worker tasks ended well, 2 of ps were stopped; tolerated: tensorboard-0
+    exited with code 1``."""
+    if all(member.is_ok for member in gang.members):
+        processes = sum(member.target.processes_per_task for member in gang.members)
+        return f"all {processes} processes of {len(gang.members)} tasks ended well"
+    parts: list[str] = []
+    for role in dict.fromkeys(member.target.role for member in gang.members):
+        own = [member for member in gang.members if member.target.role == role]
+        well = sum(member.is_ok for member in own)
+        rest = sum(not member.is_ok and not member.is_tolerated for member in own)
+        if well:
+            of = f"{well} of {len(own)}" if well < len(own) else f"{well}"
+            parts.append(f"{of} {role} task{'s' if len(own) > 1 else ''} ended well")
+        if rest:
+            parts.append(f"{rest} {role} task{'s' if rest > 1 else ''} stopped then")
+    text = ", ".join(parts)
+    failed = [f"{m.name} {ended_text(m)}" for m in gang.members if m.is_tolerated]
+    return text + (f"; tolerated: {', '.join(failed)}" if failed else "")
 
 
 def platform_text(ctx: StepContext) -> str:

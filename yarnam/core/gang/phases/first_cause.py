@@ -51,7 +51,8 @@ class Culprit:
 
 def failures(gang: Gang) -> list[Culprit]:
     """The processes that failed, the first cause first."""
-    culprits = [Culprit(member, process) for member in gang.members for process in member.exits]
+    members = [member for member in gang.members if not member.is_tolerated]
+    culprits = [Culprit(member, process) for member in members for process in member.exits]
     failed = [
         FailedProcess(
             number,
@@ -73,7 +74,11 @@ def first_failure(gang: Gang) -> Culprit | None:
 
 def first_loss(gang: Gang) -> tuple[Member, Loss] | None:
     """The loss that came first; a preemption before all others, because YARN said so itself."""
-    losses = [(member, member.loss) for member in gang.members if member.loss is not None]
+    losses = [
+        (member, member.loss)
+        for member in gang.members
+        if member.loss is not None and not member.is_tolerated
+    ]
     return min(
         losses,
         key=lambda pair: (pair[1].kind is not LossKind.PREEMPTED, pair[1].at_s),
@@ -161,6 +166,13 @@ def loss_text(member: Member, loss: Loss) -> str:
     """``worker-3 on n5: agent silent: not heard of for 8 s``."""
     node = f" on {member.grant.node}" if member.grant else ""
     return f"{member.name}{node}: {loss.kind.value}: {loss.text}"
+
+
+def ended_text(member: Member) -> str:
+    """How one member failed, or was lost."""
+    if member.loss is not None:
+        return f"{member.loss.kind.value}: {member.loss.text}"
+    return exits_text(member.exits)
 
 
 def exits_text(exits: tuple[ProcessExit, ...]) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from yarnam.core.gang.context import StepContext
+from yarnam.core.gang.phases.running import Trouble, note_exit, note_loss
 from yarnam.core.gang.phases.stopping import stop_gang
 from yarnam.core.gang.state import Gang, Member, MemberState, StopKind
 from yarnam.core.model.events import Event, TaskExited, TaskStarted, TimerFired, TimerKind
 from yarnam.core.model.job_status import Phase
 
-UP = frozenset({MemberState.STARTED, MemberState.EXITED})
+UP = frozenset({MemberState.STARTED, MemberState.EXITED, MemberState.LOST})
+"""Those that are lost in these phases are lost without the gang."""
 
 # ---- guards --------------------------------------------------------------------------------------
 
@@ -25,9 +27,9 @@ def is_last_to_start(ctx: StepContext, event: Event) -> bool:
     return ctx.member.state not in UP and _others_are_up(ctx.gang, ctx.member)
 
 
-def is_last_up(ctx: StepContext, event: TaskExited) -> bool:
-    """The member has ended well, and all the others have started, or ended well."""
-    return ctx.member.state is not MemberState.EXITED and _others_are_up(ctx.gang, ctx.member)
+def is_last_up(ctx: StepContext, event: TaskExited | Trouble) -> bool:
+    """The member has ended, and all the others have started, or ended."""
+    return not ctx.member.has_ended and _others_are_up(ctx.gang, ctx.member)
 
 
 # ---- operations ----------------------------------------------------------------------------------
@@ -46,8 +48,13 @@ def run(ctx: StepContext, event: TaskStarted) -> None:
 
 def run_without(ctx: StepContext, event: TaskExited) -> None:
     """The member is EXITED; cancel LAUNCH and WAIT; failures in a row: 0."""
-    exited = replace(ctx.member, state=MemberState.EXITED, exits=event.exits)
-    ctx.put(ctx.member, exited)
+    note_exit(ctx, event)
+    _run(ctx)
+
+
+def run_without_lost(ctx: StepContext, event: Trouble) -> None:
+    """The member is LOST; cancel LAUNCH and WAIT; failures in a row: 0."""
+    note_loss(ctx, event)
     _run(ctx)
 
 

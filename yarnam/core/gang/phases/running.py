@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Union
 
 from yarnam.core.gang import attempts
 from yarnam.core.gang.context import StepContext
 from yarnam.core.gang.phases.first_cause import exits_text
 from yarnam.core.gang.phases.stopping import (
     MAY_RUN,
-    is_done,
     loss_of,
     mark_lost,
     stop_gang,
+)
+from yarnam.core.gang.roles.completion import (
+    is_complete,
+    is_early_exit,
+    is_optional,
+    is_tolerable,
 )
 from yarnam.core.gang.state import Member, MemberState, StopKind
 from yarnam.core.model.actions import StopTask
@@ -31,7 +37,10 @@ from yarnam.core.model.events import (
     TimerFired,
     TimerKind,
 )
-from yarnam.core.model.outcomes import ExitKind
+
+Trouble = Union[ContainerEnded, AgentUnable, AgentSilent]
+
+COMPLETE = "every role that has to end is complete"
 
 LEAVE_MARGIN_S = 5.0
 """Between the end of the stop and that of the node: the release reaches the NodeManager by a
@@ -40,45 +49,86 @@ heartbeat of the AM (0.25 s) and one of its own (1 s)."""
 # ---- guards --------------------------------------------------------------------------------------
 
 
-def has_exited(ctx: StepContext, event: ContainerEnded | AgentUnable | AgentSilent) -> bool:
+def has_exited(ctx: StepContext, event: Trouble) -> bool:
     """Its processes have said how they ended."""
     return ctx.member.state is MemberState.EXITED
 
 
 def is_failure(ctx: StepContext, event: TaskExited) -> bool:
-    """A process failed, or was stopped by nobody here."""
-    if ctx.member.state is MemberState.EXITED:
+    """A process failed, or was stopped by nobody here, and the gang cannot do without its task."""
+    if ctx.member.has_ended:
         return False
-    return not event.exits or any(process.kind is not ExitKind.OK for process in event.exits)
+    ended = after_exit(ctx, event)
+    return not ended.is_ok and not is_tolerable(ended, _with(ctx, ended), ctx.policy)
 
 
-def is_up(ctx: StepContext, event: TaskFailing) -> bool:
-    """The member's end is not known."""
-    return ctx.member.state in MAY_RUN
-
-
-def is_last_to_succeed(ctx: StepContext, event: TaskExited) -> bool:
-    """All but parameter servers have ended well."""
-    if ctx.member.state is MemberState.EXITED:
+def is_too_early(ctx: StepContext, event: TaskExited) -> bool:
+    """A service ended well that must run until the others are complete."""
+    if ctx.member.has_ended:
         return False
-    return is_done(ctx.gang, ended_well=ctx.member)
+    ended = after_exit(ctx, event)
+    return is_early_exit(ended, _with(ctx, ended), ctx.policy)
+
+
+def is_failing(ctx: StepContext, event: TaskFailing) -> bool:
+    """The member's end is not known, and the gang cannot do without it."""
+    ended = replace(ctx.member, state=MemberState.EXITED, exits=event.exits)
+    is_needed = not is_tolerable(ended, _with(ctx, ended), ctx.policy)
+    return ctx.member.state in MAY_RUN and is_needed
+
+
+def is_last_to_end(ctx: StepContext, event: TaskExited) -> bool:
+    """With this end every role that has to end is complete."""
+    ended = after_exit(ctx, event)
+    return not ctx.member.has_ended and is_complete(_with(ctx, ended), ctx.policy)
 
 
 def is_running(ctx: StepContext, event: TaskExited) -> bool:
-    """The member has ended well, and others are needed."""
-    return ctx.member.state is not MemberState.EXITED
+    """The member has ended well, or the gang goes on without it; others are needed."""
+    return not ctx.member.has_ended
+
+
+def is_loss(ctx: StepContext, event: Trouble) -> bool:
+    """The gang cannot do without the member."""
+    lost = _after_loss(ctx, event)
+    return not ctx.member.has_ended and not is_tolerable(lost, _with(ctx, lost), ctx.policy)
+
+
+def is_last_loss(ctx: StepContext, event: Trouble) -> bool:
+    """The gang goes on without the member, and every role that has to end is complete."""
+    lost = _after_loss(ctx, event)
+    return not ctx.member.has_ended and is_complete(_with(ctx, lost), ctx.policy)
+
+
+def is_there(ctx: StepContext, event: Trouble) -> bool:
+    """The gang goes on without the member."""
+    return not ctx.member.has_ended
 
 
 def is_marked(ctx: StepContext, event: ContainersMarked) -> bool:
-    """YARN is about to take a container of the gang."""
-    return any(member.ask in event.asks for member in _there(ctx))
+    """YARN is about to take a container of the gang that is not optional."""
+    return any(member.ask in event.asks for member in _needed_there(ctx))
 
 
 def is_on_node(ctx: StepContext, event: NodeLeaving) -> bool:
-    """A task of the gang is on that node."""
+    """A task of the gang that is not optional is on that node."""
     return any(
-        member.grant is not None and member.grant.node == event.node for member in _there(ctx)
+        member.grant is not None and member.grant.node == event.node
+        for member in _needed_there(ctx)
     )
+
+
+def after_exit(ctx: StepContext, event: TaskExited) -> Member:
+    """The member as it is once it has ended."""
+    return replace(ctx.member, state=MemberState.EXITED, exits=event.exits)
+
+
+def _after_loss(ctx: StepContext, event: Trouble) -> Member:
+    return replace(ctx.member, state=MemberState.LOST, loss=loss_of(event, ctx.at_s))
+
+
+def _with(ctx: StepContext, changed: Member) -> tuple[Member, ...]:
+    return tuple(changed if m is ctx.member else m for m in ctx.gang.members)
 
 
 # ---- operations ----------------------------------------------------------------------------------
@@ -86,17 +136,35 @@ def is_on_node(ctx: StepContext, event: NodeLeaving) -> bool:
 
 def note_exit(ctx: StepContext, event: TaskExited) -> None:
     """The member is EXITED."""
-    ctx.put(ctx.member, replace(ctx.member, state=MemberState.EXITED, exits=event.exits))
+    ended = after_exit(ctx, event)
+    is_tolerated = not ended.is_ok and is_tolerable(ended, _with(ctx, ended), ctx.policy)
+    ctx.put(ctx.member, replace(ended, is_tolerated=is_tolerated))
+
+
+def note_loss(ctx: StepContext, event: Trouble) -> None:
+    """The member is LOST."""
+    mark_lost(ctx, ctx.member, loss_of(event, ctx.at_s), is_tolerated=True)
 
 
 def stop_for_failure(ctx: StepContext, event: TaskExited) -> None:
     """The member is EXITED; StopTask for the others; start STOP."""
     note_exit(ctx, event)
+    _blame_role(ctx)
     stop_gang(ctx, StopKind.FAILED, f"{ctx.member.name} {exits_text(event.exits)}")
+
+
+def stop_for_early_exit(ctx: StepContext, event: TaskExited) -> None:
+    """The member is EXITED; StopTask for the others; start STOP."""
+    note_exit(ctx, event)
+    role = ctx.member.target.role
+    text = f"{ctx.member.name} ended before the roles that {role} serves were complete"
+    hint = f"Let {role} run until it is stopped, or write early_exit: accept for it."
+    stop_gang(ctx, StopKind.UNMET, text, hint=hint)
 
 
 def stop_for_failing(ctx: StepContext, event: TaskFailing) -> None:
     """StopTask for the other members; start STOP."""
+    _blame_role(ctx)
     text = f"{ctx.member.name} {exits_text(event.exits)}"
     stop_gang(ctx, StopKind.FAILED, text, ending=ctx.member)
 
@@ -107,19 +175,36 @@ def stop_for_hang(ctx: StepContext, event: GangHung) -> None:
 
 
 def stop_when_done(ctx: StepContext, event: TaskExited) -> None:
-    """The member is EXITED; StopTask for the parameter servers; start STOP."""
+    """The member is EXITED; StopTask for those that still run; start STOP."""
     note_exit(ctx, event)
-    stop_gang(ctx, StopKind.SUCCEEDED, "every other task has succeeded")
+    stop_gang(ctx, StopKind.SUCCEEDED, COMPLETE)
 
 
-def note_gone(ctx: StepContext, event: ContainerEnded | AgentUnable | AgentSilent) -> None:
+def stop_when_lost(ctx: StepContext, event: Trouble) -> None:
+    """The member is LOST; StopTask for those that still run; start STOP."""
+    note_loss(ctx, event)
+    stop_gang(ctx, StopKind.SUCCEEDED, COMPLETE)
+
+
+def _blame_role(ctx: StepContext) -> None:
+    """The rule of the role cannot be met any more: the failures that were tolerated until now have
+    their part in that."""
+    role = ctx.member.target.role
+    for member in ctx.gang.members:
+        is_failure = member.is_tolerated and member.state is MemberState.EXITED
+        if is_failure and member.target.role == role:
+            ctx.put(member, replace(member, is_tolerated=False))
+
+
+def note_gone(ctx: StepContext, event: Trouble) -> None:
     """The member cannot be kept any more."""
     if not ctx.member.is_gone:
         ctx.put(ctx.member, replace(ctx.member, is_gone=True))
 
 
-def stop_for_loss(ctx: StepContext, event: ContainerEnded | AgentUnable | AgentSilent) -> None:
+def stop_for_loss(ctx: StepContext, event: Trouble) -> None:
     """The member is LOST; StopTask for the others; start STOP."""
+    _blame_role(ctx)
     loss = loss_of(event, ctx.at_s)
     mark_lost(ctx, ctx.member, loss)
     stop_gang(ctx, StopKind.FAILED, f"{ctx.member.name} {loss.kind.value}: {loss.text}")
@@ -154,6 +239,10 @@ def leave_node(ctx: StepContext, event: TimerFired) -> None:
 def _there(ctx: StepContext) -> list[Member]:
     """The members whose processes may run."""
     return [member for member in ctx.gang.members if member.state in MAY_RUN]
+
+
+def _needed_there(ctx: StepContext) -> list[Member]:
+    return [member for member in _there(ctx) if not is_optional(member, ctx.policy)]
 
 
 def stop_for_cancel(ctx: StepContext, event: CancelRequested) -> None:

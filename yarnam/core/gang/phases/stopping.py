@@ -14,8 +14,8 @@ from yarnam.core.gang.attempts import (
     cancel_text,
 )
 from yarnam.core.gang.context import StepContext
-from yarnam.core.gang.policy import PS_ROLE
-from yarnam.core.gang.state import Gang, Loss, LossKind, Member, MemberState, StopKind, Stopping
+from yarnam.core.gang.roles.completion import is_optional
+from yarnam.core.gang.state import Loss, LossKind, Member, MemberState, StopKind, Stopping
 from yarnam.core.model.actions import StopTask
 from yarnam.core.model.events import (
     AgentSilent,
@@ -32,7 +32,7 @@ from yarnam.core.model.events import (
 )
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.job_status import Phase
-from yarnam.core.model.outcomes import ContainerEnd
+from yarnam.core.model.outcomes import ContainerEnd, ExitKind
 
 MAY_RUN = frozenset({MemberState.READY, MemberState.STARTED})
 """States of a launched member whose processes may run: the agent's report is awaited."""
@@ -63,10 +63,12 @@ def stop_gang(
     ending: Member | None = None,
     hang: GangHung | None = None,
     slow_nodes: tuple[NodeId, ...] = (),
+    hint: str = "",
 ) -> None:
     """Stop every process that may run, and wait for the agents to say how they ended. ``grace_s``:
     in place of the job's usual one; ``to``: see ``Stopping``; ``ending``: whose agent ends its
-    processes already; ``hang``, ``slow_nodes``: what it is stopped for."""
+    processes already; ``hang``, ``slow_nodes``: what it is stopped for; ``hint``: what to do
+    about that."""
     was_running = ctx.gang.phase is Phase.RUNNING
     ran_s = ctx.at_s - ctx.gang.since_s if was_running else 0.0
     grace_s = ctx.policy.stop_grace_s if grace_s is None else grace_s
@@ -74,9 +76,8 @@ def stop_gang(
         ctx.drop_growth(text)
     ctx.disarm(TimerKind.LAUNCH, TimerKind.RESIZE, TimerKind.LEAVE, TimerKind.PRE_RUN)
     ctx.enter(Phase.STOPPING, text)
-    ctx.gang = replace(
-        ctx.gang, stopping=Stopping(kind, text, was_running, ran_s, to, None, hang, slow_nodes)
-    )
+    stopping = Stopping(kind, text, was_running, ran_s, to, None, hang, slow_nodes, hint)
+    ctx.gang = replace(ctx.gang, stopping=stopping)
     awaited = [m for m in ctx.gang.members if m.state in MAY_RUN]
     # Those that are left wait for the others in vain.
     idle_grace_s = ctx.policy.failure_grace_s if kind is StopKind.FAILED else None
@@ -101,6 +102,7 @@ def settle(ctx: StepContext) -> None:
         StopKind.FAILED,
         StopKind.RESIZED,
         StopKind.SLOWED,
+        StopKind.UNMET,
     }:
         unexplained = [m.loss for m in members if m.loss and m.loss.kind is LossKind.ENDED]
         noticed_at_s = max((loss.noticed_at_s for loss in unexplained), default=None)
@@ -137,6 +139,7 @@ def is_undecided(ctx: StepContext, event: InputsRefused) -> bool:
         StopKind.RESIZED,
         StopKind.LEFT,
         StopKind.SLOWED,
+        StopKind.UNMET,
     }
 
 
@@ -156,13 +159,16 @@ def note_exit(ctx: StepContext, event: TaskExited) -> None:
     exited = replace(
         member, state=MemberState.EXITED, exits=event.exits, loss=None, is_gone=is_gone
     )
-    ctx.put(member, exited)
+    has_failed = any(one.kind not in {ExitKind.OK, ExitKind.STOPPED} for one in exited.exits)
+    is_tolerated = has_failed and is_optional(member, ctx.policy)
+    ctx.put(member, replace(exited, is_tolerated=is_tolerated))
     settle(ctx)
 
 
 def note_loss(ctx: StepContext, event: ContainerEnded | AgentUnable | AgentSilent) -> None:
     """The member is LOST; an end that nobody explains shortens STOP to a grace."""
-    mark_lost(ctx, ctx.member, loss_of(event, ctx.at_s))
+    is_tolerated = is_optional(ctx.member, ctx.policy)
+    mark_lost(ctx, ctx.member, loss_of(event, ctx.at_s), is_tolerated=is_tolerated)
     settle(ctx)
 
 
@@ -205,10 +211,11 @@ def loss_of(event: ContainerEnded | AgentUnable | AgentSilent, now_s: float) -> 
     return Loss(LossKind.SILENT, since_s, now_s, f"not heard of for {event.silent_s:.0f} s")
 
 
-def mark_lost(ctx: StepContext, member: Member, loss: Loss) -> None:
+def mark_lost(ctx: StepContext, member: Member, loss: Loss, *, is_tolerated: bool = False) -> None:
     """A launched member is gone. What speaks against its node is a strike; a container that ended
     unexplained does not: it may have been the program's own doing."""
-    ctx.put(member, replace(member, state=MemberState.LOST, loss=loss))
+    lost = replace(member, state=MemberState.LOST, loss=loss, is_tolerated=is_tolerated)
+    ctx.put(member, lost)
     if loss.kind is LossKind.NODE:
         # A NodeManager's end is not the end of what it started: its agent may go on training.
         ctx.release(member, "its node is lost")
@@ -216,12 +223,6 @@ def mark_lost(ctx: StepContext, member: Member, loss: Loss) -> None:
         why = f"{loss.kind.value}: {loss.text}"
         is_full = loss.kind is LossKind.NODE
         node_blacklist.strike(ctx, member.grant.node, why, is_full=is_full)
-
-
-def is_done(gang: Gang, ended_well: Member | None = None) -> bool:
-    """All have succeeded (``ended_well`` does so now); parameter servers need not end."""
-    needed = [m for m in gang.members if m.target.role != PS_ROLE] or list(gang.members)
-    return all(member.is_ok or member is ended_well for member in needed)
 
 
 def _stop_for(ctx: StepContext, kind: StopKind, text: str) -> None:

@@ -1,0 +1,1 @@
+"""What the roles of a gang are to each other: ranks, order, and when the gang is complete."""

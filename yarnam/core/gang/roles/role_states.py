@@ -1,0 +1,73 @@
+"""What has become of each role, for people: ``JobStatus.roles``."""
+
+from __future__ import annotations
+
+from yarnam.core.gang.policy import GangPolicy, RolePolicy
+from yarnam.core.gang.roles.completion import has_to_end
+from yarnam.core.gang.state import Gang, Member, MemberState
+from yarnam.core.model.job_spec import CompletionRule, JobSpec
+from yarnam.core.model.job_status import RoleStatus
+
+
+def role_states(gang: Gang, job: JobSpec, policy: GangPolicy) -> tuple[RoleStatus, ...]:
+    """Of a job in which some role ends, fails or starts in another way than the usual one; empty:
+    of any other job, and of a pre-run."""
+    if not policy.rules or gang.is_pre_run:
+        return ()
+    members = gang.members
+    served = _listed([role.name for role in job.roles if role.name not in job.services])
+    return tuple(
+        RoleStatus(
+            role=role.name,
+            rules=_rules_text(policy.rules_of(role.name), role.tasks, served),
+            tasks=role.tasks,
+            succeeded=sum(m.is_ok for m in _of(members, role.name)),
+            failed=sum(m.is_tolerated for m in _of(members, role.name)),
+            state=_state(_of(members, role.name), has_to_end(role.name, members, policy)),
+        )
+        for role in job.roles
+    )
+
+
+def _of(members: tuple[Member, ...], role: str) -> tuple[Member, ...]:
+    return tuple(member for member in members if member.target.role == role)
+
+
+def _rules_text(rules: RolePolicy, tasks: int, served: str) -> str:
+    """``service, optional``; ``at least 3 tasks of 4 must succeed``."""
+    parts: list[str] = []
+    if rules.is_service:
+        parts.append(f"service, stopped when {served} complete")
+    elif rules.completion.rule is not CompletionRule.ALL:
+        of = f" of {tasks}" if rules.completion.rule is not CompletionRule.CHIEF else ""
+        parts.append(f"{rules.completion.words}{of} must succeed")
+    if rules.is_optional:
+        parts.append("optional")
+    return ", ".join(parts)
+
+
+def _state(members: tuple[Member, ...], is_waited_for: bool) -> str:
+    """``2 running, 1 succeeded, 1 failed (the job goes on)``."""
+    launched = [member for member in members if member.task is not None]
+    if not launched:
+        return "not started"
+    counts = (
+        (sum(m.state is MemberState.READY for m in launched), "not started yet"),
+        (sum(m.state is MemberState.STARTED for m in launched), "running"),
+        (sum(m.is_ok for m in launched), "succeeded"),
+        (sum(_was_stopped(m) for m in launched), "ended" if is_waited_for else "stopped"),
+        (sum(m.is_tolerated for m in launched), "failed (the job goes on)"),
+        (sum(m.loss is not None and not m.is_tolerated for m in launched), "lost"),
+    )
+    return ", ".join(f"{count} {words}" for count, words in counts if count)
+
+
+def _was_stopped(member: Member) -> bool:
+    return member.state is MemberState.EXITED and not member.is_ok and not member.is_tolerated
+
+
+def _listed(names: list[str]) -> str:
+    """``worker is``; ``chief and worker are``."""
+    if len(names) == 1:
+        return f"{names[0]} is"
+    return f"{', '.join(names[:-1])} and {names[-1]} are"
