@@ -1,5 +1,5 @@
 # Starts one of yarnam's processes in a container: finds the interpreter that the shipped runtime
-# was built for and becomes it. The packages in yarnam-runtime/lib hold compiled parts, so the
+# was built for, which is the one that came with the job wherever it runs, and becomes it. The packages in yarnam-runtime/lib hold compiled parts, so the
 # version must match.
 unset JDK_JAVA_OPTIONS YARNAM_RPC_CLASS
 export HADOOP_CONF_DIR="$PWD/hconf"
@@ -39,7 +39,40 @@ look_for_doubt() {
   done <<<"$facts"
 }
 
-given="${YARNAM_CLIENT_PYTHON:-}"
+# The interpreter that came with the job runs on machines like the one that it was copied on. Sets
+# ``misfit`` to why it does not run on this one; empty: it does.
+look_for_misfit() {
+  local machine glibc here
+  misfit=""
+  [ -x "$bundled" ] && read -r machine glibc <yarnam-python/platform || misfit="none came with it"
+  [ -n "$misfit" ] && return
+  if [ "$machine" != "$HOSTTYPE" ]; then
+    misfit="it is for $machine, and this node is $HOSTTYPE"
+    return
+  fi
+  here="$(getconf GNU_LIBC_VERSION 2>/dev/null)"
+  here="${here#glibc 2.}"
+  here="${here%%.*}"
+  if [[ "$here" =~ ^[0-9]+$ ]]; then
+    ((here < glibc)) && misfit="it needs glibc 2.$glibc, and this node ($HOSTTYPE) has 2.$here"
+  elif ! "$bundled" -I -S -c '' >/dev/null 2>&1; then
+    misfit="it needs glibc 2.$glibc, and this node ($HOSTTYPE) has another C library"
+  fi
+}
+
+# Goes to the container's log; and into YARN's diagnostics, which take in the end of such a file.
+fail() {
+  echo "$1" >&2
+  [ -n "${LOG_DIRS:-}" ] && echo "$1" >>"${LOG_DIRS%%,*}/stderr"
+  exit 78
+}
+
+bundled="$PWD/yarnam-python/bin/python@PYTHON_VERSION@"
+look_for_misfit
+[ -n "$misfit" ] && bundled=""
+
+given=""
+[ -z "$bundled" ] && given="${YARNAM_CLIENT_PYTHON:-}"
 if [ -x "$given" ]; then
   look_for_doubt "$given"
   if [ -n "$doubt" ]; then
@@ -49,7 +82,7 @@ if [ -x "$given" ]; then
   fi
 fi
 
-for python in "${YARNAM_NODE_PYTHON:-}" "$given" python@PYTHON_VERSION@ python3 python; do
+for python in "${YARNAM_NODE_PYTHON:-}" "$bundled" "$given" python@PYTHON_VERSION@ python3 python; do
   if [ -n "$python" ] && has_version "$python"; then
     # Flags instead of variables: the user's processes inherit the environment. -I and no -m: this
     # directory holds files that the user named, and none of them may stand for a module. -S:
@@ -62,9 +95,7 @@ runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)' "$PYTHON
   fi
 done
 
-echo "yarnam: no Python @PYTHON_VERSION@ on $(hostname): tried" \
-  "YARNAM_NODE_PYTHON='${YARNAM_NODE_PYTHON:-}', the submitting machine's" \
-  "'${YARNAM_CLIENT_PYTHON:-}', and python@PYTHON_VERSION@, python3, python on PATH=$PATH" >&2
-echo "  Install it on the nodes, or submit with a Python that the nodes have" \
-  "(or submit with YARNAM_NODE_PYTHON set to its path on the nodes)." >&2
-exit 78
+fail "yarnam: no Python @PYTHON_VERSION@ on $(hostname): the job's own does not run here ($misfit). \
+Tried YARNAM_NODE_PYTHON='${YARNAM_NODE_PYTHON:-}', the submitting machine's '${YARNAM_CLIENT_PYTHON:-}', and \
+python@PYTHON_VERSION@, python3, python on PATH=$PATH.
+  Submit from a machine like the nodes, or with a Python that they have (YARNAM_NODE_PYTHON: its path there)."

@@ -24,8 +24,8 @@ from yarnam.client.site import Site, open_site
 from yarnam.client.submit import idempotency
 from yarnam.client.submit.preflight import CheckedJob, check_job
 from yarnam.client.submit.submit_job import submit_job
+from yarnam.client.submit.waiting_jobs import read_wait_queue
 from yarnam.client.user_paths import key_in
-from yarnam.client.waiting_jobs import read_wait_queue
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.model.snapshot import ClusterSnapshot

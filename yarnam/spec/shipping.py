@@ -9,7 +9,7 @@ from pathlib import Path as FilePath
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
-from yarnam.core.model.job_spec import EnvironmentSpec, ShippedFile
+from yarnam.core.model.job_spec import BUNDLED_PYTHON, EnvironmentSpec, ShippedFile
 from yarnam.spec.checks import Problems
 from yarnam.spec.sections.document import Document
 from yarnam.spec.sections.role_sections import ShippedPath
@@ -84,6 +84,9 @@ class Shipping:
         source = self._source(("environment", "archive"), section.archive)
         self._check_archive(("environment", "archive"), source)
         python = section.python or "bin/python"
+        if python == BUNDLED_PYTHON:
+            message = "the archive has an interpreter of its own: leave python out"
+            self._problems.add(("environment", "python"), message)
         if python.startswith("/") or ".." in PurePosixPath(python).parts:
             message = "must be a path inside the archive, such as bin/python"
             self._problems.add(("environment", "python"), message)

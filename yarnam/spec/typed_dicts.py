@@ -157,8 +157,9 @@ class EnvironmentDict(TypedDict, total=False):
     """The Python that runs the job on the nodes: `python` and `python3` in commands refer to it,
     and its directory is on PATH."""
     python: str
-    """The interpreter: a path or a name on the nodes' PATH (default `python3`). With `archive`: a
-    path inside the archive (default `bin/python`)."""
+    """The interpreter: a path or a name on the nodes' PATH (default `python3`), or `bundled` for
+    the one that yarnam brings along. With `archive`: a path inside the archive (default
+    `bin/python`)."""
     archive: str
     """An environment packed by conda-pack or venv-pack (`.tar.gz`, `.tgz`, `.tar`, `.zip`): an
     `hdfs://` URI, which the nodes cache, or a local path. Unpacked as `environment`."""

@@ -13,8 +13,9 @@ from tests.fakes.job_client import FakeJobClient
 from tests.fakes.launcher import FakeLauncher
 from tests.fakes.resource_manager import FakeResourceManager
 from yarnam.client import Client, Job
+from yarnam.client.environments.interpreter_archive import own_interpreter
+from yarnam.client.environments.runtime_archive import runtime_source
 from yarnam.client.site import ClientTiming, Site
-from yarnam.client.submit.runtime_archive import runtime_source
 from yarnam.client.user_paths import new_key, tag_of
 from yarnam.core.model.job_spec import JobSpec, RoleSpec
 from yarnam.core.model.job_status import JobState, JobStatus, TaskStatus
@@ -101,9 +102,12 @@ class World:
             environ={"PATH": str(folder / "bin")},
             timing=replace(QUICK, **timing),
         )
-        archive = self.site.cache / "runtime" / runtime_name()
-        archive.parent.mkdir(parents=True, exist_ok=True)
-        archive.write_bytes(b"runtime")
+        for archive in (
+            self.site.cache / "runtime" / runtime_name(),
+            self.site.cache / "interpreters" / own_interpreter().file_name,
+        ):
+            archive.parent.mkdir(parents=True, exist_ok=True)
+            archive.write_bytes(b"archive")
         self.client = Client(site=self.site)
 
     def job(self, *, state: str = "RUNNING", am: bool = True, key: str = "", **facts: Any) -> Job:

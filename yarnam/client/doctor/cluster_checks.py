@@ -19,8 +19,8 @@ from yarnam.adapters.yarn.addresses import read_settings, zookeeper_credentials
 from yarnam.client.doctor.finding import Finding, Health, fail, ok, warn
 from yarnam.client.doctor.open_doors import open_doors
 from yarnam.client.doctor.scheduler_settings import check_scheduler
+from yarnam.client.environments.runtime_archive import runtime_source
 from yarnam.client.site import Site
-from yarnam.client.submit.runtime_archive import runtime_source
 from yarnam.core.model.snapshot import ClusterSnapshot, NodeState
 from yarnam.errors import ExitCode, NoPermission, Unavailable, YarnamError
 from yarnam.wire.http_request import HttpError, request

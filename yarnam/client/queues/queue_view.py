@@ -11,7 +11,7 @@ from yarnam.adapters.yarn.allocation_xml import load_allocations
 from yarnam.adapters.yarn.pending_applications import LIVING
 from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.client.site import Site
-from yarnam.client.waiting_jobs import read_wait_queue
+from yarnam.client.submit.waiting_jobs import read_wait_queue
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import AllocationSteps
 from yarnam.core.model.tickets import RunningGang, Ticket

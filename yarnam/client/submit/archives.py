@@ -8,7 +8,7 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from yarnam.client.submit.runtime_archive import anonymous_entry, reproducible_tar
+from yarnam.client.environments.runtime_archive import anonymous_entry, reproducible_tar
 from yarnam.errors import BadSpec
 
 EXCLUDED_FOLDERS = frozenset(

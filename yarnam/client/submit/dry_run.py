@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from yarnam.adapters.hdfs.error_map import hdfs_errors
+from yarnam.client.environments.interpreter_archive import own_interpreter
+from yarnam.client.environments.runtime_archive import runtime_source
 from yarnam.client.site import Site
 from yarnam.client.submit.archives import EXCLUDED_FOLDERS
-from yarnam.client.submit.runtime_archive import runtime_source
 from yarnam.core.model.job_spec import JobSpec
 
 
@@ -25,11 +26,14 @@ class Upload:
 
 def planned_uploads(site: Site, job: JobSpec) -> list[Upload]:
     """What ``submit --dry-run`` prints. Raises Unavailable when HDFS does not answer."""
-    runtime = runtime_source()
-    target = f"{site.paths.runtimes}/{runtime.file_name}"
-    with hdfs_errors(f"checking {target}"):
-        is_there = site.files.exists(target)
-    uploads = [Upload("yarnam's own runtime", target, is_there=is_there)]
+    uploads = []
+    for what, name in (
+        ("yarnam's own runtime", runtime_source().file_name),
+        ("the interpreter of AM and agents", own_interpreter().file_name),
+    ):
+        target = f"{site.paths.runtimes}/{name}"
+        with hdfs_errors(f"checking {target}"):
+            uploads.append(Upload(what, target, is_there=site.files.exists(target)))
     if job.environment.archive:
         uploads.append(_upload("environment", job.environment.archive))
     uploads += [_upload(file.name, file.source) for file in job.files]

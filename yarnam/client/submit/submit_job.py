@@ -9,11 +9,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from hdfs_utils import HdfsError
+from yarnam.client.environments.runtime_archive import python_version
 from yarnam.client.site import NODE_PYTHON_VARIABLE, Site
 from yarnam.client.submit import idempotency
+from yarnam.client.submit.hdfs_store import ReportProgress
 from yarnam.client.submit.preflight import CheckedJob, check_job
-from yarnam.client.submit.runtime_archive import python_version
-from yarnam.client.submit.upload import JobUpload, ReportProgress, UploadedJob
+from yarnam.client.submit.upload import JobUpload, UploadedJob
 from yarnam.client.user_paths import new_key, tag_of
 from yarnam.core.model.ids import ApplicationId
 from yarnam.core.model.job_spec import JobSpec

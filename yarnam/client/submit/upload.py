@@ -5,31 +5,40 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Literal
 
-from hdfs_utils import FileSystem, HdfsError, Writer
+from hdfs_utils import FileSystem, HdfsError
 from yarnam._version import __version__
 from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.adapters.hdfs.small_files import put_once
 from yarnam.adapters.yarn.addresses import zookeeper_credentials
-from yarnam.client.site import Site
+from yarnam.client.environments.interpreter_archive import build_interpreter, own_interpreter
+from yarnam.client.environments.runtime_archive import build_runtime, runtime_source
+from yarnam.client.site import NODE_PYTHON_VARIABLE, Site
 from yarnam.client.submit.abandoned import SCRATCH_PREFIX, clear_abandoned
 from yarnam.client.submit.archives import pack_folder, sha256_of
+from yarnam.client.submit.hdfs_store import HdfsStore, ReportProgress
 from yarnam.client.submit.preflight import CheckedJob
-from yarnam.client.submit.runtime_archive import build_runtime, runtime_source
-from yarnam.client.waiting_jobs import is_anybody_waiting
-from yarnam.core.model.job_spec import EnvironmentSpec, JobSpec, RoleSpec, ShippedFile
+from yarnam.client.submit.waiting_jobs import is_anybody_waiting
+from yarnam.core.model.job_spec import (
+    BUNDLED_PYTHON,
+    EnvironmentSpec,
+    JobSpec,
+    RoleSpec,
+    ShippedFile,
+)
 from yarnam.core.model.plans import LocalityLevel, PrelaunchedService
 from yarnam.core.placement.prelaunch import prelaunch_asks
-from yarnam.errors import BadSpec
+from yarnam.errors import BadConfig, BadSpec
 from yarnam.wire import protocol
 from yarnam.wire.codec import encode
 from yarnam.wire.credentials import new_credentials
@@ -48,13 +57,8 @@ with on_first_use():
 PARALLEL_UPLOADS = 8
 """A small file on HDFS is mostly waiting, whatever its size: wait for all of them at once."""
 
-_CHUNK = 4 << 20
-"""The native client is fastest with pieces of 1 to 8 MiB."""
-
 HADOOP_CONF_FILE = "hconf.zip"
 _ARCHIVE_SUFFIXES = (".tar.gz", ".tgz", ".tar", ".zip")
-
-ReportProgress = Callable[[str], None]
 
 
 @dataclass
@@ -75,6 +79,7 @@ class JobUpload:
         self._report = report
         self.key = key
         self.job_dir = site.paths.job(key)
+        self._store = HdfsStore(site, report)
         # On this machine, mode 700, for as long as the submit takes.
         self._scratch = Path(tempfile.mkdtemp(prefix=SCRATCH_PREFIX))
 
@@ -86,6 +91,7 @@ class JobUpload:
             self._files.mkdirs(self.job_dir, 0o700)
         with ThreadPoolExecutor(PARALLEL_UPLOADS, thread_name_prefix="stage") as pool:
             runtime = pool.submit(self._runtime)
+            interpreter = pool.submit(self._interpreter, job.environment)
             conf = pool.submit(self._hadoop_conf, checked)
             credentials = pool.submit(self._put_bytes, protocol.CREDENTIALS_FILE, new_credentials())
             environment = pool.submit(self._environment, job)
@@ -118,6 +124,8 @@ class JobUpload:
                     protocol.LOCAL_RUNTIME: runtime.result(),
                     protocol.LOCAL_HADOOP_CONF: conf.result(),
                 }
+                if (python := interpreter.result()) is not None:
+                    staged.am_files[protocol.LOCAL_PYTHON] = python
             except BaseException:
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
@@ -178,10 +186,29 @@ class JobUpload:
     def _runtime(self) -> LocalizedFile:
         source = runtime_source()
         target = f"{self._site.paths.runtimes}/{source.file_name}"
-        self._upload_once(
+        self._store.upload_once(
             lambda: build_runtime(source, self._site.cache), target, "the runtime of AM and agents"
         )
-        return self._localized(target, "archive", "PRIVATE")
+        return self._store.localized(target, "archive", "PRIVATE")
+
+    def _interpreter(self, environment: EnvironmentSpec) -> LocalizedFile | None:
+        """The Python of AM and agents; None: one of the nodes' own is to be found there."""
+        is_wanted = environment.python == BUNDLED_PYTHON
+        if os.environ.get(NODE_PYTHON_VARIABLE) and not is_wanted:
+            return None
+        interpreter = own_interpreter()
+        target = f"{self._site.paths.runtimes}/{interpreter.file_name}"
+        what = "the interpreter of AM and agents"
+        try:
+            self._store.upload_once(
+                lambda: build_interpreter(interpreter, self._site.cache), target, what
+            )
+        except BadConfig as error:
+            if is_wanted:
+                raise
+            self._report(f"AM and agents use a Python of the nodes: {error.message}. {error.hint}")
+            return None
+        return self._store.localized(target, "archive", "PRIVATE")
 
     def _hadoop_conf(self, checked: CheckedJob) -> LocalizedFile:
         named = {
@@ -205,7 +232,7 @@ class JobUpload:
         with hdfs_errors(f"writing {target}"):
             if not self._files.exists(target):
                 put_once(self._files, target, lambda writer: writer.write(jar))
-        return self._localized(target, "file", "PRIVATE")
+        return self._store.localized(target, "file", "PRIVATE")
 
     def _prelaunch(self, checked: CheckedJob) -> tuple[PrelaunchedService, ...]:
         """Asked for while the AM starts, unless somebody else could miss it."""
@@ -214,22 +241,30 @@ class JobUpload:
         )
         return () if asks and is_anybody_waiting(self._site) else asks
 
+    def _put_bytes(
+        self, name: str, content: bytes, *, kind: Literal["file", "archive"] = "file"
+    ) -> LocalizedFile:
+        return self._store.put_bytes(f"{self.job_dir}/{name}", content, kind)
+
     def _environment(self, job: JobSpec) -> tuple[EnvironmentSpec, LocalizedFile | None]:
         spec = job.environment
+        if spec.python == BUNDLED_PYTHON:
+            return replace(spec, python=f"{protocol.LOCAL_PYTHON}/bin/python3"), None
         if not spec.archive:
             return spec, None
         if "://" in spec.archive:
-            return spec, self._localized(spec.archive, "archive", "PRIVATE")
+            return spec, self._store.localized(spec.archive, "archive", "PRIVATE")
         local = Path(spec.archive)
         name = f"{sha256_of(local)[:20]}{_archive_suffix(local.name)}"
         target = f"{self._site.paths.environments}/{name}"
-        self._upload_once(lambda: local, target, "the environment")
-        return replace(spec, archive=target), self._localized(target, "archive", "PRIVATE")
+        self._store.upload_once(lambda: local, target, "the environment")
+        return replace(spec, archive=target), self._store.localized(target, "archive", "PRIVATE")
 
     def _ship(self, file: ShippedFile) -> tuple[ShippedFile, LocalizedFile]:
+        kind: Literal["file", "archive"]
         if "://" in file.source:
-            kind: Literal["file", "archive"] = "archive" if file.is_archive else "file"
-            return file, self._localized(file.source, kind, "APPLICATION")
+            kind = "archive" if file.is_archive else "file"
+            return file, self._store.localized(file.source, kind, "APPLICATION")
         local, is_archive = Path(file.source), file.is_archive
         suffix = _archive_suffix(local.name) if is_archive else local.suffix
         if local.is_dir():
@@ -238,9 +273,11 @@ class JobUpload:
             local, is_archive, suffix = packed, True, ".tar.gz"
         digest = sha256_of(local)
         target = f"{self.job_dir}/files/{digest[:16]}{suffix}"
-        self._upload(local, target, f"'{file.name}'")
+        self._store.upload(local, target, f"'{file.name}'")
         shipped = replace(file, source=target, is_archive=is_archive, sha256=digest)
-        return shipped, self._localized(target, "archive" if is_archive else "file", "APPLICATION")
+        return shipped, self._store.localized(
+            target, "archive" if is_archive else "file", "APPLICATION"
+        )
 
     def _with_pre_run(
         self,
@@ -296,45 +333,6 @@ class JobUpload:
         content = NotifyUrls(tuple(channel.url for channel in job.notify))
         return self._put_bytes(protocol.NOTIFY_FILE, encode(content))
 
-    # ---- writing -----------------------------------------------------------------------------
-
-    def _put_bytes(
-        self, name: str, content: bytes, *, kind: Literal["file", "archive"] = "file"
-    ) -> LocalizedFile:
-        target = f"{self.job_dir}/{name}"
-        with hdfs_errors(f"writing {target}"):
-            self._site.quick.put(target, content)
-        return self._localized(target, kind, "APPLICATION")
-
-    def _upload(self, local: Path, target: str, what: str) -> None:
-        size = local.stat().st_size
-        if size >= _CHUNK:
-            self._report(f"Uploading {what} ({size / 1e6:.0f} MB)")
-        with hdfs_errors(f"uploading {local} to {target}"):
-            self._files.write_atomic(target, lambda writer: _copy(local, writer))
-
-    def _upload_once(self, made: Callable[[], Path], target: str, what: str) -> None:
-        with hdfs_errors(f"checking {target}"):
-            if self._files.exists(target):
-                return
-        local = made()
-        self._report(f"Uploading {what} ({local.stat().st_size / 1e6:.0f} MB), once")
-        with hdfs_errors(f"uploading {local} to {target}"):
-            put_once(self._files, target, lambda writer: _copy(local, writer))
-
-    def _localized(
-        self,
-        target: str,
-        kind: Literal["file", "archive"],
-        visibility: Literal["APPLICATION", "PRIVATE"],
-    ) -> skein_specs.LocalizedFile:
-        """Includes size and time, so that Skein need not ask the NameNode once per service."""
-        with hdfs_errors(f"reading {target}"):
-            status = self._files.stat(target)
-        return skein_specs.LocalizedFile(
-            target, kind, visibility, size_bytes=status.length, modified_ms=status.mtime_ms
-        )
-
 
 def without_secrets(job: JobSpec) -> tuple[JobSpec, dict[str, str]]:
     """The job with the values of ``secret_env`` and the URLs of notifications emptied, and the
@@ -376,9 +374,3 @@ def _archive_suffix(name: str) -> str:
         if lowered.endswith(suffix):
             return suffix
     return "".join(PurePosixPath(name).suffixes[-1:])
-
-
-def _copy(local: Path, writer: Writer) -> None:
-    with local.open("rb") as stream:
-        while chunk := stream.read(_CHUNK):
-            writer.write(chunk)

@@ -413,6 +413,10 @@ class StoringSpec:
     it outlasts a NameNode that starts anew: one of a large cluster takes tens of minutes."""
 
 
+BUNDLED_PYTHON = "bundled"
+"""As ``EnvironmentSpec.python``: the interpreter that yarnam brings along for itself."""
+
+
 @dataclass(frozen=True, slots=True)
 class EnvironmentSpec:
     """The user's own Python on the nodes."""

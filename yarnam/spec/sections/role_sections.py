@@ -68,8 +68,9 @@ class Environment(Section):
     }
 
     python: Text | None = None
-    """The interpreter: a path or a name on the nodes' PATH (default `python3`). With `archive`: a
-    path inside the archive (default `bin/python`)."""
+    """The interpreter: a path or a name on the nodes' PATH (default `python3`), or `bundled` for
+    the one that yarnam brings along. With `archive`: a path inside the archive (default
+    `bin/python`)."""
     archive: Text | None = None
     """An environment packed by conda-pack or venv-pack (`.tar.gz`, `.tgz`, `.tar`, `.zip`): an
     `hdfs://` URI, which the nodes cache, or a local path. Unpacked as `environment`."""

@@ -15,8 +15,9 @@ from hdfs_utils.errors import QuotaExceeded
 from hdfs_utils.errors import Unavailable as HdfsUnavailable
 from tests.fakes.files import fail_on
 from tests.unit.client.world import World, job_spec
+from yarnam.client.submit import upload
 from yarnam.core.model.job_spec import CheckpointSpec, EnvironmentSpec, JobSpec, ShippedFile
-from yarnam.errors import BadSpec, NoPermission, Unavailable, YarnamError
+from yarnam.errors import BadConfig, BadSpec, NoPermission, Unavailable, YarnamError
 from yarnam.wire.codec import decode
 from yarnam.wire.credentials import split
 from yarnam.wire.records import JobRecord
@@ -67,7 +68,13 @@ def test_what_the_am_and_the_tasks_get(world: World, tmp_path: Path) -> None:
     code.mkdir()
     (code / "train.py").write_text("print(1)")
     spec, _ = submitted(world, job_spec(files=(ShippedFile("code", str(code)),)))
-    common = {"yarnam-job.json", "yarnam-credentials.pem", "yarnam-runtime", "hconf"}
+    common = {
+        "yarnam-job.json",
+        "yarnam-credentials.pem",
+        "yarnam-runtime",
+        "yarnam-python",
+        "hconf",
+    }
     interceptor = "yarnam-allocate-interceptor.jar"
     assert set(spec.master.files) == common | {interceptor}
     assert str(spec.master.files[interceptor].visibility) == "PRIVATE"
@@ -117,7 +124,7 @@ def test_what_is_named_by_content_is_uploaded_once(world: World, tmp_path: Path)
     said: list[str] = []
     world.client._report = said.append
     spec, directory = submitted(world, job)
-    assert sum("once" in line for line in said) == 2  # runtime and environment
+    assert sum("once" in line for line in said) == 3  # runtime, interpreter and environment
     source = decode(world.files.read_bytes(f"{directory}/job.json"), JobRecord).job.environment
     assert "/.yarnam/environments/" in source.archive
     assert all("environment" in service.files for service in spec.services.values())
@@ -315,3 +322,33 @@ def test_what_a_killed_client_left_of_a_trial_goes_with_the_next_submit(world: W
     world.files.fail = lambda _operation, _path: None
     world.client.submit(job)
     assert world.files.list("/results") == []
+
+
+def test_the_bundled_python_is_the_one_of_am_and_agents(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("YARNAM_NODE_PYTHON", "/opt/python3.11")
+    spec, _ = submitted(world, job_spec())
+    assert "yarnam-python" not in spec.master.files
+    bundled = job_spec(environment=EnvironmentSpec("bundled"))
+    directory = world.client.submit(bundled).directory
+    spec = world.launcher.submitted[-1]
+    assert all("yarnam-python" in service.files for service in spec.services.values())
+    record = decode(world.files.read_bytes(f"{directory}/job.json"), JobRecord)
+    assert record.job.environment == EnvironmentSpec("yarnam-python/bin/python3")
+
+
+def test_without_one_of_its_own_the_nodes_python_is_used(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise BadConfig("there is no patchelf", hint="Install it")
+
+    monkeypatch.setattr(upload, "build_interpreter", refused)
+    said: list[str] = []
+    world.client._report = said.append
+    spec, _ = submitted(world, job_spec())
+    assert "yarnam-python" not in spec.master.files
+    assert "AM and agents use a Python of the nodes: there is no patchelf. Install it" in said
+    with pytest.raises(BadConfig, match="patchelf"):
+        world.client.submit(job_spec(environment=EnvironmentSpec("bundled")))

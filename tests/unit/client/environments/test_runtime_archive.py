@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from yarnam.client.submit import runtime_archive
-from yarnam.client.submit.runtime_archive import RuntimeSource, build_runtime, runtime_source
+from yarnam.client.environments import runtime_archive
+from yarnam.client.environments.runtime_archive import RuntimeSource, build_runtime, runtime_source
 
 ENTRIES = ("yarnam.cli.containers.am_process", "yarnam.cli.containers.agent_process")
 

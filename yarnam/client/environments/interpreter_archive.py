@@ -1,0 +1,164 @@
+"""An interpreter that runs from any directory of a node, as a tree of files and as an archive.
+
+The AM and the agents run on it, so that nodes need no Python, and so does user code that asks for
+``python: bundled``. It is a copy of the submitting Python: no registry that yarnam uses has a plain
+CPython for Linux. Layout, as CPython expects it: ``bin/python3.X``, ``lib/python3.X``, and in
+``lib`` the libraries that are not the C library's. ``platform`` says in one line for which machines
+it is good.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from yarnam.client.environments.interpreter_facts import interpreter_facts
+from yarnam.client.environments.runtime_archive import anonymous_entry, reproducible_tar
+from yarnam.client.environments.shared_libraries import (
+    least_glibc,
+    needed_libraries,
+    set_run_path,
+    strip_symbols,
+)
+from yarnam.errors import BadConfig
+
+FORMAT = 2
+"""Goes into the name: raise it when the layout or the choice of files changes."""
+
+PLATFORM_FILE = "platform"
+"""``x86_64 35``: the machine, and the N of the GLIBC_2.N that it needs at least."""
+
+COMPILE_LIMIT_S = 300.0
+"""For the bytecode of the standard library: some seconds on a quiet machine."""
+
+_NOT_COPIED = shutil.ignore_patterns(
+    # Tests, windows (Tk) and what makes environments: no job runs them.
+    "__pycache__", "test", "tests", "idlelib", "tkinter", "turtledemo", "turtle.py", "lib2to3",
+    "ensurepip", "pydoc_data", "site-packages", "dist-packages", "config-*", "_tkinter*", "_test*",
+    "_ctypes_test*", "xxlimited*", "*.a", "EXTERNALLY-MANAGED", "sitecustomize.py",
+)  # fmt: skip
+_GZIP_LEVEL = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """A Python of this machine, as ``interpreter_facts`` describes it."""
+
+    executable: Path
+    version: str
+    build: str
+    machine: str
+    stdlib: Path
+    dynload: Path
+
+    @property
+    def name(self) -> str:
+        return f"python{self.version}"
+
+    @property
+    def key(self) -> str:
+        """The same for the same build of Python, wherever it is installed."""
+        parts = sorted(f"{path.name} {path.stat().st_size}" for path in self.dynload.glob("*.so"))
+        text = "\n".join([f"{FORMAT} {self.machine} {self.build}", *parts])
+        return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+    @property
+    def file_name(self) -> str:
+        return f"yarnam-python-{self.version}-{self.key}.tar.gz"
+
+
+def interpreter_from(facts: Mapping[str, str]) -> Interpreter:
+    return Interpreter(
+        Path(facts["executable"]),
+        facts["version"],
+        facts["build"],
+        facts["machine"],
+        Path(facts["stdlib"]),
+        Path(facts["dynload"]),
+    )
+
+
+def own_interpreter() -> Interpreter:
+    """The Python that submits."""
+    return interpreter_from(interpreter_facts())
+
+
+def build_interpreter(interpreter: Interpreter, cache: Path) -> Path:
+    """The archive in the local cache, built there if it is not. Safe under concurrent builders.
+    Raises BadConfig: this Python cannot be copied."""
+    target = cache / "interpreters" / interpreter.file_name
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="building-") as scratch:
+        tree = Path(scratch) / "tree"
+        copy_interpreter(interpreter, tree)
+        archive = Path(scratch) / interpreter.file_name
+        pack_tree(tree, archive)
+        archive.replace(target)
+    return target
+
+
+def copy_interpreter(interpreter: Interpreter, tree: Path) -> None:
+    """The files of the archive, in the new directory ``tree``. Raises BadConfig."""
+    lib = tree / "lib"
+    stdlib = lib / interpreter.name
+    program = tree / "bin" / interpreter.name
+    program.parent.mkdir(parents=True)
+    try:
+        shutil.copy(interpreter.executable, program)
+        shutil.copytree(interpreter.stdlib, stdlib, ignore=_NOT_COPIED)
+        dynload = stdlib / "lib-dynload"
+        if not dynload.exists():
+            shutil.copytree(interpreter.dynload, dynload, ignore=_NOT_COPIED)
+        modules = sorted(dynload.glob("*.so"))
+        libraries = needed_libraries([interpreter.executable, *modules])
+        for name, path in libraries.items():
+            shutil.copy(path, lib / name)
+    except OSError as error:
+        raise BadConfig(f"cannot copy the Python {interpreter.executable}: {error}") from error
+    copied = [lib / name for name in libraries]
+    strip_symbols([program, *modules, *copied])
+    set_run_path([program], "$ORIGIN/../lib")
+    set_run_path(modules, "$ORIGIN/../..")
+    set_run_path(copied, "$ORIGIN")
+    for alias in ("python", "python3"):
+        (program.parent / alias).symlink_to(program.name)
+    glibc = least_glibc([program, *modules, *copied])
+    (tree / PLATFORM_FILE).write_text(f"{interpreter.machine} {glibc}\n")
+    compile_tree(program, stdlib)
+
+
+def compile_tree(program: Path, folder: Path) -> None:
+    """Bytecode beside all modules in ``folder``, by the copied interpreter itself, which is thereby
+    tried. Raises BadConfig."""
+    # Unchecked: YARN's copies get new times, and nobody edits them.
+    command = [
+        str(program), "-I", "-S", "-B", "-m", "compileall", "-f", "-q", "-j", "0",
+        "-s", str(folder), "--invalidation-mode", "unchecked-hash", str(folder),
+    ]  # fmt: skip
+    env = {"PATH": os.defpath}
+    try:
+        done = subprocess.run(
+            command, env=env, capture_output=True, text=True, errors="replace",
+            timeout=COMPILE_LIMIT_S, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BadConfig(f"the copied Python does not run: {error}") from error
+    # Packages hold files of other versions and broken ones, which nobody imports: 1 is for those.
+    if done.returncode not in (0, 1):
+        raise BadConfig(f"the copied Python does not run: {done.stderr.strip()[-500:]}")
+
+
+def pack_tree(tree: Path, archive: Path) -> None:
+    """The directory's content as tar.gz; symbolic links stay links."""
+    with reproducible_tar(archive, _GZIP_LEVEL) as tar:
+        for path in sorted(tree.rglob("*")):
+            name = path.relative_to(tree).as_posix()
+            tar.add(path, arcname=name, recursive=False, filter=anonymous_entry)

@@ -1,0 +1,79 @@
+"""Writes files for containers to HDFS, and describes them to YARN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from hdfs_utils import FileSystem, Writer
+from yarnam.adapters.hdfs.error_map import hdfs_errors
+from yarnam.adapters.hdfs.small_files import put_once
+from yarnam.client.site import Site
+from yarnam.wire.light_imports import on_first_use
+
+if TYPE_CHECKING:
+    # Brings Skein and grpc along: loaded while the driver starts.
+    from skein_specs import LocalizedFile
+
+with on_first_use():
+    import skein_specs
+
+_CHUNK = 4 << 20
+"""The native client is fastest with pieces of 1 to 8 MiB."""
+
+ReportProgress = Callable[[str], None]
+
+
+class HdfsStore:
+    """The files of one submit."""
+
+    def __init__(self, site: Site, report: ReportProgress) -> None:
+        self._site = site
+        self._files: FileSystem = site.files
+        self._report = report
+
+    def put_bytes(
+        self, target: str, content: bytes, kind: Literal["file", "archive"]
+    ) -> LocalizedFile:
+        """A small file of one application."""
+        with hdfs_errors(f"writing {target}"):
+            self._site.quick.put(target, content)
+        return self.localized(target, kind, "APPLICATION")
+
+    def upload(self, local: Path, target: str, what: str) -> None:
+        """A file that may be large."""
+        size = local.stat().st_size
+        if size >= _CHUNK:
+            self._report(f"Uploading {what} ({size / 1e6:.0f} MB)")
+        with hdfs_errors(f"uploading {local} to {target}"):
+            self._files.write_atomic(target, lambda writer: _copy(local, writer))
+
+    def upload_once(self, made: Callable[[], Path], target: str, what: str) -> None:
+        """A file that is named by its content, unless it is there."""
+        with hdfs_errors(f"checking {target}"):
+            if self._files.exists(target):
+                return
+        local = made()
+        self._report(f"Uploading {what} ({local.stat().st_size / 1e6:.0f} MB), once")
+        with hdfs_errors(f"uploading {local} to {target}"):
+            put_once(self._files, target, lambda writer: _copy(local, writer))
+
+    def localized(
+        self,
+        target: str,
+        kind: Literal["file", "archive"],
+        visibility: Literal["APPLICATION", "PRIVATE"],
+    ) -> LocalizedFile:
+        """Includes size and time, so that Skein need not ask the NameNode once per service."""
+        with hdfs_errors(f"reading {target}"):
+            status = self._files.stat(target)
+        return skein_specs.LocalizedFile(
+            target, kind, visibility, size_bytes=status.length, modified_ms=status.mtime_ms
+        )
+
+
+def _copy(local: Path, writer: Writer) -> None:
+    with local.open("rb") as stream:
+        while chunk := stream.read(_CHUNK):
+            writer.write(chunk)
