@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from yarnam.core.admission import Ask, Contention, Decision, decide
+from yarnam.core.admission import Ask, Decision, decide
 from yarnam.core.admission.delay_limit import Delay
 from yarnam.core.admission.forecast import wait_ratio
 from yarnam.core.admission.polling import (
@@ -240,8 +240,7 @@ class TicketPlanner(JitterPlanner):
 
     def _decide(self, action: RequestPlan) -> Decision:
         assert self._ticket is not None
-        tickets, running = self._world.tickets.others()
-        seen = Contention(self._snapshot(), tickets, running, self._world.timeline.now_s)
+        seen = self._world.tickets.contention(self._snapshot(), self._world.timeline.now_s)
 
         def plan(avoid: tuple[NodeId, ...] = (), *, blind: bool = False) -> PlacementPlan | NoFit:
             return self._plan(action, avoid, blind=blind)

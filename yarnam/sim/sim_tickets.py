@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from yarnam.core.admission.wait_queue import (
+    Contention,
+    PresortedTickets,
+    node_sizes,
+    presorted,
+    presorted_by,
+)
+from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.model.tickets import RunningGang, Ticket
 
 
@@ -20,6 +28,9 @@ class SimTicketQueue:
         self._view: tuple[Ticket, ...] = ()
         self._running_view: tuple[RunningGang, ...] = ()
         self._seen = -1
+        self._presorted: PresortedTickets | None = None
+        self._presorted_of: tuple[Ticket, ...] | None = None
+        self._presorted_by: tuple[object, ...] = ()
 
     def take(self, ticket: Ticket, changed: Callable[[], None]) -> Ticket:
         """A ``number`` of 0 gets the next one; another one returns to its place. ``changed`` is
@@ -56,10 +67,21 @@ class SimTicketQueue:
     def others(self) -> tuple[tuple[Ticket, ...], tuple[RunningGang, ...]]:
         """All tickets by number, and all running gangs."""
         if self._seen != self.version:
-            self._view = tuple(self.tickets[number] for number in sorted(self.tickets))
+            view = tuple(self.tickets[number] for number in sorted(self.tickets))
+            # The same tuple as long as only gangs have come and gone.
+            self._view = self._view if view == self._view else view
             self._running_view = tuple(self.running.values())
             self._seen = self.version
         return self._view, self._running_view
+
+    def contention(self, snapshot: ClusterSnapshot, now_s: float) -> Contention:
+        """What all jobs see, sorted anew only where the order could be another one."""
+        tickets, running = self.others()
+        by = presorted_by(snapshot)
+        if tickets is not self._presorted_of or by != self._presorted_by:
+            self._presorted = presorted(snapshot, tickets, node_sizes(snapshot.nodes))
+            self._presorted_of, self._presorted_by = tickets, by
+        return Contention(snapshot, tickets, running, now_s, self._presorted)
 
     def _changed(self) -> None:
         self.version += 1

@@ -34,13 +34,14 @@ tickets and snapshot, since each ApplicationMaster computes it alone, and a chan
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, sqrt
 
 from yarnam.core.model.resources import Resources
-from yarnam.core.model.snapshot import ClusterSnapshot, QueueView
+from yarnam.core.model.snapshot import ClusterSnapshot, Node, QueueView
 from yarnam.core.model.tickets import ADMISSION_RULES, RunningGang, Ticket
 
 SILENT_AFTER_S = 60.0
@@ -88,6 +89,23 @@ class Contention:
     running: Sequence[RunningGang]
     now_s: float
     """Seconds since the epoch, by the clock of all other times given."""
+    presorted: PresortedTickets | None = None
+    """Of these tickets and the queues of this snapshot; None: ``wait_queue`` sorts them itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class PresortedTickets:
+    """What neither time nor the one who looks changes in the wait queue (``presorted``)."""
+
+    keys: tuple[ServingKey, ...]
+    order: tuple[Ticket, ...]
+    """Those that free GPUs could help, as they are served while there is no head: by ``keys``."""
+    candidates: tuple[Ticket, ...]
+    """Those of them that could be the head, by arrival."""
+    has_share: Mapping[str, bool]
+    waiting_gpus: int
+    first_taken_at_s: float
+    """Of all in ``order``; infinite: it is empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +128,10 @@ class WaitQueue:
 
 def wait_queue(me: Ticket, seen: Contention) -> WaitQueue:
     """The queue as the holder of ``me`` sees it; ``me`` is always in it."""
+    if seen.presorted is not None and not me.is_choosy and not me.priority:
+        found = _from_presorted(me, seen, seen.presorted)
+        if found is not None:
+            return found
     now_s = seen.now_s
     queues = queues_of(seen.snapshot)
     counted, is_mixed = [me], False
@@ -124,26 +146,102 @@ def wait_queue(me: Ticket, seen: Contention) -> WaitQueue:
     backlog = inf
     if any(now_s - ticket.taken_at_s >= LEAST_PATIENCE_S for ticket in counted):
         backlog = backlog_of(me, seen)
-    head = _head(counted, has_share, seen, backlog)
+    head = _head(sorted(counted, key=arrival), has_share, seen, backlog)
     order = _serving_order(counted, head, has_share, now_s)
+    return _queue_of(order, head, backlog, now_s)
+
+
+def _queue_of(
+    order: tuple[Ticket, ...], head: Ticket | None, backlog: float, now_s: float
+) -> WaitQueue:
     if head is None:
         return WaitQueue(order, None)
     patiences = (now_s - head.taken_at_s) / patience_s(head, backlog)
     return WaitQueue(order, head, patiences >= LENIENT, patiences >= CERTAIN)
 
 
+ServingKey = tuple[bool, int, "Arrival"]
+"""A place in the queue while there is no head."""
+
+
+def _serving_key(ticket: Ticket, has_share: Mapping[str, bool]) -> ServingKey:
+    return has_share.get(ticket.queue, False), ticket.gpus, arrival(ticket)
+
+
 def _serving_order(
-    counted: Iterable[Ticket], head: Ticket | None, has_share: dict[str, bool], now_s: float
+    counted: Iterable[Ticket], head: Ticket | None, has_share: Mapping[str, bool], now_s: float
 ) -> tuple[Ticket, ...]:
     first = None if head is None else head.job
-
-    def key(ticket: Ticket) -> tuple[bool, bool, int, Arrival]:
-        is_rich = has_share.get(ticket.queue, False)
-        return ticket.job != first, is_rich, ticket.gpus, arrival(ticket)
-
-    order = sorted(counted, key=key)
+    order = sorted(counted, key=lambda one: (one.job != first, _serving_key(one, has_share)))
     start = 0 if head is None else 1
     return (*order[:start], *by_priority(order[start:], now_s))
+
+
+def presorted(
+    snapshot: ClusterSnapshot, tickets: Sequence[Ticket], sizes: Mapping[Resources, int]
+) -> PresortedTickets | None:
+    """The same tickets, sorted for ``Contention.presorted``. None: their order is another one for
+    each who looks, or changes with time, since one is choosy, has a priority or is of another
+    version, or may become silent.
+
+    Args:
+        sizes: how many nodes of each size the snapshot has, those that are away too.
+    """
+    if any(
+        ticket.is_choosy
+        or ticket.priority
+        or ticket.seen_at_s is not None
+        or ticket.rules != ADMISSION_RULES
+        for ticket in tickets
+    ):
+        return None
+    queues = queues_of(snapshot)
+    has_share = {name: _has_its_share(queue) for name, queue in queues.items()}
+    served = {
+        _serving_key(ticket, has_share): ticket
+        for ticket in sorted(tickets, key=arrival)
+        if _is_served(ticket, inf, queues)
+    }
+    waiting = [ticket for ticket in served.values() if not ticket.is_acquiring]
+    keys = tuple(sorted(served))
+    return PresortedTickets(
+        order=tuple(served[key] for key in keys),
+        keys=keys,
+        candidates=tuple(ticket for ticket in waiting if _fits_sizes(ticket, sizes)),
+        has_share=has_share,
+        waiting_gpus=sum(ticket.gpus for ticket in waiting),
+        first_taken_at_s=min((ticket.taken_at_s for ticket in served.values()), default=inf),
+    )
+
+
+def presorted_by(snapshot: ClusterSnapshot) -> tuple[object, ...]:
+    """All that ``presorted`` takes of the queues: while this is the same, so is its result."""
+    return tuple(
+        (
+            name,
+            _has_its_share(queue),
+            None
+            if queue.maximum is None and queue.headroom is None
+            else (queue.used, queue.maximum, queue.headroom),
+        )
+        for name, queue in queues_of(snapshot).items()
+    )
+
+
+def _from_presorted(me: Ticket, seen: Contention, known: PresortedTickets) -> WaitQueue | None:
+    """The same as ``wait_queue`` finds; None: ``me`` is not among the tickets as it is."""
+    place = bisect_left(known.keys, _serving_key(me, known.has_share))
+    if place == len(known.order) or known.order[place] != me:
+        return None
+    now_s, backlog = seen.now_s, inf
+    if now_s - known.first_taken_at_s >= LEAST_PATIENCE_S:
+        backlog = backlog_s(known.waiting_gpus, seen.running, now_s)
+    head = next(_due(known.candidates, known.has_share, now_s, backlog), None)
+    if head is None:
+        return _queue_of(known.order, None, backlog, now_s)
+    at = bisect_left(known.keys, _serving_key(head, known.has_share))
+    order = (head, *known.order[:at], *known.order[at + 1 :])
+    return _queue_of(order, head, backlog, now_s)
 
 
 def by_priority(order: Sequence[Ticket], now_s: float) -> list[Ticket]:
@@ -233,7 +331,15 @@ def could_ever_fit(ticket: Ticket, snapshot: ClusterSnapshot) -> bool:
     if ticket.is_choosy:
         usable = ticket.nodes_of(nodes)
         nodes = tuple(node for node in nodes if node.node_id in usable)
-    sizes = Counter(node.total for node in nodes)
+    return _fits_sizes(ticket, node_sizes(nodes))
+
+
+def node_sizes(nodes: Iterable[Node]) -> Mapping[Resources, int]:
+    """How many nodes there are of each size."""
+    return Counter(node.total for node in nodes)
+
+
+def _fits_sizes(ticket: Ticket, sizes: Mapping[Resources, int]) -> bool:
     return all(
         sum(demand.resources.count_in(total) * many for total, many in sizes.items())
         >= demand.count
@@ -269,17 +375,24 @@ def _contends(ticket: Ticket, me: Ticket, snapshot: ClusterSnapshot) -> bool:
 
 
 def _head(
-    counted: Sequence[Ticket], has_share: dict[str, bool], seen: Contention, backlog: float
+    by_arrival: Iterable[Ticket], has_share: Mapping[str, bool], seen: Contention, backlog: float
 ) -> Ticket | None:
     """The first that is due. A job that has already asked needs no nodes reserved."""
-
-    def is_due(ticket: Ticket) -> bool:
-        times = AT_ITS_SHARE if has_share.get(ticket.queue, False) else 1.0
-        return seen.now_s - ticket.taken_at_s >= times * patience_s(ticket, backlog)
-
-    due = [ticket for ticket in counted if not ticket.is_acquiring and is_due(ticket)]
-    due.sort(key=arrival)
+    waiting = (ticket for ticket in by_arrival if not ticket.is_acquiring)
+    due = _due(waiting, has_share, seen.now_s, backlog)
     return next((ticket for ticket in due if could_ever_fit(ticket, seen.snapshot)), None)
+
+
+def _due(
+    by_arrival: Iterable[Ticket], has_share: Mapping[str, bool], now_s: float, backlog: float
+) -> Iterator[Ticket]:
+    for ticket in by_arrival:
+        waited_s = now_s - ticket.taken_at_s
+        if waited_s < LEAST_PATIENCE_S:
+            return  # Those that came later have waited less.
+        times = AT_ITS_SHARE if has_share.get(ticket.queue, False) else 1.0
+        if waited_s >= times * patience_s(ticket, backlog):
+            yield ticket
 
 
 def _has_its_share(queue: QueueView) -> bool:
