@@ -13,6 +13,7 @@ from yarnam.core.failures.rank_activity import RankActivity
 from yarnam.core.model.events import (
     ContainersMarked,
     GangHung,
+    IdleGpusFound,
     NodeChecked,
     NodeLeaving,
     OutputsStored,
@@ -31,7 +32,14 @@ from yarnam.core.model.job_spec import (
     RetrySpec,
     StragglerSpec,
 )
-from yarnam.core.model.outcomes import ContainerEnd, LinkMeasure, NodeMeasures, Straggler
+from yarnam.core.model.outcomes import (
+    ContainerEnd,
+    IdleCause,
+    IdleGpus,
+    LinkMeasure,
+    NodeMeasures,
+    Straggler,
+)
 from yarnam.core.model.plans import LocalityLevel
 
 
@@ -378,6 +386,16 @@ def moves_from_a_slow_node() -> Play:
     return play
 
 
+def gpus_idle() -> Play:
+    """The GPUs of a gang wait for input, and then no longer."""
+    play = Play(job(workers=1)).to_running()
+    idle = IdleGpus(6.5, 300.0, IdleCause.INPUT, 1.5, 2.0**20)
+    play.after(300.0).send(IdleGpusFound(0, 1, idle))
+    play.after(300.0).send(IdleGpusFound(0, 1, None))
+    play.after(20).ok(play.asks()[0])
+    return play
+
+
 def a_slow_node_is_found_by_its_check() -> Play:
     """A slow node is replaced, another one does not answer its check, then all are good."""
     spec = job(workers=3, processes=1)
@@ -435,6 +453,7 @@ SCENARIOS: tuple[Callable[[], Play], ...] = (
     fails_while_its_peers_hang,
     hangs_and_goes_on,
     moves_from_a_slow_node,
+    gpus_idle,
     a_slow_node_is_found_by_its_check,
     node_struck_off,
     outputs_stored_by_the_second_am,

@@ -61,6 +61,7 @@ def test_the_stories_end_as_they_should() -> None:
         "fails_while_its_peers_hang": 90,
         "hangs_and_goes_on": 0,
         "moves_from_a_slow_node": 0,
+        "gpus_idle": 0,
         "a_slow_node_is_found_by_its_check": 0,
         "leaves_when_yarn_announces_it": 0,
         "node_struck_off": 0,

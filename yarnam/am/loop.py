@@ -29,6 +29,7 @@ from yarnam.am.job_accounts import JobAccounts
 from yarnam.am.output_storer import OutputStorer
 from yarnam.am.plan_service import PlanService
 from yarnam.am.probes.hang_watcher import HangWatcher
+from yarnam.am.probes.idle_gpu_watcher import IdleGpuWatcher
 from yarnam.am.probes.straggler_watcher import StragglerWatcher
 from yarnam.am.status_report import (
     AmFacts,
@@ -107,6 +108,7 @@ class AmParts:
     executor: Executor
     hangs: HangWatcher
     stragglers: StragglerWatcher
+    idle_gpus: IdleGpuWatcher
     inputs: InputIntegrity | None
     """None: the job has no inputs."""
     notifier: Notifier | None
@@ -151,6 +153,7 @@ class ApplicationMaster:
         self._executor = parts.executor
         self._hangs = parts.hangs
         self._stragglers = parts.stragglers
+        self._idle_gpus = parts.idle_gpus
 
     @property
     def gang(self) -> Gang:
@@ -452,6 +455,7 @@ class ApplicationMaster:
                     self._inbox(report)
                 await self._hangs.poll(self._gang)
                 self._stragglers.poll(self._gang)
+                self._idle_gpus.poll(self._gang)
                 status = self._publish()
                 fraction = progress(status)
                 now_s = self._clock.now_s()

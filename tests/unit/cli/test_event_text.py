@@ -12,7 +12,15 @@ from yarnam.core.failures.process_failure import UNKNOWN
 from yarnam.core.model import events as ev
 from yarnam.core.model.events import Event
 from yarnam.core.model.ids import AskId, ContainerId, NodeId, RackId
-from yarnam.core.model.outcomes import ContainerEnd, ExitKind, NodeMeasures, ProcessExit, Straggler
+from yarnam.core.model.outcomes import (
+    ContainerEnd,
+    ExitKind,
+    IdleCause,
+    IdleGpus,
+    NodeMeasures,
+    ProcessExit,
+    Straggler,
+)
 from yarnam.core.model.plans import LocalityLevel, NoFit, PlacementPlan, Reason, Rung
 
 ASK = AskId(1, "worker", 0)
@@ -51,6 +59,11 @@ TOLD: list[tuple[Event, str]] = [
         "stragglers: rank 3 on n2 computes 0.8 s in a step",
     ),
     (ev.StragglersFound(1.0, 1, ()), "no straggler slows the gang"),
+    (
+        ev.IdleGpusFound(1.0, 1, IdleGpus(6.0, 300.0, IdleCause.INPUT, 1.5, 2.0**20)),
+        "busy 6 % of the time over 5 min of training; they probably wait for input: each process",
+    ),
+    (ev.IdleGpusFound(1.0, 1, None), "the GPUs idle no longer"),
     (ev.GangHung(1.0, 1, (2,), HANG), "the gang hangs: no step for 60 s"),
     (
         ev.TaskFailing(1.0, ASK, 1, (ProcessExit(1, ExitKind.SIGNAL, signal=9),)),

@@ -28,6 +28,7 @@ from yarnam.core.model.events import (
     ContainersMarked,
     Event,
     GangHung,
+    IdleGpusFound,
     InputsRefused,
     NodeChecked,
     NodeLeaving,
@@ -311,6 +312,7 @@ def failures_that_pass() -> None:
         spec = replace(job(workers=3), stragglers=StragglerSpec(replace=is_kept))
         play = Play(spec).to_running()
         play.send(StragglersFound(0, 1, (Straggler(1, "n2", 0.8, 0.4, 1.5),)))
+        play.send(IdleGpusFound(0, 1, None))
         if is_kept:
             for ask in play.asks():
                 play.exited(ask, stopped())

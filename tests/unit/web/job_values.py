@@ -30,6 +30,8 @@ from yarnam.core.model.outcomes import (
     FailureRole,
     Finding,
     FirstCause,
+    IdleCause,
+    IdleGpus,
     RetryAction,
     Straggler,
     Verdict,
@@ -123,6 +125,7 @@ def everything() -> JobStatus:
         verdict=Verdict(VerdictKind.FAILED, 90, "out of memory", "hint", NOW_S, cause()),
         granted_by_level=(("rack", 4),),
         stragglers=(Straggler(3, "n1.example", 0.4, 0.2, 1.5),),
+        idle_gpus=IdleGpus(6.0, 300.0, IdleCause.INPUT, 1.5, 2.0**20, 0.9),
     )
 
 

@@ -49,11 +49,12 @@ def build_report(identity: ReportIdentity, state: Any, run: TaskRun | None) -> A
         state=state,
         staging=identity.staging(),
         attempt=run.attempt if run else 0,
-        processes=[_process(process) for process in run.processes] if run else [],
+        processes=[process_report(process) for process in run.processes] if run else [],
     )
 
 
-def _process(process: Process) -> Any:
+def process_report(process: Process) -> Any:
+    """One process in a report, a ``pb.ProcessReport``."""
     report = pb.ProcessReport(
         local_rank=process.plan.local_rank,
         rank=process.plan.rank,

@@ -10,6 +10,7 @@ from yarnam.am.loop import AmParts, ApplicationMaster, EventInbox
 from yarnam.am.output_storer import OutputStorer
 from yarnam.am.plan_service import PlanService
 from yarnam.am.probes.hang_watcher import HangWatcher
+from yarnam.am.probes.idle_gpu_watcher import IdleGpuWatcher
 from yarnam.am.probes.straggler_watcher import StragglerWatcher
 from yarnam.am.status_report import AmFacts
 from yarnam.am.ticket_holder import TicketHolder
@@ -59,6 +60,7 @@ def _parts(
     )  # fmt: skip
     hangs = HangWatcher(record.job.hang, ports.mailbox, executors.mailbox, clock, inbox)
     stragglers = StragglerWatcher(record.job.stragglers, ports.mailbox, clock, inbox)
+    idle_gpus = IdleGpuWatcher(ports.mailbox, clock, inbox)
     inputs = None
     if ports.data is not None:
         inputs = input_integrity.InputIntegrity(
@@ -80,6 +82,7 @@ def _parts(
         executor,
         hangs,
         stragglers,
+        idle_gpus,
         inputs,
         notify,
     )

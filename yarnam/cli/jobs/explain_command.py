@@ -71,6 +71,11 @@ def _plain(status: JobStatus) -> dict[str, object]:
             for one in status.history
             for each in one.stragglers
         ],
+        "idle_gpus": [
+            {"attempt": one.attempt, **to_plain(one.idle_gpus)}
+            for one in status.history
+            if one.idle_gpus is not None
+        ],
         "verdict": to_plain(status.verdict) if status.verdict else None,
         "attempts": [
             {"attempt": one.attempt, "outcome": one.outcome, "cause": to_plain(one.cause)}
@@ -88,9 +93,11 @@ def _of_job(status: JobStatus) -> Iterator[Line]:
         elif record.cause is not None and record.cause != last:
             yield f"attempt {record.attempt}: {record.outcome}"
             yield from cause_lines(record.cause, indent="  ")
-        if record.stragglers and not record.outcome:
+        if (record.stragglers or record.idle_gpus) and not record.outcome:
             yield f"attempt {record.attempt}:"
         yield from (f"  straggler: {one.words}" for one in record.stragglers)
+        if record.idle_gpus is not None:
+            yield f"  idle GPUs: {record.idle_gpus.words}"
     if status.verdict is None:
         yield "The job has no verdict yet."
     else:

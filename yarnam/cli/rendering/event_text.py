@@ -25,6 +25,7 @@ def event_text(event: Event) -> str:
             | ev.TaskExited()
             | ev.GangHung()
             | ev.StragglersFound()
+            | ev.IdleGpusFound()
         ):
             return _of_task(event)
         case ev.TrainingReported(step=step, saved_step=saved):
@@ -118,7 +119,8 @@ def _of_task(  # noqa: RET503
     | ev.TaskFailing
     | ev.TaskExited
     | ev.GangHung
-    | ev.StragglersFound,
+    | ev.StragglersFound
+    | ev.IdleGpusFound,
 ) -> str:
     match event:
         case ev.AgentUnable():
@@ -139,6 +141,8 @@ def _of_task(  # noqa: RET503
         case ev.StragglersFound(stragglers=found):
             words = "; ".join(one.words for one in found)
             return f"stragglers: {words}" if found else "no straggler slows the gang any more"
+        case ev.IdleGpusFound(idle=idle):
+            return "the GPUs idle no longer" if idle is None else f"idle GPUs: {idle.words}"
         case ev.TaskExited():
             return f"{event.ask}: processes ended: {_ends(event.exits)}"
         case _:

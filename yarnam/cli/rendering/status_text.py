@@ -116,6 +116,8 @@ def details(status: JobStatus, now_s: float) -> Iterator[Line]:
         yield f"  elastic: {status.size.words}"
     yield from (f"  role {one.words}" for one in status.roles)
     yield from (f"  straggler: {one.words}" for one in status.stragglers)
+    idle = status.idle_gpus
+    yield from (f"  idle GPUs: {one.words}" for one in (idle,) if one is not None)
     if status.pre_run is not None:
         yield f"  pre-run: {status.pre_run.words}"
     yield from _inputs(status)

@@ -87,6 +87,9 @@ def describe(gang: Gang, now_s: float) -> JobStatus:
         ),
         tasks=tuple(_task(member) for member in gang.everyone),
         stragglers=_stragglers(gang),
+        idle_gpus=gang.history[-1].idle_gpus
+        if gang.history and gang.phase is Phase.RUNNING
+        else None,
         history=gang.history[-HISTORY_SHOWN:],
         verdict=gang.verdict,
         pre_run=gang.pre_run,

@@ -45,6 +45,7 @@ The happy path::
   gang is stopped before that (LEAVE waits for the latter), gives all back and backs off, for free.
 - **stragglers**: ranks that slow a gang that RUNs are noted; where the job asks for it, the gang is
   stopped, and what runs on their nodes is replaced in place.
+- **idle GPUs** of a gang that RUNs are noted with the likely cause, and nothing is done about them.
 - **elastic**: a gang may have fewer tasks than its most, never fewer than its least. While it RUNs
   it probes the cluster now and then (RESIZE); to grow it gets more containers while it trains
   (GROWTH limits that); to change its size it goes through STOPPING straight to the barrier, under a

@@ -11,7 +11,14 @@ from enum import Enum
 from typing import Union
 
 from yarnam.core.model.ids import AskId, ContainerId, NodeId, RackId
-from yarnam.core.model.outcomes import ContainerEnd, Finding, NodeMeasures, ProcessExit, Straggler
+from yarnam.core.model.outcomes import (
+    ContainerEnd,
+    Finding,
+    IdleGpus,
+    NodeMeasures,
+    ProcessExit,
+    Straggler,
+)
 from yarnam.core.model.plans import NoFit, PlacementPlan
 
 
@@ -239,6 +246,16 @@ class StragglersFound:
 
 
 @dataclass(frozen=True, slots=True)
+class IdleGpusFound:
+    """Whether the GPUs of the running gang idle now. Comes when that, or its likely cause, has
+    changed; ``idle`` None: they do no longer."""
+
+    at_s: float
+    attempt: int
+    idle: IdleGpus | None
+
+
+@dataclass(frozen=True, slots=True)
 class TaskExited:
     """All processes of the task have ended (one failed process ends its task's others)."""
 
@@ -386,6 +403,7 @@ Event = Union[
     TaskFailing,
     GangHung,
     StragglersFound,
+    IdleGpusFound,
     TaskExited,
     TrainingReported,
     TimerFired,

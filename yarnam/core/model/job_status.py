@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NewType
 
-from yarnam.core.model.outcomes import FirstCause, Straggler, Verdict
+from yarnam.core.model.outcomes import FirstCause, IdleGpus, Straggler, Verdict
 
 Measured = NewType("Measured", float)
 """By training code: its loss may be NaN or infinite. All other numbers are finite."""
@@ -143,6 +143,8 @@ class AttemptRecord:
     """The process whose failure ended it, if it was one."""
     stragglers: tuple[Straggler, ...] = ()
     """The ranks that slowed it when that last changed."""
+    idle_gpus: IdleGpus | None = None
+    """That its GPUs idled when that last changed; None: they did not."""
     is_pre_run: bool = False
     """It was not for the gang, but for its pre-run."""
 
@@ -446,6 +448,8 @@ class JobStatus:
     """Of a job in which some role starts, ends or may fail in another way than the usual one."""
     stragglers: tuple[Straggler, ...] = ()
     """The ranks that slow the gang now, slowest first."""
+    idle_gpus: IdleGpus | None = None
+    """That its GPUs idle now, with the likely cause; None: they do not, or nobody knows."""
     excluded_files: tuple[ExcludedFiles, ...] = ()
     """Of its inputs."""
     suspects: tuple[SuspectStatus, ...] = ()

@@ -216,6 +216,48 @@ class Straggler:
         }[self.cause]
 
 
+class IdleCause(Enum):
+    """What idle GPUs probably wait for."""
+
+    INPUT = "input"
+    """The CPUs prepare data, or it is read."""
+    COMMUNICATION = "communication"
+    """The ranks wait for each other or for the network, by their own step times."""
+    WAITING = "waiting"
+    """The processes do next to nothing: they wait for something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdleGpus:
+    """That the GPUs of a running gang idle. Means over the gang and ``window_s``."""
+
+    percent: float
+    """Of the time in which their GPUs are busy."""
+    window_s: float
+    cause: IdleCause
+    """Likely, not certain."""
+    cpu_cores: float
+    """Of each process."""
+    read_bytes_per_s: float
+    """Of each process."""
+    own_share: float | None = None
+    """Which part of a step each rank computes by itself, 0 to 1; None: they do not say."""
+
+    @property
+    def words(self) -> str:
+        """``the GPUs are busy 6 % of the time: they probably wait for input: ...``."""
+        mib = self.read_bytes_per_s / 2**20
+        use = f"each process uses {self.cpu_cores:.1f} CPU cores and reads {mib:.3g} MiB/s"
+        why = {
+            IdleCause.INPUT: f"wait for input: {use}",
+            IdleCause.COMMUNICATION: "wait for communication: each rank computes by itself for "
+            f"{self.own_share or 0.0:.0%} of a step",
+            IdleCause.WAITING: f"wait for something outside of the job's programs: {use}",
+        }[self.cause]
+        over = f"over {self.window_s / 60:.0f} min of training"
+        return f"the GPUs are busy {self.percent:.0f} % of the time {over}; they probably {why}"
+
+
 @dataclass(frozen=True, slots=True)
 class LinkMeasure:
     """What one node receives from another."""

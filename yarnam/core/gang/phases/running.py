@@ -30,6 +30,7 @@ from yarnam.core.model.events import (
     ContainerEnded,
     ContainersMarked,
     GangHung,
+    IdleGpusFound,
     InputsRefused,
     NodeLeaving,
     TaskExited,
@@ -167,6 +168,13 @@ def stop_for_failing(ctx: StepContext, event: TaskFailing) -> None:
     _blame_role(ctx)
     text = f"{ctx.member.name} {exits_text(event.exits)}"
     stop_gang(ctx, StopKind.FAILED, text, ending=ctx.member)
+
+
+def note_idle_gpus(ctx: StepContext, event: IdleGpusFound) -> None:
+    """It is in the status and in the record of the attempt."""
+    if ctx.gang.history:
+        *past, record = ctx.gang.history
+        ctx.gang = replace(ctx.gang, history=(*past, replace(record, idle_gpus=event.idle)))
 
 
 def stop_for_hang(ctx: StepContext, event: GangHung) -> None:
