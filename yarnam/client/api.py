@@ -22,6 +22,7 @@ from yarnam.client.planning.outlook import Outlook, outlook
 from yarnam.client.planning.queue_comparison import QueueOutlook
 from yarnam.client.site import Site, open_site
 from yarnam.client.submit import idempotency
+from yarnam.client.submit.hdfs_store import OpenProgress, no_progress
 from yarnam.client.submit.preflight import CheckedJob, check_job
 from yarnam.client.submit.submit_job import submit_job
 from yarnam.client.submit.waiting_jobs import read_wait_queue
@@ -67,7 +68,8 @@ class Client:
     The cluster is the one of ``conf_dir``, by default of HADOOP_CONF_DIR; ``local=True`` uses
     the embedded cluster of this machine and starts it if needed; ``shared_machine`` allows that
     where other people use the machine, who can then run programs as this user. ``user`` is the user
-    name for simple authentication. ``on_progress`` is called with a text at each step of a submit.
+    name for simple authentication. ``on_progress`` is called with a text at each step of a submit,
+    ``open_progress`` with the name of each long one: it makes the object that counts the bytes.
 
     Sends nothing before the first call. Raises BadConfig if no cluster is configured.
     """
@@ -80,9 +82,11 @@ class Client:
         local: bool = False,
         shared_machine: bool = False,
         on_progress: Callable[[str], None] | None = None,
+        open_progress: OpenProgress = no_progress,
         site: Site | None = None,
     ) -> None:
         self._report = on_progress or (lambda _: None)
+        self._open_progress = open_progress
         if site is None:
             where = Path(conf_dir) if conf_dir is not None else None
             if local:
@@ -140,7 +144,7 @@ class Client:
             job = _tagged(self.parse(spec, queue=queue, name=name), tags)
             if idempotency_key:
                 job = replace(job, idempotency_key=idempotency_key)
-            submitted = submit_job(self._site, job, launcher, self._report)
+            submitted = submit_job(self._site, job, launcher, self._report, self._open_progress)
         finally:
             launcher.close()
         return self._handle(submitted.application, submitted.key, self._site.user)

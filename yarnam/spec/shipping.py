@@ -9,7 +9,13 @@ from pathlib import Path as FilePath
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
-from yarnam.core.model.job_spec import BUNDLED_PYTHON, EnvironmentSpec, ShippedFile
+from yarnam.core.model.job_spec import (
+    BUNDLED_PYTHON,
+    EnvironmentSpec,
+    PackedFrom,
+    PackSource,
+    ShippedFile,
+)
 from yarnam.spec.checks import Problems
 from yarnam.spec.sections.document import Document
 from yarnam.spec.sections.role_sections import ShippedPath
@@ -75,6 +81,8 @@ class Shipping:
 
     def environment(self, document: Document) -> EnvironmentSpec:
         section = document.environment
+        if (packed_from := self._packed_from(document)) is not None:
+            return EnvironmentSpec("bin/python", packed_from=packed_from)
         if section.archive is None:
             python = section.python or EnvironmentSpec().python
             if "/" in python and not python.startswith("/"):
@@ -91,6 +99,22 @@ class Shipping:
             message = "must be a path inside the archive, such as bin/python"
             self._problems.add(("environment", "python"), message)
         return EnvironmentSpec(python, source)
+
+    def _packed_from(self, document: Document) -> PackedFrom | None:
+        section = document.environment
+        given = [kind for kind in PackSource if getattr(section, kind.value) is not None]
+        others = [key for key in ("archive", "python") if getattr(section, key) is not None]
+        if not given:
+            return None
+        kind, place = given[0], ("environment", given[0].value)
+        if extra := [*(each.value for each in given[1:]), *others]:
+            message = f"{kind.value} brings a Python of its own: leave out {', '.join(extra)}"
+            self._problems.add(place, message)
+        text = str(getattr(section, kind.value))
+        if kind is PackSource.VENV and text == "active":
+            return PackedFrom(kind, text)
+        is_directory = kind in (PackSource.VENV, PackSource.PYPROJECT)
+        return PackedFrom(kind, self._local(place, self._base / text, wants_directory=is_directory))
 
     def _source(self, path: Path, text: str, *, wants_directory: bool = False) -> str:
         """An absolute local path, or the URI as it is."""

@@ -163,6 +163,22 @@ class EnvironmentDict(TypedDict, total=False):
     archive: str
     """An environment packed by conda-pack or venv-pack (`.tar.gz`, `.tgz`, `.tar`, `.zip`): an
     `hdfs://` URI, which the nodes cache, or a local path. Unpacked as `environment`."""
+    requirements: str
+    """A requirements file. Submit installs what it names into a copy of your Python, once for each
+    content of the file."""
+    pyproject: str
+    """A directory with a `pyproject.toml`: the same for the project's dependencies, without the
+    project itself (ship it with `code`). Needs uv."""
+    lock: str
+    """The same for a lock: `uv.lock`, `pylock.toml` (both need uv), or a requirements file with
+    hashes."""
+    venv: str
+    """A virtual environment of this machine, packed as it is: its directory, or `active`."""
+    pex: str
+    """A PEX file, unpacked at submit."""
+    conda: str
+    """An `environment.yml`, or the directory of a conda environment. Needs conda-pack, and for the
+    file conda, mamba or micromamba."""
 
 
 _FailureRuleEntryRequired = TypedDict(

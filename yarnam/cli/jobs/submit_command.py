@@ -21,6 +21,7 @@ from yarnam.cli.rendering.console import (
 )
 from yarnam.cli.rendering.live_status import follow
 from yarnam.cli.rendering.plan_text import as_plain, as_text
+from yarnam.cli.rendering.transfer_progress import transfer_progress
 from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ def command(
     settings: dict[str, Any] = {"local": True, "shared_machine": shared_machine} if local else {}
     if not as_json:
         settings["on_progress"] = lambda text: print_note(f"{text} …")
+        settings["open_progress"] = lambda label: transfer_progress(label, is_silent=False)
     with ExitStack() as stack:
         # Before the client's own imports: its JVM would be what a submit waits for longest.
         ahead = None if dry_run or local else stack.enter_context(_driver_ahead())

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hdfs_utils.transfer import NoProgress, Progress
 from yarnam.client.environments.interpreter_facts import interpreter_facts
 from yarnam.client.environments.runtime_archive import anonymous_entry, reproducible_tar
 from yarnam.client.environments.shared_libraries import (
@@ -100,7 +101,7 @@ def build_interpreter(interpreter: Interpreter, cache: Path) -> Path:
         tree = Path(scratch) / "tree"
         copy_interpreter(interpreter, tree)
         archive = Path(scratch) / interpreter.file_name
-        pack_tree(tree, archive)
+        pack_tree(tree, archive, _GZIP_LEVEL, NoProgress())
         archive.replace(target)
     return target
 
@@ -156,9 +157,14 @@ def compile_tree(program: Path, folder: Path) -> None:
         raise BadConfig(f"the copied Python does not run: {done.stderr.strip()[-500:]}")
 
 
-def pack_tree(tree: Path, archive: Path) -> None:
+def pack_tree(tree: Path, archive: Path, gzip_level: int, progress: Progress) -> None:
     """The directory's content as tar.gz; symbolic links stay links."""
-    with reproducible_tar(archive, _GZIP_LEVEL) as tar:
-        for path in sorted(tree.rglob("*")):
+    paths = sorted(tree.rglob("*"))
+    sizes = [path.lstat().st_size for path in paths]
+    progress.begin(len(paths), sum(sizes))
+    with reproducible_tar(archive, gzip_level) as tar:
+        for path, size in zip(paths, sizes, strict=True):
             name = path.relative_to(tree).as_posix()
             tar.add(path, arcname=name, recursive=False, filter=anonymous_entry)
+            progress.add(size)
+            progress.file_done()

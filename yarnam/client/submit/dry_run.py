@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from yarnam.adapters.hdfs.error_map import hdfs_errors
+from yarnam.client.environments import packed_environment
 from yarnam.client.environments.interpreter_archive import own_interpreter
 from yarnam.client.environments.runtime_archive import runtime_source
 from yarnam.client.site import Site
@@ -34,6 +35,12 @@ def planned_uploads(site: Site, job: JobSpec) -> list[Upload]:
         target = f"{site.paths.runtimes}/{name}"
         with hdfs_errors(f"checking {target}"):
             uploads.append(Upload(what, target, is_there=site.files.exists(target)))
+    if (packed_from := job.environment.packed_from) is not None:
+        recipe = packed_environment.recipe_of(packed_from, site.cache, site.environ)
+        target = f"{site.paths.environments}/{recipe.file_name}"
+        with hdfs_errors(f"checking {target}"):
+            is_there = site.files.exists(target)
+        uploads.append(Upload("environment", target, is_there=is_there))
     if job.environment.archive:
         uploads.append(_upload("environment", job.environment.archive))
     uploads += [_upload(file.name, file.source) for file in job.files]

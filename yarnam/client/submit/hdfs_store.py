@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from hdfs_utils import FileSystem, Writer
+from hdfs_utils.transfer import NoProgress, Progress
 from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.adapters.hdfs.small_files import put_once
 from yarnam.client.site import Site
@@ -23,13 +25,23 @@ _CHUNK = 4 << 20
 """The native client is fastest with pieces of 1 to 8 MiB."""
 
 ReportProgress = Callable[[str], None]
+OpenProgress = Callable[[str], AbstractContextManager[Progress]]
+"""Makes what counts the bytes of a step of this name."""
+
+
+def no_progress(_label: str) -> AbstractContextManager[Progress]:
+    """Counts nothing."""
+    return nullcontext(NoProgress())
 
 
 class HdfsStore:
     """The files of one submit."""
 
-    def __init__(self, site: Site, report: ReportProgress) -> None:
+    def __init__(
+        self, site: Site, report: ReportProgress, open_progress: OpenProgress = no_progress
+    ) -> None:
         self._site = site
+        self._open_progress = open_progress
         self._files: FileSystem = site.files
         self._report = report
 
@@ -47,7 +59,7 @@ class HdfsStore:
         if size >= _CHUNK:
             self._report(f"Uploading {what} ({size / 1e6:.0f} MB)")
         with hdfs_errors(f"uploading {local} to {target}"):
-            self._files.write_atomic(target, lambda writer: _copy(local, writer))
+            self._files.write_atomic(target, lambda writer: _copy(local, writer, NoProgress()))
 
     def upload_once(self, made: Callable[[], Path], target: str, what: str) -> None:
         """A file that is named by its content, unless it is there."""
@@ -56,8 +68,12 @@ class HdfsStore:
                 return
         local = made()
         self._report(f"Uploading {what} ({local.stat().st_size / 1e6:.0f} MB), once")
-        with hdfs_errors(f"uploading {local} to {target}"):
-            put_once(self._files, target, lambda writer: _copy(local, writer))
+        with (
+            hdfs_errors(f"uploading {local} to {target}"),
+            self._open_progress(f"Uploading {what}") as progress,
+        ):
+            progress.begin(1, local.stat().st_size)
+            put_once(self._files, target, lambda writer: _copy(local, writer, progress))
 
     def localized(
         self,
@@ -73,7 +89,8 @@ class HdfsStore:
         )
 
 
-def _copy(local: Path, writer: Writer) -> None:
+def _copy(local: Path, writer: Writer, progress: Progress) -> None:
     with local.open("rb") as stream:
         while chunk := stream.read(_CHUNK):
             writer.write(chunk)
+            progress.add(len(chunk))

@@ -6,24 +6,25 @@ import os
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hdfs_utils import HdfsError
 from yarnam.client.environments.runtime_archive import python_version
 from yarnam.client.site import NODE_PYTHON_VARIABLE, Site
 from yarnam.client.submit import idempotency
-from yarnam.client.submit.hdfs_store import ReportProgress
+from yarnam.client.submit.hdfs_store import HdfsStore, OpenProgress, ReportProgress, no_progress
 from yarnam.client.submit.preflight import CheckedJob, check_job
 from yarnam.client.submit.upload import JobUpload, UploadedJob
 from yarnam.client.user_paths import new_key, tag_of
 from yarnam.core.model.ids import ApplicationId
-from yarnam.core.model.job_spec import JobSpec
+from yarnam.core.model.job_spec import EnvironmentSpec, JobSpec
 from yarnam.errors import BadSpec, YarnamError
 from yarnam.ports.job_access import Launcher
 from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
     import skein_specs
+    from yarnam.client.environments import packed_environment
     from yarnam.client.submit import input_preflight, write_probe
 
 KILL_CONFIRM_LIMIT_S = 10.0
@@ -41,16 +42,21 @@ class Submitted:
 
 
 def submit_job(
-    site: Site, job: JobSpec, launcher: Launcher, report: ReportProgress = lambda _: None
+    site: Site,
+    job: JobSpec,
+    launcher: Launcher,
+    report: ReportProgress = lambda _: None,
+    open_progress: OpenProgress = no_progress,
 ) -> Submitted:
     """Check, stage, submit. On any error or interrupt nothing of the job is left on the cluster.
-    ``launcher`` may be starting meanwhile. Raises YarnamError.
+    ``launcher`` may be starting meanwhile. An environment that is packed for the job stays, for the
+    next one. Raises YarnamError.
 
     A job with an idempotency key that was submitted before is returned as it is. When it is not
     known whether YARN has the application, it stays, and the next submit with this key finds it.
     """
     if not job.idempotency_key:
-        return _submit(site, job, launcher, report, None)
+        return _submit(site, job, launcher, report, open_progress, None)
     idempotency_key = idempotency.IdempotencyKey(site, job.idempotency_key, report)
     while True:
         if (found := idempotency_key.earlier()) is not None:
@@ -58,7 +64,7 @@ def submit_job(
             application = ApplicationId(found.application)
             return Submitted(application, found.key, site.paths.job(found.key), job)
         with suppress(idempotency.KeyTaken):
-            return _submit(site, job, launcher, report, idempotency_key)
+            return _submit(site, job, launcher, report, open_progress, idempotency_key)
 
 
 def _submit(
@@ -66,6 +72,7 @@ def _submit(
     job: JobSpec,
     launcher: Launcher,
     report: ReportProgress,
+    open_progress: OpenProgress,
     idempotency_key: idempotency.IdempotencyKey | None,
 ) -> Submitted:
     report("Checking the job against the cluster")
@@ -78,6 +85,9 @@ def _submit(
     if checked.inputs:
         for warning in input_preflight.apply_input_decisions(checked.inputs, site.user):
             report(warning)
+    if job.environment.packed_from is not None:
+        environment = _packed(site, job.environment, report, open_progress)
+        checked = replace(checked, job=replace(checked.job, environment=environment))
     staging = JobUpload(site, key, report)
     attempt = _Attempt(site, launcher, staging, idempotency_key)
     try:
@@ -94,6 +104,22 @@ def _submit(
         raise
     staging.close()
     return Submitted(application, staging.key, staging.job_dir, staged.record.job)
+
+
+def _packed(
+    site: Site, spec: EnvironmentSpec, report: ReportProgress, open_progress: OpenProgress
+) -> EnvironmentSpec:
+    """The environment with its archive on HDFS, made unless it is there."""
+    if spec.packed_from is None:
+        return spec
+    recipe = packed_environment.recipe_of(spec.packed_from, site.cache, site.environ)
+    target = f"{site.paths.environments}/{recipe.file_name}"
+    HdfsStore(site, report, open_progress).upload_once(
+        lambda: packed_environment.build_environment(recipe, site.cache, report, open_progress),
+        target,
+        "the environment",
+    )
+    return replace(spec, archive=target, packed_from=None)
 
 
 class _Attempt:

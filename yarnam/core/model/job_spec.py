@@ -417,6 +417,25 @@ BUNDLED_PYTHON = "bundled"
 """As ``EnvironmentSpec.python``: the interpreter that yarnam brings along for itself."""
 
 
+class PackSource(Enum):
+    """What submit makes a packed environment from: the spec's key."""
+
+    REQUIREMENTS = "requirements"
+    PYPROJECT = "pyproject"
+    LOCK = "lock"
+    VENV = "venv"
+    PEX = "pex"
+    CONDA = "conda"
+
+
+@dataclass(frozen=True, slots=True)
+class PackedFrom:
+    """``path`` is of the submitting machine; for VENV it may be ``active``."""
+
+    kind: PackSource
+    path: str
+
+
 @dataclass(frozen=True, slots=True)
 class EnvironmentSpec:
     """The user's own Python on the nodes."""
@@ -424,6 +443,8 @@ class EnvironmentSpec:
     python: str = "python3"
     archive: str = ""
     """An archive (tar.gz, zip) on HDFS or local, unpacked as ``environment``; python is inside."""
+    packed_from: PackedFrom | None = None
+    """Until the submit has made the archive."""
 
 
 @dataclass(frozen=True, slots=True)

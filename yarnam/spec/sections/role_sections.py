@@ -61,10 +61,6 @@ class Environment(Section):
     later_keys = {
         "docker": "container images",
         "image": "container images",
-        "conda": "packing an environment at submit",
-        "pip": "packing an environment at submit",
-        "requirements": "packing an environment at submit",
-        "venv": "packing an environment at submit",
     }
 
     python: Text | None = None
@@ -74,6 +70,22 @@ class Environment(Section):
     archive: Text | None = None
     """An environment packed by conda-pack or venv-pack (`.tar.gz`, `.tgz`, `.tar`, `.zip`): an
     `hdfs://` URI, which the nodes cache, or a local path. Unpacked as `environment`."""
+    requirements: Text | None = None
+    """A requirements file. Submit installs what it names into a copy of your Python, once for each
+    content of the file."""
+    pyproject: Text | None = None
+    """A directory with a `pyproject.toml`: the same for the project's dependencies, without the
+    project itself (ship it with `code`). Needs uv."""
+    lock: Text | None = None
+    """The same for a lock: `uv.lock`, `pylock.toml` (both need uv), or a requirements file with
+    hashes."""
+    venv: Text | None = None
+    """A virtual environment of this machine, packed as it is: its directory, or `active`."""
+    pex: Text | None = None
+    """A PEX file, unpacked at submit."""
+    conda: Text | None = None
+    """An `environment.yml`, or the directory of a conda environment. Needs conda-pack, and for the
+    file conda, mamba or micromamba."""
 
 
 def _gpus(value: Any) -> Any:

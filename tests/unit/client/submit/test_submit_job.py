@@ -15,8 +15,16 @@ from hdfs_utils.errors import QuotaExceeded
 from hdfs_utils.errors import Unavailable as HdfsUnavailable
 from tests.fakes.files import fail_on
 from tests.unit.client.world import World, job_spec
+from yarnam.client.environments import packed_environment
 from yarnam.client.submit import upload
-from yarnam.core.model.job_spec import CheckpointSpec, EnvironmentSpec, JobSpec, ShippedFile
+from yarnam.core.model.job_spec import (
+    CheckpointSpec,
+    EnvironmentSpec,
+    JobSpec,
+    PackedFrom,
+    PackSource,
+    ShippedFile,
+)
 from yarnam.errors import BadConfig, BadSpec, NoPermission, Unavailable, YarnamError
 from yarnam.wire.codec import decode
 from yarnam.wire.credentials import split
@@ -352,3 +360,30 @@ def test_without_one_of_its_own_the_nodes_python_is_used(
     assert "AM and agents use a Python of the nodes: there is no patchelf. Install it" in said
     with pytest.raises(BadConfig, match="patchelf"):
         world.client.submit(job_spec(environment=EnvironmentSpec("bundled")))
+
+
+def test_a_packed_environment_is_made_once_and_stays(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+
+    def build(recipe: packed_environment.Recipe, *_: object) -> Path:
+        made.append(recipe.key)
+        (tmp_path / "made").write_bytes(b"an environment")
+        return tmp_path / "made"
+
+    monkeypatch.setattr(packed_environment, "build_environment", build)
+    file = tmp_path / "requirements.txt"
+    file.write_text("numpy==2\n")
+    given = EnvironmentSpec(
+        "bin/python", packed_from=PackedFrom(PackSource.REQUIREMENTS, str(file))
+    )
+    directories = [world.client.submit(job_spec(environment=given)).directory for _ in range(2)]
+    assert len(made) == 1
+    target = f"{world.site.paths.environments}/{made[0]}.tar.gz"
+    for directory in directories:
+        record = decode(world.files.read_bytes(f"{directory}/job.json"), JobRecord)
+        assert record.job.environment == EnvironmentSpec("bin/python", target)
+    file.write_text("numpy==3\n")
+    world.client.submit(job_spec(environment=given))
+    assert len(made) == 2

@@ -1,0 +1,210 @@
+"""Environments that submit makes: an interpreter with packages, as one archive for all nodes.
+
+Each is named by what it is made from, so that it is made once and stored once. The tree is that of
+``interpreter_archive``, with packages in ``lib/python3.X/site-packages``; a conda environment is as
+conda-pack has it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from hdfs_utils.transfer import Progress
+from yarnam.client.environments import conda_environments
+from yarnam.client.environments.interpreter_archive import (
+    Interpreter,
+    build_interpreter,
+    compile_tree,
+    interpreter_from,
+    own_interpreter,
+    pack_tree,
+)
+from yarnam.client.environments.package_installer import export_uv_lock, install
+from yarnam.client.environments.requirement_files import (
+    RequirementLine,
+    local_wheels,
+    plain_lines,
+    requirement_lines,
+)
+from yarnam.client.environments.site_packages import (
+    copy_packages,
+    copy_scripts,
+    facts_of,
+    find_venv,
+    fingerprint,
+    make_scripts_relative,
+    refuse_what_stays_here,
+)
+from yarnam.core.model.job_spec import PackedFrom, PackSource
+from yarnam.errors import BadSpec
+
+FORMAT = 1
+"""Goes into the name: raise it when what is packed changes."""
+
+PEX_LIMIT_S = 600.0
+"""For a PEX file's own start, which unpacks it."""
+
+_GZIP_LEVEL = 1
+"""Shared libraries are most of it."""
+
+OpenProgress = Callable[[str], AbstractContextManager[Progress]]
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How an environment is made: ``fill`` puts it into an empty directory, and may say what it
+    does. Raises BadSpec, BadConfig."""
+
+    key: str
+    fill: Callable[[Path, Report], None]
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.key}.tar.gz"
+
+
+def recipe_of(given: PackedFrom, cache: Path, environ: Mapping[str, str]) -> Recipe:
+    """Reads what the environment is made from; makes nothing yet. Raises BadSpec, BadConfig."""
+    source = Path(given.path)
+    if given.kind is PackSource.CONDA:
+        tool = conda_environments.find_tools(environ)
+        key = _key(given, conda_environments.parts(source))
+        return Recipe(key, lambda tree, report: conda_environments.fill(tool, source, tree, report))
+    if given.kind is PackSource.VENV:
+        return _of_venv(given, find_venv(given.path, environ), cache)
+    interpreter = own_interpreter()
+    if given.kind is PackSource.PEX:
+        key = _key(given, [interpreter.key.encode(), source.read_bytes()])
+        return Recipe(key, lambda tree, _: _fill_from_pex(interpreter, source, cache, tree))
+    return _of_requirements(given, source, interpreter, cache)
+
+
+def build_environment(
+    recipe: Recipe, cache: Path, report: Report, open_progress: OpenProgress
+) -> Path:
+    """The archive in the local cache, made there if it is not. Safe under concurrent builders.
+    Raises BadSpec, BadConfig."""
+    target = cache / "environments" / recipe.file_name
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix="building-") as scratch:
+        tree = Path(scratch) / "tree"
+        tree.mkdir()
+        recipe.fill(tree, report)
+        archive = Path(scratch) / recipe.file_name
+        with open_progress("Packing the environment") as progress:
+            pack_tree(tree, archive, _GZIP_LEVEL, progress)
+        archive.replace(target)
+    return target
+
+
+def _key(given: PackedFrom, parts: Sequence[bytes]) -> str:
+    digest = hashlib.sha256(f"{FORMAT} {given.kind.value}".encode())
+    for part in parts:
+        digest.update(hashlib.sha256(part).digest())
+    return digest.hexdigest()[:20]
+
+
+def _of_requirements(
+    given: PackedFrom, source: Path, interpreter: Interpreter, cache: Path
+) -> Recipe:
+    if given.kind is PackSource.PYPROJECT:
+        source /= "pyproject.toml"
+    elif given.kind is PackSource.LOCK and source.suffix not in (".txt", ".toml", ".lock"):
+        raise BadSpec(f"{source}: a lock is a uv.lock, a pylock.toml or a requirements file")
+    elif given.kind is PackSource.LOCK and source.suffix == ".lock" and source.name != "uv.lock":
+        raise BadSpec(
+            f"{source} is a lock of another tool than uv",
+            hint="Export it as a requirements file with hashes (poetry export), and name that.",
+        )
+    is_plain = source.suffix not in (".toml", ".lock")
+    lines = requirement_lines(source) if is_plain else plain_lines(source)
+    files = [*dict.fromkeys([source, *(line.file for line in lines)])]
+    if is_plain:
+        files += local_wheels(source.parent, lines)
+    parts = [interpreter.key.encode(), *(file.read_bytes() for file in files)]
+
+    def fill(tree: Path, report: Report) -> None:
+        python = _copy_of(interpreter, cache, tree)
+        report(f"Installing the packages of {source.name}")
+        _install(python, source, lines, given.kind is PackSource.LOCK, tree)
+        _finish(tree, interpreter)
+
+    return Recipe(_key(given, parts), fill)
+
+
+def _install(
+    python: Path, source: Path, lines: Sequence[RequirementLine], is_lock: bool, tree: Path
+) -> None:
+    if source.name != "uv.lock":
+        install(python, source, lines, with_hashes=is_lock and source.suffix == ".txt")
+        return
+    exported = tree.parent / "requirements.txt"
+    export_uv_lock(source, exported)
+    install(python, exported, plain_lines(exported), with_hashes=True)
+
+
+def _of_venv(given: PackedFrom, folder: Path, cache: Path) -> Recipe:
+    facts = facts_of(folder / "bin" / "python")
+    interpreter, site = interpreter_from(facts), Path(facts["site_packages"])
+    refuse_what_stays_here(site)
+    parts = [interpreter.key.encode(), fingerprint([site, folder / "bin"]).encode()]
+
+    def fill(tree: Path, _: Report) -> None:
+        _copy_of(interpreter, cache, tree)
+        copy_packages(site, _site_of(tree, interpreter), ["pip", "pip-*"])
+        copy_scripts(folder / "bin", tree / "bin")
+        _finish(tree, interpreter)
+
+    return Recipe(_key(given, parts), fill)
+
+
+def _fill_from_pex(interpreter: Interpreter, pex: Path, cache: Path, tree: Path) -> None:
+    """The packages of a PEX file, unpacked by its own start."""
+    python = _copy_of(interpreter, cache, tree)
+    with tempfile.TemporaryDirectory(prefix="yarnam-pex-") as root:
+        env = {"PATH": f"{python.parent}:{os.defpath}", "PEX_ROOT": root, "PEX_INTERPRETER": "1"}
+        code = "import sys; print('\\n'.join(p for p in sys.path if p.startswith(sys.argv[1])))"
+        command = [str(python), str(pex), "-c", code, os.path.realpath(root)]
+        try:
+            done = subprocess.run(
+                command, env=env, capture_output=True, text=True, errors="replace",
+                timeout=PEX_LIMIT_S, check=False,
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise BadSpec(f"cannot unpack {pex}: {error}") from error
+        if done.returncode or not done.stdout.strip():
+            said = (done.stderr.strip() or "it holds no packages")[-1000:]
+            raise BadSpec(f"cannot unpack {pex} with Python {interpreter.version}: {said}")
+        own = [".bootstrap", ".deps", "__pex__", "__main__.py", "PEX-INFO", ".prefix"]
+        for entry in done.stdout.splitlines():
+            if Path(entry).is_dir():
+                copy_packages(Path(entry), _site_of(tree, interpreter), own)
+    _finish(tree, interpreter)
+
+
+def _copy_of(interpreter: Interpreter, cache: Path, tree: Path) -> Path:
+    with tarfile.open(build_interpreter(interpreter, cache)) as archive:
+        # Not `filter=`: Python 3.10 and early 3.11 lack it, and the archive is our own.
+        archive.extractall(tree)  # noqa: S202
+    _site_of(tree, interpreter).mkdir()
+    return tree / "bin" / interpreter.name
+
+
+def _site_of(tree: Path, interpreter: Interpreter) -> Path:
+    return tree / "lib" / interpreter.name / "site-packages"
+
+
+def _finish(tree: Path, interpreter: Interpreter) -> None:
+    make_scripts_relative(tree / "bin")
+    compile_tree(tree / "bin" / interpreter.name, _site_of(tree, interpreter))
