@@ -126,7 +126,17 @@ class HistoryStore:
     def prune(self, *, before_s: float | None = None, keep: int | None = None) -> int:
         """Remove the records of jobs that ended before a time, and the oldest above a count; how
         many. Jobs submitted before the last of these get no new record."""
-        rows = sorted(self.listing().rows, key=lambda row: row.ended_at_s)
+        return self._prune(self.listing().rows, before_s, keep)
+
+    def retain(self, age_s: float, keep: int) -> int:
+        """The same for jobs that ended longer before the newest one, and the oldest above a count.
+        Not before now: a clock that is wrong must not remove the history."""
+        rows = self.listing().rows
+        newest_s = max((row.ended_at_s for row in rows), default=0.0)
+        return self._prune(rows, newest_s - age_s, keep)
+
+    def _prune(self, found: Iterable[JobSummary], before_s: float | None, keep: int | None) -> int:
+        rows = sorted(found, key=lambda row: row.ended_at_s)
         many = max(0, len(rows) - keep) if keep is not None else 0
         gone = {
             row.key

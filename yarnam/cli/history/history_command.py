@@ -157,6 +157,8 @@ def repair(ctx: click.Context, as_json: bool) -> None:
 def compact(ctx: click.Context, as_json: bool) -> None:
     """Put your records together, so that they are listed faster.
 
+    Also removes records of jobs that ended more than two years before the newest, and the oldest
+    above 100,000.
     Lists do this by themselves when there are many new records.
     """
     with open_client(ctx) as client:

@@ -33,6 +33,15 @@ ALL_USERS = "*"
 COMPACT_ABOVE = 256
 """Records that lie about one by one: with more, a list puts them together when it has read them."""
 
+RETENTION_S = 730 * 86400.0
+"""Records of jobs that ended so long before the newest one are removed when records are put
+together: two years let a year be compared with the one before. Ours; Slurm's accounting keeps all
+by default."""
+
+RETENTION_RECORDS = 100_000
+"""The same for the oldest above this count: as many are listed in 2 s
+(tests/benchmarks/test_history.py)."""
+
 READERS = 16
 
 
@@ -60,7 +69,7 @@ class JobHistory:
             found = store.listing(chosen)
             if found.single > COMPACT_ABOVE and user in {"", self._site.user}:
                 with suppress(YarnamError):
-                    store.compact()
+                    self.compact()
             return Listing(_newest_first(found.rows), found.unreadable)
         rows: list[JobSummary] = []
         hidden: list[str] = []
@@ -120,8 +129,12 @@ class JobHistory:
         return written
 
     def compact(self) -> int:
-        """Put your own records together, one file a month; how many were moved."""
-        return self._store(self._site.user).compact()
+        """Put your own records together, one file a month, and remove those beyond ``RETENTION_S``
+        and ``RETENTION_RECORDS``; how many were moved."""
+        store = self._store(self._site.user)
+        moved = store.compact()
+        store.retain(RETENTION_S, RETENTION_RECORDS)
+        return moved
 
     def prune(self, *, before_s: float | None = None, keep: int | None = None) -> int:
         """Remove your own records of jobs that ended before a time, and the oldest above a count;

@@ -14,7 +14,7 @@ from tests.unit.accounting.records import many, numbered, record
 from tests.unit.client.world import APPLICATION, World, verdict
 from yarnam.adapters.hdfs.history_store import HistoryStore
 from yarnam.client.monitor.history_exports import write_philly, write_summaries, write_usage
-from yarnam.client.monitor.job_history import ALL_USERS
+from yarnam.client.monitor.job_history import ALL_USERS, RETENTION_S
 from yarnam.core.accounting.job_summary import summary_of
 from yarnam.core.accounting.usage import usage
 from yarnam.core.model.outcomes import VerdictKind
@@ -127,3 +127,24 @@ def test_files_for_other_tools(tmp_path: Path) -> None:
     assert len(json.loads((tmp_path / "cluster_job_log").read_text())) == 10
     with pytest.raises(UsageError, match="cannot write"):
         write_philly(tmp_path / "nowhere" / "x", made)
+
+
+def test_old_records_and_those_above_the_count_go_when_records_are_put_together(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("yarnam.adapters.hdfs.history_compaction.SETTLED_S", -4e9)
+    now_s = time.time()
+    for number in range(6):
+        age_s = RETENTION_S + 7200.0 if number < 2 else 3600.0 * (6 - number)
+        one = numbered(record(user="me"), number)
+        store_of(world).put(replace(one, ended_at_s=now_s - age_s))
+    assert len(world.client.history.jobs().rows) == 6, "a list alone removes nothing"
+    world.client.history.compact()
+    kept = world.client.history.jobs().rows
+    assert [round((now_s - row.ended_at_s) / 3600.0) for row in kept] == [1, 2, 3, 4]
+    monkeypatch.setattr("yarnam.client.monitor.job_history.RETENTION_RECORDS", 3)
+    monkeypatch.setattr("yarnam.client.monitor.job_history.COMPACT_ABOVE", 0)
+    store_of(world).put(replace(numbered(record(user="me"), 9), ended_at_s=now_s))
+    assert len(world.client.history.jobs().rows) == 5
+    kept = world.client.history.jobs().rows
+    assert [round((now_s - row.ended_at_s) / 3600.0) for row in kept] == [0, 1, 2]
