@@ -528,7 +528,7 @@ class _JobRequired(TypedDict):
 
 class JobDict(_JobRequired, total=False):
     """A job for `yarnam submit`."""
-    framework: Literal['command', 'jax', 'pytorch', 'tensorflow', 'torchrun']
+    framework: Literal['command', 'jax', 'mpi', 'pytorch', 'tensorflow', 'torchrun']
     """Which rendezvous variables to set for the processes, besides the generic ones. See
     [frameworks](../how-to/frameworks.md)."""
     command: Union[str, list[Union[str, float]]]

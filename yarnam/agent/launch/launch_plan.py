@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from yarnam.agent import programs
 from yarnam.agent.keeper.keeper import MARK
 from yarnam.agent.launch.log_files import log_name
 from yarnam.agent.launch.stop_agreement import position_file
 from yarnam.agent.launch.task_run import ProcessPlan
 from yarnam.agent.launch.workspace import (
     DEFAULT_PATH,
+    Program,
     Workspace,
     find_program,
     make_workspace,
@@ -21,6 +24,7 @@ from yarnam.agent.launch.workspace import (
 )
 from yarnam.agent.resources.gpu_devices import gpu_environment
 from yarnam.agent.task_config import ContainerSettings, TaskJob
+from yarnam.core.frameworks.registry import framework_named
 from yarnam.core.model.outcomes import ExitKind
 from yarnam.core.model.resources import split_gpus
 from yarnam.wire import protocol
@@ -88,7 +92,7 @@ def plan_processes(
         mine.error_file.unlink(missing_ok=True)
         position_file(context.stop_file, process.local_rank).unlink(missing_ok=True)
         env = process_environment(base, job, process.env, gpu_ids, mine)
-        program = find_program(workspace, job.command, env["PATH"])
+        program = run_by(job.framework, find_program(workspace, job.command, env["PATH"]))
         plans.append(
             ProcessPlan(
                 rank=process.rank,
@@ -101,6 +105,16 @@ def plan_processes(
             )
         )
     return tuple(plans), workspace.directory
+
+
+def run_by(framework: str, program: Program) -> Program:
+    """The program that the framework needs around a command, with that command."""
+    name = framework_named(framework).program
+    if not name or program.problem:
+        return program
+    path = Path(programs.__file__).with_name(f"{name}.py")
+    own = (sys.executable, "-I", "-S", str(path), "run", program.path, *program.argv[1:])
+    return Program(sys.executable, own)
 
 
 def _all_with_problem(

@@ -61,6 +61,8 @@ class Framework:
     """A task has one process, unless the spec says otherwise: it drives all GPUs of the task."""
     is_launcher: bool = False
     """That process starts the training processes of the task itself: there is never another."""
+    program: str = ""
+    """What runs the command of each process: a module of ``yarnam.agent.programs``."""
     roles: RoleRules = RoleRules()
     starter: Starter
 

@@ -73,6 +73,11 @@ class GangTable:
         """Raises InternalError when the member does not hold it."""
         return _port(self.members[number], key)
 
+    def address(self, number: int, name: str, local: int = 0) -> str:
+        """``host:port`` of the port ``name`` of one process."""
+        host = self.members[number].placed.address
+        return joined(host, self.port(number, port_key(name, local)))
+
     def role(self, number: int) -> RoleSpec:
         return self.role_named(self.members[number].task.role)
 
