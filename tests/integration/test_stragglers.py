@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 pytestmark = MARKS
 
-# Every rank needs a byte of its left one in each step, as in a ring; on a node that is named in the
-# folder it computes five times as long.
+# Every rank needs a byte of its left one in each step, as in a ring; on a node, or with a share of
+# the input, that is named in the folder it computes five times as long.
 RING = """
 import os, socket, sys, time
 from yarnam import train
@@ -31,7 +31,8 @@ step = 0
 while not os.path.exists("{folder}/enough") and not train.should_stop():
     step += 1
     with train.compute():
-        is_slow = os.path.exists("{folder}/" + os.environ["NM_HOST"])
+        names = os.environ["NM_HOST"], f"share-{{rank}}"
+        is_slow = any(os.path.exists("{folder}/" + name) for name in names)
         time.sleep(0.5 if is_slow else 0.1)
     for _ in range(size):
         right.sendall(b"x")
@@ -78,3 +79,32 @@ def test_a_slow_node_is_named_and_left(world: FaultWorld, tmp_path: Path) -> Non
     assert world.end_of(job).exit_code == 0
     done = world.yarnam("explain", job.id).wait()
     assert "the node is slow" in done.out, done
+
+
+@pytest.mark.long
+@pytest.mark.timeout(400)
+def test_slow_data_is_slow_on_another_node_too(world: FaultWorld, tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    code = RING.format(ring=JOIN_RING, base=27600, folder=tmp_path)
+    job = world.submit(
+        "slow-data", ["python3", "-c", code], worker={"tasks": 3, "gpus": 1}, framework="command",
+        stragglers={"replace": True}, placement={"strategy": "spread"},
+    )  # fmt: skip
+    world.until_phase(job, Phase.RUNNING)
+    (tmp_path / "share-1").touch()
+    status = world.until(
+        job,
+        lambda s: any(one.cause is SlownessCause.DATA for at in s.history for one in at.stragglers),
+        "that it is the data",
+        300.0,
+    )
+    found = [one for at in status.history for one in at.stragglers]
+    assert {one.rank for one in found} == {1}
+    nodes = {one.node for one in found}
+    print(f"rank 1 was slow on {sorted(nodes)}")
+    # One move has shown that moving does not help.
+    assert status.attempt == 2
+    (tmp_path / "enough").touch()
+    assert world.end_of(job).exit_code == 0
+    done = world.yarnam("explain", job.id).wait()
+    assert "moves with the rank and its data" in done.out, done
