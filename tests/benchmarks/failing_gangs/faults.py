@@ -106,7 +106,7 @@ def library_damaged() -> object:
     return ctypes.CDLL(str(temporary(b"\x7fELF" + b"\0" * 200, ".so")))
 
 
-@fault("library-not-loaded", held_out=True)
+@fault("library-not-loaded")
 def symbol_missing() -> object:
     return ctypes.CDLL(None).cudnn_create_nope
 

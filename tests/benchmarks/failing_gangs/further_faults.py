@@ -92,7 +92,7 @@ def photo_cut_short() -> object:
         return photo.convert("RGB").resize((32, 32))
 
 
-@fault("incorrect-inputs", held_out=True)
+@fault("incorrect-inputs")
 def shard_cut_short_for_tar() -> None:
     whole = io.BytesIO()
     with tarfile.open(fileobj=whole, mode="w:gz") as shard:
@@ -103,7 +103,7 @@ def shard_cut_short_for_tar() -> None:
         end_as("tar", "-xzf", path, "-C", path.parent)
 
 
-@fault("incorrect-inputs", held_out=True)
+@fault("incorrect-inputs")
 def tokens_empty() -> object:
     import numpy as np
 
@@ -114,7 +114,7 @@ def tokens_empty() -> object:
 # ---- the program ---------------------------------------------------------------------------------
 
 
-@fault("semantic-error", held_out=True)
+@fault("semantic-error")
 def branch_on_a_traced_value() -> object:
     import jax
     import jax.numpy as jnp
@@ -147,7 +147,7 @@ def lambda_for_a_worker() -> object:
         return workers.map(lambda image: image * 2, range(4))
 
 
-@fault("semantic-error", held_out=True)
+@fault("semantic-error")
 def keys_of_two_types() -> object:
     import pandas as pd
 
@@ -285,7 +285,7 @@ def file_size_in_a_shell() -> None:
         end_as("bash", "-c", f"ulimit -f 100; {write}; exit $?")
 
 
-@fault("killed", held_out=True)
+@fault("killed")
 def launched_one_killed() -> None:
     subprocess.run(["bash", "-c", "kill -9 $$"], check=True)
 
@@ -315,7 +315,7 @@ def shared_memory_full() -> None:
         os.posix_fallocate(batches.fileno(), 0, 1 << 50)
 
 
-@fault("output-error", held_out=True)
+@fault("output-error")
 def results_without_a_folder() -> None:
     import pandas as pd
 
@@ -362,7 +362,7 @@ def coordinator_overrun() -> None:
     socket.create_connection(coordinator.getsockname(), timeout=1)
 
 
-@fault("communication-error", held_out=True)
+@fault("communication-error")
 def server_silent() -> None:
     import grpc
 

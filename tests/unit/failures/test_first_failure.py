@@ -36,6 +36,11 @@ def test_an_unknown_cause_comes_before_a_symptom() -> None:
     assert order(failed(0, 1.0, CASCADE), failed(1, 2.0, UNKNOWN)) == [1, 0]
 
 
+def test_who_waited_in_vain_comes_before_who_found_it_gone() -> None:
+    waited = replace(CASCADE, failure=FailureClass.COMMUNICATION_ERROR)
+    assert order(failed(0, 1.0, CASCADE), failed(1, 1.1, waited)) == [1, 0]
+
+
 def test_without_findings_the_earliest_is_first() -> None:
     assert order(failed(0, 2.0, None), failed(1, 1.0, None)) == [1, 0]
 

@@ -73,6 +73,9 @@ ONE_LINE = [
     ("ValueError: operands could not be broadcast together with shapes", C.SEMANTIC_ERROR),
     ("OSError: [Errno 24] Too many open files", C.LIMIT_EXCEEDED),
     ("ValueError: Loss is NaN", C.DIVERGED),
+    ("subprocess.CalledProcessError: Command 'x' died with <Signals.SIGKILL: 9>.", C.KILLED),
+    ("OSError: Cannot save file into a non-existent directory: 'runs'", C.OUTPUT_ERROR),
+    ("ValueError: cannot mmap an empty file", C.INCORRECT_INPUTS),
     ("ConnectionRefusedError: [Errno 111] Connection refused", C.COMMUNICATION_ERROR),
     ("FileExistsError: [Errno 17] File exists: 'out'", C.OUTPUT_ERROR),
     ("urllib.error.HTTPError: HTTP Error 404: Not Found", C.INCORRECT_INPUTS),
@@ -146,6 +149,14 @@ def test_the_first_of_chained_exceptions_is_seen() -> None:
         + 'Traceback (most recent call last):\n  File "t.py"\n    f()\nRuntimeError: cannot save\n'
     )
     assert find(chained).failure is C.CPU_OUT_OF_MEMORY
+
+
+def test_what_a_server_thread_prints_later_has_not_ended_the_process() -> None:
+    later = "ERROR:grpc._server:Exception calling application: \n" + IMPORT_ERROR.replace(
+        "ModuleNotFoundError: No module named 'torchvison'", "threading.BrokenBarrierError"
+    )
+    assert find(OUT_OF_MEMORY + later).failure is C.CPU_OUT_OF_MEMORY
+    assert find(later).role is FailureRole.CASCADE
 
 
 def test_ranks_before_the_lines_do_not_matter() -> None:

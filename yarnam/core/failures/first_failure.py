@@ -6,7 +6,8 @@ peers notice its closed connection at once. So evidence counts more than time:
 1. processes that failed by themselves, and whose evidence says what it was;
 2. processes that failed by themselves, nobody knows how;
 3. processes that were stopped, as it seemed in time, but whose evidence names a cause of their own;
-4. processes whose evidence says that another one had failed.
+4. processes that waited for another one in vain;
+5. processes that found another one gone: it may have been one of those that waited.
 
 Within each of these the earliest is the first cause.
 """
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from yarnam.core.model.outcomes import FailureRole, Finding
+from yarnam.core.model.outcomes import FailureClass, FailureRole, Finding
 
 
 class Weight(IntEnum):
@@ -26,7 +27,8 @@ class Weight(IntEnum):
     CAUSE = 0
     UNKNOWN = 1
     STOPPED = 2
-    SYMPTOM = 3
+    WAITED = 3
+    SYMPTOM = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,4 +68,7 @@ def weight_of(process: FailedProcess) -> Weight | None:
         return Weight.STOPPED if finding.line else None
     if finding is None or (finding.is_weak and finding.role is FailureRole.ROOT):
         return Weight.UNKNOWN
-    return Weight.CAUSE if finding.role is FailureRole.ROOT else Weight.SYMPTOM
+    if finding.role is FailureRole.ROOT:
+        return Weight.CAUSE
+    is_timeout = finding.failure is FailureClass.COMMUNICATION_ERROR
+    return Weight.WAITED if is_timeout and finding.role is FailureRole.CASCADE else Weight.SYMPTOM

@@ -158,7 +158,7 @@ def _last_match(rule: FailureRule, pieces: Sequence[str], lines: Sequence[str]) 
 def _zones(evidence: ProcessEvidence) -> list[_Zone]:
     """The evidence, nearest to the failure first."""
     log = [_without_prefix(line) for line in evidence.log]
-    begin = max((n for n, line in enumerate(log) if TRACEBACK in line), default=-1)
+    begin = _last_traceback(log)
     has_traceback = begin >= 0 and begin >= len(log) - TRACEBACK_LINES
     begin = _chain_begin(log, begin) if has_traceback else max(0, len(log) - NEAR_LINES)
     near = [line for line in log[begin:] if not _is_frame(line)] if has_traceback else log[begin:]
@@ -172,6 +172,21 @@ def _zones(evidence: ProcessEvidence) -> list[_Zone]:
     if not has_traceback and not evidence.error_file:
         zones.append(_Zone("earlier lines", log[:begin]))
     return zones
+
+
+_BYSTANDERS = ("Exception calling application", "Exception ignored in", "was never retrieved")
+"""What a server, the interpreter or an event loop prints before a traceback that it has caught."""
+
+
+def _last_traceback(log: Sequence[str]) -> int:
+    """Where the last traceback begins that ended the process, as far as one sees; -1: none. A
+    server's thread may print one of its own after that."""
+    begins = [number for number, line in enumerate(log) if TRACEBACK in line]
+    for number in reversed(begins):
+        before = log[number - 1] if number else ""
+        if not any(text in before for text in _BYSTANDERS):
+            return number
+    return begins[-1] if begins else -1
 
 
 _CHAINED = (
