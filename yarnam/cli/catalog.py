@@ -57,6 +57,7 @@ SECTIONS: dict[str, tuple[CommandEntry, ...]] = {
         "setup",
         spec="Create and check job specs.",
         **{"import": "Convert a job of another system to a spec."},
+        env="Check jobs' environments, and clear those stored on HDFS.",
         nodes="List the nodes of the cluster.",
         cluster="Run a Hadoop cluster on this machine.",
         doctor="Check this machine and the cluster.",

@@ -36,6 +36,8 @@ class JobRecord:
     prelaunched: tuple[PrelaunchedService, ...] = ()
     """The first rung's containers, which need not wait for the AM's Python: there was spare
     capacity at submit, and no job waited."""
+    stored: tuple[str, ...] = ()
+    """URIs of the archives that it shares with other jobs: runtime, interpreter, environment."""
     version: int = RECORD_VERSION
 
     @property

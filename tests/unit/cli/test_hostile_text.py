@@ -28,6 +28,7 @@ from yarnam.adapters.hdfs.history_store import HistoryStore
 from yarnam.cli.catalog import ENTRIES
 from yarnam.cli.shell import Shell, run
 from yarnam.client import Client, Job, LogPiece
+from yarnam.client.environments.environment_probe import MARK
 from yarnam.client.planning.snapshot_file import save_snapshot
 from yarnam.cluster.cluster_paths import ClusterPaths
 from yarnam.cluster.cluster_plan import ClusterPlan, ClusterRecord, save_cluster
@@ -442,6 +443,27 @@ def nodes(stage: Stage) -> list[str]:
     return []
 
 
+def env_check(stage: Stage) -> list[str]:
+    report = {
+        "python": NAME, "executable": NAME, "node": NAME, "gpus": {NAME: [NAME]},
+        "modules": {NAME: {"version": NAME}},
+    }  # fmt: skip
+    line = f"{MARK}{json.dumps(report)}\n".encode()
+    stage.patch.setattr(Job, "logs", lambda *_, **__: iter([LogPiece("worker-0", 0, line)]))
+    stage.patch.setattr(Job, "wait", lambda *_, **__: verdict())
+    return [stage.spec()]
+
+
+def env_ls(stage: Stage) -> list[str]:
+    stage.file(f"/user/me/.yarnam/environments/{NAME}", b"x")
+    return []
+
+
+def env_gc(stage: Stage) -> list[str]:
+    env_ls(stage)
+    return ["--unused-for", "0s"]
+
+
 def doctor(stage: Stage) -> list[str]:
     stage.world.rm.failure = NoPermission(TEXT, hint=TEXT)
     return []
@@ -528,6 +550,9 @@ CASES: dict[str, Prepare] = {
     "spec validate": spec_validate,
     "import": import_,
     "nodes": nodes,
+    "env check": env_check,
+    "env ls": env_ls,
+    "env gc": env_gc,
     "doctor": doctor,
     "cluster status": cluster_status,
     "cluster logs": cluster_logs,

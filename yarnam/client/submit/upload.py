@@ -115,7 +115,9 @@ class JobUpload:
                 early = prelaunched.result()
                 if settled.pre_run.is_due:
                     early = ()
-                record = self._record(checked, settled, submitted_at_s, early)
+                shared = (runtime.result(), interpreter.result(), environment.result()[1])
+                stored = tuple(file.source for file in shared if file is not None)
+                record = self._record(checked, settled, submitted_at_s, early, stored)
                 job_file = pool.submit(self._put_bytes, protocol.JOB_FILE, encode(record))
                 staged = UploadedJob(record)
                 staged.am_files = {
@@ -153,6 +155,7 @@ class JobUpload:
         job: JobSpec,
         submitted_at_s: float,
         prelaunched: tuple[PrelaunchedService, ...],
+        stored: tuple[str, ...],
     ) -> JobRecord:
         return JobRecord(
             job=job,
@@ -169,6 +172,7 @@ class JobUpload:
             gpu_models=self._site.gpu_rules(),
             data=checked.data,
             prelaunched=prelaunched,
+            stored=stored,
         )
 
     def close(self) -> None:
