@@ -12,6 +12,7 @@ import skein
 import yaml
 
 from skein_specs.interceptor import ENV_RPC_CLASS, RPC_CLASS
+from yarnam.core.model.job_spec import ContainerImage
 from yarnam.core.model.plans import LocalityLevel, Target
 from yarnam.core.model.resources import Resources
 from yarnam.wire.protocol import (
@@ -86,6 +87,8 @@ def application_spec(
         master["env"][ENV_RPC_CLASS] = RPC_CLASS
     service = dict(template["service"])
     service["env"] = {**service["env"], **shared_env}
+    if job.environment.image is not None:
+        service["env"] |= container_runtime(job.environment.image)
     service["script"] = launch_script(AGENT_MODULE, version)
 
     early = {ask.service: len(ask.nodes) for ask in record.prelaunched}
@@ -112,6 +115,21 @@ def application_spec(
             for target in record.targets
         },
     )
+
+
+def container_runtime(image: ContainerImage) -> dict[str, str]:
+    """What a NodeManager reads in a container's environment to start it from an image: the names of
+    Hadoop's ContainerRuntimeConstants, DockerLinuxContainerRuntime and RuncContainerRuntime. YARN
+    mounts the container's own directories and localized files, so the agent and its interpreter
+    come along; its GPU plug-in adds the devices."""
+    kind = image.runtime.value
+    found = {
+        "YARN_CONTAINER_RUNTIME_TYPE": kind,
+        f"YARN_CONTAINER_RUNTIME_{kind.upper()}_IMAGE": image.name,
+    }
+    if image.mounts:
+        found[f"YARN_CONTAINER_RUNTIME_{kind.upper()}_MOUNTS"] = ",".join(image.mounts)
+    return found
 
 
 def launch_script(module: str, python_version: str) -> str:

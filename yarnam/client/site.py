@@ -30,7 +30,7 @@ with on_first_use():
     from yarnam.adapters.grpc import job_client
     from yarnam.adapters.hdfs import error_map
     from yarnam.adapters.skein import driver
-    from yarnam.adapters.yarn import addresses, rest, rest_launcher
+    from yarnam.adapters.yarn import addresses, node_settings, rest, rest_launcher
     from yarnam.adapters.zookeeper import inventory_store, lazy_session
     from yarnam.client import gpu_rules as client_gpu_rules
 
@@ -106,6 +106,10 @@ class ClientTiming:
     seconds, or never."""
 
 
+def _node_settings(http_address: str, scheme: str) -> Mapping[str, str]:
+    return node_settings.node_settings(http_address, scheme)
+
+
 @dataclass
 class Site:
     """Everything that a client needs of the outside. Tests build one from fakes."""
@@ -128,6 +132,9 @@ class Site:
     open_web: Callable[[], FileSystem] | None = None
     """``files`` over HTTP, for small ones; None: not tried."""
     timing: ClientTiming = ClientTiming()
+    node_settings: Callable[[str, str], Mapping[str, str]] = _node_settings
+    """The configuration of the NodeManager at this HTTP address, by http or https. Raises
+    Unavailable."""
 
     @cached_property
     def quick(self) -> SmallFiles:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import re
 import stat
+from dataclasses import replace
 from pathlib import Path as FilePath
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from yarnam.core.model.job_spec import (
     BUNDLED_PYTHON,
+    ContainerImage,
+    ContainerRuntime,
     EnvironmentSpec,
     PackedFrom,
     PackSource,
@@ -80,6 +83,18 @@ class Shipping:
             self._problems.add(place, f"{message}, `.`, `_`, `+`, `=`, `@`, `-`)")
 
     def environment(self, document: Document) -> EnvironmentSpec:
+        """Where the job's Python comes from."""
+        section = document.environment
+        images = [
+            ContainerImage(runtime, found.name, tuple(found.mounts))
+            for runtime in ContainerRuntime
+            if (found := getattr(section, runtime.value)) is not None
+        ]
+        if len(images) > 1:
+            self._problems.add(("environment",), "docker and runc: a container has one runtime")
+        return replace(self._python_of(document), image=images[0] if images else None)
+
+    def _python_of(self, document: Document) -> EnvironmentSpec:
         section = document.environment
         if (packed_from := self._packed_from(document)) is not None:
             return EnvironmentSpec("bin/python", packed_from=packed_from)

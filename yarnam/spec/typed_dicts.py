@@ -176,6 +176,11 @@ class EnvironmentDict(TypedDict, total=False):
     """A virtual environment of this machine, packed as it is: its directory, or `active`."""
     pex: str
     """A PEX file, unpacked at submit."""
+    docker: Union[str, ImageDict]
+    """The image that the tasks' containers are started from by YARN's Docker runtime, where the
+    NodeManagers allow it. `python` is then a path or name in the image."""
+    runc: Union[str, ImageDict]
+    """The same by YARN's runC runtime."""
     conda: str
     """An `environment.yml`, or the directory of a conda environment. Needs conda-pack, and for the
     file conda, mamba or micromamba."""
@@ -276,6 +281,18 @@ class HangDict(TypedDict, total=False):
     silence: str
     """Also without any step: the longest time in which no process does anything. Default: no
     limit."""
+
+
+class _ImageRequired(TypedDict):
+    name: str
+    """The image's name."""
+
+
+class ImageDict(_ImageRequired, total=False):
+    """A container image of the site's registry, for the tasks' containers."""
+    mounts: list[str]
+    """Directories of the node, as `source:destination:mode`, where mode is `ro` or `rw`. The site
+    says which it allows."""
 
 
 class _InputRequired(TypedDict):
@@ -597,6 +614,7 @@ __all__ = [
     "GangDict",
     "GpuRangeDict",
     "HangDict",
+    "ImageDict",
     "InputDict",
     "JobDict",
     "LocalityDict",

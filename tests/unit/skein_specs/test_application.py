@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,14 @@ import skein
 
 from skein_specs import LocalizedFile, am_script, application_spec, launch_script
 from yarnam.core.model.ids import NodeId, RackId
-from yarnam.core.model.job_spec import AmSpec, JobSpec, RoleSpec
+from yarnam.core.model.job_spec import (
+    AmSpec,
+    ContainerImage,
+    ContainerRuntime,
+    EnvironmentSpec,
+    JobSpec,
+    RoleSpec,
+)
 from yarnam.core.model.plans import LocalityLevel, Target
 from yarnam.core.model.resources import Resources
 from yarnam.wire.records import JobRecord
@@ -101,6 +109,30 @@ def test_the_master_carries_the_repairs(spec: skein.ApplicationSpec) -> None:
     assert master.resources.memory == 1536
     assert master.security.cert_bytes == b"cert"
     assert (spec.max_attempts, spec.queue, spec.tags) == (3, "root.dl", {"yarnam", "yarnam-job-1"})
+
+
+@pytest.mark.parametrize("runtime", [*ContainerRuntime])
+def test_an_image_is_for_the_tasks_containers_alone(runtime: ContainerRuntime) -> None:
+    """The launch context byte for byte, as YARN's runtimes read it."""
+    image = ContainerImage(runtime, "registry.example/t/train:1", ("/d:/d:ro", "/s:/tmp/s:rw"))
+    job = replace(RECORD.job, environment=EnvironmentSpec(image=image))
+    made = application_spec(
+        replace(RECORD, job=job),
+        am_files=FILES,
+        task_files={**FILES, "yarnam-runtime": ARCHIVE},
+        security=skein.Security(cert_bytes=b"cert", key_bytes=b"key"),
+    )
+    kind = runtime.value
+    wanted = {
+        "YARN_CONTAINER_RUNTIME_TYPE": kind,
+        f"YARN_CONTAINER_RUNTIME_{kind.upper()}_IMAGE": "registry.example/t/train:1",
+        f"YARN_CONTAINER_RUNTIME_{kind.upper()}_MOUNTS": "/d:/d:ro,/s:/tmp/s:rw",
+    }
+    message = made.to_protobuf()
+    for service in message.services.values():
+        found = {n: v for n, v in service.env.items() if n.startswith("YARN_CONTAINER_RUNTIME")}
+        assert found == wanted
+    assert not [name for name in message.master.env if name.startswith("YARN_CONTAINER_RUNTIME")]
 
 
 def test_files_keep_kind_visibility_size_and_time(spec: skein.ApplicationSpec) -> None:

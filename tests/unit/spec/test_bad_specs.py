@@ -233,8 +233,8 @@ CASES = [
         "6:31: retry.more_memory.factor: must be at least 1.1, not 1.0",
     ),
     (
-        "gpus: 4\nenvironment: {docker: x}",
-        ("6:15: environment.docker: not supported yet: container images"),
+        "gpus: 4\ndocker: x",
+        "6:1: docker: not supported yet: images here; write environment: {docker: ...}",
     ),
     (
         "gpus: 4\ncheckpoint: {directory: /c, restore: latest}",

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from yarnam.core.model.job_spec import EnvironmentSpec, PackedFrom, PackSource
+from yarnam.core.model.job_spec import (
+    ContainerImage,
+    ContainerRuntime,
+    EnvironmentSpec,
+    PackedFrom,
+    PackSource,
+)
 from yarnam.errors import BadSpec
 from yarnam.spec.loader import parse_spec_file
 
@@ -46,6 +52,14 @@ def test_the_bundled_python_is_no_path(tmp_path: Path) -> None:
     assert environment(tmp_path, "{python: bundled}") == EnvironmentSpec("bundled")
 
 
+def test_an_image_may_have_mounts_and_a_python(tmp_path: Path) -> None:
+    text = "{docker: {name: 'r/x:1', mounts: ['/a:/b:ro']}, python: /opt/conda/bin/python}"
+    image = ContainerImage(ContainerRuntime.DOCKER, "r/x:1", ("/a:/b:ro",))
+    assert environment(tmp_path, text) == EnvironmentSpec("/opt/conda/bin/python", image=image)
+    found = environment(tmp_path, "{runc: 'r/x:1'}")
+    assert found.image == ContainerImage(ContainerRuntime.RUNC, "r/x:1")
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -53,6 +67,8 @@ def test_the_bundled_python_is_no_path(tmp_path: Path) -> None:
         ("{venv: job.yaml}", r"must be a directory"),
         ("{venv: active, requirements: job.yaml, python: python3}", "leave out"),
         ("{archive: env.tar.gz, venv: active}", "leave out archive"),
+        ("{docker: x, runc: x}", "one runtime"),
+        ("{docker: {name: x, mounts: [/a:/b]}}", "mounts"),
         ("{archive: env.tar.gz, python: bundled}", "has an interpreter of its own"),
     ],
 )

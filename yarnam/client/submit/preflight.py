@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from yarnam.client.submit.input_preflight import InputOutcome
 
 with on_first_use():
+    from yarnam.client.environments import container_runtimes
     from yarnam.client.submit import input_preflight
 
 _MAX_QUEUES_SHOWN = 20
@@ -152,6 +153,8 @@ def _check_fit(site: Site, job: JobSpec, seed: str) -> CheckedJob:
             hint="A ResourceManager that has just started hears of its nodes within a minute. "
             "Otherwise see its page of nodes, or ask the administrators.",
         )
+    if job.environment.image is not None:
+        container_runtimes.check_runtime(site, job.environment.image, snapshot)
     try:
         return checked_on(snapshot, job, input_bytes_by_node(site, job, snapshot), seed)
     except NeverFits as refusal:

@@ -436,6 +436,22 @@ class PackedFrom:
     path: str
 
 
+class ContainerRuntime(Enum):
+    """YARN's runtimes that start a container from an image (YARN_CONTAINER_RUNTIME_TYPE)."""
+
+    DOCKER = "docker"
+    RUNC = "runc"
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerImage:
+    """``mounts``: as YARN takes them, ``source:destination:mode`` with mode ``ro`` or ``rw``."""
+
+    runtime: ContainerRuntime
+    name: str
+    mounts: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class EnvironmentSpec:
     """The user's own Python on the nodes."""
@@ -445,6 +461,8 @@ class EnvironmentSpec:
     """An archive (tar.gz, zip) on HDFS or local, unpacked as ``environment``; python is inside."""
     packed_from: PackedFrom | None = None
     """Until the submit has made the archive."""
+    image: ContainerImage | None = None
+    """What the tasks' containers are started from; None: the node itself."""
 
 
 @dataclass(frozen=True, slots=True)

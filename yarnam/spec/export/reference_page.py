@@ -19,6 +19,8 @@ _SECTIONS: tuple[Path, ...] = (
     (),
     ("files", 0),
     ("environment",),
+    ("environment", "docker"),
+    ("environment", "runc"),
     ("env", "NAME"),
     ("roles", "NAME"),
     ("roles", "NAME", "tasks"),

@@ -306,8 +306,8 @@ class Document(Section):
     """A job for `yarnam submit`."""
 
     later_keys = {
-        "docker": "container images",
-        "image": "container images",
+        "docker": "images here; write environment: {docker: ...}",
+        "image": "images here; write environment: {docker: ...}",
         "sweep": "sweeps",
     }
 

@@ -17,6 +17,9 @@ from yarnam.spec.sections.section_base import (
 )
 from yarnam.spec.values.fields import Argument, Command, Text, wrong
 
+MOUNT = r"^/[^:,\s]*:/[^:,\s]*:(ro|rw)$"
+"""As YARN's runtimes take it (DockerLinuxContainerRuntime, RuncContainerRuntime)."""
+
 MAX_GPUS = 100_000
 """Per job."""
 
@@ -54,14 +57,21 @@ Variable = Annotated[
 ]
 
 
+class Image(TextOrMapping):
+    """A container image of the site's registry, for the tasks' containers."""
+
+    text_key = "name"
+
+    name: Annotated[Text, Field(examples=["registry.example/team/train:1"])]
+    """The image's name."""
+    mounts: list[Annotated[str, Field(pattern=MOUNT, examples=["/data:/data:ro"])]] = []
+    """Directories of the node, as `source:destination:mode`, where mode is `ro` or `rw`. The site
+    says which it allows."""
+
+
 class Environment(Section):
     """The Python that runs the job on the nodes: `python` and `python3` in commands refer to it,
     and its directory is on PATH."""
-
-    later_keys = {
-        "docker": "container images",
-        "image": "container images",
-    }
 
     python: Text | None = None
     """The interpreter: a path or a name on the nodes' PATH (default `python3`), or `bundled` for
@@ -83,6 +93,11 @@ class Environment(Section):
     """A virtual environment of this machine, packed as it is: its directory, or `active`."""
     pex: Text | None = None
     """A PEX file, unpacked at submit."""
+    docker: Image | None = None
+    """The image that the tasks' containers are started from by YARN's Docker runtime, where the
+    NodeManagers allow it. `python` is then a path or name in the image."""
+    runc: Image | None = None
+    """The same by YARN's runC runtime."""
     conda: Text | None = None
     """An `environment.yml`, or the directory of a conda environment. Needs conda-pack, and for the
     file conda, mamba or micromamba."""
@@ -163,8 +178,8 @@ class Role(Section):
 
     later_keys = {
         "node_label": "YARN node labels",
-        "docker": "container images",
-        "image": "container images",
+        "docker": "images here; write environment: {docker: ...}",
+        "image": "images here; write environment: {docker: ...}",
     }
 
     tasks: TaskCount = 1
