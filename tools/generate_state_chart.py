@@ -34,6 +34,7 @@ TIMERS = {
     TimerKind.CHECK: ("not every node has answered its check", "10 s, full: 60 s"),
     TimerKind.STAGING: ("inputs are not on all nodes", "`data.staging_timeout`"),
     TimerKind.LAUNCH: ("launched, not every process has started", "`gang.launch_timeout`"),
+    TimerKind.READY: ("others wait until started tasks are ready", "`ready.timeout` of the role"),
     TimerKind.STOP: ("stopping, not every end is known", "`am.stop_grace` and 5 s"),
     TimerKind.BACKOFF: ("until the next plan request", "`gang.backoff_base`, `backoff_cap`"),
     TimerKind.WAIT: ("all waiting before the gang runs", "`gang.wait_timeout`"),

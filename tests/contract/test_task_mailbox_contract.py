@@ -20,6 +20,7 @@ from yarnam.core.model.events import (
     NodeChecked,
     TaskExited,
     TaskFailing,
+    TaskReady,
     TaskStaged,
     TaskStarted,
 )
@@ -284,6 +285,29 @@ def test_only_the_check_that_was_ordered_is_answered(real: GrpcAgents, events: l
     assert (len(found.links), len(found.links[0].failure) <= 300) == (8, True)
     assert "\x1b" not in found.links[0].failure
     assert len(found.trouble[0]) <= 300
+
+
+def test_some_members_wait_for_their_turn(agents: Agents, events: list[Event]) -> None:
+    agents.mailbox.expect([A, B])
+    agents.register(A)
+    agents.register(B)
+    agents.mailbox.launch(1, [member(A), member(B)], [B])
+    assert (agents.order(A), agents.order(B)) == ("launch", "park")
+    agents.started(A)
+    agents.mailbox.launch(1, [member(A), member(B)])
+    assert (agents.order(A), agents.order(B)) == ("launch", "launch")
+
+
+def test_a_task_is_ready_once(real: GrpcAgents, events: list[Event]) -> None:
+    real.mailbox.expect([A])
+    real.register(A)
+    real.mailbox.launch(1, [member(A)])
+    number = real.directive(A).number
+    for ready in (False, True, True):
+        real.report(A, pb.STARTED, attempt=1, ready=ready)
+    assert [type(event) for event in events[1:]] == [TaskStarted, TaskReady]
+    real.mailbox.launch(1, [member(A)])
+    assert real.directive(A).number == number, "the same order once more is none"
 
 
 def test_inputs_are_prepared_before_the_launch(agents: Agents, events: list[Event]) -> None:

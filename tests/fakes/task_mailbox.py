@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from yarnam.core.failures.rank_activity import RankActivity
 from yarnam.core.model.actions import CheckNodes, GangMember
@@ -14,6 +14,7 @@ from yarnam.core.model.events import (
     ScaleRequested,
     TaskExited,
     TaskFailing,
+    TaskReady,
     TaskStaged,
     TaskStarted,
 )
@@ -57,9 +58,11 @@ class FakeMailbox:
         for member in members:
             self._order(member.ask, "prepare")
 
-    def launch(self, attempt: int, members: Sequence[GangMember]) -> None:
+    def launch(
+        self, attempt: int, members: Sequence[GangMember], waiting: Collection[AskId] = ()
+    ) -> None:
         self.launches.append((attempt, tuple(members)))
-        for member in members:
+        for member in (one for one in members if one.ask not in waiting):
             self._order(member.ask, "launch")
 
     def stop(
@@ -126,6 +129,9 @@ class FakeMailbox:
 
     def started(self, ask: AskId, attempt: int) -> None:
         self._inbox(TaskStarted(self._now_s(), ask, attempt))
+
+    def ready(self, ask: AskId, attempt: int) -> None:
+        self._inbox(TaskReady(self._now_s(), ask, attempt))
 
     def exited(self, ask: AskId, attempt: int, code: int = 0) -> None:
         kind = ExitKind.NON_ZERO if code else ExitKind.OK

@@ -21,15 +21,19 @@ from yarnam.core.model.events import (
     StoringTroubled,
     StragglersFound,
     TaskFailing,
+    TaskReady,
     TimerKind,
 )
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.job_spec import (
+    After,
     Completion,
     CompletionRule,
     GangSpec,
     NodeCheck,
+    ReadySpec,
     RetrySpec,
+    StartCondition,
     StragglerSpec,
 )
 from yarnam.core.model.outcomes import (
@@ -99,6 +103,26 @@ def roles_end_in_different_ways() -> Play:
     play.after(5).end(play.ask_of("worker"), ContainerEnd.LOST, "the node is gone")
     for number in (1, 2):
         play.after(60).ok(play.ask_of("worker", number))
+    play.after(1).exited(play.ask_of("ps"), stopped())
+    return play
+
+
+def workers_start_when_the_server_is_ready() -> Play:
+    """In two attempts: the first server does not get ready after a worker's node was lost."""
+    slow = ReadySpec("http", 60.0)
+    after = (After("ps", StartCondition.READY),)
+    play = Play(roles_job(role("worker", 2, after=after), role("ps", ready=slow))).to_launching()
+    play.after(1).started(play.ask_of("ps"))
+    play.after(5).send(TaskReady(0, play.ask_of("ps"), 1))
+    play.after(1).started(play.ask_of("worker"))
+    play.after(1).started(play.ask_of("worker", 1))
+    play.after(60).end(play.ask_of("worker"), ContainerEnd.LOST, "the node is gone")
+    play.after(1).exited(play.ask_of("worker", 1), stopped())
+    play.after(1).exited(play.ask_of("ps"), stopped())
+    play.after(1).fill()
+    play.after(1).grant_all(("n4",)).register_all()
+    play.after(1).started(play.ask_of("ps"))
+    play.fire(TimerKind.READY)
     play.after(1).exited(play.ask_of("ps"), stopped())
     return play
 
@@ -440,6 +464,7 @@ SCENARIOS: tuple[Callable[[], Play], ...] = (
     grows_and_shrinks,
     shrinks_instead_of_dying,
     happy_path,
+    workers_start_when_the_server_is_ready,
     roles_end_in_different_ways,
     hold_timeout_and_retry,
     cancelled_while_running,

@@ -69,4 +69,5 @@ def test_the_stories_end_as_they_should() -> None:
         "outputs_not_stored_in_time": 69,
         "passes_its_pre_run": 0,
         "roles_end_in_different_ways": 0,
+        "workers_start_when_the_server_is_ready": 90,
     }

@@ -62,6 +62,7 @@ from yarnam.core.model.events import (
     StoringFailed,
     StoringTroubled,
     TaskExited,
+    TaskReady,
     TaskStaged,
     TaskStarted,
     TimerFired,
@@ -71,6 +72,7 @@ from yarnam.core.model.events import (
 from yarnam.core.model.ids import PRE_RUN_ROLE, AskId, ContainerId, NodeId, RackId
 from yarnam.core.model.job_spec import (
     PRE_RUN_RETRIES,
+    After,
     Completion,
     CompletionRule,
     DataInput,
@@ -84,6 +86,7 @@ from yarnam.core.model.job_spec import (
     RetrySpec,
     RoleSpec,
     StagingSpec,
+    StartCondition,
 )
 from yarnam.core.model.job_status import FINAL_PHASES, JobState, Phase
 from yarnam.core.model.outcomes import (
@@ -176,9 +179,10 @@ def _roles_with_rules(*, with_ps: bool) -> list[RoleSpec]:
     enough = Completion(CompletionRule.AT_LEAST, LEAST_OK)
     small = Resources(1024, 1, 0)
     early = EarlyExit.FAIL if with_ps else EarlyExit.ACCEPT
+    last = (After("worker"), After("ps", StartCondition.READY))
     return [
-        RoleSpec("board", 1, small, ("show",), 1, service=not with_ps, optional=True),
-        RoleSpec("worker", 3, SIZE, ("train",), 2, completion=enough),
+        RoleSpec("board", 1, small, ("show",), 1, service=not with_ps, optional=True, after=last),
+        RoleSpec("worker", 3, SIZE, ("train",), 2, completion=enough, after=last[1:]),
         RoleSpec("ps", 1, small, ("serve",), 1, early_exit=early),
     ]
 
@@ -266,6 +270,9 @@ class Truth:
     """Its processes have ended, those of the last launch."""
     is_told_exited: bool = False
     is_told_ok: bool = False
+    told_started: int = 0
+    """Number of the attempt of which the machine was told that its processes run."""
+    told_ready: int = 0
 
     @property
     def is_launched(self) -> bool:
@@ -371,6 +378,10 @@ class World:
             truth.is_told_exited = truth.is_told_exited or event.attempt == truth.launched
             is_ok = all(process.kind is ExitKind.OK for process in event.exits)
             truth.is_told_ok = truth.is_told_ok or (is_ok and event.attempt == truth.launched)
+        elif isinstance(event, TaskStarted) and event.ask in self.truths:
+            self.truths[event.ask].told_started = event.attempt
+        elif isinstance(event, TaskReady) and event.ask in self.truths:
+            self.truths[event.ask].told_ready = event.attempt
         elif isinstance(event, OutputsStored):
             self.is_told_stored = True
         elif isinstance(event, AmRestarted):
@@ -507,10 +518,11 @@ class World:
         for member in action.members if self.job.inputs else ():
             has = self.truths[member.ask].staged == action.attempt
             require(has, f"{member.ask} was launched without its inputs")
-        require(
-            all(old.attempt != action.attempt for old in self.launches), "two launches, one attempt"
-        )
+        earlier = [old for old in self.launches if old.attempt == action.attempt]
         self.launches.append(action)
+        self._check_order(action, earlier)
+        if earlier:
+            return
         whole_job = self.job.as_pre_run() if self.gang.is_pre_run else self.job
         for role in whole_job.roles:
             members = [m for m in action.members if m.placed.role == role.name]
@@ -533,19 +545,41 @@ class World:
             out = excluded(self.gang, self.policy, self.now_s)
             require(member.placed.node not in out, "launched on an excluded node")
             require(
-                not truth.is_launched or truth.is_told_exited,
-                f"{member.ask} was launched again before its processes had ended",
-            )
-            require(
                 truth.target.accepts(member.placed.node, member.placed.rack),
                 f"{member.ask} stands outside of its target",
             )
-            truth.launched = action.attempt
-            truth.is_exited = truth.is_told_exited = truth.is_told_ok = False
         require(rung.node_limit is None or len(set(used)) <= rung.node_limit, "too many nodes")
         require(not rung.one_task_per_node or len(set(used)) == len(used), "a node used twice")
         racks = {m.placed.rack for m in action.members}
         require(not rung.same_rack or len(racks) == 1, "more than one rack")
+
+    def _check_order(self, action: LaunchGang, earlier: list[LaunchGang]) -> None:
+        """The whole gang stands before any process starts, and each role waits for its turn."""
+        waited = set(earlier[-1].waiting) if earlier else {m.ask for m in action.members}
+        now = waited - set(action.waiting)
+        require(now and set(action.waiting) <= waited, "two launches, one attempt")
+        require(all(old.members == action.members for old in earlier), "another gang, one attempt")
+        after = {role.name: role.after for role in self.job.roles}
+        for ask in now:
+            for one in after.get(ask.role, ()):
+                for member in action.members:
+                    if member.placed.role == one.role:
+                        self._check_came(member.ask, one.until, action.attempt)
+            truth = self.truths[ask]
+            require(not truth.is_released, f"{ask} was launched after its release")
+            require(
+                not truth.is_launched or truth.is_told_exited,
+                f"{ask} was launched again before its processes had ended",
+            )
+            truth.launched = action.attempt
+            truth.is_exited = truth.is_told_exited = truth.is_told_ok = False
+
+    def _check_came(self, ask: AskId, until: StartCondition, attempt: int) -> None:
+        truth, member = self.truths[ask], self.gang.find(ask)
+        has_ended = member is not None and member.has_ended
+        is_ready = until is StartCondition.STARTED or truth.told_ready == attempt
+        has_come = truth.told_started == attempt and is_ready
+        require(has_ended or has_come, f"{ask} has not come so far, and others start after it")
 
     def _is_whole(self, role: RoleSpec, count: int) -> bool:
         return count == role.tasks
@@ -639,13 +673,16 @@ class World:
             require(kinds & {TimerKind.ASK, TimerKind.HOLD}, "acquiring without a limit")
             granted = any(m.state is not MemberState.ASKED for m in gang.members)
             require(not granted or TimerKind.HOLD in kinds, "holding without a limit")
-        limits = kinds & {TimerKind.CHECK, TimerKind.STAGING, TimerKind.LAUNCH}
+        limits = kinds & {TimerKind.CHECK, TimerKind.STAGING, TimerKind.LAUNCH, TimerKind.READY}
         limit_of = {
             Phase.CHECKING: {TimerKind.CHECK},
             Phase.STAGING: {TimerKind.STAGING},
             Phase.LAUNCHING: {TimerKind.LAUNCH},
         }
-        require(limits == limit_of.get(phase, set()), f"{phase} with the limits {limits}")
+        is_limited = limits == limit_of.get(phase, set())
+        waits = phase is Phase.LAUNCHING and any(m.is_waiting for m in gang.members)
+        is_limited |= waits and limits == {TimerKind.READY}
+        require(is_limited, f"{phase} with the limits {limits}")
         if phase is Phase.STOPPING:
             require(TimerKind.STOP in kinds, "stopping without a limit")
         if phase is Phase.BACKING_OFF:
@@ -815,7 +852,8 @@ class World:
         launched = self.asks(lambda t: t.is_launched and not t.is_ended)
         if launched:
             ask = launched[pick % len(launched)]
-            self.inflight.append(TaskStarted(self.now_s, ask, self.truths[ask].launched))
+            kind = TaskReady if self.job.roles[0].after and pick % 2 else TaskStarted
+            self.inflight.append(kind(self.now_s, ask, self.truths[ask].launched))
 
     def task_exits(self, pick: int, kind: ExitKind) -> None:
         launched = self.asks(lambda t: t.is_launched and not t.is_ended and not t.is_exited)
@@ -991,12 +1029,13 @@ class World:
             elif self.gang.phase in {Phase.CHECKING, Phase.STAGING}:
                 if self._gets_ready(ask, truth, member):
                     return True
-            elif self.gang.phase is Phase.LAUNCHING and member.state is MemberState.READY:
-                self.inflight.append(TaskStarted(self.now_s, ask, truth.launched))
-                return True
+            elif self.gang.phase is Phase.LAUNCHING:
+                if self._gets_up(ask, truth, member):
+                    return True
             elif (
                 self.gang.phase is Phase.STOPPING
                 and member.state in MAY_RUN
+                and not member.is_waiting
                 and not truth.is_exited
             ):
                 self._task_ends(ask, ExitKind.STOPPED)
@@ -1004,6 +1043,17 @@ class World:
             elif self.gang.phase is Phase.RUNNING and not truth.is_exited and exits:
                 self._task_ends(ask, ExitKind.OK)
                 return True
+        return False
+
+    def _gets_up(self, ask: AskId, truth: Truth, member: Member) -> bool:
+        """Whether the task starts, or says that it is ready, which somebody waits for."""
+        if member.state is MemberState.READY and not member.is_waiting:
+            self.inflight.append(TaskStarted(self.now_s, ask, truth.launched))
+            return True
+        is_awaited = any(one.is_waiting for one in self.gang.members)
+        if member.state is MemberState.STARTED and not member.is_serving and is_awaited:
+            self.inflight.append(TaskReady(self.now_s, ask, truth.launched))
+            return True
         return False
 
     def _gets_ready(self, ask: AskId, truth: Truth, member: Member) -> bool:

@@ -12,6 +12,7 @@ from yarnam.core.model.events import (
     AgentRegistered,
     AgentUnable,
     TaskExited,
+    TaskReady,
     TaskStaged,
     TaskStarted,
 )
@@ -20,7 +21,9 @@ from yarnam.wire.pb import yarnam_pb2 as pb
 
 ASK = AskId(1, "worker", 0)
 STATES = [pb.READY, pb.STAGED, pb.STARTED, pb.EXITED, pb.UNABLE, pb.TASK_STATE_UNSPECIFIED]
-REPORTS = st.lists(st.tuples(st.sampled_from(STATES), st.integers(1, 3)), max_size=20)
+REPORTS = st.lists(
+    st.tuples(st.sampled_from(STATES), st.integers(1, 3), st.booleans()), max_size=20
+)
 ORDERS = st.lists(
     st.sampled_from(["launch1", "launch2", "stop", "leave", "park"]), min_size=1, max_size=12
 )
@@ -28,14 +31,16 @@ ORDERS = st.lists(
 
 @given(REPORTS)
 def test_every_event_at_most_once_and_registration_before_work(
-    reports: list[tuple[int, int]],
+    reports: list[tuple[int, int, bool]],
 ) -> None:
     session = AgentSession(ASK)
     told: list[tuple[type, int]] = []
-    for state, attempt in reports:
-        report = pb.AgentReport(ask=str(ASK), container="c", state=state, attempt=attempt)
+    for state, attempt, ready in reports:
+        report = pb.AgentReport(
+            ask=str(ASK), container="c", state=state, attempt=attempt, ready=ready
+        )
         for event in session.report(report, 1.0):
-            work_events = (TaskStaged, TaskStarted, TaskExited)
+            work_events = (TaskStaged, TaskStarted, TaskReady, TaskExited)
             number = event.attempt if isinstance(event, work_events) else 0
             told.append((type(event), number))
     assert all(count == 1 for count in Counter(told).values())
@@ -47,7 +52,9 @@ def test_every_event_at_most_once_and_registration_before_work(
         # A start that is heard of after the end is old news.
         if (TaskStarted, attempt) in told and (TaskExited, attempt) in told:
             assert told.index((TaskStarted, attempt)) < told.index((TaskExited, attempt))
-    states = {state for state, _ in reports}
+        if (TaskReady, attempt) in told:
+            assert told.index((TaskStarted, attempt)) < told.index((TaskReady, attempt))
+    states = {state for state, _, _ in reports}
     assert (AgentUnable in kinds) == (pb.UNABLE in states)
 
 

@@ -38,7 +38,7 @@ from yarnam.agent.resources.held_ports import HeldPorts
 from yarnam.agent.resources.node_address import node_address
 from yarnam.agent.task_config import ContainerSettings, TaskJob, environment_of_container
 from yarnam.core.frameworks.registry import framework_named
-from yarnam.core.frameworks.task_ports import COORDINATOR_PORT
+from yarnam.core.frameworks.task_ports import COORDINATOR_PORT, port_key
 from yarnam.core.model.ids import PRE_RUN_ROLE
 from yarnam.core.model.outcomes import ExitKind
 from yarnam.errors import Blame, InternalError, Unavailable, YarnamError
@@ -69,6 +69,10 @@ STOP_MARGIN_S = 3.0
 
 PORT_POLL_FIRST_S, PORT_POLL_CAP_S = 0.25, 5.0
 """How often the agent checks whether the user's processes listen on their ports."""
+
+
+READY_POLL_CAP_S = 1.0
+"""The same where other roles wait for one of these ports."""
 
 
 class AgentExit(IntEnum):
@@ -426,14 +430,25 @@ class Agent:
 
     async def _hand_over_ports(self) -> None:
         wait_s = PORT_POLL_FIRST_S
+        cap_s = READY_POLL_CAP_S if self._job.ready_port else PORT_POLL_CAP_S
         while self._ports is not None and self._ports.held:
             await asyncio.sleep(wait_s)
             served = self._ports.release_listening()
             if served:
                 _LOG.info("ports taken over by the processes: %s", ", ".join(served))
+            self._note_listening()
             if self._give_up_taken_ports():
                 return
-            wait_s = min(PORT_POLL_CAP_S, wait_s * 1.5)
+            wait_s = min(cap_s, wait_s * 1.5)
+
+    def _note_listening(self) -> None:
+        run, name = self._task_run, self._job.ready_port
+        if run is None or self._ports is None or not name or run.is_listening:
+            return
+        keys = {port_key(name, process.plan.local_rank) for process in run.processes}
+        if keys and not keys & set(self._ports.held):
+            was_ready, run.is_listening = run.is_ready, True
+            self._report_if_ready(was_ready=was_ready)
 
     def _give_up_taken_ports(self) -> bool:
         """The other members of the gang would talk to the stranger, or the process that cannot
@@ -489,9 +504,19 @@ class Agent:
         return build_report(self._identity, pb.STARTED, run)
 
     def _take_sample(self, local_rank: int, sample: Sample) -> None:
-        if self._task_run is not None:
-            self._task_run.take_sample(local_rank, sample)
+        run = self._task_run
+        if run is not None:
+            was_ready = run.is_ready
+            run.take_sample(local_rank, sample)
+            self._report_if_ready(was_ready=was_ready)
             self._outbox.metrics_are_due()
+
+    def _report_if_ready(self, *, was_ready: bool) -> None:
+        """Others wait for it: it does not wait for the next report."""
+        run = self._task_run
+        if run is not None and run.state is RunState.STARTED and run.is_ready and not was_ready:
+            _LOG.info("the processes are ready for the roles that start after them")
+            self._report(pb.STARTED)
 
     # ---- the end -------------------------------------------------------------------------
 

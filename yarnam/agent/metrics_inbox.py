@@ -44,6 +44,8 @@ class Sample:
     values: tuple[tuple[str, float], ...]
     pause: str = ""
     """Why no step is to be expected now; empty: one is."""
+    is_ready: bool = False
+    """It is ready for the roles that start after its own."""
 
 
 class MetricsInbox:
@@ -111,6 +113,7 @@ def parse(data: bytes) -> tuple[int, Sample]:
         total_steps=_whole(plain, "total_steps"),
         values=tuple(_values(values))[:MAX_VALUES],
         pause=plain.text("pause", max_length=MAX_PAUSE, default=""),
+        is_ready=plain.flag("ready", default=False),
     )
     return plain.integer("local_rank", most=MAX_RANK), sample
 

@@ -120,12 +120,14 @@ class TaskJob:
     cache_max_bytes: int
     """0: as the node's disks allow."""
     readers: tuple[tuple[str, int], ...]
-    """Roles and the processes of all their tasks, as the spec has them."""
+    """Roles and the processes of all their tasks, as the spec has them; 0 of services."""
     spool_limit_s: float
     """How long a checkpoint may wait on the node's disk; 0: none does."""
     orphan_timeout_s: float
     stop_grace_s: float
     failure_grace_s: float
+    ready_port: str = ""
+    """Name of the port by which its processes are ready; empty: they say so."""
     rules: tuple[Mapping[str, Any], ...] = ()
     """The job's own rules for failures, as plain values."""
 
@@ -177,11 +179,15 @@ def _task_job(
         has_inputs=bool(job["inputs"]),
         is_staged=any(given["mode"] != "stream" for given in job["inputs"]),
         cache_max_bytes=int(job["staging"]["cache_max_mib"]) << 20,
-        readers=tuple((r["name"], r["tasks"] * r["processes_per_task"]) for r in job["roles"]),
+        readers=tuple(
+            (r["name"], 0 if r["service"] else r["tasks"] * r["processes_per_task"])
+            for r in job["roles"]
+        ),
         spool_limit_s=float(job["checkpoint"]["spool_limit_s"]),
         orphan_timeout_s=float(job["am"]["orphan_timeout_s"]),
         stop_grace_s=float(job["am"]["stop_grace_s"]),
         failure_grace_s=float(job["am"]["failure_grace_s"]),
+        ready_port=role["ready"]["port"],
         rules=tuple(job["retry"].get("rules", ())),
     )
 

@@ -122,10 +122,13 @@ class Executor:
         if isinstance(action, CheckNodes):
             await self.mailbox_executor.call(lambda: self.mailbox.check(action))
             return
-        tell = self.mailbox.prepare if isinstance(action, PrepareGang) else self.mailbox.launch
-        if isinstance(action, LaunchGang):
-            await self.storing.prepare(action)
-        await self.mailbox_executor.call(lambda: tell(action.attempt, action.members))
+        attempt, members = action.attempt, action.members
+        if isinstance(action, PrepareGang):
+            await self.mailbox_executor.call(lambda: self.mailbox.prepare(attempt, members))
+            return
+        waiting = action.waiting
+        await self.storing.prepare(action)
+        await self.mailbox_executor.call(lambda: self.mailbox.launch(attempt, members, waiting))
 
     def _move_timer(self, action: StartTimer | CancelTimer) -> None:
         if isinstance(action, StartTimer):
@@ -202,6 +205,9 @@ def barrier_text(action: CheckNodes | PrepareGang | LaunchGang) -> str:
     if isinstance(action, CheckNodes):
         where = ", ".join(one.node for one in action.nodes)
         return f"check {action.check} of nodes, at most {action.limit_s:.0f} s: {where}"
-    places = ", ".join(f"{m.task} on {m.placed.node}" for m in action.members)
+    waiting = action.waiting if isinstance(action, LaunchGang) else ()
+    starting = [member for member in action.members if member.ask not in waiting]
+    places = ", ".join(f"{m.task} on {m.placed.node}" for m in starting)
+    places += f"; {len(waiting)} wait for them" if waiting else ""
     what = "inputs for" if isinstance(action, PrepareGang) else "launch"
     return f"{what} attempt {action.attempt}: {places}"

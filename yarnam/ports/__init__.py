@@ -6,7 +6,7 @@ them in threads. Errors are ``yarnam.errors``: adapters chain what they caught.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -121,8 +121,11 @@ class TaskMailbox(Protocol):
         """Tell each member to fetch what its processes will read; the ranks are those of the
         launch that follows. Answered by ``TaskStaged``."""
 
-    def launch(self, attempt: int, members: Sequence[GangMember]) -> None:
-        """Tell each member to start its processes with the ranks that follow from the order."""
+    def launch(
+        self, attempt: int, members: Sequence[GangMember], waiting: Collection[AskId] = ()
+    ) -> None:
+        """Tell each member to start its processes with the ranks that follow from the order, but
+        for those that are ``waiting``: a later call tells these."""
 
     def stop(
         self,

@@ -38,6 +38,7 @@ from yarnam.core.model.events import (
     OutputsStored,
     StoringFailed,
     TaskExited,
+    TaskReady,
     TaskStaged,
     TaskStarted,
     TimerFired,
@@ -262,6 +263,32 @@ class GangJob:
         )
 
     def _launch(self, action: LaunchGang) -> None:
+        if all(self._running.get(member.ask) != action.attempt for member in action.members):
+            self._stand(action)
+        now = [
+            member.ask
+            for member in action.members
+            if member.ask not in action.waiting and self._running.get(member.ask) != action.attempt
+        ]
+        starts: list[float] = []
+        for ask in now:
+            delay_s = self._draw(self._world.rm.settings.task_start_s)
+            starts.append(delay_s)
+            self._running[ask] = action.attempt
+            self._world.timeline.after(delay_s, lambda ask=ask: self._started(ask))  # type: ignore[misc]
+        if action.waiting:
+            return
+        end_s = max(starts, default=0.0) + max(0.0, self._left_s)
+        services = self.record.job.spec.services
+        for member in action.members:
+            if member.ask.role not in services:
+                self._world.timeline.after(
+                    end_s,
+                    lambda ask=member.ask: self._exited(ask, action.attempt, ExitKind.OK),  # type: ignore[misc]
+                )
+
+    def _stand(self, action: LaunchGang) -> None:
+        """The gang is complete: remember where."""
         containers = [self._held[member.ask] for member in action.members]
         self._world.stood[self.record.job.number, action.attempt] = self._now_s()
         if self.record.stood_s is None:
@@ -270,22 +297,13 @@ class GangJob:
         racks = self._world.rm.nodes.racks
         self.record.racks = len({racks[container.node] for container in containers})
         self._planning.launched(containers)
-        starts: list[float] = []
-        for member in action.members:
-            delay_s = self._draw(self._world.rm.settings.task_start_s)
-            starts.append(delay_s)
-            self._running[member.ask] = action.attempt
-            self._world.timeline.after(delay_s, lambda ask=member.ask: self._started(ask))  # type: ignore[misc]
-        end_s = max(starts) + max(0.0, self._left_s)
-        for member in action.members:
-            self._world.timeline.after(
-                end_s,
-                lambda ask=member.ask: self._exited(ask, action.attempt, ExitKind.OK),  # type: ignore[misc]
-            )
 
     def _started(self, ask: AskId) -> None:
         if ask in self._running:
-            self.deliver(TaskStarted(self._now_s(), ask, self._running[ask]))
+            attempt = self._running[ask]
+            self.deliver(TaskStarted(self._now_s(), ask, attempt))
+            if any(role.after for role in self.record.job.spec.roles):
+                self.deliver(TaskReady(self._now_s(), ask, attempt))
 
     def _exited(self, ask: AskId, attempt: int, kind: ExitKind) -> None:
         if self._running.get(ask) != attempt:

@@ -202,7 +202,8 @@ def _check_framework(document: Document, problems: Problems) -> None:
     here: tuple[Path, ...] = (("framework",),)
     involves = (*here, ("roles",))
     subject = f"framework {document.framework}"
-    names = list(roles)
+    # What is beside the training is not the framework's business.
+    names = [name for name in roles if name in rules.only or not roles[name].service]
     if rules.one and len(names) > 1:
         text = f"{subject} runs the same program in all processes: use one role"
         problems.add(("roles", names[1]), text, involves)

@@ -153,6 +153,10 @@ def _role(name: str, role: Role, document: Document, variables: _Variables) -> j
         service=role.service,
         early_exit=job_spec.EarlyExit(role.early_exit),
         optional=role.optional,
+        after=tuple(
+            job_spec.After(one.role, job_spec.StartCondition(one.until)) for one in role.all_after
+        ),
+        ready=_from_section(job_spec.ReadySpec, role.ready),
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from yarnam.core.frameworks.registry import framework_named
 from yarnam.core.model.ids import CHIEF_ROLE, PS_ROLE
 from yarnam.core.model.job_spec import CompletionRule, JobSpec
 from yarnam.spec.checks import Problems
+from yarnam.spec.problems import closest
 from yarnam.spec.sections.document import Document
 from yarnam.spec.sections.role_sections import AtLeast, Role, TaskRange
 from yarnam.spec.yaml_tree import Path, Tree
@@ -17,6 +19,9 @@ def check_roles(document: Document, tree: Tree) -> None:
         _check_completion(name, role, problems)
         _check_service(name, role, problems)
         _check_elastic(name, role, problems)
+        _check_after(name, role, document, problems)
+        _check_ready(name, role, document, problems)
+    _check_circles(document, problems)
 
 
 def _check_completion(name: str, role: Role, problems: Problems) -> None:
@@ -53,6 +58,49 @@ def _check_elastic(name: str, role: Role, problems: Problems) -> None:
             path: Path = ("roles", name, key)
             text = "an elastic role needs all of its tasks, since a change of size restarts them"
             problems.add(path, text, (path, tasks))
+
+
+def _check_after(name: str, role: Role, document: Document, problems: Problems) -> None:
+    path: Path = ("roles", name, "after")
+    for one in role.all_after:
+        if one.role == name:
+            problems.add(path, f"role {name} cannot start after itself")
+        elif one.role not in (document.roles or {}):
+            known = closest(one.role, document.roles or {})
+            problems.add(path, f"there is no role {one.role}{known}", (path, ("roles",)))
+
+
+def _check_circles(document: Document, problems: Problems) -> None:
+    """Roles that wait for each other would wait for ever."""
+    roles = document.roles or {}
+    first = {name: [one.role for one in role.all_after] for name, role in roles.items()}
+    left = {name for name in roles if name not in first[name]}
+    while True:
+        free = {name for name in left if not left & set(first[name])}
+        if not free:
+            break
+        left -= free
+    for name in roles:
+        if name in left:
+            others = ", ".join(one for one in first[name] if one in left)
+            text = f"role {name} waits for {others}, which waits for it in turn"
+            problems.add(("roles", name, "after"), text, (("roles",),))
+            return
+
+
+def _check_ready(name: str, role: Role, document: Document, problems: Problems) -> None:
+    path: Path = ("roles", name, "ready", "port")
+    port = role.ready.port
+    ports = (*role.ports, *document.ports, *framework_named(document.framework).ports)
+    if port is not None and port not in ports:
+        hint = closest(port, ports) or f"; add it: ports: [{port}]"
+        problems.add(path, f"the role has no port {port}{hint}", (path, ("roles", name, "ports")))
+    is_awaited = any(
+        one.role == name for other in (document.roles or {}).values() for one in other.all_after
+    )
+    here: Path = ("roles", name, "ready")
+    if problems.has(here) and not is_awaited:
+        problems.add(here, f"no role starts after {name}", (("roles",),))
 
 
 def check_ending(job: JobSpec, problems: Problems) -> None:

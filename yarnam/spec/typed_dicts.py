@@ -7,6 +7,19 @@ from __future__ import annotations
 from typing import Literal, TypedDict, Union
 
 
+class _AfterRoleRequired(TypedDict):
+    role: str
+    """Its name."""
+
+
+class AfterRoleDict(_AfterRoleRequired, total=False):
+    """A role whose tasks come first. The containers of all roles are acquired together all the
+    same; only the processes of this role wait."""
+    until: Literal['started', 'ready']
+    """`started`: all of its processes run. `ready`: they say so (`yarnam.train.ready()`), or listen
+    on the port that its `ready` names."""
+
+
 class ApplicationMasterDict(TypedDict, total=False):
     """The job's controller on the cluster. The defaults suit nearly every job."""
     memory: str
@@ -437,6 +450,15 @@ class PreRunDict(TypedDict, total=False):
     """Give it the GPUs of one process. `false`: none, for programs that also run without."""
 
 
+class ReadyDict(TypedDict, total=False):
+    """When a task of this role is ready for the roles that start after it."""
+    port: str
+    """One of the role's `ports`: each of its processes listens on it. Default: its processes say so
+    by `yarnam.train.ready()`."""
+    timeout: str
+    """Stop the job if a task has started and is not ready for so long while others wait for it."""
+
+
 class RetryDict(TypedDict, total=False):
     """How often a gang is restarted after it has run."""
     max_restarts: int
@@ -492,6 +514,9 @@ class RoleDict(TypedDict, total=False):
     the job fails."""
     optional: bool
     """Let tasks of this role fail, or be lost, without the job."""
+    after: Union[Union[str, AfterRoleDict], list[Union[str, AfterRoleDict]]]
+    """Start the processes of this role after those of another one, or of several."""
+    ready: ReadyDict
 
 
 class _ShippedPathRequired(TypedDict):
@@ -599,6 +624,7 @@ class JobDict(_JobRequired, total=False):
 
 
 __all__ = [
+    "AfterRoleDict",
     "ApplicationMasterDict",
     "AtLeastDict",
     "BackoffDict",
@@ -623,6 +649,7 @@ __all__ = [
     "OutputsDict",
     "PlacementDict",
     "PreRunDict",
+    "ReadyDict",
     "RetryDict",
     "RoleDict",
     "ShippedPathDict",

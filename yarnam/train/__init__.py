@@ -34,7 +34,7 @@ from yarnam.train._job_context import (
     world_size,
 )
 from yarnam.train._pre_run import is_pre_run
-from yarnam.train._report import compute, pause, report
+from yarnam.train._report import compute, pause, ready, report
 from yarnam.train._skipped_records import TooManySkipped, decoded, skip, skipped
 from yarnam.train._stack_dump import listen
 from yarnam.train._stop import StopRequest, should_stop, stop_request
@@ -67,6 +67,7 @@ __all__ = [
     "output_directory",
     "pause",
     "rank",
+    "ready",
     "report",
     "should_stop",
     "skip",

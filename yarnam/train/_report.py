@@ -36,6 +36,7 @@ _CHECKPOINT = "checkpoint"
 _last: dict[str, Any] = {}
 """The newest report: what is sent besides must not hide it."""
 _pauses: list[str] = []
+_is_ready = False
 
 # One socket per process: a forked child (a data loader) must not share its parent's.
 _open: dict[int, socket.socket | None] = {}
@@ -78,6 +79,15 @@ def _report(
         _send_last(address)
     except Exception:  # noqa: BLE001, S110 - a report is never worth a training run
         pass
+
+
+def ready() -> None:
+    """This process is ready for the roles that start after its own (``after`` in the spec, until
+    ``ready``). A task is when all of its processes are. Never blocks and never raises; said again
+    with each later report."""
+    global _is_ready  # noqa: PLW0603 - of the process, as the socket is
+    _is_ready = True
+    _report_pause()
 
 
 @contextmanager
@@ -132,6 +142,7 @@ def _send_last(address: str) -> None:
         **_last,
         "local_rank": int(os.environ.get("YARNAM_LOCAL_RANK", "0")),
         "pause": reason[:_MAX_NAME],
+        "ready": _is_ready,
     }
     _send(address, json.dumps(message).encode())
 

@@ -18,9 +18,13 @@ NO_SHARE_ROLES = frozenset({"ps", "evaluator"})
 """They do not train: an evaluator reads all of an input, a parameter server none."""
 
 
-def first_shares(members: Sequence[GangMember]) -> tuple[int | None, ...]:
-    """The share of each member's first process, its others follow; None: its role has none."""
-    readers = [n for n, m in enumerate(members) if m.placed.role not in NO_SHARE_ROLES]
+def first_shares(
+    members: Sequence[GangMember], services: frozenset[str] = frozenset()
+) -> tuple[int | None, ...]:
+    """The share of each member's first process, its others follow; None: its role has none, as it
+    is one of ``services``."""
+    without = NO_SHARE_ROLES | services
+    readers = [n for n, m in enumerate(members) if m.placed.role not in without]
     by_slot: dict[int, int] = {}
     others = []
     for number in sorted(readers, key=lambda n: (members[n].ask.attempt, members[n].ask.number)):
@@ -39,18 +43,19 @@ def first_shares(members: Sequence[GangMember]) -> tuple[int | None, ...]:
     return tuple(first.get(number) for number in range(len(members)))
 
 
-def all_shares(members: Sequence[GangMember]) -> int:
+def all_shares(members: Sequence[GangMember], services: frozenset[str] = frozenset()) -> int:
     """How many there are."""
-    return sum(m.placed.processes for m in members if m.placed.role not in NO_SHARE_ROLES)
+    without = NO_SHARE_ROLES | services
+    return sum(m.placed.processes for m in members if m.placed.role not in without)
 
 
 def likely_shares(
     roles: Sequence[tuple[str, int]], role: str, number: int, processes: int
 ) -> tuple[range, int] | None:
     """The shares that the task of this ask will have if no member is replaced, and of how many;
-    None: nobody can tell. ``roles``: names and processes of all tasks, as the spec has them;
-    ``processes``: of the task."""
-    readers = [name for name, _ in roles if name not in NO_SHARE_ROLES]
+    None: nobody can tell. ``roles``: names and processes of all tasks, as the spec has them,
+    0 of a service; ``processes``: of the task."""
+    readers = [name for name, count in roles if count and name not in NO_SHARE_ROLES]
     if readers != [role] or roles[0][0] != role:
         return None
     total = roles[0][1]

@@ -17,7 +17,7 @@ from yarnam.core.frameworks.gang_table import GangTable
 from yarnam.core.frameworks.registry import framework_named
 from yarnam.core.frameworks.task_ports import joined, port_key
 from yarnam.core.model.actions import GangMember
-from yarnam.core.model.ids import PRE_RUN_ROLE, TaskId, leading_role
+from yarnam.core.model.ids import PRE_RUN_ROLE, PS_ROLE, TaskId
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.wire.input_shares import NO_SHARE_ROLES, all_shares, first_shares
 from yarnam.wire.output_paths import pre_run_checkpoint_path, task_output_path
@@ -51,7 +51,7 @@ def _pre_run_environment(
 ) -> dict[str, str]:
     """As rank 0 of a world of one, with that share of the inputs that one process of the gang has,
     and a directory of its own for checkpoints, in which there are none."""
-    role = leading_role([one.name for one in job.roles])
+    role = job.leading_role
     trained = replace(
         member, task=TaskId(role, 0), placed=replace(member.placed, role=role, processes=1)
     )
@@ -83,18 +83,31 @@ class _Environments:
         return framework_named(self.table.job.framework)
 
     def environment(self, number: int, local: int) -> dict[str, str]:
-        return self._generic(number, local) | self._framework.environment(self.table, number, local)
+        generic = self._generic(number, local)
+        if number >= len(self._trained.members):
+            return generic
+        return generic | self._framework.environment(self._trained, number, local)
+
+    @cached_property
+    def _trained(self) -> GangTable:
+        """Those that the framework knows: services that are no role of its own come last."""
+        own = self._framework.roles.only
+        beside = {name for name in self.table.job.services if name not in (*own, PS_ROLE)}
+        members = self.table.members
+        trained = tuple(member for member in members if member.task.role not in beside)
+        return self.table if len(trained) == len(members) else replace(self.table, members=trained)
 
     @cached_property
     def _first_shares(self) -> Sequence[int | None]:
-        return first_shares(self.table.members)
+        return first_shares(self.table.members, self.table.job.services)
 
     @cached_property
     def _all_shares(self) -> int:
         if self.table.is_pre_run:
-            readers = [role for role in self.table.job.roles if role.name not in NO_SHARE_ROLES]
+            without = NO_SHARE_ROLES | self.table.job.services
+            readers = [role for role in self.table.job.roles if role.name not in without]
             return sum(role.tasks * role.processes_per_task for role in readers)
-        return all_shares(self.table.members)
+        return all_shares(self.table.members, self.table.job.services)
 
     def _generic(self, number: int, local: int) -> dict[str, str]:
         table = self.table
@@ -128,16 +141,26 @@ class _Environments:
         for name in table.role(number).ports:
             own = table.port(number, port_key(name, local))
             env[variable_name("YARNAM_PORT_", name)] = str(own)
-            env[variable_name("YARNAM_ADDRESSES_", name)] = self._addresses[member.task.role, name]
-        return env
+        return env | self._addresses(member.task.role)
+
+    def _addresses(self, role: str) -> dict[str, str]:
+        """Of the named ports of all roles; where several have a port of one name, of the member's
+        own, else of the first one in the spec."""
+        known = self._port_addresses
+        roles = (role, *(one.name for one in self.table.job.roles))
+        return {
+            name: value for one in reversed(roles) for name, value in known.get(one, {}).items()
+        }
 
     @cached_property
-    def _addresses(self) -> dict[tuple[str, str], str]:
-        """Of each role's named ports."""
+    def _port_addresses(self) -> dict[str, dict[str, str]]:
+        table = self.table
         return {
-            (role, name): ",".join(self.table.addresses(name, role))
-            for role in self.table.by_role
-            for name in self.table.role_named(role).ports
+            role: {
+                variable_name("YARNAM_ADDRESSES_", name): ",".join(table.addresses(name, role))
+                for name in table.role_named(role).ports
+            }
+            for role in table.by_role
         }
 
     def _sdk(self, number: int, local: int) -> dict[str, object]:

@@ -150,6 +150,8 @@ def test_metrics_that_make_sense() -> None:
     assert rank == 1
     assert (sample.at_s, sample.step, sample.total_steps) == (2.5, 3, None)
     assert sample.values[0][0] == "loss"
+    assert not sample.is_ready
+    assert parse(b'{"local_rank": 0, "at_s": 1, "values": {}, "ready": true}')[1].is_ready
 
 
 @pytest.mark.parametrize(
@@ -161,6 +163,7 @@ def test_metrics_that_make_sense() -> None:
         "\xff",
         '{"local_rank": "x", "at_s": 1, "values": {}}',
         '{"local_rank": 0, "at_s": 1, "values": []}',
+        '{"local_rank": 0, "at_s": 1, "values": {}, "ready": "yes"}',
         '{"local_rank": 0, "at_s": 1, "step": "many", "values": {}}',
         '{"local_rank": 0, "at_s": 1, "step": Infinity, "values": {}}',
     ],

@@ -53,6 +53,7 @@ TOLD: list[tuple[Event, str]] = [
         f"{ASK}: node checked: CPU (SHA-256, one core) 900 MiB/s; disk full",
     ),
     (ev.TaskStaged(1.0, ASK, 1), "inputs staged"),
+    (ev.TaskReady(1.0, ASK, 1), "ready for the roles that start after it"),
     (ev.TaskStarted(1.0, ASK, 1), "all processes started"),
     (
         ev.StragglersFound(1.0, 1, (Straggler(3, "n2", 0.8, 0.4, 1.5),)),

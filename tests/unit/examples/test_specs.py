@@ -54,3 +54,10 @@ def test_the_spec_for_a_torchrun_script_is_short() -> None:
     text = (EXAMPLES / "torchrun" / "spec.yaml").read_text()
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     assert len(lines) <= 10
+
+
+def test_the_roles_start_and_end_as_the_page_says() -> None:
+    job = parse_spec_file(EXAMPLES / "roles" / "spec.yaml")
+    assert job.services == {"ps"}
+    assert [after.role for role in job.roles for after in role.after] == ["ps"]
+    assert [role.completion.at_least for role in job.roles] == [0, 2]

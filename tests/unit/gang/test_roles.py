@@ -35,14 +35,14 @@ def test_services_are_stopped_with_their_grace_once_the_others_are_complete() ->
     play = running(role("worker", 2), role("ps", 2), BOARD)
     assert of(play.ok(play.ask_of("worker")), StopTask) == []
     actions = play.ok(play.ask_of("worker", 1))
-    assert stopped_tasks(play, actions) == ["board-0", "ps-0", "ps-1"]
+    assert stopped_tasks(play, actions) == ["ps-0", "ps-1", "board-0"]
     assert {action.grace_s for action in of(actions, StopTask)} == {play.policy.stop_grace_s}
     for name in ("board", "ps"):
         play.exited(play.ask_of(name), stopped())
     verdict = only(play.exited(play.ask_of("ps", 1), stopped()), Finish).verdict
     assert verdict.kind is VerdictKind.SUCCEEDED
     assert verdict.message == (
-        "2 worker tasks ended well, 1 board task stopped then, 2 ps tasks stopped then"
+        "2 worker tasks ended well, 2 ps tasks stopped then, 1 board task stopped then"
     )
 
 
@@ -192,4 +192,4 @@ def test_the_status_says_what_has_become_of_each_role() -> None:
 
 def test_rank_0_is_of_no_service() -> None:
     play = running(BOARD, role("ps"), role("worker", 2))
-    assert [m.name for m in play.gang.members] == ["worker-0", "worker-1", "board-0", "ps-0"]
+    assert [m.name for m in play.gang.members] == ["worker-0", "worker-1", "ps-0", "board-0"]

@@ -35,12 +35,14 @@ from yarnam.core.model.events import (
     NodesSuspected,
     StragglersFound,
     TaskFailing,
+    TaskReady,
     TimerFired,
     TimerKind,
     TrainingReported,
 )
 from yarnam.core.model.ids import AskId, NodeId
 from yarnam.core.model.job_spec import (
+    After,
     DataInput,
     EarlyExit,
     GangSpec,
@@ -48,6 +50,7 @@ from yarnam.core.model.job_spec import (
     MoreMemorySpec,
     NodeCheck,
     RetrySpec,
+    StartCondition,
     StragglerSpec,
 )
 from yarnam.core.model.job_status import FINAL_PHASES, Phase
@@ -380,6 +383,26 @@ def ends_of_roles() -> None:
     assert play.gang.phase is Phase.RUNNING
 
 
+def roles_in_order() -> None:
+    """Who waits for whom, and what ends that."""
+    late = role("late", optional=True, after=(After("ps", StartCondition.READY),))
+    for end in ("ready", "exit", "loss", "limit"):
+        play = Play(roles_job(late, role("worker"), role("ps"))).to_launching()
+        play.started(play.ask_of("worker"))
+        play.started(play.ask_of("ps"))
+        if end == "limit":
+            play.fire(TimerKind.READY)
+        elif end == "exit":
+            play.ok(play.ask_of("ps"))
+        elif end == "loss":
+            play.end(play.ask_of("late"), ContainerEnd.LOST)
+        if end in {"ready", "loss"}:
+            play.send(TaskReady(0, play.ask_of("ps"), 1))
+        if play.gang.phase is Phase.LAUNCHING:
+            play.started(play.ask_of("late"))
+        play.send(TaskReady(0, play.ask_of("worker"), 1))
+
+
 def directed(with_ps: bool, output: str = "", *, is_staged: bool = False) -> set[Edge]:
     """Trouble in every phase, and in every phase of stopping: what walks meet too seldom."""
     edges: set[Edge] = set()
@@ -495,6 +518,7 @@ def walked() -> set[Edge]:
         (random_walk if seed % 4 < 2 else troubled_run)(world, seed, moves=120)
         edges |= world.edges
     ends_of_roles()
+    roles_in_order()
     edges |= over_before_it_began().edges
     for seed in range(60):
         elastic = ElasticWorld(elastic_job(recovery_timeout_s=60.0 * (seed % 2)))

@@ -345,6 +345,59 @@ CASES = [
             "used together: remove one"
         ),
     ),
+    # Rules of roles.
+    (
+        "roles: {ps: {service: true}}",
+        "5:8: roles: no role has to succeed: at least one must be neither a service nor optional",
+    ),
+    (
+        "roles: {chief: {optional: true}, w: {completion: chief}}",
+        "5:8: roles: no role has to succeed: at least one must be neither a service nor optional",
+    ),
+    (
+        "roles: {w: {tasks: 2, completion: {at_least: 3}}}",
+        "5:36: roles.w.completion.at_least: the role has only 2 tasks",
+    ),
+    (
+        "roles: {w: {completion: some}}",
+        "5:25: roles.w.completion: 'some' is not one of all, any, chief",
+    ),
+    (
+        "roles: {w: {}, e: {tasks: {min: 1, max: 3}, optional: true}}",
+        (
+            "5:45: roles.e.optional: an elastic role needs all of its tasks, since a change of "
+            "size restarts them"
+        ),
+    ),
+    (
+        "roles: {w: {early_exit: fail}}",
+        "5:13: roles.w.early_exit: only a service has it; write service: true",
+    ),
+    (
+        "roles: {w: {}, s: {service: true, completion: any}}",
+        (
+            "5:35: roles.s.completion: a service has none: it is stopped when the other roles are "
+            "complete"
+        ),
+    ),
+    (
+        "roles: {ps: {after: w}, w: {after: ps}}",
+        "5:14: roles.ps.after: role ps waits for w, which waits for it in turn",
+    ),
+    ("roles: {w: {after: w}}", "5:20: roles.w.after: role w cannot start after itself"),
+    (
+        "roles: {master: {}, w: {after: {role: mater}}}",
+        "5:25: roles.w.after: there is no role mater; did you mean master?",
+    ),
+    (
+        "roles: {ps: {ready: {port: web}}, w: {after: {role: ps, until: ready}}}",
+        "5:22: roles.ps.ready.port: the role has no port web; add it: ports: [web]",
+    ),
+    (
+        "roles: {ps: {ready: {timeout: 1min}}, w: {}}",
+        "5:14: roles.ps.ready: no role starts after ps",
+    ),
+    ("roles: {w: {depends_on: ps}}", "5:13: roles.w.depends_on: unknown key; did you mean after?"),
     (
         "roles: {worker: {processes: per-gpu}}",
         "5:18: roles.worker.processes: per-gpu: the role has no GPUs",

@@ -102,6 +102,24 @@ def test_a_report_reaches_the_agents_socket(monkeypatch: pytest.MonkeyPatch) -> 
     assert abs(said["at_s"] - time.time()) < 5
 
 
+def test_a_process_says_that_it_is_ready_and_goes_on_saying_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_report, "_is_ready", False)
+    opened: dict[int, socket.socket] = {}
+    monkeypatch.setattr(_report, "_open", opened)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as agent:
+        agent.settimeout(10)
+        agent.bind("\0yarnam-test-ready")
+        set_sdk(monkeypatch, metrics_socket="@yarnam-test-ready")
+        train.report(step=1)
+        train.ready()
+        train.report(step=2)
+        told = [json.loads(agent.recv(4096))["ready"] for _ in range(3)]
+        opened[os.getpid()].close()
+    assert told == [False, True, True]
+
+
 def test_reports_never_block_or_raise() -> None:
     code = (
         "import os, socket, time\n"

@@ -304,3 +304,32 @@ def test_a_gang_after_a_pre_run_is_as_without() -> None:
     job = replace(JOB, pre_run=PreRunSpec(PreRunMode.ALWAYS, is_due=True))
     table = [member("worker", n, n, 1, 61000 + 10 * n, 2) for n in range(3)]
     assert environments(job, table, 2, "a") == environments(JOB, table, 2, "a")
+
+
+@pytest.mark.parametrize("framework", ["pytorch", "jax", "tensorflow"])
+def test_a_service_beside_the_training_is_not_in_its_world(framework: str) -> None:
+    board = RoleSpec("board", 1, Resources(2048, 2), ("show",), service=True)
+    worker = next(role for role in JOB.roles if role.name == "worker")
+    job = replace(JOB, framework=framework, roles=(board, worker))
+    table = (*TABLE[:3], member("board", 0, 3, 2, 61030, 1))
+    *trained, [beside] = environments(job, table, 1, "application_7_1")
+    alone = environments(replace(job, roles=(worker,)), TABLE[:3], 1, "application_7_1")
+    names = {"WORLD_SIZE", "RANK", "NUM_PROCESSES", "TF_CONFIG"}
+    for one, other in zip(trained, alone, strict=True):
+        for mine, like in zip(one, other, strict=True):
+            assert {n: mine.get(n) for n in names} == {n: like.get(n) for n in names}
+    assert not names & set(beside)
+    assert sdk(beside)["input_share"] is None
+
+
+def test_a_role_finds_the_ports_of_another() -> None:
+    names = ("metrics",)
+    ps = RoleSpec("ps", 1, Resources(2048, 2), ("serve",), ports=names)
+    worker = RoleSpec("worker", 3, Resources(2048, 2), ("train",), 2)
+    job = replace(JOB, framework="command", roles=(worker, ps))
+    both = environments(job, TABLE[:4], 1)
+    assert both[0][0]["YARNAM_ADDRESSES_METRICS"] == "10.0.0.3:61035"
+    assert "YARNAM_PORT_METRICS" not in both[0][0]
+    own = environments(replace(job, roles=(replace(worker, ports=names), ps)), TABLE[:4], 1)
+    assert own[0][0]["YARNAM_ADDRESSES_METRICS"].startswith("10.0.0.1:61005,10.0.0.1:61006")
+    assert own[3][0]["YARNAM_ADDRESSES_METRICS"] == "10.0.0.3:61035"

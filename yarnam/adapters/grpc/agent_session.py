@@ -66,6 +66,7 @@ class AgentSession:
         self._awaited_check: int | None = None
         """Number of the check that was ordered and is not answered yet."""
         self._started: set[int] = set()
+        self._ready: set[int] = set()
         self._failing: set[int] = set()
         self._exited: set[int] = set()
 
@@ -161,6 +162,9 @@ class AgentSession:
         if state == pb.STARTED and attempt not in self._started | self._exited:
             self._started.add(attempt)
             yield ev.TaskStarted(at_s, self.ask, attempt)
+        if state == pb.STARTED and report.ready and attempt not in self._ready | self._exited:
+            self._ready.add(attempt)
+            yield ev.TaskReady(at_s, self.ask, attempt)
         failed = tuple(p for p in report.processes if p.ended and p.kind in _FAILED)
         if state == pb.STARTED and failed and attempt not in self._failing | self._exited:
             self._failing.add(attempt)

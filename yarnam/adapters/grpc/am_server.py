@@ -12,7 +12,7 @@ import ipaddress
 import socket
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -112,9 +112,12 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
         orders, shared = self._launch_orders(attempt, members)
         self._order_all(((ask, pb.Directive(prepare=order)) for ask, order in orders), shared)
 
-    def launch(self, attempt: int, members: Sequence[GangMember]) -> None:
+    def launch(
+        self, attempt: int, members: Sequence[GangMember], waiting: Collection[AskId] = ()
+    ) -> None:
         orders, shared = self._launch_orders(attempt, members)
-        self._order_all(((ask, pb.Directive(launch=order)) for ask, order in orders), shared)
+        now = (one for one in orders if one[0] not in waiting)
+        self._order_all(((ask, pb.Directive(launch=order)) for ask, order in now), shared)
 
     def _launch_orders(
         self, attempt: int, members: Sequence[GangMember]

@@ -97,6 +97,8 @@ class Process:
     """Why it failed; None: it did not."""
     log_start: int = 0
     """Where in its log this run of it begins."""
+    is_ready: bool = False
+    """It has said so."""
     sample: Sample | None = None
     first_sample: Sample | None = None
     """The first one with a step."""
@@ -146,6 +148,8 @@ class TaskRun:
     """The job's own rules for failures, as its record holds them."""
     state: RunState = RunState.STARTING
     processes: list[Process] = field(default_factory=list)
+    is_listening: bool = False
+    """All of them serve the port by which they are ready, where they have one."""
     stop_step: StopStep | None = None
     """Answer to ``ask_for_step``."""
     _memory_kills: MemoryKills = field(default_factory=MemoryKills)
@@ -292,12 +296,20 @@ class TaskRun:
         except asyncio.TimeoutError:
             _LOG.error("the processes did not end within %.1f s", limit_s)
 
+    @property
+    def is_ready(self) -> bool:
+        """Ready for those that start after them: by their port, or because all have said so."""
+        return self.is_listening or (
+            bool(self.processes) and all(process.is_ready for process in self.processes)
+        )
+
     def take_sample(self, local_rank: int, sample: Sample) -> None:
         for process in self.processes:
             if process.plan.local_rank == local_rank and not process.ended:
                 if process.sample is not None and sample.step != process.sample.step:
                     process.stack = None
                 process.sample = sample
+                process.is_ready = process.is_ready or sample.is_ready
                 if process.first_sample is None and sample.step is not None:
                     process.first_sample = sample
 

@@ -49,6 +49,7 @@ def build_report(identity: ReportIdentity, state: Any, run: TaskRun | None) -> A
         state=state,
         staging=identity.staging(),
         attempt=run.attempt if run else 0,
+        ready=run.is_ready if run else False,
         processes=[process_report(process) for process in run.processes] if run else [],
     )
 

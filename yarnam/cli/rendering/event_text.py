@@ -21,6 +21,7 @@ def event_text(event: Event) -> str:
             | ev.NodeChecked()
             | ev.TaskStaged()
             | ev.TaskStarted()
+            | ev.TaskReady()
             | ev.TaskFailing()
             | ev.TaskExited()
             | ev.GangHung()
@@ -116,6 +117,7 @@ def _of_task(  # noqa: RET503
     | ev.NodeChecked
     | ev.TaskStaged
     | ev.TaskStarted
+    | ev.TaskReady
     | ev.TaskFailing
     | ev.TaskExited
     | ev.GangHung
@@ -134,6 +136,8 @@ def _of_task(  # noqa: RET503
             return f"{event.ask}: inputs staged"
         case ev.TaskStarted():
             return f"{event.ask}: all processes started"
+        case ev.TaskReady():
+            return f"{event.ask}: ready for the roles that start after it"
         case ev.TaskFailing():
             return f"{event.ask}: a process failed: {_ends(event.exits)}"
         case ev.GangHung():

@@ -50,7 +50,15 @@ def begin_attempt(
     """A new attempt, by this rung, with the members that are kept: their agents are parked as at
     the first barrier. ``asked``: how many containers it asks for."""
     members = tuple(
-        replace(member, state=MemberState.READY, exits=(), loss=None, is_tolerated=False)
+        replace(
+            member,
+            state=MemberState.READY,
+            exits=(),
+            loss=None,
+            is_tolerated=False,
+            is_waiting=False,
+            is_serving=False,
+        )
         for member in kept
     )
     record = AttemptRecord(

@@ -44,7 +44,7 @@ DEADLINES = {
     Phase.ACQUIRING: (TimerKind.HOLD, TimerKind.ASK),
     Phase.CHECKING: (TimerKind.CHECK,),
     Phase.STAGING: (TimerKind.STAGING,),
-    Phase.LAUNCHING: (TimerKind.LAUNCH,),
+    Phase.LAUNCHING: (TimerKind.LAUNCH, TimerKind.READY),
     Phase.RUNNING: (TimerKind.PRE_RUN,),
     Phase.STOPPING: (TimerKind.STOP,),
     Phase.REPLACING: (TimerKind.RECOVERY,),
@@ -137,7 +137,9 @@ def _reason(gang: Gang, now_s: float) -> str:
         case Phase.LAUNCHING:
             up = {MemberState.STARTED, MemberState.EXITED}
             started = sum(member.state in up for member in gang.members)
-            return f"starting the processes: {started} of {gang.size} tasks started{left}"
+            waiting = sum(member.is_to_start for member in gang.members)
+            later = f", {waiting} wait for other roles" if waiting else ""
+            return f"starting the processes: {started} of {gang.size} tasks started{later}{left}"
         case Phase.RUNNING:
             return f"{_running(gang)}{left}"
         case Phase.STOPPING:

@@ -28,7 +28,9 @@ The happy path::
 - **STAGING**: all are READY, ranks are fixed, and the members bring their inputs to their nodes
   (``PrepareGang``), limited by the STAGING timer. No process runs yet, so trouble leads back to
   ACQUIRING. A gang without inputs to fetch goes straight to LAUNCHING.
-- **LAUNCHING**: ``LaunchGang`` has opened the barrier, once. The LAUNCH timer limits the start.
+- **LAUNCHING**: ``LaunchGang`` has opened the barrier. The LAUNCH timer limits the start. Roles
+  that come after others wait for these to start, or to get ready (READY): ``LaunchGang`` comes
+  again when it is their turn (``roles.start_order``).
 - **RUNNING**: all processes have started. When every role that has to end is complete, it is done.
   What fails or is lost meanwhile is tolerated where the rules of its role allow it: see
   ``roles.completion``.

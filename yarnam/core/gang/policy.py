@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from yarnam.core.model.ids import CHIEF_ROLE, PS_ROLE, NodeId
 from yarnam.core.model.job_spec import (
+    After,
     Completion,
     EarlyExit,
     ElasticSpec,
@@ -13,6 +14,7 @@ from yarnam.core.model.job_spec import (
     JobSpec,
     NodeCheck,
     OnCorrupt,
+    ReadySpec,
     RetrySpec,
     StragglerSpec,
 )
@@ -26,6 +28,8 @@ class RolePolicy:
     is_service: bool = False
     early_exit: EarlyExit = EarlyExit.ACCEPT
     is_optional: bool = False
+    after: tuple[After, ...] = ()
+    ready: ReadySpec = ReadySpec()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +138,12 @@ class GangPolicy:
 
     @property
     def tasks_order(self) -> tuple[str, ...]:
-        """Roles in rank order: chief first, services last, ps last of all, the others as the spec
-        has them."""
+        """Roles in rank order: chief first, ps behind those that train, other services last, the
+        others as the spec has them."""
 
         def key(name: str) -> tuple[bool, bool, bool]:
-            return name == PS_ROLE, self.rules_of(name).is_service, name != CHIEF_ROLE
+            is_beside = self.rules_of(name).is_service and name != PS_ROLE
+            return is_beside, name == PS_ROLE, name != CHIEF_ROLE
 
         return tuple(sorted((name for name, _ in self.roles), key=key))
 
@@ -179,7 +184,12 @@ def _rules(job: JobSpec) -> tuple[tuple[str, RolePolicy], ...]:
     services = job.services
     rules = {
         role.name: RolePolicy(
-            role.completion, role.name in services, role.early_exit, role.optional
+            role.completion,
+            role.name in services,
+            role.early_exit,
+            role.optional,
+            role.after,
+            role.ready,
         )
         for role in job.roles
     }

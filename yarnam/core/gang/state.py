@@ -94,6 +94,10 @@ class Member:
     """Why YARN is about to take its container; empty: it is not."""
     is_gone: bool = False
     """Its container or agent went after its processes had ended: nothing of it can be kept."""
+    is_waiting: bool = False
+    """The barrier is open, and its processes have not been ordered to start."""
+    is_serving: bool = False
+    """Its processes are ready, by their word or by their port."""
     is_tolerated: bool = False
     """It failed or was lost, and the gang goes on without it."""
 
@@ -104,6 +108,11 @@ class Member:
             and bool(self.exits)
             and all(process.kind is ExitKind.OK for process in self.exits)
         )
+
+    @property
+    def is_to_start(self) -> bool:
+        """Its processes wait for those of other roles."""
+        return self.is_waiting and self.state is MemberState.READY
 
     @property
     def has_ended(self) -> bool:

@@ -66,6 +66,7 @@ from yarnam.core.model.events import (
     StragglersFound,
     TaskExited,
     TaskFailing,
+    TaskReady,
     TaskStaged,
     TaskStarted,
     TimerFired,
@@ -250,13 +251,15 @@ LAUNCHED = (
 
 LAUNCHING = (
     on(TaskStarted, launching.run, P.RUNNING, when=launching.is_last_to_start),
-    on(TaskStarted, launching.note_started, when=launching.is_ready),
+    on(TaskStarted, launching.start_next, when=launching.is_ready),
+    on(TaskReady, launching.ready_next, when=running.is_awaited),
     *LAUNCHED,
     on(TaskExited, launching.run_without, P.RUNNING, when=launching.is_last_up),
     on(TROUBLE, launching.run_without_lost, P.RUNNING, when=launching.is_last_up),
-    on(TaskExited, running.note_exit, when=running.is_running),
-    on(TROUBLE, running.note_loss, when=running.is_there),
+    on(TaskExited, launching.exit_next, when=running.is_running),
+    on(TROUBLE, launching.lose_next, when=running.is_there),
     on(T.LAUNCH, launching.time_out, P.STOPPING),
+    on(T.READY, launching.time_out_ready, P.STOPPING),
     SIZE,
 )
 
@@ -287,6 +290,7 @@ RUNNING = (
         *(P.RUNNING, P.STOPPING),
         when=growth.is_another_size,
     ),
+    on(TaskReady, running.note_ready, when=running.is_awaited),
     on(GangHung, running.stop_for_hang, P.STOPPING),
     on(StragglersFound, stragglers.stop_to_move, P.STOPPING, when=stragglers.are_to_move),
     on(StragglersFound, stragglers.note),

@@ -128,6 +128,8 @@ class LaunchGang:
 
     attempt: int
     members: tuple[GangMember, ...]
+    waiting: tuple[AskId, ...] = ()
+    """Members that are not to start, or not yet: the action comes again when some of them are."""
 
 
 @dataclass(frozen=True, slots=True)

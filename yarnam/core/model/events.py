@@ -39,6 +39,7 @@ class TimerKind(Enum):
     GROWTH = "growth"  # the further containers of an elastic gang do not all come
     STORE = "store"  # the outputs are not stored
     PRE_RUN = "pre-run"  # the pre-run has lasted for long enough
+    READY = "ready"  # a role that others start after is not ready
     LEAVE = "leave"  # time to leave a node that is about to leave the cluster
 
 
@@ -203,6 +204,15 @@ class TaskStaged:
 @dataclass(frozen=True, slots=True)
 class TaskStarted:
     """All processes of the task run."""
+
+    at_s: float
+    ask: AskId
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReady:
+    """All processes of the task are ready for those of the roles that start after its own."""
 
     at_s: float
     ask: AskId
@@ -400,6 +410,7 @@ Event = Union[
     NodeChecked,
     TaskStaged,
     TaskStarted,
+    TaskReady,
     TaskFailing,
     GangHung,
     StragglersFound,

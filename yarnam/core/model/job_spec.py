@@ -60,10 +60,11 @@ class Completion:
     @property
     def words(self) -> str:
         """``at least 3 tasks``."""
+        plural = "" if self.at_least == 1 else "s"
         return {
             CompletionRule.ALL: "all tasks",
             CompletionRule.ANY: "any task",
-            CompletionRule.AT_LEAST: f"at least {self.at_least} tasks",
+            CompletionRule.AT_LEAST: f"at least {self.at_least} task{plural}",
             CompletionRule.CHIEF: "the chief",
         }[self.rule]
 
@@ -73,6 +74,36 @@ class EarlyExit(Enum):
 
     ACCEPT = "accept"
     FAIL = "fail"
+
+
+class StartCondition(Enum):
+    """What the tasks of another role must have come to."""
+
+    STARTED = "started"
+    """All of their processes run, or have ended."""
+    READY = "ready"
+    """They have said so by the SDK, or listen on their port (``ReadySpec``), or have ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """A role whose tasks come first."""
+
+    role: str
+    until: StartCondition = StartCondition.STARTED
+
+
+@dataclass(frozen=True, slots=True)
+class ReadySpec:
+    """When a task of a role is ready for those that start after it."""
+
+    port: str = ""
+    """Name of the port on which each of its processes listens then; empty: it says so by the
+    SDK (``train.ready``)."""
+    timeout_s: float = 300.0
+    """From the start of the role's last process. What waits for it holds GPUs meanwhile; a
+    parameter server or a scheduler is up within seconds, a server of a large model within
+    minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +132,9 @@ class RoleSpec:
     """Of a service."""
     optional: bool = False
     """Whether its tasks may fail, or be lost, without the gang."""
+    after: tuple[After, ...] = ()
+    """What must come before its processes start; its containers wait at the barrier."""
+    ready: ReadySpec = ReadySpec()
 
     @property
     def is_elastic(self) -> bool:
@@ -668,6 +702,7 @@ class JobSpec:
                     completion=Completion(),
                     service=False,
                     optional=False,
+                    after=(),
                 ),
             ),
             output="",

@@ -25,6 +25,8 @@ _SECTIONS: tuple[Path, ...] = (
     ("roles", "NAME"),
     ("roles", "NAME", "tasks"),
     ("roles", "NAME", "completion"),
+    ("roles", "NAME", "after"),
+    ("roles", "NAME", "ready"),
     ("gpus",),
     ("elastic",),
     ("placement",),

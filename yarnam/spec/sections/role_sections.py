@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from yarnam.core.model.job_spec import MAX_TASKS
 from yarnam.spec.sections.section_base import (
+    DAY_S,
     Memory,
     Processes,
     ProcessesPerTask,
@@ -15,7 +16,7 @@ from yarnam.spec.sections.section_base import (
     TextOrMapping,
     Vcores,
 )
-from yarnam.spec.values.fields import Argument, Command, Text, wrong
+from yarnam.spec.values.fields import Argument, Command, DurationBetween, Text, wrong
 
 MOUNT = r"^/[^:,\s]*:/[^:,\s]*:(ro|rw)$"
 """As YARN's runtimes take it (DockerLinuxContainerRuntime, RuncContainerRuntime)."""
@@ -173,6 +174,39 @@ CompletionValue = Annotated[
 ]
 
 
+class AfterRole(TextOrMapping):
+    """A role whose tasks come first. The containers of all roles are acquired together all the
+    same; only the processes of this role wait."""
+
+    text_key = "role"
+
+    role: Text
+    """Its name."""
+    until: Literal["started", "ready"] = "started"
+    """`started`: all of its processes run. `ready`: they say so (`yarnam.train.ready()`), or listen
+    on the port that its `ready` names."""
+
+
+class Ready(Section):
+    """When a task of this role is ready for the roles that start after it."""
+
+    port: Text | None = None
+    """One of the role's `ports`: each of its processes listens on it. Default: its processes say so
+    by `yarnam.train.ready()`."""
+    timeout: Annotated[float, DurationBetween(1.0, DAY_S)] = 300.0
+    """Stop the job if a task has started and is not ready for so long while others wait for it."""
+
+
+def _kind_of_after(value: Any) -> str:
+    return "(list)" if isinstance(value, list) else "(one)"
+
+
+AfterValue = Annotated[
+    Union[Annotated[AfterRole, Tag("(one)")], Annotated[list[AfterRole], Tag("(list)")]],
+    Discriminator(_kind_of_after),
+]
+
+
 class Role(Section):
     """A group of identical tasks. All tasks of all roles start together or not at all."""
 
@@ -215,6 +249,13 @@ class Role(Section):
     the job fails."""
     optional: bool = False
     """Let tasks of this role fail, or be lost, without the job."""
+    after: AfterValue = []
+    """Start the processes of this role after those of another one, or of several."""
+    ready: Ready = Ready()
+
+    @property
+    def all_after(self) -> list[AfterRole]:
+        return self.after if isinstance(self.after, list) else [self.after]
 
     @property
     def most_tasks(self) -> int:

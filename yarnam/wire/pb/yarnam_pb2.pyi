@@ -25,7 +25,7 @@ STAGED: TaskState
 CHECKED: TaskState
 
 class AgentReport(_message.Message):
-    __slots__ = ("protocol", "ask", "container", "node", "address", "log_address", "gpu_ids", "ports", "state", "attempt", "processes", "message", "user_fault", "nm_http_address", "gpu_model", "staging", "node_busy", "check", "stop_step")
+    __slots__ = ("protocol", "ask", "container", "node", "address", "log_address", "gpu_ids", "ports", "state", "attempt", "processes", "message", "user_fault", "nm_http_address", "gpu_model", "staging", "node_busy", "check", "stop_step", "ready")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     ASK_FIELD_NUMBER: _ClassVar[int]
     CONTAINER_FIELD_NUMBER: _ClassVar[int]
@@ -45,6 +45,7 @@ class AgentReport(_message.Message):
     NODE_BUSY_FIELD_NUMBER: _ClassVar[int]
     CHECK_FIELD_NUMBER: _ClassVar[int]
     STOP_STEP_FIELD_NUMBER: _ClassVar[int]
+    READY_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     ask: str
     container: str
@@ -64,7 +65,8 @@ class AgentReport(_message.Message):
     node_busy: bool
     check: CheckReport
     stop_step: StopStep
-    def __init__(self, protocol: _Optional[int] = ..., ask: _Optional[str] = ..., container: _Optional[str] = ..., node: _Optional[str] = ..., address: _Optional[str] = ..., log_address: _Optional[str] = ..., gpu_ids: _Optional[_Iterable[str]] = ..., ports: _Optional[_Iterable[_Union[NamedPort, _Mapping]]] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., processes: _Optional[_Iterable[_Union[ProcessReport, _Mapping]]] = ..., message: _Optional[str] = ..., user_fault: _Optional[bool] = ..., nm_http_address: _Optional[str] = ..., gpu_model: _Optional[str] = ..., staging: _Optional[_Union[StagingReport, _Mapping]] = ..., node_busy: _Optional[bool] = ..., check: _Optional[_Union[CheckReport, _Mapping]] = ..., stop_step: _Optional[_Union[StopStep, _Mapping]] = ...) -> None: ...
+    ready: bool
+    def __init__(self, protocol: _Optional[int] = ..., ask: _Optional[str] = ..., container: _Optional[str] = ..., node: _Optional[str] = ..., address: _Optional[str] = ..., log_address: _Optional[str] = ..., gpu_ids: _Optional[_Iterable[str]] = ..., ports: _Optional[_Iterable[_Union[NamedPort, _Mapping]]] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., processes: _Optional[_Iterable[_Union[ProcessReport, _Mapping]]] = ..., message: _Optional[str] = ..., user_fault: _Optional[bool] = ..., nm_http_address: _Optional[str] = ..., gpu_model: _Optional[str] = ..., staging: _Optional[_Union[StagingReport, _Mapping]] = ..., node_busy: _Optional[bool] = ..., check: _Optional[_Union[CheckReport, _Mapping]] = ..., stop_step: _Optional[_Union[StopStep, _Mapping]] = ..., ready: _Optional[bool] = ...) -> None: ...
 
 class StopStep(_message.Message):
     __slots__ = ("step",)

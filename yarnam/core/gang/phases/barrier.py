@@ -14,6 +14,7 @@ from yarnam.core.gang.attempts import begin_attempt, close_attempt, next_number
 from yarnam.core.gang.context import StepContext
 from yarnam.core.gang.policy import GangPolicy
 from yarnam.core.gang.roles.ranks import in_rank_order
+from yarnam.core.gang.roles.start_order import unready, with_waiting
 from yarnam.core.gang.state import Gang, Member, MemberState
 from yarnam.core.model.actions import (
     CheckedNode,
@@ -103,9 +104,40 @@ def _begin_check(ctx: StepContext, new: list[Member]) -> None:
 
 
 def order_launch(ctx: StepContext) -> None:
-    """Once for each attempt."""
+    """Order the launch of those that may start now, once for each attempt; the others follow."""
+    members = tuple(replace(member, is_waiting=True) for member in ctx.gang.members)
+    ctx.gang = with_waiting(replace(ctx.gang, members=members), ctx.policy)
+    _launch(ctx)
+
+
+def launch_next(ctx: StepContext) -> None:
+    """A member has come further: order the launch of those that may start now, and limit what is
+    waited for: LAUNCH for processes that start, READY for those that are to get ready."""
+    before = ctx.gang
+    if not any(rules.after for _, rules in ctx.policy.rules):
+        return
+    ctx.gang = with_waiting(before, ctx.policy)
+    if ctx.gang != before:
+        ctx.disarm(TimerKind.READY)
+        _launch(ctx)
+        return
+    is_starting = any(m.state is MemberState.READY and not m.is_to_start for m in before.members)
+    late = unready(before, ctx.policy)
+    if late and not is_starting:
+        ctx.disarm(TimerKind.LAUNCH)
+        if ctx.gang.timer(TimerKind.READY) is None:
+            ctx.arm(TimerKind.READY, ready_limit_s(late, ctx.policy))
+
+
+def ready_limit_s(late: Iterable[Member], policy: GangPolicy) -> float:
+    """For how long these are waited for, once all have started."""
+    return max(policy.rules_of(member.target.role).ready.timeout_s for member in late)
+
+
+def _launch(ctx: StepContext) -> None:
     ctx.arm(TimerKind.LAUNCH, ctx.policy.gang.launch_timeout_s)
-    ctx.do(LaunchGang(ctx.gang.attempt, _launched(ctx.gang)))
+    waiting = tuple(member.ask for member in ctx.gang.members if member.is_waiting)
+    ctx.do(LaunchGang(ctx.gang.attempt, _launched(ctx.gang), waiting))
 
 
 def relaunch(ctx: StepContext, stay: Iterable[Member], text: str, rung: Rung | None = None) -> None:

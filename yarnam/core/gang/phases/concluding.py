@@ -475,7 +475,7 @@ def _ended_well(gang: Gang) -> str:
     for role in dict.fromkeys(member.target.role for member in gang.members):
         own = [member for member in gang.members if member.target.role == role]
         well = sum(member.is_ok for member in own)
-        rest = sum(not member.is_ok and not member.is_tolerated for member in own)
+        rest = sum(not (m.is_ok or m.is_tolerated or m.is_waiting) for m in own)
         if well:
             of = f"{well} of {len(own)}" if well < len(own) else f"{well}"
             parts.append(f"{of} {role} task{'s' if len(own) > 1 else ''} ended well")

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from yarnam.core.gang.context import StepContext
-from yarnam.core.gang.phases.running import Trouble, note_exit, note_loss
+from yarnam.core.gang.phases.barrier import launch_next, ready_limit_s
+from yarnam.core.gang.phases.running import Trouble, note_exit, note_loss, note_ready
 from yarnam.core.gang.phases.stopping import stop_gang
+from yarnam.core.gang.roles.start_order import unready
 from yarnam.core.gang.state import Gang, Member, MemberState, StopKind
-from yarnam.core.model.events import Event, TaskExited, TaskStarted, TimerFired, TimerKind
+from yarnam.core.model.events import (
+    Event,
+    TaskExited,
+    TaskReady,
+    TaskStarted,
+    TimerFired,
+    TimerKind,
+)
 from yarnam.core.model.job_status import Phase
 
 UP = frozenset({MemberState.STARTED, MemberState.EXITED, MemberState.LOST})
@@ -40,6 +50,30 @@ def note_started(ctx: StepContext, event: TaskStarted) -> None:
     ctx.put(ctx.member, replace(ctx.member, state=MemberState.STARTED))
 
 
+def start_next(ctx: StepContext, event: TaskStarted) -> None:
+    """The member is STARTED; LaunchGang for the roles that come next, if it was the last."""
+    note_started(ctx, event)
+    launch_next(ctx)
+
+
+def ready_next(ctx: StepContext, event: TaskReady) -> None:
+    """The member is ready; LaunchGang for the roles that come next, if it was the last."""
+    note_ready(ctx, event)
+    launch_next(ctx)
+
+
+def exit_next(ctx: StepContext, event: TaskExited) -> None:
+    """The member is EXITED; LaunchGang for the roles that come next, if it was the last."""
+    note_exit(ctx, event)
+    launch_next(ctx)
+
+
+def lose_next(ctx: StepContext, event: Trouble) -> None:
+    """The member is LOST; LaunchGang for the roles that come next, if it was the last."""
+    note_loss(ctx, event)
+    launch_next(ctx)
+
+
 def run(ctx: StepContext, event: TaskStarted) -> None:
     """Cancel LAUNCH and WAIT; failures in a row: 0."""
     note_started(ctx, event)
@@ -60,15 +94,34 @@ def run_without_lost(ctx: StepContext, event: Trouble) -> None:
 
 def time_out(ctx: StepContext, event: TimerFired) -> None:
     """StopTask for every member; start STOP."""
-    late = [m.name for m in ctx.gang.members if m.state is MemberState.READY]
-    names = ", ".join(late[:8]) + (" and more" if len(late) > 8 else "")
+    late = [m for m in ctx.gang.members if m.state is MemberState.READY and not m.is_to_start]
+    names = _names(late)
     limit_s = ctx.policy.gang.launch_timeout_s
     text = f"{names} did not start within {limit_s:.0f} s of the launch order"
     stop_gang(ctx, StopKind.FAILED, text)
 
 
+def time_out_ready(ctx: StepContext, event: TimerFired) -> None:
+    """StopTask for every member that has started; start STOP."""
+    late = unready(ctx.gang, ctx.policy)
+    limit_s = ready_limit_s(late, ctx.policy)
+    roles = dict.fromkeys(member.target.role for member in late)
+    ways = " and ".join(
+        f"{role} (port {port})" if (port := ctx.policy.rules_of(role).ready.port) else role
+        for role in roles
+    )
+    text = f"{_names(late)} did not get ready within {limit_s:.0f} s of the start: {ways}"
+    hint = "See its logs; where it only needs longer, allow a longer ready.timeout for the role."
+    stop_gang(ctx, StopKind.UNMET, text, hint=hint)
+
+
+def _names(members: Sequence[Member]) -> str:
+    names = [member.name for member in members]
+    return ", ".join(names[:8]) + (" and more" if len(names) > 8 else "")
+
+
 def _run(ctx: StepContext) -> None:
-    ctx.disarm(TimerKind.LAUNCH, TimerKind.WAIT)
+    ctx.disarm(TimerKind.LAUNCH, TimerKind.READY, TimerKind.WAIT)
     ctx.enter(Phase.RUNNING)
     ctx.gang = replace(ctx.gang, failures=0, refused_plans=0, user_faults=0)
 

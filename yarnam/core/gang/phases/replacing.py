@@ -77,10 +77,10 @@ def can_replace(ctx: StepContext) -> bool:
 
 
 def is_keepable(gang: Gang, policy: GangPolicy, member: Member, at_s: float) -> bool:
-    """Its processes have ended, by the word of its agent, which is still there; and the node is
-    not one that the job refuses."""
+    """Its processes have ended, by the word of its agent, or were not started; its agent is still
+    there; and the node is not one that the job refuses."""
     return (
-        member.state is MemberState.EXITED
+        (member.state is MemberState.EXITED or member.is_to_start)
         and not member.is_gone
         and not member.leaves
         and member.grant is not None

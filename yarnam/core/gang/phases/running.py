@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Union
 
@@ -12,6 +13,7 @@ from yarnam.core.gang.phases.stopping import (
     MAY_RUN,
     loss_of,
     mark_lost,
+    may_run,
     stop_gang,
 )
 from yarnam.core.gang.roles.completion import (
@@ -35,6 +37,7 @@ from yarnam.core.model.events import (
     NodeLeaving,
     TaskExited,
     TaskFailing,
+    TaskReady,
     TimerFired,
     TimerKind,
 )
@@ -111,6 +114,11 @@ def is_marked(ctx: StepContext, event: ContainersMarked) -> bool:
     return any(member.ask in event.asks for member in _needed_there(ctx))
 
 
+def is_awaited(ctx: StepContext, event: TaskReady) -> bool:
+    """The member was not ready, and has not ended."""
+    return not ctx.member.is_serving and not ctx.member.has_ended
+
+
 def is_on_node(ctx: StepContext, event: NodeLeaving) -> bool:
     """A task of the gang that is not optional is on that node."""
     return any(
@@ -128,8 +136,8 @@ def _after_loss(ctx: StepContext, event: Trouble) -> Member:
     return replace(ctx.member, state=MemberState.LOST, loss=loss_of(event, ctx.at_s))
 
 
-def _with(ctx: StepContext, changed: Member) -> tuple[Member, ...]:
-    return tuple(changed if m is ctx.member else m for m in ctx.gang.members)
+def _with(ctx: StepContext, changed: Member) -> Iterator[Member]:
+    return (changed if m is ctx.member else m for m in ctx.gang.members)
 
 
 # ---- operations ----------------------------------------------------------------------------------
@@ -145,6 +153,11 @@ def note_exit(ctx: StepContext, event: TaskExited) -> None:
 def note_loss(ctx: StepContext, event: Trouble) -> None:
     """The member is LOST."""
     mark_lost(ctx, ctx.member, loss_of(event, ctx.at_s), is_tolerated=True)
+
+
+def note_ready(ctx: StepContext, event: TaskReady) -> None:
+    """The member is ready."""
+    ctx.put(ctx.member, replace(ctx.member, is_serving=True))
 
 
 def stop_for_failure(ctx: StepContext, event: TaskExited) -> None:
@@ -266,7 +279,7 @@ def stop_for_inputs(ctx: StepContext, event: InputsRefused) -> None:
 def fail_broker(ctx: StepContext, event: BrokerFailed) -> None:
     """StopTask where processes run; release all; Finish with UNAVAILABLE."""
     for member in ctx.gang.members:
-        if member.state in MAY_RUN:
+        if may_run(member):
             text = "the way to YARN is broken"
             ctx.do(StopTask(member.ask, ctx.gang.attempt, ctx.policy.stop_grace_s, text))
     attempts.fail_broker(ctx, event)

@@ -37,6 +37,15 @@ from yarnam.core.model.outcomes import ContainerEnd, ExitKind
 MAY_RUN = frozenset({MemberState.READY, MemberState.STARTED})
 """States of a launched member whose processes may run: the agent's report is awaited."""
 
+UNTIL_STOPPED = (
+    TimerKind.LAUNCH,
+    TimerKind.READY,
+    TimerKind.RESIZE,
+    TimerKind.LEAVE,
+    TimerKind.PRE_RUN,
+)
+"""Timers of a launched gang."""
+
 LOSS_OF_END = {
     ContainerEnd.LOST: LossKind.NODE,
     ContainerEnd.PREEMPTED: LossKind.PREEMPTED,
@@ -49,6 +58,12 @@ AGAINST_THE_NODE = frozenset({LossKind.NODE, LossKind.SILENT, LossKind.UNABLE})
 
 AGREEABLE = frozenset({StopKind.CANCELLED, StopKind.LEFT, StopKind.RESIZED, StopKind.SLOWED})
 """What stops a gang with which nothing is wrong: its processes can come to one more step."""
+
+
+def may_run(member: Member) -> bool:
+    """Whether processes of a launched gang's member may run."""
+    return member.state in MAY_RUN and not member.is_to_start
+
 
 # ---- into the phase ------------------------------------------------------------------------------
 
@@ -74,11 +89,11 @@ def stop_gang(
     grace_s = ctx.policy.stop_grace_s if grace_s is None else grace_s
     if kind is not StopKind.RESIZED:
         ctx.drop_growth(text)
-    ctx.disarm(TimerKind.LAUNCH, TimerKind.RESIZE, TimerKind.LEAVE, TimerKind.PRE_RUN)
+    ctx.disarm(*UNTIL_STOPPED)
     ctx.enter(Phase.STOPPING, text)
     stopping = Stopping(kind, text, was_running, ran_s, to, None, hang, slow_nodes, hint)
     ctx.gang = replace(ctx.gang, stopping=stopping)
-    awaited = [m for m in ctx.gang.members if m.state in MAY_RUN]
+    awaited = [m for m in ctx.gang.members if may_run(m)]
     # Those that are left wait for the others in vain.
     idle_grace_s = ctx.policy.failure_grace_s if kind is StopKind.FAILED else None
     # Only the whole gang comes to a step together: a collective operation misses whoever is lost.
@@ -95,7 +110,7 @@ def stop_gang(
 def settle(ctx: StepContext) -> None:
     """Conclude as soon as every member's end is known and explained."""
     members, stopping = ctx.gang.members, ctx.gang.stopping
-    if any(m.state in MAY_RUN for m in members):
+    if any(may_run(m) for m in members):
         return
     wait_s = 0.0
     if stopping is not None and stopping.kind in {

@@ -5,7 +5,8 @@ or the role is optional and all of its tasks have ended. Services end with the o
 fails, or is lost, is tolerated where the role is optional or its rule can still be met; any other
 failure stops the gang.
 
-``members`` are those of one attempt in each function, as they are after the event in question.
+``members`` are those of one attempt in each function, as they are after the event in question. They
+are looked at only as far as needed: a large gang has as many ends as members.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ from yarnam.core.gang.state import Member
 from yarnam.core.model.ids import CHIEF_ROLE
 from yarnam.core.model.job_spec import CompletionRule, EarlyExit
 
-Members = tuple[Member, ...]
+Members = Iterable[Member]
 
 
 def is_complete(members: Members, policy: GangPolicy) -> bool:
     """Whether every role that has to end has come to what its rules ask for."""
+    if not policy.rules:
+        return all(member.is_ok for member in members)
+    members = tuple(members)
     return all(
         _is_role_complete(own, policy.rules_of(role))
         for role, own in _by_role(members).items()
@@ -39,10 +43,13 @@ def is_tolerable(member: Member, members: Members, policy: GangPolicy) -> bool:
     """Whether the gang goes on without this one, which has failed or is lost."""
     role = member.target.role
     rules = policy.rules_of(role)
-    if rules.is_optional or _follows_chief(role, rules, members):
+    if rules.is_optional:
         return True
     if rules.is_service or rules.completion.rule is CompletionRule.ALL:
         return False
+    members = tuple(members)
+    if _follows_chief(role, rules, members):
+        return True
     if rules.completion.rule is CompletionRule.CHIEF:
         return not _is_first(member)
     return sum(one.is_ok or not one.has_ended for one in members if _is_of(one, role)) >= (

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from yarnam.core.gang.policy import GangPolicy, RolePolicy
 from yarnam.core.gang.roles.completion import has_to_end
+from yarnam.core.gang.roles.start_order import waits_for
 from yarnam.core.gang.state import Gang, Member, MemberState
-from yarnam.core.model.job_spec import CompletionRule, JobSpec
+from yarnam.core.model.job_spec import After, CompletionRule, JobSpec, StartCondition
 from yarnam.core.model.job_status import RoleStatus
 
 
@@ -23,7 +24,7 @@ def role_states(gang: Gang, job: JobSpec, policy: GangPolicy) -> tuple[RoleStatu
             tasks=role.tasks,
             succeeded=sum(m.is_ok for m in _of(members, role.name)),
             failed=sum(m.is_tolerated for m in _of(members, role.name)),
-            state=_state(_of(members, role.name), has_to_end(role.name, members, policy)),
+            state=_state(role.name, members, policy),
         )
         for role in job.roles
     )
@@ -43,14 +44,21 @@ def _rules_text(rules: RolePolicy, tasks: int, served: str) -> str:
         parts.append(f"{rules.completion.words}{of} must succeed")
     if rules.is_optional:
         parts.append("optional")
+    if rules.after:
+        parts.append(f"starts when {_after_text(rules.after)}")
     return ", ".join(parts)
 
 
-def _state(members: tuple[Member, ...], is_waited_for: bool) -> str:
+def _state(role: str, members: tuple[Member, ...], policy: GangPolicy) -> str:
     """``2 running, 1 succeeded, 1 failed (the job goes on)``."""
-    launched = [member for member in members if member.task is not None]
+    launched = [member for member in _of(members, role) if member.task is not None]
     if not launched:
         return "not started"
+    if any(member.is_to_start for member in launched) and (
+        first := waits_for(role, members, policy)
+    ):
+        return f"waits until {_after_text(first)}"
+    is_waited_for = has_to_end(role, members, policy)
     counts = (
         (sum(m.state is MemberState.READY for m in launched), "not started yet"),
         (sum(m.state is MemberState.STARTED for m in launched), "running"),
@@ -60,6 +68,12 @@ def _state(members: tuple[Member, ...], is_waited_for: bool) -> str:
         (sum(m.loss is not None and not m.is_tolerated for m in launched), "lost"),
     )
     return ", ".join(f"{count} {words}" for count, words in counts if count)
+
+
+def _after_text(after: tuple[After, ...]) -> str:
+    """``ps is ready and chief has started``."""
+    words = {StartCondition.READY: "is ready", StartCondition.STARTED: "has started"}
+    return " and ".join(f"{one.role} {words[one.until]}" for one in after)
 
 
 def _was_stopped(member: Member) -> bool:
