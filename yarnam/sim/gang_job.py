@@ -264,7 +264,7 @@ class GangJob:
 
     def _launch(self, action: LaunchGang) -> None:
         if all(self._running.get(member.ask) != action.attempt for member in action.members):
-            self._stand(action)
+            self._note_complete(action)
         now = [
             member.ask
             for member in action.members
@@ -287,7 +287,7 @@ class GangJob:
                     lambda ask=member.ask: self._exited(ask, action.attempt, ExitKind.OK),  # type: ignore[misc]
                 )
 
-    def _stand(self, action: LaunchGang) -> None:
+    def _note_complete(self, action: LaunchGang) -> None:
         """The gang is complete: remember where."""
         containers = [self._held[member.ask] for member in action.members]
         self._world.stood[self.record.job.number, action.attempt] = self._now_s()

@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from urllib.parse import urlsplit
 
+from yarnam.core.frameworks.compat_tony import VARIABLES as TONY_VARIABLES
 from yarnam.core.frameworks.registry import framework_named
 from yarnam.core.frameworks.task_ports import COORDINATOR_PORT, TASK_PORT
 from yarnam.core.model.ids import PRE_RUN_ROLE
@@ -256,6 +257,9 @@ def _check_environment_variables(document: Document, problems: Problems) -> None
         everywhere |= {("roles", role_name, "env", name) for name in role.env}
     for path in everywhere:
         _check_variable(path, document.framework, problems)
+        own = framework_named(document.framework).variables
+        if document.compat and path[-1] in TONY_VARIABLES and path[-1] not in own:
+            problems.add(path, "compat: tony sets this variable: remove it", (("compat",),))
     _check_secret_values(document, problems)
     known = {str(path[-1]) for path in everywhere}
     for index, name in enumerate(document.secret_env):

@@ -9,6 +9,7 @@ from math import gcd
 from pathlib import Path as FilePath
 from typing import Any, TypeVar, cast
 
+from yarnam.core.frameworks.compat_tony import PORTS
 from yarnam.core.frameworks.registry import framework_named
 from yarnam.core.model import job_spec
 from yarnam.core.model.job_status import JobState
@@ -89,6 +90,7 @@ def build(document: Document, tree: Tree, surroundings: Surroundings) -> job_spe
         idempotency_key=document.idempotency_key or "",
         secret_env=tuple(sorted({*document.secret_env, *variables.secret})),
         elastic=_elastic(document),
+        compat=document.compat or "",
     )
     _check_more_memory(job, problems)
     check_ending(job, problems)
@@ -147,7 +149,7 @@ def _role(name: str, role: Role, document: Document, variables: _Variables) -> j
         command=tuple(role.command or document.command or ()),
         processes_per_task=_processes(role, document),
         env=variables.resolve(("roles", name, "env"), role.env),
-        ports=(*document.ports, *role.ports),
+        ports=(*document.ports, *role.ports, *(PORTS if document.compat else ())),
         gpu_model=role.gpu_model or "",
         completion=_completion(role),
         service=role.service,

@@ -618,6 +618,9 @@ class JobDict(_JobRequired, total=False):
     """YARN application tags, at most 7."""
     notify: list[NotifyDict]
     """Whom to notify when the job reaches a state."""
+    compat: Literal['tony']
+    """`tony`: processes get TonY's variables too (`JOB_NAME`, `TASK_INDEX`, `CLUSTER_SPEC` and
+    others), for programs written for it. See [rendezvous](rendezvous.md#with-compat-tony)."""
     idempotency_key: str
     """Text that stands for this submit: submitting again with the same key gives the job that the
     first submit has started, also if it has ended. See [pipelines](../how-to/pipelines.md)."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from yarnam.core.frameworks.compat_tony import tony_variables
 from yarnam.core.frameworks.framework import Framework
 from yarnam.core.frameworks.gang_table import GangTable
 from yarnam.core.frameworks.registry import framework_named
@@ -84,6 +85,8 @@ class _Environments:
 
     def environment(self, number: int, local: int) -> dict[str, str]:
         generic = self._generic(number, local)
+        if self.table.job.compat == "tony":
+            generic |= tony_variables(self.table, number, local)
         if number >= len(self._trained.members):
             return generic
         return generic | self._framework.environment(self._trained, number, local)

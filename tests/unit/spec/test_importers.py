@@ -121,6 +121,7 @@ def test_tony() -> None:
         "placement": {"node_label": "gpu"},
         "gang": {"hold_timeout": "600500ms"},
         "retry": {"max_restarts": 2, "on_user_failure": 2},
+        "compat": "tony",
     }  # fmt: skip
     assert dropped(made) == {
         "tony.am.memory",
@@ -171,7 +172,6 @@ def test_openpai() -> None:
         "type",
         "extras.gangAllocation",
         "extras.hivedScheduler.jobPriorityClass",
-        "taskRoles.Train_worker.completion.minFailedInstances",
         "taskRoles.Train_worker.dockerImage",
     }
 
@@ -298,3 +298,58 @@ def test_a_file_that_is_cut_off_is_no_fault_of_yarnam(tmp_path: Path) -> None:
     done = CliRunner().invoke(command, [str(file)])
     assert isinstance(done.exception, BadSpec)
     assert "tony.xml" in str(done.exception)
+
+
+def roles_of(completions: dict[str, dict[str, Any]]) -> tuple[dict[str, Any], set[str]]:
+    role = {**OPENPAI["taskRoles"]["Train_worker"], "instances": 4}
+    roles = {name: {**role, "completion": given} for name, given in completions.items()}
+    made = openpai.convert({**OPENPAI, "taskRoles": roles}, "job.yaml")
+    keys = ("completion", "service", "optional")
+    spec = check(made)["roles"]
+    kept = {name: {k: v for k, v in one.items() if k in keys} for name, one in spec.items()}
+    return kept, {key for key in dropped(made) if "completion" in key}
+
+
+def test_openpais_completion() -> None:
+    ps = {"minFailedInstances": 1, "minSucceededInstances": -1}
+    assert roles_of({"ps": ps, "worker": {"minSucceededInstances": 4}}) == (
+        {"ps": {"service": True}, "worker": {}},
+        set(),
+    )
+    any_of = {"minSucceededInstances": 1, "minFailedInstances": 3}
+    kept, noted = roles_of({"worker": any_of, "board": {"minFailedInstances": -1}})
+    assert kept == {
+        "worker": {"completion": {"at_least": 1}},
+        "board": {"service": True, "optional": True},
+    }
+    assert noted == {"taskRoles.worker.completion.minFailedInstances"}
+    kept, noted = roles_of({"worker": {"minFailedInstances": 2}})
+    assert kept == {"worker": {"completion": {"at_least": 3}}}
+    kept, noted = roles_of({"worker": {"minFailedInstances": -1}, "eval": {}})
+    assert kept == {"worker": {"optional": True}, "eval": {}}
+    assert roles_of({"a": {"minFailedInstances": None}}) == ({"a": {}}, set())
+
+
+def test_openpais_retries() -> None:
+    retry = check(openpai.convert(OPENPAI, "job.yaml"))["retry"]
+    assert retry == {"max_restarts": 3, "on_user_failure": 3}
+    endless = openpai.convert({**OPENPAI, "jobRetryCount": -1}, "job.yaml")
+    assert "retry" not in endless.spec
+    assert "jobRetryCount" in dropped(endless)
+
+
+def test_what_tony_does_softly() -> None:
+    soft = {**TONY, "tony.ps.instances": "1", "tony.board.instances": "1"}
+    soft |= {"tony.application.sidecar.jobtypes": "board", "tony.worker.instances": "3"}
+    del soft["tony.application.fail-on-worker-failure-enabled"]
+    soft["tony.application.framework"] = "standalone"
+    roles = check(tony.convert(soft, TRAIN))["roles"]
+    assert roles["worker"]["completion"] == "chief"
+    assert roles["ps"]["service"] is True
+    assert (roles["board"]["service"], roles["board"]["optional"]) == (True, True)
+    with_chief = check(tony.convert({**soft, "tony.chief.instances": "1"}, TRAIN))["roles"]
+    assert with_chief["worker"]["optional"] is True
+    assert "optional" not in with_chief["chief"]
+    strict = {**soft, "tony.application.stop-on-failure-jobtypes": "worker"}
+    assert "completion" not in check(tony.convert(strict, TRAIN))["roles"]["worker"]
+    assert check(tony.convert(TONY, TRAIN))["compat"] == "tony"

@@ -333,3 +333,28 @@ def test_a_role_finds_the_ports_of_another() -> None:
     own = environments(replace(job, roles=(replace(worker, ports=names), ps)), TABLE[:4], 1)
     assert own[0][0]["YARNAM_ADDRESSES_METRICS"].startswith("10.0.0.1:61005,10.0.0.1:61006")
     assert own[3][0]["YARNAM_ADDRESSES_METRICS"] == "10.0.0.3:61035"
+
+
+def test_tonys_variables_beside_the_others() -> None:
+    worker = RoleSpec("worker", 3, Resources(2048, 2), ("train",), 2)
+    table = tuple(
+        replace(one, placed=replace(one.placed, ports=(*one.placed.ports, *TONY_PORTS)))
+        for one in TABLE[:3]
+    )
+    job = replace(JOB, framework="pytorch", roles=(worker,), compat="tony")
+    envs = environments(job, table, 2, "application_7_1")
+    env = envs[1][1]
+    assert {name: env[name] for name in ("JOB_NAME", "TASK_INDEX", "TASK_NUM", "IS_CHIEF")} == {
+        "JOB_NAME": "worker",
+        "TASK_INDEX": "3",
+        "TASK_NUM": "6",
+        "IS_CHIEF": "false",
+    }
+    assert envs[0][0]["IS_CHIEF"] == "true"
+    cluster = json.loads(env["CLUSTER_SPEC"])
+    assert cluster["worker"][3] == "10.0.0.1:61012"
+    assert (env["INIT_METHOD"], env["RANK"], env["WORLD"]) == ("tcp://10.0.0.1:61000", "3", "6")
+    assert (env["TB_PORT"], env["SESSION_ID"]) == ("7001", "1")
+
+
+TONY_PORTS = (("tony_tensorboard.0", 7000), ("tony_tensorboard.1", 7001))

@@ -626,6 +626,8 @@ class JobSpec:
     hang: HangSpec = field(default_factory=HangSpec)
     stragglers: StragglerSpec = field(default_factory=StragglerSpec)
     pre_run: PreRunSpec = field(default_factory=PreRunSpec)
+    compat: str = ""
+    """Another system whose variables its processes get too: ``tony``; empty: none."""
 
     @property
     def gpus(self) -> int:

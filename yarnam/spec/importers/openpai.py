@@ -29,8 +29,6 @@ _DROPPED = {
     r"taskRoles\.[^.]+\.(dockerImage|data|script|output)": "yarnam starts no container images yet",
     r"taskRoles\.[^.]+\.extraContainerOptions\..*": "of container images",
     r"taskRoles\.[^.]+\.prerequisites": "yarnam starts no container images yet",
-    r"taskRoles\.[^.]+\.completion\..*": "a failed task of any role ends the gang, which has "
-    "succeeded when all tasks have",
     r"taskRoles\.[^.]+\.taskRetryCount": "a gang is restarted as a whole: see `retry`",
 }
 """Patterns of the keys that are dropped, and why."""
@@ -45,11 +43,12 @@ def convert(document: Mapping[str, Any], what: str) -> Conversion:
     plain = {k: v for k, v in document.items() if k not in ("parameters", "secrets")}
     source = Source(what, flat(plain))
     source.take("protocolVersion")
-    retries = source.whole("jobRetryCount", 0)
+    retry = _retry(source)
     names = mapping(f"{what}: taskRoles", document.get("taskRoles"))
     if not names:
         raise BadSpec(f"{what} has no taskRoles")
     roles = {role_name(name): _role(source, name, parameters) for name in names}
+    _complete(source, {name: roles[role_name(name)] for name in names})
     if source.take("extras.gangAllocation", True) not in (True, "true"):
         source.values["extras.gangAllocation"] = False
         source.drop("extras.gangAllocation", "a gang starts together, or not at all")
@@ -62,7 +61,7 @@ def convert(document: Mapping[str, Any], what: str) -> Conversion:
         # The secrets are the submitting user's: not one of them is written into the spec.
         "env": {name: {"from": "client"} for name in secrets},
         "roles": roles,
-        "retry": {"max_restarts": retries} if retries > 0 else {},
+        "retry": retry,
     }
     return source.finish(spec)
 
@@ -92,6 +91,74 @@ def _role(source: Source, name: str, parameters: Mapping[str, Any]) -> dict[str,
     if ports:
         role["ports"] = ports
     return role
+
+
+def _retry(source: Source) -> dict[str, int]:
+    """OpenPAI retries transient failures for free, and those of unknown cause so often."""
+    key = "jobRetryCount"
+    times = source.whole(key, 0)
+    if times < 0:
+        source.note(key, "a job is not retried without a limit; set `retry`")
+    return {"max_restarts": times, "on_user_failure": times} if times > 0 else {}
+
+
+def _complete(source: Source, roles: Mapping[str, dict[str, Any]]) -> None:
+    """Of each role, what OpenPAI's ``completion`` says: the job succeeds with the first role of
+    which ``minSucceededInstances`` have, and fails with ``minFailedInstances`` of one (-1: no
+    number of them). Fills in ``roles``."""
+    for name in roles:
+        if not source.values.get(f"taskRoles.{name}.completion"):
+            source.take(f"taskRoles.{name}.completion")
+    keys = {name: f"taskRoles.{name}.completion." for name in roles}
+    enough = {name: _number(source, f"{keys[name]}minSucceededInstances", -1) for name in roles}
+    fatal = {name: _number(source, f"{keys[name]}minFailedInstances", 1) for name in roles}
+    decides = [name for name in roles if enough[name] > 0]
+    for name, role in roles.items():
+        why = _set_rule(role, enough[name], fatal[name], decides=bool(decides))
+        if why:
+            source.note(f"{keys[name]}minFailedInstances", why)
+    for name in decides if len(decides) > 1 else ():
+        why = "all of these roles must have succeeded; in OpenPAI the first one is enough"
+        source.note(f"{keys[name]}minSucceededInstances", why)
+    if all(role.get("optional") for role in roles.values()):
+        for name, role in roles.items():
+            del role["optional"]
+            why = "some task has to succeed: here all of them"
+            source.note(f"{keys[name]}minFailedInstances", why)
+
+
+def _set_rule(role: dict[str, Any], enough: int, fatal: int, *, decides: bool) -> str:
+    """``decides``: some role ends the job by its successes. Returns what is not quite the same;
+    empty: nothing."""
+    tasks = role["tasks"]
+    if enough > 0:
+        _at_least(role, min(enough, tasks))
+        return "" if fatal == tasks - min(enough, tasks) + 1 else _COUNTS_LATE
+    if fatal < 0:
+        role["optional"] = True
+    if decides:
+        role["service"] = True
+        return _COUNTS_AT_ONCE if fatal > 1 else ""
+    if fatal > 1:
+        _at_least(role, max(1, tasks - fatal + 1))
+        return "the rest is stopped once so many have succeeded that this cannot be reached"
+    return ""
+
+
+_COUNTS_LATE = "failures count once the tasks that are left are too few to succeed"
+_COUNTS_AT_ONCE = "the first failure of a role that ends with the others stops the job"
+
+
+def _number(source: Source, key: str, default: int) -> int:
+    """``null`` is the default, as there."""
+    if source.values.get(key, default) is None:
+        source.take(key)
+    return source.whole(key, default)
+
+
+def _at_least(role: dict[str, Any], count: int) -> None:
+    if count < role["tasks"]:
+        role["completion"] = {"at_least": count}
 
 
 def _filled(what: str, text: str, parameters: Mapping[str, Any]) -> str:

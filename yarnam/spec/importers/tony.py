@@ -33,8 +33,6 @@ _OF_TONY = {
     r"tony\.application\.(group|dependency)\..*": "all roles start together, and a failed or "
     "missing task ends the gang",
     r"tony\.application\.(prepare|training)-stage": "all roles start together",
-    r"tony\.application\.(sidecar|untracked|stop-on-failure)[.-].*": "a failed task of any role "
-    "ends the gang, parameter servers end with the workers",
     r"tony\.application\.(placement-spec|hdfs-conf-path|yarn-conf-path|mapred-conf-path)": "yarnam "
     "reads the site's configuration, and `placement` says where tasks run",
     r"tony\.application\.hadoop\..*": "processes need no Hadoop",
@@ -89,8 +87,10 @@ def convert(
         "roles": roles,
         "gang": _gang(source),
         "retry": _retry(source),
+        "compat": "tony",
         "tags": [tag for tag in source.take("tony.application.tags", "").split(",") if tag],
     }
+    _set_rules(source, roles)
     label = source.take("tony.application.node-label")
     spec["placement"] = {"node_label": label} if label else {}
     spec["files"] += [file for role in roles.values() for file in role.pop("files")]
@@ -191,11 +191,41 @@ def _gang(source: Source) -> dict[str, str]:
 
 def _retry(source: Source) -> dict[str, int]:
     """TonY starts the whole job again, whatever its failure was."""
-    key = "tony.application.fail-on-worker-failure-enabled"
-    if str(source.take(key, "false")).lower() != "true":
-        source.note(key, "TonY lets a failed worker pass; here it ends the gang")
     times = source.whole("tony.am.retry-count", 0)
     return {"max_restarts": times, "on_user_failure": times} if times else {}
+
+
+def _set_rules(source: Source, roles: dict[str, dict[str, Any]]) -> None:
+    """Which roles end with the others, and which may fail. TonY's chief is the role ``chief``, else
+    the first worker; what else fails passes, unless TonY was told otherwise."""
+    application = "tony.application."
+    untracked = _named(source, f"{application}untracked.jobtypes", "ps")
+    sidecar = _named(source, f"{application}sidecar.jobtypes", "")
+    strict = _named(source, f"{application}stop-on-failure-jobtypes", "")
+    key = f"{application}fail-on-worker-failure-enabled"
+    is_soft = str(source.take(key, "false")).lower() != "true"
+    tracked = [name for name in roles if name not in untracked | sidecar]
+    chief = "chief" if "chief" in roles else "worker" if "worker" in tracked else ""
+    for name, role in roles.items():
+        if name in untracked | sidecar and tracked:
+            role["service"] = True
+            if name in sidecar:
+                role["optional"] = True
+        elif is_soft and name not in strict and name != "chief" and chief:
+            _let_pass(source, key, name, role, chief)
+
+
+def _let_pass(source: Source, key: str, name: str, role: dict[str, Any], chief: str) -> None:
+    if name != chief:
+        role["optional"] = True
+        source.note(key, f"as in TonY, a failed {name} passes: remove `optional` to change that")
+    elif role["tasks"] > 1:
+        role["completion"] = "chief"
+        source.note(key, f"the {name}s end with the first one; TonY waits for all of them")
+
+
+def _named(source: Source, key: str, default: str) -> set[str]:
+    return {one.strip() for one in source.take(key, default).split(",") if one.strip()}
 
 
 def _check_commands(what: str, spec: Mapping[str, Any]) -> None:

@@ -365,6 +365,9 @@ class Document(Section):
     """YARN application tags, at most 7."""
     notify: Annotated[list[Notify], Field(max_length=MAX_CHANNELS)] = []
     """Whom to notify when the job reaches a state."""
+    compat: Literal["tony"] | None = None
+    """`tony`: processes get TonY's variables too (`JOB_NAME`, `TASK_INDEX`, `CLUSTER_SPEC` and
+    others), for programs written for it. See [rendezvous](rendezvous.md#with-compat-tony)."""
     idempotency_key: Annotated[Text, Field(max_length=MAX_KEY)] | None = None
     """Text that stands for this submit: submitting again with the same key gives the job that the
     first submit has started, also if it has ended. See [pipelines](../how-to/pipelines.md)."""
