@@ -18,6 +18,7 @@ from yarnam.core.model.events import JobStarted
 from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_status import Measured
 from yarnam.ports import AgentMetrics
+from yarnam.web.http_messages import Request
 from yarnam.web.http_server import HttpServer, listen
 from yarnam.web.job_server import JobServer, ProxyOnly
 
@@ -26,6 +27,11 @@ pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(600)]
 REQUESTS = 200
 LIMIT_MS = 100.0
 LIMIT_MIB = 10.0
+DAY_TASKS = 64
+PAGE_LOADS = 20
+LOAD_LIMIT_MS = 1000.0
+SIZE_LIMIT_KIB = 1024.0
+"""A tenth of the second at 100 Mbit/s."""
 PATHS = ("/", "/api/v1/job", "/api/v1/series", "/metrics")
 MEMORY = """
 import resource, sys
@@ -95,3 +101,27 @@ def test_memory_of_the_first_request() -> None:
     before, plain, page = map(float, done.stdout.split())
     show("the first /metrics adds", plain - before, LIMIT_MIB, "MiB")
     show("the first page adds", page - plain, LIMIT_MIB, "MiB")
+
+
+def test_a_day_of_samples_of_64_tasks() -> None:
+    """What a browser waits for: the page's HTML, which brings all that it needs."""
+    am = Am()
+    am.add(*(JobStarted(NOW_S) for _ in range(100)))
+    am.show(running(DAY_TASKS))
+    server = JobServer(am.source)
+    names = ("loss", "accuracy", "lr", "throughput", *(f"metric{n}" for n in range(12)))
+    for second in range(0, 86_400, 10):
+        values = tuple((name, Measured(second % 977 / 7.0)) for name in names)
+        at_s = NOW_S - 86_400 + second
+        server.series.sample([AgentMetrics(AskId(1, "worker", 0), 0, at_s, second, None, values)])
+    took_s, body = [], b""
+    for _ in range(PAGE_LOADS):
+        began_s = time.process_time()
+        body = server.respond(Request("/")).body
+        took_s.append(time.process_time() - began_s)
+    points = sum(len(one.points) for one in server.series.series())
+    print(f"\n{DAY_TASKS} tasks, {points} points, {len(body) / 1024:.0f} KiB of HTML")
+    show("the page of a day, first load, CPU", 1000 * took_s[0], LOAD_LIMIT_MS, "ms")
+    median_ms = 1000 * sorted(took_s)[PAGE_LOADS // 2]
+    show("the page of a day, median, CPU", median_ms, LOAD_LIMIT_MS, "ms")
+    show("the page of a day, size", len(body) / 1024, SIZE_LIMIT_KIB, "KiB")

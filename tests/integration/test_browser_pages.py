@@ -73,7 +73,7 @@ def job_server(status: JobStatus, text: str) -> JobServer:
     for number in range(50):
         values = (("loss", Measured(1.0 / (1 + number))), (text[:60], Measured(float(number))))
         am.measured = [AgentMetrics(AskId(1, "w", 0), 0, NOW_S + 10 * number, number, 99, values)]
-        made._series.sample(am.measured)
+        made.series.sample(am.measured)
     return made
 
 

@@ -71,9 +71,11 @@ from yarnam.wire.records import (
     IdempotencyRecord,
     InputEpochs,
     JobRecord,
+    KeptSeries,
     NotifiedRecord,
     NotifyUrls,
     PreRunRecord,
+    SeriesRecord,
     TicketRecord,
 )
 from yarnam.wire.shared import cluster_summary, history_index, inventory
@@ -319,6 +321,7 @@ PLACES: dict[str, Place] = {
     ),
     "notify urls": record(NotifyUrls, NotifyUrls(("https://hooks.example/T/B/x",))),
     "notified": record(NotifiedRecord, NotifiedRecord(((0, "RUNNING"),))),
+    "series": record(SeriesRecord, SeriesRecord((KeptSeries("loss", ((1.0, 0.5),), "s"),))),
     "epochs": record(EpochsRecord, EpochsRecord((InputEpochs("set", (("a",),), ((1, 0),)),))),
     "event": record(Event, CancelRequested(1000.0, "ada", "enough")),
     "job of an agent": Place(

@@ -55,7 +55,7 @@ class JobServer:
     def __init__(self, source: JobSource, now_s: Callable[[], float] = time.time) -> None:
         self._source = source
         self._now_s = now_s
-        self._series = TrainingSeries()
+        self.series = TrainingSeries()
         self._sampled_at_s = 0.0
         self._status: tuple[bytes, JobStatus] | None = None
         self._recent: deque[tuple[float, str]] = deque(maxlen=EVENTS_SHOWN)
@@ -67,7 +67,7 @@ class JobServer:
         now_s = self._now_s()
         if not 0 <= now_s - self._sampled_at_s < SAMPLE_PERIOD_S:
             self._sampled_at_s = now_s
-            self._series.sample(self._source.metrics())
+            self.series.sample(self._source.metrics())
 
     def respond(self, request: Request) -> Response:
         """The response to a request of any path."""
@@ -78,7 +78,7 @@ class JobServer:
             policy = rendering.content_security_policy()
             return Response(job_page.job_page(self.view()), policy=policy)
         if path == "/metrics":
-            body = metrics_text.metrics_text(self._read(), self._series.step_times())
+            body = metrics_text.metrics_text(self._read(), self.series.step_times())
             return Response(body, metrics_text.KIND)
         if path.startswith("/api/v1/"):
             return self._api(path.removeprefix("/api/v1/"), request)
@@ -91,9 +91,9 @@ class JobServer:
             status=status,
             now_s=self._now_s(),
             events=self._events(),
-            series=self._series.series(),
-            step_times=self._series.step_times(),
-            saved_step=self._series.saved_step,
+            series=self.series.series(),
+            step_times=self.series.step_times(),
+            saved_step=self.series.saved_step,
             has_api=True,
         )
 
@@ -127,7 +127,7 @@ class JobServer:
                     self._source.events_json(first, job_api.MAX_EVENTS), first
                 )
             case "series":
-                body = job_api.series_body(self._series.series(), self._series.step_times())
+                body = job_api.series_body(self.series.series(), self.series.step_times())
             case "openapi.json":
                 body = openapi.openapi()
             case _:

@@ -1,14 +1,21 @@
-"""What the ranks report over time, in bounded memory: for charts, and for who reads it by HTTP."""
+"""What the ranks report over time, in bounded memory: for charts, and for who reads it by HTTP. A
+bounded record in the job's directory keeps it over the ApplicationMaster's attempts."""
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
-from yarnam.ports import AgentMetrics
+from yarnam.errors import WireMismatch, YarnamError
+from yarnam.ports import AgentMetrics, StateStore, Superseded
+from yarnam.wire.codec import decode, encode
 from yarnam.wire.protocol import SAVED_STEP, SDK_METRICS, STEP_S
+from yarnam.wire.records import KeptSeries, SeriesRecord
+
+log = logging.getLogger("yarnam.web")
 
 MAX_SERIES = 18
 """Of rank 0, or of the lowest rank that reports."""
@@ -16,6 +23,12 @@ MAX_POINTS = 400
 """Of one series; a full one loses every other point, and grows at half the rate."""
 PACE_S = 10.0
 """A rank's step time is the mean over at least so long, where the SDK does not report it."""
+
+SERIES_FILE = "series.json"
+PERIOD_S = 300.0
+"""As much of the series is lost with an ApplicationMaster at most. A record has at most some 400
+KB."""
+MAX_BYTES = 4 << 20
 
 STEP_TIME = "step time"
 
@@ -80,6 +93,19 @@ class TrainingSeries:
                 for name, one in self._series.items()
             )
 
+    def restore(self, earlier: Iterable[Series]) -> None:
+        """Put the points of earlier AM attempts before those of this one. What cannot be is left
+        out: points that go back in time, are no numbers, or are too many."""
+        with self._lock:
+            for one in earlier:
+                if one.name not in self._series and len(self._series) >= MAX_SERIES:
+                    continue
+                now = self._series.get(one.name)
+                joined = self._series[one.name] = _BoundedSeries()
+                for at_s, value in (*one.points[:MAX_POINTS], *(now.points if now else ())):
+                    if isfinite(at_s) and isfinite(value):
+                        joined.add(at_s, value)
+
     def step_times(self) -> dict[int, float]:
         """Rank to seconds a step, of the ranks that reported last and have made some."""
         with self._lock:
@@ -125,3 +151,59 @@ class _Pace:
         elif step > since_step and at_s - since_s >= PACE_S:
             self.step_s = (at_s - since_s) / (step - since_step)
             self._since = (step, at_s)
+
+
+class SeriesKeeper:
+    """Has a thread of its own: HDFS may take long, and the page does not wait for it."""
+
+    def __init__(
+        self, series: TrainingSeries, store: StateStore, period_s: float = PERIOD_S
+    ) -> None:
+        self._series = series
+        self._store = store
+        self._period_s = period_s
+        self._written: tuple[Series, ...] = ()
+        self._is_restored = False
+        self._closed = threading.Event()
+
+    def start(self) -> None:
+        """Keep them until ``close`` or the end of the process."""
+        threading.Thread(target=self._run, name="series", daemon=True).start()
+
+    def close(self) -> None:
+        """Nothing is written any more, but what is being written."""
+        self._closed.set()
+
+    def keep(self) -> bool:
+        """Take up what the attempts before have kept, once, and keep what there is now. False:
+        another attempt of the ApplicationMaster has taken over."""
+        try:
+            if not self._is_restored:
+                self._restore()
+            found = self._series.series()
+            if found != self._written:
+                kept = tuple(KeptSeries(one.name, one.points, one.unit) for one in found)
+                self._store.put(SERIES_FILE, encode(SeriesRecord(kept)))
+                self._written = found
+        except Superseded:
+            return False
+        except YarnamError as error:
+            # Not written before it was read: the points of the attempts before would be gone.
+            log.warning("the series of the job's page are not kept: %s", error.message)
+        return True
+
+    def _restore(self) -> None:
+        data = self._store.get(SERIES_FILE)
+        self._is_restored = True
+        if data is None:
+            return
+        try:
+            record = decode(data, SeriesRecord, max_bytes=MAX_BYTES)
+        except WireMismatch as error:
+            log.warning("the series of earlier attempts cannot be read: %s", error.message)
+            return
+        self._series.restore(Series(one.name, one.points, one.unit) for one in record.series)
+
+    def _run(self) -> None:
+        while self.keep() and not self._closed.wait(self._period_s):
+            pass

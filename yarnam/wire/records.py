@@ -131,3 +131,20 @@ def spec_digest(job: JobSpec) -> str:
     pre_run = replace(job.pre_run, is_due=False, key="")
     plain = replace(job, user="", idempotency_key="", pre_run=pre_run)
     return hashlib.sha256(encode(plain)).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSeries:
+    """One metric over time: pairs of the time (seconds since the epoch) and the value."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesRecord:
+    """``series.json``: what the job's page shows over time, for the next ApplicationMaster."""
+
+    series: tuple[KeptSeries, ...]
+    version: int = RECORD_VERSION

@@ -7,7 +7,7 @@ from math import nan
 from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_status import Measured
 from yarnam.ports import AgentMetrics
-from yarnam.web.training_series import MAX_POINTS, MAX_SERIES, STEP_TIME, TrainingSeries
+from yarnam.web.training_series import MAX_POINTS, MAX_SERIES, STEP_TIME, Series, TrainingSeries
 
 ASK = AskId(1, "worker", 0)
 
@@ -75,3 +75,24 @@ def test_without_steps_there_is_still_what_the_agents_measure() -> None:
     series.sample([report(3, 1.0, None, cpu_cores=2.0), report(5, 1.0, None, cpu_cores=7.0)])
     assert [(one.name, one.points) for one in series.series()] == [("cpu_cores", ((1.0, 2.0),))]
     assert series.step_times() == {}
+
+
+def test_points_of_earlier_attempts_come_before_and_what_cannot_be_does_not() -> None:
+    first = TrainingSeries()
+    for second in range(5):
+        first.sample([report(0, second, second, loss=1.0)])
+    kept = first.series()
+    second_one = TrainingSeries()
+    second_one.sample([report(0, 100.0, 3, loss=2.0)])
+    second_one.restore(kept)
+    second_one.sample([report(0, 101.0, 4, loss=3.0)])
+    found = {one.name: one.points for one in second_one.series()}
+    assert [value for _, value in found["loss"]] == [1.0] * 5 + [2.0, 3.0]
+    odd = TrainingSeries()
+    odd.restore([Series("a", ((5.0, 1.0), (4.0, 2.0), (nan, 1.0), (6.0, nan), (7.0, 1.0)))])
+    odd.restore([Series("long", tuple((float(n), 0.0) for n in range(100_000)))])
+    odd.restore([Series(f"m{n}", ((1.0, 1.0),)) for n in range(100)])
+    points = {one.name: one.points for one in odd.series()}
+    assert points["a"] == ((5.0, 1.0), (7.0, 1.0))
+    assert len(points["long"]) <= MAX_POINTS
+    assert len(points) == MAX_SERIES

@@ -53,6 +53,7 @@ from yarnam.ports.pre_runs import PreRunStore
 from yarnam.ports.ticket_queue import TicketQueue
 from yarnam.web.http_server import HttpServer, listen
 from yarnam.web.job_server import JobServer, JobSource, open_job_server
+from yarnam.web.training_series import SeriesKeeper
 from yarnam.wire.codec import decode, encode
 from yarnam.wire.light_imports import on_first_use
 from yarnam.wire.output_paths import pre_run_checkpoint_path
@@ -98,7 +99,7 @@ def serve(fs: FileSystem, job_dir: str, application: str, am_attempt: int) -> in
     )
     session = _session(record)
     ports = _ports(fs, job_dir, record, facts, mailbox, session)
-    page = _open_page(record, mailbox)
+    page = _open_page(record, mailbox, HdfsStateStore(fs, job_dir, am_attempt))
     try:
         asyncio.run(assemble_am(record, facts, ports).run())
     except Superseded as error:
@@ -193,7 +194,7 @@ def _ports(
     )
 
 
-def _open_page(record: JobRecord, mailbox: GrpcMailbox) -> HttpServer | None:
+def _open_page(record: JobRecord, mailbox: GrpcMailbox, store: StateStore) -> HttpServer | None:
     """The job's page; None: there is none, which does not hold up the job."""
     host, control = _node_host(), mailbox.control
     source = JobSource(
@@ -212,7 +213,9 @@ def _open_page(record: JobRecord, mailbox: GrpcMailbox) -> HttpServer | None:
     except (OSError, BadConfig) as error:
         log.warning("the job has no page: %s", error)
         return None
-    return open_job_server(JobServer(source), listener, proxies, lambda port: _announce(host, port))
+    server = JobServer(source)
+    SeriesKeeper(server.series, store).start()
+    return open_job_server(server, listener, proxies, lambda port: _announce(host, port))
 
 
 def _event_text(event: Event) -> str:
