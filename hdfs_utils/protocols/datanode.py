@@ -47,8 +47,8 @@ def of_files(
 
     Raises:
         NotSupported: written with another checksum, erasure coded or encrypted, or still open.
-        CorruptData: no replica of a block answers for it.
-        Unavailable: a DataNode does not answer.
+        CorruptData: the NameNode knows no sound replica of a block.
+        Unavailable: a DataNode does not answer, or none that has a block is alive.
     """
     from hdfs_utils.protocols.checksums import combine
 
@@ -73,9 +73,7 @@ def of_blocks(
     blocks: Sequence[Block], timeout_s: float, *, by_host_name: bool = False
 ) -> list[BlockCrc | HdfsError]:
     """Ask for each block, another replica where the first does not answer for it."""
-    found: list[BlockCrc | HdfsError] = [
-        CorruptData("no replica is left", operation="checksum") for _ in blocks
-    ]
+    found: list[BlockCrc | HdfsError] = [_nowhere(block) for block in blocks]
     open_ = list(range(len(blocks)))
     replica = 0
     while open_:
@@ -122,6 +120,13 @@ def of_replicas(
                 except (OSError, ValueError) as error:
                     found.append(_unavailable(node, error))
     return found
+
+
+def _nowhere(block: Block) -> HdfsError:
+    """Of a block for which the NameNode names no DataNode."""
+    if block.is_corrupt:
+        return CorruptData("no sound replica is left", operation="checksum")
+    return Unavailable("no DataNode that has a replica is alive", operation="checksum")
 
 
 def _unavailable(node: DataNode, error: Exception) -> HdfsError:

@@ -13,6 +13,7 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.api.ApplicationMasterProtocol;
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateRequest;
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
+import org.apache.hadoop.yarn.exceptions.ApplicationAttemptNotFoundException;
 import org.apache.hadoop.yarn.ipc.HadoopYarnProtoRPC;
 import org.apache.hadoop.yarn.util.Records;
 
@@ -25,6 +26,10 @@ import org.apache.hadoop.yarn.util.Records;
  * {@link ResponseLog}). Every other call and every other protocol passes untouched. When anything
  * in here fails, it steps aside for good and heartbeats pass as if it were not there.
  *
+ * <p>When the ResourceManager does not know this attempt any more, another one has taken over: this
+ * JVM ends at once. Skein would delete the application's directory first, in an attempt whose number
+ * is am.attempts or more.
+ *
  * <p>Configuration: {@value #FILE_KEY}, {@value #IDLE_KEY}, {@value #PAGE_KEY}.
  */
 public final class AllocateInterceptor extends HadoopYarnProtoRPC {
@@ -32,6 +37,7 @@ public final class AllocateInterceptor extends HadoopYarnProtoRPC {
   static final String IDLE_KEY = "yarnam.am.heartbeat.idle-interval-ms";
   static final String PAGE_KEY = "yarnam.am.page-url.file";
   private static final int IDLE_MS = 3000;
+  private static final int EXIT_CODE = 75;
 
   /** Of this JVM's AM. Hadoop makes a proxy for each ResourceManager that it fails over to. */
   private static State state;
@@ -53,8 +59,8 @@ public final class AllocateInterceptor extends HadoopYarnProtoRPC {
 
   /** The protocol as {@code target} offers it, with what it says written down. */
   static ApplicationMasterProtocol intercept(
-      Object target, HeartbeatGate gate, ResponseLog log, PageUrl page) {
-    return intercept(target, new State(gate, log, page));
+      Object target, HeartbeatGate gate, ResponseLog log, PageUrl page, Runnable leave) {
+    return intercept(target, new State(gate, log, page, leave));
   }
 
   private static ApplicationMasterProtocol intercept(Object target, State state) {
@@ -69,9 +75,15 @@ public final class AllocateInterceptor extends HadoopYarnProtoRPC {
     if (state == null) {
       String file = Objects.requireNonNull(conf.get(FILE_KEY), FILE_KEY);
       HeartbeatGate gate = new HeartbeatGate(conf.getInt(IDLE_KEY, IDLE_MS));
-      state = new State(gate, new ResponseLog(file), new PageUrl(conf.get(PAGE_KEY, "")));
+      PageUrl page = new PageUrl(conf.get(PAGE_KEY, ""));
+      state = new State(gate, new ResponseLog(file), page, AllocateInterceptor::leave);
     }
     return state;
+  }
+
+  private static void leave() {
+    System.err.println("yarnam: this attempt is over for YARN, another one has taken its place");
+    Runtime.getRuntime().halt(EXIT_CODE);
   }
 
   /** What survives a fail-over. Guarded by itself. */
@@ -79,13 +91,30 @@ public final class AllocateInterceptor extends HadoopYarnProtoRPC {
     final HeartbeatGate gate;
     final ResponseLog log;
     final PageUrl page;
+    final Runnable leave;
     AllocateResponse last;
     boolean isBroken;
+    private boolean isEnding;
 
-    State(HeartbeatGate gate, ResponseLog log, PageUrl page) {
+    State(HeartbeatGate gate, ResponseLog log, PageUrl page, Runnable leave) {
       this.gate = gate;
       this.log = log;
       this.page = page;
+      this.leave = leave;
+    }
+
+    /** After this the ResourceManager forgets the attempt, as it should. */
+    synchronized void observeEnd() {
+      isEnding = true;
+    }
+
+    void observe(Throwable failure) {
+      synchronized (this) {
+        if (isEnding || !(failure instanceof ApplicationAttemptNotFoundException)) {
+          return;
+        }
+      }
+      leave.run();
     }
 
     /** The response to a heartbeat that need not be sent, or null. */
@@ -160,11 +189,17 @@ public final class AllocateInterceptor extends HadoopYarnProtoRPC {
           return idle;
         }
       }
+      if (method.getName().equals("finishApplicationMaster")) {
+        state.observeEnd();
+      }
       state.page.addTo(method.getName(), args);
       Object result;
       try {
         result = method.invoke(target, args);
       } catch (InvocationTargetException failure) {
+        if (isHeartbeat) {
+          state.observe(failure.getCause());
+        }
         throw failure.getCause();
       }
       state.page.sent();

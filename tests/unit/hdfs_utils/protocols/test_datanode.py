@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
-from hdfs_utils.errors import Unavailable
-from hdfs_utils.protocols.datanode import of_replicas
+from hdfs_utils.errors import CorruptData, Unavailable
+from hdfs_utils.protocols.datanode import of_blocks, of_replicas
 from hdfs_utils.protocols.namenode import Block, DataNode, reaches_by_host_name
 
 
@@ -23,6 +23,14 @@ def test_a_datanode_is_reached_by_its_name_where_the_site_says_so(
         (found,) = of_replicas(node, [block], 0.1, by_host_name=by_host_name)
         listener.accept()[0].close()
     assert isinstance(found, Unavailable)
+
+
+@pytest.mark.parametrize(("is_corrupt", "kind"), [(False, Unavailable), (True, CorruptData)])
+def test_a_block_whose_datanodes_are_down_is_not_corrupt(
+    is_corrupt: bool, kind: type[Exception]
+) -> None:
+    (found,) = of_blocks([Block(0, 5, (), is_corrupt, b"", b"")], 0.1)
+    assert type(found) is kind
 
 
 @pytest.mark.parametrize(

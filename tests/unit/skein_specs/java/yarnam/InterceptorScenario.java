@@ -28,13 +28,15 @@ import org.apache.hadoop.yarn.api.records.Priority;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.api.records.ResourceRequest;
 import org.apache.hadoop.yarn.api.records.StrictPreemptionContract;
+import org.apache.hadoop.yarn.exceptions.ApplicationAttemptNotFoundException;
 import org.apache.hadoop.yarn.util.Records;
 
 /** Plays heartbeats against the interceptor; test_allocate_interceptor.py reads what it prints. */
 public final class InterceptorScenario {
   private static int sent;
   private static AllocateResponse next;
-  private static RuntimeException failure;
+  private static Exception failure;
+  private static int left;
 
   public static void main(String[] args) throws Exception {
     gate();
@@ -180,7 +182,8 @@ public final class InterceptorScenario {
     // A gate that never lets an idle heartbeat pass shows which ones are not idle.
     HeartbeatGate gate = new HeartbeatGate(Long.MAX_VALUE);
     ApplicationMasterProtocol am =
-        AllocateInterceptor.intercept(target, gate, new ResponseLog(file), new PageUrl(""));
+        AllocateInterceptor.intercept(
+            target, gate, new ResponseLog(file), new PageUrl(""), () -> left++);
     next = empty();
     am.allocate(request(0));
     check(sent == 1, "the first");
@@ -203,8 +206,29 @@ public final class InterceptorScenario {
     } catch (IllegalStateException expected) {
       check(expected == failure, "as it is");
     }
+    check(left == 0, "another attempt has not taken over");
+    failure = new ApplicationAttemptNotFoundException("not in the cache");
+    beat(am);
+    check(left == 1, "an attempt that YARN has given up leaves");
+    try {
+      am.finishApplicationMaster(null);
+    } catch (ApplicationAttemptNotFoundException expected) {
+      check(left == 1, "only a heartbeat tells");
+    }
+    beat(am);
+    check(left == 1, "one that has said goodbye goes on to its end");
     failure = null;
+    int before = sent;
     ((Closeable) am).close();
-    check(sent == 5, "a close is passed on");
+    check(sent == before + 1, "a close is passed on");
+  }
+
+  private static void beat(ApplicationMasterProtocol am) throws Exception {
+    try {
+      am.allocate(request(8));
+      check(false, "a failure is passed on");
+    } catch (ApplicationAttemptNotFoundException expected) {
+      check(expected == failure, "as it is");
+    }
   }
 }
