@@ -51,10 +51,10 @@ def check(
     timeout: str,
     as_json: bool,
 ) -> None:
-    """Import what the code of SPEC imports, in one container with the job's environment.
+    """Try what SPEC's code imports, in one container.
 
-    Runs a job of one task with at most one GPU. Exits 90 if a module cannot be
-    imported. What is seen of the GPU is printed.
+    Runs a job of one task, with the job's environment and at most one GPU. Exits
+    90 if a module cannot be imported. What is seen of the GPU is printed.
     """
     settings: dict[str, Any] = {}
     if not as_json:
@@ -105,7 +105,7 @@ def _print_report(report: EnvironmentReport) -> None:
 @json_option
 @click.pass_context
 def list_(ctx: click.Context, as_json: bool) -> None:
-    """List your environments, interpreters and runtimes on HDFS, the longest unused first."""
+    """List what your environments take on HDFS, the longest unused first."""
     with open_client(ctx) as client:
         found = stored_archives.list_archives(client.site)
     _print_archives(found, as_json=as_json)
@@ -119,7 +119,7 @@ def list_(ctx: click.Context, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def collect(ctx: click.Context, unused_for: str, dry_run: bool, as_json: bool) -> None:
-    """Remove your archives on HDFS that no job has used for a while.
+    """Remove archives that no job has used for a while.
 
     Never removes what a job uses that has not ended. A later submit makes again what it misses.
     """
