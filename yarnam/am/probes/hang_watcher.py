@@ -4,6 +4,7 @@ the gang machine is told, with what they found."""
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from dataclasses import replace
 
 from yarnam.am.serial_executor import SerialExecutor
@@ -34,12 +35,16 @@ class HangWatcher:
         executor: SerialExecutor,
         clock: Clock,
         inbox: Inbox,
+        beside: Collection[str] = (),
     ) -> None:
+        """``beside``: roles that are not looked at, since they may be idle, or end, on their
+        own."""
         self._spec = spec
         self._mailbox = mailbox
         self._executor = executor
         self._clock = clock
         self._inbox = inbox
+        self._beside = frozenset(beside)
         self._asked_at_s: float | None = None
         self._why = ""
         self._reported = 0
@@ -47,12 +52,14 @@ class HangWatcher:
 
     async def poll(self, gang: Gang) -> None:
         """Nothing is looked for while some tasks have ended: the others may wait for their end."""
-        is_whole = all(member.state is MemberState.STARTED for member in gang.members)
+        members = [one for one in gang.members if one.target.role not in self._beside]
+        is_whole = all(member.state is MemberState.STARTED for member in members)
         if gang.phase is not Phase.RUNNING or not is_whole or self._reported == gang.attempt:
             self._asked_at_s = None
             return
-        ranks = self._mailbox.activity()
-        if len(ranks) < sum(member.target.processes_per_task for member in gang.members):
+        watched = {member.ask for member in members}
+        ranks = [one for one in self._mailbox.activity() if one.ask in watched]
+        if len(ranks) < sum(member.target.processes_per_task for member in members):
             return  # not all have been heard of
         why, now_s = find_hang(ranks, self._spec), self._clock.now_s()
         if not why:
@@ -61,7 +68,7 @@ class HangWatcher:
         if self._asked_at_s is None:
             log.warning("the gang seems to hang (%s): dumping the stacks of all processes", why)
             self._asked_at_s, self._why = now_s, why
-            asks = [member.ask for member in gang.members]
+            asks = [member.ask for member in members]
             await self._executor.call(lambda: self._mailbox.dump(asks, gang.attempt))
             return
         has_all = all(one.stack is not None for one in ranks)

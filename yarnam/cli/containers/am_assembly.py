@@ -58,7 +58,9 @@ def _parts(
         ports.broker, ports.mailbox, clock, planning, inbox, ports.draw, executors.broker,
         executors.mailbox, ports.hints, executors.courtesy, storing,
     )  # fmt: skip
-    hangs = HangWatcher(record.job.hang, ports.mailbox, executors.mailbox, clock, inbox)
+    hangs = HangWatcher(
+        record.job.hang, ports.mailbox, executors.mailbox, clock, inbox, record.job.beside_roles
+    )
     stragglers = StragglerWatcher(record.job.stragglers, ports.mailbox, clock, inbox)
     idle_gpus = IdleGpuWatcher(ports.mailbox, clock, inbox)
     inputs = None

@@ -656,6 +656,11 @@ class JobSpec:
         return frozenset(named | by_name if set(others) - by_name else named)
 
     @property
+    def beside_roles(self) -> frozenset[str]:
+        """The roles without which the others go on: services, and those that may fail."""
+        return self.services | {role.name for role in self.roles if role.optional}
+
+    @property
     def leading_role(self) -> str:
         """See ``yarnam.core.model.ids.leading_role``: of those that are no services."""
         trained = [role.name for role in self.roles if role.name not in self.services]
