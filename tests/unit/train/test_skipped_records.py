@@ -16,6 +16,7 @@ from tests.unit.train.agent_server import Agent
 from tests.unit.train.sdk_settings import set_sdk
 from yarnam import train
 from yarnam.train import _report, _skipped_records
+from yarnam.train._step_times import StepTimes
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -25,6 +26,9 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name in list(os.environ):
         if name.startswith("YARNAM_"):
             monkeypatch.delenv(name)
+    monkeypatch.setattr(_report, "of_process", StepTimes())
+    monkeypatch.setattr(_report, "_of_steps", {})
+    monkeypatch.setattr(_report, "_of_checkpoints", {})
     monkeypatch.setattr(_skipped_records, "_state", _skipped_records._SkippedRecords())
     yield
     _skipped_records._state.close()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import subprocess
 import sys
 import sysconfig
 from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from yarnam.client.environments.requirement_files import RequirementLine, lines_named_in
@@ -39,13 +39,22 @@ def install(
         command += ["--quiet", "--link-mode", "copy"]  # the cache's own files stay as they are
     elif file.suffix == ".toml":
         raise BadSpec(f"{file.name} can be read by uv only, and there is none", hint=_INSTALL_UV)
-    elif importlib.util.find_spec("pip") is not None:
+    elif _has_pip():
         command = [sys.executable, "-m", "pip", "--python", str(python), "install"]
         command += ["--no-compile", "--disable-pip-version-check", "--no-input", "--quiet"]
     else:
         raise BadConfig("there is neither uv nor pip to install packages", hint=_INSTALL_UV)
     hashes = ["--require-hashes"] if with_hashes else []
     run_installer([*command, *hashes, "-r", str(file)], file, lines)
+
+
+def _has_pip() -> bool:
+    # Looking for the module runs what setuptools hangs into imports, which warns.
+    try:
+        distribution("pip")
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 def export_uv_lock(lock: Path, target: Path) -> None:
