@@ -21,13 +21,18 @@ pytestmark = pytest.mark.asyncio
 class World:
     """Two workers of one process each; rank 1 is stopped."""
 
-    def __init__(self, beside: frozenset[str] = frozenset()) -> None:
+    def __init__(self, unwatched: frozenset[str] = frozenset()) -> None:
         self.play = Play(job(processes=1)).to_running()
         self.clock = FakeClock()
         self.mailbox = FakeMailbox()
         self.events: list[Event] = []
         self.watcher = HangWatcher(
-            HangSpec(), self.mailbox, InlineSerialExecutor(), self.clock, self.events.append, beside
+            HangSpec(),
+            self.mailbox,
+            InlineSerialExecutor(),
+            self.clock,
+            self.events.append,
+            unwatched,
         )
         one, two = self.play.asks()
         stalled = RankActivity(one, 0, step=9, step_age_s=60.0, step_s=1.0)
@@ -102,7 +107,7 @@ async def test_all_processes_must_have_been_heard_of(world: World) -> None:
 
 
 async def test_a_service_may_be_idle_for_as_long_as_it_likes() -> None:
-    world = World(beside=frozenset({"worker"}))
+    world = World(unwatched=frozenset({"worker"}))
     for _ in range(3):
         await world.poll()
     assert not world.mailbox.orders

@@ -9,8 +9,8 @@ to clear up. Guarantees:
 - A process that leaves its group, its session or its parent is still found: the keeper is the
   *subreaper* of all its descendants, and a mark in the environment finds the rest.
 - The keeper itself is killed: the kernel kills its direct children (PDEATHSIG).
-- The interpreter may be gone: it lies in the container's directory, which YARN removes when the agent
-  has ended. So everything is imported at the start.
+- The interpreter may be gone: it may lie in the container's directory, which YARN removes when the
+  agent has ended. So everything is imported at the start.
 - GPU leases are file locks whose descriptors the keeper holds too: a device is free again only
   after the processes on it are gone.
 """

@@ -35,16 +35,16 @@ class HangWatcher:
         executor: SerialExecutor,
         clock: Clock,
         inbox: Inbox,
-        beside: Collection[str] = (),
+        unwatched: Collection[str] = (),
     ) -> None:
-        """``beside``: roles that are not looked at, since they may be idle, or end, on their
+        """``unwatched``: roles that are not looked at, since they may be idle, or end, on their
         own."""
         self._spec = spec
         self._mailbox = mailbox
         self._executor = executor
         self._clock = clock
         self._inbox = inbox
-        self._beside = frozenset(beside)
+        self._unwatched = frozenset(unwatched)
         self._asked_at_s: float | None = None
         self._why = ""
         self._reported = 0
@@ -52,7 +52,7 @@ class HangWatcher:
 
     async def poll(self, gang: Gang) -> None:
         """Nothing is looked for while some tasks have ended: the others may wait for their end."""
-        members = [one for one in gang.members if one.target.role not in self._beside]
+        members = [one for one in gang.members if one.target.role not in self._unwatched]
         is_whole = all(member.state is MemberState.STARTED for member in members)
         if gang.phase is not Phase.RUNNING or not is_whole or self._reported == gang.attempt:
             self._asked_at_s = None

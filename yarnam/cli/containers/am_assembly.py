@@ -59,7 +59,7 @@ def _parts(
         executors.mailbox, ports.hints, executors.courtesy, storing,
     )  # fmt: skip
     hangs = HangWatcher(
-        record.job.hang, ports.mailbox, executors.mailbox, clock, inbox, record.job.beside_roles
+        record.job.hang, ports.mailbox, executors.mailbox, clock, inbox, record.job.auxiliary_roles
     )
     stragglers = StragglerWatcher(record.job.stragglers, ports.mailbox, clock, inbox)
     idle_gpus = IdleGpuWatcher(ports.mailbox, clock, inbox)

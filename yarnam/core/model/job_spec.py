@@ -656,7 +656,7 @@ class JobSpec:
         return frozenset(named | by_name if set(others) - by_name else named)
 
     @property
-    def beside_roles(self) -> frozenset[str]:
+    def auxiliary_roles(self) -> frozenset[str]:
         """The roles without which the others go on: services, and those that may fail."""
         return self.services | {role.name for role in self.roles if role.optional}
 
