@@ -167,6 +167,8 @@ def test_a_holder_that_is_asked_all_the_time_goes_on(devices: tuple[GpuDevice, .
 @pytest.mark.skipif(os.geteuid() != 0, reason="acts as another user")
 def test_another_user_neither_frees_nor_takes_a_lease(devices: tuple[GpuDevice, ...]) -> None:
     (held,) = take(devices[:1], 1)
+    with pytest.raises(DevicesTaken):
+        take(devices[:1], 1)  # imports what the other user may not be able to read
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # fork beside other tests' threads
         pid = os.fork()
