@@ -31,6 +31,7 @@ def assert_all_ended_well(outcome: Outcome) -> None:
     assert outcome.left == [], "by the ResourceManager's records"
 
 
+@pytest.mark.long
 def test_three_gangs_of_four_on_eight_gpus(world: FaultWorld, tmp_path: Path) -> None:
     node = world.cluster.nodes[0]
     assert node.gpus == 8

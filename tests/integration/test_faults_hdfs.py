@@ -56,6 +56,7 @@ def test_a_namenode_that_hangs_at_submit(world: FaultWorld) -> None:
     assert "Traceback" not in done.err, done
 
 
+@pytest.mark.long
 def test_an_outage_while_a_job_runs(world: FaultWorld, tmp_path: Path) -> None:
     """The processes go on; what ends meanwhile is written down as soon as HDFS is back. Whoever
     watches is told, and is there at the end."""

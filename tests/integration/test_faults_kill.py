@@ -91,6 +91,7 @@ def test_queued(world: FaultWorld, jobs: Mapping[str, Job], kill: Callable[[Job]
     kill(job)
 
 
+@pytest.mark.long
 def test_launching(
     world: FaultWorld, jobs: Mapping[str, Job], flags: Path,
     kill: Callable[[Job], None],

@@ -40,6 +40,7 @@ JOBS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.long
 def test_a_lost_node(world: FaultWorld, tmp_path: Path) -> None:
     """One job goes on elsewhere. The other loses its ApplicationMaster at the same time, so that
     nobody can tell its agent on the lost node to end: it leaves by itself. In the end the node

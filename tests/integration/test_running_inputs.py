@@ -134,6 +134,7 @@ def reports(world: SubmitWorld, place: str) -> dict[int, dict[int, dict[str, Any
     return found
 
 
+@pytest.mark.long
 def test_a_running_job_learns_leaves_out_and_looks_into_complaints(
     world: SubmitWorld,
     data: str,

@@ -131,6 +131,7 @@ def test_each_line_is_read_once_an_epoch(world: SubmitWorld, data: str, mode: st
     assert not left_on_disk(world, application)
 
 
+@pytest.mark.long
 def test_the_second_job_reads_nothing_from_hdfs(world: SubmitWorld, data: str) -> None:
     """Its bytes come from the node's cache, by the agents' own count of what they fetched."""
     given = {"path": f"{data}/*/*.txt", "name": "numbers", "mode": "cache", "shard": "files"}
@@ -148,6 +149,7 @@ def test_the_second_job_reads_nothing_from_hdfs(world: SubmitWorld, data: str) -
     assert "from cache" in shown
 
 
+@pytest.mark.long
 def test_an_agent_killed_while_it_fetches_is_replaced(world: SubmitWorld, data: str) -> None:
     """Nobody sees a part of a file; the job goes on."""
     big = random.Random(1).randbytes(1 << 20)

@@ -211,6 +211,7 @@ def test_kill_before_the_am_runs(world: SubmitWorld, unique_name: Any) -> None:
     kill_and_check(world, world.submit(world.spec(unique_name("early"), FOREVER)))
 
 
+@pytest.mark.long
 def test_kill_while_acquiring(world: SubmitWorld, unique_name: Any) -> None:
     """A gang that cannot stand, as another job holds half of what it needs; it asks all the same
     and holds the other half."""

@@ -101,6 +101,7 @@ def is_taken_away(world: SubmitWorld, application: str) -> bool:
     return True
 
 
+@pytest.mark.long
 def test_yarn_gets_the_same_application(
     world: SubmitWorld, cluster: EmbeddedCluster, unique_name: Any
 ) -> None:

@@ -55,6 +55,7 @@ def trio(world: FaultWorld, flags: Path) -> dict[str, Job]:
         return dict(zip("abc", pool.map(submit, "abc"), strict=True))
 
 
+@pytest.mark.long
 def test_three_gangs_with_room_for_one_take_turns(
     world: FaultWorld, trio: dict[str, Job], flags: Path
 ) -> None:
