@@ -115,7 +115,8 @@ def test_memory_and_dead_agents(
         print(f"\nfootprint with {TASKS} tasks")
         (am,) = processes("yarnam.cli.containers.am_process", job[0])
         show("AM's Python process, peak resident", peak_mb(am), AM_LIMIT_MB, "MB")
-        (java,) = processes("com.anaconda.skein.ApplicationMaster", job[0])
+        skein = processes("com.anaconda.skein.ApplicationMaster", job[0])
+        (java,) = [pid for pid in skein if Path(f"/proc/{pid}/exe").resolve().name == "java"]
         show("Skein's Java process, peak resident", peak_mb(java), JVM_MIB, "MB")
         show("heartbeats of a running job", heartbeats_per_s(cluster_env), HEARTBEATS_LIMIT, "/s")
         agents = processes("yarnam.cli.containers.agent_process", job[0])
