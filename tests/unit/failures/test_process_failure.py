@@ -116,6 +116,11 @@ def test_an_exit_status_alone(
     assert (found.failure, found.action) == (failure, action)
 
 
+def test_a_full_quota_is_waited_for() -> None:
+    found = find("hdfs_utils.errors.QuotaExceeded: The DiskSpace quota of /jobs is exceeded")
+    assert (found.failure, found.action) == (C.DISK_FULL, RetryAction.FREE)
+
+
 def test_an_hdfs_that_is_away_for_long_does_not_use_up_the_restarts() -> None:
     found = find("hdfs_utils.errors.Unavailable: Operation category READ is not supported")
     assert found.action is RetryAction.FREE
