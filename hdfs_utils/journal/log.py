@@ -221,8 +221,14 @@ class AppendLog:
         return names
 
 
-def read_journal(fs: FileSystem, directory: str) -> JournalContent:
+def read_journal(fs: FileSystem, directory: str, *, is_over: bool = False) -> JournalContent:
     """Read a journal without disturbing its writer: all that was acknowledged until now.
+
+    Args:
+        fs: where.
+        directory: of the journal.
+        is_over: its writer is known to be dead. A file that it left open may be unreadable, which
+            the restart of a DataNode does; it is closed then, and read.
 
     Raises:
         CorruptData: damaged before its end.
@@ -233,7 +239,14 @@ def read_journal(fs: FileSystem, directory: str) -> JournalContent:
         names = _segments(fs, directory)
     except errors.NotFound:
         names = []
-    return _read(fs, directory, names, live=True)[0]
+    try:
+        return _read(fs, directory, names, live=True)[0]
+    except errors.Unavailable:
+        if not is_over:
+            raise
+        for name in names:
+            fs.recover_lease(uris.join(directory, name))
+        return _read(fs, directory, names, live=True)[0]
 
 
 def _create(fs: FileSystem, directory: str, epoch: int, part: int) -> Writer:

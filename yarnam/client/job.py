@@ -153,12 +153,13 @@ class Job:
 
     def events(self) -> list[Event]:
         """All events of the gang machine so far, in order, from the journal."""
-        if not self._sources.look_up().is_over:
+        is_over = self._sources.look_up().is_over
+        if not is_over:
             line = self._sources.job_client()
             if line is not None:
                 with suppress(Unavailable):
                     return list(line.events())
-        return self._journal()
+        return self._journal(is_over=is_over)
 
     def watch_events(self) -> Iterator[Event]:
         """Every event from the first one on, each as it happens, until the job has ended. Goes on
@@ -268,10 +269,11 @@ class Job:
             if self.status().state is JobState.CANCELLED:
                 settle_killed_outputs(self._sources.site, self.record().job, self.id)
 
-    def _journal(self) -> list[Event]:
+    def _journal(self, *, is_over: bool) -> list[Event]:
         folder = f"{self.directory}/{JOURNAL_DIRECTORY}"
         with hdfs_errors(f"reading {folder}"):
-            content = read_journal(self._sources.site.files, uris.parse(folder).path)
+            path = uris.parse(folder).path
+            content = read_journal(self._sources.site.files, path, is_over=is_over)
         return [decode_event(line) for line in content.records]
 
 

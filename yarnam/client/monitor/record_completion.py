@@ -101,7 +101,7 @@ def _events(site: Site, key: str) -> list[Event]:
     folder = f"{site.paths.job(key)}/{JOURNAL_DIRECTORY}"
     with hdfs_errors(f"reading {folder}"):
         try:
-            content = read_journal(site.files, uris.parse(folder).path)
+            content = read_journal(site.files, uris.parse(folder).path, is_over=True)
         except NotFound:
             return []
     return [decode_event(line) for line in content.records]

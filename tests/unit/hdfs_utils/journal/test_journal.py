@@ -60,6 +60,37 @@ def test_a_reader_sees_what_was_acknowledged_while_the_writer_lives(fs: MemoryFi
     assert read_journal(fs, HOME).records == (b"one", b"two")
 
 
+def unreadable_while_open() -> Callable[[str, str], None]:
+    """As HDFS has it after the restart of the only DataNode of a file's last block."""
+    closed: set[str] = set()
+
+    def hook(used: str, path: str) -> None:
+        if used == "recover lease":
+            closed.add(path)
+        if used == "open" and path not in closed:
+            raise Unavailable("Cannot obtain block length")
+
+    return hook
+
+
+def test_the_files_that_a_dead_writer_left_open_are_closed_to_be_read(fs: MemoryFiles) -> None:
+    AppendLog.open(fs, HOME).append([b"one"])
+    AppendLog.open(fs, HOME).append([b"two"])
+    fs.fail = unreadable_while_open()
+    assert read_journal(fs, HOME, is_over=True).records == (b"one", b"two")
+
+
+def test_a_living_writer_keeps_its_file(fs: MemoryFiles) -> None:
+    log = AppendLog.open(fs, HOME)
+    log.append([b"one"])
+    whole, fs.fail = fs.fail, unreadable_while_open()
+    with pytest.raises(Unavailable):
+        read_journal(fs, HOME)
+    fs.fail = whole
+    log.append([b"two"])
+    assert read_journal(fs, HOME).records == (b"one", b"two")
+
+
 def test_a_stale_writer_is_fenced_and_harmless(fs: MemoryFiles) -> None:
     stale = AppendLog.open(fs, HOME)
     stale.append([b"one"])
