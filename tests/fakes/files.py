@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import io
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -52,7 +53,7 @@ class _Node:
 
 
 class MemoryFiles(BaseFileSystem):
-    """Thread-safe; the clock counts operations.
+    """Thread-safe; the clock counts operations, from a minute ago.
 
     Attributes:
         fail: called with (operation, path) before each operation; what it raises is raised.
@@ -66,8 +67,8 @@ class MemoryFiles(BaseFileSystem):
         self.limits = TimeLimits()
         self.fail: Callable[[str, str], None] = lambda _operation, _path: None
         self._lock = threading.RLock()
-        self._clock_ms = 0
-        self._nodes: dict[str, _Node] = {"/": _Node(True, 0o755, 0)}
+        self._clock_ms = round(1000 * (time.time() - 60.0))
+        self._nodes: dict[str, _Node] = {"/": _Node(True, 0o755, self._clock_ms)}
 
     def _enter(self, operation: str, path: str) -> str:
         plain = self.own_path(path)
