@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from yarnam.agent.launch.failure_examination import FailedRun, examine
+from yarnam.agent.launch.output_streams import OutputStreams
 from yarnam.core.failures.first_failure import FailedProcess, in_order_of_cause
 from yarnam.core.failures.process_failure import UNKNOWN
 from yarnam.core.model.outcomes import Finding
@@ -101,7 +102,7 @@ def _judge(
             continue
         if was_stopped and number in (signal.SIGKILL, signal.SIGTERM):
             code, number = 1, 0  # as the agent: it may have failed before
-        finding = examine(FailedRun(logs[rank], 0, code, number), (), ())
+        finding = examine(FailedRun(logs[rank], OutputStreams(), code, number), (), ())
         failed.append(FailedProcess(rank, rank, at_s, finding, was_stopped=was_stopped))
     first = next(iter(in_order_of_cause(failed)), None)
     if first is None or first.finding is None:

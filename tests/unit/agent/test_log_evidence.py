@@ -10,9 +10,11 @@ from yarnam.agent.launch.log_evidence import (
     HEAD_BYTES,
     MAX_LINE_CHARS,
     TAIL_BYTES,
+    LogLine,
     error_file_evidence,
     log_evidence,
 )
+from yarnam.agent.launch.output_streams import OutputStreams
 from yarnam.agent.resources.memory_kills import MemoryKills
 from yarnam.core.model.outcomes import FailureClass
 
@@ -20,7 +22,7 @@ from yarnam.core.model.outcomes import FailureClass
 def test_start_and_end_of_a_large_log_are_read_and_no_more(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"first\n" + b"x" * (HEAD_BYTES + TAIL_BYTES) + b"\nlast\n")
-    lines = log_evidence(log)
+    lines = [line.text for line in log_evidence(log)]
     assert (lines[0], lines[-1]) == ("first", "last")
     assert max(map(len, lines)) == MAX_LINE_CHARS
 
@@ -30,14 +32,16 @@ def test_what_an_earlier_run_wrote_does_not_count(tmp_path: Path) -> None:
     log.write_text("MemoryError\n")
     start = log.stat().st_size
     log.write_text("MemoryError\nTraceback (most recent call last):\nNameError: x\n")
-    finding = examine(FailedRun(log, start, 1, 0), (), ())
+    finding = examine(FailedRun(log, OutputStreams(start), 1, 0), (), ())
     assert finding.failure is FailureClass.SEMANTIC_ERROR
 
 
 def test_a_small_log_is_read_once(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"a\rb\n\nsecret-value \xff\n")
-    assert log_evidence(log, 0, ["secret-value"]) == ("b", "*** \ufffd")
+    assert log_evidence(log, 0, ["secret-value"]) == (
+        LogLine("b", 2), LogLine("*** \ufffd", 18),
+    )  # fmt: skip
     assert log_evidence(tmp_path / "none") == ()
 
 
@@ -47,7 +51,7 @@ def test_the_error_file_of_torch(tmp_path: Path) -> None:
     message = {"message": "CUDA out of memory", "extraInfo": more}
     path.write_text(json.dumps({"message": message}))
     assert error_file_evidence(path) == (("CUDA out of memory",), 1795000000.0)
-    finding = examine(FailedRun(tmp_path / "none", 0, 1, 0, error_file=path), (), ())
+    finding = examine(FailedRun(tmp_path / "none", OutputStreams(), 1, 0, error_file=path), (), ())
     assert finding.failure is FailureClass.GPU_OUT_OF_MEMORY
     assert finding.at_s == 1795000000.0
 
@@ -60,7 +64,7 @@ def test_an_error_file_that_says_nothing(tmp_path: Path) -> None:
 
 
 def test_damaged_rules_of_the_job_are_left_out(tmp_path: Path) -> None:
-    finding = examine(FailedRun(tmp_path / "none", 0, 0, 9), ({"id": "x"},), ())
+    finding = examine(FailedRun(tmp_path / "none", OutputStreams(), 0, 9), ({"id": "x"},), ())
     assert finding.failure is FailureClass.KILLED
 
 

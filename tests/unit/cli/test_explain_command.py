@@ -13,7 +13,14 @@ from tests.unit.client.world import APPLICATION, World, status, verdict
 from yarnam.cli.shell import Shell, run
 from yarnam.core.failures.process_failure import UNKNOWN
 from yarnam.core.model.job_status import AttemptRecord, JobState
-from yarnam.core.model.outcomes import FirstCause, SlownessCause, Straggler, VerdictKind
+from yarnam.core.model.outcomes import (
+    FirstCause,
+    Origin,
+    SlownessCause,
+    Straggler,
+    Stream,
+    VerdictKind,
+)
 
 PEER = """\
 Traceback (most recent call last):
@@ -66,6 +73,26 @@ def test_a_job_with_its_attempts(world: World) -> None:
         "FAILED: worker-1 failed",
         "worker-1 on n1 exited with code 3: unknown",
     ]
+
+
+@pytest.mark.parametrize(
+    ("stream", "text"), [(Stream.STDERR, "to stderr, by 1"), (None, "by 1"), (Stream.STDOUT, "to")]
+)
+def test_where_and_when_the_line_was_written(
+    world: World, stream: Stream | None, text: str
+) -> None:
+    finding = replace(UNKNOWN, line="ValueError: x", origin=Origin(stream, 1e9))
+    cause = FirstCause("worker-1", 1, "n1", "exited with code 3", finding)
+    told = replace(verdict(VerdictKind.FAILED, 90, "worker-1 failed"), cause=cause)
+    world.line.statuses = [status(JobState.FAILED, verdict=told)]
+    world.job()
+    _, out, _ = explain(world, APPLICATION)
+    assert f"  written   {text}".replace("by 1", "by 2001-09-") in out
+    _, out, _ = explain(world, APPLICATION, "--json")
+    assert json.loads(out)["verdict"]["cause"]["finding"]["origin"] == {
+        "stream": stream.value if stream else None,
+        "at_s": 1e9,
+    }
 
 
 def test_a_job_with_stragglers(world: World) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,9 @@ from yarnam.core.model.outcomes import (
     FailureRole,
     FailureRule,
     Finding,
+    Origin,
     RetryAction,
+    Stream,
 )
 from yarnam.errors import Blame
 
@@ -38,7 +41,7 @@ numpy._core._exceptions._ArrayMemoryError: Unable to allocate 8.00 TiB for an ar
 """
 
 
-def find(text: str = "", code: int = 1, signal: int = 0, **more: tuple[str, ...]) -> Finding:
+def find(text: str = "", code: int = 1, signal: int = 0, **more: Any) -> Finding:
     log = tuple(text.splitlines())
     return process_finding(ProcessEvidence(code, signal, log, **more), RULES)
 
@@ -216,3 +219,45 @@ def test_yarns_words(text: str, failure: FailureClass) -> None:
 
 def test_yarns_words_that_say_nothing() -> None:
     assert container_finding("Container exited with a non-zero exit code 1", RULES) is None
+
+
+def written(*streams: Stream | None) -> tuple[Origin | None, ...]:
+    return tuple(Origin(stream, 100.0 + number) for number, stream in enumerate(streams))
+
+
+OUT, ERR = Stream.STDOUT, Stream.STDERR
+
+
+def test_what_stdout_held_back_until_the_end_is_not_the_reason() -> None:
+    """Its buffer is written after the traceback, whenever it was filled."""
+    text = IMPORT_ERROR + "retrying: OSError: [Errno 28] No space left on device"
+    assert find(text).failure is C.DISK_FULL
+    found = find(text, origins=written(ERR, ERR, ERR, ERR, OUT))
+    assert found.failure is C.IMPORT_ERROR
+    assert found.origin == Origin(ERR, 103.0)
+
+
+def test_a_traceback_on_stdout_is_read_with_all_that_follows() -> None:
+    found = find(IMPORT_ERROR, origins=written(OUT, OUT, OUT, OUT))
+    assert (found.failure, found.origin) == (C.IMPORT_ERROR, Origin(OUT, 103.0))
+
+
+def test_stderr_counts_more_than_stdout_in_the_last_lines() -> None:
+    text = "not enough memory for the cache: without it\nOSError: [Errno 98] Address already in use"
+    assert find(text).failure is C.CPU_OUT_OF_MEMORY
+    found = find(text, origins=written(OUT, ERR))
+    assert (found.failure, found.origin) == (C.PORT_IN_USE, Origin(ERR, 101.0))
+    assert found.ruled_out == (
+        "out-of-memory (last lines): not enough memory for the cache: without it",
+    )
+
+
+def test_the_time_of_a_line_whose_stream_is_not_known() -> None:
+    found = find("OSError: [Errno 98] Address already in use", origins=written(None))
+    assert found.origin == Origin(None, 100.0)
+
+
+def test_what_the_agent_saw_has_no_stream() -> None:
+    facts = ("yarnam: the kernel killed a process of this container for want of memory",)
+    found = find("step 1", 0, 9, facts=facts, origins=written(OUT))
+    assert (found.failure, found.origin) == (C.CPU_OUT_OF_MEMORY, None)

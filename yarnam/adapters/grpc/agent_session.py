@@ -19,8 +19,10 @@ from yarnam.core.model.outcomes import (
     FailureClass,
     FailureRole,
     Finding,
+    Origin,
     ProcessExit,
     RetryAction,
+    Stream,
 )
 from yarnam.errors import Blame
 from yarnam.ports import AgentMetrics, AgentStaging
@@ -30,6 +32,9 @@ from yarnam.wire.protocol import RESTORED_STEP
 _MAX_SIZE = (1 << 63) - 1
 """What a record holds; protobuf has one bit more. Nor does a record hold NaN."""
 
+
+_LATEST_S = 4_102_444_800.0
+"""The year 2100: no clock is so wrong."""
 
 _FAILED = frozenset({ExitKind.NON_ZERO.value, ExitKind.SIGNAL.value})
 
@@ -254,6 +259,13 @@ def process_exit(process: pb.ProcessReport) -> ProcessExit:
     )
 
 
+def _origin(report: pb.Finding) -> Origin | None:
+    """Raises ValueError."""
+    if not report.HasField("written_at_s") or not 0 <= report.written_at_s <= _LATEST_S:
+        return None
+    return Origin(Stream(report.stream) if report.stream else None, report.written_at_s)
+
+
 def finding_of_report(report: pb.Finding) -> Finding | None:
     """None: it has a word that this version does not know."""
     try:
@@ -269,6 +281,7 @@ def finding_of_report(report: pb.Finding) -> Finding | None:
             is_weak=report.weak,
             at_s=report.at_s if report.HasField("at_s") and isfinite(report.at_s) else None,
             ruled_out=tuple(report.ruled_out),
+            origin=_origin(report),
         )
     except ValueError:
         return None

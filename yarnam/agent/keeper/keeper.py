@@ -109,6 +109,8 @@ class Keeper:
         self._connection = connection
         self._mark = to_bytes(f"{MARK}={mark}")
         self._ranks: dict[int, int] = {}
+        self._logs: dict[int, tuple[int, int]] = {}
+        """By process: its log, opened for stdout and again for stderr, see ``_open_log``."""
         self._deadline: float | None = None
         self._fds: list[int] = []
         self._is_open = True
@@ -175,27 +177,36 @@ class Keeper:
 
     def _start(self, order: dict[str, Any]) -> None:
         rank = int(order["rank"])
+        try:
+            logs = _open_log(order["log"])
+        except OSError as error:
+            self._not_started(rank, "log", error.errno or 0)
+            return
         failure_read, failure_write = os.pipe()
         keeper = os.getpid()
         try:
             pid = os.fork()
         except OSError as error:
-            os.close(failure_read)
-            os.close(failure_write)
-            code = error.errno or 0
-            self._send({"is": "not-started", "rank": rank, "stage": "fork", "errno": code})
+            for fd in (failure_read, failure_write, *logs):
+                os.close(fd)
+            self._not_started(rank, "fork", error.errno or 0)
             return
         if pid == 0:
-            _become(order, keeper, failure_write)
+            _become(order, keeper, failure_write, logs)
         os.close(failure_write)
         failure = _read_all(failure_read)
         if failure:
             os.waitpid(pid, 0)
+            for fd in logs:
+                os.close(fd)
             stage, _, code_text = failure.decode().partition(" ")
-            self._send({"is": "not-started", "rank": rank, "stage": stage, "errno": int(code_text)})
+            self._not_started(rank, stage, int(code_text))
             return
-        self._ranks[pid] = rank
-        self._send({"is": "started", "rank": rank, "pid": pid})
+        self._ranks[pid], self._logs[pid] = rank, logs
+        self._send({"is": "started", "rank": rank, "pid": pid, "logs": logs})
+
+    def _not_started(self, rank: int, stage: str, code: int) -> None:
+        self._send({"is": "not-started", "rank": rank, "stage": stage, "errno": code})
 
     # ---- ending --------------------------------------------------------------------------
 
@@ -208,9 +219,14 @@ class Keeper:
             if pid == 0:
                 return
             rank = self._ranks.pop(pid, None)
-            if rank is not None and self._is_open:
-                peak_kib = used.ru_maxrss
-                self._send({"is": "exited", "rank": rank, "status": status, "peak_kib": peak_kib})
+            if rank is None:
+                continue
+            ends = [_end_of(fd) for fd in self._logs.pop(pid)]
+            if self._is_open:
+                self._send({
+                    "is": "exited", "rank": rank, "status": status, "peak_kib": used.ru_maxrss,
+                    "ends": ends,
+                })  # fmt: skip
 
     def _kill_all(self) -> int:
         return kill_all(self._mark, self._reap)
@@ -239,7 +255,29 @@ def kill_all(mark: bytes, reap: Callable[[], None]) -> int:
         time.sleep(0.005)
 
 
-def _become(order: dict[str, Any], keeper: int, failure: int) -> None:
+def _open_log(path: str) -> tuple[int, int]:
+    """Twice: two open file descriptions, each with the position of its own last write, by which
+    stdout and stderr are told apart in the one file."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    out = os.open(path, flags, LOG_MODE)
+    try:
+        return out, os.open(path, flags, LOG_MODE)
+    except OSError:
+        os.close(out)
+        raise
+
+
+def _end_of(log: int) -> int:
+    """Where the last write by this description ended; closes it."""
+    try:
+        return os.lseek(log, 0, os.SEEK_CUR)
+    except OSError:
+        return 0
+    finally:
+        os.close(log)
+
+
+def _become(order: dict[str, Any], keeper: int, failure: int, logs: tuple[int, int]) -> None:
     """In the forked child: become the user's process. Never returns."""
     stage = "fork"
     try:
@@ -248,15 +286,13 @@ def _become(order: dict[str, Any], keeper: int, failure: int) -> None:
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != keeper:
             os._exit(1)
-        stage = "log"
-        log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, LOG_MODE)
         null = os.open(os.devnull, os.O_RDONLY)
         stage = "chdir"
         os.chdir(order["cwd"])
         stage = "exec"
         os.dup2(null, 0)
-        os.dup2(log, 1)
-        os.dup2(log, 2)
+        os.dup2(logs[0], 1)
+        os.dup2(logs[1], 2)
         os.set_inheritable(failure, False)
         for number in _TO_RESET:
             signal.signal(number, signal.SIG_DFL)

@@ -43,16 +43,29 @@ class Started:
     pid: int
     stage: str = ""
     errno: int = 0
+    logs: tuple[int, int] | None = None
+    """The keeper's descriptors of its stdout and its stderr."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """One that has ended: its wait status, the most memory it used, and where in its log the last
+    writes to stdout and to stderr ended."""
+
+    rank: int
+    status: int
+    peak_kib: int
+    ends: tuple[int, int] = (0, 0)
 
 
 class KeeperClient:
-    """``on_exit(local rank, wait status, peak memory in KiB)`` is called for each that ended;
-    ``on_lost()`` when the keeper is gone and nobody closed the connection."""
+    """``on_exit`` is called for each that ended; ``on_lost()`` when the keeper is gone and nobody
+    closed the connection."""
 
     def __init__(self, pid: int, connection: socket.socket, mark: str = "") -> None:
-        self.on_exit: Callable[[int, int, int], None] = lambda *_: None
+        self.on_exit: Callable[[Exited], None] = lambda _: None
         self.on_lost: Callable[[], None] = lambda: None
-        self._pid = pid
+        self.pid = pid
         self._mark = mark
         self._socket = connection
         self._socket.setblocking(False)
@@ -109,7 +122,7 @@ class KeeperClient:
         limit = loop.time() + CLOSE_LIMIT_S
         while loop.time() < limit:
             try:
-                pid, _ = os.waitpid(self._pid, os.WNOHANG)
+                pid, _ = os.waitpid(self.pid, os.WNOHANG)
             except ChildProcessError:
                 return True
             if pid:
@@ -163,12 +176,15 @@ class KeeperClient:
     def _take(self, message: dict[str, Any]) -> None:
         kind = message["is"]
         if kind == "exited":
-            facts = (int(message[key]) for key in ("rank", "status", "peak_kib"))
-            self.on_exit(*facts)
+            rank, status, peak_kib = (int(message[key]) for key in ("rank", "status", "peak_kib"))
+            out, err = message["ends"]
+            self.on_exit(Exited(rank, status, peak_kib, (int(out), int(err))))
         elif kind == "swept":
             _resolve(self._sweeps.pop(0), int(message["left"]))
         elif kind == "started":
-            _resolve(self._starting.pop(int(message["rank"])), Started(int(message["pid"])))
+            out, err = message["logs"]
+            started = Started(int(message["pid"]), logs=(int(out), int(err)))
+            _resolve(self._starting.pop(int(message["rank"])), started)
         elif kind == "not-started":
             failed = Started(0, str(message["stage"]), int(message["errno"]))
             _resolve(self._starting.pop(int(message["rank"])), failed)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from yarnam.agent.launch.log_evidence import error_file_evidence, log_evidence
+from yarnam.agent.launch.output_streams import OutputStreams
 from yarnam.core.failures.process_failure import ProcessEvidence, process_finding
 from yarnam.core.failures.rule_matching import rules_of
 from yarnam.core.failures.shipped_rules import SHIPPED_RULES
@@ -19,10 +20,11 @@ _LOG = logging.getLogger("yarnam.agent")
 
 @dataclass(frozen=True, slots=True)
 class FailedRun:
-    """One process that failed. ``log_start``: where in its log this run of it began."""
+    """One process that failed. ``output``: where in its log this run of it began, and which part
+    came from which stream."""
 
     log: Path
-    log_start: int
+    output: OutputStreams
     code: int
     signal: int
     facts: Sequence[str] = ()
@@ -38,10 +40,12 @@ def examine(
     at_s = None
     if run.error_file is not None:
         message, at_s = error_file_evidence(run.error_file)
+    lines = log_evidence(run.log, run.output.start, secrets)
     evidence = ProcessEvidence(
         code=run.code,
         signal=run.signal,
-        log=log_evidence(run.log, run.log_start, secrets),
+        log=tuple(line.text for line in lines),
+        origins=tuple(run.output.origin(line.at) for line in lines),
         facts=tuple(run.facts),
         error_file=message,
         error_at_s=at_s,

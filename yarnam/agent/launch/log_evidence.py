@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -25,23 +26,43 @@ ERROR_CHARS = 8000
 """Kept of the message."""
 
 
-def log_evidence(path: Path, start: int = 0, secrets: Collection[str] = ()) -> tuple[str, ...]:
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """``at``: the offset of its last byte in the log."""
+
+    text: str
+    at: int
+
+
+def log_evidence(path: Path, start: int = 0, secrets: Collection[str] = ()) -> tuple[LogLine, ...]:
     """Lines from the start and the end of what was written after offset ``start``; empty when there
     is nothing to read. Secret values are masked, since lines of evidence are kept."""
     try:
         with path.open("rb") as stream:
             end = stream.seek(0, os.SEEK_END)
-            stream.seek(min(start, end))
+            begin = stream.seek(min(start, end))
             head = stream.read(HEAD_BYTES)
-            stream.seek(max(stream.tell(), end - TAIL_BYTES))
+            tail_begin = stream.seek(max(stream.tell(), end - TAIL_BYTES))
             tail = stream.read(TAIL_BYTES)
-            is_whole = start + len(head) + len(tail) >= end
     except OSError:
         return ()
-    data = head + (b"" if is_whole else b"\n") + tail
+    if begin + len(head) == tail_begin:
+        return tuple(_lines(head + tail, begin, secrets))
+    return (*_lines(head, begin, secrets), *_lines(tail, tail_begin, secrets))
+
+
+def _lines(data: bytes, begin: int, secrets: Collection[str]) -> Iterator[LogLine]:
+    masked = data
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
-        data = data.replace(secret.encode("utf-8", "surrogateescape"), b"***")
-    return tuple(_shown(line) for line in data.split(b"\n") if line.strip())
+        value = secret.encode("utf-8", "surrogateescape")
+        # As many lines as before: so each is still known by its number.
+        masked = masked.replace(value, b"***" + b"\n" * value.count(b"\n"))
+    at = begin - 1
+    for line, shown in zip(data.split(b"\n"), masked.split(b"\n"), strict=True):
+        at += len(line)
+        if shown.strip():
+            yield LogLine(_shown(shown), at)
+        at += 1
 
 
 def error_file_evidence(path: Path) -> tuple[tuple[str, ...], float | None]:

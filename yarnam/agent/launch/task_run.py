@@ -16,8 +16,9 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from yarnam.agent.keeper.keeper_client import KeeperClient, StartOrder
+from yarnam.agent.keeper.keeper_client import Exited, KeeperClient, StartOrder
 from yarnam.agent.launch.log_files import append_note, last_lines, log_disk_problem
+from yarnam.agent.launch.output_streams import OutputStreams
 from yarnam.agent.launch.process_activity import ActivityProbe
 from yarnam.agent.launch.stack_dump import dump_stack
 from yarnam.agent.launch.stop_agreement import (
@@ -95,8 +96,8 @@ class Process:
     last_lines: tuple[str, ...] = ()
     finding: Finding | None = None
     """Why it failed; None: it did not."""
-    log_start: int = 0
-    """Where in its log this run of it begins."""
+    output: OutputStreams = field(default_factory=OutputStreams)
+    """Where in its log this run of it begins, and what came from which stream."""
     is_ready: bool = False
     """It has said so."""
     sample: Sample | None = None
@@ -319,6 +320,7 @@ class TaskRun:
         for process in self.processes:
             if process.probe is not None and not process.ended:
                 has_changed |= process.probe.poll()
+                process.output.look(process.plan.log)
                 ids = process.plan.env.get(ENV_GPU_IDS, "").split(",")
                 process.probe.usage.update(self._gpus.read([one for one in ids if one]))
         return has_changed
@@ -354,7 +356,7 @@ class TaskRun:
         if plan.problem:
             self._not_started(process, plan.problem_kind, plan.problem)
             return
-        process.log_start = _size(plan.log)
+        process.output = OutputStreams(_size(plan.log), self.keeper.pid)
         order = StartOrder(
             plan.local_rank, plan.path, plan.argv, plan.env, str(directory), str(plan.log)
         )
@@ -362,6 +364,7 @@ class TaskRun:
         if started.pid:
             # A short process may have been reported ended before we come to this line.
             process.pid = started.pid
+            process.output.descriptors = started.logs
             process.probe = ActivityProbe(started.pid, plan.log)
             _LOG.info("rank %d runs as process %d", plan.rank, started.pid)
         else:
@@ -370,7 +373,7 @@ class TaskRun:
 
     def _not_started(self, process: Process, kind: ExitKind, text: str) -> None:
         _LOG.error("rank %d was not started: %s", process.plan.rank, text)
-        process.log_start = _size(process.plan.log)
+        process.output = OutputStreams(_size(process.plan.log))
         append_note(process.plan.log, f"yarnam: {text}")
         self._end(process, kind, code=1 if kind is ExitKind.NON_ZERO else 0, last=(text,))
         if kind is ExitKind.COMMAND_NOT_FOUND:
@@ -387,12 +390,13 @@ class TaskRun:
 
     # ---- ending --------------------------------------------------------------------------
 
-    def _take_exit(self, local_rank: int, status: int, peak_kib: int) -> None:
-        process = next(p for p in self.processes if p.plan.local_rank == local_rank)
+    def _take_exit(self, end: Exited) -> None:
+        process = next(p for p in self.processes if p.plan.local_rank == end.rank)
         if process.ended:
             return
-        process.peak_memory_mib = peak_kib >> 10
-        code, number = decode_status(status)
+        process.peak_memory_mib = end.peak_kib >> 10
+        process.output.mark(*end.ends, process.plan.log)
+        code, number = decode_status(end.status)
         if self._is_stopping:
             kind = ExitKind.STOPPED
         elif number:
@@ -457,7 +461,7 @@ class TaskRun:
         path = process.plan.env.get(ENV_ERROR_FILE)
         run = failure_examination.FailedRun(
             process.plan.log,
-            process.log_start,
+            process.output,
             code,
             number,
             facts,

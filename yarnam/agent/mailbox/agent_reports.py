@@ -95,6 +95,7 @@ def process_report(process: Process) -> Any:
 
 
 def _finding(finding: Finding) -> Any:
+    origin = finding.origin
     return pb.Finding(
         rule=finding.rule,
         failure=finding.failure.value,
@@ -107,6 +108,8 @@ def _finding(finding: Finding) -> Any:
         weak=finding.is_weak,
         at_s=finding.at_s,
         ruled_out=finding.ruled_out,
+        written_at_s=origin.at_s if origin else None,
+        stream=origin.stream.value if origin and origin.stream else "",
     )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from yarnam.cli.rendering.console import Line, Styled
-from yarnam.core.model.outcomes import FirstCause
+from yarnam.cli.rendering.console import Line, Styled, clock_time
+from yarnam.core.model.outcomes import FirstCause, Origin
 
 
 def cause_lines(cause: FirstCause, *, indent: str = "") -> Iterator[Line]:
@@ -17,6 +17,7 @@ def cause_lines(cause: FirstCause, *, indent: str = "") -> Iterator[Line]:
         yield f"{indent}  {finding.explanation}"
     rows = [
         ("evidence", finding.line or "the exit status alone"),
+        ("written", written(finding.origin)),
         ("rule", f"{finding.rule or 'none'} ({finding.role.value})"),
         ("retry", finding.action.value),
         ("to act", finding.blame.value),
@@ -27,6 +28,14 @@ def cause_lines(cause: FirstCause, *, indent: str = "") -> Iterator[Line]:
             yield f"{indent}  {name:<10}{text}"
     yield from _listed(f"{indent}  ", "after it", cause.then)
     yield from _listed(f"{indent}  ", "ruled out", finding.ruled_out)
+
+
+def written(origin: Origin | None) -> str:
+    """``to stderr, by 14:03:07``; empty: not known."""
+    if origin is None:
+        return ""
+    stream = f"to {origin.stream.value}, " if origin.stream else ""
+    return f"{stream}by {clock_time(origin.at_s)}"
 
 
 def _listed(indent: str, name: str, lines: tuple[str, ...]) -> Iterator[Line]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from yarnam.agent.launch.failure_examination import FailedRun, examine
+from yarnam.agent.launch.output_streams import OutputStreams
 from yarnam.core.failures.first_failure import FailedProcess, in_order_of_cause
 from yarnam.core.model.outcomes import Finding, FirstCause
 from yarnam.errors import UsageError
@@ -34,7 +35,7 @@ def explain_logs(logs: Sequence[Path], exit_code: int | None = None) -> FirstCau
 
 def _finding(log: Path, exit_code: int | None) -> Finding:
     code = FAILED_CODE if exit_code is None else exit_code
-    return examine(FailedRun(log, 0, code, 0), (), ())
+    return examine(FailedRun(log, OutputStreams(), code, 0), (), ())
 
 
 def _named(finding: Finding) -> str:

@@ -33,8 +33,10 @@ from yarnam.core.model.outcomes import (
     FailureRole,
     FailureRule,
     Finding,
+    Origin,
     RetryAction,
     Source,
+    Stream,
 )
 from yarnam.errors import Blame
 
@@ -71,6 +73,8 @@ class ProcessEvidence:
     signal: int = 0
     log: tuple[str, ...] = ()
     """Of its output: lines of the start and of the end, in order."""
+    origins: tuple[Origin | None, ...] = ()
+    """Of each line of ``log``; empty: of none."""
     facts: tuple[str, ...] = ()
     """What the agent saw itself: a full disk, a kill by the kernel for want of memory."""
     error_file: tuple[str, ...] = ()
@@ -87,6 +91,7 @@ class _Zone:
     lines: Sequence[str]
     frames: Sequence[str] = ()
     """Of a traceback, the innermost ones."""
+    is_log: bool = False
 
 
 def process_finding(
@@ -100,10 +105,11 @@ def process_finding(
     (rule, zone, line), *others = found
     return replace(
         finding_of(rule, line, evidence.error_at_s),
+        origin=_origin(evidence, line) if zone.is_log else None,
         ruled_out=tuple(
             f"{other.id} ({at.name}): {shown(text)}" if text else other.id
             for other, at, text in others[:MAX_RULED_OUT]
-            if not other.is_weak and (other.id != rule.id or at is not zone)
+            if not other.is_weak and (other.id, text) != (rule.id, line)
         ),
     )
 
@@ -160,18 +166,56 @@ def _zones(evidence: ProcessEvidence) -> list[_Zone]:
     log = [_without_prefix(line) for line in evidence.log]
     begin = _last_traceback(log)
     has_traceback = begin >= 0 and begin >= len(log) - TRACEBACK_LINES
-    begin = _chain_begin(log, begin) if has_traceback else max(0, len(log) - NEAR_LINES)
-    near = [line for line in log[begin:] if not _is_frame(line)] if has_traceback else log[begin:]
-    frames = [line for line in log[begin:] if line.startswith('  File "')] if has_traceback else []
-    frames = frames[-INNERMOST_FRAMES:]
     zones = [
         _Zone("seen by the agent", evidence.facts),
         _Zone("error file", [line for line in evidence.error_file if not _is_frame(line)]),
-        _Zone("last traceback" if has_traceback else "last lines", near, frames),
     ]
-    if not has_traceback and not evidence.error_file:
-        zones.append(_Zone("earlier lines", log[:begin]))
+    if has_traceback:
+        zones.append(_traceback_zone(evidence, log, begin))
+        return zones
+    begin = max(0, len(log) - NEAR_LINES)
+    streams = _streams(evidence, len(log))
+    on_stderr = [
+        line
+        for line, stream in zip(log[begin:], streams[begin:], strict=True)
+        if stream is Stream.STDERR
+    ]
+    zones.append(_Zone("last lines on stderr", on_stderr, is_log=True))
+    zones.append(_Zone("last lines", log[begin:], is_log=True))
+    if not evidence.error_file:
+        zones.append(_Zone("earlier lines", log[:begin], is_log=True))
     return zones
+
+
+def _traceback_zone(evidence: ProcessEvidence, log: Sequence[str], begin: int) -> _Zone:
+    """What follows the last traceback on stderr comes from stdout where its buffer was written at
+    the end: that was said long before."""
+    streams = _streams(evidence, len(log))
+    is_on_stderr = streams[begin] is Stream.STDERR
+    begin = _chain_begin(log, begin)
+    lines = [
+        line
+        for line, stream in zip(log[begin:], streams[begin:], strict=True)
+        if not (is_on_stderr and stream is Stream.STDOUT)
+    ]
+    frames = [line for line in lines if line.startswith('  File "')][-INNERMOST_FRAMES:]
+    near = [line for line in lines if not _is_frame(line)]
+    return _Zone("last traceback", near, frames, is_log=True)
+
+
+def _streams(evidence: ProcessEvidence, count: int) -> Sequence[Stream | None]:
+    """Of each line of the log."""
+    if not evidence.origins:
+        return [None] * count
+    return [origin.stream if origin else None for origin in evidence.origins]
+
+
+def _origin(evidence: ProcessEvidence, line: str) -> Origin | None:
+    """Of the last line that reads so."""
+    for text, origin in zip(reversed(evidence.log), reversed(evidence.origins), strict=False):
+        if _without_prefix(text) == line:
+            return origin
+    return None
 
 
 _BYSTANDERS = ("Exception calling application", "Exception ignored in", "was never retrieved")

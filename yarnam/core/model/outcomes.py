@@ -111,6 +111,22 @@ class RetryAction(Enum):
     ``retry.max_restarts``, when the inputs that processes named have been checked; else never."""
 
 
+class Stream(Enum):
+    """What a process writes its output to."""
+
+    STDOUT = "stdout"
+    STDERR = "stderr"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a line of a log comes from. ``stream``: None where both had written; ``at_s``: when it
+    was there for sure, some seconds after it was written at most."""
+
+    stream: Stream | None
+    at_s: float
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """Why one process failed, by one rule."""
@@ -122,6 +138,8 @@ class Finding:
     blame: Blame
     line: str = ""
     """The evidence: the line that the rule matched; empty: the exit status alone."""
+    origin: Origin | None = None
+    """Of that line; None: not known, or it is no line of the log."""
     explanation: str = ""
     hint: str = ""
     """What to do next."""

@@ -171,7 +171,7 @@ class ProcessReport(_message.Message):
     def __init__(self, local_rank: _Optional[int] = ..., rank: _Optional[int] = ..., pid: _Optional[int] = ..., ended: _Optional[bool] = ..., kind: _Optional[str] = ..., code: _Optional[int] = ..., signal: _Optional[int] = ..., ended_at_s: _Optional[float] = ..., last_lines: _Optional[_Iterable[str]] = ..., metrics: _Optional[_Union[Metrics, _Mapping]] = ..., finding: _Optional[_Union[Finding, _Mapping]] = ..., stopped: _Optional[bool] = ..., idle_s: _Optional[float] = ..., dumped: _Optional[bool] = ..., stack: _Optional[_Iterable[str]] = ..., step_s: _Optional[float] = ..., peak_memory_mib: _Optional[int] = ...) -> None: ...
 
 class Finding(_message.Message):
-    __slots__ = ("rule", "failure", "role", "action", "blame", "line", "explanation", "hint", "weak", "at_s", "ruled_out")
+    __slots__ = ("rule", "failure", "role", "action", "blame", "line", "explanation", "hint", "weak", "at_s", "ruled_out", "written_at_s", "stream")
     RULE_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
@@ -183,6 +183,8 @@ class Finding(_message.Message):
     WEAK_FIELD_NUMBER: _ClassVar[int]
     AT_S_FIELD_NUMBER: _ClassVar[int]
     RULED_OUT_FIELD_NUMBER: _ClassVar[int]
+    WRITTEN_AT_S_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
     rule: str
     failure: str
     role: str
@@ -194,7 +196,9 @@ class Finding(_message.Message):
     weak: bool
     at_s: float
     ruled_out: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, rule: _Optional[str] = ..., failure: _Optional[str] = ..., role: _Optional[str] = ..., action: _Optional[str] = ..., blame: _Optional[str] = ..., line: _Optional[str] = ..., explanation: _Optional[str] = ..., hint: _Optional[str] = ..., weak: _Optional[bool] = ..., at_s: _Optional[float] = ..., ruled_out: _Optional[_Iterable[str]] = ...) -> None: ...
+    written_at_s: float
+    stream: str
+    def __init__(self, rule: _Optional[str] = ..., failure: _Optional[str] = ..., role: _Optional[str] = ..., action: _Optional[str] = ..., blame: _Optional[str] = ..., line: _Optional[str] = ..., explanation: _Optional[str] = ..., hint: _Optional[str] = ..., weak: _Optional[bool] = ..., at_s: _Optional[float] = ..., ruled_out: _Optional[_Iterable[str]] = ..., written_at_s: _Optional[float] = ..., stream: _Optional[str] = ...) -> None: ...
 
 class Metrics(_message.Message):
     __slots__ = ("at_s", "step", "total_steps", "values", "pause")
