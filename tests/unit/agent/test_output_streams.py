@@ -30,8 +30,8 @@ class Log:
     def write(self, descriptor: int, text: str) -> None:
         os.write(descriptor, text.encode())
 
-    def look(self) -> None:
-        self.streams.look(self.path)
+    def update(self) -> None:
+        self.streams.poll(self.path)
 
     def by_line(self) -> list[tuple[str, Stream | None]]:
         found, at = [], -1
@@ -52,11 +52,11 @@ def log(tmp_path: Path) -> Iterator[Log]:
 
 def test_what_one_stream_has_written_between_two_looks_is_its_own(log: Log) -> None:
     log.write(log.out, "step 1\nstep 2\n")
-    log.look()
+    log.update()
     log.write(log.err, "Traceback\nValueError\n")
-    log.look()
+    log.update()
     log.write(log.out, "bye\n")
-    log.look()
+    log.update()
     out, err = Stream.STDOUT, Stream.STDERR
     assert log.by_line() == [
         ("step 1", out), ("step 2", out), ("Traceback", err), ("ValueError", err), ("bye", out),
@@ -67,7 +67,7 @@ def test_where_both_have_written_the_end_is_known(log: Log) -> None:
     log.write(log.err, "a warning\n")
     log.write(log.out, "step 1\n")
     log.write(log.err, "Traceback\nValueError\n")
-    log.look()
+    log.update()
     assert log.by_line() == [
         ("a warning", None), ("step 1", None), ("Traceback", Stream.STDERR),
         ("ValueError", Stream.STDERR),
@@ -77,10 +77,10 @@ def test_where_both_have_written_the_end_is_known(log: Log) -> None:
 def test_lines_have_the_time_of_the_last_write_by_which_they_were_there(log: Log) -> None:
     log.write(log.out, "early\n")
     os.utime(log.path, (100.0, 100.0))
-    log.look()
+    log.update()
     log.write(log.err, "late\n")
     os.utime(log.path, (200.0, 200.0))
-    log.look()
+    log.update()
     assert [log.streams.origin(at).at_s for at in (0, 7)] == [100.0, 200.0]
 
 
@@ -91,7 +91,7 @@ def test_what_was_there_before_and_what_came_after_the_last_look_is_not_known(
     path.write_text("of an earlier run\n")
     log = Log(path)
     log.write(log.err, "mine\n")
-    log.look()
+    log.update()
     log.write(log.err, "later\n")
     assert [stream for _, stream in log.by_line()] == [None, Stream.STDERR, None]
 
@@ -106,7 +106,7 @@ def test_memory_is_bounded_whatever_is_printed(log: Log) -> None:
     count = HEAD_MARKS + 2 * TAIL_MARKS
     for number in range(count):
         log.write(log.err if number % 2 else log.out, f"{number:04}\n")
-        log.look()
+        log.update()
     found = log.by_line()
     assert [name for name, stream in found if stream is None] == [
         f"{number:04}" for number in range(HEAD_MARKS, count - TAIL_MARKS + 1)

@@ -48,7 +48,7 @@ class OutputStreams:
     def __post_init__(self) -> None:
         self._out = self._err = self.start
 
-    def look(self, log: Path) -> None:
+    def poll(self, log: Path) -> None:
         """See where they are while the process runs."""
         if self.descriptors is None:
             return

@@ -320,7 +320,7 @@ class TaskRun:
         for process in self.processes:
             if process.probe is not None and not process.ended:
                 has_changed |= process.probe.poll()
-                process.output.look(process.plan.log)
+                process.output.poll(process.plan.log)
                 ids = process.plan.env.get(ENV_GPU_IDS, "").split(",")
                 process.probe.usage.update(self._gpus.read([one for one in ids if one]))
         return has_changed
