@@ -1,4 +1,4 @@
-"""``yarnam queues lint``: check an allocation file before YARN reads it."""
+"""``yarnam queues lint``: check a file of queues before YARN reads it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ _VERSIONS = ("3.1", "3.2", "3.3", "3.4")
 )
 @json_option
 def command(file: str, site: str, cluster: str, hadoop: str, as_json: bool) -> int:
-    """Check an allocation file (fair-scheduler.xml) for what hurts gangs and GPUs.
+    """Check a file of queues for what hurts gangs and GPUs.
+
+    FILE is an allocation file (fair-scheduler.xml) or the settings of the Capacity Scheduler
+    (capacity-scheduler.xml); its content tells which.
 
     Prints each finding with its line, why it hurts, and XML to write instead. An error means that
     YARN refuses the file, reads it otherwise than written, or can start no gang. Needs no cluster.

@@ -1,4 +1,5 @@
-"""Checks an allocation file; with the site's settings and the cluster's nodes, if given."""
+"""Checks the file of a scheduler's queues; with the site's settings and the cluster's nodes, if
+given."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ from yarnam.adapters.yarn.allocation_xml import read_xml
 from yarnam.client.planning.snapshot_file import read_snapshot
 from yarnam.client.site import check_conf_dir
 from yarnam.core.queues.allocation_reading import read_allocations
+from yarnam.core.queues.capacity import CapacityInput, lint_capacity
+from yarnam.core.queues.capacity.capacity_file import read_settings_of
 from yarnam.core.queues.lint import Finding, LintInput, Severity, lint
 from yarnam.errors import ExitCode
 
@@ -19,15 +22,21 @@ SITE_FILES = ("core-site.xml", "yarn-site.xml", "resource-types.xml")
 def lint_file(
     path: str, *, site: str = "", cluster: str = "", hadoop: tuple[int, int] = (3, 4)
 ) -> tuple[Finding, ...]:
-    """All findings on the file at ``path``. ``site``: the directory of a Hadoop configuration;
-    ``cluster``: a snapshot by ``yarnam nodes --save``. Raises UsageError (no such file),
-    BadConfig (no XML)."""
+    """All findings on the file at ``path``, an allocation file of the Fair Scheduler or, by its
+    outermost element, the Capacity Scheduler's settings.
+
+    ``site``: the directory of a Hadoop configuration; ``cluster``: a snapshot by ``yarnam nodes
+    --save``. Raises UsageError (no such file), BadConfig (no XML)."""
     settings = None
     if site:
         check_conf_dir(Path(site), "--site")
         settings = read_settings(site, *SITE_FILES)
     nodes = read_snapshot(cluster).nodes if cluster else ()
-    allocations, refusals = read_allocations(read_xml(path))
+    document = read_xml(path)
+    if document.tag == "configuration":
+        config = read_settings_of(document)
+        return lint_capacity(CapacityInput(config, settings, nodes, hadoop))
+    allocations, refusals = read_allocations(document)
     return lint(LintInput(allocations, settings, nodes, hadoop), refusals)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import Node
@@ -35,31 +36,21 @@ class Finding:
     rule: str = ""
 
 
-@dataclass(frozen=True)
-class LintInput:
-    """``settings``: the site's, by name; None: not given. ``nodes``: those of the cluster; empty:
-    not given. ``hadoop``: major and minor version."""
+class SiteFacts:
+    """The site, as far as it is given. ``settings``: by name; None: not given. ``nodes``: those of
+    the cluster; empty: not given."""
 
-    allocations: Allocations
-    settings: Mapping[str, str] | None = None
-    nodes: tuple[Node, ...] = ()
-    hadoop: tuple[int, int] = (3, 4)
-    cluster: Resources = field(init=False)
+    settings: Mapping[str, str] | None
+    nodes: tuple[Node, ...]
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def cluster(self) -> Resources:
+        """All that usable nodes have."""
         whole = Resources()
         for node in self.nodes:
             if node.is_usable:
                 whole = whole.plus(node.total)
-        object.__setattr__(self, "cluster", whole)
-
-    @property
-    def root(self) -> QueueConfig:
-        return self.allocations.root
-
-    def queues(self) -> Iterator[QueueConfig]:
-        """All of them, root first."""
-        return self.allocations.root.walk()
+        return whole
 
     def setting(self, name: str, default: str = "") -> str:
         """A setting of the site, in lower case; its default where none is set."""
@@ -71,6 +62,24 @@ class LintInput:
             return float(self.setting(name, str(default)))
         except ValueError:
             return default
+
+
+@dataclass(frozen=True)
+class LintInput(SiteFacts):
+    """An allocation file and its site. ``hadoop``: major and minor version."""
+
+    allocations: Allocations
+    settings: Mapping[str, str] | None = None
+    nodes: tuple[Node, ...] = ()
+    hadoop: tuple[int, int] = (3, 4)
+
+    @property
+    def root(self) -> QueueConfig:
+        return self.allocations.root
+
+    def queues(self) -> Iterator[QueueConfig]:
+        """All of them, root first."""
+        return self.allocations.root.walk()
 
     @property
     def preempts(self) -> bool:

@@ -6,7 +6,15 @@ from collections.abc import Iterator
 from math import ceil
 
 from yarnam.core.queues.amounts import GPU
-from yarnam.core.queues.lint.lint_values import FAIR, Finding, LintInput, error, site_xml, warning
+from yarnam.core.queues.lint.lint_values import (
+    FAIR,
+    Finding,
+    LintInput,
+    SiteFacts,
+    error,
+    site_xml,
+    warning,
+)
 
 
 def other_scheduler(given: LintInput) -> Iterator[Finding]:
@@ -24,7 +32,7 @@ def other_scheduler(given: LintInput) -> Iterator[Finding]:
         )
 
 
-def gpu_type_missing(given: LintInput) -> Iterator[Finding]:
+def gpu_type_missing(given: SiteFacts) -> Iterator[Finding]:
     """In resource-types.xml of the ResourceManager, the NodeManagers and the clients."""
     if given.settings is None:
         return
@@ -45,7 +53,7 @@ def gpu_type_missing(given: LintInput) -> Iterator[Finding]:
         )
 
 
-def gpu_allocation_below_node(given: LintInput) -> Iterator[Finding]:
+def gpu_allocation_below_node(given: SiteFacts) -> Iterator[Finding]:
     """The largest container of the scheduler."""
     key = f"yarn.resource-types.{GPU}.maximum-allocation"
     largest = max((node.total.gpus for node in given.nodes), default=1)

@@ -1,0 +1,86 @@
+"""What a rule on the Capacity Scheduler's settings sees, and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from yarnam.core.model.snapshot import Node
+from yarnam.core.queues.capacity.capacity_file import (
+    CAPACITY,
+    CapacityConfig,
+    CapacityQueue,
+    Kind,
+    Share,
+)
+from yarnam.core.queues.lint.lint_values import Finding, Severity, SiteFacts
+
+REFUSED = "YARN refuses the file: it keeps the queues that it has, and does not start with it"
+
+
+@dataclass(frozen=True)
+class CapacityInput(SiteFacts):
+    """The settings and their site. ``hadoop``: major and minor version."""
+
+    config: CapacityConfig
+    settings: Mapping[str, str] | None = None
+    nodes: tuple[Node, ...] = ()
+    hadoop: tuple[int, int] = (3, 4)
+
+    def queues(self) -> Iterator[CapacityQueue]:
+        """All of them, root first."""
+        return self.config.queues()
+
+    def leaves(self) -> Iterator[CapacityQueue]:
+        """The queues that take jobs."""
+        return (queue for queue in self.queues() if queue.is_leaf)
+
+    def scheduler(self, key: str, default: str = "") -> str:
+        """A setting of the scheduler as a whole, from the file, else from the site's others."""
+        return self.config.value(key) or self.setting(f"{CAPACITY}.{key}", default)
+
+    def number_of(self, queue: CapacityQueue, key: str, default: float) -> float:
+        """A queue's setting, or the scheduler's of the same name; ``default`` also where it is no
+        number."""
+        found = queue.settings.get(key)
+        try:
+            return float(found.value if found and found.value else self.scheduler(key, "x"))
+        except ValueError:
+            return default
+
+    @cached_property
+    def largest_node(self) -> int:
+        """Its GPUs; 0: not known."""
+        return max((node.total.gpus for node in self.nodes), default=0)
+
+    @cached_property
+    def gpus(self) -> Mapping[str, float]:
+        """What each queue is guaranteed on this cluster."""
+        found: dict[str, float] = {"root": float(self.cluster.gpus)}
+        for queue in self.queues():
+            shares = {one.path: one.share() for one in queue.children}
+            weights = sum(one.number for one in shares.values() if one and one.kind is Kind.WEIGHT)
+            for path, share in shares.items():
+                found[path] = _gpus(share, found[queue.path], weights)
+        return found
+
+
+def _gpus(share: Share | None, above: float, weights: float) -> float:
+    if share is None:
+        return 0.0
+    if share.kind is Kind.ABSOLUTE:
+        return float(share.gpus)
+    if share.kind is Kind.WEIGHT:
+        return above * share.number / weights if weights > 0 else 0.0
+    return above * share.number / 100.0
+
+
+def error(line: int, message: str, why: str, mended: str = "") -> Finding:
+    """``line`` 0: the site's settings."""
+    return Finding(Severity.ERROR, line, message, why, mended)
+
+
+def warning(line: int, message: str, why: str, mended: str = "") -> Finding:
+    """``line`` 0: the site's settings."""
+    return Finding(Severity.WARNING, line, message, why, mended)
