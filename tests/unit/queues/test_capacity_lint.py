@@ -98,11 +98,11 @@ FAULTS: list[tuple[str, Changes]] = [
     ("container-without-gpus", {"root.vision.maximum-allocation":
                                 "memory-mb=65536,vcores=64,yarn.io/gpu=2"}),
     ("container-without-gpus", {"root.vision.maximum-allocation": "[memory-mb=32768,vcores=16]"}),
-    ("container-below-task", {"root.vision.maximum-allocation-mb": "1024"}),
-    ("container-below-task", {"root.vision.maximum-allocation-mb": "999999"}),
+    ("container-below-task", {"root.speech.train.maximum-allocation-mb": "1024"}),
+    ("container-below-task", {"root.speech.train.maximum-allocation-mb": "999999"}),
     ("no-jobs", {"root.vision.maximum-applications": "0"}),
     ("no-jobs", {"root.speech.trial.state": "STOPPED"}),
-    ("jobs-take-turns-by-container", {"root.vision.ordering-policy": "fair"}),
+    ("dealt-by-container", {"root.vision.ordering-policy": "fair"}),
     ("memory-alone-counts", {"resource-calculator":
                              "org.apache.hadoop.yarn.util.resource.DefaultResourceCalculator"}),
     ("few-containers-per-heartbeat", {"per-node-heartbeat.multiple-assignments-enabled": "false"}),
@@ -205,6 +205,7 @@ def test_labels_want_a_site_with_labels() -> None:
          "root.speech.capacity": AMOUNTS, "root.vision.maximum-capacity": AMOUNTS},
         {"root.speech.auto-queue-creation-v2.enabled": "true"},
         {"root.vision.user-limit-factor": ""},
+        {"root.vision.maximum-allocation-mb": "999999"},
     ],
 )  # fmt: skip
 def test_what_yarn_takes_is_not_called_refused(changes: Changes) -> None:

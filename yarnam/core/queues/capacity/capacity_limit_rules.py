@@ -21,7 +21,7 @@ def am_percent_too_small(given: CapacityInput) -> Iterator[Finding]:
     are in use."""
     for queue in given.leaves():
         part = given.number_of(queue, _AM, 0.1)
-        line = _line_of(given, queue, _AM)
+        line = _defined_at(given, queue, _AM)
         if part <= 0:
             yield error(
                 line,
@@ -62,7 +62,7 @@ def user_limit_below_maximum(given: CapacityInput) -> Iterator[Finding]:
     of 1 is below a gang wherever the queue is small."""
     for queue in given.leaves():
         factor = given.number_of(queue, _FACTOR, 1.0)
-        line = _line_of(given, queue, _FACTOR)
+        line = _defined_at(given, queue, _FACTOR)
         most, share = queue.share("maximum-capacity"), queue.share()
         if factor == 0:
             yield error(
@@ -114,7 +114,7 @@ def users_cut_gangs(given: CapacityInput) -> Iterator[Finding]:
         gpus = given.gpus[queue.path] * percent / 100
         if 0 < percent < 100 and gpus and gpus < given.largest_node:
             yield warning(
-                _line_of(given, queue, _PERCENT),
+                _defined_at(given, queue, _PERCENT),
                 f"{_PERCENT} of {queue.path} is {percent:g}: with {100 / percent:.0f} users each "
                 f"has {gpus:.1f} GPUs",
                 f"that is less than one node's {given.largest_node}: gangs of several users hold "
@@ -159,7 +159,8 @@ def container_below_task(given: CapacityInput) -> Iterator[Finding]:
         for key, least, default in keys:
             setting = queue.settings.get(key)
             text = setting.value if setting is not None else ""
-            if setting is None or not text.isdigit():
+            # Where it is set, maximum-allocation says all (seen on a real CapacityScheduler).
+            if setting is None or not text.isdigit() or "maximum-allocation" in queue.settings:
                 continue
             most = given.number(f"yarn.scheduler.{key}", default)
             if int(text) < least:
@@ -184,7 +185,7 @@ def no_jobs(given: CapacityInput) -> Iterator[Finding]:
         for key in ("maximum-applications", "max-parallel-apps"):
             if given.number_of(queue, key, 1) == 0:
                 yield error(
-                    _line_of(given, queue, key),
+                    _defined_at(given, queue, key),
                     f"{key} of {queue.path} is 0",
                     "no job ever starts there",
                     site_xml(queue.full_name(key), "100"),
@@ -194,7 +195,7 @@ def no_jobs(given: CapacityInput) -> Iterator[Finding]:
             yield warning(state.line, f"{queue.path} is stopped", "it takes no jobs")
 
 
-def jobs_take_turns_by_container(given: CapacityInput) -> Iterator[Finding]:
+def dealt_by_container(given: CapacityInput) -> Iterator[Finding]:
     """FairOrderingPolicy serves the job that has least memory first."""
     for queue in given.leaves():
         policy = queue.settings.get("ordering-policy")
@@ -208,7 +209,7 @@ def jobs_take_turns_by_container(given: CapacityInput) -> Iterator[Finding]:
             )
 
 
-def _line_of(given: CapacityInput, queue: CapacityQueue, key: str) -> int:
+def _defined_at(given: CapacityInput, queue: CapacityQueue, key: str) -> int:
     """Where the value stands that holds for this queue."""
     whole = given.config.settings.get(f"{CAPACITY}.{key}")
     if key in queue.settings or whole is None:
@@ -223,5 +224,5 @@ RULES = (
     container_without_gpus,
     container_below_task,
     no_jobs,
-    jobs_take_turns_by_container,
+    dealt_by_container,
 )

@@ -20,7 +20,7 @@ def _value(given: CapacityInput, name: str, default: str) -> str:
     return found.value.strip().lower() if found else given.setting(name, default)
 
 
-def _line(given: CapacityInput, name: str) -> int:
+def _line_number(given: CapacityInput, name: str) -> int:
     found = given.config.settings.get(name)
     return found.line if found is not None else 0
 
@@ -31,7 +31,7 @@ def memory_alone_counts(given: CapacityInput) -> Iterator[Finding]:
     calculator = given.scheduler("resource-calculator")
     if "dominant" not in calculator.lower():
         yield error(
-            _line(given, name),
+            _line_number(given, name),
             "the resource calculator is "
             + (calculator.rpartition(".")[2] or "not set: the DefaultResourceCalculator"),
             "it counts memory alone, so no queue has a limit of GPUs; where the site has the GPU "
@@ -68,7 +68,7 @@ def labels_not_in_site(given: CapacityInput) -> Iterator[Finding]:
     key = "yarn.node-labels.enabled"
     if names and given.settings is not None and given.setting(key) != "true":
         yield error(
-            _line(given, names[0]),
+            _line_number(given, names[0]),
             "queues have capacities of labels, and the site has no node labels",
             f"{key} is not true: a job that asks for a label is refused",
             site_xml(key, "true"),
@@ -79,7 +79,7 @@ def no_preemption(given: CapacityInput) -> Iterator[Finding]:
     """The monitor is off by default."""
     if given.settings is not None and _value(given, _MONITOR, "false") != "true":
         yield warning(
-            _line(given, _MONITOR),
+            _line_number(given, _MONITOR),
             "the preemption monitor is off",
             "a queue gets its capacity back only as the gangs of others end, which may be days",
             site_xml(_MONITOR, "true"),
@@ -96,7 +96,7 @@ def preemption_in_crumbs(given: CapacityInput) -> Iterator[Finding]:
         return
     if given.settings is not None and _value(given, _MONITOR, "false") == "true" and part < 0.5:
         yield warning(
-            _line(given, name),
+            _line_number(given, name),
             f"a round of preemption takes {part:.0%} of the cluster at most",
             "a gang that is owed more gets it in rounds, each of which breaks further gangs",
             site_xml(name, "1.0"),
@@ -110,7 +110,7 @@ def kill_before_a_checkpoint(given: CapacityInput) -> Iterator[Finding]:
     is_on = given.settings is not None and _value(given, _MONITOR, "false") == "true"
     if is_on and text.isdigit() and int(text) < CHECKPOINT_MS:
         yield warning(
-            _line(given, name),
+            _line_number(given, name),
             f"a preempted container is killed {int(text) / 1000:g} s after the notice",
             "that is shorter than most last checkpoints",
             site_xml(name, CHECKPOINT_MS),
@@ -127,14 +127,14 @@ def few_containers_per_heartbeat(given: CapacityInput) -> Iterator[Finding]:
     limit = given.scheduler(most, "100")
     if given.scheduler(many, "true") == "false":
         yield warning(
-            _line(given, f"{CAPACITY}.{many}"),
+            _line_number(given, f"{CAPACITY}.{many}"),
             "a node gets one container per heartbeat",
             "a gang that fills a node of 8 GPUs waits for eight, and holds what it has meanwhile",
             site_xml(f"{CAPACITY}.{many}", "true"),
         )
     elif limit.isdigit() and int(limit) < 8:
         yield warning(
-            _line(given, f"{CAPACITY}.{most}"),
+            _line_number(given, f"{CAPACITY}.{most}"),
             f"a heartbeat assigns at most {limit} containers",
             "a node of 8 GPUs is not filled at once",
             site_xml(f"{CAPACITY}.{most}", "100"),
@@ -143,7 +143,7 @@ def few_containers_per_heartbeat(given: CapacityInput) -> Iterator[Finding]:
         text = given.config.value(anywhere)
         if text.isdigit() and int(text) < 1:
             yield warning(
-                _line(given, f"{CAPACITY}.{anywhere}"),
+                _line_number(given, f"{CAPACITY}.{anywhere}"),
                 f"a heartbeat assigns {text} containers that may be anywhere",
                 "YARN reads 1: such containers of a gang come one per node and heartbeat",
                 site_xml(f"{CAPACITY}.{anywhere}", "8"),
