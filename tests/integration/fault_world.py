@@ -57,6 +57,7 @@ NAMES_IN_JOB_DIR = {
     "hconf.zip",
     "job.json",
     "journal",
+    "series.json",
     "status.json",
     "ticket.json",
     "verdict.json",
