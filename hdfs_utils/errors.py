@@ -53,6 +53,10 @@ class PermissionDenied(HdfsError):
     """The user may not do this."""
 
 
+class NotAuthenticated(PermissionDenied):
+    """Kerberos, or the server by it, does not accept who asks. The message says what to do."""
+
+
 class NotADirectory(HdfsError):
     """A directory was needed, a file is there."""
 

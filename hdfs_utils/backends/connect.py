@@ -8,6 +8,7 @@ import pwd
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from hdfs_utils import uri as uris
@@ -18,9 +19,12 @@ from hdfs_utils.filesystem import FileSystem, TimeLimits
 from hdfs_utils.uri import Uri
 
 if TYPE_CHECKING:
+    import ssl
+
     from hdfs_utils.protocols.metadata_client import MetadataClient
     from hdfs_utils.protocols.webhdfs_rest import WebHdfsClient
 
+AUTHENTICATION = "hadoop.security.authentication"
 USER_VARIABLE = "HADOOP_USER_NAME"
 PROXY_VARIABLE = "HADOOP_PROXY_USER"
 BACKEND_VARIABLE = "HDFS_UTILS_BACKEND"
@@ -84,7 +88,7 @@ def connect(
     target = _resolve(parsed, properties)
     if target.scheme == "file":
         return _local(bounds)
-    site = HdfsSite(target, properties, user, doas, bounds)
+    site = HdfsSite(target, properties, user, doas, bounds, conf_dir)
     return site.open(backend or os.environ.get(BACKEND_VARIABLE) or "auto")
 
 
@@ -120,6 +124,7 @@ class HdfsSite:
     user: str | None
     doas: str | None
     limits: TimeLimits
+    conf_dir: str | None = None
 
     def open(self, backend: str) -> FileSystem:
         """The file system by this back-end."""
@@ -223,16 +228,27 @@ class HdfsSite:
         addresses = self._web_addresses(authority)
         if not addresses:
             return None
-        from hdfs_utils.config import delegation_tokens
+        from hdfs_utils.config import delegation_tokens, site_authority
         from hdfs_utils.protocols.webhdfs_rest import WebHdfsClient
 
-        token = ""
-        if self.properties.get("hadoop.security.authentication", "simple") != "simple":
-            names = (authority, f"ha-hdfs:{authority}", *(a.partition("://")[2] for a in addresses))
+        names = (authority, f"ha-hdfs:{authority}", *(a.partition("://")[2] for a in addresses))
+
+        def token() -> str:
             found = delegation_tokens.find(delegation_tokens.load(), names)
-            token = found.for_url() if found else ""
-        limit_s = self.limits.metadata_s
-        return WebHdfsClient(addresses, self._name(), limit_s, doas=self.doas or "", token=token)
+            return found.for_url() if found else ""
+
+        @cache
+        def tls() -> ssl.SSLContext:
+            return site_authority.tls_context(self.conf_dir)
+
+        return WebHdfsClient(
+            addresses,
+            self._name(),
+            self.limits.metadata_s,
+            doas=self.doas or "",
+            token=token if is_kerberos(self.properties) else None,
+            tls=tls,
+        )
 
     def _web_addresses(self, authority: str | None = None) -> tuple[str, ...]:
         scheme = {"webhdfs": "http", "swebhdfs": "https"}.get(self.target.scheme)
@@ -250,8 +266,13 @@ class HdfsSite:
         return named or pwd.getpwuid(os.getuid()).pw_name
 
 
+def is_kerberos(properties: Mapping[str, str]) -> bool:
+    """Whether the site authenticates its users."""
+    return properties.get(AUTHENTICATION, "simple").strip().lower() not in ("", "simple")
+
+
 def _become(user: str, properties: Mapping[str, str], variable: str) -> None:
-    if properties.get("hadoop.security.authentication", "simple") != "simple":
+    if is_kerberos(properties):
         raise NotSupported(f"cannot act as {user!r}: the cluster authenticates its users")
     current = os.environ.get(variable)
     if current not in (None, "", user):

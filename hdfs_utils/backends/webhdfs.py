@@ -16,6 +16,7 @@ from hdfs_utils import errors
 from hdfs_utils import uri as uris
 from hdfs_utils.backends.base import BaseFileSystem
 from hdfs_utils.backends.streams import MAX_REQUEST_BYTES, BaseWriter, RangeReader
+from hdfs_utils.config.delegation_tokens import DelegationToken
 from hdfs_utils.filesystem import (
     BlockLocation,
     Capabilities,
@@ -179,6 +180,14 @@ class WebHdfsFileSystem(BaseFileSystem):
 
     def free_space(self) -> FreeSpace:
         return self._web.free_space()
+
+    def delegation_token(self, renewer: str) -> DelegationToken:
+        """A new token for this file system, which ``renewer`` (a short name) may renew.
+
+        Raises:
+            HdfsError: there is no ticket, or what the server said.
+        """
+        return self._web.delegation_token(renewer)
 
 
 def _listing(answer: Record, plain: str) -> list[FileStatus]:

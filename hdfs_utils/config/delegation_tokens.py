@@ -8,15 +8,18 @@ alias and identifier, password, kind and service, each behind its length.
 from __future__ import annotations
 
 import base64
+import binascii
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from hdfs_utils.errors import BadConfig
+from hdfs_utils.errors import BadConfig, MalformedData
 
 TOKEN_FILE_VARIABLE = "HADOOP_TOKEN_FILE_LOCATION"  # noqa: S105 - a name
 _MAGIC = b"HDTS"
-KINDS = ("HDFS_DELEGATION_TOKEN", "WEBHDFS delegation", "SWEBHDFS delegation")
+HDFS_KIND = "HDFS_DELEGATION_TOKEN"
+RM_KIND = "RM_DELEGATION_TOKEN"
+KINDS = (HDFS_KIND, "WEBHDFS delegation", "SWEBHDFS delegation")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,29 @@ class DelegationToken:
         parts = (self.identifier, self.password, self.kind.encode(), self.service.encode())
         raw = b"".join(_vint(len(part)) + part for part in parts)
         return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+    def for_rpc(self, service: str) -> DelegationToken:
+        """The same token as the RPC of HDFS takes it: what WebHDFS hands out differs in its name
+        only. ``service``: ``ip:port`` of the NameNode, or ``ha-hdfs:nameservice``."""
+        return replace(self, kind=HDFS_KIND, service=service or self.service)
+
+
+def from_url(text: str) -> DelegationToken:
+    """A token as :meth:`DelegationToken.for_url` writes it, and Hadoop's REST interfaces do.
+
+    Raises:
+        MalformedData: it is none.
+    """
+    try:
+        data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        parts, position = [], 0
+        for _ in range(4):
+            part, position = _read_bytes(data, position)
+            parts.append(part)
+        identifier, password, kind, service = parts
+        return DelegationToken(kind.decode(), service.decode(), identifier, password)
+    except (IndexError, ValueError, binascii.Error) as error:
+        raise MalformedData("no delegation token") from error
 
 
 def load(path: str | None = None) -> tuple[DelegationToken, ...]:

@@ -11,6 +11,7 @@ import re
 
 from hdfs_utils import errors
 from hdfs_utils.errors import HdfsError
+from hdfs_utils.protocols.kerberos_errors import explained
 
 _RPC = re.compile(r'(?:Fatal)?RPCError\("(?P<name>[\w.$]+)", "(?P<message>.*)"\)', re.DOTALL)
 _OTHER = re.compile(r'(?P<kind>\w+)(?:\("(?P<message>.*)"\))?', re.DOTALL)
@@ -18,6 +19,8 @@ _OTHER = re.compile(r'(?P<kind>\w+)(?:\("(?P<message>.*)"\))?', re.DOTALL)
 _BY_JAVA_CLASS: dict[str, type[HdfsError]] = {
     "AccessControlException": errors.PermissionDenied,
     "AuthorizationException": errors.PermissionDenied,
+    "InvalidToken": errors.NotAuthenticated,
+    "SecretManager$InvalidToken": errors.NotAuthenticated,
     "SafeModeException": errors.SafeMode,
     "RetriableException": errors.Unavailable,
     "StandbyException": errors.Unavailable,
@@ -70,9 +73,9 @@ _BY_KIND: dict[str, type[HdfsError]] = {
     "XmlParseError": errors.BadConfig,
     "UnsupportedFeature": errors.NotSupported,
     "UnsupportedErasureCodingPolicy": errors.NotSupported,
-    "SASLError": errors.PermissionDenied,
-    "GSSAPIError": errors.PermissionDenied,
-    "NoSASLMechanism": errors.PermissionDenied,
+    "SASLError": errors.NotAuthenticated,
+    "GSSAPIError": errors.NotAuthenticated,
+    "NoSASLMechanism": errors.NotAuthenticated,
 }
 
 _BY_BUILTIN: tuple[tuple[type[BaseException], type[HdfsError]], ...] = (
@@ -107,6 +110,8 @@ def translate(error: BaseException, operation: str, path: str, where: str) -> Hd
     elif message in ("", path):
         # The client said which path and nothing else; the class says what.
         message = (kind.__doc__ or kind.__name__).partition(".")[0].lower()
+    elif issubclass(kind, errors.PermissionDenied):
+        message = explained(message)
     unknown = issubclass(kind, _UNKNOWN_OUTCOME) and not issubclass(kind, errors.SafeMode)
     return kind(message, path=path, operation=operation, outcome_unknown=unknown)
 
@@ -116,6 +121,8 @@ def from_java(java_class: str, text: str, operation: str, path: str) -> HdfsErro
     message = _first_line(text)
     by_message = next((kind for part, kind in _BY_MESSAGE if part in message), None)
     kind = by_message or _BY_JAVA_CLASS.get(java_class.rpartition(".")[2], HdfsError)
+    if issubclass(kind, errors.PermissionDenied):
+        message = explained(message)
     return kind(message, path=path, operation=operation)
 
 

@@ -15,10 +15,13 @@ from collections.abc import Callable
 from typing import TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
+from hdfs_utils.config import delegation_tokens
+from hdfs_utils.config.delegation_tokens import DelegationToken
 from hdfs_utils.errors import (
     BadConfig,
     HdfsError,
     MalformedData,
+    NotAuthenticated,
     NotSupported,
     PermissionDenied,
     Unavailable,
@@ -50,7 +53,10 @@ class WebHdfsClient:
         user: name sent with each question (simple authentication only).
         timeout_s: limit of each wait for the network, in seconds.
         doas: act for this user; the site has to allow ``user`` to.
-        token: a delegation token, sent in place of a name.
+        token: a delegation token, sent in place of a name; empty: SPNEGO. Asked for at each
+            request, because its file is replaced before the token ends. None: the site has simple
+            authentication.
+        tls: checks the certificates of https; by default against what this machine trusts.
     """
 
     def __init__(
@@ -60,13 +66,15 @@ class WebHdfsClient:
         timeout_s: float,
         *,
         doas: str = "",
-        token: str = "",
+        token: Callable[[], str] | None = None,
+        tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
     ) -> None:
         self._addresses = tuple(a if "://" in a else f"http://{a}" for a in addresses)
         self._timeout_s = timeout_s
-        self._who = {"delegation": token} if token else {"user.name": user}
-        if doas:
-            self._who["doas"] = doas
+        self._user = user
+        self._doas = doas
+        self._token = token
+        self._tls = tls
         self._lock = threading.Lock()
         self._idle: dict[str, list[http.client.HTTPConnection]] = {}
 
@@ -86,6 +94,15 @@ class WebHdfsClient:
         """The bytes of a file from ``offset`` on, those of its open block included."""
         wanted = {} if length is None else {"length": str(length)}
         return self.request("GET", "OPEN", path, offset=str(offset), **wanted)
+
+    def delegation_token(self, renewer: str) -> DelegationToken:
+        """A new token, which ``renewer`` (a short name) may renew. Takes a ticket: there is none
+        for another token.
+
+        Raises:
+            HdfsError: what the server said.
+        """
+        return self.ask(_token, "GET", "GETDELEGATIONTOKEN", "/", renewer=renewer)
 
     def ask(
         self, read: Callable[[Record], T], verb: str, operation: str, path: str, **arguments: str
@@ -121,8 +138,24 @@ class WebHdfsClient:
         raise failure
 
     def url(self, address: str, operation: str, path: str, arguments: dict[str, str]) -> str:
-        query = urlencode({"op": operation, **self._who, **arguments})
+        query = urlencode({"op": operation, **self._identity(), **arguments})
         return f"{address}/webhdfs/v1{quote(path)}?{query}"
+
+    def _identity(self) -> dict[str, str]:
+        who = {"doas": self._doas} if self._doas else {}
+        if self._token is None:
+            return {"user.name": self._user, **who}
+        token = self._token()
+        return {"delegation": token, **who} if token else who
+
+    def _headers(self, base: str, query: str) -> dict[str, str]:
+        """What says by SPNEGO who asks. The address in a redirect has a token in itself."""
+        has_token = re.search("(^|&)delegation=", query) is not None
+        if self._token is None or has_token or base not in self._addresses:
+            return {}
+        from hdfs_utils.protocols.gssapi import negotiate_header
+
+        return {"Authorization": negotiate_header(urlsplit(base).hostname or "")}
 
     def _follow(self, verb: str, url: str, path: str) -> bytes:
         for _ in range(_MAX_REDIRECTS + 1):
@@ -138,9 +171,11 @@ class WebHdfsClient:
         parts = urlsplit(url)
         base = f"{parts.scheme}://{parts.netloc}"
         while True:
+            # A ticket is good for one request: the server takes the same one for a replay.
+            headers = self._headers(base, parts.query)
             connection, is_fresh = self._take(base)
             try:
-                connection.request(verb, f"{parts.path}?{parts.query}")
+                connection.request(verb, f"{parts.path}?{parts.query}", headers=headers)
                 response = connection.getresponse()
                 body = read_at_most(response, MAX_ANSWER_BYTES)
             except MalformedData as error:
@@ -174,9 +209,8 @@ class WebHdfsClient:
         """A connection of one's own to ``scheme://host:port``."""
         parts = urlsplit(base)
         if parts.scheme == "https":
-            context = ssl.create_default_context()
             return http.client.HTTPSConnection(
-                parts.netloc, timeout=self._timeout_s, context=context
+                parts.netloc, timeout=self._timeout_s, context=self._tls()
             )
         return http.client.HTTPConnection(parts.netloc, timeout=self._timeout_s)
 
@@ -262,6 +296,10 @@ def _free_space(answer: Record) -> FreeSpace:
     return FreeSpace(found.integer("capacity"), found.integer("used"), found.integer("remaining"))
 
 
+def _token(answer: Record) -> DelegationToken:
+    return delegation_tokens.from_url(answer.record("Token").text("urlString", max_length=1 << 16))
+
+
 def remote_error(status: int, body: bytes, path: str) -> HdfsError:
     """The error for an HTTP response."""
     try:
@@ -271,7 +309,11 @@ def remote_error(status: int, body: bytes, path: str) -> HdfsError:
         message = remote.text("message", max_length=_MAX_ERROR_BYTES, default="")
         java = remote.text("javaClassName", default=name)
     except MalformedData:
-        text = f"HTTP {status} without a RemoteException; is WebHDFS enabled, without Kerberos?"
+        if status == 401:  # the page of Hadoop's AuthenticationFilter
+            text = "the server does not accept who asks (HTTP 401)"
+            hint = "with Kerberos it wants a ticket (kinit) of a realm that it trusts"
+            return NotAuthenticated(f"{text}; {hint}", path=path)
+        text = f"HTTP {status} without a RemoteException; is WebHDFS enabled?"
         kind: type[HdfsError] = NotSupported if status < 500 else Unavailable
         return kind(text, path=path)
     error = from_java(java, message, "", path)

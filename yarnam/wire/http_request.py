@@ -62,13 +62,14 @@ def request(
     timeout_s: float,
     tls: ssl.SSLContext | None = None,
     max_bytes: int = MAX_REPLY_BYTES,
+    who: Mapping[str, str] | None = None,
 ) -> HttpReply:
-    """Send one request, with ``body`` as JSON. ``timeout_s`` is for the connection, and between
-    bytes. ``tls``: default, this machine's certificates. Raises HttpError, also for a reply of more
-    than ``max_bytes``."""
+    """Send one request, with ``body`` as JSON; the headers ``who`` say who asks. ``timeout_s`` is
+    for the connection, and between bytes. ``tls``: default, this machine's certificates. Raises
+    HttpError, also for a reply of more than ``max_bytes``."""
     # Hadoop packs what YARN's daemons answer (Jersey's GZIPContentEncodingFilter in WebApp): the
     # report of a thousand nodes shrinks to a thirtieth.
-    headers = {"Accept": "application/json", "Accept-Encoding": "gzip"}
+    headers = {"Accept": "application/json", "Accept-Encoding": "gzip", **(who or {})}
     data = None
     if body is not None:
         data = json.dumps(body).encode()

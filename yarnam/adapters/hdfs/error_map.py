@@ -18,6 +18,11 @@ from yarnam.errors import (
 
 _MAP: tuple[tuple[tuple[type[HdfsError], ...], type[YarnamError], str], ...] = (
     (
+        (hdfs.NotAuthenticated,),
+        NoPermission,
+        "'yarnam doctor' checks ticket, realm, clock and tokens: docs/how-to/kerberos.md",
+    ),
+    (
         (hdfs.PermissionDenied,),
         NoPermission,
         "Ask the owner of the path, or an administrator of HDFS.",

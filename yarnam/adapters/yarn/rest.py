@@ -7,15 +7,18 @@ environment are ignored: the ResourceManager is inside.
 from __future__ import annotations
 
 import logging
-import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
+from hdfs_utils.config import delegation_tokens
+from hdfs_utils.config.delegation_tokens import DelegationToken
 from hdfs_utils.errors import MalformedData
+from hdfs_utils.protocols.kerberos_errors import advice
 from hdfs_utils.protocols.rejections import Rejections
+from yarnam.adapters.http_identity import HttpIdentity
 from yarnam.adapters.yarn import rest_parse
 from yarnam.adapters.yarn.addresses import rm_web_urls
 from yarnam.adapters.yarn.json_values import object_of, text_of
@@ -48,24 +51,24 @@ _HINT = "Check that it runs and that yarn.resourcemanager.webapp.address is righ
 
 
 class ResourceManager:
-    """Calls to the RM's REST API. Thread-safe; also a ``ports.ClusterView``. ``user`` is sent as
-    ``user.name``, which simple authentication believes. A cluster that wants Kerberos answers 401,
-    which raises NoPermission. ``partition``: the node label whose part of the queues is shown
-    (Capacity Scheduler; empty: the nodes without a label). ``budget``: how often it may ask; None:
-    without a limit."""
+    """Calls to the RM's REST API. Thread-safe; also a ``ports.ClusterView``. ``who`` asks; None:
+    ``user``, whom simple authentication believes. ``partition``: the node label whose part of the
+    queues is shown (Capacity Scheduler; empty: the nodes without a label). ``budget``: how often it
+    may ask; None: without a limit."""
 
     def __init__(
         self,
         urls: Sequence[str],
         *,
         user: str = "",
+        who: HttpIdentity | None = None,
         partition: str = "",
         budget: RequestBudget | None = None,
     ) -> None:
         if not urls:
             raise ValueError("at least one URL")
         self._urls = [url.rstrip("/") for url in urls]
-        self._user = user
+        self._who = who or HttpIdentity(user)
         self._budget = budget
         self._partition = partition
         self._lock = threading.Lock()
@@ -74,12 +77,14 @@ class ResourceManager:
             log, "is left out", "See what the ResourceManager's own pages say about it."
         )
         is_https = any(url.startswith("https:") for url in self._urls)
-        self._tls = ssl.create_default_context() if is_https else None
+        self._tls = self._who.tls if is_https else None
 
     @classmethod
-    def from_conf(cls, conf_dir: str, *, user: str = "") -> ResourceManager:
+    def from_conf(
+        cls, conf_dir: str, *, user: str = "", who: HttpIdentity | None = None
+    ) -> ResourceManager:
         """The ResourceManagers that yarn-site.xml names. Raises BadConfig."""
-        return cls(rm_web_urls(conf_dir), user=user)
+        return cls(rm_web_urls(conf_dir), user=user, who=who)
 
     @property
     def url(self) -> str:
@@ -224,9 +229,16 @@ class ResourceManager:
         self._call(
             "PUT",
             f"/ws/v1/cluster/apps/{quote(app_id)}/state",
-            {"user.name": user or self._user},
+            {"user.name": user} if user and not self._who.is_kerberos else {},
             body={"state": "KILLED"},
         )
+
+    def delegation_token(self, renewer: str) -> DelegationToken:
+        """A token with which a job asks without a ticket; ``renewer`` (a short name) may renew it.
+        Raises NoPermission, UsageError, Unavailable."""
+        path = "/ws/v1/cluster/delegation-token"
+        reply = self._call("POST", path, {}, body={"renewer": renewer})
+        return self._understood(lambda: delegation_tokens.from_url(text_of(reply, "token")))
 
     def new_application(self) -> str:
         """The id of an application that may be submitted; one that never is leaves no trace.
@@ -312,26 +324,38 @@ class ResourceManager:
         timeout_s: float,
     ) -> Mapping[str, Any]:
         """The JSON object. Raises HttpError when another address should be asked."""
-        full = {"user.name": self._user, **query} if self._user else dict(query)
+        full = {**self._who.query(), **query}
         suffix = f"?{urlencode(full)}" if full else ""
         try:
             answer = request(
-                url + path + suffix, method=method, body=body, timeout_s=timeout_s, tls=self._tls
+                url + path + suffix,
+                method=method,
+                body=body,
+                timeout_s=timeout_s,
+                tls=self._tls,
+                who=self._who.rm_headers(url),
             )
         except HttpError as error:
-            _raise_refusal(error, path + suffix)
+            _raise_refusal(error, path + suffix, is_kerberos=self._who.is_kerberos)
             raise
         return answer.json()
 
 
-def _raise_refusal(error: HttpError, path: str) -> None:
+def _raise_refusal(error: HttpError, path: str, *, is_kerberos: bool) -> None:
     """Raise for answers that no other address would give differently."""
+    said = remote_message(error.body)
+    if error.status == 401 and is_kerberos:
+        raise NoPermission(
+            "the ResourceManager does not accept this Kerberos identity (HTTP 401)",
+            hint="'yarnam doctor' checks ticket, realm and clock: docs/how-to/kerberos.md",
+        )
     if error.status == 401:
         raise NoPermission(
             "the ResourceManager's REST API requires Kerberos (SPNEGO)",
-            hint="yarnam uses simple authentication there.",
+            hint="hadoop.security.authentication in core-site.xml is simple: is it this cluster's?",
         )
-    said = remote_message(error.body)
+    if error.status == 403 and (help_ := advice(said)):
+        raise NoPermission(f"the ResourceManager refuses {path}: {said}", hint=help_)
     if error.status == 403:
         raise NoPermission(f"the ResourceManager refuses {path}: {said}")
     if error.status in {400, 404}:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hdfs_utils.config import delegation_tokens
-from hdfs_utils.errors import BadConfig
+from hdfs_utils.errors import BadConfig, MalformedData
 
 
 def vint(value: int) -> bytes:
@@ -62,3 +62,19 @@ def test_damage_is_told(tmp_path: Path, data: bytes) -> None:
         delegation_tokens.load(str(path))
     with pytest.raises(BadConfig):
         delegation_tokens.load(str(tmp_path / "missing"))
+
+
+def test_a_token_of_webhdfs_serves_rpc_under_another_name() -> None:
+    given = delegation_tokens.DelegationToken("SWEBHDFS delegation", "10.0.0.1:8020", LONG, b"s")
+    again = delegation_tokens.from_url(given.for_url())
+    assert again == given
+    assert again.for_rpc("ha-hdfs:site").service == "ha-hdfs:site"
+    rpc = again.for_rpc("")
+    assert (rpc.kind, rpc.service) == ("HDFS_DELEGATION_TOKEN", "10.0.0.1:8020")
+    assert (rpc.identifier, rpc.password) == (given.identifier, given.password)
+
+
+@pytest.mark.parametrize("text", ["", "AA", "%%%", "BQAA"])
+def test_what_is_no_token_is_refused(text: str) -> None:
+    with pytest.raises(MalformedData):
+        delegation_tokens.from_url(text)

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from hdfs_utils.errors import NotSupported
+from hdfs_utils.protocols import gssapi
 from hdfs_utils.protocols.webhdfs_rest import WebHdfsClient
 
 
@@ -24,9 +25,11 @@ class Daemon(BaseHTTPRequestHandler):
 
     location = ""
     asked: list[str]
+    authorized: list[str]
 
     def _answer(self) -> None:
         self.asked.append(self.path)
+        self.authorized.append(self.headers.get("Authorization", ""))
         is_name_node = bool(self.location) and "datanode" not in self.path
         self.send_response(307 if is_name_node else 200)
         if is_name_node:
@@ -52,6 +55,7 @@ class Client(WebHdfsClient):
 def daemon() -> Iterator[tuple[type[Daemon], str]]:
     class Own(Daemon):
         asked: list[str] = []  # noqa: RUF012 - of this one server
+        authorized: list[str] = []  # noqa: RUF012
 
     with Server(("127.0.0.1", 0), Own) as server:
         thread = threading.Thread(target=server.serve_forever)
@@ -85,4 +89,25 @@ def test_all_other_redirects_are_followed(
     assert web.read("/a", 0) == b"ok"
     web.open_upload("PUT", "CREATE", "/a").close()
     assert "datanode" in seen.asked[1]
+    web.close()
+
+
+def test_with_kerberos_a_token_is_read_for_each_request(
+    daemon: tuple[type[Daemon], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its file is replaced before the token ends; without one it is SPNEGO at the NameNode."""
+    seen, at = daemon
+    monkeypatch.setattr(gssapi, "negotiate_header", lambda host: f"Negotiate {host}")
+    tokens = iter(("old", "new", "", ""))
+    web = Client((f"http://{at}",), "me", 5.0, token=lambda: next(tokens))
+    for _ in range(2):
+        web.read("/a", 0)
+    assert ["delegation=old" in seen.asked[0], "delegation=new" in seen.asked[1]] == [True, True]
+    assert seen.authorized == ["", ""]
+    web.read("/a", 0)
+    seen.location = f"http://localhost:{at.rpartition(':')[2]}"
+    web.read("/a", 0)
+    host = at.partition(":")[0]
+    assert seen.authorized[2:] == [f"Negotiate {host}", f"Negotiate {host}", ""]
+    assert not any("user.name" in path for path in seen.asked)
     web.close()

@@ -1,0 +1,59 @@
+"""Who asks, as the web servers of Hadoop's daemons want to know it."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from urllib.parse import urlsplit
+
+from hdfs_utils.config import delegation_tokens, site_authority
+from hdfs_utils.protocols import gssapi
+from yarnam.adapters.hdfs.error_map import hdfs_errors
+
+_TOKEN_HEADER = "X-Hadoop-Delegation-Token"  # noqa: S105 - a name
+"""DelegationTokenAuthenticator.DELEGATION_TOKEN_HEADER."""
+
+
+@dataclass(frozen=True)
+class HttpIdentity:
+    """The identity at one site.
+
+    Attributes:
+        user: sent as ``user.name``, which simple authentication believes; empty: nobody.
+        is_kerberos: the site authenticates: a delegation token of the container, else SPNEGO.
+        conf_dir: of Hadoop's configuration, which names the site's authority for https.
+    """
+
+    user: str = ""
+    is_kerberos: bool = False
+    conf_dir: str = ""
+
+    def query(self) -> dict[str, str]:
+        """What a request's query says of it."""
+        return {"user.name": self.user} if self.user and not self.is_kerberos else {}
+
+    def rm_headers(self, url: str) -> Mapping[str, str]:
+        """For the ResourceManager, which takes its delegation tokens too. Good for one request.
+        Raises NoPermission, BadConfig."""
+        if not self.is_kerberos:
+            return {}
+        with hdfs_errors("reading the container's delegation tokens"):
+            for token in delegation_tokens.load():
+                if token.kind == delegation_tokens.RM_KIND:
+                    return {_TOKEN_HEADER: token.for_url()}
+        return self.headers(url)
+
+    def headers(self, url: str) -> Mapping[str, str]:
+        """For any other daemon: SPNEGO. Good for one request. Raises NoPermission."""
+        if not self.is_kerberos:
+            return {}
+        with hdfs_errors(f"asking for a ticket for {urlsplit(url).hostname}"):
+            return {"Authorization": gssapi.negotiate_header(urlsplit(url).hostname or "")}
+
+    @cached_property
+    def tls(self) -> ssl.SSLContext:
+        """Checks https. Raises BadConfig."""
+        with hdfs_errors("reading the site's certificate authority"):
+            return site_authority.tls_context(self.conf_dir or None)
