@@ -1,6 +1,8 @@
 """Regenerate the lock file of the jars that make up the embedded cluster.
 
-Usage: ``python tools/lock_hadoop_jars.py [--version 3.4.1] [--output FILE]``
+Usage: ``python tools/lock_hadoop_jars.py [--version 3.4.1] [--kdc] [--output FILE]``
+
+With ``--kdc``: the jars that its Kerberos server needs beside those.
 
 Needs Maven, which is the only tool that resolves a Maven dependency tree correctly. The embedded
 cluster itself needs no Maven: it downloads what this file lists and checks every byte of it.
@@ -26,12 +28,16 @@ ARTIFACTS = (
     "hadoop-yarn-server-timelineservice",
 )
 
+KDC_ARTIFACTS = ("hadoop-minikdc",)
+KDC_GROUPS = ("org.apache.hadoop", "org.apache.kerby")
+"""Of what hadoop-minikdc brings; the rest is among the jars already, or is for its tests."""
 
-def pom(version: str) -> str:
+
+def pom(version: str, artifacts: tuple[str, ...]) -> str:
     dependencies = "".join(
         f"<dependency><groupId>org.apache.hadoop</groupId><artifactId>{artifact}</artifactId>"
         f"<version>{version}</version></dependency>"
-        for artifact in ARTIFACTS
+        for artifact in artifacts
     )
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
@@ -40,8 +46,8 @@ def pom(version: str) -> str:
     )
 
 
-def resolve(version: str, work: Path) -> list[dict[str, object]]:
-    (work / "pom.xml").write_text(pom(version), encoding="utf-8")
+def resolve(version: str, artifacts: tuple[str, ...], work: Path) -> list[dict[str, object]]:
+    (work / "pom.xml").write_text(pom(version, artifacts), encoding="utf-8")
     # The repository layout makes the relative path of each copied jar its path on any mirror.
     jars = work / "jars"
     subprocess.run(
@@ -71,16 +77,28 @@ def resolve(version: str, work: Path) -> list[dict[str, object]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--version", default="3.4.1")
+    parser.add_argument("--kdc", action="store_true")
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
     home = Path(__file__).parent.parent / "yarnam" / "cluster" / "software"
-    output = arguments.output or home / f"hadoop-{arguments.version}.lock.json"
+    name = f"{arguments.version}-kdc" if arguments.kdc else arguments.version
+    output = arguments.output or home / f"hadoop-{name}.lock.json"
+    artifacts = KDC_ARTIFACTS if arguments.kdc else ARTIFACTS
     with tempfile.TemporaryDirectory() as work:
-        entries = resolve(arguments.version, Path(work))
+        entries = resolve(arguments.version, artifacts, Path(work))
+    if arguments.kdc:
+        lock = json.loads((home / f"hadoop-{arguments.version}.lock.json").read_text("utf-8"))
+        known = {jar["coordinates"] for jar in lock["jars"]}
+        entries = [
+            entry
+            for entry in entries
+            if entry["coordinates"] not in known
+            and str(entry["coordinates"]).startswith(KDC_GROUPS)
+        ]
     # One jar per line: a changed dependency is then a one-line diff.
     lines = ",\n".join(f"    {json.dumps(entry)}" for entry in entries)
     output.write_text(
-        f'{{\n  "format": 1,\n  "hadoop": "{arguments.version}",\n  "jars": [\n{lines}\n  ]\n}}\n',
+        f'{{\n  "format": 1,\n  "hadoop": "{name}",\n  "jars": [\n{lines}\n  ]\n}}\n',
         encoding="utf-8",
     )
     total = sum(int(str(entry["size"])) for entry in entries)

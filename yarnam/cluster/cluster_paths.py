@@ -118,6 +118,24 @@ class ClusterPaths:
         """Stands in for the ``webapps`` folders that only Hadoop's own tarball has."""
         return self.root / "web"
 
+    @property
+    def kerberos(self) -> Path:
+        """Keytabs, the KDC's configuration and the caches of tickets; for this user's eyes only."""
+        return self.root / "kerberos"
+
+    @property
+    def krb5_conf(self) -> Path:
+        return self.kerberos / "krb5.conf"
+
+    def keytab(self, name: str) -> Path:
+        """Of a user, or of the services (``service``)."""
+        return self.kerberos / f"{name}.keytab"
+
+    @property
+    def tls(self) -> Path:
+        """The key store of the daemons and the truststore of everybody."""
+        return self.root / "tls"
+
     def daemon_conf(self, daemon: str) -> Path:
         return self.root / "daemons" / daemon / "conf"
 

@@ -56,11 +56,17 @@ class ClusterPlan:
 
     @property
     def namenode_web(self) -> str:
+        if self.shape.secure:
+            return f"https://{self.at_master('namenode_https')}"
         return f"http://{self.at_master('namenode_web')}"
 
     @property
     def rm_url(self) -> str:
         return f"http://{self.at_master('rm_web')}"
+
+    @property
+    def kdc_jar_folder(self) -> Path:
+        return self.jar_folder.with_name(f"{self.jar_folder.name}-kdc")
 
     @property
     def zookeeper(self) -> str | None:
@@ -81,7 +87,9 @@ class ClusterPlan:
         zookeeper = ("zk",) if self.shape.zookeeper else ()
         # The ResourceManager takes longest. It starts while HDFS is being formatted.
         masters = ("relay", *zookeeper, "rm", "nn")
-        return (*masters, *self.datanodes, *(node.name for node in self.nodes))
+        # Who starts without a ticket dies.
+        kdc = ("kdc",) if self.shape.secure else ()
+        return (*kdc, *masters, *self.datanodes, *(node.name for node in self.nodes))
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -120,6 +120,8 @@ def daemon_address(plan: ClusterPlan, name: str) -> str:
             return plan.at_master("namenode_rpc")
         case "rm":
             return plan.at_master("rm_client")
+        case "kdc":
+            return plan.at_master("kdc")
         case "zk":
             return plan.at_master("zookeeper")
         case "dn":

@@ -139,13 +139,14 @@ class EmbeddedCluster:
     def nodes(self) -> tuple[Node, ...]:
         return self.plan.nodes
 
-    def env(self) -> dict[str, str]:
-        """Variables to set; PATH is only what goes in front of the user's own."""
-        return shims.environment(self.plan)
+    def env(self, user: str = "") -> dict[str, str]:
+        """Variables to set; PATH is only what goes in front of the user's own. ``user``: of a
+        secure cluster, by default who has started it."""
+        return shims.environment(self.plan, user)
 
-    def environ(self) -> dict[str, str]:
+    def environ(self, user: str = "") -> dict[str, str]:
         """This process's environment with the cluster's variables, ready for a subprocess."""
-        own = self.env()
+        own = self.env(user)
         path = os.environ.get("PATH") or os.defpath
         return {**os.environ, **own, "PATH": f"{own['PATH']}:{path}"}
 

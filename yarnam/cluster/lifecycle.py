@@ -17,6 +17,7 @@ from yarnam.cluster.daemons import daemon_probes
 from yarnam.cluster.daemons.daemon_processes import ProcessId, end, processes_of, read_record, start
 from yarnam.cluster.daemons.daemon_startup import DaemonFailed, DaemonStartup, daemon_failure
 from yarnam.cluster.daemons.loopback_addresses import claim_slot
+from yarnam.cluster.hadoop import kerberos_realm
 from yarnam.cluster.hadoop.daemon_commands import format_command
 from yarnam.cluster.reporters import Reporter
 from yarnam.cluster.shape import ClusterShape
@@ -57,7 +58,7 @@ def up(
         if not shared_machine:
             machine_users.refuse_shared_machine(machine_users.read_machine())
         reporter.message(f"note: {machine_users.OPEN_TO_ALL}")
-    java, jars = prepare.software(cache, reporter)
+    java, jars = prepare.software(cache, reporter, secure=shape.secure)
     with exclusive(paths.lock, COMMAND_LOCK_LIMIT_S, f"cluster '{paths.name}'"):
         paths.cancel.unlink(missing_ok=True)
         found = cluster_plan.load_cluster(paths)
@@ -107,14 +108,26 @@ def _reuse(found: ClusterRecord, shape: ClusterShape, reporter: Reporter) -> UpR
         )
     if not dead:
         return "already up"
+    _check_kdc(found.plan, dead)
     reporter.message(f"restarting dead daemons: {', '.join(dead)}")
     _start_some(found.plan, dead, reporter)
     return "repaired"
 
 
 def start_again(plan: ClusterPlan, daemons: list[str], reporter: Reporter) -> None:
+    _check_kdc(plan, daemons)
     with exclusive(plan.paths.lock, COMMAND_LOCK_LIMIT_S, f"cluster '{plan.name}'"):
         _start_some(plan, daemons, reporter)
+
+
+def _check_kdc(plan: ClusterPlan, daemons: list[str]) -> None:
+    """Raises BadConfig: another KDC would have other keys than the daemons that run."""
+    if "kdc" in daemons:
+        raise BadConfig(
+            f"the KDC of cluster '{plan.name}' has ended, and its keys with it",
+            hint=f"Take the cluster down and bring it up again: yarnam cluster down --keep-data"
+            f" --name {plan.name}",
+        )
 
 
 def _start_some(plan: ClusterPlan, daemons: list[str], reporter: Reporter) -> None:
@@ -196,13 +209,18 @@ def _start_all(plan: ClusterPlan, reporter: Reporter) -> None:
 
 def _boot(plan: ClusterPlan, reporter: Reporter) -> None:
     boot = DaemonStartup(plan, reporter, _cancelled(plan))
-    for daemon in plan.daemons:
+    if plan.shape.secure:
+        boot.start("kdc")
+        boot.wait(["kdc"])
+        kerberos_realm.write_keytabs(plan)
+    for daemon in (each for each in plan.daemons if each != "kdc"):
         if daemon == "nn" and not plan.paths.hdfs_is_complete.exists():
             _format(plan, boot)
         boot.start(daemon)
     boot.wait(daemon for daemon in plan.daemons if daemon in ("nn", *plan.datanodes))
     boot.wait_for("HDFS", partial(daemon_probes.hdfs_is_writable, plan), "nn", HDFS_LIMIT_S)
-    for folder in hdfs_folders(plan.user):
+    owners = kerberos_realm.users(plan) if plan.shape.secure else (plan.user,)
+    for folder in hdfs_folders(*owners):
         boot.wait_for(
             f"making {folder.path} on HDFS",
             partial(daemon_probes.make_directory, plan, folder.path, folder.mode, folder.owner),
@@ -220,13 +238,13 @@ class HdfsFolder:
     owner: str | None = None
 
 
-def hdfs_folders(user: str) -> tuple[HdfsFolder, ...]:
+def hdfs_folders(*users: str) -> tuple[HdfsFolder, ...]:
     """What every site's HDFS has."""
     return (
         HdfsFolder("/tmp", "1777"),  # noqa: S108 - a folder of HDFS
         HdfsFolder("/app-logs", "1777"),
         HdfsFolder("/user", "755"),
-        HdfsFolder(f"/user/{user}", "755", user),
+        *(HdfsFolder(f"/user/{user}", "755", user) for user in users),
     )
 
 

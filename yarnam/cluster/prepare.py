@@ -14,22 +14,24 @@ from typing import Any
 from yarnam.cluster.cluster_paths import ClusterPaths
 from yarnam.cluster.cluster_plan import ClusterPlan, current_user
 from yarnam.cluster.daemons.loopback_addresses import MASTER_PORTS, NODE_PORTS, choose_ports
+from yarnam.cluster.hadoop import cluster_tls, kerberos_realm
 from yarnam.cluster.hadoop.queue_file import queues_of
 from yarnam.cluster.hadoop.shims import write_shims
 from yarnam.cluster.hadoop.site_files import client_files, daemon_files, write_files
 from yarnam.cluster.reporters import Reporter
 from yarnam.cluster.shape import ClusterShape, assign_nodes, master_address
-from yarnam.cluster.software.jar_cache import JarCache, repository, shipped_lock
+from yarnam.cluster.software.jar_cache import KDC_VERSION, JarCache, repository, shipped_lock
 from yarnam.cluster.software.java import Java, find_java
 from yarnam.cluster.software.physical_gpus import find_physical_gpus
 
 
-def software(cache: Path, reporter: Reporter) -> tuple[Java, JarCache]:
-    """Java and the jars, fetched where they are missing."""
+def software(cache: Path, reporter: Reporter, *, secure: bool) -> tuple[Java, JarCache]:
+    """Java and the jars, fetched where they are missing; ``secure``: those of the KDC too."""
     java = find_java(cache, report=reporter.message)
     jars = JarCache(cache, shipped_lock())
-    if jars.missing():
-        jars.fill(repository(), reporter)
+    for each in (jars, JarCache(cache, shipped_lock(KDC_VERSION))) if secure else (jars,):
+        if each.missing():
+            each.fill(repository(), reporter)
     return java, jars
 
 
@@ -61,6 +63,9 @@ def write_cluster(plan: ClusterPlan, queues: str) -> None:
     machine, hosts = os.uname().nodename, _system_hosts()
     for daemon in plan.daemons:
         write_files(paths.daemon_conf(daemon), daemon_files(plan, daemon, machine, hosts))
+    if plan.shape.secure:
+        kerberos_realm.write_realm(plan)
+        cluster_tls.write_tls(plan)
     write_shims(plan)
     folders = [paths.logs, paths.data / "tmp", paths.container_home, paths.hdfs]
     # The jars lack these two folders; without them NameNode and DataNode refuse to start.

@@ -51,6 +51,7 @@ class ClusterShape:
     datanodes: int = 1
     replication: int = 1
     zookeeper: bool = True
+    secure: bool = False
     scheduler: SchedulerName = "fair"
     queues: str | None = None
     nm_expiry_s: int = 10
@@ -113,6 +114,8 @@ def check(shape: ClusterShape) -> None:
     _check_type(shape, "replication", 1, shape.datanodes)
     _check_type(shape, "nm_expiry_s", 3, 86400)
     _check_type(shape, "heartbeat_ms", 100, 60000)
+    if not isinstance(shape.secure, bool):
+        raise BadConfig(f"secure is {shape.secure!r}", hint="It is true or false.")
     _check_choice(shape, "gpus", get_args(GpuSource))
     _check_choice(shape, "scheduler", get_args(SchedulerName))
     if shape.racks > shape.nodes:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from yarnam.cluster.cluster_plan import ClusterPlan
+from yarnam.cluster.hadoop.properties import properties_xml
 from yarnam.cluster.hadoop.site_files import (
     client_files,
     container_path,
@@ -22,7 +23,6 @@ from yarnam.cluster.hadoop.site_files import (
     hosts_file,
     node_resources,
     nodemanager_site,
-    properties_xml,
     topology_table,
     yarn_site,
     zookeeper_conf,

@@ -95,6 +95,11 @@ cluster = command
 @click.option(
     "--heartbeat-ms", type=int, help="NodeManager heartbeat in milliseconds. [default: 1000]"
 )
+@click.option(
+    "--secure/--no-secure",
+    default=None,
+    help="With Kerberos: a KDC, and everybody has to have a ticket. [default: without]",
+)
 @click.option("--zookeeper/--no-zookeeper", default=None, help="[default: with ZooKeeper]")
 @click.option(
     "--shared-machine", is_flag=True, help="Start it even if other people use this machine."
@@ -252,14 +257,15 @@ def _node_row(node: NodeStatus) -> tuple[str, ...]:
 
 @command.command()
 @_name
+@click.option("--user", default="", metavar="USER", help="Of a secure cluster: you, or alice.")
 @_json
-def env(name: str, as_json: bool) -> None:
+def env(name: str, user: str, as_json: bool) -> None:
     """Print shell variables for using a cluster: eval "$(yarnam cluster env)"."""
     target = yarnam_cluster.EmbeddedCluster(name=name)
     if as_json:
-        print_json(target.env())
+        print_json(target.env(user))
     else:
-        print_document(shims.shell_exports(target.plan))
+        print_document(shims.shell_exports(target.plan, user))
 
 
 @command.command()

@@ -8,7 +8,10 @@ import urllib.parse
 from dataclasses import dataclass
 from typing import Any
 
+from hdfs_utils.errors import HdfsError
 from yarnam.cluster.cluster_plan import ClusterPlan
+from yarnam.cluster.daemons import probe_identity
+from yarnam.cluster.hadoop import kerberos_realm
 from yarnam.cluster.hadoop.site_files import GPU
 from yarnam.wire.http_request import HttpError, request
 
@@ -20,27 +23,33 @@ class NotReady(Exception):
     """Not ready yet; the message names what is missing."""
 
 
-def get_json(url: str) -> Any:
-    return _call(url, "GET")
+def get_json(plan: ClusterPlan, url: str) -> Any:
+    return _call(plan, url, "GET")
 
 
-def _call(url: str, method: str) -> Any:
+def _call(plan: ClusterPlan, url: str, method: str) -> Any:
     """The JSON that comes back; an empty answer counts as an empty object."""
     try:
-        return request(url, method=method, timeout_s=ANSWER_LIMIT_S).json()
-    except HttpError as error:
+        return request(
+            url,
+            method=method,
+            timeout_s=ANSWER_LIMIT_S,
+            tls=probe_identity.tls(plan),
+            who=probe_identity.headers(plan, url),
+        ).json()
+    except (HttpError, HdfsError) as error:
         raise NotReady(f"{url}: {error}") from error
 
 
-def _bean(base: str, service: str, name: str) -> dict[str, Any]:
+def _bean(plan: ClusterPlan, base: str, service: str, name: str) -> dict[str, Any]:
     query = urllib.parse.quote(f"Hadoop:service={service},name={name}")
-    beans = get_json(f"{base}/jmx?qry={query}").get("beans") or [{}]
+    beans = get_json(plan, f"{base}/jmx?qry={query}").get("beans") or [{}]
     return dict(beans[0])
 
 
 def _namenode(plan: ClusterPlan, bean: str, *names: str) -> list[Any]:
     """Attributes of the NameNode; a daemon that is still starting leaves some out."""
-    found = _bean(plan.namenode_web, "NameNode", bean)
+    found = _bean(plan, plan.namenode_web, "NameNode", bean)
     if missing := [name for name in names if name not in found]:
         raise NotReady(f"the NameNode does not report {', '.join(missing)} yet")
     return [found[name] for name in names]
@@ -69,8 +78,10 @@ def namenode_answers(plan: ClusterPlan) -> None:
 def datanode_is_live(plan: ClusterPlan, name: str) -> None:
     # The NameNode believes in a killed DataNode for a while; the new one knows about itself.
     node = plan.datanodes[name]
-    base = f"http://{node.address}:{plan.ports['datanode_web']}"
-    actors = json.loads(_bean(base, "DataNode", "DataNodeInfo").get("BPServiceActorInfo", "[]"))
+    scheme, port = ("https", "datanode_https") if plan.shape.secure else ("http", "datanode_web")
+    base = f"{scheme}://{node.address}:{plan.ports[port]}"
+    info = _bean(plan, base, "DataNode", "DataNodeInfo")
+    actors = json.loads(info.get("BPServiceActorInfo", "[]"))
     if not actors or any(actor.get("ActorState") != "RUNNING" for actor in actors):
         raise NotReady(f"{name} is not connected to the NameNode")
     (live,) = _namenode(plan, "NameNodeInfo", "LiveNodes")
@@ -90,15 +101,15 @@ def hdfs_is_writable(plan: ClusterPlan) -> None:
 
 def make_directory(plan: ClusterPlan, path: str, mode: str, owner: str | None = None) -> None:
     base = f"{plan.namenode_web}/webhdfs/v1{urllib.parse.quote(path)}"
-    user = urllib.parse.quote(plan.user)
-    answer = _call(f"{base}?op=MKDIRS&permission={mode}&user.name={user}", "PUT")
+    who = "" if plan.shape.secure else f"&user.name={urllib.parse.quote(plan.user)}"
+    answer = _call(plan, f"{base}?op=MKDIRS&permission={mode}{who}", "PUT")
     if not answer.get("boolean"):
         raise NotReady(f"HDFS did not make {path}: {answer}")
     # MKDIRS leaves the mode of a folder that was there alone, and cannot set the sticky bit on
     # every version.
-    _call(f"{base}?op=SETPERMISSION&permission={mode}&user.name={user}", "PUT")
+    _call(plan, f"{base}?op=SETPERMISSION&permission={mode}{who}", "PUT")
     if owner is not None:
-        _call(f"{base}?op=SETOWNER&owner={urllib.parse.quote(owner)}&user.name={user}", "PUT")
+        _call(plan, f"{base}?op=SETOWNER&owner={urllib.parse.quote(owner)}{who}", "PUT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +125,14 @@ class NodeState:
 
 
 def rm_answers(plan: ClusterPlan) -> None:
-    info = get_json(f"{plan.rm_url}/ws/v1/cluster/info")["clusterInfo"]
+    info = get_json(plan, f"{plan.rm_url}/ws/v1/cluster/info")["clusterInfo"]
     # The pages are there before the applications of an earlier run have been recovered.
     if info.get("haState") != "ACTIVE":
         raise NotReady(f"the ResourceManager is {info.get('haState')}")
 
 
 def node_states(plan: ClusterPlan) -> list[NodeState]:
-    return parse_nodes(get_json(f"{plan.rm_url}/ws/v1/cluster/nodes"))
+    return parse_nodes(get_json(plan, f"{plan.rm_url}/ws/v1/cluster/nodes"))
 
 
 def parse_nodes(answer: dict[str, Any]) -> list[NodeState]:
@@ -175,6 +186,16 @@ def relay_listens(plan: ClusterPlan) -> None:
             socket.create_connection((node.address, plan.ports["relay"]), ANSWER_LIMIT_S).close()
         except OSError as error:
             raise NotReady(f"the relay: {error}") from error
+
+
+def kdc_answers(plan: ClusterPlan) -> None:
+    """It listens, and has written everybody's keys."""
+    try:
+        socket.create_connection((plan.master, plan.ports["kdc"]), ANSWER_LIMIT_S).close()
+    except OSError as error:
+        raise NotReady(f"the KDC: {error}") from error
+    if missing := kerberos_realm.missing_principals(plan):
+        raise NotReady(f"the KDC has no key yet for {min(missing)}")
 
 
 def zookeeper_answers(plan: ClusterPlan) -> None:

@@ -31,6 +31,7 @@ _NAMES = {
     "nm": "NodeManager",
     "zk": "ZooKeeper",
     "relay": "DataNode relay",
+    "kdc": "Kerberos KDC",
 }
 
 
@@ -184,6 +185,8 @@ def _probe(
     born: float,
 ) -> None:
     match kind(daemon):
+        case "kdc":
+            daemon_probes.kdc_answers(plan)
         case "relay":
             daemon_probes.relay_listens(plan)
         case "zk":

@@ -29,6 +29,8 @@ MASTER_PORTS = {
     "rm_admin": 8033,
     "rm_web": 8088,
     "zookeeper": 2181,
+    "kdc": 2088,
+    "namenode_https": 9871,
 }
 NODE_PORTS = {
     "nm": 8041,
@@ -39,6 +41,7 @@ NODE_PORTS = {
     "datanode": 9866,
     "datanode_web": 9864,
     "datanode_ipc": 9867,
+    "datanode_https": 9865,
 }
 # Where a taken port's replacement is looked for: below the kernel's usual ephemeral range
 # (32768-60999), above the services people run.

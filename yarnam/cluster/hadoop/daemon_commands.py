@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from yarnam.cluster.cluster_plan import ClusterPlan
-from yarnam.cluster.hadoop import datanode_relay
+from yarnam.cluster.hadoop import datanode_relay, kerberos_realm
 
 MARKER = "YARNAM_CLUSTER_ID"
 
@@ -29,13 +29,14 @@ LEAN = (
 )
 
 # Heap limits in MB. What is used is far less; the daemons start with little and grow.
-_HEAP_MB = {"nn": 384, "rm": 448, "zk": 128, "dn": 256, "nm": 256}
+_HEAP_MB = {"kdc": 96, "nn": 384, "rm": 448, "zk": 128, "dn": 256, "nm": 256}
 _MAIN = {
     "nn": "org.apache.hadoop.hdfs.server.namenode.NameNode",
     "dn": "org.apache.hadoop.hdfs.server.datanode.DataNode",
     "rm": "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager",
     "nm": "org.apache.hadoop.yarn.server.nodemanager.NodeManager",
     "zk": "org.apache.zookeeper.server.ZooKeeperServerMain",
+    "kdc": "org.apache.hadoop.minikdc.MiniKdc",
 }
 
 
@@ -54,11 +55,16 @@ def class_path(plan: ClusterPlan, daemon: str) -> str:
     """The daemon's own configuration hides the client's file of the same name."""
     paths = plan.paths
     folders = [paths.daemon_conf(daemon), paths.conf, paths.web_base]
-    return ":".join([*(str(each) for each in folders), *(str(jar) for jar in jar_files(plan))])
+    jars = [*jar_files(plan), *_kdc_jars(plan, daemon)]
+    return ":".join([*(str(each) for each in folders), *(str(jar) for jar in jars)])
 
 
 def jar_files(plan: ClusterPlan) -> list[Path]:
     return sorted(plan.jar_folder.glob("*.jar"))
+
+
+def _kdc_jars(plan: ClusterPlan, daemon: str) -> list[Path]:
+    return sorted(plan.kdc_jar_folder.glob("*.jar")) if daemon == "kdc" else []
 
 
 def relay_command(plan: ClusterPlan, environ: Mapping[str, str]) -> Command:
@@ -97,10 +103,31 @@ def daemon_command(
         f"-XX:ErrorFile={paths.logs / daemon}-crash.log",
         f"-Djava.io.tmpdir={paths.data / 'tmp'}",
         "-Dzookeeper.jmx.log4j.disable=true",
+        *security_options(plan, daemon),
         _MAIN[what],
         *((str(conf / "zoo.cfg"),) if what == "zk" else ()),
+        *(_kdc_arguments(plan) if what == "kdc" else ()),
     )
     return Command(argv, daemon_environment(plan, daemon, environ))
+
+
+def security_options(plan: ClusterPlan, daemon: str) -> tuple[str, ...]:
+    """Of a JVM of a secure cluster: Java reads no KRB5_CONFIG."""
+    if not plan.shape.secure:
+        return ()
+    realm = f"-Djava.security.krb5.conf={plan.paths.krb5_conf}"
+    jaas = f"-Djava.security.auth.login.config={plan.paths.daemon_conf(daemon) / 'jaas.conf'}"
+    return (realm, jaas) if daemon == "zk" else (realm,)
+
+
+def _kdc_arguments(plan: ClusterPlan) -> tuple[str, ...]:
+    folder = plan.paths.kerberos
+    return (
+        str(folder / "kdc"),
+        str(folder / "kdc.properties"),
+        str(plan.paths.keytab("kdc")),
+        *kerberos_realm.principals(plan),
+    )
 
 
 def format_command(plan: ClusterPlan) -> Command:
@@ -127,6 +154,8 @@ def daemon_environment(
         "MALLOC_ARENA_MAX": "2",
         MARKER: plan.cluster_id,
     }
+    if plan.shape.secure:
+        environment["KRB5_CONFIG"] = str(plan.paths.krb5_conf)
     if kind(daemon) == "nm":
         node = plan.node(daemon)
         environment["YARNAM_NODE_GPUS"] = node.device_list

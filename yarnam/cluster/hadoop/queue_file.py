@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 from yarnam.cluster.cluster_plan import ClusterPlan
-from yarnam.cluster.hadoop.site_files import properties_xml
+from yarnam.cluster.hadoop.properties import properties_xml
 from yarnam.cluster.shape import SchedulerName
 from yarnam.errors import BadConfig
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import shlex
 
 from yarnam.cluster.cluster_plan import ClusterPlan
-from yarnam.cluster.hadoop.daemon_commands import LEAN, OPENS, jar_files
+from yarnam.cluster.hadoop.daemon_commands import LEAN, OPENS, jar_files, security_options
+from yarnam.cluster.hadoop.kerberos_realm import client_variables, users
+from yarnam.errors import UsageError
 
 _HDFS = {
     "dfs": "org.apache.hadoop.fs.FsShell",
@@ -80,7 +82,7 @@ def _script(plan: ClusterPlan, tool: str, commands: dict[str, str]) -> str:
         folder=shlex.quote(str(plan.jar_folder)),
         commands=" ".join(commands),
         cases=cases,
-        flags=" ".join((*LEAN, *OPENS)),
+        flags=shlex.join((*LEAN, *OPENS, *security_options(plan, "client"))),
     )
 
 
@@ -99,9 +101,10 @@ def write_shims(plan: ClusterPlan) -> None:
     link.symlink_to(plan.paths.conf)
 
 
-def environment(plan: ClusterPlan) -> dict[str, str]:
+def environment(plan: ClusterPlan, user: str = "") -> dict[str, str]:
     """What a shell needs for ``hdfs``, ``yarn``, Skein and yarnam to work against the cluster. PATH
-    holds only what goes in front of the user's own."""
+    holds only what goes in front of the user's own. ``user``: of a secure cluster, by default who
+    has started it."""
     variables = {
         "HADOOP_CONF_DIR": str(plan.paths.conf),
         "HADOOP_HOME": str(plan.paths.hadoop_home),
@@ -109,15 +112,22 @@ def environment(plan: ClusterPlan) -> dict[str, str]:
         "PATH": str(plan.paths.bin),
         "YARNAM_CLUSTER": plan.name,
     }
+    if user and user not in (users(plan) if plan.shape.secure else (plan.user,)):
+        raise UsageError(
+            f"cluster '{plan.name}' has no user '{user}'",
+            hint=f"A secure cluster has {' and '.join(users(plan))}; another believes any name.",
+        )
+    if plan.shape.secure:
+        variables |= client_variables(plan, user or plan.user)
     if plan.zookeeper:
         variables["YARNAM_ZOOKEEPER"] = plan.zookeeper
     return variables
 
 
-def shell_exports(plan: ClusterPlan) -> str:
+def shell_exports(plan: ClusterPlan, user: str = "") -> str:
     """For ``eval``: quoted for any POSIX shell."""
     lines = []
-    for name, value in environment(plan).items():
+    for name, value in environment(plan, user).items():
         quoted = shlex.quote(value)
         lines.append(f"export {name}={quoted}{':$PATH' if name == 'PATH' else ''}")
     return "\n".join(lines)

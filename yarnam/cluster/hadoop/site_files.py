@@ -8,12 +8,11 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 from yarnam.cluster.cluster_plan import ClusterPlan
+from yarnam.cluster.hadoop import secure_site
+from yarnam.cluster.hadoop.properties import Properties, properties_xml
 from yarnam.cluster.shape import Node
-
-Properties = dict[str, str]
 
 # What a NodeManager hands on to containers from its own environment.
 PASSED_ON = (
@@ -25,22 +24,20 @@ GPU = "yarn.io/gpu"
 GPU_MODEL_ATTRIBUTE = "gpu-model"
 
 
-def properties_xml(properties: Mapping[str, str]) -> str:
-    rows = "".join(
-        f"  <property><name>{escape(name)}</name><value>{escape(value)}</value></property>\n"
-        for name, value in properties.items()
-    )
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n<configuration>\n{rows}</configuration>\n'
-
-
 def core_site(plan: ClusterPlan) -> Properties:
+    if plan.shape.secure:
+        access = secure_site.secure_core(plan)
+    else:
+        access = {
+            # Pages and REST calls that name nobody act as the user whose cluster this is.
+            "hadoop.http.staticuser.user": plan.user,
+            f"hadoop.proxyuser.{plan.user}.hosts": "*",
+            f"hadoop.proxyuser.{plan.user}.groups": "*",
+        }
     return {
         "fs.defaultFS": plan.namenode_uri,
         "hadoop.tmp.dir": str(plan.paths.data / "tmp"),
-        # Pages and REST calls that name nobody act as the user whose cluster this is.
-        "hadoop.http.staticuser.user": plan.user,
-        f"hadoop.proxyuser.{plan.user}.hosts": "*",
-        f"hadoop.proxyuser.{plan.user}.groups": "*",
+        **access,
         "net.topology.node.switch.mapping.impl": "org.apache.hadoop.net.TableMapping",
         "net.topology.table.file.name": str(plan.paths.topology),
         "fs.permissions.umask-mode": "022",
@@ -80,6 +77,8 @@ def hdfs_site(plan: ClusterPlan) -> Properties:
     if plan.shape.datanodes < 3:
         # With so few DataNodes there is none to replace a failed one with; a writer goes on.
         properties["dfs.client.block.write.replace-datanode-on-failure.policy"] = "NEVER"
+    if plan.shape.secure:
+        properties |= secure_site.secure_hdfs(plan)
     return properties | dict(plan.shape.overrides.get("hdfs-site", {}))
 
 
@@ -92,6 +91,7 @@ def datanode_site(plan: ClusterPlan, name: str) -> Properties:
         "dfs.datanode.hostname": node.address,
         "dfs.datanode.address": f"{node.address}:{plan.ports['datanode']}",
         "dfs.datanode.http.address": f"{node.address}:{plan.ports['datanode_web']}",
+        "dfs.datanode.https.address": f"{node.address}:{plan.ports['datanode_https']}",
         "dfs.datanode.ipc.address": f"{node.address}:{plan.ports['datanode_ipc']}",
     }
 
@@ -102,6 +102,7 @@ def yarn_site(plan: ClusterPlan) -> Properties:
         **_state_store(plan),
         **_scheduling(plan),
         **_containers(plan),
+        **(secure_site.secure_yarn(plan) if plan.shape.secure else {}),
     } | dict(plan.shape.overrides.get("yarn-site", {}))
 
 
@@ -233,6 +234,8 @@ def nodemanager_site(plan: ClusterPlan, node: Node) -> Properties:
         # The whitelist cannot hand PATH on: bash has set its own by then, and that one wins.
         "yarn.nodemanager.force.path": container_path(os.environ),
     }
+    if plan.shape.secure:
+        properties |= secure_site.secure_nodemanager(plan)
     if can_recover():
         properties |= {
             "yarn.nodemanager.recovery.enabled": "true",
@@ -302,6 +305,7 @@ def zookeeper_conf(plan: ClusterPlan) -> str:
             "4lw.commands.whitelist=ruok,srvr,stat,mntr,conf",
             # No power-cut safety needed; each write would otherwise wait for the disk.
             "forceSync=no",
+            *(secure_site.ZOOKEEPER_SASL if plan.shape.secure else ()),
             "",
         )
     )
@@ -352,6 +356,8 @@ def daemon_files(plan: ClusterPlan, daemon: str, machine: str, system_hosts: str
     files = {"daemon-log4j.properties": DAEMON_LOG4J, "hosts": hosts}
     if daemon == "zk":
         files["zoo.cfg"] = zookeeper_conf(plan)
+        if plan.shape.secure:
+            files["jaas.conf"] = secure_site.zookeeper_jaas(plan)
     elif daemon in plan.datanodes:
         files["hdfs-site.xml"] = properties_xml(datanode_site(plan, daemon))
     elif daemon.startswith("nm"):

@@ -15,6 +15,8 @@ from yarnam.cluster.software.download import Download, DownloadProgress, downloa
 from yarnam.errors import BadConfig
 
 HADOOP_VERSION = "3.4.1"
+KDC_VERSION = f"{HADOOP_VERSION}-kdc"
+"""Hadoop's MiniKdc, and what it needs beside the jars of that version."""
 DEFAULT_REPOSITORY = "https://repo.maven.apache.org/maven2"
 REPOSITORY_VARIABLE = "YARNAM_MAVEN_REPOSITORY"
 # Another `up` may be fetching the same 92 MB over a slow line.
@@ -73,8 +75,8 @@ def read_lock(text: str) -> JarLock:
     return JarLock(version, jars)
 
 
-def shipped_lock() -> JarLock:
-    name = f"hadoop-{HADOOP_VERSION}.lock.json"
+def shipped_lock(version: str = HADOOP_VERSION) -> JarLock:
+    name = f"hadoop-{version}.lock.json"
     return read_lock(resources.files(__package__).joinpath(name).read_text(encoding="utf-8"))
 
 
