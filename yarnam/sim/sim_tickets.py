@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from yarnam.core.admission.decision import requested
+from yarnam.core.admission.reservations import ReservationLedger
 from yarnam.core.admission.wait_queue import (
     Contention,
+    GangAges,
     PresortedTickets,
+    gang_ages,
     node_sizes,
     presorted,
     presorted_by,
+    resorted,
 )
-from yarnam.core.model.snapshot import ClusterSnapshot
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import ClusterSnapshot, Node, QueueView
 from yarnam.core.model.tickets import RunningGang, Ticket
 
 
@@ -25,12 +31,7 @@ class SimTicketQueue:
         self.version = 0
         self._number = 0
         self._waiting: dict[int, Callable[[], None]] = {}
-        self._view: tuple[Ticket, ...] = ()
-        self._running_view: tuple[RunningGang, ...] = ()
-        self._seen = -1
-        self._presorted: PresortedTickets | None = None
-        self._presorted_of: tuple[Ticket, ...] | None = None
-        self._presorted_by: tuple[object, ...] = ()
+        self._shared = _SharedView()
 
     def take(self, ticket: Ticket, changed: Callable[[], None]) -> Ticket:
         """A ``number`` of 0 gets the next one; another one returns to its place. ``changed`` is
@@ -45,45 +46,107 @@ class SimTicketQueue:
     def update(self, ticket: Ticket) -> None:
         """Show this instead."""
         if self.tickets.get(ticket.number) != ticket:
+            self._shared.note(self.tickets.get(ticket.number), ticket)
             self.tickets[ticket.number] = ticket
             self.version += 1
 
     def give_back(self, number: int) -> None:
         """The job waits no longer."""
-        if self.tickets.pop(number, None) is not None:
+        ticket = self.tickets.pop(number, None)
+        if ticket is not None:
+            self._shared.note(ticket, None)
             del self._waiting[number]
             self._changed()
 
     def launched(self, gang: RunningGang) -> None:
         """The gang holds GPUs from now on."""
         self.running[gang.job] = gang
+        self._shared.running = None
         self.version += 1
 
     def gone(self, job: str) -> None:
         """Its gang holds nothing any more."""
         if self.running.pop(job, None) is not None:
+            self._shared.running = None
             self._changed()
 
-    def others(self) -> tuple[tuple[Ticket, ...], tuple[RunningGang, ...]]:
-        """All tickets by number, and all running gangs."""
-        if self._seen != self.version:
-            view = tuple(self.tickets[number] for number in sorted(self.tickets))
-            # The same tuple as long as only gangs have come and gone.
-            self._view = self._view if view == self._view else view
-            self._running_view = tuple(self.running.values())
-            self._seen = self.version
-        return self._view, self._running_view
-
     def contention(self, snapshot: ClusterSnapshot, now_s: float) -> Contention:
-        """What all jobs see, sorted anew only where the order could be another one."""
-        tickets, running = self.others()
-        by = presorted_by(snapshot)
-        if tickets is not self._presorted_of or by != self._presorted_by:
-            self._presorted = presorted(snapshot, tickets, node_sizes(snapshot.nodes))
-            self._presorted_of, self._presorted_by = tickets, by
-        return Contention(snapshot, tickets, running, now_s, self._presorted)
+        """What all jobs see."""
+        return self._shared.contention(snapshot, self.tickets, self.running, now_s)
 
     def _changed(self) -> None:
         self.version += 1
         for changed in tuple(self._waiting.values()):
             changed()
+
+
+class _SharedView:
+    """What all jobs see alike, made anew only where something has changed."""
+
+    def __init__(self) -> None:
+        self.running: tuple[RunningGang, ...] | None = None
+        """None: they have changed."""
+        self._ages: GangAges | None = None
+        self._gone: list[Ticket] = []
+        self._come: list[Ticket] = []
+        self._tickets: tuple[Ticket, ...] = ()
+        self._queues: tuple[QueueView, ...] | None = None
+        self._by: tuple[object, ...] = ()
+        self._nodes: tuple[Node, ...] | None = None
+        self._sizes: Mapping[Resources, int] = {}
+        self._presorted: PresortedTickets | None = None
+        self._requested: ReservationLedger | None = None
+
+    def note(self, gone: Ticket | None, come: Ticket | None) -> None:
+        """A ticket has gone, or come, or one has taken the place of the other."""
+        if gone is not None and gone in self._come:
+            self._come.remove(gone)
+        elif gone is not None:
+            self._gone.append(gone)
+        if come is not None:
+            self._come.append(come)
+
+    def contention(
+        self,
+        snapshot: ClusterSnapshot,
+        tickets: Mapping[int, Ticket],
+        running: Mapping[str, RunningGang],
+        now_s: float,
+    ) -> Contention:
+        if self.running is None:
+            self.running = tuple(running.values())
+            self._ages = gang_ages(self.running)
+        has_moved = snapshot.nodes is not self._nodes
+        if has_moved:
+            self._sizes = self._sizes or node_sizes(snapshot.nodes)
+            self._nodes = snapshot.nodes
+        has_changed = bool(self._gone or self._come)
+        if has_changed:
+            self._tickets = tuple(tickets[number] for number in sorted(tickets))
+        self._sort(snapshot, has_changed=has_changed)
+        if self._presorted is None:
+            self._requested = None
+        elif has_moved or has_changed or self._requested is None:
+            self._requested = requested(ReservationLedger(snapshot), self._tickets)
+        return Contention(
+            snapshot,
+            self._tickets,
+            self.running,
+            now_s,
+            self._presorted,
+            self._ages,
+            self._requested,
+        )
+
+    def _sort(self, snapshot: ClusterSnapshot, *, has_changed: bool) -> None:
+        """The order of the tickets; from what it was where the queues leave it alone."""
+        by = self._by if snapshot.queues is self._queues else presorted_by(snapshot)
+        if by != self._by or (has_changed and self._presorted is None):
+            self._presorted = presorted(snapshot, self._tickets, self._sizes)
+        elif has_changed and self._presorted is not None:
+            self._presorted = resorted(
+                self._presorted, self._gone, self._come, snapshot, self._sizes
+            )
+        self._queues, self._by = snapshot.queues, by
+        self._gone.clear()
+        self._come.clear()

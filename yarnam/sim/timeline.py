@@ -12,18 +12,14 @@ Call = Callable[[], None]
 class Appointment:
     """A call to come; ``cancel`` makes it not come."""
 
-    __slots__ = ("at_s", "call", "number")
+    __slots__ = ("at_s", "call")
 
-    def __init__(self, at_s: float, number: int, call: Call) -> None:
+    def __init__(self, at_s: float, call: Call) -> None:
         self.at_s = at_s
-        self.number = number
         self.call: Call | None = call
 
     def cancel(self) -> None:
         self.call = None
-
-    def __lt__(self, other: Appointment) -> bool:
-        return (self.at_s, self.number) < (other.at_s, other.number)
 
 
 class Timeline:
@@ -33,14 +29,16 @@ class Timeline:
 
     def __init__(self) -> None:
         self.now_s = 0.0
-        self._heap: list[Appointment] = []
+        self._heap: list[tuple[float, int, Appointment]] = []
+        # By time, then by number, which differs: tuples compare without a call of Python.
         self._number = 0
 
     def at(self, at_s: float, call: Call) -> Appointment:
         """Call at that time, or now if it is past."""
         self._number += 1
-        appointment = Appointment(max(at_s, self.now_s), self._number, call)
-        heapq.heappush(self._heap, appointment)
+        at_s = max(at_s, self.now_s)
+        appointment = Appointment(at_s, call)
+        heapq.heappush(self._heap, (at_s, self._number, appointment))
         return appointment
 
     def after(self, delay_s: float, call: Call) -> Appointment:
@@ -49,9 +47,9 @@ class Timeline:
     def run(self, until_s: float) -> bool:
         """Make all calls up to that time. True: nothing is left to come."""
         heap = self._heap
-        while heap and heap[0].at_s <= until_s:
-            appointment = heapq.heappop(heap)
+        while heap and heap[0][0] <= until_s:
+            at_s, _, appointment = heapq.heappop(heap)
             if appointment.call is not None:
-                self.now_s = appointment.at_s
+                self.now_s = at_s
                 appointment.call()
-        return not any(appointment.call is not None for appointment in heap)
+        return not any(appointment.call is not None for _, _, appointment in heap)

@@ -30,7 +30,7 @@ A ticket gives no right to GPUs beyond a queue's maximum, and YARN still decides
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Protocol, Union
@@ -192,21 +192,27 @@ class HeadReservation:
     is_firm: bool
     is_strict: bool
 
-    def lets_pass(self, ticket: Ticket, now_s: float) -> str:
-        """Why the ticket may use reserved nodes; empty: it may not."""
+    def lets_pass(self, ticket: Ticket, now_s: float) -> bool:
+        """Whether the ticket may use reserved nodes."""
         left_s = self.reservation.ready_at_s - now_s
         if left_s == inf:
-            return ""
+            return False
         if ticket.duration_s is not None:
-            is_short = ticket.duration_s <= left_s
-            return f"it ends before {_who(self.head)} can start" if is_short else ""
-        if self.is_firm or left_s < NOT_SOON_S:
-            return ""
-        return f"{_who(self.head)} is not expected to start within {left_s:.0f} s"
+            return ticket.duration_s <= left_s
+        return not self.is_firm and left_s >= NOT_SOON_S
 
     def closed_to(self, ticket: Ticket, now_s: float) -> frozenset[NodeId]:
         """The reserved nodes, unless the ticket may use them."""
         return frozenset() if self.lets_pass(ticket, now_s) else self.reservation.nodes
+
+    def why_passed(self, ticket: Ticket, now_s: float) -> str:
+        """Why the ticket may ask, by whom it passes."""
+        if not self.lets_pass(ticket, now_s):
+            return f"beside the nodes reserved for {_who(self.head)}"
+        if ticket.duration_s is not None:
+            return f"it ends before {_who(self.head)} can start"
+        left_s = self.reservation.ready_at_s - now_s
+        return f"{_who(self.head)} is not expected to start within {left_s:.0f} s"
 
 
 def admit(me: Ticket, seen: Contention, *, fits_now: bool) -> AdmissionDecision:
@@ -253,11 +259,13 @@ def _admit_behind(
     kept = None
     if queue.head is not None and ledger.reserve(queue.head) is None:
         kept = reserve_for_head(queue.head, ledger, queue, seen)
+    closed = kept.closed_to(me, now_s) if kept else frozenset[NodeId]()
+    if kept is not None and closed and not ledger.could_reserve(me, closed=closed):
+        return _must_wait_for(kept, ahead, now_s)
     for ticket in ahead:
         if not ticket.is_acquiring and ticket is not queue.head:
-            closed = kept.closed_to(ticket, now_s) if kept else frozenset[NodeId]()
-            ledger.reserve(ticket, closed=closed)
-    closed = kept.closed_to(me, now_s) if kept else frozenset[NodeId]()
+            closed_to_it = kept.closed_to(ticket, now_s) if kept else frozenset[NodeId]()
+            ledger.reserve(ticket, closed=closed_to_it)
     avoid = ledger.contested_nodes(me) | closed
     if ledger.reserve(me, closed=avoid) is not None:
         is_strict = bool(closed) and kept is not None and kept.is_strict
@@ -266,6 +274,11 @@ def _admit_behind(
     if kept is None or not closed:
         # Those ahead that are to take these GPUs may be kept from them by the reservation.
         return replace(taken, is_reserved=kept is not None)
+    return _must_wait_for(kept, ahead, now_s)
+
+
+def _must_wait_for(kept: HeadReservation, ahead: Sequence[Ticket], now_s: float) -> MustWait:
+    """Its gang fits on the reserved nodes only."""
     expected = _expected(kept.reservation, now_s)
     reason = f"nodes are reserved for {_who(kept.head)}{expected}; too little is left beside them"
     return MustWait(len(ahead), kept.head, reason, is_reserved=True)
@@ -280,14 +293,23 @@ def reserve_for_head(
 
 
 def open_ledger(me: Ticket, seen: Contention) -> ReservationLedger:
-    """What is free beside all that others have requested. Grants that the snapshot shows already
-    are counted twice, for the moment that an acquisition takes: too careful, never too bold."""
-    ledger = ReservationLedger(seen.snapshot)
-    for ticket in sorted(seen.tickets, key=arrival):
-        if ticket.job == me.job or is_silent(ticket, seen.now_s):
-            continue
-        if ticket.is_acquiring:
-            ledger.reserve_what_fits(ticket)
+    """What is free beside all that others have requested."""
+    if seen.requested is not None and not me.is_acquiring:
+        return seen.requested.copy()
+    others = [
+        ticket
+        for ticket in seen.tickets
+        if ticket.job != me.job and not is_silent(ticket, seen.now_s)
+    ]
+    return requested(ReservationLedger(seen.snapshot), others)
+
+
+def requested(ledger: ReservationLedger, tickets: Iterable[Ticket]) -> ReservationLedger:
+    """The ledger, with what all these have requested reserved in it. Grants that the snapshot shows
+    already are counted twice, for the moment that an acquisition takes: too careful, never too
+    bold."""
+    for ticket in sorted((one for one in tickets if one.is_acquiring), key=arrival):
+        ledger.reserve_what_fits(ticket)
     return ledger
 
 
@@ -341,7 +363,7 @@ def _why(kept: HeadReservation | None, me: Ticket, ahead: Sequence[Ticket], now_
     if kept is None:
         others = f" and {len(ahead) - 1} more" if len(ahead) > 1 else ""
         return f"fits beside {_who(ahead[0])}{others}"
-    return kept.lets_pass(me, now_s) or f"beside the nodes reserved for {_who(kept.head)}"
+    return kept.why_passed(me, now_s)
 
 
 def _expected(soonest: Reservation, now_s: float) -> str:

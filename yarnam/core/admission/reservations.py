@@ -6,7 +6,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, repeat
+from itertools import repeat
 from math import inf
 
 from yarnam.core.model.ids import NodeId
@@ -41,8 +41,27 @@ _Slot = tuple[float, int, float, bool, NodeId]
 """Room for one container: behind how much work (GPU-seconds) and how many busy GPUs, when (epoch
 seconds), whether by declared ends alone, and where."""
 
-_SlotsOf = Callable[[NodeId], Iterator[_Slot]]
-"""Made one by one, as many as are wanted: a node has room for thousands of tiny containers."""
+_SlotsOf = Callable[[NodeId], "_NodeSlots"]
+
+
+class _NodeSlots:
+    """The slots of one node, in order. Made one by one, as many as are wanted: a node has room for
+    thousands of tiny containers. Kept, since a node is looked at alone and with its rack."""
+
+    __slots__ = ("_made", "_rest")
+
+    def __init__(self, slots: Iterator[_Slot]) -> None:
+        self._made: list[_Slot] = []
+        self._rest = slots
+
+    def at(self, index: int) -> _Slot | None:
+        """The slot with this index, where all before it have been asked for; None: no more."""
+        if index == len(self._made):
+            slot = next(self._rest, None)
+            if slot is None:
+                return None
+            self._made.append(slot)
+        return self._made[index]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +101,7 @@ class ReservationLedger:
     ) -> list[NodeShare] | None:
         """Reserve room for the whole gang, the biggest tasks first, the tightest nodes first: what
         it takes on which node. None, and nothing is reserved, when not all of it fits."""
-        closed = self._closed_to(ticket) | closed
+        closed = _either(self._closed_to(ticket), closed)
         before: list[NodeShare] = []
         taken: list[NodeShare] = []
         for demand in _biggest_first(ticket.demands):
@@ -104,6 +123,14 @@ class ReservationLedger:
         self.touched.update(name for name, _ in before)
         return taken
 
+    def copy(self) -> ReservationLedger:
+        """The same free capacity and reservations, for one who goes on from here alone."""
+        twin = ReservationLedger.__new__(ReservationLedger)
+        twin.nodes, twin.free, twin._closed = self.nodes, self.free, self._closed
+        twin.left, twin.touched = dict(self.left), set(self.touched)
+        twin._too_many = dict(self._too_many)
+        return twin
+
     def release(self, what: Iterable[NodeShare]) -> None:
         """This comes free."""
         self._too_many.clear()
@@ -111,9 +138,12 @@ class ReservationLedger:
             if name in self.left:
                 self.left[name] = self.left[name].plus(amount)
 
-    def could_reserve(self, ticket: Ticket) -> bool:
-        """Whether each demand alone would fit on what is left. Cheap; if not, ``reserve`` fails."""
-        closed = self._closed_to(ticket)
+    def could_reserve(
+        self, ticket: Ticket, *, closed: frozenset[NodeId] = frozenset()
+    ) -> bool:
+        """Whether each demand alone would fit on what is left. Cheap; if not, ``reserve`` fails,
+        now and after more reservations."""
+        closed = _either(self._closed_to(ticket), closed)
         return all(
             sum(count for _, count in self._picks(demand, closed)) >= demand.count
             for demand in ticket.demands
@@ -141,20 +171,21 @@ class ReservationLedger:
             (demand.count, self._slots_of(demand, releases, now_s))
             for demand in _biggest_first(ticket.demands)
         ]
-        best = _cheapest(choices, usable, now_s)
+        best = _cheapest(choices, usable, now_s, most_gpu_s=inf) or _NOWHERE
         racks: dict[str, list[NodeId]] = {}
         for name in usable:
             racks.setdefault(self.nodes[name].rack, []).append(name)
         if len(racks) < 2 or len({self.nodes[name].rack for name in best.nodes}) < 2:
             return best
-        in_racks = [
-            _cheapest(choices, racks[rack], now_s)
-            for rack in sorted(racks)
-            if len(racks[rack]) >= len(best.nodes)
-        ]
-        in_rack = min(in_racks, key=lambda one: one.work_gpu_s, default=best)
-        most = RACK_SLACK * best.work_gpu_s + RACK_SLACK_S * ticket.gpus
-        return in_rack if in_rack.work_gpu_s <= most else best
+        most_gpu_s = RACK_SLACK * best.work_gpu_s + RACK_SLACK_S * ticket.gpus
+        in_rack = None
+        for rack in sorted(racks):
+            if len(racks[rack]) < len(best.nodes):
+                continue
+            found = _cheapest(choices, racks[rack], now_s, most_gpu_s)
+            if found is not None and (in_rack is None or found.work_gpu_s < in_rack.work_gpu_s):
+                in_rack, most_gpu_s = found, found.work_gpu_s
+        return in_rack or best
 
     def contested_nodes(self, ticket: Ticket) -> frozenset[NodeId]:
         """Nodes on which this gang could take what is reserved there, however YARN places it:
@@ -197,13 +228,20 @@ class ReservationLedger:
         """The slots that each node could ever have for a demand, soonest first."""
         want = demand.resources
         most_of: dict[Resources, int] = {}
+        known: dict[NodeId, _NodeSlots] = {}
 
-        def slots_of(name: NodeId) -> Iterator[_Slot]:
+        def slots_of(name: NodeId) -> _NodeSlots:
+            found = known.get(name)
+            if found is not None:
+                return found
             total = self.nodes[name].total
             most = most_of.get(total)
             if most is None:
                 most = most_of[total] = min(demand.count, want.count_in(total))
-            return _slots(name, want, most, self.left[name], releases.get(name, ()), now_s)
+            ends = releases.get(name, ())
+            found = _NodeSlots(_slots(name, want, most, self.left[name], ends, now_s))
+            known[name] = found
+            return found
 
         return slots_of
 
@@ -238,18 +276,21 @@ def releases_of(running: Iterable[RunningGang], now_s: float) -> GpuReleases:
     return found
 
 
+_NOWHERE = Reservation(frozenset(), inf, is_declared=False, work_gpu_s=inf)
+
+
 def _cheapest(
     choices: Iterable[tuple[int, _SlotsOf]],
     nodes: Iterable[NodeId],
     now_s: float,
-) -> Reservation:
+    most_gpu_s: float,
+) -> Reservation | None:
     """For each demand (how many containers, and each node's slots) the slots with the least work
-    on these nodes."""
+    on these nodes. None: that is more than ``most_gpu_s``."""
     reserved: set[NodeId] = set()
     ready_at_s, is_declared, work_gpu_s = now_s, True, 0.0
     for count, slots_of in choices:
-        slots = heapq.merge(*(slots_of(name) for name in nodes if name not in reserved))
-        needed = list(islice(slots, count))
+        needed = _least(count, (slots_of(name) for name in nodes if name not in reserved))
         reserved.update(slot[4] for slot in needed)
         if len(needed) < count:
             ready_at_s = work_gpu_s = inf  # Nodes are away; whatever there is, is reserved.
@@ -257,7 +298,26 @@ def _cheapest(
             ready_at_s = max(ready_at_s, at_s)
             is_declared &= is_known
             work_gpu_s += work
+        if work_gpu_s > most_gpu_s:
+            return None
     return Reservation(frozenset(reserved), ready_at_s, is_declared, work_gpu_s)
+
+
+def _least(count: int, by_node: Iterable[_NodeSlots]) -> list[_Slot]:
+    """The first ``count`` slots of all these nodes in order, or as many as there are."""
+    heap = [(first, 0, slots) for slots in by_node if (first := slots.at(0)) is not None]
+    heapq.heapify(heap)
+    found: list[_Slot] = []
+    while heap and len(found) < count:
+        # Two slots in the heap are of two nodes, so they differ.
+        slot, index, slots = heap[0]
+        found.append(slot)
+        following = slots.at(index + 1)
+        if following is None:
+            heapq.heappop(heap)
+        else:
+            heapq.heapreplace(heap, (following, index + 1, slots))
+    return found
 
 
 def _slots(
@@ -299,7 +359,14 @@ def _slots(
         yield work + unknown * UNKNOWN_LEFT_S, missing, ready_at_s, is_known, name
 
 
-def _biggest_first(demands: Iterable[Demand]) -> list[Demand]:
+def _either(one: frozenset[NodeId], other: frozenset[NodeId]) -> frozenset[NodeId]:
+    """Their union, and no copy where one is empty: it is a key, so its hash is kept."""
+    return one | other if one and other else one or other
+
+
+def _biggest_first(demands: Sequence[Demand]) -> Sequence[Demand]:
+    if len(demands) == 1:
+        return demands
     return sorted(
         demands,
         key=lambda d: (d.resources.gpus, d.resources.memory_mib, d.resources.vcores),

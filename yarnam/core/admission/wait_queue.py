@@ -40,6 +40,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, sqrt
 
+from yarnam.core.admission.reservations import ReservationLedger
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, Node, QueueView
 from yarnam.core.model.tickets import ADMISSION_RULES, RunningGang, Ticket
@@ -91,6 +92,11 @@ class Contention:
     """Seconds since the epoch, by the clock of all other times given."""
     presorted: PresortedTickets | None = None
     """Of these tickets and the queues of this snapshot; None: ``wait_queue`` sorts them itself."""
+    ages: GangAges | None = None
+    """Of those that run; None: summed up where they are needed."""
+    requested: ReservationLedger | None = None
+    """What these tickets leave free of this snapshot (``decision.requested``), where none is
+    silent; None: worked out where it is needed. To be copied, not changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +107,8 @@ class PresortedTickets:
     order: tuple[Ticket, ...]
     """Those that free GPUs could help, as they are served while there is no head: by ``keys``."""
     candidates: tuple[Ticket, ...]
-    """Those of them that could be the head, by arrival."""
+    """Those of them that could be the head, by arrival: the first of each size among those of queues
+    that have their share, and among the others. Those of a size become due in turn."""
     has_share: Mapping[str, bool]
     waiting_gpus: int
     first_taken_at_s: float
@@ -119,10 +126,14 @@ class WaitQueue:
     """The head has waited so long that only jobs known to end in time may pass it."""
     is_strict: bool = False
     """It has waited so long that nothing more is left to chance."""
+    place: int | None = None
+    """Of the one who looks, where it is known."""
 
     def ahead_of(self, me: Ticket) -> tuple[Ticket, ...]:
         """Those that are served before this one."""
-        place = next(i for i, ticket in enumerate(self.order) if ticket.job == me.job)
+        place = self.place
+        if place is None or self.order[place].job != me.job:
+            place = next(i for i, ticket in enumerate(self.order) if ticket.job == me.job)
         return self.order[:place]
 
 
@@ -152,12 +163,16 @@ def wait_queue(me: Ticket, seen: Contention) -> WaitQueue:
 
 
 def _queue_of(
-    order: tuple[Ticket, ...], head: Ticket | None, backlog: float, now_s: float
+    order: tuple[Ticket, ...],
+    head: Ticket | None,
+    backlog: float,
+    now_s: float,
+    place: int | None = None,
 ) -> WaitQueue:
     if head is None:
-        return WaitQueue(order, None)
+        return WaitQueue(order, None, place=place)
     patiences = (now_s - head.taken_at_s) / patience_s(head, backlog)
-    return WaitQueue(order, head, patiences >= LENIENT, patiences >= CERTAIN)
+    return WaitQueue(order, head, patiences >= LENIENT, patiences >= CERTAIN, place)
 
 
 ServingKey = tuple[bool, int, "Arrival"]
@@ -178,22 +193,16 @@ def _serving_order(
 
 
 def presorted(
-    snapshot: ClusterSnapshot, tickets: Sequence[Ticket], sizes: Mapping[Resources, int]
+    snapshot: ClusterSnapshot, tickets: Iterable[Ticket], sizes: Mapping[Resources, int]
 ) -> PresortedTickets | None:
     """The same tickets, sorted for ``Contention.presorted``. None: their order is another one for
-    each who looks, or changes with time, since one is choosy, has a priority or is of another
-    version, or may become silent.
+    each who looks, or changes with time (``_has_own_order``).
 
     Args:
         sizes: how many nodes of each size the snapshot has, those that are away too.
     """
-    if any(
-        ticket.is_choosy
-        or ticket.priority
-        or ticket.seen_at_s is not None
-        or ticket.rules != ADMISSION_RULES
-        for ticket in tickets
-    ):
+    tickets = tuple(tickets)
+    if any(_has_own_order(ticket) for ticket in tickets):
         return None
     queues = queues_of(snapshot)
     has_share = {name: _has_its_share(queue) for name, queue in queues.items()}
@@ -202,15 +211,70 @@ def presorted(
         for ticket in sorted(tickets, key=arrival)
         if _is_served(ticket, inf, queues)
     }
-    waiting = [ticket for ticket in served.values() if not ticket.is_acquiring]
-    keys = tuple(sorted(served))
+    keys = sorted(served)
+    return _presorted(keys, [served[key] for key in keys], has_share, sizes)
+
+
+def resorted(
+    known: PresortedTickets,
+    gone: Iterable[Ticket],
+    come: Iterable[Ticket],
+    snapshot: ClusterSnapshot,
+    sizes: Mapping[Resources, int],
+) -> PresortedTickets | None:
+    """``known`` without those that are ``gone`` and with those that have ``come``: as ``presorted``
+    finds it, where ``presorted_by`` of the snapshot is what it was."""
+    queues, has_share = queues_of(snapshot), known.has_share
+    keys, order = list(known.keys), list(known.order)
+    for ticket in gone:
+        key = _serving_key(ticket, has_share)
+        place = bisect_left(keys, key)
+        if place < len(keys) and order[place] == ticket:
+            del keys[place], order[place]
+    for ticket in come:
+        if _has_own_order(ticket):
+            return None
+        if _is_served(ticket, inf, queues):
+            key = _serving_key(ticket, has_share)
+            place = bisect_left(keys, key)
+            keys.insert(place, key)
+            order.insert(place, ticket)
+    return _presorted(keys, order, has_share, sizes)
+
+
+def _presorted(
+    keys: Sequence[ServingKey],
+    order: Sequence[Ticket],
+    has_share: Mapping[str, bool],
+    sizes: Mapping[Resources, int],
+) -> PresortedTickets:
+    """``keys`` are those of ``order``, and sorted."""
+    candidates: dict[tuple[bool, int], Ticket] = {}
+    waiting_gpus, first_taken_at_s = 0, inf
+    for key, ticket in zip(keys, order, strict=True):
+        first_taken_at_s = min(first_taken_at_s, ticket.taken_at_s)
+        if not ticket.is_acquiring:
+            waiting_gpus += key[1]
+            if key[:2] not in candidates and _fits_sizes(ticket, sizes):
+                candidates[key[:2]] = ticket
     return PresortedTickets(
-        order=tuple(served[key] for key in keys),
-        keys=keys,
-        candidates=tuple(ticket for ticket in waiting if _fits_sizes(ticket, sizes)),
+        order=tuple(order),
+        keys=tuple(keys),
+        candidates=tuple(sorted(candidates.values(), key=arrival)),
         has_share=has_share,
-        waiting_gpus=sum(ticket.gpus for ticket in waiting),
-        first_taken_at_s=min((ticket.taken_at_s for ticket in served.values()), default=inf),
+        waiting_gpus=waiting_gpus,
+        first_taken_at_s=first_taken_at_s,
+    )
+
+
+def _has_own_order(ticket: Ticket) -> bool:
+    """Whether the queue looks different to different jobs, or changes with time alone, because this
+    one is choosy, has a priority, is of another version, or may become silent."""
+    return (
+        ticket.is_choosy
+        or bool(ticket.priority)
+        or ticket.seen_at_s is not None
+        or ticket.rules != ADMISSION_RULES
     )
 
 
@@ -235,13 +299,15 @@ def _from_presorted(me: Ticket, seen: Contention, known: PresortedTickets) -> Wa
         return None
     now_s, backlog = seen.now_s, inf
     if now_s - known.first_taken_at_s >= LEAST_PATIENCE_S:
-        backlog = backlog_s(known.waiting_gpus, seen.running, now_s)
+        ages = gang_ages(seen.running) if seen.ages is None else seen.ages
+        backlog = _backlog_s(known.waiting_gpus, ages, now_s)
     head = next(_due(known.candidates, known.has_share, now_s, backlog), None)
     if head is None:
-        return _queue_of(known.order, None, backlog, now_s)
+        return _queue_of(known.order, None, backlog, now_s, place)
     at = bisect_left(known.keys, _serving_key(head, known.has_share))
     order = (head, *known.order[:at], *known.order[at + 1 :])
-    return _queue_of(order, head, backlog, now_s)
+    place = 0 if place == at else place + (place < at)
+    return _queue_of(order, head, backlog, now_s, place)
 
 
 def by_priority(order: Sequence[Ticket], now_s: float) -> list[Ticket]:
@@ -278,12 +344,42 @@ def backlog_s(waiting_gpus: int, running: Iterable[RunningGang], now_s: float) -
     In a steady state what is left of a running gang's time is distributed as its age is (renewal
     theory: D. R. Cox, "Renewal Theory", 1962, chapter 5). So all GPUs in use come free about once
     within the mean age of the gangs on them."""
-    ages = [(gang.gpus, now_s - gang.since_s) for gang in running if gang.since_s is not None]
-    gpus = sum(count for count, _ in ages)
-    if not gpus:
+    return _backlog_s(waiting_gpus, gang_ages(running), now_s)
+
+
+@dataclass(frozen=True, slots=True)
+class GangAges:
+    """Since when gangs run, of those that tell."""
+
+    gpus: int
+    gpus_since_s: float
+    """GPUs times the time since when, summed up (epoch seconds)."""
+    latest_s: float
+    """When the last of them began."""
+    began: tuple[tuple[int, float], ...]
+    """GPUs and since when, of each."""
+
+
+def gang_ages(running: Iterable[RunningGang]) -> GangAges:
+    began = tuple((gang.gpus, gang.since_s) for gang in running if gang.since_s is not None)
+    return GangAges(
+        sum(gpus for gpus, _ in began),
+        sum(gpus * since_s for gpus, since_s in began),
+        max((since_s for _, since_s in began), default=-inf),
+        began,
+    )
+
+
+def _backlog_s(waiting_gpus: int, ages: GangAges, now_s: float) -> float:
+    if not ages.gpus:
         return inf
-    mean_age_s = sum(count * max(0.0, age_s) for count, age_s in ages) / gpus
-    return waiting_gpus / gpus * mean_age_s
+    if ages.latest_s <= now_s:
+        mean_age_s = now_s - ages.gpus_since_s / ages.gpus
+    else:
+        # The clocks of some are ahead.
+        aged = sum(gpus * max(0.0, now_s - since_s) for gpus, since_s in ages.began)
+        mean_age_s = aged / ages.gpus
+    return waiting_gpus / ages.gpus * mean_age_s
 
 
 def backlog_of(me: Ticket, seen: Contention) -> float:

@@ -138,7 +138,7 @@ class SimResourceManager:
         self._kick(node)
 
     def snapshot(self, queue: str) -> ClusterSnapshot:
-        views = self.queues.views()
+        views = self.queues.views(self.nodes.version)
         return ClusterSnapshot(
             taken_at_s=self._timeline.now_s,
             nodes=self.nodes.view(),

@@ -150,11 +150,17 @@ class SimQueues:
         self.leaves = {queue.name: queue for queue in self.root.walk() if queue.config.is_leaf}
         self._shares: dict[str, Resources] | None = None
         self._views: dict[str, tuple[tuple[object, ...], QueueView]] = {}
+        self._changes = 0
+        """Of the applications, so far."""
+        self._all_views: tuple[QueueView, ...] = ()
+        self._viewed: tuple[int, int] | None = None
+        """What ``_all_views`` are of."""
 
     # ---- applications ------------------------------------------------------------------------
 
     def add(self, app: Application) -> None:
         """It runs: its queue is active."""
+        self._changes += 1
         if not app.queue.apps:
             self._shares = None
         app.queue.apps[app.number] = app
@@ -162,6 +168,7 @@ class SimQueues:
             queue.running += 1
 
     def remove(self, app: Application) -> None:
+        self._changes += 1
         queue = app.queue
         if queue.apps.pop(app.number, None) is None:
             queue.waiting = deque(one for one in queue.waiting if one[0] is not app)
@@ -176,6 +183,7 @@ class SimQueues:
     def wait(self, app: Application, am: Resources, start: Callable[[], None]) -> None:
         """``start`` is called, by ``start_waiting``, as soon as it may have an ApplicationMaster:
         after those of its queue that came before."""
+        self._changes += 1
         app.am = am
         app.queue.waiting.append((app, start))
 
@@ -195,6 +203,7 @@ class SimQueues:
             if not self._may_start(app):
                 blocked.add(queue.name)
                 continue
+            self._changes += 1
             queue.waiting.popleft()
             queue.am_used = queue.am_used.plus(app.am)
             app.has_am = True
@@ -264,9 +273,14 @@ class SimQueues:
 
     # ---- views -------------------------------------------------------------------------------
 
-    def views(self) -> tuple[QueueView, ...]:
-        """The leaves, as the RM's REST API shows them."""
-        return tuple(self._view(queue) for queue in self.leaves.values())
+    def views(self, used_version: int) -> tuple[QueueView, ...]:
+        """The leaves, as the RM's REST API shows them. ``used_version`` grows with every change of
+        what is used."""
+        viewed = used_version, self._changes
+        if viewed != self._viewed:
+            self._all_views = tuple(self._view(queue) for queue in self.leaves.values())
+            self._viewed = viewed
+        return self._all_views
 
     def _view(self, queue: SimQueue) -> QueueView:
         share, above = self.share(queue), queue.parent
