@@ -7,7 +7,16 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yarnam.core.admission.wait_queue import Contention, node_sizes, presorted, wait_queue
+from yarnam.core.admission.decision import admit, requested
+from yarnam.core.admission.reservations import ReservationLedger
+from yarnam.core.admission.wait_queue import (
+    Contention,
+    gang_ages,
+    node_sizes,
+    presorted,
+    resorted,
+    wait_queue,
+)
 from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, Node, NodeState, QueueView
@@ -74,6 +83,55 @@ def test_the_same_queue(
     asking = replace(waiting[changed % len(waiting)], demands=(Demand(amount(2), 1),))
     for me in (*waiting, asking):
         assert wait_queue(me, fast) == wait_queue(me, plain)
+
+
+@given(tickets(), queues(), st.integers(0, 12), st.integers(0, 12))
+def test_some_that_come_and_go(
+    all_tickets: list[Ticket], views: tuple[QueueView, ...], first: int, last: int
+) -> None:
+    nodes = (Node(NodeId("n"), RackId("/r"), NodeState.RUNNING, amount(40), Resources()),)
+    snapshot, sizes = ClusterSnapshot(NOW_S, nodes, views[0], views), node_sizes(nodes)
+    before, after = all_tickets[:last], all_tickets[first:]
+    known = presorted(snapshot, before, sizes)
+    assert known is not None
+    gone = [ticket for ticket in before if ticket not in after]
+    come = [ticket for ticket in after if ticket not in before]
+    found = resorted(known, gone, come, snapshot, sizes)
+    assert found == presorted(snapshot, after, sizes)
+    choosy = replace(all_tickets[0], priority=1)
+    assert resorted(known, (), (choosy,), snapshot, sizes) is None
+
+
+@given(tickets(), queues(), st.lists(st.integers(1, 8), min_size=4, max_size=4), st.booleans())
+def test_the_same_decision_by_what_is_worked_out_beforehand(
+    waiting: list[Ticket], views: tuple[QueueView, ...], used: list[int], has_ends: bool
+) -> None:
+    nodes = tuple(
+        Node(NodeId(f"n{n}"), RackId(f"/r{n % 2}"), NodeState.RUNNING, amount(8), amount(gpus))
+        for n, gpus in enumerate(used)
+    )
+    snapshot = ClusterSnapshot(NOW_S, nodes, views[0], views)
+    gangs = tuple(
+        RunningGang(
+            f"r{n}",
+            QUEUES[n % 2],
+            gpus,
+            NOW_S + 400.0 * n if has_ends else None,
+            ((NodeId(f"n{n}"), gpus),),
+            5_000.0 * n,
+        )
+        for n, gpus in enumerate(used)
+    )
+    plain = Contention(snapshot, waiting, gangs, NOW_S)
+    fast = replace(
+        plain,
+        presorted=presorted(snapshot, waiting, node_sizes(nodes)),
+        ages=gang_ages(gangs),
+        requested=requested(ReservationLedger(snapshot), waiting),
+    )
+    for me in waiting:
+        for fits_now in (True, False):
+            assert admit(me, fast, fits_now=fits_now) == admit(me, plain, fits_now=fits_now)
 
 
 def test_an_order_of_its_own_for_each_is_not_presorted() -> None:

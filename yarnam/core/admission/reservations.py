@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from itertools import repeat
 from math import inf
@@ -125,10 +126,9 @@ class ReservationLedger:
 
     def copy(self) -> ReservationLedger:
         """The same free capacity and reservations, for one who goes on from here alone."""
-        twin = ReservationLedger.__new__(ReservationLedger)
-        twin.nodes, twin.free, twin._closed = self.nodes, self.free, self._closed
+        twin = copy(self)
         twin.left, twin.touched = dict(self.left), set(self.touched)
-        twin._too_many = dict(self._too_many)
+        twin._too_many = dict(self._too_many)  # noqa: SLF001 - of the same class
         return twin
 
     def release(self, what: Iterable[NodeShare]) -> None:
@@ -138,9 +138,7 @@ class ReservationLedger:
             if name in self.left:
                 self.left[name] = self.left[name].plus(amount)
 
-    def could_reserve(
-        self, ticket: Ticket, *, closed: frozenset[NodeId] = frozenset()
-    ) -> bool:
+    def could_reserve(self, ticket: Ticket, *, closed: frozenset[NodeId] = frozenset()) -> bool:
         """Whether each demand alone would fit on what is left. Cheap; if not, ``reserve`` fails,
         now and after more reservations."""
         closed = _either(self._closed_to(ticket), closed)

@@ -37,7 +37,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf, sqrt
 
 from yarnam.core.admission.reservations import ReservationLedger
@@ -107,8 +107,8 @@ class PresortedTickets:
     order: tuple[Ticket, ...]
     """Those that free GPUs could help, as they are served while there is no head: by ``keys``."""
     candidates: tuple[Ticket, ...]
-    """Those of them that could be the head, by arrival: the first of each size among those of queues
-    that have their share, and among the others. Those of a size become due in turn."""
+    """Those of them that could be the head, by arrival: of queues that have their share and of the
+    others the first of each size. Those of one size become due in turn."""
     has_share: Mapping[str, bool]
     waiting_gpus: int
     first_taken_at_s: float
@@ -126,7 +126,7 @@ class WaitQueue:
     """The head has waited so long that only jobs known to end in time may pass it."""
     is_strict: bool = False
     """It has waited so long that nothing more is left to chance."""
-    place: int | None = None
+    place: int | None = field(default=None, compare=False)
     """Of the one who looks, where it is known."""
 
     def ahead_of(self, me: Ticket) -> tuple[Ticket, ...]:
