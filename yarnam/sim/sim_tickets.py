@@ -95,6 +95,7 @@ class _SharedView:
         self._nodes: tuple[Node, ...] | None = None
         self._sizes: Mapping[Resources, int] = {}
         self._presorted: PresortedTickets | None = None
+        self._ledger: ReservationLedger | None = None
         self._requested: ReservationLedger | None = None
 
     def note(self, gone: Ticket | None, come: Ticket | None) -> None:
@@ -127,7 +128,11 @@ class _SharedView:
         if self._presorted is None:
             self._requested = None
         elif has_moved or has_changed or self._requested is None:
-            self._requested = requested(ReservationLedger(snapshot), self._tickets)
+            if self._ledger is None:
+                self._ledger = ReservationLedger(snapshot)
+            elif has_moved:
+                self._ledger = self._ledger.moved_to(snapshot)
+            self._requested = requested(self._ledger.copy(), self._tickets)
         return Contention(
             snapshot,
             self._tickets,

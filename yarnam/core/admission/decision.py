@@ -36,7 +36,7 @@ from math import inf
 from typing import Protocol, Union
 
 from yarnam.core.admission.entitlement import entitlement, for_yarn_to_place
-from yarnam.core.admission.reservations import Reservation, ReservationLedger, releases_of
+from yarnam.core.admission.reservations import Reservation, ReservationLedger
 from yarnam.core.admission.wait_queue import (
     Contention,
     WaitQueue,
@@ -238,7 +238,7 @@ def _admit_first(me: Ticket, seen: Contention, *, fits_now: bool) -> AdmissionDe
         return Admitted("first in the queue, and its gang fits")
     if fits_now:
         return MustWait(0, me, "free GPUs are already requested by other jobs")
-    soonest = ledger.soonest_for(me, releases_of(seen.running, seen.now_s), seen.now_s)
+    soonest = ledger.soonest_for(me, seen.running, seen.now_s)
     is_soon = soonest.is_declared and soonest.ready_at_s <= seen.now_s + ACCUMULATE_WITHIN_S
     if is_soon and unknown_gpus(seen) > 0:
         reason = f"first in the queue; the rest of its {_gpus(me)} will be free soon"
@@ -288,7 +288,7 @@ def reserve_for_head(
     head: Ticket, ledger: ReservationLedger, queue: WaitQueue, seen: Contention
 ) -> HeadReservation:
     """The nodes for a head that does not fit on what is left."""
-    soonest = ledger.soonest_for(head, releases_of(seen.running, seen.now_s), seen.now_s)
+    soonest = ledger.soonest_for(head, seen.running, seen.now_s)
     return HeadReservation(head, soonest, queue.is_firm, queue.is_strict)
 
 

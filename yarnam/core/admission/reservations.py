@@ -4,10 +4,10 @@ inside one admission decision; nothing is asked of YARN here."""
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import islice, repeat
 from math import inf
 
 from yarnam.core.model.ids import NodeId
@@ -42,28 +42,6 @@ _Slot = tuple[float, int, float, bool, NodeId]
 """Room for one container: behind how much work (GPU-seconds) and how many busy GPUs, when (epoch
 seconds), whether by declared ends alone, and where."""
 
-_SlotsOf = Callable[[NodeId], "_NodeSlots"]
-
-
-class _NodeSlots:
-    """The slots of one node, in order. Made one by one, as many as are wanted: a node has room for
-    thousands of tiny containers. Kept, since a node is looked at alone and with its rack."""
-
-    __slots__ = ("_made", "_rest")
-
-    def __init__(self, slots: Iterator[_Slot]) -> None:
-        self._made: list[_Slot] = []
-        self._rest = slots
-
-    def at(self, index: int) -> _Slot | None:
-        """The slot with this index, where all before it have been asked for; None: no more."""
-        if index == len(self._made):
-            slot = next(self._rest, None)
-            if slot is None:
-                return None
-            self._made.append(slot)
-        return self._made[index]
-
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
@@ -82,7 +60,7 @@ class ReservationLedger:
     """Free capacity of each usable node, before (``free``) and after (``left``) the reservations
     made so far."""
 
-    __slots__ = ("_closed", "_too_many", "free", "left", "nodes", "touched")
+    __slots__ = ("_closed", "_soonest", "_too_many", "free", "left", "nodes", "touched")
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self.nodes: dict[NodeId, Node] = {}
@@ -96,6 +74,8 @@ class ReservationLedger:
         self._closed: dict[object, frozenset[NodeId]] = {}
         self._too_many: dict[tuple[Resources, frozenset[NodeId]], int] = {}
         # How many containers of a size there was no room for: what is left only shrinks.
+        self._soonest: list[tuple[Ticket, Sequence[RunningGang], float, Reservation]] = []
+        # The last answer of ``soonest_for``, shared with copies until one of them reserves more.
 
     def reserve(
         self, ticket: Ticket, *, closed: frozenset[NodeId] = frozenset()
@@ -122,7 +102,23 @@ class ReservationLedger:
                 taken.append((name, amount))
                 self.left[name] = self.left[name].minus(amount)
         self.touched.update(name for name, _ in before)
+        self._soonest = []
         return taken
+
+    def moved_to(self, snapshot: ClusterSnapshot) -> ReservationLedger:
+        """The ledger of another snapshot, with no reservations. Only nodes that differ are looked
+        at."""
+        usable = {node.node_id: node for node in snapshot.nodes if node.is_usable}
+        if list(usable) != list(self.nodes):
+            return ReservationLedger(snapshot)
+        twin = copy(self)
+        twin.nodes, twin.free, twin.touched = usable, dict(self.free), set()
+        for name, node in usable.items():
+            if self.nodes[name] is not node:
+                twin.free[name] = node.free
+        twin.left = dict(twin.free)
+        twin._closed, twin._too_many, twin._soonest = {}, {}, []  # noqa: SLF001 - of the same class
+        return twin
 
     def copy(self) -> ReservationLedger:
         """The same free capacity and reservations, for one who goes on from here alone."""
@@ -133,6 +129,7 @@ class ReservationLedger:
 
     def release(self, what: Iterable[NodeShare]) -> None:
         """This comes free."""
+        self._soonest = []
         self._too_many.clear()
         for name, amount in what:
             if name in self.left:
@@ -149,32 +146,44 @@ class ReservationLedger:
 
     def reserve_what_fits(self, ticket: Ticket) -> None:
         """Reserve as many of its containers as there is room for: they are on their way."""
+        self._soonest = []
         closed = self._closed_to(ticket)
         for demand in _biggest_first(ticket.demands):
             for name, count in self._picks(demand, closed):
                 self.left[name] = self.left[name].minus(demand.resources.times(count))
                 self.touched.add(name)
 
-    def soonest_for(self, ticket: Ticket, releases: GpuReleases, now_s: float) -> Reservation:
+    def soonest_for(
+        self, ticket: Ticket, running: Sequence[RunningGang], now_s: float
+    ) -> Reservation:
         """The nodes with the least work left on what this gang needs of them; those of one rack
         where that is not much more. YARN is asked for racks, not for all nodes but some: so the
         other racks stay open to others.
 
         Work is GPUs times the time until they are expected to come free. The time alone would be
         the measure if it were known; since declared times overstate, it would change the choice
-        with every job that ends early, and give away what has come free so far."""
+        with every job that ends early, and give away what has come free so far.
+
+        Kept for copies of this ledger that ask for the same ticket at the same time."""
+        for known, of, at_s, reservation in self._soonest:
+            if known is ticket and of is running and at_s == now_s:
+                return reservation
+        found = self._soonest_for(ticket, releases_of(running, now_s), now_s)
+        self._soonest[:] = [(ticket, running, now_s, found)]
+        return found
+
+    def _soonest_for(self, ticket: Ticket, releases: GpuReleases, now_s: float) -> Reservation:
         closed = self._closed_to(ticket)
         usable = tuple(name for name in self.nodes if name not in closed)
         choices = [
-            (demand.count, self._slots_of(demand, releases, now_s))
-            for demand in _biggest_first(ticket.demands)
+            _DemandSlots(self, demand, releases, now_s) for demand in _biggest_first(ticket.demands)
         ]
         best = _cheapest(choices, usable, now_s, most_gpu_s=inf) or _NOWHERE
+        if len({self.nodes[name].rack for name in best.nodes}) < 2:
+            return best
         racks: dict[str, list[NodeId]] = {}
         for name in usable:
             racks.setdefault(self.nodes[name].rack, []).append(name)
-        if len(racks) < 2 or len({self.nodes[name].rack for name in best.nodes}) < 2:
-            return best
         most_gpu_s = RACK_SLACK * best.work_gpu_s + RACK_SLACK_S * ticket.gpus
         in_rack = None
         for rack in sorted(racks):
@@ -222,27 +231,6 @@ class ReservationLedger:
             missing -= take
         return picks
 
-    def _slots_of(self, demand: Demand, releases: GpuReleases, now_s: float) -> _SlotsOf:
-        """The slots that each node could ever have for a demand, soonest first."""
-        want = demand.resources
-        most_of: dict[Resources, int] = {}
-        known: dict[NodeId, _NodeSlots] = {}
-
-        def slots_of(name: NodeId) -> _NodeSlots:
-            found = known.get(name)
-            if found is not None:
-                return found
-            total = self.nodes[name].total
-            most = most_of.get(total)
-            if most is None:
-                most = most_of[total] = min(demand.count, want.count_in(total))
-            ends = releases.get(name, ())
-            found = _NodeSlots(_slots(name, want, most, self.left[name], ends, now_s))
-            known[name] = found
-            return found
-
-        return slots_of
-
     def _closed_to(self, ticket: Ticket) -> frozenset[NodeId]:
         """Nodes that the gang may not use. Its GPU model is required of its tasks without GPUs
         too: few jobs have such tasks, and they mostly run beside the others."""
@@ -277,20 +265,97 @@ def releases_of(running: Iterable[RunningGang], now_s: float) -> GpuReleases:
 _NOWHERE = Reservation(frozenset(), inf, is_declared=False, work_gpu_s=inf)
 
 
+class _DemandSlots:
+    """The slots that each node could ever have for a demand, soonest first. Made one by one, as
+    many as are wanted: a node has room for thousands of tiny containers, and most nodes are asked
+    for their first slot only. Kept: a node is looked at among all, and among those of its rack."""
+
+    __slots__ = ("_left", "_made", "_most", "_nodes", "_now_s", "_releases", "_rest", "_want",
+                 "count")  # fmt: skip
+
+    def __init__(
+        self, ledger: ReservationLedger, demand: Demand, releases: GpuReleases, now_s: float
+    ) -> None:
+        self.count = demand.count
+        self._want = demand.resources
+        self._nodes, self._left = ledger.nodes, ledger.left
+        self._releases, self._now_s = releases, now_s
+        self._most: dict[Resources, int] = {}
+        self._made: dict[NodeId, list[_Slot]] = {}
+        self._rest: dict[NodeId, Iterator[_Slot]] = {}
+
+    def least(self, nodes: Iterable[NodeId]) -> list[_Slot]:
+        """The first ``count`` slots of all these nodes in order, or as many as there are."""
+        heap = [(slot, 0, name) for name in nodes if (slot := self._first(name)) is not None]
+        heapq.heapify(heap)
+        found: list[_Slot] = []
+        while heap and len(found) < self.count:
+            # Two slots in the heap are of two nodes, so they differ.
+            slot, index, name = heap[0]
+            found.append(slot)
+            following = self._at(name, index + 1)
+            if following is None:
+                heapq.heappop(heap)
+            else:
+                heapq.heapreplace(heap, (following, index + 1, name))
+        return found
+
+    def _first(self, name: NodeId) -> _Slot | None:
+        made = self._made.get(name)
+        if made is None:
+            slot = self._soon(name)
+            if slot is None:
+                return self._at(name, 0)
+            made = self._made[name] = [slot]
+        return made[0] if made else None
+
+    def _soon(self, name: NodeId) -> _Slot | None:
+        """The first of ``_slots``, where it is there already or comes with the first release."""
+        want, left, now_s = self._want, self._left[name], self._now_s
+        if left.gpus >= want.gpus:
+            has_room = self.count and want.fits_in(left)
+            return (0.0, 0, now_s, True, name) if has_room else None
+        ends = self._releases.get(name)
+        missing = want.gpus - left.gpus
+        if not ends or ends[0][1] < missing or not self._most_on(name):
+            return None
+        at_s, gpus, is_declared = ends[0]
+        ready_at_s = max(now_s, at_s) if is_declared else max(now_s, now_s + (at_s - now_s))
+        return gpus * (at_s - now_s), missing, ready_at_s, is_declared, name
+
+    def _at(self, name: NodeId, index: int) -> _Slot | None:
+        """The slot with this index, where those before it have been asked for; None: no more."""
+        made = self._made.setdefault(name, [])
+        if index == len(made):
+            rest = self._rest.get(name)
+            if rest is None:
+                rest = self._rest[name] = islice(self._slots_of(name), len(made), None)
+            made.extend(islice(rest, 1))
+        return made[index] if index < len(made) else None
+
+    def _slots_of(self, name: NodeId) -> Iterator[_Slot]:
+        most, ends = self._most_on(name), self._releases.get(name, ())
+        return _slots(name, self._want, most, self._left[name], ends, self._now_s)
+
+    def _most_on(self, name: NodeId) -> int:
+        total = self._nodes[name].total
+        most = self._most.get(total)
+        if most is None:
+            most = self._most[total] = min(self.count, self._want.count_in(total))
+        return most
+
+
 def _cheapest(
-    choices: Iterable[tuple[int, _SlotsOf]],
-    nodes: Iterable[NodeId],
-    now_s: float,
-    most_gpu_s: float,
+    choices: Iterable[_DemandSlots], nodes: Iterable[NodeId], now_s: float, most_gpu_s: float
 ) -> Reservation | None:
-    """For each demand (how many containers, and each node's slots) the slots with the least work
-    on these nodes. None: that is more than ``most_gpu_s``."""
+    """For each demand the slots with the least work on these nodes. None: that is more than
+    ``most_gpu_s``."""
     reserved: set[NodeId] = set()
     ready_at_s, is_declared, work_gpu_s = now_s, True, 0.0
-    for count, slots_of in choices:
-        needed = _least(count, (slots_of(name) for name in nodes if name not in reserved))
+    for slots in choices:
+        needed = slots.least(name for name in nodes if name not in reserved)
         reserved.update(slot[4] for slot in needed)
-        if len(needed) < count:
+        if len(needed) < slots.count:
             ready_at_s = work_gpu_s = inf  # Nodes are away; whatever there is, is reserved.
         for work, _, at_s, is_known, _ in needed:
             ready_at_s = max(ready_at_s, at_s)
@@ -299,23 +364,6 @@ def _cheapest(
         if work_gpu_s > most_gpu_s:
             return None
     return Reservation(frozenset(reserved), ready_at_s, is_declared, work_gpu_s)
-
-
-def _least(count: int, by_node: Iterable[_NodeSlots]) -> list[_Slot]:
-    """The first ``count`` slots of all these nodes in order, or as many as there are."""
-    heap = [(first, 0, slots) for slots in by_node if (first := slots.at(0)) is not None]
-    heapq.heapify(heap)
-    found: list[_Slot] = []
-    while heap and len(found) < count:
-        # Two slots in the heap are of two nodes, so they differ.
-        slot, index, slots = heap[0]
-        found.append(slot)
-        following = slots.at(index + 1)
-        if following is None:
-            heapq.heappop(heap)
-        else:
-            heapq.heapreplace(heap, (following, index + 1, slots))
-    return found
 
 
 def _slots(

@@ -37,7 +37,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf, sqrt
 
 from yarnam.core.admission.reservations import ReservationLedger
@@ -126,15 +126,15 @@ class WaitQueue:
     """The head has waited so long that only jobs known to end in time may pass it."""
     is_strict: bool = False
     """It has waited so long that nothing more is left to chance."""
-    place: int | None = field(default=None, compare=False)
+    position: int | None = field(default=None, compare=False)
     """Of the one who looks, where it is known."""
 
     def ahead_of(self, me: Ticket) -> tuple[Ticket, ...]:
         """Those that are served before this one."""
-        place = self.place
-        if place is None or self.order[place].job != me.job:
-            place = next(i for i, ticket in enumerate(self.order) if ticket.job == me.job)
-        return self.order[:place]
+        position = self.position
+        if position is None or self.order[position].job != me.job:
+            position = next(i for i, ticket in enumerate(self.order) if ticket.job == me.job)
+        return self.order[:position]
 
 
 def wait_queue(me: Ticket, seen: Contention) -> WaitQueue:
@@ -167,12 +167,12 @@ def _queue_of(
     head: Ticket | None,
     backlog: float,
     now_s: float,
-    place: int | None = None,
+    position: int | None = None,
 ) -> WaitQueue:
     if head is None:
-        return WaitQueue(order, None, place=place)
+        return WaitQueue(order, None, position=position)
     patiences = (now_s - head.taken_at_s) / patience_s(head, backlog)
-    return WaitQueue(order, head, patiences >= LENIENT, patiences >= CERTAIN, place)
+    return WaitQueue(order, head, patiences >= LENIENT, patiences >= CERTAIN, position)
 
 
 ServingKey = tuple[bool, int, "Arrival"]
@@ -228,17 +228,17 @@ def resorted(
     keys, order = list(known.keys), list(known.order)
     for ticket in gone:
         key = _serving_key(ticket, has_share)
-        place = bisect_left(keys, key)
-        if place < len(keys) and order[place] == ticket:
-            del keys[place], order[place]
+        position = bisect_left(keys, key)
+        if position < len(keys) and order[position] == ticket:
+            del keys[position], order[position]
     for ticket in come:
         if _has_own_order(ticket):
             return None
         if _is_served(ticket, inf, queues):
             key = _serving_key(ticket, has_share)
-            place = bisect_left(keys, key)
-            keys.insert(place, key)
-            order.insert(place, ticket)
+            position = bisect_left(keys, key)
+            keys.insert(position, key)
+            order.insert(position, ticket)
     return _presorted(keys, order, has_share, sizes)
 
 
@@ -293,21 +293,41 @@ def presorted_by(snapshot: ClusterSnapshot) -> tuple[object, ...]:
 
 
 def _from_presorted(me: Ticket, seen: Contention, known: PresortedTickets) -> WaitQueue | None:
-    """The same as ``wait_queue`` finds; None: ``me`` is not among the tickets as it is."""
-    place = bisect_left(known.keys, _serving_key(me, known.has_share))
-    if place == len(known.order) or known.order[place] != me:
+    """The same as ``wait_queue`` finds; None: it takes more than what is known."""
+    position = bisect_left(known.keys, _serving_key(me, known.has_share))
+    if position == len(known.order):
         return None
+    served = known.order
+    if served[position] != me:
+        if not _is_resized(me, served[position], known, seen):
+            return None
+        served = (*served[:position], me, *served[position + 1 :])
     now_s, backlog = seen.now_s, inf
     if now_s - known.first_taken_at_s >= LEAST_PATIENCE_S:
         ages = gang_ages(seen.running) if seen.ages is None else seen.ages
         backlog = _backlog_s(known.waiting_gpus, ages, now_s)
     head = next(_due(known.candidates, known.has_share, now_s, backlog), None)
     if head is None:
-        return _queue_of(known.order, None, backlog, now_s, place)
+        return _queue_of(served, None, backlog, now_s, position)
     at = bisect_left(known.keys, _serving_key(head, known.has_share))
-    order = (head, *known.order[:at], *known.order[at + 1 :])
-    place = 0 if place == at else place + (place < at)
-    return _queue_of(order, head, backlog, now_s, place)
+    order = (head, *served[:at], *served[at + 1 :])
+    position = 0 if position == at else position + (position < at)
+    return _queue_of(order, head, backlog, now_s, position)
+
+
+def _is_resized(me: Ticket, ticket: Ticket, known: PresortedTickets, seen: Contention) -> bool:
+    """Whether ``me`` is this ticket in containers of another size, which changes nothing for the
+    others: neither is the head, since one of the same size came first."""
+    if ticket != replace(me, demands=ticket.demands):
+        return False
+    has_share = known.has_share.get(me.queue, False)
+    has_first = any(
+        one.gpus == me.gpus
+        and known.has_share.get(one.queue, False) == has_share
+        and arrival(one) < arrival(me)
+        for one in known.candidates
+    )
+    return has_first and _is_served(me, inf, queues_of(seen.snapshot))
 
 
 def by_priority(order: Sequence[Ticket], now_s: float) -> list[Ticket]:
