@@ -37,6 +37,7 @@ from hdfs_utils.validation.findings import FindingKind, Findings, Reason
 from hdfs_utils.validation.sandbox import messages
 from tests.fakes.cluster_view import cluster
 from tests.unit.accounting.records import record as history_record
+from tests.unit.agent.test_flight_recorder import RECORDED
 from tests.unit.agent.test_task_job import JOB, TARGET
 from yarnam.adapters.grpc import job_inputs
 from yarnam.adapters.grpc.agent_session import AgentSession
@@ -46,7 +47,7 @@ from yarnam.adapters.yarn import allocation_xml, queue_tree, rest_parse
 from yarnam.adapters.zookeeper import ticket_nodes
 from yarnam.agent import metrics_inbox
 from yarnam.agent.data import input_gateway
-from yarnam.agent.launch import log_evidence
+from yarnam.agent.launch import flight_recorder, log_evidence
 from yarnam.agent.resources import gpu_leases
 from yarnam.client.monitor.aggregated_logs import parse_log_dump
 from yarnam.client.monitor.yarn_status import verdict_from_yarn, yarn_status
@@ -384,6 +385,9 @@ PLACES: dict[str, Place] = {
             plain({"message": "x"}),
         ),
         MalformedData,
+    ),
+    "dump of torch's flight recorder": Place(
+        flight_recorder.parse_dump, (RECORDED,), MalformedData
     ),
     "metrics": Place(metrics_inbox.parse, (
         plain({"local_rank": 0, "at_s": 1.0, "step": 5, "values": {"loss": float("nan")}}),),

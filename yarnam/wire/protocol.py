@@ -101,6 +101,16 @@ is. They travel with the metrics that the process reports, and replace its own o
 CHECKPOINT_PAUSE = "checkpoint"
 """The pause (``yarnam.train.pause``) of a process that writes a checkpoint: a stop waits for it."""
 
+ENV_RECORDER_SIZE = "TORCH_NCCL_TRACE_BUFFER_SIZE"
+"""How many collectives torch's flight recorder keeps."""
+
+ENV_RECORDER_PIPE = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
+"""Of the flight recorder: a stem, to which torch adds the rank and ``.pipe``."""
+
+ENV_RECORDER_FILE = "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"
+"""What it writes when it is asked by the pipe, and at a time-out: a stem, to which the rank is
+added."""
+
 ENV_ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 """Where torch.distributed.elastic writes why a process failed. A job may set it itself."""
 ENV_PRE_RUN = "YARNAM_PRE_RUN"

@@ -15,7 +15,7 @@ from yarnam.core.failures.hang_detection import (
     missing_ranks,
     where_text,
 )
-from yarnam.core.failures.rank_activity import RankActivity
+from yarnam.core.failures.rank_activity import Collective, RankActivity
 from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_spec import HangSpec
 
@@ -83,6 +83,24 @@ def test_who_is_somewhere_else_did_not_arrive() -> None:
         "no step for 60 s; rank 3 did not arrive: not where the others are (all_reduce (d.py:1))"
     )
     assert where_text(ranks[3]) == "rank 3: read (data.py:7) < train (t.py:1)"
+
+
+def recorded(*last: tuple[str, int] | None) -> list[RankActivity]:
+    told = [Collective(of[0], "nccl:all_reduce", "started", of[1]) if of else None for of in last]
+    return [rank(number, collective=one) for number, one in enumerate(told)]
+
+
+def test_who_has_not_begun_the_newest_collective_did_not_arrive() -> None:
+    ranks = recorded(("0", 128), ("0", 127), ("0", 128), ("0", 126))
+    why = "not in nccl:all_reduce 128 of group 0 (started)"
+    assert missing_ranks(ranks) == ((1, 3), why)
+    assert where_text(ranks[1]).endswith("last collective nccl:all_reduce 127 of group 0 (started)")
+
+
+def test_numbers_of_collectives_tell_only_where_all_are_of_one_group() -> None:
+    assert missing_ranks(recorded(("0", 128), ("0", 128), ("0", 128))) == ((), "")
+    assert missing_ranks(recorded(("0", 128), ("1", 127), ("0", 128))) == ((), "")
+    assert missing_ranks(recorded(("0", 128), None, ("0", 127))) == ((), "")
 
 
 def test_half_against_half_names_nobody() -> None:

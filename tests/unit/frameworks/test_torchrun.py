@@ -24,6 +24,7 @@ def test_one_torchrun_in_each_task() -> None:
             "PET_RDZV_ID": "application_7_1",
             "OMP_NUM_THREADS": "4",
             "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
+            "TORCH_NCCL_TRACE_BUFFER_SIZE": "512",
         }
         for number in range(3)
     ]

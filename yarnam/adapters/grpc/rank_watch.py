@@ -5,8 +5,9 @@ from __future__ import annotations
 import statistics
 from collections import deque
 
-from yarnam.core.failures.rank_activity import RankActivity
+from yarnam.core.failures.rank_activity import Collective, RankActivity
 from yarnam.core.model.ids import AskId
+from yarnam.core.model.printable import printable
 from yarnam.wire.pb import yarnam_pb2 as pb
 
 KEPT_STEPS = 32
@@ -14,6 +15,10 @@ KEPT_STEPS = 32
 
 LEAST_STEPS = 3
 """Fewer say nothing of what is usual: the first ones compile."""
+
+
+MAX_TEXT = 100
+"""Characters of a name that an agent tells."""
 
 
 class RankWatch:
@@ -30,6 +35,7 @@ class RankWatch:
         self._is_stopped = False
         self._idle_since_s: float | None = None
         self._stack: tuple[str, ...] | None = None
+        self._collective: Collective | None = None
 
     def see(self, report: pb.ProcessReport, now_s: float) -> None:
         """A report on the process."""
@@ -39,6 +45,7 @@ class RankWatch:
         elif self._idle_since_s is None:
             self._idle_since_s = now_s - report.idle_s
         self._stack = tuple(report.stack) if report.dumped else None
+        self._collective = _collective(report) if report.dumped else None
         if not report.HasField("metrics"):
             return
         self._pause = report.metrics.pause
@@ -65,4 +72,15 @@ class RankWatch:
             is_stopped=self._is_stopped,
             idle_s=0.0 if idle_since_s is None else max(0.0, now_s - idle_since_s),
             stack=self._stack,
+            collective=self._collective,
         )
+
+
+def _collective(report: pb.ProcessReport) -> Collective | None:
+    if not report.HasField("collective"):
+        return None
+    one = report.collective
+    group, operation, state = (
+        printable(text, max_length=MAX_TEXT) for text in (one.group, one.operation, one.state)
+    )
+    return Collective(group, operation, state, one.number)

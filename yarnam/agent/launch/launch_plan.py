@@ -31,6 +31,7 @@ from yarnam.wire import protocol
 
 STOP_FILE = ".yarnam-stop"
 ERROR_FILE = ".yarnam-error"
+RECORDER = ".yarnam-recorder"
 
 # Skein's variables lead to its certificate, which commands the whole application; ours are of no
 # use to the user's code; what keeps the agent small or finds its Python must not leak into theirs.
@@ -85,6 +86,7 @@ def plan_processes(
         metrics_address,
         stop_file(settings.directory),
         inputs_address,
+        log_directory=settings.log_directory,
     )
     plans = []
     for process, gpu_ids in zip(launch.processes, shares, strict=True):
@@ -152,11 +154,21 @@ class ProcessContext:
     inputs_address: str = ""
     """Where the SDK sends requests about inputs; empty: the job has none."""
     local_rank: int = 0
+    log_directory: Path = Path()
 
     @property
     def error_file(self) -> Path:
         """Where a framework may write why this process failed."""
         return self.container / f"{ERROR_FILE}.{self.local_rank}"
+
+    @property
+    def recorder(self) -> dict[str, str]:
+        """Where torch's flight recorder has its pipe, and what it writes: beside the logs, each
+        with the rank after it."""
+        return {
+            protocol.ENV_RECORDER_PIPE: str(self.container / f"{RECORDER}.{self.local_rank}."),
+            protocol.ENV_RECORDER_FILE: str(self.log_directory / "flight-recorder."),
+        }
 
 
 def process_environment(
@@ -189,6 +201,8 @@ def process_environment(
         env["YARNAM_LOCAL_INPUTS"] = str(local)
     env[protocol.ENV_SDK] = _sdk_settings(env.get(protocol.ENV_SDK, "{}"), context)
     env.setdefault(protocol.ENV_ERROR_FILE, str(context.error_file))
+    if env.get(protocol.ENV_RECORDER_SIZE):
+        env.update({name: path for name, path in context.recorder.items() if not env.get(name)})
     env[MARK] = context.container_id
     return env
 

@@ -33,13 +33,14 @@ from yarnam.agent.metrics_inbox import Sample
 from yarnam.agent.resources.gpu_devices import ENV_GPU_IDS
 from yarnam.agent.resources.gpu_usage import GpuUsage
 from yarnam.agent.resources.memory_kills import KILLED_FOR_MEMORY, MemoryKills
+from yarnam.core.failures.rank_activity import Collective
 from yarnam.core.model.outcomes import ExitKind, Finding
 from yarnam.errors import YarnamError
 from yarnam.wire.light_imports import on_first_use
 from yarnam.wire.protocol import CHECKPOINT_PAUSE, ENV_ERROR_FILE
 
 with on_first_use():
-    from yarnam.agent.launch import failure_examination
+    from yarnam.agent.launch import failure_examination, flight_recorder
 
 AFTER_CRASH_S = 10.0
 """The end of a failed task is reported so much later at most. While HDFS is away nobody could act
@@ -109,6 +110,9 @@ class Process:
     """Whether it does anything; None: it has not been started."""
     stack: tuple[str, ...] | None = None
     """Where it was when its stack was dumped; None: it has gone on since, or it was not dumped."""
+
+    collective: Collective | None = None
+    """The last one that it had begun by then, where its framework has recorded that."""
 
     @property
     def step_s(self) -> float | None:
@@ -308,7 +312,7 @@ class TaskRun:
         for process in self.processes:
             if process.plan.local_rank == local_rank and not process.ended:
                 if process.sample is not None and sample.step != process.sample.step:
-                    process.stack = None
+                    process.stack = process.collective = None
                 process.sample = sample
                 process.is_ready = process.is_ready or sample.is_ready
                 if process.first_sample is None and sample.step is not None:
@@ -326,11 +330,15 @@ class TaskRun:
         return has_changed
 
     async def dump_stacks(self) -> None:
-        """Of all processes at once; see ``dump_stack``."""
+        """Of all processes at once; see ``dump_stack`` and ``last_collective``."""
         left = [one for one in self.processes if one.pid and not one.ended]
+        plans = [one.plan for one in left]
+        asked = asyncio.gather(
+            *(flight_recorder.last_collective(one.env, one.log) for one in plans)
+        )
         stacks = await asyncio.gather(*(dump_stack(one.pid, one.plan.log) for one in left))
-        for process, stack in zip(left, stacks, strict=True):
-            process.stack = stack
+        for process, stack, collective in zip(left, stacks, await asked, strict=True):
+            process.stack, process.collective = stack, collective
 
     async def _wait_at_end(self) -> None:
         if self.at_end is None:

@@ -74,6 +74,13 @@ def process_report(process: Process) -> Any:
     if process.stack is not None:
         report.dumped = True
         report.stack.extend(process.stack)
+    if process.collective is not None:
+        one = process.collective
+        report.collective.CopyFrom(
+            pb.Collective(
+                group=one.group, operation=one.operation, state=one.state, number=one.number
+            )
+        )
     if process.finding is not None:
         report.finding.CopyFrom(_finding(process.finding))
     sample = process.sample

@@ -56,6 +56,8 @@ def missing_ranks(ranks: Sequence[RankActivity]) -> tuple[tuple[int, ...], str]:
     if steps and len(steps) == len(ranks) and min(steps) < max(steps):
         late = tuple(one.rank for one in ranks if one.step == min(steps))
         return late, f"at step {min(steps)}, the others at {max(steps)}"
+    if late := _behind(ranks):
+        return late
     places = Counter(one.stack[0] for one in ranks if one.stack)
     if len(places) > 1:
         usual, count = places.most_common(1)[0]
@@ -63,6 +65,17 @@ def missing_ranks(ranks: Sequence[RankActivity]) -> tuple[tuple[int, ...], str]:
         if count > len(others):
             return others, f"not where the others are ({usual})"
     return (), ""
+
+
+def _behind(ranks: Sequence[RankActivity]) -> tuple[tuple[int, ...], str] | None:
+    """The ranks that have not begun the collective in which the others wait. All have to have told
+    of the same group: of others the numbers say nothing."""
+    last = [(one.rank, one.collective) for one in ranks if one.collective is not None]
+    if len(last) < len(ranks) or len({of.group for _, of in last}) != 1:
+        return None
+    newest = max((of for _, of in last), key=lambda of: of.number)
+    late = tuple(rank for rank, of in last if of.number < newest.number)
+    return (late, f"not in {newest.words}") if late else None
 
 
 def hang_finding(ranks: Sequence[RankActivity], why: str) -> tuple[tuple[int, ...], Finding]:
@@ -88,6 +101,7 @@ def where_text(rank: RankActivity) -> str:
     """``rank 2: all_reduce (distributed.py:12) < train (train.py:40)``."""
     words = ["stopped by a signal"] if rank.is_stopped else []
     words += [" < ".join(rank.stack)] if rank.stack else []
+    words += [f"last collective {rank.collective.words}"] if rank.collective else []
     return f"rank {rank.rank}: {', '.join(words) or 'its stack could not be read'}"
 
 

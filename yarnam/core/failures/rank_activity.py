@@ -8,6 +8,24 @@ from yarnam.core.model.ids import AskId
 
 
 @dataclass(frozen=True, slots=True)
+class Collective:
+    """One collective operation of a process, as its framework has recorded it."""
+
+    group: str
+    """The process group's name."""
+    operation: str
+    state: str
+    """``scheduled``, ``started`` or ``completed`` (torch)."""
+    number: int
+    """Of the collectives of this group, the same in all of its processes."""
+
+    @property
+    def words(self) -> str:
+        """``nccl:all_reduce 127 of group 0 (started)``."""
+        return f"{self.operation} {self.number} of group {self.group} ({self.state})"
+
+
+@dataclass(frozen=True, slots=True)
 class RankActivity:
     """One process. Times in seconds."""
 
@@ -29,3 +47,5 @@ class RankActivity:
     stack: tuple[str, ...] | None = None
     """Where it was at the last dump, innermost function first; empty: nobody could see that.
     None: there was no dump."""
+    collective: Collective | None = None
+    """The last one that it had begun by then; None: nothing has recorded any."""

@@ -133,7 +133,7 @@ class NamedPort(_message.Message):
     def __init__(self, name: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
 
 class ProcessReport(_message.Message):
-    __slots__ = ("local_rank", "rank", "pid", "ended", "kind", "code", "signal", "ended_at_s", "last_lines", "metrics", "finding", "stopped", "idle_s", "dumped", "stack", "step_s", "peak_memory_mib")
+    __slots__ = ("local_rank", "rank", "pid", "ended", "kind", "code", "signal", "ended_at_s", "last_lines", "metrics", "finding", "stopped", "idle_s", "dumped", "stack", "step_s", "peak_memory_mib", "collective")
     LOCAL_RANK_FIELD_NUMBER: _ClassVar[int]
     RANK_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
@@ -151,6 +151,7 @@ class ProcessReport(_message.Message):
     STACK_FIELD_NUMBER: _ClassVar[int]
     STEP_S_FIELD_NUMBER: _ClassVar[int]
     PEAK_MEMORY_MIB_FIELD_NUMBER: _ClassVar[int]
+    COLLECTIVE_FIELD_NUMBER: _ClassVar[int]
     local_rank: int
     rank: int
     pid: int
@@ -168,7 +169,20 @@ class ProcessReport(_message.Message):
     stack: _containers.RepeatedScalarFieldContainer[str]
     step_s: float
     peak_memory_mib: int
-    def __init__(self, local_rank: _Optional[int] = ..., rank: _Optional[int] = ..., pid: _Optional[int] = ..., ended: _Optional[bool] = ..., kind: _Optional[str] = ..., code: _Optional[int] = ..., signal: _Optional[int] = ..., ended_at_s: _Optional[float] = ..., last_lines: _Optional[_Iterable[str]] = ..., metrics: _Optional[_Union[Metrics, _Mapping]] = ..., finding: _Optional[_Union[Finding, _Mapping]] = ..., stopped: _Optional[bool] = ..., idle_s: _Optional[float] = ..., dumped: _Optional[bool] = ..., stack: _Optional[_Iterable[str]] = ..., step_s: _Optional[float] = ..., peak_memory_mib: _Optional[int] = ...) -> None: ...
+    collective: Collective
+    def __init__(self, local_rank: _Optional[int] = ..., rank: _Optional[int] = ..., pid: _Optional[int] = ..., ended: _Optional[bool] = ..., kind: _Optional[str] = ..., code: _Optional[int] = ..., signal: _Optional[int] = ..., ended_at_s: _Optional[float] = ..., last_lines: _Optional[_Iterable[str]] = ..., metrics: _Optional[_Union[Metrics, _Mapping]] = ..., finding: _Optional[_Union[Finding, _Mapping]] = ..., stopped: _Optional[bool] = ..., idle_s: _Optional[float] = ..., dumped: _Optional[bool] = ..., stack: _Optional[_Iterable[str]] = ..., step_s: _Optional[float] = ..., peak_memory_mib: _Optional[int] = ..., collective: _Optional[_Union[Collective, _Mapping]] = ...) -> None: ...
+
+class Collective(_message.Message):
+    __slots__ = ("group", "operation", "state", "number")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    operation: str
+    state: str
+    number: int
+    def __init__(self, group: _Optional[str] = ..., operation: _Optional[str] = ..., state: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
 
 class Finding(_message.Message):
     __slots__ = ("rule", "failure", "role", "action", "blame", "line", "explanation", "hint", "weak", "at_s", "ruled_out", "written_at_s", "stream")

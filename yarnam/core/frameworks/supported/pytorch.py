@@ -35,7 +35,12 @@ def _environment(table: GangTable, number: int, local: int) -> dict[str, str]:
     }
     # torchrun gives each of several processes one thread; a share of the vcores is kinder.
     threads = max(1, role.resources.vcores // max(1, role.processes_per_task))
-    defaults = {"OMP_NUM_THREADS": str(threads), "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1"}
+    defaults = {
+        "OMP_NUM_THREADS": str(threads),
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
+        # Of the flight recorder, which is read when the gang hangs.
+        "TORCH_NCCL_TRACE_BUFFER_SIZE": "512",
+    }
     return env | table.defaults(number, defaults)
 
 

@@ -33,6 +33,8 @@ def _environment(table: GangTable, number: int, _local: int) -> dict[str, str]:
         # Its own default is 1.
         "OMP_NUM_THREADS": str(max(1, size.vcores // processes)),
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
+        # Of the flight recorder, which is read when the gang hangs.
+        "TORCH_NCCL_TRACE_BUFFER_SIZE": "512",
     }
     return env | table.defaults(number, defaults)
 
