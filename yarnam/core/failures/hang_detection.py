@@ -56,8 +56,9 @@ def missing_ranks(ranks: Sequence[RankActivity]) -> tuple[tuple[int, ...], str]:
     if steps and len(steps) == len(ranks) and min(steps) < max(steps):
         late = tuple(one.rank for one in ranks if one.step == min(steps))
         return late, f"at step {min(steps)}, the others at {max(steps)}"
-    if late := _behind(ranks):
-        return late
+    behind = _behind(ranks)
+    if behind is not None:
+        return behind
     places = Counter(one.stack[0] for one in ranks if one.stack)
     if len(places) > 1:
         usual, count = places.most_common(1)[0]
