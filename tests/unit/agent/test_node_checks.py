@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -74,22 +75,22 @@ async def gpus_of(folder: Path) -> pb.CheckReport:
 @pytest.mark.parametrize(
     ("smi", "python", "trouble", "not_run", "tflops"),
     [
-        (None, "", [], ["NCCL", "GPUs: no nvidia-smi"], 0.0),
+        (None, "", [], ["GPUs: no nvidia-smi"], 0.0),
         ("echo '0, GPU-aa, 0, Not Active'", "echo 312.5", [], ["NCCL"], 312.5),
         ("echo '0, GPU-aa, 7, Not Active'", "echo 312.5", ["GPU 0: 7 unc"], ["NCCL"], 312.5),
         (
             "echo 'Field \"x\" is not a valid field to query.'; exit 2",
             "echo 312.5",
             [],
-            ["NCCL", "GPU errors: this nvidia-smi"],
+            ["GPU errors: this nvidia-smi", "NCCL"],
             312.5,
         ),
-        ("echo no driver; exit 9", "echo 1", ["nvidia-smi failed: no driver"], ["NCCL"], 0.0),
+        ("echo no driver; exit 9", "echo 1", ["nvidia-smi failed: no driver"], [], 0.0),
         (
             "echo '0, GPU-aa, 0, Not Active'",
             "echo torch is not there; exit 1",
             [],
-            ["NCCL", "matrix product: torch is not there"],
+            ["matrix product: torch is not there", "NCCL"],
             0.0,
         ),
     ],
@@ -117,5 +118,78 @@ async def test_gpus_are_measured_with_the_tools_that_are_there(
     assert report.gpu_tflops == tflops
 
 
-def test_the_matrix_product_says_what_is_missing() -> None:
-    compile(gpu_measures.MATMUL, "matmul", "exec")
+TORCH = """
+import time
+float16 = "half"
+class Cuda:
+    is_available = staticmethod(lambda: True)
+    device_count = staticmethod(lambda: COUNT)
+    synchronize = staticmethod(lambda device: None)
+class Tensor:
+    def __init__(self, value=1.0): self.value = value
+    def __matmul__(self, other): return time.sleep(0.002) or Tensor()
+    def float(self): return self
+    def __eq__(self, other): return Tensor(self.value == other)
+    def all(self): return self.value
+def randn(*size, device, dtype): return Tensor()
+def ones(size, device): return Tensor()
+def isfinite(tensor): return Tensor(True)
+"""
+"""What the check uses of torch, without devices."""
+
+NCCL = """
+import time
+def all_reduce(data):
+    time.sleep(0.02)
+    total = sum(one.value for one in data)
+    for one in data: one.value = total + WRONG
+"""
+
+
+def fake_torch(folder: Path, count: int, nccl: str) -> None:
+    (folder / "torch/cuda").mkdir(parents=True)
+    own = "from torch import Cuda\n"
+    for name in ("is_available", "device_count", "synchronize"):
+        own += f"{name} = Cuda.{name}\n"
+    (folder / "torch/cuda/__init__.py").write_text(own)
+    code = TORCH.replace("COUNT", str(count)) + "import torch.cuda as cuda\n"
+    (folder / "torch/__init__.py").write_text(code)
+    (folder / "torch/cuda/nccl.py").write_text(nccl)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("count", "nccl", "trouble", "not_run"),
+    [
+        (1, "", [], ["NCCL: one GPU alone"]),
+        (2, NCCL.replace("WRONG", "0"), [], []),
+        (4, NCCL.replace("WRONG", "1"), ["NCCL: the all-reduce among the GPUs of this node"], []),
+        (2, "raise RuntimeError('NCCL error: unhandled system error')", [], ["NCCL: RuntimeError"]),
+    ],
+)
+async def test_matrix_product_and_all_reduce(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    count: int,
+    nccl: str,
+    trouble: list[str],
+    not_run: list[str],
+) -> None:
+    """By the program that runs on a node, with a library in place of torch."""
+    fake_torch(tmp_path / "lib", count, nccl)
+    tool(tmp_path, "nvidia-smi", "true")
+    (tmp_path / "environment/bin").mkdir(parents=True)
+    run = f'PYTHONPATH={tmp_path}/lib exec {sys.executable} "$@"'
+    tool(tmp_path / "environment/bin", "python", run)
+    monkeypatch.setattr(gpu_measures.shutil, "which", lambda _: str(tmp_path / "nvidia-smi"))
+    report = pb.CheckReport()
+    await measure_gpus(report, tuple(map(str, range(count))), tmp_path)
+    assert [
+        text[: len(start)] for text, start in zip(report.trouble, trouble, strict=True)
+    ] == trouble
+    assert [
+        text[: len(start)] for text, start in zip(report.not_run, not_run, strict=True)
+    ] == not_run
+    # 2 * 4096^3 operations in 2 ms and more.
+    assert 1.0 < report.gpu_tflops < 69.0
+    assert (0.1 < report.nccl_gib_s < 3.2) == (count == 2 and not not_run)

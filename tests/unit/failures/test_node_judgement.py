@@ -121,3 +121,12 @@ def test_whatever_agents_say_only_nodes_of_the_check_are_judged(
     found = bad_nodes(measures)
     assert {one.node for one in found} <= measures.keys()
     assert all(one.why for one in found)
+
+
+def test_gpus_that_talk_slowly_make_a_slow_node() -> None:
+    measures = {
+        name: replace(one, nccl_gib_s=30.0 if name == "n2" else 200.0)
+        for name, one in gang(4).items()
+    }
+    (bad,) = bad_nodes(measures)
+    assert (bad.node, bad.why) == ("n2", "NCCL (all-reduce): 30 GiB/s, usual is 200")

@@ -32,6 +32,7 @@ def node_measures(report: pb.CheckReport) -> NodeMeasures:
         memory_mib_s=_measure(report.memory_mib_s),
         disk_mib_s=_measure(report.disk_mib_s),
         gpu_tflops=_measure(report.gpu_tflops),
+        nccl_gib_s=_measure(report.nccl_gib_s),
         links=tuple(
             LinkMeasure(
                 _text(link.node), _measure(link.mib_s), _measure(link.rtt_ms), _text(link.failure)

@@ -1,5 +1,6 @@
 """What the full check measures of the leased GPUs, with the tools that are there: what nvidia-smi
-counts of errors and throttling, and a matrix product by torch in the job's own environment."""
+counts of errors and throttling, and by torch in the job's own environment a matrix product and, of
+several GPUs, an all-reduce by NCCL among them."""
 
 from __future__ import annotations
 
@@ -7,12 +8,14 @@ import asyncio
 import os
 import shutil
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from yarnam.wire.protocol import LOCAL_ENVIRONMENT
 
-SMI_LIMIT_S, MATMUL_LIMIT_S = 5.0, 15.0
+SMI_LIMIT_S, TORCH_LIMIT_S = 5.0, 15.0
 """Seconds. The first call of CUDA loads hundreds of megabytes of libraries."""
 
 FIELDS = (
@@ -23,8 +26,8 @@ FIELDS = (
 )
 QUERY = f"--query-gpu={','.join(FIELDS)}"
 
-MATMUL = """
-import time
+TORCH = """
+import sys, time
 try:
     import torch
 except ImportError:
@@ -45,13 +48,31 @@ for device in range(torch.cuda.device_count()):
     rate = 2 * size**3 / best / 1e12
     slowest = rate if slowest is None else min(slowest, rate)
 print(slowest)
+sys.stdout.flush()
+count = torch.cuda.device_count()
+if count > 1:
+    from torch.cuda import nccl
+    # 64 MiB: large enough that the links count, not the start of the operation.
+    data = [torch.ones(1 << 24, device=device) for device in range(count)]
+    best = float("inf")
+    for _ in range(6):
+        for device in range(count):
+            torch.cuda.synchronize(device)
+        began = time.perf_counter()
+        nccl.all_reduce(data)
+        for device in range(count):
+            torch.cuda.synchronize(device)
+        best = min(best, time.perf_counter() - began)
+    assert all(bool((one == float(count) ** 6).all()) for one in data), "NCCL gave a wrong sum"
+    print(2 * (count - 1) / count * 4 * (1 << 24) / best / 2**30)
 """
-"""Prints TFLOP/s of the slowest device, in half precision."""
+"""Prints TFLOP/s of the slowest device, in half precision, then the bus bandwidth of the all-reduce
+in GiB/s: 2 (n - 1) / n of its bytes in its time, which does not depend on n (nccl-tests,
+PERFORMANCE.md)."""
 
 
 async def measure_gpus(report: Any, gpus: tuple[str, ...], directory: Path) -> None:
     """Fills in ``report`` (``pb.CheckReport``); what cannot be run is named in it."""
-    report.not_run.append("NCCL: not measured, its tests are no part of yarnam")
     smi = shutil.which("nvidia-smi")
     if smi is None:
         report.not_run.append("GPUs: no nvidia-smi on this node")
@@ -66,15 +87,32 @@ async def measure_gpus(report: Any, gpus: tuple[str, ...], directory: Path) -> N
     shipped = directory / LOCAL_ENVIRONMENT / "bin/python"
     python = str(shipped) if shipped.exists() else shutil.which("python3") or sys.executable
     code, text = await _run(
-        [python, "-c", MATMUL], MATMUL_LIMIT_S, {"CUDA_VISIBLE_DEVICES": ",".join(gpus)}
+        [python, "-c", TORCH], TORCH_LIMIT_S, {"CUDA_VISIBLE_DEVICES": ",".join(gpus)}
     )
-    try:
-        report.gpu_tflops = float(text) if code == 0 else 0.0
-    except ValueError:
-        code = 1
-    if code != 0:
-        last = (text.strip().splitlines() or [f"exit code {code}"])[-1]
-        report.not_run.append(f"matrix product: {last[:200]}")
+    lines = text.strip().splitlines()
+    numbers = _numbers(lines)
+    last = (lines or [f"exit code {code}"])[-1][:200]
+    if numbers:
+        report.gpu_tflops = numbers[0]
+    else:
+        report.not_run.append(f"matrix product: {last}")
+    if len(gpus) < 2:
+        report.not_run.append("NCCL: one GPU alone has nobody to talk to")
+    elif len(numbers) > 1 and code == 0:
+        report.nccl_gib_s = numbers[1]
+    elif "NCCL gave a wrong sum" in text:
+        report.trouble.append("NCCL: the all-reduce among the GPUs of this node gave a wrong sum")
+    elif numbers:
+        report.not_run.append(f"NCCL: {last}")
+
+
+def _numbers(lines: Sequence[str]) -> list[float]:
+    """Those that are one; libraries print warnings, too."""
+    found = []
+    for line in lines:
+        with suppress(ValueError):
+            found.append(float(line))
+    return found
 
 
 def gpu_trouble(text: str, gpus: tuple[str, ...]) -> list[str]:

@@ -304,6 +304,8 @@ class NodeMeasures:
     """What failed: the node is broken."""
     not_run: tuple[str, ...] = ()
     """What was asked for and could not be measured here, and why."""
+    nccl_gib_s: float = 0.0
+    """Bus bandwidth of an all-reduce among the task's GPUs."""
 
 
 @dataclass(frozen=True, slots=True)

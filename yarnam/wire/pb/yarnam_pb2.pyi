@@ -75,7 +75,7 @@ class StopStep(_message.Message):
     def __init__(self, step: _Optional[int] = ...) -> None: ...
 
 class CheckReport(_message.Message):
-    __slots__ = ("check", "cpu_mib_s", "memory_mib_s", "disk_mib_s", "gpu_tflops", "links", "trouble", "not_run")
+    __slots__ = ("check", "cpu_mib_s", "memory_mib_s", "disk_mib_s", "gpu_tflops", "links", "trouble", "not_run", "nccl_gib_s")
     CHECK_FIELD_NUMBER: _ClassVar[int]
     CPU_MIB_S_FIELD_NUMBER: _ClassVar[int]
     MEMORY_MIB_S_FIELD_NUMBER: _ClassVar[int]
@@ -84,6 +84,7 @@ class CheckReport(_message.Message):
     LINKS_FIELD_NUMBER: _ClassVar[int]
     TROUBLE_FIELD_NUMBER: _ClassVar[int]
     NOT_RUN_FIELD_NUMBER: _ClassVar[int]
+    NCCL_GIB_S_FIELD_NUMBER: _ClassVar[int]
     check: int
     cpu_mib_s: float
     memory_mib_s: float
@@ -92,7 +93,8 @@ class CheckReport(_message.Message):
     links: _containers.RepeatedCompositeFieldContainer[LinkReport]
     trouble: _containers.RepeatedScalarFieldContainer[str]
     not_run: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, check: _Optional[int] = ..., cpu_mib_s: _Optional[float] = ..., memory_mib_s: _Optional[float] = ..., disk_mib_s: _Optional[float] = ..., gpu_tflops: _Optional[float] = ..., links: _Optional[_Iterable[_Union[LinkReport, _Mapping]]] = ..., trouble: _Optional[_Iterable[str]] = ..., not_run: _Optional[_Iterable[str]] = ...) -> None: ...
+    nccl_gib_s: float
+    def __init__(self, check: _Optional[int] = ..., cpu_mib_s: _Optional[float] = ..., memory_mib_s: _Optional[float] = ..., disk_mib_s: _Optional[float] = ..., gpu_tflops: _Optional[float] = ..., links: _Optional[_Iterable[_Union[LinkReport, _Mapping]]] = ..., trouble: _Optional[_Iterable[str]] = ..., not_run: _Optional[_Iterable[str]] = ..., nccl_gib_s: _Optional[float] = ...) -> None: ...
 
 class LinkReport(_message.Message):
     __slots__ = ("node", "mib_s", "rtt_ms", "failure")
