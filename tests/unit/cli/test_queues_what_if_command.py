@@ -81,6 +81,23 @@ def test_a_smaller_maximum_makes_its_queue_wait(files: Path) -> None:
     assert {"old.xml", "new.xml", "root.a", "root.b", "Mean wait"} <= set(texts)
 
 
+def test_a_long_name_does_not_run_into_the_bars(files: Path) -> None:
+    long = "a-team-with-a-name-that-is-much-longer-than-others"
+    for name in ("old.xml", "new.xml"):
+        text = (files / name).read_text()
+        (files / name).write_text(text.replace('name="b"', f'name="{long}"'))
+    jobs = (files / "trace.json").read_text()
+    (files / "trace.json").write_text(jobs.replace('"vc": "b"', f'"vc": "{long}"'))
+    code, _, err = what_if(files, "--plot", str(files / "out.svg"))
+    assert code == 0, err
+    picture = ET.parse(files / "out.svg").getroot()
+    svg = "{http://www.w3.org/2000/svg}"
+    texts = {one.text: int(one.get("x", "")) for one in picture.iter(f"{svg}text")}
+    ends = texts[f"root.{long}"] + 6 * len(f"root.{long}")
+    assert ends < texts["Mean wait"]
+    assert texts["Gangs preempted"] + 200 < float(picture.get("width", ""))
+
+
 def test_json_has_both_sides_of_each_queue(files: Path) -> None:
     code, out, _ = what_if(files, "--json")
     assert code == 0

@@ -107,6 +107,8 @@ def what_if_plain(found: WhatIf) -> dict[str, Any]:
 # ---- the picture ---------------------------------------------------------------------------------
 
 _LEFT, _PANEL, _ROW, _TOP = 190, 250, 44, 76
+_CHAR = 7
+"""Width of a character, for names: Helvetica of 12 pixels has 6 in the mean."""
 _BAR, _BAR_WIDTH = 15, 150
 _COLOURS = ("#8a94a6", "#1f6feb")
 
@@ -115,7 +117,8 @@ def what_if_svg(found: WhatIf, before: str, after: str) -> str:
     """Two bars for each queue and figure, one above the other, each with its value."""
     rows = pairs(found)
     drawn = [figure for figure in FIGURES if figure.heading in DRAWN]
-    width, height = _LEFT + _PANEL * len(drawn), _TOP + _ROW * len(rows) + 12
+    left = max(_LEFT, 24 + _CHAR * max(len(name) for name, _, _ in rows))
+    width, height = left + _PANEL * len(drawn), _TOP + _ROW * len(rows) + 12
     title = f"{found.jobs:,} jobs on {found.gpus:,} GPUs: {before} and {after}"
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
@@ -129,14 +132,14 @@ def what_if_svg(found: WhatIf, before: str, after: str) -> str:
         _text(12, 22, title, 'font-size="14" font-weight="bold"'),
     ]
     for number, name in enumerate((before, after)):
-        at = 12 + 300 * number
+        at = 12 + max(300, 42 + _CHAR * len(before)) * number
         parts.append(f'<rect x="{at}" y="32" width="12" height="12" fill="{_COLOURS[number]}"/>')
         parts.append(_text(at + 18, 42, name))
     for row, (name, _, _) in enumerate(rows):
         parts.append(_text(12, _TOP + _ROW * row + 20, name))
     for column, figure in enumerate(drawn):
-        parts.append(_text(_LEFT + _PANEL * column, _TOP - 12, figure.title, 'font-weight="bold"'))
-        parts.extend(_panel(rows, figure, _LEFT + _PANEL * column))
+        parts.append(_text(left + _PANEL * column, _TOP - 12, figure.title, 'font-weight="bold"'))
+        parts.extend(_panel(rows, figure, left + _PANEL * column))
     return "\n".join([*parts, "</svg>", ""])
 
 
