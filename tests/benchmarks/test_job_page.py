@@ -18,8 +18,8 @@ from yarnam.core.model.events import JobStarted
 from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_status import Measured
 from yarnam.ports import AgentMetrics
-from yarnam.web.http_messages import Request
-from yarnam.web.http_server import HttpServer, listen
+from yarnam.web.http.http_messages import Request
+from yarnam.web.http.http_server import HttpServer, listen
 from yarnam.web.job_server import JobServer, ProxyOnly
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(600)]
@@ -36,11 +36,11 @@ PATHS = ("/", "/api/v1/job", "/api/v1/series", "/metrics")
 MEMORY = """
 import resource, sys
 sys.path.insert(0, {root!r})
-from yarnam.web import http_server, job_server
+from yarnam.web import job_server
 from tests.unit.web.job_values import running
 from tests.unit.web.test_job_server import Am
 from yarnam.wire.codec import decode_event
-from yarnam.web.http_messages import Request
+from yarnam.web.http.http_messages import Request
 am = Am(); am.show(running(256))
 server = job_server.JobServer(am.source)
 def rss():

@@ -355,7 +355,7 @@ def test_a_node_unknown_for_a_moment_is_awaited(events: list[Event]) -> None:
     broker.close()
     (event,) = events
     assert isinstance(event, ContainerGranted)
-    assert (event.node, event.rack) == ("n9", "/r9")
+    assert (event.node, event.rack, event.http_address) == ("n9", "/r9", "n9:8042")
 
 
 @pytest.mark.parametrize("timing", [replace(QUICK, locate_s=0.1)], indirect=True)

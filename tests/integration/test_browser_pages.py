@@ -28,8 +28,8 @@ from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_status import JobStatus, Measured
 from yarnam.ports import AgentMetrics
 from yarnam.web.cluster_server import ClusterServer, ClusterSource
-from yarnam.web.http_messages import Request, Response
-from yarnam.web.http_server import HttpServer, listen
+from yarnam.web.http.http_messages import Request, Response
+from yarnam.web.http.http_server import HttpServer, listen
 from yarnam.web.job_page import JobView
 from yarnam.web.job_server import JobServer, ProxyOnly
 

@@ -20,9 +20,10 @@ from yarnam.web.cluster_pages import (
     problem_page,
     queues_page,
 )
-from yarnam.web.http_messages import Request, Response, text_response
+from yarnam.web.http.http_messages import Request, Response, text_response
+from yarnam.web.http.local_peers import is_loopback_name
 from yarnam.web.job_page import JobView, job_page
-from yarnam.web.local_peers import is_loopback_name
+from yarnam.web.log_page import LogChoice, LogsView, log_choice, log_page
 from yarnam.web.rendering import content_security_policy
 
 ACTIVE_FOR_S = 2.0
@@ -30,7 +31,7 @@ ACTIVE_FOR_S = 2.0
 ENDED_FOR_S = 15.0
 """The same of the history, which is read from HDFS."""
 
-_APPLICATION = re.compile(r"application_[0-9]{1,20}_[0-9]{1,10}")
+_JOB = re.compile(r"/jobs/(application_[0-9]{1,20}_[0-9]{1,10})(/logs)?")
 
 T = TypeVar("T")
 
@@ -44,6 +45,7 @@ class ClusterSource:
     queues: Callable[[], QueuesNow]
     job: Callable[[str], JobView]
     """By its application id."""
+    logs: Callable[[str, LogChoice], LogsView]
 
 
 class ClusterServer:
@@ -76,10 +78,13 @@ class ClusterServer:
             return jobs_page(self._jobs(request))
         if path == "/queues":
             return queues_page(self._queues.get())
-        name = path.removeprefix("/jobs/")
-        if path.startswith("/jobs/") and _APPLICATION.fullmatch(name):
-            return job_page(self._source.job(name))
-        return None
+        found = _JOB.fullmatch(path)
+        if found is None:
+            return None
+        if not found[2]:
+            return job_page(self._source.job(found[1]))
+        chosen = log_choice(request.query)
+        return None if chosen is None else log_page(self._source.logs(found[1], chosen))
 
     def _jobs(self, request: Request) -> JobsView:
         troubles: list[str] = []

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from statistics import median
+from urllib.parse import quote
 
 from yarnam.core.accounting.history_record import RunPlacement
 from yarnam.core.model.job_status import JobState, JobStatus, Ledger, Measured, TaskStatus
@@ -39,6 +41,10 @@ class JobView:
     home: str = ""
     """Where the list of all jobs is; empty: there is none."""
     has_api: bool = False
+    logs: str = ""
+    """Where the text of the job's logs is; empty: not here."""
+    node_scheme: str = "http"
+    """Of the NodeManagers' pages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,8 @@ def job_page(view: JobView) -> bytes:
         home=view.home,
         has_api=view.has_api,
         own_page=_own_page(status),
+        logs=view.logs,
+        container_logs={task.ask: container_logs(task, status, view) for task in status.tasks},
         is_live=not status.state.is_final,
         waits_since_s=waits_since_s(status),
         charts=[(series, chart) for series, chart in drawn if chart is not None],
@@ -94,6 +102,20 @@ def _own_page(status: JobStatus) -> str:
     """The page of a job that runs; empty: there is none. Others may write anything there."""
     is_link = status.tracking_url.startswith(("http://", "https://"))
     return status.tracking_url if is_link and not status.state.is_final else ""
+
+
+_HOST_AND_PORT = re.compile(r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):[0-9]{1,5}")
+_CONTAINER = re.compile(r"container_[0-9a-z_]{1,60}")
+
+
+def container_logs(task: TaskStatus, status: JobStatus, view: JobView) -> str:
+    """The NodeManager's own page of the container's logs, where YARN decides who may read them;
+    empty: there is none, or it is not known."""
+    is_known = _HOST_AND_PORT.fullmatch(task.http_address) and _CONTAINER.fullmatch(task.container)
+    if not is_known or status.state.is_final:
+        return ""
+    path = f"node/containerlogs/{task.container}/{quote(status.user, safe='')}"
+    return f"{view.node_scheme}://{task.http_address}/{path}"
 
 
 def ledger_uses(ledger: Ledger | None) -> list[LedgerUse]:

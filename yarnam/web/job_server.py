@@ -18,8 +18,8 @@ from typing import Any
 from yarnam.core.model.events import Event
 from yarnam.core.model.job_status import JobStatus
 from yarnam.ports import AgentMetrics
-from yarnam.web.http_messages import JSON, Request, Response, text_response
-from yarnam.web.http_server import HttpServer
+from yarnam.web.http.http_messages import JSON, Request, Response, text_response
+from yarnam.web.http.http_server import HttpServer
 from yarnam.web.training_series import TrainingSeries
 from yarnam.wire.codec import decode, decode_event
 from yarnam.wire.light_imports import on_first_use
@@ -50,10 +50,17 @@ class JobSource:
 
 
 class JobServer:
-    """Answers requests for one job's page. ``sample`` is to be called now and then."""
+    """Answers requests for one job's page. ``sample`` is to be called now and then.
+    ``node_scheme``: of the NodeManagers' pages."""
 
-    def __init__(self, source: JobSource, now_s: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        source: JobSource,
+        now_s: Callable[[], float] = time.time,
+        node_scheme: str = "http",
+    ) -> None:
         self._source = source
+        self._node_scheme = node_scheme
         self._now_s = now_s
         self.series = TrainingSeries()
         self._sampled_at_s = 0.0
@@ -95,6 +102,7 @@ class JobServer:
             step_times=self.series.step_times(),
             saved_step=self.series.saved_step,
             has_api=True,
+            node_scheme=self._node_scheme,
         )
 
     def _events(self) -> list[tuple[float, str]]:

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import socket
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.unit.accounting.records import record
-from tests.unit.client.world import APPLICATION, World
+from tests.unit.client.monitor.test_job_logs import dump, yarn_tool
+from tests.unit.client.world import APPLICATION, World, status, task, verdict
+from tests.unit.web.job_values import cause
 from yarnam.adapters.hdfs.history_store import HistoryStore
+from yarnam.cli.jobs import ui_command
 from yarnam.cli.jobs.ui_command import JobViews, cluster_source
 from yarnam.cli.shell import Shell, run
 from yarnam.client.user_paths import new_key, tag_of
 from yarnam.core.model.job_status import JobState
-from yarnam.errors import ExitCode, YarnamError
+from yarnam.core.model.outcomes import VerdictKind
+from yarnam.errors import ExitCode, Unavailable, UsageError, YarnamError
+from yarnam.web.log_page import LINES, LogChoice
+from yarnam.wire.codec import encode
 
 
 @pytest.fixture
@@ -75,3 +82,55 @@ def test_another_users_job_shows_what_yarn_knows(world: World) -> None:
 def test_a_job_that_nobody_knows_is_an_error(world: World) -> None:
     with pytest.raises(YarnamError):
         JobViews(world.client).view("application_1_9999")
+
+
+def test_live_logs_come_from_the_agents(world: World) -> None:
+    tasks = (task("worker-0", (0, 1), "n1:9"),)
+    world.line.statuses = [status(tasks=tasks)]
+    world.line.outputs["n1:9", 1] = [b"step 1\n", b"step 2\n"]
+    world.job()
+    views = JobViews(world.client)
+    view = views.logs(APPLICATION, LogChoice(rank=1))
+    assert [(one.title, one.text) for one in view.logs] == [
+        ("worker-0, rank 1", "step 1\nstep 2\n")
+    ]
+    assert view.is_live
+    assert views.logs(APPLICATION, LogChoice()).chosen.rank == 0
+    assert {(rank, lines) for _, rank, lines, _, _ in world.line.tails} == {(1, LINES), (0, LINES)}
+    with pytest.raises(UsageError, match="there is no rank 7"):
+        views.logs(APPLICATION, LogChoice(rank=7))
+
+
+def test_before_the_start_the_logs_say_what_is_waited_for(world: World) -> None:
+    world.line.statuses = [status(JobState.QUEUED, reason="3 jobs ahead")]
+    world.job()
+    view = JobViews(world.client).logs(APPLICATION, LogChoice())
+    assert view.notes == ["nothing runs yet: QUEUED 3 jobs ahead"]
+
+
+def test_logs_of_an_ended_job_come_from_yarn_first_those_of_the_first_cause(world: World) -> None:
+    yarn_tool(world, dump(("c2", "worker-0.0.log", b"zero\n"), ("c2", "worker-3.0.log", b"six\n")))
+    key = new_key()
+    world.job(state="FINISHED", key=key)
+    ranks = (task("worker-0", (0,)), task("worker-3", (6,)))
+    world.put(key, "status.json", encode(status(tasks=ranks)))
+    ended = replace(verdict(VerdictKind.FAILED, 90, "out of memory"), cause=cause())
+    world.put(key, "verdict.json", encode(ended))
+    views = JobViews(world.client)
+    view = views.logs(APPLICATION, LogChoice())
+    assert [(one.title, one.text) for one in view.logs] == [("worker-3, rank 6, c2", "six\n")]
+    assert not view.is_live
+    assert views.view(APPLICATION).logs == f"/jobs/{APPLICATION}/logs"
+    assert views.logs(APPLICATION, LogChoice(rank=0)).logs[0].text == "zero\n"
+
+
+def test_who_waits_too_long_for_other_readers_of_logs_is_told(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ui_command, "LOGS_WAIT_S", 0.01)
+    world.job()
+    views = JobViews(world.client)
+    for _ in range(ui_command.MOST_LOG_READERS):
+        views._readers.acquire()
+    with pytest.raises(Unavailable, match="other logs are being read"):
+        views.logs(APPLICATION, LogChoice())

@@ -185,7 +185,9 @@ class Play:
 
     def grant(self, ask: AskId, node: str = "n1", rack: str = "/r1") -> tuple[Action, ...]:
         return self.send(
-            ContainerGranted(0, ask, ContainerId(f"c-{ask}"), NodeId(node), RackId(rack))
+            ContainerGranted(
+                0, ask, ContainerId(f"c-{ask}"), NodeId(node), RackId(rack), f"{node}:8042"
+            )
         )
 
     def register(

@@ -32,6 +32,7 @@ def test_acquiring_counts_by_locality_and_names_its_limit() -> None:
     assert status.deadline_s == play.now_s + 120
     assert [task.state for task in status.tasks] == ["ready", "granted", "granted", "asked"]
     assert status.tasks[0].log_address == "n1.cluster:5000"
+    assert [task.http_address for task in status.tasks] == ["n1:8042", "n2:8042", "n1:8042", ""]
     assert status.history[0].outcome.startswith("no container")
 
 

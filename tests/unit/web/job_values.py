@@ -102,7 +102,8 @@ def task(number: int, of: int) -> TaskStatus:
 def cause() -> FirstCause:
     finding = Finding(
         "torch-cuda-oom", FailureClass.GPU_OUT_OF_MEMORY, FailureRole.ROOT, RetryAction.ALLOWED,
-        Blame.USER, "CUDA out of memory", "The GPU's memory is full.", "Use a smaller batch.",
+        Blame.USER, "CUDA out of memory", explanation="The GPU's memory is full.",
+        hint="Use a smaller batch.",
         ruled_out=("gloo: a later failure",),
     )  # fmt: skip
     return FirstCause("worker-3", 6, "n3.example", "exit code 1", finding, ("rank 7: peer-lost",))

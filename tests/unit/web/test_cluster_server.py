@@ -16,10 +16,11 @@ from tests.unit.web.job_values import APPLICATION, NOW_S, running
 from yarnam.core.model.job_status import JobStatus
 from yarnam.errors import Unavailable, UsageError
 from yarnam.web.cluster_server import ClusterServer, ClusterSource
-from yarnam.web.http_messages import Request, Response
-from yarnam.web.http_server import listen
+from yarnam.web.http.http_messages import Request, Response
+from yarnam.web.http.http_server import listen
+from yarnam.web.http.local_peers import is_loopback_name, is_own_peer
 from yarnam.web.job_page import JobView
-from yarnam.web.local_peers import is_loopback_name, is_own_peer
+from yarnam.web.log_page import LogsView, LogText
 
 HOST = "127.0.0.1:8265"
 
@@ -30,6 +31,9 @@ def server(**given: Callable[..., Any]) -> ClusterServer:
         "ended": tuple,
         "queues": now,
         "job": lambda application: JobView(running(name=application), NOW_S, home="/"),
+        "logs": lambda application, chosen: LogsView(
+            application, "train", True, chosen, "/", [LogText("worker-0, rank 0", "step 1")]
+        ),
         **given,
     }
     return ClusterServer(ClusterSource(**source), lambda: NOW_S)
@@ -43,16 +47,31 @@ def get(of: ClusterServer, path: str, host: str = HOST, **query: str) -> tuple[i
 def test_each_path_has_its_page() -> None:
     pages = server()
     for path, title in (("/", "Jobs - yarnam"), ("/queues", "Queues - yarnam"),
-                        (f"/jobs/{APPLICATION}", f"RUNNING {APPLICATION} - yarnam")):  # fmt: skip
+                        (f"/jobs/{APPLICATION}", f"RUNNING {APPLICATION} - yarnam"),
+                        (f"/jobs/{APPLICATION}/logs", "Logs of train - yarnam")):  # fmt: skip
         status, body = get(pages, path)
         assert status == 200
         assert f"<title>{title}</title>" in body
     assert "No active jobs pass the filters" in get(pages, "/", user="nobody")[1]
 
 
+def test_an_address_of_logs_that_makes_no_sense_is_not_there() -> None:
+    path = f"/jobs/{APPLICATION}/logs"
+    for query in ({"rank": "-1"}, {"rank": "9" * 20}, {"source": "shadow"}, {"task": "t" * 999}):
+        assert get(server(), path, **query)[0] == 404
+
+
 @pytest.mark.parametrize(
     "path",
-    ["/x", "/jobs", "/jobs/last", "/jobs/application_1_1/../..", "/jobs/application_\u0661_1"],
+    [
+        "/x",
+        "/jobs",
+        "/jobs/last/logs",
+        f"/jobs/{APPLICATION}/logs/x",
+        "/jobs/last",
+        "/jobs/application_1_1/../..",
+        "/jobs/application_\u0661_1",
+    ],
 )
 def test_other_paths_are_not_there(path: str) -> None:
     assert get(server(), path)[0] == 404

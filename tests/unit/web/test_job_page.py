@@ -124,6 +124,34 @@ def test_the_link_to_a_jobs_own_page_is_a_link() -> None:
     assert "its own page" not in page(running(tracking_url="http://rm/")).words
 
 
+def logs_of(status: JobStatus, **more: object) -> list[str]:
+    tags = page(status, **more).tags
+    return [found["href"] or "" for tag, found in tags if tag == "a" and "log" in str(found)]
+
+
+def test_a_task_leads_to_its_containers_logs_on_the_node_where_yarn_says_who_may_read() -> None:
+    status = running(1)
+    there = replace(status.tasks[0], http_address="n0.example:8042", container="container_e1_1_02")
+    status = replace(status, tasks=(there,), user="a/b")
+    url = "http://n0.example:8042/node/containerlogs/container_e1_1_02/a%2Fb"
+    assert logs_of(status) == [url]
+    assert logs_of(status, node_scheme="https") == [url.replace("http", "https", 1)]
+    assert logs_of(replace(status, state=JobState.SUCCEEDED)) == []
+    for wrong in ("", "n0.example", "evil.example/x?:80", "n0:8042#", "a@evil:80"):
+        other = replace(there, http_address=wrong)
+        assert logs_of(replace(status, tasks=(other,))) == []
+    assert logs_of(replace(status, tasks=(replace(there, container="../x"),))) == []
+
+
+def test_where_log_text_can_be_read_the_page_leads_to_it() -> None:
+    verdict = Verdict(VerdictKind.FAILED, 90, "out of memory", "", NOW_S, cause())
+    failed = running(1, state=JobState.FAILED, verdict=verdict)
+    assert logs_of(failed, logs="/jobs/a/logs", home="/") == [
+        "/jobs/a/logs", "/jobs/a/logs?rank=6", "/jobs/a/logs?rank=0",
+    ]  # fmt: skip
+    assert "log of rank" not in page(failed).words
+
+
 def test_every_picture_and_scrolling_table_has_a_name() -> None:
     """For who does not see it, or has no mouse."""
     shown = page(everything(), series=(SERIES,), placements=record().placements)

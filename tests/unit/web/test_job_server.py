@@ -18,7 +18,7 @@ from yarnam.core.model.events import CancelRequested, Event, JobStarted
 from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_status import JobStatus, Measured
 from yarnam.ports import AgentMetrics
-from yarnam.web.http_server import HttpServer, listen
+from yarnam.web.http.http_server import HttpServer, listen
 from yarnam.web.job_server import (
     EVENTS_SHOWN,
     NOT_PUBLISHED,

@@ -351,7 +351,10 @@ class SkeinBroker:
             held.is_granted = True
             held.container, held.node = ContainerId(row.container), place[0]
         node, rack = place
-        self._inbox(ContainerGranted(time.time(), held.ask, ContainerId(row.container), node, rack))
+        container = ContainerId(row.container)
+        self._inbox(
+            ContainerGranted(time.time(), held.ask, container, node, rack, row.http_address)
+        )
 
     def _end(self, keys: Iterable[am_client.ContainerKey]) -> None:
         gone = set(keys)

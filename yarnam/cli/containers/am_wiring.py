@@ -51,7 +51,7 @@ from yarnam.ports import ClusterView, NoNodeHints, StateStore, Superseded
 from yarnam.ports.notifications import NotificationSender
 from yarnam.ports.pre_runs import PreRunStore
 from yarnam.ports.ticket_queue import TicketQueue
-from yarnam.web.http_server import HttpServer, listen
+from yarnam.web.http.http_server import HttpServer, listen
 from yarnam.web.job_server import JobServer, JobSource, open_job_server
 from yarnam.web.training_series import SeriesKeeper
 from yarnam.wire.codec import decode, encode
@@ -213,7 +213,9 @@ def _open_page(record: JobRecord, mailbox: GrpcMailbox, store: StateStore) -> Ht
     except (OSError, BadConfig) as error:
         log.warning("the job has no page: %s", error)
         return None
-    server = JobServer(source)
+    # YARN has one policy for all of its daemons (yarn.http.policy).
+    is_https = record.rm_url.startswith("https:")
+    server = JobServer(source, node_scheme="https" if is_https else "http")
     SeriesKeeper(server.series, store).start()
     return open_job_server(server, listener, proxies, lambda port: _announce(host, port))
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ipaddress
 import threading
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import replace
 
 import click
 
@@ -14,18 +15,19 @@ from yarnam.cli.options import json_option, open_client
 from yarnam.cli.rendering.console import print_json_line, print_line, print_note
 from yarnam.cli.rendering.event_text import event_text
 from yarnam.cli.signals import INTERRUPTED, Terminated
-from yarnam.client import Client, Job
+from yarnam.client import Client, Job, LogPiece, LogSource
 from yarnam.client.monitor.job_history import ALL_USERS
 from yarnam.client.queues.queue_view import queues_now
 from yarnam.core.accounting.job_summary import JobSummary
 from yarnam.core.model.events import Event
 from yarnam.core.model.job_status import JobStatus
-from yarnam.errors import UsageError, YarnamError
+from yarnam.errors import Unavailable, UsageError, YarnamError
 from yarnam.web.cluster_pages import view_of_record
 from yarnam.web.cluster_server import ClusterServer, ClusterSource
-from yarnam.web.http_server import HttpServer, listen
+from yarnam.web.http.http_server import HttpServer, listen
+from yarnam.web.http.local_peers import is_own_peer
 from yarnam.web.job_page import JobView
-from yarnam.web.local_peers import is_own_peer
+from yarnam.web.log_page import LINES, LogChoice, LogsView, log_tails
 
 PORT = 8265
 """As of Ray's dashboard, which shows the same kind of thing."""
@@ -33,6 +35,10 @@ EVENTS_SHOWN = 60
 HOME = "/"
 MOST_OPEN = 16
 """Jobs that are looked at at a time."""
+MOST_LOG_READERS = 2
+"""Of the server's four threads."""
+LOGS_WAIT_S = 60.0
+"""Then a reader of logs is told to come back."""
 
 
 @click.command("ui")
@@ -90,11 +96,13 @@ def cluster_source(client: Client) -> ClusterSource:
     def ended() -> Sequence[JobSummary]:
         return client.history.jobs(user=ALL_USERS).rows
 
+    views = JobViews(client)
     return ClusterSource(
         active=active,
         ended=ended,
         queues=lambda: queues_now(client.site),
-        job=JobViews(client).view,
+        job=views.view,
+        logs=views.logs,
     )
 
 
@@ -104,6 +112,7 @@ class JobViews:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._lock = threading.Lock()
+        self._readers = threading.BoundedSemaphore(MOST_LOG_READERS)
         self._open: dict[str, Job] = {}
 
     def view(self, application: str) -> JobView:
@@ -115,16 +124,48 @@ class JobViews:
         except YarnamError:
             # Another user's: its files are not ours to read.
             status = self._of_others(application)
+        logs = f"{HOME}jobs/{application}/logs"
         if status.state.is_final:
             with suppress(YarnamError):
                 record = self._client.history.record(application, ALL_USERS)
-                return view_of_record(record, time.time(), HOME)
+                return replace(view_of_record(record, time.time(), HOME), logs=logs)
         events: list[Event] = []
         if status.user == self._client.site.user:
             with suppress(YarnamError):
                 events = job.events()[-EVENTS_SHOWN:]
         shown = [(one.at_s, event_text(one)) for one in reversed(events)]
-        return JobView(status, time.time(), shown, home=HOME)
+        return JobView(
+            status,
+            time.time(),
+            shown,
+            home=HOME,
+            logs=logs,
+            node_scheme=self._client.site.rm.url.partition(":")[0],
+        )
+
+    def logs(self, application: str, chosen: LogChoice) -> LogsView:
+        """The ends of the chosen logs, by default those of the first cause of a failure, else of
+        rank 0. Raises YarnamError."""
+        job = self._job(application)
+        status = job.status()
+        if chosen.source == LogSource.PROCESSES.value and (chosen.rank, chosen.task) == (None,) * 2:
+            cause = status.verdict.cause if status.verdict is not None else None
+            chosen = replace(chosen, rank=cause.rank if cause is not None else 0)
+        # YARN's tool, which reads those of ended jobs, is a JVM: the other pages answer meanwhile.
+        if not self._readers.acquire(timeout=LOGS_WAIT_S):
+            raise Unavailable(
+                f"{MOST_LOG_READERS} other logs are being read", hint="Try again in a minute."
+            )
+        try:
+            pieces = job.logs(chosen.task, rank=chosen.rank, tail=LINES, source=chosen.source)
+            with closing(_Titled(pieces)) as titled:
+                texts, cuts = log_tails(titled)
+        finally:
+            self._readers.release()
+        notes = [*titled.notes, *cuts]
+        return LogsView(
+            application, status.name, not status.state.is_final, chosen, HOME, texts, notes
+        )
 
     def _of_others(self, application: str) -> JobStatus:
         jobs = self._client.jobs(user="", include_ended=True)
@@ -142,6 +183,27 @@ class JobViews:
                 # Another thread that reads it gets Unavailable, and the next look opens it again.
                 self._open.pop(next(iter(self._open))).close()
             return job
+
+
+class _Titled:
+    """Pieces of logs as (title, bytes); ``notes`` are what is no output."""
+
+    def __init__(self, pieces: Iterator[LogPiece]) -> None:
+        self._pieces = pieces
+        self.notes: list[str] = []
+
+    def __iter__(self) -> Iterator[tuple[str, bytes]]:
+        for piece in self._pieces:
+            if piece.is_note:
+                self.notes.append(piece.data.decode("utf-8", "replace"))
+                continue
+            rank = "" if piece.rank is None else f", rank {piece.rank}"
+            yield f"{piece.task}{rank}, {piece.container}".removesuffix(", "), piece.data
+
+    def close(self) -> None:
+        """End the reading; the agents send no more."""
+        if isinstance(self._pieces, Generator):
+            self._pieces.close()
 
 
 def _check_loopback(address: str) -> None:

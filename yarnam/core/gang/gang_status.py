@@ -281,6 +281,7 @@ def _task(member: Member) -> TaskStatus:
         gpu_ids=agent.gpu_ids if agent else (),
         log_address=agent.log_address if agent else "",
         exit_text=_exit_text(member),
+        http_address=grant.http_address if grant else "",
     )
 
 

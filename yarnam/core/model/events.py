@@ -108,6 +108,8 @@ class ContainerGranted:
     container: ContainerId
     node: NodeId
     rack: RackId
+    http_address: str = ""
+    """host:port of its NodeManager's web pages; empty: not known."""
 
 
 @dataclass(frozen=True, slots=True)

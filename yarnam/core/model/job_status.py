@@ -75,6 +75,8 @@ class TaskStatus:
     metrics: tuple[tuple[str, Measured], ...] = ()
     usage: tuple[tuple[str, Measured], ...] = ()
     """CPU, memory, I/O and GPUs of its processes together, as the agent measures them."""
+    http_address: str = ""
+    """host:port of the web pages of its NodeManager, which show the container's logs."""
 
 
 class PreRunState(Enum):

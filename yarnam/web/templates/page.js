@@ -19,6 +19,11 @@
     return [...main.querySelectorAll("a, button, input, select, [tabindex]")];
   }
 
+  // The end of a log stays in sight, unless somebody has scrolled up.
+  const isAtEnd = (log) => log.scrollHeight - log.scrollTop - log.clientHeight < 8;
+  const toEnd = (log) => { log.scrollTop = log.scrollHeight; };
+  const logs = () => [...main.querySelectorAll(".log")];
+
   async function refresh() {
     if (isPaused || document.hidden || main.dataset.live !== "yes") return;
     if (main.querySelector("input:focus, select:focus") || !getSelection().isCollapsed) return;
@@ -32,8 +37,10 @@
       // Who reads by keyboard or scrolls a table stays where they are.
       const focused = focusable().indexOf(document.activeElement);
       const scrolled = [...main.querySelectorAll(".wide")].map((one) => one.scrollLeft);
+      const heights = logs().map((log) => isAtEnd(log) ? Infinity : log.scrollTop);
       main.replaceChildren(...next.childNodes);
       main.querySelectorAll(".wide").forEach((one, n) => { one.scrollLeft = scrolled[n] || 0; });
+      logs().forEach((log, n) => heights[n] < Infinity ? log.scrollTop = heights[n] : toEnd(log));
       if (focused >= 0) focusable()[focused]?.focus({preventScroll: true});
       main.dataset.live = next.dataset.live;
       document.title = page.title;
@@ -44,6 +51,7 @@
   }
 
   localTimes(document);
+  logs().forEach(toEnd);
   button.hidden = main.dataset.live !== "yes";
   button.addEventListener("click", () => {
     isPaused = !isPaused;

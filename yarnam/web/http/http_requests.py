@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Any, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from yarnam.web.http_messages import Request, Respond, Response, text_response
+from yarnam.web.http.http_messages import Request, Respond, Response, text_response
 
 log = logging.getLogger("yarnam.web")
 

@@ -13,11 +13,11 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from yarnam.web.http_messages import Respond
+from yarnam.web.http.http_messages import Respond
 from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
-    from yarnam.web import http_requests
+    from yarnam.web.http import http_requests
 
 log = logging.getLogger("yarnam.web")
 

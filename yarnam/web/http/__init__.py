@@ -1,0 +1,1 @@
+"""A small HTTP server for pages that are only read, and who may ask it."""
