@@ -1,18 +1,9 @@
 // Opens a page in a headless Chromium and prints what it finds as JSON; test_browser_pages.py reads it.
-// Arguments: a folder with node_modules (puppeteer-core, @sparticuz/chromium), a folder for pictures, URLs.
-import {createRequire} from "node:module";
-import {pathToFileURL} from "node:url";
+// Arguments: open_browser.mjs's folder, a folder for pictures, URLs.
+import {openBrowser} from "./open_browser.mjs";
 
 const [modules, pictures, ...urls] = process.argv.slice(2);
-const require = createRequire(`${modules}/`);
-const load = async (name) => (await import(pathToFileURL(require.resolve(name)))).default;
-const puppeteer = await load("puppeteer-core");
-const chromium = await load("@sparticuz/chromium");
-const browser = await puppeteer.launch({
-  args: [...chromium.args, "--no-sandbox"],
-  executablePath: await chromium.executablePath(),
-  headless: "shell",
-});
+const browser = await openBrowser(modules);
 const found = [];
 for (const [number, url] of urls.entries()) {
   for (const [width, scheme] of [[1280, "light"], [390, "dark"]]) {
@@ -35,6 +26,8 @@ for (const [number, url] of urls.entries()) {
       background: getComputedStyle(document.body).backgroundColor,
       localTimes: document.querySelectorAll("time[title]").length,
       times: document.querySelectorAll("time").length,
+      belowLogs: Math.max(0, ...[...document.querySelectorAll(".log")].map(
+        (log) => log.scrollHeight - log.scrollTop - log.clientHeight)),
       isSamePage: window.isSamePage === true,
     }));
     await page.screenshot({path: `${pictures}/${number}-${width}-${scheme}.png`, fullPage: true});

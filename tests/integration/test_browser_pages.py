@@ -20,7 +20,7 @@ import pytest
 from tests.unit.accounting.records import many
 from tests.unit.queues.test_waiting import job, leaf, now, other
 from tests.unit.web.html_pages import HOSTILE
-from tests.unit.web.job_values import NOW_S, everything, running, with_every_text
+from tests.unit.web.job_values import APPLICATION, NOW_S, everything, running, with_every_text
 from tests.unit.web.test_job_server import Am
 from yarnam.core.accounting.job_summary import summary_of
 from yarnam.core.model.events import CancelRequested
@@ -32,6 +32,7 @@ from yarnam.web.http.http_messages import Request, Response
 from yarnam.web.http.http_server import HttpServer, listen
 from yarnam.web.job_page import JobView
 from yarnam.web.job_server import JobServer, ProxyOnly
+from yarnam.web.log_page import LogsView, LogText
 
 MODULES = os.environ.get("YARNAM_BROWSER_MODULES", "")
 
@@ -86,19 +87,30 @@ def test_a_browser_shows_them_without_complaint(tmp_path: Path) -> None:
             ended=lambda: [summary_of(one) for one in many(30)],
             queues=lambda: now(leaf(), jobs=(job(), other(1))),
             job=lambda application: JobView(hostile, NOW_S, home="/"),
+            logs=lambda application, chosen: LogsView(
+                application,
+                HOSTILE,
+                True,
+                chosen,
+                "/",
+                NOW_S,
+                [LogText(HOSTILE, f"{HOSTILE} {next(steps)}\n" * 300)],
+            ),
         )
     )
     with served(job_server(running(64), HOSTILE), cluster) as (page, home):
         done = subprocess.run(
-            ["node", str(SCRIPT), MODULES, str(tmp_path), page, home],
+            ["node", str(SCRIPT), MODULES, str(tmp_path), page, home,
+             f"{home}jobs/{APPLICATION}/logs?task=worker-0"],
             capture_output=True, text=True, timeout=LIMIT_S, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         found = json.loads(done.stdout.splitlines()[-1])
-    assert len(found["pages"]) == 4
+    assert len(found["pages"]) == 6
     for one in found["pages"]:
         assert one["complaints"] == [], one
-        assert [f"{origin}/" for origin in one["requested"]] == [one["url"]], one
+        assert [one["url"].startswith(f"{origin}/") for origin in one["requested"]] == [True], one
+        assert one["belowLogs"] <= 8, "the end of a log stays in sight"
         assert one["overflow"] <= 0, one
         assert one["times"] == one["localTimes"] > 0
         assert one["isSamePage"], "it was loaded anew"
@@ -107,4 +119,4 @@ def test_a_browser_shows_them_without_complaint(tmp_path: Path) -> None:
     light, dark = (one["background"] for one in found["pages"][:2])
     assert light != dark
     assert found["withoutScripts"] > 1000
-    assert len(list(tmp_path.glob("*.png"))) == 4
+    assert len(list(tmp_path.glob("*.png"))) == 6

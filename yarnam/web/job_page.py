@@ -143,10 +143,19 @@ def _tasks(
     name; by rack and node."""
     usual = median(step_times.values()) if step_times else 0.0
     rows = []
-    for task in sorted(tasks, key=lambda one: (one.rack, one.node, one.ranks or (1 << 30,))):
+    for task in sorted(tasks, key=_position):
         step_s = max((step_times[rank] for rank in task.ranks if rank in step_times), default=None)
         rows.append((task, step_s, step_s is not None and step_s > SLOW * usual, _finite(task)))
     return rows
+
+
+def _position(task: TaskStatus) -> tuple[list[tuple[bool, int, str]], tuple[int, ...]]:
+    """By rack, node and rank; ``node9`` comes before ``node10``."""
+    parts = re.findall(r"[0-9]{1,18}|[^0-9]+", f"{task.rack} {task.node}", re.ASCII)
+    named = [(one.isdecimal() and one.isascii(), one) for one in parts]
+    return [(is_number, int(one) if is_number else 0, one) for is_number, one in named], (
+        task.ranks or (1 << 30,)
+    )
 
 
 def _finite(task: TaskStatus) -> dict[str, Measured]:

@@ -51,6 +51,7 @@ class LogsView:
     is_live: bool
     chosen: LogChoice
     home: str
+    at_s: float
     logs: Sequence[LogText] = ()
     notes: Sequence[str] = ()
 

@@ -12,7 +12,7 @@ from tests.unit.cli.terminal import in_pipes
 from tests.unit.client.world import APPLICATION, World, status, verdict
 from yarnam.cli.shell import Shell, run
 from yarnam.core.failures.process_failure import UNKNOWN
-from yarnam.core.model.job_status import AttemptRecord, JobState
+from yarnam.core.model.job_status import AttemptRecord, JobState, RoleStatus
 from yarnam.core.model.outcomes import (
     FirstCause,
     Origin,
@@ -93,6 +93,25 @@ def test_where_and_when_the_line_was_written(
         "stream": stream.value if stream else None,
         "at_s": 1e9,
     }
+
+
+def test_a_job_says_what_became_of_its_roles(world: World) -> None:
+    """An optional role that has failed is no attempt and no verdict: nothing else would tell."""
+    roles = (
+        RoleStatus("ps", "service, stopped when worker complete", 2, 0, 0, "2 stopped"),
+        RoleStatus("eval", "optional", 1, 0, 1, "1 failed (the job goes on)"),
+    )
+    world.line.statuses = [status(JobState.SUCCEEDED, roles=roles, verdict=verdict())]
+    world.job()
+    _, out, _ = explain(world, APPLICATION)
+    assert out.splitlines()[:3] == [
+        "role ps (service, stopped when worker complete): 2 stopped",
+        "role eval (optional): 1 failed (the job goes on)",
+        "SUCCEEDED: ",
+    ]
+    assert [
+        one["failed"] for one in json.loads(explain(world, APPLICATION, "--json")[1])["roles"]
+    ] == [0, 1]
 
 
 def test_a_job_with_stragglers(world: World) -> None:

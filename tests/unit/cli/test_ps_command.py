@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.client.world import World
+from tests.unit.client.world import World, status
 from yarnam.cli.shell import Shell, run
 from yarnam.client.user_paths import new_key, tag_of
+from yarnam.core.model.job_status import RoleStatus
 from yarnam.errors import ExitCode
 
 
@@ -56,3 +57,16 @@ def test_a_time_that_is_none_is_a_usage_error(
     code = run(("ps", "--since", "yesterday"), Shell(lambda **_: world.client))
     assert code == ExitCode.USAGE
     assert "neither a date such as 2026-11-22 nor an age" in capsys.readouterr().err
+
+
+def test_a_role_that_failed_without_its_job_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = World(tmp_path)
+    failed, runs = (
+        RoleStatus(name, "optional", 3, 0, n, "") for name, n in (("eval", 2), ("b", 0))
+    )
+    world.line.statuses = [status(step=5, roles=(failed, runs))]
+    world.job()
+    assert run(("ps",), Shell(lambda **_: world.client)) == 0
+    assert "step 5, 2 of role eval failed\n" in capsys.readouterr().out

@@ -32,7 +32,7 @@ def server(**given: Callable[..., Any]) -> ClusterServer:
         "queues": now,
         "job": lambda application: JobView(running(name=application), NOW_S, home="/"),
         "logs": lambda application, chosen: LogsView(
-            application, "train", True, chosen, "/", [LogText("worker-0, rank 0", "step 1")]
+            application, "train", True, chosen, "/", NOW_S, [LogText("worker-0, rank 0", "step 1")]
         ),
         **given,
     }

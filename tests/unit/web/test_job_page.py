@@ -124,6 +124,19 @@ def test_the_link_to_a_jobs_own_page_is_a_link() -> None:
     assert "its own page" not in page(running(tracking_url="http://rm/")).words
 
 
+def test_tasks_are_in_the_order_in_which_people_count() -> None:
+    """Ten comes after nine, in the names of racks as of nodes."""
+    status = running(12)
+    places = [("/r10", "n1"), ("/r9", "n10.x"), ("/r9", "n9.x"), ("/r9", "n9.x"), ("", "")]
+    tasks = [
+        replace(task, task=f"named-{number}", rack=rack, node=node)
+        for number, ((rack, node), task) in enumerate(zip(places, status.tasks, strict=False))
+    ]
+    shown = page(replace(status, tasks=tuple(reversed(tasks)))).words
+    order = sorted(range(5), key=lambda number: shown.index(f"named-{number}"))
+    assert order == [4, 2, 3, 1, 0]
+
+
 def logs_of(status: JobStatus, **more: object) -> list[str]:
     tags = page(status, **more).tags
     return [found["href"] or "" for tag, found in tags if tag == "a" and "log" in str(found)]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.unit.web.html_pages import HOSTILE, Page
-from tests.unit.web.job_values import APPLICATION
+from tests.unit.web.job_values import APPLICATION, NOW_S
 from yarnam.web import log_page as module
 from yarnam.web.log_page import LogChoice, LogsView, LogText, log_choice, log_page, log_tails
 
@@ -15,7 +15,7 @@ from yarnam.web.log_page import LogChoice, LogsView, LogText, log_choice, log_pa
 def page(**given: object) -> Page:
     view = {
         "application": APPLICATION, "name": "train", "is_live": True,
-        "chosen": LogChoice(rank=3), "home": "/", **given,
+        "chosen": LogChoice(rank=3), "home": "/", "at_s": NOW_S, **given,
     }  # fmt: skip
     return Page(log_page(LogsView(**view)))  # type: ignore[arg-type]
 

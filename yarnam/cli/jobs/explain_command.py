@@ -76,6 +76,7 @@ def _plain(status: JobStatus) -> dict[str, object]:
             for one in status.history
             if one.idle_gpus is not None
         ],
+        "roles": [to_plain(one) for one in status.roles],
         "verdict": to_plain(status.verdict) if status.verdict else None,
         "attempts": [
             {"attempt": one.attempt, "outcome": one.outcome, "cause": to_plain(one.cause)}
@@ -87,6 +88,7 @@ def _plain(status: JobStatus) -> dict[str, object]:
 
 def _of_job(status: JobStatus) -> Iterator[Line]:
     last = status.verdict.cause if status.verdict else None
+    yield from (f"role {one.words}" for one in status.roles)
     for record in status.history:
         if record.cause is None and record.outcome:
             yield f"attempt {record.attempt}: {record.outcome}"

@@ -72,6 +72,7 @@ def _row(job: JobStatus) -> tuple[str, ...]:
     is_asking = job.asked and job.state is not JobState.QUEUED
     granted = f"{job.granted}/{job.asked}" if is_asking else "-"
     age = duration(time.time() - job.submitted_at_s) if job.submitted_at_s else "-"
-    training = training_text(job) or "-"
+    failed = (f"{one.failed} of role {one.role} failed" for one in job.roles if one.failed)
+    training = ", ".join(filter(None, [training_text(job), *failed])) or "-"
     state = job.state.value
     return (job.application, job.name, job.user, job.queue, state, granted, age, training)

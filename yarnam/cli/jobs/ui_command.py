@@ -164,7 +164,14 @@ class JobViews:
             self._readers.release()
         notes = [*titled.notes, *cuts]
         return LogsView(
-            application, status.name, not status.state.is_final, chosen, HOME, texts, notes
+            application,
+            status.name,
+            not status.state.is_final,
+            chosen,
+            HOME,
+            time.time(),
+            texts,
+            notes,
         )
 
     def _of_others(self, application: str) -> JobStatus:
