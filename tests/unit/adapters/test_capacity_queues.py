@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from tests.contract.test_cluster_view_contract import resource
+from yarnam.adapters.yarn.queue_tree import capacity_config_of, queue_tree_of
 from yarnam.adapters.yarn.rest_parse import nodes_of, preempts, queues_of, scheduler_of
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import Scheduler
+from yarnam.core.queues.capacity import CapacityInput, lint_capacity
 
 UNBOUND = 9223372036854775807
 CLUSTER = (262144, 256, 16)
@@ -112,6 +114,58 @@ def test_each_partition_has_capacities_of_its_own() -> None:
     assert found.used == Resources()
     (elsewhere,) = queues_of(info, "")
     assert elsewhere.maximum is None
+
+
+def test_a_user_has_so_many_times_the_capacity() -> None:
+    row = queue("root.dl", least=(65536, 64, 4), userLimitFactor=2.0)
+    (found,) = queues_of(page(row))
+    assert found.user_limit == Resources(131072, 128, 8)
+    (free,) = queues_of(page({**row, "userLimitFactor": -1.0}))
+    (large,) = queues_of(page({**row, "userLimitFactor": 4.0}))
+    assert free.user_limit is large.user_limit is None
+
+
+def test_a_capacity_below_one_gpu_is_no_limit_of_zero() -> None:
+    """YARN compares by the largest part of the cluster."""
+    (found,) = queues_of(page(queue("root.dl", least=(13107, 12, 0), userLimitFactor=10.0)))
+    assert found.user_limit == Resources(131070, 127, 7)
+
+
+def test_the_tree_has_what_the_queues_use_and_may() -> None:
+    user = {"username": "ada", "resources": {"resourceUsagesByPartition": [
+        {"partitionName": "", "used": resource(1024, 1, 2)}]}}  # fmt: skip
+    leaf = queue(
+        "root.dl", least=(65536, 64, 4), used=(2048, 2, 3), userLimitFactor=1.0,
+        orderingPolicyInfo="fifo", configuredMaxAMResourceLimit=0.2, users={"user": [user]},
+    )  # fmt: skip
+    usage = leaf["resources"]["resourceUsagesByPartition"][0]
+    usage |= {
+        "pending": resource(1024, 1, 4),
+        "amUsed": resource(512, 1, 0),
+        "amLimit": resource(4096, 4, 0),
+    }
+    report = page(leaf)
+    del report["scheduler"]["schedulerInfo"]["resources"]
+    root = queue_tree_of(report)
+    assert root is not None
+    assert (root.name, root.is_leaf, root.used) == ("root", False, Resources(2048, 2, 3))
+    (found,) = root.children
+    assert found.pending == Resources(1024, 1, 4)
+    assert (found.am_used, found.am_limit) == (Resources(512, 1, 0), Resources(4096, 4, 0))
+    assert (found.am_part, found.policy) == (0.2, "fifo")
+    assert found.user_limit == Resources(65536, 64, 4)
+    assert found.used_by == {"ada": Resources(1024, 1, 2)}
+
+
+def test_the_settings_are_read_from_the_report() -> None:
+    leaf = queue(
+        "root.dl", capacity=100.0, maxCapacity=50.0, userLimitFactor=1.0, mode="percentage"
+    )
+    config = capacity_config_of(page(leaf))
+    assert config is not None
+    found = {one.rule for one in lint_capacity(CapacityInput(config))}
+    assert found == {"maximum-below-capacity"}
+    assert capacity_config_of({"scheduler": {"schedulerInfo": {"type": "fairScheduler"}}}) is None
 
 
 def test_a_queue_without_a_partition_has_nothing_there() -> None:

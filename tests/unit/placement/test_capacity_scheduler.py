@@ -9,6 +9,7 @@ import pytest
 from tests.unit.placement.clusters import cluster, job, node
 from yarnam.client.submit.preflight import checked_on
 from yarnam.core.model.plans import LocalityLevel, NoFit
+from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, Scheduler, in_partition
 from yarnam.core.placement import declared_targets, ladder_for_submit
 from yarnam.errors import BadSpec, NeverFits
@@ -75,3 +76,22 @@ def test_a_label_that_cannot_be_is_refused_by_name(
 def test_other_schedulers_have_no_partitions() -> None:
     snapshot = replace(labelled(), scheduler=Scheduler.FAIR)
     assert in_partition(snapshot, "") is snapshot
+
+
+def test_a_queue_without_the_label_is_refused_by_name() -> None:
+    snapshot = labelled()
+    nothing = replace(snapshot, queue=replace(snapshot.queue, maximum=Resources()))
+    with pytest.raises(BadSpec, match="has no part of the nodes with the label 'gpu'"):
+        checked_on(nothing, with_label("gpu"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("gpus", "fits"), [(6, True), (5, False)])
+def test_one_user_may_pass_the_limit_by_one_container(gpus: int, fits: bool) -> None:
+    snapshot = by_capacity(cluster({"a": [8]}))
+    limit = Resources(1 << 40, 1 << 20, gpus)
+    limited = replace(snapshot, queue=replace(snapshot.queue, user_limit=limit))
+    if fits:
+        assert checked_on(limited, job(4, 2)).plan.rungs
+        return
+    with pytest.raises(NeverFits, match="one user may use at most"):
+        checked_on(limited, job(4, 2))

@@ -9,7 +9,7 @@ import pytest
 
 from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.resources import Resources
-from yarnam.core.model.snapshot import Node, NodeState
+from yarnam.core.model.snapshot import Node, NodeState, Scheduler
 from yarnam.core.model.tickets import Demand
 from yarnam.core.queues.queue_state import QueueState
 from yarnam.core.queues.queues_now import QueueJob, QueuesNow, Stage, largest_gangs
@@ -161,3 +161,40 @@ def test_the_largest_gangs_show_fragmentation() -> None:
     rows = [(g.gpus_per_task, g.on_node, g.in_rack, g.in_cluster) for g in largest_gangs(nodes)]
     assert rows == [(1, 8, 11, 17), (2, 8, 10, 14), (4, 8, 8, 8), (8, 8, 8, 8)]
     assert not largest_gangs(())
+
+
+@pytest.mark.parametrize(
+    ("cause", "waits", "queue", "says", "change"),
+    [
+        (
+            "user-limit",
+            job(),
+            leaf(user_limit=replace(CLUSTER, gpus=4), used_by={"ada": Resources(0, 0, 2)}),
+            "its gang needs 8 GPUs; ada uses 2 in root.a, where one user may have 4",
+            "a larger user-limit-factor of root.a, or the end of other jobs of ada",
+        ),
+        (
+            "am-share",
+            AM,
+            leaf(am_used=Resources(1024, 1, 0), am_limit=Resources(2000, 2, 1), running_jobs=1),
+            "may use 2000 MiB in root.a (maximum-am-resource-percent 0.1): 1024 are used",
+            "maximum-am-resource-percent of root.a at 0.13",
+        ),
+        ("next-heartbeat", AM, leaf(am_limit=Resources(100, 1, 1)), "nothing holds it up", ""),
+        (
+            "max-resources",
+            job(),
+            leaf(maximum=replace(CLUSTER, gpus=4)),
+            "root.a has 4 left of its maximum of 4 (maximum-capacity)",
+            "maximum-capacity of root.a at 8 GPUs instead of 4",
+        ),
+    ],
+)
+def test_the_capacity_scheduler_has_limits_of_its_own(
+    cause: str, waits: QueueJob, queue: QueueState, says: str, change: str
+) -> None:
+    seen = now(queue, scheduler=Scheduler.CAPACITY, am_shares={"root.a": 0.1})
+    found = why_waiting(waits, seen)
+    assert found.cause == cause
+    assert says in found.reason
+    assert change in found.change

@@ -6,6 +6,7 @@ What is there and makes no sense raises MalformedData.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import isfinite
 from typing import Any
 
 from hdfs_utils.errors import MalformedData
@@ -112,3 +113,13 @@ def whole_of(json: Json, key: str, default: int = 0) -> int:
         return max(-INT64, min(INT64, int(value)))
     except (TypeError, ValueError, OverflowError):
         raise MalformedData(f"{key} is no number: {shown(value)}") from None
+
+
+def number_of(json: Json, key: str, default: float = 0.0) -> float:
+    """A finite number of at most 64 bits."""
+    value = json.get(key)
+    if value is None:
+        return default
+    if type(value) not in (int, float) or abs(value) > INT64 or not isfinite(value):
+        raise MalformedData(f"{key} is no number: {shown(value)}")
+    return float(value)

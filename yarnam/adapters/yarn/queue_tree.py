@@ -1,9 +1,11 @@
-"""The Fair Scheduler's queues from the ResourceManager's scheduler report. Pure."""
+"""The queues from the ResourceManager's scheduler report. Pure."""
 
 from __future__ import annotations
 
 from hdfs_utils.errors import MalformedData
+from yarnam.adapters.yarn.capacity_queues import MAX_DEPTH, capacity_tree
 from yarnam.adapters.yarn.json_values import (
+    GPU_RESOURCE,
     UNLIMITED,
     Json,
     limit_of,
@@ -13,16 +15,22 @@ from yarnam.adapters.yarn.json_values import (
     text_of,
     whole_of,
 )
+from yarnam.core.queues.capacity.capacity_file import (
+    CAPACITY,
+    DOMINANT,
+    CapacityConfig,
+    Setting,
+    config_of,
+)
 from yarnam.core.queues.queue_state import QueueState
-
-MAX_DEPTH = 64
-"""Queues within queues."""
 
 
 def queue_tree_of(json: Json) -> QueueState | None:
     """The root queue with all below it; None: the scheduler is another one. Raises
     MalformedData."""
     info = object_of(object_of(json, "scheduler"), "schedulerInfo")
+    if info.get("type") == "capacityScheduler":
+        return capacity_tree(info)
     if info.get("type") != "fairScheduler":
         return None
     return _state(object_of(info, "rootQueue"), MAX_DEPTH)
@@ -64,3 +72,62 @@ def _state(row: Json, depth: int) -> QueueState:
         children=children,
         is_leaf=is_leaf,
     )
+
+
+def capacity_config_of(json: Json) -> CapacityConfig | None:
+    """What the report tells of the Capacity Scheduler's settings, as its file would say it; None:
+    the scheduler is another one. Raises MalformedData."""
+    info = object_of(object_of(json, "scheduler"), "schedulerInfo")
+    if info.get("type") != "capacityScheduler":
+        return None
+    # With the default calculator no ResourceManager starts that knows GPUs.
+    settings = [Setting(f"{CAPACITY}.resource-calculator", DOMINANT)]
+    _add_settings(info, "root", settings, MAX_DEPTH)
+    return config_of(settings)
+
+
+def _add_settings(row: Json, path: str, settings: list[Setting], depth: int) -> None:
+    if not depth:
+        raise MalformedData(f"queues are nested deeper than {MAX_DEPTH}")
+    own = f"{CAPACITY}.{path}"
+    children = {text_of(child, "queueName"): child for child in rows_of(row, "queues", "queue")}
+    if path != "root":
+        settings += [Setting(f"{own}.{key}", text) for key, text in _capacities(row).items()]
+    if children:
+        settings.append(Setting(f"{own}.queues", ",".join(children)))
+    else:
+        settings += [
+            Setting(f"{own}.{key}", text_of(row, field))
+            for key, field in _LEAF_SETTINGS.items()
+            if row.get(field) is not None
+        ]
+    for name, child in children.items():
+        _add_settings(child, f"{path}.{name}", settings, depth - 1)
+
+
+_LEAF_SETTINGS = {
+    "user-limit-factor": "userLimitFactor",
+    "minimum-user-limit-percent": "userLimit",
+    "maximum-am-resource-percent": "configuredMaxAMResourceLimit",
+    "ordering-policy": "orderingPolicyInfo",
+    "maximum-applications": "maxApplications",
+    "state": "state",
+}
+
+
+def _capacities(row: Json) -> dict[str, str]:
+    """A queue's capacity and maximum, in the way in which they are configured; and the largest
+    container."""
+    largest = resources_of(object_of(row, "maximumAllocation"))
+    found = {}
+    if row.get("maximumAllocation") is not None:
+        found["maximum-allocation"] = (
+            f"memory-mb={largest.memory_mib},vcores={largest.vcores},{GPU_RESOURCE}={largest.gpus}"
+        )
+    mode = text_of(row, "mode")
+    if mode == "weight":
+        found["capacity"] = f"{text_of(row, 'weight')}w"
+    elif mode in ("", "percentage"):
+        found["capacity"] = text_of(row, "capacity")
+        found["maximum-capacity"] = text_of(row, "maxCapacity")
+    return {key: text for key, text in found.items() if text}

@@ -22,9 +22,10 @@ from yarnam.adapters.http_identity import HttpIdentity
 from yarnam.adapters.yarn import rest_parse
 from yarnam.adapters.yarn.addresses import rm_web_urls
 from yarnam.adapters.yarn.json_values import object_of, text_of
-from yarnam.adapters.yarn.queue_tree import queue_tree_of
+from yarnam.adapters.yarn.queue_tree import capacity_config_of, queue_tree_of
 from yarnam.adapters.yarn.request_budget import RequestBudget
 from yarnam.core.model.snapshot import AllocationSteps, ClusterSnapshot, QueueView
+from yarnam.core.queues.capacity.capacity_file import CapacityConfig
 from yarnam.core.queues.queue_state import QueueReport
 from yarnam.errors import NoPermission, Unavailable, UsageError
 from yarnam.wire.http_request import HttpError, remote_message, request
@@ -118,14 +119,23 @@ class ResourceManager:
         )
 
     def queue_report(self) -> QueueReport | None:
-        """The Fair Scheduler's queues and all nodes, now; None: the scheduler is another one.
-        Raises Unavailable when no ResourceManager answers within 10 s."""
+        """The queues and all nodes, now; None: the scheduler has no such queues. Raises
+        Unavailable when no ResourceManager answers within 10 s."""
         deadline = time.monotonic() + TOTAL_TIMEOUT_S
         scheduler = self._get("/ws/v1/cluster/scheduler", deadline=deadline)
         reply = self._get("/ws/v1/cluster/nodes", {"states": NODE_STATES}, deadline=deadline)
         tree = self._understood(lambda: queue_tree_of(scheduler))
         nodes = self._understood(lambda: rest_parse.nodes_of(reply, self._reject))
-        return QueueReport(tree, nodes, *self._rules(deadline)) if tree is not None else None
+        if tree is None:
+            return None
+        kind = self._understood(lambda: rest_parse.scheduler_of(scheduler))
+        return QueueReport(tree, nodes, *self._rules(deadline), scheduler=kind)
+
+    def capacity_config(self) -> CapacityConfig | None:
+        """What it tells of the Capacity Scheduler's settings; None: the scheduler is another one.
+        Raises Unavailable."""
+        reply = self._get("/ws/v1/cluster/scheduler")
+        return self._understood(lambda: capacity_config_of(reply))
 
     def _rules(self, deadline: float) -> tuple[AllocationSteps, bool]:
         """How the scheduler rounds, and whether it preempts. Asked for once: it changes with a

@@ -9,17 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from math import isfinite
 from typing import TypeVar
 
 from hdfs_utils.errors import MalformedData
-from hdfs_utils.protocols.untrusted import INT64, shown
+from hdfs_utils.protocols.untrusted import shown
 from yarnam.adapters.yarn.capacity_queues import capacity_leaves
 from yarnam.adapters.yarn.json_values import (
     GPU_RESOURCE,
     UNLIMITED,
     Json,
     limit_of,
+    number_of,
     object_of,
     own_limit,
     resources_of,
@@ -218,18 +218,9 @@ def _texts(json: Json, key: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _number(json: Json, key: str) -> float:
-    value = json.get(key)
-    if value is None:
-        return 0.0
-    if type(value) not in (int, float) or abs(value) > INT64 or not isfinite(value):
-        raise MalformedData(f"{key} is no number: {shown(value)}")
-    return float(value)
-
-
 def started_at_s(info: Json) -> float:
     """Of ``clusterInfo``: the daemon's start, in seconds since 1970; 0: it does not tell."""
-    return _number(info, "startedOn") / 1000.0
+    return number_of(info, "startedOn") / 1000.0
 
 
 def settings_of(json: Json) -> dict[str, str]:
@@ -307,7 +298,7 @@ def _application(row: Json) -> YarnApplication:
         state=text_of(row, "state"),
         final_status=text_of(row, "finalStatus") or "UNDEFINED",
         diagnostics=text_of(row, "diagnostics").strip(),
-        progress=_number(row, "progress") / 100.0,
+        progress=number_of(row, "progress") / 100.0,
         tracking_url=text_of(row, "trackingUrl"),
         tags=tuple(tag for tag in text_of(row, "applicationTags").split(",") if tag),
         started_at_s=whole_of(row, "startedTime") / 1000.0,

@@ -27,6 +27,7 @@ with on_first_use():
     from yarnam.adapters.yarn import allocation_xml
     from yarnam.client.planning import snapshot_file
     from yarnam.client.queues import apply_file, lint_file, queue_policy, queue_view
+    from yarnam.core.model.snapshot import Scheduler
     from yarnam.core.queues import comparison, generation
 
 cluster_option = click.option(
@@ -121,6 +122,12 @@ def apply(ctx: click.Context, file: str, target: str, dry_run: bool, as_json: bo
     with open_client(ctx) as client:
         path = Path(target) if target else queue_view.allocation_file(client.site)
         now = queue_view.queues_now(client.site)
+        if now.scheduler is not Scheduler.FAIR:
+            raise UsageError(
+                "the cluster does not run the Fair Scheduler: it reads no allocation file",
+                hint="The Capacity Scheduler reads capacity-scheduler.xml at `yarn rmadmin "
+                "-refreshQueues`; `yarnam queues lint` checks that file too.",
+            )
         old = allocation_xml.load_allocations(path) if path.exists() else None
         changes = comparison.compare(old, planned, now.root.maximum) if old is not None else ()
         felt = tuple(comparison.effects(now, planned))

@@ -47,7 +47,7 @@ WATCH_EVERY_S = 2.0
 
 @click.group("queues")
 def command() -> None:
-    """Show, check and change the queues of the Fair Scheduler."""
+    """Show, check and change the scheduler's queues."""
 
 
 @command.command()
@@ -60,7 +60,9 @@ def show(ctx: click.Context, queue: str, watch: bool, as_json: bool) -> int:
 
     QUEUE is a full name; default: all queues. FAIR is the share that a queue has now, STEADY the
     one it has when all queues are in use. The weights come from the allocation file, where this
-    machine has it: the ResourceManager does not report them.
+    machine has it: the ResourceManager does not report them. Under the Capacity Scheduler CAPACITY
+    is what a queue is guaranteed, ONE USER what a single user may have; of the nodes without a
+    label.
     """
     with open_client(ctx) as client:
         if watch:

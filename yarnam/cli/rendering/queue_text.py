@@ -1,4 +1,4 @@
-"""The queues of the Fair Scheduler as lines of text and as plain values."""
+"""The queues as lines of text and as plain values."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from yarnam.cli.rendering.console import Line, table
 from yarnam.core.model.printable import duration
 from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import Scheduler
 from yarnam.core.queues.queue_state import QueueState
 from yarnam.core.queues.queues_now import QueueJob, QueuesNow, Stage, largest_gangs
 from yarnam.core.queues.waiting import why_waiting
@@ -20,8 +21,10 @@ MOST_JOBS = 30
 
 _FANCY = ("█", "░", "·")
 _PLAIN = ("#", "-", ".")
-HEADERS = ("QUEUE", "USED, SHARE", "USED", "PENDING", "FAIR", "STEADY", "MIN", "MAX", "CAN TAKE",
+_HEADERS = ("QUEUE", "USED, SHARE", "USED", "PENDING", "FAIR", "STEADY", "MIN", "MAX", "CAN TAKE",
            "WEIGHT", "POLICY", "AM SHARE", "JOBS")  # fmt: skip
+_CAPACITY_HEADERS = ("QUEUE", "USED, CAPACITY", "USED", "PENDING", "CAPACITY", "MAX", "ONE USER",
+                     "CAN TAKE", "ORDER", "AM SHARE", "JOBS")  # fmt: skip
 
 
 def queue_lines(now: QueuesNow, shown: QueueState) -> Iterator[Line]:
@@ -33,9 +36,11 @@ def queue_lines(now: QueuesNow, shown: QueueState) -> Iterator[Line]:
         (f"{'  ' * (queue.name.count('.') - top)}{_own_name(queue, shown)}", *_cells(queue, now))
         for queue in shown.walk()
     ]
-    yield from table(HEADERS, rows)
+    is_fair = now.scheduler is Scheduler.FAIR
+    yield from table(_HEADERS if is_fair else _CAPACITY_HEADERS, rows)
     used, share, rest = _marks()
-    yield f"({used} in use, {share} the rest of the fair share, {rest} above it)"
+    name = "fair share" if is_fair else "capacity"
+    yield f"({used} in use, {share} the rest of the {name}, {rest} above it)"
     yield from _job_lines(now, shown)
     yield ""
     yield "GPUs of the largest gang that fits now"
@@ -55,20 +60,27 @@ def _own_name(queue: QueueState, shown: QueueState) -> str:
 def _cells(queue: QueueState, now: QueuesNow) -> tuple[str, ...]:
     weight = now.weights.get(queue.name)
     limit = now.own_maximum(queue).gpus
-    return (
-        _bar(queue, now.root.maximum.gpus),
-        str(queue.used.gpus),
-        str(queue.pending.gpus),
-        str(queue.fair_share.gpus),
-        str(queue.steady_share.gpus),
-        str(queue.minimum.gpus),
-        "-" if limit > now.root.maximum.gpus else str(limit),
-        str(now.usable_gpus(queue)),
-        "-" if weight is None else f"{weight:g}",
+    most = "-" if limit > now.root.maximum.gpus else str(limit)
+    bar = _bar(queue, now.root.maximum.gpus), str(queue.used.gpus), str(queue.pending.gpus)
+    last = (
         queue.policy or "-",
         _am_share(queue) if queue.is_leaf else "-",
         f"{queue.running_jobs} run, {queue.pending_jobs} wait"
         + (f" (at most {queue.max_jobs})" if queue.max_jobs is not None else ""),
+    )
+    can_take = str(now.usable_gpus(queue))
+    if now.scheduler is Scheduler.CAPACITY:
+        one_user = "-" if queue.user_limit is None else str(queue.user_limit.gpus)
+        return (*bar, str(queue.minimum.gpus), most, one_user, can_take, *last)
+    return (
+        *bar,
+        str(queue.fair_share.gpus),
+        str(queue.steady_share.gpus),
+        str(queue.minimum.gpus),
+        most,
+        can_take,
+        "-" if weight is None else f"{weight:g}",
+        *last,
     )
 
 
@@ -174,6 +186,7 @@ def _queue_plain(queue: QueueState, now: QueuesNow) -> dict[str, Any]:
         "pending_jobs": queue.pending_jobs,
         "max_jobs": queue.max_jobs,
         "is_preemptable": queue.is_preemptable,
+        "user_limit": None if queue.user_limit is None else _amounts(queue.user_limit),
     }
 
 

@@ -18,7 +18,7 @@ from yarnam.adapters.skein.driver import is_driver_wanted
 from yarnam.adapters.yarn.addresses import read_settings, zookeeper_credentials
 from yarnam.client.doctor.finding import Finding, Health, fail, ok, warn
 from yarnam.client.doctor.open_doors import open_doors
-from yarnam.client.doctor.scheduler_settings import check_scheduler
+from yarnam.client.doctor.scheduler_settings import check_capacity, check_scheduler
 from yarnam.client.environments.runtime_archive import runtime_source
 from yarnam.client.site import Site
 from yarnam.core.model.snapshot import ClusterSnapshot, NodeState
@@ -373,7 +373,11 @@ def _hands_out(site: Site) -> Finding:
         settings = site.rm.settings()
     except NoPermission:
         return ok("the ResourceManager does not show its configuration")
-    return check_scheduler(settings)
+    found = check_scheduler(settings)
+    config = site.rm.capacity_config()
+    if config is None or found.health is not Health.OK:
+        return found
+    return check_capacity(config, settings, _snapshot(site).nodes) or found
 
 
 @_named("Log aggregation")

@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from yarnam.client.doctor.finding import Finding, ok, warn
+from yarnam.core.model.snapshot import Node
+from yarnam.core.queues.capacity import CapacityInput, lint_capacity
+from yarnam.core.queues.capacity.capacity_file import CapacityConfig
+
+MOST_SHOWN = 3
+"""Findings on the queues' settings in one line of the doctor."""
 
 _FAIR = "yarn.scheduler.fair"
 _CAPACITY = "yarn.scheduler.capacity"
@@ -42,6 +48,25 @@ def _check_capacity(settings: Mapping[str, str]) -> Finding:
             f"({_MONITOR})"
         )
     return ok("Capacity Scheduler with preemption")
+
+
+def check_capacity(
+    config: CapacityConfig, settings: Mapping[str, str], nodes: tuple[Node, ...]
+) -> Finding | None:
+    """What ``yarnam queues lint`` says of the queues as the ResourceManager reports them; None:
+    nothing. ``settings``: the ResourceManager's own."""
+    given = CapacityInput(config, settings, nodes)
+    # The GPU resource type is a check of its own.
+    found = [one for one in lint_capacity(given) if one.rule != "gpus-not-in-site"]
+    if not found:
+        return None
+    first = sorted(found, key=lambda one: one.severity.value)[:MOST_SHOWN]
+    more = f"; and {len(found) - len(first)} more" if len(found) > len(first) else ""
+    return warn(
+        "Capacity Scheduler: " + "; ".join(one.message for one in first) + more,
+        "For the reasons, and what to write instead: yarnam queues lint capacity-scheduler.xml, on "
+        "the ResourceManager's machine.",
+    )
 
 
 def _check_fair(settings: Mapping[str, str]) -> Finding:

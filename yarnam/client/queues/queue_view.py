@@ -13,7 +13,7 @@ from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.client.site import Site
 from yarnam.client.submit.waiting_jobs import read_wait_queue
 from yarnam.core.model.resources import Resources
-from yarnam.core.model.snapshot import AllocationSteps
+from yarnam.core.model.snapshot import AllocationSteps, Scheduler
 from yarnam.core.model.tickets import RunningGang, Ticket
 from yarnam.core.queues.allocations import Allocations
 from yarnam.core.queues.queues_now import QueueJob, QueuesNow, Stage
@@ -31,11 +31,11 @@ MOST_JOBS = 10_000
 
 def queues_now(site: Site) -> QueuesNow:
     """What the ResourceManager, the ticket queue and, where it can be read, the allocation file
-    say now. Raises Unavailable; UsageError: the scheduler is another one."""
+    say now. Raises Unavailable; UsageError: the scheduler has no such queues."""
     report = site.rm.queue_report()
     if report is None:
         raise UsageError(
-            "the cluster does not run the Fair Scheduler",
+            "the cluster runs neither the Fair Scheduler nor the Capacity Scheduler",
             hint="`yarnam nodes` and `yarnam plan` work with every scheduler.",
         )
     applications = site.rm.applications(states=LIVING, most=MOST_JOBS)
@@ -43,19 +43,22 @@ def queues_now(site: Site) -> QueuesNow:
     waiting = found if isinstance(found, TicketList) else TicketList()
     tickets = {ticket.job: ticket for ticket in waiting.tickets}
     gangs = {gang.job: gang for gang in waiting.running}
-    configured = site_allocations(site)
+    is_fair = report.scheduler is Scheduler.FAIR
+    configured = site_allocations(site) if is_fair else None
     queues = tuple(configured.root.walk()) if configured is not None else ()
     return QueuesNow(
         taken_at_s=time.time(),
         root=report.root,
-        nodes=report.nodes,
+        nodes=report.nodes if is_fair else tuple(one for one in report.nodes if not one.labels),
         jobs=tuple(
             _job(app, tickets.get(app.application), gangs.get(app.application), report.steps)
             for app in applications
         ),
         weights={queue.name: queue.weight for queue in queues},
-        am_shares={queue.name: queue.max_am_share for queue in queues},
+        am_shares={queue.name: queue.max_am_share for queue in queues}
+        | {queue.name: queue.am_part for queue in report.root.walk() if queue.am_part is not None},
         preempts=report.preempts,
+        scheduler=report.scheduler,
     )
 
 

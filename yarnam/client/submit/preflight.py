@@ -20,6 +20,7 @@ from yarnam.client.submit.block_locality import input_bytes_by_node
 from yarnam.core.model.input_locality import NO_DATA, BytesByNode
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.plans import NoFit, PlacementPlan, Target
+from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, Scheduler, in_partition
 from yarnam.core.placement import declared_targets
 from yarnam.core.placement.elastic_sizes import elastic_ladder, settled_shape
@@ -183,7 +184,16 @@ def checked_on(
 
 def _labelled(snapshot: ClusterSnapshot, node_label: str) -> ClusterSnapshot:
     found = in_partition(snapshot, node_label)
-    if not node_label or (snapshot.scheduler is Scheduler.CAPACITY and found.nodes):
+    if not node_label:
+        return found
+    if snapshot.scheduler is Scheduler.CAPACITY and found.nodes:
+        if snapshot.queue.maximum == Resources():
+            raise BadSpec(
+                f"queue {snapshot.queue.name} has no part of the nodes with the label "
+                f"'{node_label}' (placement.node_label)",
+                hint="Use another queue, or ask the administrators: accessible-node-labels and "
+                f"accessible-node-labels.{node_label}.maximum-capacity of the queue.",
+            )
         return found
     if snapshot.scheduler is not Scheduler.CAPACITY:
         raise BadSpec(

@@ -67,6 +67,9 @@ class QueueView:
     headroom: Resources | None = None
     """What may still be taken before this queue or one above it reaches its maximum; None: no
     limit was seen above it, so ``maximum`` less ``used`` tells."""
+    user_limit: Resources | None = None
+    """What one user may use of it; None: as much as the queue. YARN lets the last container of a
+    user pass it."""
     is_preemptable: bool = True
     """YARN may take containers from it for queues below their share, where it preempts at all."""
 

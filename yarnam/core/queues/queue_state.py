@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from yarnam.core.model.resources import Resources
-from yarnam.core.model.snapshot import AllocationSteps, Node
+from yarnam.core.model.snapshot import AllocationSteps, Node, Scheduler
 
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """One queue of the Fair Scheduler, and those below it. ``maximum`` is cut to the cluster's
-    size, as the ResourceManager shows it."""
+    """One queue, and those below it. ``maximum`` is cut to the cluster's size, as the
+    ResourceManager shows it. Under the Capacity Scheduler the shares and the minimum are the
+    queue's capacity."""
 
     name: str
     """Full, as in ``root.dl``."""
     policy: str = ""
-    """``fair``, ``fifo`` or ``drf``."""
+    """``fair``, ``fifo`` or ``drf``; under the Capacity Scheduler the order of its jobs."""
     steady_share: Resources = Resources()
     fair_share: Resources = Resources()
     """The instantaneous one."""
@@ -30,12 +31,18 @@ class QueueState:
     """What its jobs use and ask for."""
     am_used: Resources = Resources()
     am_limit: Resources = Resources()
+    am_part: float | None = None
+    """The part of what the queue may have that ApplicationMasters may use; None: not reported."""
     pending_containers: int = 0
     reserved_containers: int = 0
     running_jobs: int = 0
     pending_jobs: int = 0
     """Jobs whose ApplicationMaster has not started."""
     max_jobs: int | None = None
+    user_limit: Resources | None = None
+    """What one user may use; None: as much as the queue."""
+    used_by: Mapping[str, Resources] = field(default_factory=dict[str, Resources])
+    """Of each user with jobs there, where there are limits of users."""
     is_preemptable: bool = True
     children: tuple[QueueState, ...] = ()
     is_leaf: bool = True
@@ -66,3 +73,4 @@ class QueueReport:
     """How it rounds what it is asked for."""
     preempts: bool = False
     """It takes containers from queues above their share for those below."""
+    scheduler: Scheduler = Scheduler.FAIR

@@ -8,7 +8,7 @@ from enum import Enum
 from functools import cached_property
 
 from yarnam.core.model.resources import Resources
-from yarnam.core.model.snapshot import Node
+from yarnam.core.model.snapshot import Node, Scheduler
 from yarnam.core.model.tickets import Demand
 from yarnam.core.queues.queue_state import QueueState
 
@@ -48,7 +48,7 @@ class QueueJob:
 @dataclass(frozen=True)
 class QueuesNow:
     """One instant. ``weights`` and ``am_shares`` are those of the allocation file, where it can be
-    read: the ResourceManager does not report them."""
+    read: under the Fair Scheduler the ResourceManager does not report them."""
 
     taken_at_s: float
     root: QueueState
@@ -57,6 +57,7 @@ class QueuesNow:
     weights: Mapping[str, float] = field(default_factory=dict[str, float])
     am_shares: Mapping[str, float] = field(default_factory=dict[str, float])
     preempts: bool = False
+    scheduler: Scheduler = Scheduler.FAIR
 
     @cached_property
     def by_name(self) -> Mapping[str, QueueState]:

@@ -1,9 +1,9 @@
 """Why a job waits, in one sentence with figures, and the smallest change that would start it.
 
 The Fair Scheduler has no ``activities`` API; what follows is what it would have to say. The order
-of the checks is its own: first what keeps an ApplicationMaster from starting (``FSLeafQueue``:
-maxRunningApps, maxAMShare; ``FSQueue``: the maximum of the queue and of those above it; nodes),
-then what keeps the gang from being complete.
+of the checks is its own, and the Capacity Scheduler's: first what keeps an ApplicationMaster from
+starting (``FSLeafQueue``: maxRunningApps, maxAMShare; ``FSQueue``: the maximum of the queue and of
+those above it; nodes), then what keeps the gang from being complete.
 """
 
 from __future__ import annotations
@@ -13,10 +13,37 @@ from dataclasses import dataclass
 from math import ceil
 
 from yarnam.core.model.resources import Resources
-from yarnam.core.model.snapshot import Node
+from yarnam.core.model.snapshot import Node, Scheduler
 from yarnam.core.model.tickets import Demand
 from yarnam.core.queues.queue_state import QueueState
 from yarnam.core.queues.queues_now import QueueJob, QueuesNow, Stage
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """What a scheduler calls its settings, and a queue's part."""
+
+    max_jobs: str
+    am_share: str
+    maximum: str
+    container: str
+    preemption: str
+    share: str
+
+
+_TERMS = _Terms(
+    "maxRunningApps", "maxAMShare", "maxResources", "maxContainerAllocation",
+    "yarn.scheduler.fair.preemption = true", "fair share",
+)  # fmt: skip
+_CAPACITY_TERMS = _Terms(
+    "max-parallel-apps", "maximum-am-resource-percent", "maximum-capacity", "maximum-allocation",
+    "yarn.resourcemanager.scheduler.monitor.enable = true", "capacity",
+)  # fmt: skip
+
+
+def _terms(now: QueuesNow) -> _Terms:
+    return _CAPACITY_TERMS if now.scheduler is Scheduler.CAPACITY else _TERMS
+
 
 RESOURCES = (("GPUs", "gpus"), ("MiB", "memory_mib"), ("vcores", "vcores"))
 """Names for people and of the fields; the scarcest first."""
@@ -53,14 +80,15 @@ def why_waiting(job: QueueJob, now: QueuesNow) -> Wait:
 
 
 def _without_am(job: QueueJob, path: Sequence[QueueState], now: QueuesNow) -> Wait:
+    terms = _terms(now)
     for queue in path:
         earlier = _earlier_jobs(job, queue, now)
         if queue.max_jobs is not None and earlier >= queue.max_jobs:
             return Wait(
                 "max-jobs",
                 f"{queue.name} runs at most {_count(queue.max_jobs, 'job')} at a time "
-                f"(maxRunningApps), and {earlier} came before this one",
-                f"maxRunningApps of {queue.name} at {earlier + 1}, or the end of one of its jobs",
+                f"({terms.max_jobs}), and {earlier} came before this one",
+                f"{terms.max_jobs} of {queue.name} at {earlier + 1}, or the end of one of its jobs",
             )
     return (
         _beyond_am_share(job, path[0], now)
@@ -86,21 +114,28 @@ def _beyond_am_share(job: QueueJob, leaf: QueueState, now: QueuesNow) -> Wait | 
     configured = now.am_shares.get(leaf.name)
     if configured is not None and configured < 0:
         return None
-    limit, used = leaf.am_limit, leaf.am_used
+    limit, used, terms = leaf.am_limit, leaf.am_used, _terms(now)
     if configured is None and limit == Resources():
         return None  # not computed yet, or no limit: the report shows both as zero
+    is_capacity = now.scheduler is Scheduler.CAPACITY
+    if is_capacity and not leaf.running_jobs:
+        return None  # it lets the first one run whatever it needs
     for word, name in RESOURCES:
         need, most, taken = getattr(job.am, name), getattr(limit, name), getattr(used, name)
         if need and taken + need > most:
             share = getattr(leaf.fair_share, name) or getattr(leaf.maximum, name)
+            if is_capacity and configured:
+                share = int(most / configured)
+            of_what = "" if is_capacity else " of its fair share"
             return Wait(
                 "am-share",
-                f"ApplicationMasters may use {most} {word} in {leaf.name} (maxAMShare"
-                + (f" {configured:g} of its fair share" if configured is not None else "")
+                f"ApplicationMasters may use {most} {word} in {leaf.name} ({terms.am_share}"
+                + (f" {configured:g}{of_what}" if configured is not None else "")
                 + f"): {taken} are used, and this one needs {need}",
-                f"maxAMShare of {leaf.name} at {_am_share_for(taken + need, share)}"
+                f"{terms.am_share} of {leaf.name} at {_am_share_for(taken + need, share)}"
                 if 0 < taken + need <= share
-                else f"a larger share for {leaf.name}: a higher weight or minResources",
+                else f"a larger {terms.share} for {leaf.name}"
+                + ("" if is_capacity else ": a higher weight or minResources"),
             )
     return None
 
@@ -130,8 +165,9 @@ def _without_gang(job: QueueJob, path: Sequence[QueueState], now: QueuesNow) -> 
     usable = [node for node in now.nodes if node.is_usable]
     need = _total(job.demands)
     return (
-        _never_on_a_node(job, path[0], usable)
+        _never_on_a_node(job, path[0], usable, _terms(now))
         or _beyond_maximum(need, f"its gang of {_gang(job.demands)}", path, now)
+        or _beyond_user_limit(job, need, path[0])
         or _not_enough(job, need, path[0], usable, now)
         or _in_pieces(job, usable)
         or _behind_others(job, now)
@@ -139,15 +175,17 @@ def _without_gang(job: QueueJob, path: Sequence[QueueState], now: QueuesNow) -> 
     )
 
 
-def _never_on_a_node(job: QueueJob, leaf: QueueState, usable: Sequence[Node]) -> Wait | None:
+def _never_on_a_node(
+    job: QueueJob, leaf: QueueState, usable: Sequence[Node], terms: _Terms
+) -> Wait | None:
     for demand in job.demands:
         task = demand.resources
         if leaf.max_container is not None and not task.fits_in(leaf.max_container):
             return Wait(
                 "max-container",
                 f"{leaf.name} grants containers of at most {leaf.max_container} "
-                f"(maxContainerAllocation), and a task needs {task}",
-                f"maxContainerAllocation of {leaf.name} at {task}, or smaller tasks",
+                f"({terms.container}), and a task needs {task}",
+                f"{terms.container} of {leaf.name} at {task}, or smaller tasks",
             )
         if not any(task.fits_in(node.total) for node in usable):
             return Wait(
@@ -171,14 +209,35 @@ def _beyond_maximum(
                 return Wait(
                     "max-resources",
                     f"{what} needs {wanted} {word}, and {queue.name} has {max(0, limit - used)} "
-                    f"left of its maximum of {limit} (maxResources)",
-                    f"maxResources of {queue.name} at {used + wanted} {word} instead of {limit}"
+                    f"left of its maximum of {limit} ({_terms(now).maximum})",
+                    f"{_terms(now).maximum} of {queue.name} at {used + wanted} {word} instead of "
+                    f"{limit}"
                     + (
                         f", or the end of jobs there that use {used + wanted - limit}"
                         if wanted <= limit
                         else ""
                     ),
                 )
+    return None
+
+
+def _beyond_user_limit(job: QueueJob, need: Resources, leaf: QueueState) -> Wait | None:
+    """The last container may pass the limit (``AbstractLeafQueue.canAssignToUser``)."""
+    limit, used = leaf.user_limit, leaf.used_by.get(job.user, Resources())
+    if limit is None:
+        return None
+    last = max((one.resources for one in job.demands), key=lambda one: one.gpus)
+    for word, name in RESOURCES:
+        wanted, most, taken = getattr(need, name), getattr(limit, name), getattr(used, name)
+        least = wanted - getattr(last, name)
+        if wanted and taken + least > most:
+            return Wait(
+                "user-limit",
+                f"its gang needs {wanted} {word}; {job.user} uses {taken} in {leaf.name}, where "
+                f"one user may have {most} (user-limit-factor)",
+                f"a larger user-limit-factor of {leaf.name}"
+                + (f", or the end of other jobs of {job.user}" if least <= most else ""),
+            )
     return None
 
 
@@ -189,7 +248,7 @@ def _not_enough(
     if need.gpus <= free:
         return None
     above = [
-        f"{queue.name} uses {queue.used.gpus} of a fair share of {queue.fair_share.gpus}"
+        f"{queue.name} uses {queue.used.gpus} of a {_terms(now).share} of {queue.fair_share.gpus}"
         for queue in _leaves(now)
         if queue is not leaf and queue.used.gpus > queue.fair_share.gpus
     ]
@@ -202,7 +261,7 @@ def _not_enough(
     share = max(leaf.minimum.gpus, leaf.fair_share.gpus)
     if above and leaf.used.gpus + need.gpus <= share and not now.preempts:
         change = (
-            f"preemption (yarn.scheduler.fair.preemption = true): {leaf.name} may have {share} "
+            f"preemption ({_terms(now).preemption}): {leaf.name} may have {share} "
             "GPUs, and others hold them"
         )
     elif (smallest := _smallest_that_frees(short, job, now)) is not None:
@@ -298,7 +357,7 @@ def _behind_others(job: QueueJob, now: QueuesNow) -> Wait | None:
     )
 
 
-# ---- words -------------------------------------------------------------------------------------
+# ---- text --------------------------------------------------------------------------------------
 
 
 def _leaves(now: QueuesNow) -> Iterator[QueueState]:

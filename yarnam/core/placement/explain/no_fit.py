@@ -240,12 +240,27 @@ def _exceeds_node(view: JobView, shapes: Sequence[Shape]) -> NoFit | None:
 def _exceeds_queue(queue: QueueView, shape: Shape, am: Resources) -> NoFit | None:
     need = total_of(shape).plus(am)
     if queue.maximum is None or need.fits_in(queue.maximum):
-        return None
+        return _exceeds_user_limit(queue, shape, need)
     return _never(
         Reason.GANG_EXCEEDS_QUEUE,
         f"the gang and its ApplicationMaster need {need}; queue {queue.name} may use at most "
         f"{queue.maximum}",
         "Ask for less, or use another queue.",
+    )
+
+
+def _exceeds_user_limit(queue: QueueView, shape: Shape, need: Resources) -> NoFit | None:
+    """Of the Capacity Scheduler: it grants while the user is not above the limit, so the last
+    container may pass it (``AbstractLeafQueue.canAssignToUser``)."""
+    last = max((group.resources for group in shape), key=size_key, default=Resources())
+    if queue.user_limit is None or need.minus(last).fits_in(queue.user_limit):
+        return None
+    return _never(
+        Reason.GANG_EXCEEDS_QUEUE,
+        f"the gang and its ApplicationMaster need {need}; one user may use at most "
+        f"{queue.user_limit} of queue {queue.name} (user-limit-factor)",
+        "Ask for less, use another queue, or ask the administrators for a larger "
+        "user-limit-factor.",
     )
 
 
