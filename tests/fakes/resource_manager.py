@@ -9,7 +9,8 @@ from typing import Any
 from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.resources import Resources
-from yarnam.core.model.snapshot import ClusterSnapshot, Node, NodeState, QueueView
+from yarnam.core.model.snapshot import ClusterSnapshot, Node, NodeState, QueueView, Scheduler
+from yarnam.core.queues.capacity.capacity_file import CapacityConfig
 from yarnam.core.queues.queue_state import QueueReport, QueueState
 from yarnam.errors import NoPermission, Unavailable, YarnamError
 
@@ -31,6 +32,7 @@ class FakeResourceManager:
         self.began_s = 0.0
         self.queue_names = ["root.dl", "root.research"]
         self.queue_tree: QueueState | None = None
+        self.scheduler = Scheduler.FAIR
         self.access: dict[str, bool | None] = {}
         self.apps: dict[str, YarnApplication] = {}
         self.attempts: dict[str, int] = {}
@@ -130,7 +132,11 @@ class FakeResourceManager:
         root = QueueState(
             "root", "drf", whole, whole, maximum=whole, children=leaves, is_leaf=False
         )
-        return QueueReport(self.queue_tree or root, self.nodes)
+        return QueueReport(self.queue_tree or root, self.nodes, scheduler=self.scheduler)
+
+    def capacity_config(self) -> CapacityConfig | None:
+        self._enter()
+        return None
 
     def queue_access(self, queue: str, user: str) -> bool | None:
         self._enter()

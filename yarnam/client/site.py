@@ -19,6 +19,7 @@ from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.client.user_paths import UserPaths
 from yarnam.core.model.gpu_names import NOTHING_LEARNT, GpuModelRules, Inventory, with_gpu_models
 from yarnam.core.model.snapshot import ClusterSnapshot, QueueView
+from yarnam.core.queues.capacity.capacity_file import CapacityConfig
 from yarnam.core.queues.queue_state import QueueReport
 from yarnam.errors import BadConfig
 from yarnam.ports.job_access import JobClient, Launcher
@@ -76,6 +77,8 @@ class ResourceManager(Protocol):
     def queues(self) -> Sequence[QueueView]: ...
 
     def queue_report(self) -> QueueReport | None: ...
+
+    def capacity_config(self) -> CapacityConfig | None: ...
 
     def queue_access(self, queue: str, user: str) -> bool | None: ...
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from xml.sax.saxutils import quoteattr
 
 import click
 import numpy as np
@@ -379,6 +380,14 @@ def queues_lint(stage: Stage) -> list[str]:
     return [str(path)]
 
 
+def queues_convert(stage: Stage) -> list[str]:
+    """The name of a queue is another's text."""
+    path, nodes = stage.folder / "queues.xml", str(stage.folder / "nodes.json")
+    path.write_text(f"<allocations><queue name={quoteattr(NAME)}/></allocations>")
+    save_snapshot(cluster(nodes=1), nodes)
+    return [str(path), "--cluster", nodes]
+
+
 def queues_what_if(stage: Stage) -> list[str]:
     """A trace in which a job is of a queue that no file has. Half a character is refused."""
     files = {name: str(stage.folder / name) for name in ("queues.xml", "trace.json", "nodes.json")}
@@ -540,6 +549,7 @@ CASES: dict[str, Prepare] = {
     "queues show": queues_show,
     "queues why": queues_why,
     "queues lint": queues_lint,
+    "queues convert": queues_convert,
     "queues what-if": queues_what_if,
     "queues diff": lambda stage: [*no_such_file(stage), "new.xml"],
     "queues apply": no_such_file,

@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.cluster_view import cluster
 from tests.unit.client.world import APPLICATION, World
 from tests.unit.queues.test_lint import GOOD
 from yarnam.cli.shell import Shell, run
+from yarnam.client.planning.snapshot_file import save_snapshot
 from yarnam.client.queues import apply_file
 from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import Scheduler
 from yarnam.core.queues.queue_state import QueueState
 
 WHOLE = Resources(1048576, 256, 32)
@@ -162,6 +165,44 @@ def test_generate_diff_and_apply(
     out = "\n".join(lines_of(capsys))
     assert "The jobs that run and wait now feel nothing." in out
     assert "<weight>1<" in old.read_text()
+
+
+def test_convert_shows_gpus_and_writes_a_file_that_lint_takes(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, made, nodes = tmp_path / "old.xml", tmp_path / "new.xml", str(tmp_path / "nodes.json")
+    old.write_text(
+        "<allocations><defaultQueueSchedulingPolicy>drf</defaultQueueSchedulingPolicy>"
+        '<queue name="a"><weight>3</weight></queue><queue name="b"/></allocations>'
+    )
+    save_snapshot(cluster(nodes=4), nodes)
+    assert yarnam(world, "convert", str(old), "--cluster", nodes, "-o", str(made)) == 0
+    out = "\n".join(lines_of(capsys))
+    assert "root.a: its share is guaranteed now" in out
+    assert yarnam(world, "lint", str(made)) == 0
+    assert yarnam(world, "convert", str(old), "--cluster", nodes, "-o", str(made)) == 64
+    assert yarnam(world, "convert", str(old), "--cluster", nodes, "--json") == 0
+    assert '"capacity_gpus"' in capsys.readouterr().out
+
+
+def test_an_allocation_file_is_not_applied_to_the_capacity_scheduler(
+    world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.rm.scheduler = Scheduler.CAPACITY
+    path = tmp_path / "new.xml"
+    path.write_text("<allocations/>")
+    assert yarnam(world, "apply", str(path)) == 64
+    assert "reads no allocation file" in capsys.readouterr().err
+
+
+def test_show_under_the_capacity_scheduler(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.rm.scheduler = Scheduler.CAPACITY
+    assert yarnam(world, "show") == 0
+    header = next(line for line in lines_of(capsys) if line.startswith("QUEUE"))
+    assert "ONE USER" in header
+    assert "WEIGHT" not in header
 
 
 def test_apply_replaces_the_file_and_says_when_yarn_has_it(

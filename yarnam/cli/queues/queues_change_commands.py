@@ -13,6 +13,7 @@ from yarnam.cli.rendering.console import (
     print_document,
     print_json,
     print_line,
+    print_lines,
     print_note,
     print_table,
 )
@@ -25,10 +26,11 @@ if TYPE_CHECKING:
 
 with on_first_use():
     from yarnam.adapters.yarn import allocation_xml
+    from yarnam.cli.rendering import queue_text
     from yarnam.client.planning import snapshot_file
     from yarnam.client.queues import apply_file, lint_file, queue_policy, queue_view
     from yarnam.core.model.snapshot import Scheduler
-    from yarnam.core.queues import comparison, generation
+    from yarnam.core.queues import comparison, conversion, generation
 
 cluster_option = click.option(
     "--cluster",
@@ -63,12 +65,16 @@ def generate(policy: str, cluster: str, output: str | None) -> None:
     if output is None:
         print_document(text)
         return
+    _write_new(output, text)
+    print_note(f"Wrote {output}. To see what it changes: yarnam queues diff OLD {output}")
+
+
+def _write_new(path: str, text: str) -> None:
     try:
-        with Path(output).open("x", encoding="utf-8") as file:
+        with Path(path).open("x", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
-        raise UsageError(f"cannot write {output}: {error.strerror}") from error
-    print_note(f"Wrote {output}. To see what it changes: yarnam queues diff OLD {output}")
+        raise UsageError(f"cannot write {path}: {error.strerror}") from error
 
 
 @click.command("diff")
@@ -93,6 +99,36 @@ def diff(ctx: click.Context, before: str, after: str, cluster: str, as_json: boo
         print_json([_change_plain(change) for change in changes])
         return
     _print_changes(changes)
+
+
+@click.command("convert")
+@click.argument("file", metavar="FILE")
+@click.option(
+    "--cluster",
+    required=True,
+    metavar="SNAPSHOT",
+    help="Take the nodes from SNAPSHOT, a file by `yarnam nodes --save`.",
+)
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write to this new file.")
+@json_option
+def convert(file: str, cluster: str, output: str | None, as_json: bool) -> None:
+    """Show what a move from the Fair to the Capacity Scheduler changes for gangs.
+
+    FILE is an allocation file. Each queue's share of GPUs with all queues in use becomes its
+    capacity. Prints the GPUs of each queue before and after, and what its jobs will feel. With -o
+    the settings are written as a capacity-scheduler.xml. Needs no cluster.
+    """
+    size = _size(cluster)
+    if not size.gpus:
+        raise UsageError(f"{cluster} has no GPUs")
+    found = conversion.convert(allocation_xml.load_allocations(file), size)
+    if output is not None:
+        _write_new(output, queue_text.settings_xml(found.settings))
+        print_note(f"Wrote {output}. To check it: yarnam queues lint {output} --cluster {cluster}")
+    if as_json:
+        print_json(queue_text.conversion_plain(found))
+        return
+    print_lines(queue_text.conversion_lines(found))
 
 
 @click.command("apply")

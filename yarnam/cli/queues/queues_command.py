@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from yarnam.cli.options import json_option, open_client
-from yarnam.cli.queues.queues_change_commands import apply, diff, generate
+from yarnam.cli.queues.queues_change_commands import apply, convert, diff, generate
 from yarnam.cli.queues.queues_lint_command import command as lint_command
 from yarnam.cli.queues.queues_what_if_command import command as what_if_command
 from yarnam.cli.rendering.console import (
@@ -140,7 +140,7 @@ def why(ctx: click.Context, what: str, as_json: bool) -> int:
     return 0
 
 
-for below in (lint_command, generate, diff, apply, what_if_command):
+for below in (lint_command, generate, diff, apply, convert, what_if_command):
     command.add_command(below)
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+from xml.sax.saxutils import escape
 
 from yarnam.cli.rendering.console import Line, table
 from yarnam.core.model.printable import duration
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import Scheduler
+from yarnam.core.queues.conversion import Conversion
 from yarnam.core.queues.queue_state import QueueState
 from yarnam.core.queues.queues_now import QueueJob, QueuesNow, Stage, largest_gangs
 from yarnam.core.queues.waiting import why_waiting
@@ -210,3 +212,49 @@ def job_plain(job: QueueJob, now: QueuesNow) -> dict[str, Any]:
 
 def _amounts(amounts: Resources) -> dict[str, int]:
     return {"memory_mib": amounts.memory_mib, "vcores": amounts.vcores, "gpus": amounts.gpus}
+
+
+def conversion_lines(found: Conversion) -> Iterator[Line]:
+    """A move to the Capacity Scheduler, in GPUs."""
+    yield "GPUs of each queue under the Fair Scheduler and under the Capacity Scheduler"
+    yield from table(
+        ("QUEUE", "FAIR: MIN", "SHARE", "CAPACITY", "AT MOST"),
+        [
+            (one.name, str(one.minimum), str(one.share), f"{one.capacity:.4g}", str(one.maximum))
+            for one in found.queues
+        ],
+    )
+    for queue in found.queues:
+        for change in queue.changes:
+            yield f"{queue.name}: {change}"
+    yield ""
+    yield from found.changes
+
+
+def conversion_plain(found: Conversion) -> dict[str, Any]:
+    """For ``--json``."""
+    return {
+        "queues": [
+            {
+                "name": one.name,
+                "minimum_gpus": one.minimum,
+                "share_gpus": one.share,
+                "capacity_gpus": one.capacity,
+                "maximum_gpus": one.maximum,
+                "changes": list(one.changes),
+            }
+            for one in found.queues
+        ],
+        "settings": dict(found.settings),
+        "changes": list(found.changes),
+    }
+
+
+def settings_xml(settings: Mapping[str, str]) -> str:
+    """A Hadoop configuration file."""
+    rows = "".join(
+        f"  <property>\n    <name>{escape(name)}</name>\n    <value>{escape(text)}</value>\n"
+        "  </property>\n"
+        for name, text in settings.items()
+    )
+    return f'<?xml version="1.0"?>\n<configuration>\n{rows}</configuration>\n'
