@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import quoteattr
 
 import click
 import numpy as np
@@ -381,11 +380,9 @@ def queues_lint(stage: Stage) -> list[str]:
 
 
 def queues_convert(stage: Stage) -> list[str]:
-    """The name of a queue is another's text."""
-    path, nodes = stage.folder / "queues.xml", str(stage.folder / "nodes.json")
-    path.write_text(f"<allocations><queue name={quoteattr(NAME)}/></allocations>")
+    nodes = str(stage.folder / "nodes.json")
     save_snapshot(cluster(nodes=1), nodes)
-    return [str(path), "--cluster", nodes]
+    return [*no_such_file(stage), "--cluster", nodes]
 
 
 def queues_what_if(stage: Stage) -> list[str]:

@@ -190,7 +190,7 @@ def test_an_allocation_file_is_not_applied_to_the_capacity_scheduler(
 ) -> None:
     world.rm.scheduler = Scheduler.CAPACITY
     path = tmp_path / "new.xml"
-    path.write_text("<allocations/>")
+    path.write_text(GOOD)
     assert yarnam(world, "apply", str(path)) == 64
     assert "reads no allocation file" in capsys.readouterr().err
 

@@ -29,7 +29,7 @@ with on_first_use():
     from yarnam.cli.rendering import queue_text
     from yarnam.client.planning import snapshot_file
     from yarnam.client.queues import apply_file, lint_file, queue_policy, queue_view
-    from yarnam.core.model.snapshot import Scheduler
+    from yarnam.core.model import snapshot as cluster_snapshot
     from yarnam.core.queues import comparison, conversion, generation
 
 cluster_option = click.option(
@@ -158,7 +158,7 @@ def apply(ctx: click.Context, file: str, target: str, dry_run: bool, as_json: bo
     with open_client(ctx) as client:
         path = Path(target) if target else queue_view.allocation_file(client.site)
         now = queue_view.queues_now(client.site)
-        if now.scheduler is not Scheduler.FAIR:
+        if now.scheduler is not cluster_snapshot.Scheduler.FAIR:
             raise UsageError(
                 "the cluster does not run the Fair Scheduler: it reads no allocation file",
                 hint="The Capacity Scheduler reads capacity-scheduler.xml at `yarn rmadmin "
