@@ -30,7 +30,7 @@ with on_first_use():
     from yarnam.client.planning import snapshot_file
     from yarnam.client.queues import apply_file, lint_file, queue_policy, queue_view
     from yarnam.core.model import snapshot as cluster_snapshot
-    from yarnam.core.queues import comparison, conversion, generation
+    from yarnam.core.queues import capacity_conversion, comparison, generation
 
 cluster_option = click.option(
     "--cluster",
@@ -121,7 +121,7 @@ def convert(file: str, cluster: str, output: str | None, as_json: bool) -> None:
     size = _size(cluster)
     if not size.gpus:
         raise UsageError(f"{cluster} has no GPUs")
-    found = conversion.convert(allocation_xml.load_allocations(file), size)
+    found = capacity_conversion.convert(allocation_xml.load_allocations(file), size)
     if output is not None:
         _write_new(output, queue_text.settings_xml(found.settings))
         print_note(f"Wrote {output}. To check it: yarnam queues lint {output} --cluster {cluster}")

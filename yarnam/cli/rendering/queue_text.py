@@ -11,7 +11,7 @@ from yarnam.cli.rendering.console import Line, table
 from yarnam.core.model.printable import duration
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import Scheduler
-from yarnam.core.queues.conversion import Conversion
+from yarnam.core.queues.capacity_conversion import Conversion
 from yarnam.core.queues.queue_state import QueueState
 from yarnam.core.queues.queues_now import QueueJob, QueuesNow, Stage, largest_gangs
 from yarnam.core.queues.waiting import why_waiting
