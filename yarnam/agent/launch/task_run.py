@@ -32,6 +32,7 @@ from yarnam.agent.launch.stop_agreement import (
 from yarnam.agent.metrics_inbox import Sample
 from yarnam.agent.resources.gpu_devices import ENV_GPU_IDS
 from yarnam.agent.resources.gpu_usage import GpuUsage
+from yarnam.agent.resources.kernel_log import kernel_lines
 from yarnam.agent.resources.memory_kills import KILLED_FOR_MEMORY, MemoryKills
 from yarnam.core.failures.rank_activity import Collective
 from yarnam.core.model.outcomes import ExitKind, Finding
@@ -463,6 +464,8 @@ class TaskRun:
         facts = [f"yarnam: {trouble}"] if trouble else []
         if self._memory_kills.has_happened() and process.signal == signal.SIGKILL:
             facts.append(f"yarnam: {KILLED_FOR_MEMORY}")
+        if process.signal and process.pid:
+            facts += [f"yarnam: the kernel's log: {line}" for line in kernel_lines(process.pid)]
         return tuple(facts)
 
     def _examine(self, process: Process, code: int, number: int, facts: tuple[str, ...]) -> None:
