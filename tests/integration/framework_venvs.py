@@ -16,8 +16,9 @@ PACKAGES = {
     "xgboost": ("xgboost-cpu", "scikit-learn"),
     "lightgbm": ("lightgbm", "scikit-learn"),
     "dask": ("distributed", "numpy"),
+    "ray": ("ray",),
 }
-"""From PyPI, small ones: tens of megabytes each."""
+"""From PyPI, small ones: tens of megabytes each, but for Ray."""
 
 
 def framework_python(name: str) -> Path:

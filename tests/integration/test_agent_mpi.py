@@ -101,14 +101,9 @@ async def test_ranks_of_a_real_mpi_compute_together(kind: str, tmp_path: Path) -
     python = framework_python(kind)
     program = tmp_path / "ranks.py"
     program.write_text(RANKS)
-    # All nodes are this machine: shared memory would take the ranks of two tasks for one another's.
-    loopback = (
-        ("OMPI_MCA_btl", "tcp,self"), ("OMPI_MCA_btl_tcp_if_include", "lo"), ("HYDRA_IFACE", "lo"),
-    )  # fmt: skip
     job = mpi_job(
         ["mpirun", "python3", "-m", "mpi4py", str(program)],
         gpus=2,
-        env=loopback,
         environment=EnvironmentSpec(str(python)),
     )
     async with world(tmp_path) as here:

@@ -70,9 +70,13 @@ STOP_MARGIN_S = 3.0
 PORT_POLL_FIRST_S, PORT_POLL_CAP_S = 0.25, 5.0
 """How often the agent checks whether the user's processes listen on their ports."""
 
-
 READY_POLL_CAP_S = 1.0
 """The same where other roles wait for one of these ports."""
+
+TIME_WAIT_S = 50.0
+"""For the connections of processes before on a port whose server sets no flags: the kernel keeps
+them for 60 s (TCP_TIMEWAIT_LEN), as long as `gang.launch_timeout` is unless the job says otherwise.
+The task is not started then, and the attempt after that finds the port free."""
 
 
 class AgentExit(IntEnum):
@@ -374,7 +378,7 @@ class Agent:
                 self._report_unable(error)
                 return
         await self._spools.upload(BEFORE_LAUNCH_S, "before the processes choose a checkpoint")
-        taken = set(self._ports.hold_again())
+        taken = await self._let_go_of_bare_ports(launch, set(self._ports.hold_again()))
         if all(process.rank for process in launch.processes):
             self._ports.release([COORDINATOR_PORT])
             taken.discard(COORDINATOR_PORT)
@@ -387,6 +391,7 @@ class Agent:
             tuple(each.device.ident for each in self._leases),
             self._metrics.address,
             self._inputs.address if self._inputs is not None else "",
+            self._identity.address,
         )
         self._python = plans[0].env.get("YARNAM_PYTHON", "") if plans else ""
         if taken:
@@ -406,6 +411,22 @@ class Agent:
         finally:
             watching.cancel()
             looking.cancel()
+
+    async def _let_go_of_bare_ports(self, launch: Any, taken: set[str]) -> set[str]:
+        """Those that their servers could not bind while the agent holds them. ``taken``: those
+        that it could not take back; returns the ones that others have."""
+        assert self._ports is not None
+        bare = framework_named(self._job.framework).bare_ports
+        names = {
+            port_key(name, process.local_rank) for name in bare for process in launch.processes
+        }
+        self._ports.release(names)
+        end = asyncio.get_running_loop().time() + TIME_WAIT_S
+        while used := {name for name in names if not self._ports.is_free(name)}:
+            if asyncio.get_running_loop().time() > end:
+                break
+            await asyncio.sleep(1.0)
+        return taken - names | used
 
     async def _try_checkpoints(self, plans: tuple[ProcessPlan, ...]) -> tuple[ProcessPlan, ...]:
         """A pre-run finds out at once what a gang would at its first save."""

@@ -91,7 +91,10 @@ def _check_circles(document: Document, problems: Problems) -> None:
 def _check_ready(name: str, role: Role, document: Document, problems: Problems) -> None:
     path: Path = ("roles", name, "ready", "port")
     port = role.ready.port
-    ports = (*role.ports, *document.ports, *framework_named(document.framework).ports)
+    framework = framework_named(document.framework)
+    # Nobody sees when a server listens on a port that the agent does not hold any more.
+    seen = [name for name in framework.ports if name not in framework.bare_ports]
+    ports = (*role.ports, *document.ports, *seen)
     if port is not None and port not in ports:
         hint = closest(port, ports) or f"; add it: ports: [{port}]"
         problems.add(path, f"the role has no port {port}{hint}", (path, ("roles", name, "ports")))

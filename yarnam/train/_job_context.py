@@ -45,7 +45,8 @@ def rank() -> int:
 
 
 def world_size() -> int:
-    """Number of processes of the whole gang; 1 outside a job."""
+    """Number of processes that train together, so without services and optional roles; 1 outside
+    a job."""
     return _number("YARNAM_WORLD_SIZE", 1)
 
 

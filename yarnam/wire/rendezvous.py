@@ -18,7 +18,7 @@ from yarnam.core.frameworks.gang_table import GangTable
 from yarnam.core.frameworks.registry import framework_named
 from yarnam.core.frameworks.task_ports import joined, port_key
 from yarnam.core.model.actions import GangMember
-from yarnam.core.model.ids import PRE_RUN_ROLE, PS_ROLE, TaskId
+from yarnam.core.model.ids import PRE_RUN_ROLE, TaskId
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.wire.input_shares import NO_SHARE_ROLES, all_shares, first_shares
 from yarnam.wire.output_paths import pre_run_checkpoint_path, task_output_path
@@ -86,19 +86,31 @@ class _Environments:
     def environment(self, number: int, local: int) -> dict[str, str]:
         generic = self._generic(number, local)
         if self.table.job.compat == "tony":
-            generic |= tony_variables(self.table, number, local)
-        if number >= len(self._trained.members):
+            generic |= tony_variables(self.table, number, local, self._world.world_size)
+        known = self._known_numbers.get(self.table.members[number].task)
+        if known is None:
             return generic
-        return generic | self._framework.environment(self._trained, number, local)
+        return generic | self._framework.environment(self._known, known, local)
 
     @cached_property
-    def _trained(self) -> GangTable:
-        """Those that the framework knows: services that are no role of its own come last."""
-        own = self._framework.roles.only
-        beside = {name for name in self.table.job.services if name not in (*own, PS_ROLE)}
+    def _world(self) -> GangTable:
+        """Those that train together: neither services nor optional, which come last."""
+        return self._without(self.table.job.auxiliary_roles)
+
+    @cached_property
+    def _known(self) -> GangTable:
+        """Those that the framework knows: the world, and other roles of its own."""
+        return self._without(self.table.job.auxiliary_roles - set(self._framework.roles.only))
+
+    @cached_property
+    def _known_numbers(self) -> dict[TaskId, int]:
+        return {member.task: number for number, member in enumerate(self._known.members)}
+
+    def _without(self, roles: frozenset[str]) -> GangTable:
         members = self.table.members
-        trained = tuple(member for member in members if member.task.role not in beside)
-        return self.table if len(trained) == len(members) else replace(self.table, members=trained)
+        left = tuple(member for member in members if member.task.role not in roles)
+        is_all = self.table.is_pre_run or len(left) == len(members)
+        return self.table if is_all else replace(self.table, members=left)
 
     @cached_property
     def _first_shares(self) -> Sequence[int | None]:
@@ -113,21 +125,21 @@ class _Environments:
         return all_shares(self.table.members, self.table.job.services)
 
     def _generic(self, number: int, local: int) -> dict[str, str]:
-        table = self.table
+        table, world = self.table, self._world
         member = table.members[number]
-        host, port = table.coordinator
+        host, port = world.coordinator
         env = {
             "YARNAM_JOB_NAME": table.job.name,
             "YARNAM_APPLICATION_ID": table.application,
             "YARNAM_ATTEMPT": str(table.attempt),
             "YARNAM_RANK": str(table.rank(number, local)),
-            "YARNAM_WORLD_SIZE": str(table.world_size),
+            "YARNAM_WORLD_SIZE": str(world.world_size),
             "YARNAM_LOCAL_RANK": str(local),
             "YARNAM_LOCAL_WORLD_SIZE": str(member.placed.processes),
             "YARNAM_GROUP_RANK": str(number),
-            "YARNAM_GROUP_WORLD_SIZE": str(len(table.members)),
+            "YARNAM_GROUP_WORLD_SIZE": str(len(world.members)),
             "YARNAM_NODE_RANK": str(table.node_ranks[member.placed.node]),
-            "YARNAM_NUM_NODES": str(len(table.node_ranks)),
+            "YARNAM_NUM_NODES": str(len(world.node_ranks)),
             "YARNAM_ROLE": member.task.role,
             "YARNAM_TASK_INDEX": str(member.task.index),
             "YARNAM_ROLE_RANK": str(table.role_rank(number, local)),
@@ -135,7 +147,7 @@ class _Environments:
             "YARNAM_COORDINATOR_ADDRESS": joined(host, port),
             "YARNAM_COORDINATOR_HOST": host,
             "YARNAM_COORDINATOR_PORT": str(port),
-            "YARNAM_HOSTS": table.hosts,
+            "YARNAM_HOSTS": world.hosts,
             "YARNAM_ADDRESS": member.placed.address,
         }
         env |= self._places()

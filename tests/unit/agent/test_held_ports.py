@@ -147,3 +147,21 @@ def test_another_user_who_listens_is_named_and_the_port_stays_held(held: HeldPor
         os.waitpid(pid, 0)
         for fd in (ready, written, wait):
             os.close(fd)
+
+
+def test_a_port_with_connections_of_before_is_not_free_for_a_server_without_flags() -> None:
+    ports = HeldPorts(HERE)
+    ports.hold(["bare"])
+    assert not ports.is_free("bare"), "the agent has it"
+    ports.release(["bare"])
+    assert ports.is_free("bare")
+    number = ports.numbers["bare"]
+    with closing(server(number, ())) as listening:
+        assert not ports.is_free("bare")
+        with closing(socket.create_connection((HERE, number))) as client:
+            listening.accept()[0].close()
+            assert client.recv(1) == b""
+    # Its side closed first: TIME_WAIT.
+    assert not ports.is_free("bare")
+    assert not can_listen(number, (ADDRESS,)), "its socket had no flags either"
+    assert ports.hold_again() == ("bare",)

@@ -45,6 +45,7 @@ ALLOWED = {
     "yarnam/agent/data/input_staging.py": "a variable that this agent itself has set",
     "yarnam/agent/keeper/keeper.py": "a pipe between the agent and its own child",
     "yarnam/agent/launch/launch_plan.py": "a variable that this agent itself has set",
+    "yarnam/agent/programs/head_launch.py": "a variable that the job's AM has set",
     "yarnam/cli/setup/import_command.py": "a file that the user names on the command line",
     "yarnam/client/gpu_rules.py": "the site's own configuration",
     "yarnam/cluster/cluster_plan.py": _OWN_CLUSTER,

@@ -22,6 +22,7 @@ PRINTERS = {
     "yarnam/cluster/hadoop/datanode_relay.py": "addresses of ours, to the log of its process",
     "yarnam/cluster/terminal_display.py": "the same on a terminal",
     "yarnam/train/_inputs.py": "stands alone in the user's process; an input of the spec",
+    "yarnam/agent/programs/head_launch.py": "stands alone beside the user's command, to its log",
     "yarnam/agent/programs/mpi_launch.py": "stands alone beside the user's command, to its log",
     "yarnam/agent/data/checkpoint_trial.py": "to the agent, which shows it as a log of the process",
     "yarnam/train/_pre_run.py": "stands alone in the user's process; a number",

@@ -79,7 +79,7 @@ def test_init_prints_or_writes_but_never_over_a_file(
     assert f"{file} already exists" in capsys.readouterr().err
     assert file.read_text() == "mine"
     assert run(["spec", "init", "-o", str(tmp_path / "no" / "where.yaml")]) == 64
-    assert run(["spec", "init", "--framework", "horovod"]) == 64
+    assert run(["spec", "init", "--framework", "keras"]) == 64
 
 
 def test_the_command_line_is_there_before_the_parser_is() -> None:

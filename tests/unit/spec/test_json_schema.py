@@ -130,7 +130,7 @@ def test_good_documents(more: dict[str, Any]) -> None:
         {"gpus": 4, "gang": {"hold_timeout": 90}},
         {"gpus": 4, "gang": {"hold_timeout": "30m1h"}},
         {"gpus": 4, "gang": {"hold_timeout": ""}},
-        {"gpus": 4, "framework": "horovod"},
+        {"gpus": 4, "framework": "keras"},
         {"gpus": 4, "command": []},
         {"gpus": 4, "command": ["ls", None]},
         {"gpus": 4, "command": ["ls", True]},

@@ -6,8 +6,10 @@
     0, 1  worker  0      0, 1   n1     /rack1  10.0.0.1    61000        61001, 61002
     2, 3  worker  1      0, 1   n1     /rack1  10.0.0.1    61010        61011, 61012
     4, 5  worker  2      0, 1   n2     /rack2  10.0.0.2    61020        61021, 61022
-    6     ps      0      0      n3     /rack2  10.0.0.3    61030        61031
-    7     evaluator 0    0      n3     /rack2  10.0.0.3    61040        61041
+    6     evaluator 0    0      n3     /rack2  10.0.0.3    61040        61041
+    7     ps      0      0      n3     /rack2  10.0.0.3    61030        61031
+
+The parameter server is a service: the world is the seven before it.
 """
 
 from __future__ import annotations
@@ -76,8 +78,8 @@ TABLE = (
     member("worker", 0, 1, 1, 61000, 2),
     member("worker", 1, 1, 1, 61010, 2),
     member("worker", 2, 2, 2, 61020, 2),
-    member("ps", 0, 3, 2, 61030, 1),
     member("evaluator", 0, 3, 2, 61040, 1),
+    member("ps", 0, 3, 2, 61030, 1),
 )
 
 
@@ -104,10 +106,10 @@ def test_generic_variables_of_every_rank() -> None:
     assert column(envs, "YARNAM_TASK_INDEX") == list("00112200")
     assert column(envs, "YARNAM_ROLE_RANK") == list("01234500")
     assert column(envs, "YARNAM_ROLE_WORLD_SIZE") == list("66666611")
-    assert column(envs, "YARNAM_ROLE") == ["worker"] * 6 + ["ps", "evaluator"]
+    assert column(envs, "YARNAM_ROLE") == ["worker"] * 6 + ["evaluator", "ps"]
     same = {
-        "YARNAM_WORLD_SIZE": "8",
-        "YARNAM_GROUP_WORLD_SIZE": "5",
+        "YARNAM_WORLD_SIZE": "7",
+        "YARNAM_GROUP_WORLD_SIZE": "4",
         "YARNAM_NUM_NODES": "3",
         "YARNAM_ATTEMPT": "1",
         "YARNAM_JOB_NAME": "digits",
@@ -115,7 +117,7 @@ def test_generic_variables_of_every_rank() -> None:
         "YARNAM_COORDINATOR_ADDRESS": "10.0.0.1:61000",
         "YARNAM_COORDINATOR_HOST": "10.0.0.1",
         "YARNAM_COORDINATOR_PORT": "61000",
-        "YARNAM_HOSTS": "10.0.0.1,10.0.0.1,10.0.0.2,10.0.0.3,10.0.0.3",
+        "YARNAM_HOSTS": "10.0.0.1,10.0.0.1,10.0.0.2,10.0.0.3",
         "YARNAM_INPUT_TRAIN_SET": "hdfs://nn/data/train",
         "YARNAM_OUTPUT_TARGET": "hdfs://nn/out",
         "YARNAM_CHECKPOINT_DIR": "hdfs://nn/ckpt",
@@ -127,7 +129,7 @@ def test_generic_variables_of_every_rank() -> None:
     # A place of each task's own, which its processes share.
     place = "hdfs://nn/.out.application_7_1/attempt-1"
     tasks = ["worker-0", "worker-0", "worker-1", "worker-1", "worker-2", "worker-2"]
-    expected = [f"{place}/{task}" for task in (*tasks, "ps-0", "evaluator-0")]
+    expected = [f"{place}/{task}" for task in (*tasks, "evaluator-0", "ps-0")]
     assert column(envs, "YARNAM_OUTPUT") == expected
     workers = envs[:6]
     ports = column(workers, "YARNAM_PORT_METRICS")
@@ -174,12 +176,13 @@ def test_a_plain_command_gets_no_frameworks_variables() -> None:
 
 
 def test_jax() -> None:
-    envs = by_rank("jax")
+    *envs, service = by_rank("jax")
+    assert not [name for name in service if "PROCESS" in name]
     assert set(column(envs, "JAX_COORDINATOR_ADDRESS")) == {"10.0.0.1:61000"}
     assert envs[0]["JAX_COORDINATOR_BIND_ADDRESS"] == "10.0.0.1:61000"
     assert not [env for env in envs[1:] if "JAX_COORDINATOR_BIND_ADDRESS" in env]
-    assert column(envs, "JAX_PROCESS_ID") == column(envs, "PROCESS_ID") == list("01234567")
-    assert set(column(envs, "JAX_NUM_PROCESSES")) == set(column(envs, "NUM_PROCESSES")) == {"8"}
+    assert column(envs, "JAX_PROCESS_ID") == column(envs, "PROCESS_ID") == list("0123456")
+    assert set(column(envs, "JAX_NUM_PROCESSES")) == set(column(envs, "NUM_PROCESSES")) == {"7"}
     # Kubeflow's JAXJob: host and port apart.
     assert set(column(envs, "COORDINATOR_ADDRESS")) == {"10.0.0.1"}
     assert set(column(envs, "COORDINATOR_PORT")) == {"61000"}
@@ -187,23 +190,24 @@ def test_jax() -> None:
 
 
 def test_pytorch() -> None:
-    envs = by_rank("pytorch", attempt=3)
+    *envs, service = by_rank("pytorch", attempt=3)
+    assert "RANK" not in service
     assert set(column(envs, "MASTER_ADDR")) == {"10.0.0.1"}
     assert set(column(envs, "MASTER_PORT")) == {"61000"}
-    assert column(envs, "RANK") == list("01234567")
-    assert set(column(envs, "WORLD_SIZE")) == {"8"}
-    assert column(envs, "LOCAL_RANK") == list("01010100")
-    assert column(envs, "LOCAL_WORLD_SIZE") == list("22222211")
-    assert column(envs, "GROUP_RANK") == list("00112234")
-    assert set(column(envs, "GROUP_WORLD_SIZE")) == {"5"}
-    assert column(envs, "ROLE_RANK") == list("01234500")
-    assert column(envs, "ROLE_WORLD_SIZE") == list("66666611")
-    assert column(envs, "ROLE_NAME") == ["worker"] * 6 + ["ps", "evaluator"]
+    assert column(envs, "RANK") == list("0123456")
+    assert set(column(envs, "WORLD_SIZE")) == {"7"}
+    assert column(envs, "LOCAL_RANK") == list("0101010")
+    assert column(envs, "LOCAL_WORLD_SIZE") == list("2222221")
+    assert column(envs, "GROUP_RANK") == list("0011223")
+    assert set(column(envs, "GROUP_WORLD_SIZE")) == {"4"}
+    assert column(envs, "ROLE_RANK") == list("0123450")
+    assert column(envs, "ROLE_WORLD_SIZE") == list("6666661")
+    assert column(envs, "ROLE_NAME") == ["worker"] * 6 + ["evaluator"]
     assert set(column(envs, "TORCHELASTIC_RESTART_COUNT")) == {"2"}
     assert set(column(envs, "TORCHELASTIC_MAX_RESTARTS")) == {"4"}
     assert set(column(envs, "TORCHELASTIC_RUN_ID")) == {"application_7_1"}
     assert set(column(envs, "TORCHELASTIC_USE_AGENT_STORE")) == {"False"}
-    assert column(envs, "OMP_NUM_THREADS") == ["4"] * 6 + ["2", "2"]
+    assert column(envs, "OMP_NUM_THREADS") == ["4"] * 6 + ["2"]
     assert set(column(envs, "TORCH_NCCL_ASYNC_ERROR_HANDLING")) == {"1"}
 
 
@@ -230,8 +234,8 @@ def test_tf_config() -> None:
     tasks = [(config["task"]["type"], config["task"]["index"]) for config in configs]
     assert tasks == [
         *(("worker", number) for number in range(6)),
-        ("ps", 0),
         ("evaluator", 0),
+        ("ps", 0),
     ]
 
 
@@ -306,6 +310,19 @@ def test_a_gang_after_a_pre_run_is_as_without() -> None:
     assert environments(job, table, 2, "a") == environments(JOB, table, 2, "a")
 
 
+def test_an_optional_role_is_not_in_the_world_and_a_frameworks_own_is_in_its_cluster() -> None:
+    worker, _, evaluator = ROLES
+    evaluator = replace(evaluator, optional=True)
+    shown = RoleSpec("show", 1, Resources(2048, 2), ("show",), service=True)
+    # One that the framework does not know stands before one that it does.
+    table = (*TABLE[:3], member("show", 0, 3, 2, 61050, 1), TABLE[3])
+    job = replace(JOB, framework="tensorflow", roles=(worker, shown, evaluator))
+    envs = [env for task in environments(job, table, 1) for env in task]
+    assert set(column(envs, "YARNAM_WORLD_SIZE")) == {"6"}
+    assert "TF_CONFIG" not in envs[6]
+    assert json.loads(envs[7]["TF_CONFIG"])["task"] == {"type": "evaluator", "index": 0}
+
+
 @pytest.mark.parametrize("framework", ["pytorch", "jax", "tensorflow"])
 def test_a_service_beside_the_training_is_not_in_its_world(framework: str) -> None:
     board = RoleSpec("board", 1, Resources(2048, 2), ("show",), service=True)
@@ -320,6 +337,9 @@ def test_a_service_beside_the_training_is_not_in_its_world(framework: str) -> No
             assert {n: mine.get(n) for n in names} == {n: like.get(n) for n in names}
     assert not names & set(beside)
     assert sdk(beside)["input_share"] is None
+    assert {one[0]["YARNAM_WORLD_SIZE"] for one in trained} == {"6"}
+    assert (beside["YARNAM_RANK"], beside["YARNAM_WORLD_SIZE"]) == ("6", "6")
+    assert beside["YARNAM_HOSTS"] == "10.0.0.1,10.0.0.1,10.0.0.2"
 
 
 def test_a_role_finds_the_ports_of_another() -> None:
@@ -327,10 +347,11 @@ def test_a_role_finds_the_ports_of_another() -> None:
     ps = RoleSpec("ps", 1, Resources(2048, 2), ("serve",), ports=names)
     worker = RoleSpec("worker", 3, Resources(2048, 2), ("train",), 2)
     job = replace(JOB, framework="command", roles=(worker, ps))
-    both = environments(job, TABLE[:4], 1)
+    table = (*TABLE[:3], TABLE[4])
+    both = environments(job, table, 1)
     assert both[0][0]["YARNAM_ADDRESSES_METRICS"] == "10.0.0.3:61035"
     assert "YARNAM_PORT_METRICS" not in both[0][0]
-    own = environments(replace(job, roles=(replace(worker, ports=names), ps)), TABLE[:4], 1)
+    own = environments(replace(job, roles=(replace(worker, ports=names), ps)), table, 1)
     assert own[0][0]["YARNAM_ADDRESSES_METRICS"].startswith("10.0.0.1:61005,10.0.0.1:61006")
     assert own[3][0]["YARNAM_ADDRESSES_METRICS"] == "10.0.0.3:61035"
 

@@ -23,6 +23,7 @@ from yarnam.agent.launch.workspace import (
     search_path,
 )
 from yarnam.agent.resources.gpu_devices import gpu_environment
+from yarnam.agent.resources.interfaces import interface_environment, interface_of
 from yarnam.agent.task_config import ContainerSettings, TaskJob
 from yarnam.core.frameworks.registry import framework_named
 from yarnam.core.model.outcomes import ExitKind
@@ -67,6 +68,7 @@ def plan_processes(
     leased: Sequence[str],
     metrics_address: str,
     inputs_address: str = "",
+    node_address: str = "",
 ) -> tuple[tuple[ProcessPlan, ...], Path]:
     """The processes and their working directory. Writes to the disk; a directory that cannot be
     made is a problem of every process."""
@@ -87,6 +89,7 @@ def plan_processes(
         stop_file(settings.directory),
         inputs_address,
         log_directory=settings.log_directory,
+        interface=interface_of(node_address) if node_address else "",
     )
     plans = []
     for process, gpu_ids in zip(launch.processes, shares, strict=True):
@@ -155,6 +158,8 @@ class ProcessContext:
     """Where the SDK sends requests about inputs; empty: the job has none."""
     local_rank: int = 0
     log_directory: Path = Path()
+    interface: str = ""
+    """The network interface of the node's address; empty: unknown."""
 
     @property
     def error_file(self) -> Path:
@@ -188,6 +193,9 @@ def process_environment(
     env["PYTHONPATH"] = _without(env.get("PYTHONPATH", ""), runtime)
     env.setdefault("PYTHONUNBUFFERED", "1")
     env.update(job.env)
+    more = framework_named(job.framework).interface_variables
+    for name, value in interface_environment(context.interface, more).items():
+        env.setdefault(name, value)
     env.update(rendezvous)
     env.update(gpu_environment(gpu_ids))
     work = str(context.workspace.directory)

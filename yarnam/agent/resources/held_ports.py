@@ -76,6 +76,17 @@ class HeldPorts:
             self._sockets[name] = holder
         return tuple(taken)
 
+    def is_free(self, name: str) -> bool:
+        """Whether a server could bind the port that sets no flags: nobody has it, and nothing is
+        left there of the connections before (TIME_WAIT). Of one that is not held."""
+        family = socket.AF_INET6 if ":" in self.address else socket.AF_INET
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            try:
+                probe.bind((self.address, self._numbers[name]))
+            except OSError:
+                return False
+        return True
+
     def let_servers_in(self, of_grpc: Collection[str]) -> None:
         """From now on the user's processes can listen. No other user of the node can on the ports
         ``of_grpc``, whose servers all set SO_REUSEPORT."""

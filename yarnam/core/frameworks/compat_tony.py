@@ -29,8 +29,9 @@ PORTS = (TASK_PORT, _TENSORBOARD)
 """Of each process, besides those of the spec."""
 
 
-def tony_variables(table: GangTable, number: int, local: int) -> dict[str, str]:
-    """Of one process: the gang, the number of its member, its local rank in it."""
+def tony_variables(table: GangTable, number: int, local: int, world_size: int) -> dict[str, str]:
+    """Of one process: the gang, the number of its member, its local rank in it; ``world_size``:
+    the processes that train together."""
     task = table.members[number].task
     spec = table.once(_cluster_spec)
     leader = CHIEF_ROLE if CHIEF_ROLE in table.by_role else "worker"
@@ -49,7 +50,7 @@ def tony_variables(table: GangTable, number: int, local: int) -> dict[str, str]:
     if table.job.framework == "pytorch":
         env["INIT_METHOD"] = f"tcp://{joined(host, port)}"
         env["RANK"] = str(table.rank(number, local))
-        env["WORLD"] = str(table.world_size)
+        env["WORLD"] = str(world_size)
     return env
 
 

@@ -57,6 +57,12 @@ class Framework:
     """Names of the ports that each process gets besides those of the spec."""
     grpc_ports: tuple[str, ...] = ()
     """Those whose server is always gRPC with SO_REUSEPORT."""
+    bare_ports: tuple[str, ...] = ()
+    """Those whose server sets neither SO_REUSEADDR nor SO_REUSEPORT: the agent lets go of them just
+    before the processes start."""
+    interface_variables: tuple[str, ...] = ()
+    """By which it takes the network interface of the node's address, besides NCCL, gloo and torch's
+    RPC: defaults, which the agent sets."""
     one_process: bool = False
     """A task has one process, unless the spec says otherwise: it drives all GPUs of the task."""
     is_launcher: bool = False

@@ -117,6 +117,11 @@ class GangTable:
             for name, members in self.by_role.items()
         }
 
+    def threads(self, number: int) -> int:
+        """The share of the task's vcores of one process of a member."""
+        role = self.role(number)
+        return max(1, role.resources.vcores // max(1, role.processes_per_task))
+
     def addresses(self, name: str, role: str) -> list[str]:
         """``host:port`` of the port ``name`` for each process of a role, by task index."""
         return [

@@ -138,11 +138,12 @@ class GangPolicy:
 
     @property
     def tasks_order(self) -> tuple[str, ...]:
-        """Roles in rank order: chief first, ps behind those that train, other services last, the
-        others as the spec has them."""
+        """Roles in rank order: chief first, the others as the spec has them; behind those that
+        train together ps, and last what is beside them: services, and roles that may fail."""
 
         def key(name: str) -> tuple[bool, bool, bool]:
-            is_beside = self.rules_of(name).is_service and name != PS_ROLE
+            rules = self.rules_of(name)
+            is_beside = (rules.is_service or rules.is_optional) and name != PS_ROLE
             return is_beside, name == PS_ROLE, name != CHIEF_ROLE
 
         return tuple(sorted((name for name, _ in self.roles), key=key))

@@ -22,12 +22,15 @@ from yarnam.spec.importers.conversion import (
     words,
 )
 
-FRAMEWORKS = {"tensorflow": "tensorflow", "pytorch": "pytorch", "standalone": "command"}
+FRAMEWORKS = {
+    **{name: name for name in ("tensorflow", "pytorch", "horovod", "mxnet")},
+    "standalone": "command",
+}
 
 _OF_TONY = {
     r"tony\.(history|portal|https|keytab)\..*": "of TonY's own servers; see `yarnam history`",
     r"tony\.task\..*": "of TonY's executors; the agents' limits are in `am` of the spec",
-    r"tony\.horovod\..*": "of TonY's Horovod driver",
+    r"tony\.horovod\..*": "of TonY's Horovod driver, which is not needed",
     r"tony\.docker\..*": "yarnam starts no container images yet",
     r"tony\.am\..*": "the ApplicationMaster asks for what it needs; see `am` of the spec",
     r"tony\.application\.(group|dependency)\..*": "all roles start together, and a failed or "

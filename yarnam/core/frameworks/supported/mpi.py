@@ -34,6 +34,7 @@ FRAMEWORK = Framework(
     title="MPI",
     environment=_environment,
     ports=(_PORT,),
+    interface_variables=("OMPI_MCA_btl_tcp_if_include", "PRTE_MCA_prte_if_include", "HYDRA_IFACE"),
     one_process=True,
     is_launcher=True,
     program="mpi_launch",

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 def _environment(table: GangTable, number: int, local: int) -> dict[str, str]:
     host, port = table.coordinator
     member = table.members[number]
-    role = table.role(number)
     env = {
         "MASTER_ADDR": host,
         "MASTER_PORT": str(port),
@@ -33,10 +32,9 @@ def _environment(table: GangTable, number: int, local: int) -> dict[str, str]:
         # Rank 0 itself serves the store at MASTER_PORT.
         "TORCHELASTIC_USE_AGENT_STORE": "False",
     }
-    # torchrun gives each of several processes one thread; a share of the vcores is kinder.
-    threads = max(1, role.resources.vcores // max(1, role.processes_per_task))
     defaults = {
-        "OMP_NUM_THREADS": str(threads),
+        # torchrun gives each of several processes one thread; a share of the vcores is kinder.
+        "OMP_NUM_THREADS": str(table.threads(number)),
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
         # Of the flight recorder, which is read when the gang hangs.
         "TORCH_NCCL_TRACE_BUFFER_SIZE": "512",

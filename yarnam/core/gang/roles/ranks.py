@@ -1,9 +1,9 @@
 """Who is who in a complete gang.
 
-Members are ordered by role (chief first, ps last, the others as the spec has them), and within a
-role by (rack, node, GPU): so a ring over the ranks of a role crosses each rack boundary and each
-node boundary once. A task's index counts within its role; its global ranks follow those of the
-members before it.
+Members are ordered by role (chief first, services and roles that may fail last, the others as the
+spec has them), and within a role by (rack, node, GPU): so a ring over the ranks of a role crosses
+each rack boundary and each node boundary once. A task's index counts within its role; its global
+ranks follow those of the members before it.
 """
 
 from __future__ import annotations

@@ -1,0 +1,157 @@
+"""The program around commands that need a server beside them: real processes, without a gang."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from yarnam.agent.programs import head_launch
+
+LIMIT_S = 60
+SERVER = """\
+import socket, sys, time
+server = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+time.sleep(float(sys.argv[2]))
+sys.exit(int(sys.argv[3]))
+"""
+WORKER = "import sys, time; open(sys.argv[1], 'w').close(); time.sleep(600)"
+
+Launch = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def ports() -> tuple[int, int]:
+    """Of the head, and of its server."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as one,
+        socket.create_server(("127.0.0.1", 0)) as two,
+    ):
+        return one.getsockname()[1], two.getsockname()[1]
+
+
+@pytest.fixture
+def launch(ports: tuple[int, int], tmp_path: Path) -> Iterator[Launch]:
+    started: list[subprocess.Popen[str]] = []
+
+    def launch(code: str, *, is_head: bool = False, **changes: Any) -> subprocess.Popen[str]:
+        head = {
+            "is_head": is_head,
+            "at": f"127.0.0.1:{ports[0]}",
+            "server": ["python", "-c", SERVER, str(ports[1]), "600", "0"] if is_head else [],
+            "server_at": f"127.0.0.1:{ports[1]}",
+            "worker": [],
+            "linger_s": 0.0,
+            "scratch": "",
+            **changes,
+        }
+        env = {**os.environ, "YARNAM_HEAD": json.dumps(head), "YARNAM_PYTHON": sys.executable}
+        words = [sys.executable, "-I", "-S", head_launch.__file__, "run"]
+        command = [sys.executable, "-c", code]
+        child = subprocess.Popen(
+            words + command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        started.append(child)
+        return child
+
+    yield launch
+    for child in started:
+        if child.poll() is None:
+            # As the keeper does: servers are in sessions of their own.
+            for pid in Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split():
+                os.kill(int(pid), signal.SIGKILL)
+            child.kill()
+        child.communicate()
+
+
+def ended(child: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = child.communicate(timeout=LIMIT_S)
+    return child.returncode, out, err
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + LIMIT_S
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_commands_begin_when_the_server_listens(
+    launch: Launch, ports: tuple[int, int], tmp_path: Path
+) -> None:
+    met = tmp_path / "met"
+    connect = f"import socket; socket.create_connection(('127.0.0.1', {ports[1]}))"
+    other = launch(f"{connect}\nopen({str(met)!r}, 'w').close()")
+    head = launch(f"{connect}\n{until_there(met)}", is_head=True)
+    assert ended(other) == (0, "", "")
+    assert ended(head) == (0, "", "")
+    until(lambda: not head_launch.is_listening(ports[1]))
+
+
+def until_there(path: Path) -> str:
+    """A program that ends when the file exists."""
+    return f"import os, time\nwhile not os.path.exists({str(path)!r}): time.sleep(0.05)"
+
+
+def test_workers_end_when_the_head_has_succeeded(launch: Launch, tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    worker = ["python", "-c", WORKER, str(seen)]
+    other = launch("print('never')", worker=worker, scratch=str(scratch))
+    head = launch(until_there(seen), is_head=True)
+    assert ended(head)[0] == 0
+    assert ended(other) == (0, "", "")
+    assert not scratch.exists()
+
+
+def test_the_commands_code_is_the_heads_and_a_worker_waits_for_the_stop(
+    launch: Launch, tmp_path: Path
+) -> None:
+    seen = tmp_path / "seen"
+    other = launch("", worker=["python", "-c", WORKER, str(seen)])
+    head = launch(f"{until_there(seen)}\nexit(7)", is_head=True)
+    assert ended(head)[0] == 7
+    assert other.stderr is not None
+    assert "ended without success" in other.stderr.readline()
+    assert other.poll() is None
+    other.send_signal(signal.SIGTERM)
+    assert ended(other)[0] == 128 + signal.SIGTERM
+
+
+def test_a_command_ends_with_its_server(launch: Launch, ports: tuple[int, int]) -> None:
+    server = ["python", "-c", SERVER, str(ports[1]), "0.5", "3"]
+    code, _, err = ended(launch("import time; time.sleep(600)", is_head=True, server=server))
+    assert code == 1
+    assert "has ended with exit code 3" in err
+
+
+def test_a_server_that_does_not_come_up(launch: Launch) -> None:
+    code, out, err = ended(launch("print(1)", is_head=True, server=["python", "-c", "exit(5)"]))
+    assert (code, out) == (1, "")
+    assert "has ended with exit code 5" in err
+
+
+def test_a_worker_that_fails_is_its_tasks_failure(launch: Launch) -> None:
+    head = launch("import time; time.sleep(600)", is_head=True)
+    assert ended(launch("", worker=["python", "-c", "exit(9)"]))[0] == 9
+    assert head.poll() is None, "the gang decides"
+
+
+def test_a_server_may_end_by_itself_after_the_command(
+    launch: Launch, ports: tuple[int, int], tmp_path: Path
+) -> None:
+    left = tmp_path / "left"
+    server = f"{SERVER.rsplit('sys.exit', 1)[0]}open({str(left)!r}, 'w').close()"
+    words = ["python", "-c", server, str(ports[1]), "2"]
+    assert ended(launch("", is_head=True, server=words, linger_s=30.0))[0] == 0
+    assert left.exists()

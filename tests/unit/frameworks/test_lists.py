@@ -1,0 +1,58 @@
+"""Frameworks that take the whole gang as a list: LightGBM, Paddle and MXNet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.unit.frameworks.contract import APPLICATION, job, placed, variables
+from yarnam.core.model.ids import PRE_RUN_ROLE, TaskId
+from yarnam.wire.rendezvous import environments
+
+TWO = {"worker": {"tasks": 2, "gpus": 2, "vcores": 4}}
+FOUR = "10.0.0.1:61001,10.0.0.1:61002,10.0.0.1:61101,10.0.0.1:61102"
+
+
+def test_lightgbms_machines_are_the_processes_in_rank_order() -> None:
+    envs = variables("lightgbm", roles=TWO)
+    assert {env["LIGHTGBM_MACHINES"] for env in envs} == {FOUR}
+    assert {env["LIGHTGBM_NUM_MACHINES"] for env in envs} == {"4"}
+    ports = [env["LIGHTGBM_LOCAL_LISTEN_PORT"] for env in envs]
+    assert ports == ["61001", "61002", "61101", "61102"]
+    assert {env["OMP_NUM_THREADS"] for env in envs} == {"2"}
+
+
+def test_paddles_endpoints() -> None:
+    envs = variables("paddle", roles=TWO)
+    assert envs[2] == {
+        "PADDLE_MASTER": "10.0.0.1:61000",
+        "PADDLE_TRAINER_ID": "2",
+        "PADDLE_TRAINERS_NUM": "4",
+        "PADDLE_TRAINER_ENDPOINTS": FOUR,
+        "PADDLE_CURRENT_ENDPOINT": "10.0.0.1:61101",
+        "PADDLE_RANK_IN_NODE": "0",
+        "PADDLE_LOCAL_SIZE": "2",
+        "FLAGS_selected_gpus": "0",
+        "OMP_NUM_THREADS": "2",
+    }
+    (alone,) = variables("paddle", roles={"worker": {"vcores": 2}})
+    assert alone["PADDLE_DISTRI_BACKEND"] == "gloo"
+    assert "FLAGS_selected_gpus" not in alone
+
+
+ROLES = {"worker": {"tasks": 2, "gpus": 1}, "server": {"tasks": 2}, "scheduler": {}}
+
+
+def test_mxnets_parameter_servers_find_the_scheduler() -> None:
+    envs = variables("mxnet", roles=ROLES)
+    assert [env["DMLC_ROLE"] for env in envs] == [*("worker",) * 2, *("server",) * 2, "scheduler"]
+    for env in envs:
+        assert (env["DMLC_PS_ROOT_URI"], env["DMLC_PS_ROOT_PORT"]) == ("10.0.0.3", "61401")
+        assert (env["DMLC_NUM_WORKER"], env["DMLC_NUM_SERVER"]) == ("2", "2")
+    assert [env["DMLC_NODE_HOST"] for env in envs][1:3] == ["10.0.0.1", "10.0.0.2"]
+
+
+def test_a_pre_run_of_mxnet_is_alone() -> None:
+    made = job("mxnet", roles=ROLES)
+    first = replace(placed(made)[0], task=TaskId(PRE_RUN_ROLE, 0))
+    [[env]] = environments(made, [first], 1, APPLICATION)
+    assert not [name for name in env if name.startswith("DMLC_")]

@@ -1,0 +1,247 @@
+"""Runs the command of a job whose framework has a server, with that server beside it.
+
+The server is in the first process. The others run the command too, where it is a tracker or a
+rendezvous, or a worker of the framework's.
+
+The first process, the *head*, starts the server, and its own worker where tasks have one. When the
+server listens it lets the others go on, by a port of its own, and runs the command. Workers end
+when the head says that the command has succeeded. Nothing secret is said there, and nothing is
+believed but the end: whoever takes the head's place can make workers end, and not the job.
+
+A program of its own, which imports nothing of yarnam, so that it starts at once in any directory.
+``YARNAM_HEAD`` says what to start, as JSON (``yarnam.core.frameworks.head``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+ENV_HEAD = "YARNAM_HEAD"
+JOIN_S = 300.0
+"""For the server to listen, and for the head to say so: all processes are launched at the same
+time, and importing a framework takes a minute on a busy node."""
+CONNECT_S = 20.0
+RETRY_S = 0.25
+POLL_S = 0.1
+GRACE_S = 10.0
+"""Between SIGTERM and SIGKILL for servers and workers."""
+STOP_S = 60.0
+"""For the gang to be stopped when the head has failed: until then a worker does not fail itself,
+which would look like a cause."""
+SUCCEEDED = b"\1"
+
+
+class HeadError(Exception):
+    """What to print before the end."""
+
+
+def warn(text: str) -> None:
+    sys.stderr.write(f"yarnam: {text}\n")
+    sys.stderr.flush()
+
+
+def arguments(words: Sequence[str]) -> list[str]:
+    """``python`` is the job's own; ``yarnam:NAME`` a program beside this one."""
+    first, *rest = words
+    if first.startswith("yarnam:"):
+        path = Path(__file__).with_name(f"{first.removeprefix('yarnam:')}.py")
+        return [sys.executable, "-I", "-S", str(path), *rest]
+    return [os.environ["YARNAM_PYTHON"] if first == "python" else first, *rest]
+
+
+def start(words: Sequence[str]) -> subprocess.Popen[bytes]:
+    """In a session of its own: a stop goes to the command's process group, and the command may need
+    its servers until it has ended."""
+    return subprocess.Popen(arguments(words), stdin=subprocess.DEVNULL, start_new_session=True)
+
+
+def place_of(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def exit_code(status: int) -> int:
+    """As a shell has it: 128 and the signal's number for a process that one has ended."""
+    return status if status >= 0 else 128 - status
+
+
+def end(children: Sequence[subprocess.Popen[bytes]], grace_s: float = GRACE_S) -> None:
+    for child in children:
+        child.terminate()
+    limit = time.monotonic() + grace_s
+    for child in children:
+        try:
+            child.wait(max(0.0, limit - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+
+
+def is_listening(port: int) -> bool:
+    """Without a connection, which a server might take for a member."""
+    wanted = f"{port:04X}"
+    for name in ("tcp", "tcp6"):
+        try:
+            lines = Path(f"/proc/net/{name}").read_text().splitlines()[1:]
+        except OSError:
+            continue
+        fields = (line.split() for line in lines)
+        if any(f[1].rpartition(":")[2] == wanted and f[3] == "0A" for f in fields):
+            return True
+    return False
+
+
+# ---- the first process ---------------------------------------------------------------------------
+
+
+class Others:
+    """The connections of the other processes: each is open until the command has ended."""
+
+    def __init__(self, address: str) -> None:
+        host, port = place_of(address)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._server = socket.create_server((host, port), family=family, backlog=1024)
+        self._talks: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                self._talks.append(self._server.accept()[0])
+            except OSError:
+                return
+
+    def tell(self) -> None:
+        for talk in self._talks:
+            try:
+                talk.sendall(SUCCEEDED)
+            except OSError as error:
+                warn(f"a worker has gone before the end: {error}")
+
+
+def until_listening(server: subprocess.Popen[bytes], address: str) -> None:
+    """Raises HeadError (not in time, ended before)."""
+    limit = time.monotonic() + JOIN_S
+    while not is_listening(place_of(address)[1]):
+        if server.poll() is not None:
+            code = exit_code(server.returncode)
+            raise HeadError(f"the server for {address} has ended with exit code {code}")
+        if time.monotonic() > limit:
+            raise HeadError(f"the server does not listen at {address} after {JOIN_S:.0f} s")
+        time.sleep(POLL_S)
+
+
+def run_head(head: dict[str, Any], command: Sequence[str]) -> int:
+    """The command, with its servers around it."""
+    # A stop goes to the whole process group: the command gets it by itself, and decides.
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    services = [start(head["server"])]
+    try:
+        until_listening(services[0], head["server_at"])
+        others = Others(head["at"])
+        if head["worker"]:
+            services.append(start(head["worker"]))
+        child = subprocess.Popen(command)
+        code = watch(child, services)
+        if code:
+            return code
+        others.tell()
+        wait_for(services[0], head["linger_s"])
+        return 0
+    finally:
+        end(services[::-1])
+
+
+def watch(child: subprocess.Popen[bytes], services: Sequence[subprocess.Popen[bytes]]) -> int:
+    """Its exit code; 1 if something beside it has failed, without which it would wait for ever."""
+    while child.poll() is None:
+        failed = [each.returncode for each in services if each.poll()]
+        if failed and child.poll() is None:
+            warn(f"a server of the framework has ended with exit code {exit_code(failed[0])}")
+            end([child])
+            return 1
+        time.sleep(POLL_S)
+    return exit_code(child.returncode)
+
+
+def wait_for(server: subprocess.Popen[bytes], limit_s: float) -> None:
+    """Some end by themselves once all members have left."""
+    try:
+        server.wait(limit_s)
+    except subprocess.TimeoutExpired:
+        return
+
+
+# ---- the others ----------------------------------------------------------------------------------
+
+
+def join(address: str) -> socket.socket:
+    """Raises HeadError when the head has not begun to listen in time."""
+    limit = time.monotonic() + JOIN_S
+    while True:
+        try:
+            talk = socket.create_connection(place_of(address), timeout=CONNECT_S)
+        except OSError as error:
+            if time.monotonic() > limit:
+                raise HeadError(f"the first process at {address}: {error}") from error
+            time.sleep(RETRY_S)
+        else:
+            talk.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            talk.settimeout(None)
+            return talk
+
+
+def run_worker(words: Sequence[str], talk: socket.socket) -> int:
+    """Until the head has succeeded, or the worker has ended."""
+    stopped: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))
+    child = start(words)
+    try:
+        while child.poll() is None and not stopped:
+            if not select.select([talk], [], [], POLL_S)[0]:
+                continue
+            if talk.recv(1) == SUCCEEDED:
+                return 0
+            warn("the first process has ended without success")
+            limit = time.monotonic() + STOP_S
+            while not stopped and time.monotonic() < limit:
+                time.sleep(POLL_S)
+            return 128 + stopped[0] if stopped else 1
+        return 128 + stopped[0] if stopped else exit_code(child.returncode)
+    finally:
+        end([child])
+
+
+def main(words: Sequence[str]) -> int:
+    """``run COMMAND...``, as the agent starts it."""
+    head = json.loads(os.environ[ENV_HEAD])
+    try:
+        if head["is_head"]:
+            return run_head(head, words[1:])
+        talk = join(head["at"])
+        if head["worker"]:
+            return run_worker(head["worker"], talk)
+        talk.close()
+        os.execv(words[1], list(words[1:]))  # noqa: S606 - it is the job's command
+    except HeadError as error:
+        warn(str(error))
+        return 1
+    finally:
+        if head["scratch"]:
+            shutil.rmtree(head["scratch"], ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

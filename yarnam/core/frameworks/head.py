@@ -1,0 +1,43 @@
+"""Frameworks with a server beside the first process: what ``programs/head_launch.py`` is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from yarnam.core.frameworks.task_ports import joined
+
+if TYPE_CHECKING:
+    from yarnam.core.frameworks.gang_table import GangTable
+
+PROGRAM = "head_launch"
+
+
+def head_variable(
+    table: GangTable,
+    number: int,
+    local: int,
+    *,
+    server: Sequence[str],
+    server_at: str,
+    worker: Sequence[str] = (),
+    linger_s: float = 0.0,
+    scratch: str = "",
+) -> dict[str, str]:
+    """``server`` and ``worker``: commands, whose first word may be ``python`` (the job's) or
+    ``yarnam:NAME`` (a program of the agent's). With a ``worker`` each task runs one, and only the
+    first process the job's command. ``server_at``: ``host:port`` where it listens; ``linger_s``:
+    for the server to end by itself once the command has succeeded; ``scratch``: a directory of
+    theirs, which is removed in the end."""
+    is_head = table.rank(number, local) == 0
+    head = {
+        "is_head": is_head,
+        "at": joined(*table.coordinator),
+        "server": list(server) if is_head else [],
+        "server_at": server_at,
+        "worker": list(worker),
+        "linger_s": linger_s,
+        "scratch": scratch,
+    }
+    return {"YARNAM_HEAD": json.dumps(head, separators=(",", ":"))}

@@ -1,0 +1,76 @@
+"""Horovod on gloo, without horovodrun: its variables, and the store for its rendezvous beside
+rank 0.
+
+*Local* is within the task, as everywhere: HOROVOD_HOSTNAME is the task's name, by which Horovod
+tells groups of local ranks apart.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yarnam.core.frameworks.framework import Framework, RoleRules, Starter
+from yarnam.core.frameworks.head import PROGRAM, head_variable
+from yarnam.core.frameworks.task_ports import port_key
+
+if TYPE_CHECKING:
+    from yarnam.core.frameworks.gang_table import GangTable
+
+_PORT = "rendezvous"
+_GLOO_S = 300
+"""For all to be there, and for one operation. Horovod's own 30 s (GetTimeoutFromEnv in
+gloo_context.cc) are short for imports on a busy node."""
+
+
+def _environment(table: GangTable, number: int, local: int) -> dict[str, str]:
+    member = table.members[number]
+    host = table.members[0].placed.address
+    port = str(table.port(0, port_key(_PORT, 0)))
+    # Those with the same local rank, one in each task that has so many processes.
+    across = [n for n, m in enumerate(table.members) if m.placed.processes > local]
+    env = {
+        "HOROVOD_HOSTNAME": str(member.task),
+        "HOROVOD_RANK": str(table.rank(number, local)),
+        "HOROVOD_SIZE": str(table.world_size),
+        "HOROVOD_LOCAL_RANK": str(local),
+        "HOROVOD_LOCAL_SIZE": str(member.placed.processes),
+        "HOROVOD_CROSS_RANK": str(across.index(number)),
+        "HOROVOD_CROSS_SIZE": str(len(across)),
+        "HOROVOD_CONTROLLER": "gloo",
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": host,
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": port,
+    }
+    env |= head_variable(
+        table,
+        number,
+        local,
+        server=("yarnam:gloo_rendezvous", host, port),
+        server_at=table.address(0, _PORT),
+    )
+    defaults = {
+        # NCCL's operations are taken for tensors on GPUs all the same, where Horovod has them.
+        "HOROVOD_CPU_OPERATIONS": "gloo",
+        "HOROVOD_GLOO_TIMEOUT_SECONDS": str(_GLOO_S),
+        "OMP_NUM_THREADS": str(table.threads(number)),
+    }
+    return env | table.defaults(number, defaults)
+
+
+FRAMEWORK = Framework(
+    title="Horovod",
+    environment=_environment,
+    variables=(
+        *("HOROVOD_HOSTNAME", "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK"),
+        *("HOROVOD_LOCAL_SIZE", "HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE", "HOROVOD_CONTROLLER"),
+        *("HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT"),
+    ),
+    ports=(_PORT,),
+    interface_variables=("HOROVOD_GLOO_IFACE",),
+    program=PROGRAM,
+    roles=RoleRules(one=True),
+    starter=Starter(
+        comment="""\
+# One process per GPU; hvd.init() finds the others through gloo. horovodrun is not needed.
+"""
+    ),
+)
