@@ -90,16 +90,16 @@ class ElasticWorld(World):
             seen = ClusterSeen(self.now_s, look.attempt, min(spare, asked), excess, waiting, u=0.5)
             self.inflight.append(seen)
 
-    def planner_answers(self, answer: str, rung: int = 0) -> None:
+    def planner_answers(self, answer: str, rung: int = 0, lead: int = 0) -> None:
         if not self.plans or answer != "ready" or self.plans[0].supplement is not None:
-            super().planner_answers(answer, rung)
+            super().planner_answers(answer, rung, lead)
             return
         request = self.plans.pop(0)
         top = MOST if request.most_tasks is None else request.most_tasks
         size = max(LEAST, top - rung % 4)
         rungs = rungs_for(self.job.at_size(size))
         first = rungs[(request.first_rung + rung) % len(rungs) :]
-        plan = PlacementPlan(first, self.now_s)
+        plan = PlacementPlan(first, self.now_s, lead=lead)
         self.inflight.append(PlanReady(self.now_s, request.attempt, plan, len(NODES)))
 
     def _fair_move(self, *, exits: bool = True) -> None:

@@ -869,7 +869,7 @@ class World:
             )
             self.inflight.append(TaskExited(self.now_s, ask, self.truths[ask].launched, exits))
 
-    def planner_answers(self, answer: str, rung: int = 0) -> None:
+    def planner_answers(self, answer: str, rung: int = 0, lead: int = 0) -> None:
         if not self.plans:
             return
         request = self.plans.pop(0)
@@ -879,9 +879,8 @@ class World:
         elif answer == "ready":
             rungs = self.pre_run_rungs if request.is_pre_run else self.rungs
             first = rungs[(request.first_rung + rung) % len(rungs) :]
-            self.inflight.append(
-                PlanReady(self.now_s, request.attempt, PlacementPlan(first, self.now_s), len(NODES))
-            )
+            plan = PlacementPlan(first, self.now_s, lead=lead)
+            self.inflight.append(PlanReady(self.now_s, request.attempt, plan, len(NODES)))
         else:
             no_fit = NoFit(Reason.FRAGMENTED, answer == "never", "no room", "wait")
             self.inflight.append(PlanRefused(self.now_s, request.attempt, no_fit, len(NODES)))

@@ -99,9 +99,13 @@ class Machine(RuleBasedStateMachine):
     def exit(self, pick: int, kind: ExitKind) -> None:
         self.world.task_exits(pick, kind)
 
-    @rule(answer=st.sampled_from(("ready", "ready", "busy", "never")), rung=st.integers(0, 4))
-    def answer(self, answer: str, rung: int) -> None:
-        self.world.planner_answers(answer, rung)
+    @rule(
+        answer=st.sampled_from(("ready", "ready", "busy", "never")),
+        rung=st.integers(0, 4),
+        lead=st.integers(0, 2),
+    )
+    def answer(self, answer: str, rung: int, lead: int) -> None:
+        self.world.planner_answers(answer, rung, lead)
 
     @rule(u=st.floats(0, 1, exclude_max=True))
     def jitter(self, u: float) -> None:

@@ -72,6 +72,25 @@ def test_a_queue_below_its_minimum_gets_it_by_preemption_and_the_victim_resumes(
     assert 3400.0 < victim.ended_s < 3700.0
 
 
+def test_a_claim_takes_as_few_gangs_as_it_needs() -> None:
+    """Four containers asked for at once are taken from four gangs, of which each then gives back
+    all four of its GPUs."""
+    root = tree(
+        """<queue name="a"/><queue name="b">
+        <minResources>memory-mb=0,vcores=0,yarn.io/gpu=4</minResources>
+        <minSharePreemptionTimeout>5</minSharePreemptionTimeout></queue>"""
+    )
+    jobs = [
+        *(job(n, 4, runs_s=3000.0, per_task=2, queue="root.a") for n in range(8)),
+        job(8, 4, at_s=900.0, runs_s=100.0, per_task=1, queue="root.b", gang=PATIENT),
+    ]
+    fixed = [replace(one, spec=replace(one.spec, flexible_shape=False)) for one in jobs]
+    outcome = play(root, fixed, preemption=EAGER)
+    assert len(outcome.preempted) == 1
+    assert sum(record.preemptions for record in outcome.records) == 1
+    assert stood(outcome, 8) < 935.0
+
+
 def test_nothing_is_taken_while_preemption_is_off_or_the_cluster_seems_idle() -> None:
     jobs = [
         job(0, 32, runs_s=3000.0, queue="root.a.x"),

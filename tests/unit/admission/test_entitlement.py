@@ -9,11 +9,11 @@ import pytest
 from tests.fakes.cluster_view import cluster
 from tests.unit.admission.test_decide import NOW_S, asks, decide, job, ticket, waits
 from yarnam.core.admission import Contention
-from yarnam.core.admission.entitlement import entitlement
-from yarnam.core.model.plans import LocalityLevel
+from yarnam.core.admission.entitlement import entitlement, lead_of
+from yarnam.core.model.plans import LocalityLevel, PlacementPlan, Rung, Target, TargetAsk
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, QueueView
-from yarnam.core.model.tickets import Ticket
+from yarnam.core.model.tickets import RunningGang, Ticket
 
 OURS, THEIRS = "root.prod", "root.dl"
 
@@ -91,6 +91,36 @@ def test_a_queue_that_may_not_be_preempted_has_nothing_to_give() -> None:
     closed = tuple(replace(queue, is_preemptable=False) for queue in snapshot.queues)
     seen = Contention(replace(snapshot, queues=closed), (), (), NOW_S)
     assert entitlement(prod(), seen) == ""
+
+
+def gang(number: int, size: int, queue: str = THEIRS) -> RunningGang:
+    return RunningGang(f"application_2_{number}", queue, size, None)
+
+
+EIGHT_OF_FOUR = tuple(gang(number, 4) for number in range(8))
+
+
+@pytest.mark.parametrize(
+    ("running", "tasks", "each", "lead"),
+    [
+        (EIGHT_OF_FOUR, 8, 1, 2),  # two of them have 8 GPUs
+        (EIGHT_OF_FOUR, 2, 4, 0),  # as many as it has containers: all at once
+        ((*EIGHT_OF_FOUR[:4], gang(9, 16)), 8, 1, 2),  # YARN may choose the small ones
+        ((gang(1, 32),), 8, 1, 1),
+        (EIGHT_OF_FOUR[1:], 8, 1, 0),  # a job without a ticket, which gives back what is taken
+        ((), 8, 1, 0),
+        ((*EIGHT_OF_FOUR, gang(9, 1, OURS)), 8, 1, 2),  # nothing is taken from its own queue
+    ],
+)
+def test_a_claim_asks_first_for_as_few_as_make_gangs_leave(
+    running: tuple[RunningGang, ...], tasks: int, each: int, lead: int
+) -> None:
+    snapshot, me = full(), prod(tasks=tasks, each=each)
+    target = Target("worker-any", "worker", LocalityLevel.ANY, gpus(each))
+    served = Target("ps-any", "ps", LocalityLevel.ANY, gpus(0))
+    asks = (TargetAsk(served, 3), TargetAsk(target, tasks))
+    plan = PlacementPlan((Rung(0, LocalityLevel.ANY, asks, 1.0, "test"),))
+    assert lead_of(plan, me, Contention(snapshot, (), running, NOW_S)) == lead
 
 
 def test_two_queues_never_take_the_same_gpus_back_and_forth() -> None:

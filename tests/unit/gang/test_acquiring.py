@@ -53,6 +53,27 @@ def test_every_task_is_asked_for_at_once_and_nothing_is_held_yet() -> None:
     assert play.gang.timer(TimerKind.HOLD) is None
 
 
+def test_the_others_are_asked_for_once_those_that_lead_are_granted() -> None:
+    play = Play(job(workers=5, ps=1))
+    play.start()
+    plan = PlacementPlan((rung(play.spec),), lead=2)
+    actions = play.send(PlanReady(0, 1, plan))
+    asks = [ask.ask for ask in of(actions, AskContainer)]
+    assert [str(ask) for ask in asks] == ["a1.ps.0", "a1.worker.1", "a1.worker.2"]
+    assert of(play.grant(asks[0], "n1"), AskContainer) == []
+    assert of(play.grant(asks[1], "n1"), AskContainer) == []
+    # One that leads is lost before the last one comes: it is asked for again, and still leads.
+    again = only(play.end(asks[1], ContainerEnd.PREEMPTED), AskContainer)
+    assert of(play.grant(asks[2], "n2"), AskContainer) == []
+    rest = of(play.grant(again.ask, "n2"), AskContainer)
+    assert [str(ask.ask) for ask in rest] == ["a1.worker.3", "a1.worker.4", "a1.worker.5"]
+    assert of(play.grant(rest[0].ask, "n3"), AskContainer) == []
+    for ask in rest[1:]:
+        play.grant(ask.ask, "n3")
+    assert len(of(tuple(play.all), AskContainer)) == 7
+    assert all(member.grant for member in play.gang.members)
+
+
 def test_the_hold_counts_from_the_first_grant() -> None:
     play = Play(job(workers=3)).to_acquiring()
     first, second, _ = play.asks()

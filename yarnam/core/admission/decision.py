@@ -35,7 +35,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Protocol, Union
 
-from yarnam.core.admission.entitlement import entitlement, for_yarn_to_place
+from yarnam.core.admission.entitlement import entitlement, for_yarn_to_place, lead_of
 from yarnam.core.admission.reservations import Reservation, ReservationLedger
 from yarnam.core.admission.wait_queue import (
     Contention,
@@ -116,8 +116,9 @@ def decide(
     blind = plan(blind=True)
     if isinstance(blind, NoFit):
         return decision
-    asked = _ask(me, Admitted(claim, is_accumulating=True), for_yarn_to_place(blind))
-    return replace(asked, is_claim=True)
+    claimed = for_yarn_to_place(blind)
+    claimed = replace(claimed, lead=lead_of(claimed, mine, seen))
+    return replace(_ask(me, Admitted(claim, is_accumulating=True), claimed), is_claim=True)
 
 
 def _within_what_is_free(

@@ -8,7 +8,9 @@ takes the rest (``FSPreemptionThread``).
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
+from math import ceil
 
 from yarnam.core.admission.wait_queue import Contention, is_silent, queues_of, wait_queue
 from yarnam.core.model.plans import LocalityLevel, PlacementPlan
@@ -73,6 +75,25 @@ def entitled_gpus(queue: QueueView) -> int:
     defends of the fair share."""
     minimum, fair = _shares(queue)
     return max(minimum, int(fair * FAIR_SHARE_THRESHOLD))
+
+
+def lead_of(plan: PlacementPlan, me: Ticket, seen: Contention) -> int:
+    """How many containers a claim asks for first; 0: all. For each that is asked for YARN chooses
+    victims by itself, of a gang each at worst, though a gang gives back all that it has when it
+    loses a part. So as few are asked for as make enough gangs leave, the smallest ones too. That
+    is known only where gangs with tickets hold all that YARN may take."""
+    queues = queues_of(seen.snapshot)
+    rich = {name for name, one in queues.items() if name != me.queue and _excess_gpus(one)}
+    gangs = [gang for gang in seen.running if gang.queue in rich and gang.gpus]
+    known = Counter[str]()
+    for gang in gangs:
+        known[gang.queue] += gang.gpus
+    if not gangs or any(queues[name].used.gpus > known[name] for name in rich):
+        return 0
+    asks = [ask for ask in plan.rungs[0].asks if ask.target.resources.gpus]
+    wanted = sum(ask.count * ask.target.resources.gpus for ask in asks)
+    lead = ceil(wanted / min(gang.gpus for gang in gangs))
+    return lead if lead < sum(ask.count for ask in asks) else 0
 
 
 def for_yarn_to_place(plan: PlacementPlan) -> PlacementPlan:

@@ -9,24 +9,42 @@ from dataclasses import replace
 from yarnam.core.gang import node_blacklist
 from yarnam.core.gang.context import StepContext
 from yarnam.core.gang.policy import GangPolicy
-from yarnam.core.gang.state import Gang, Member
+from yarnam.core.gang.state import Gang, Member, MemberState
 from yarnam.core.model.actions import AskContainer, RequestPlan
 from yarnam.core.model.events import TimerKind
 from yarnam.core.model.ids import AskId, NodeId
 from yarnam.core.model.plans import HeldTask, LocalityLevel, Rung, Supplement, Target, TargetAsk
 
 
-def ask_container(ctx: StepContext, target: Target, level: LocalityLevel) -> Member:
+def ask_container(
+    ctx: StepContext, target: Target, level: LocalityLevel, *, is_later: bool = False
+) -> Member:
     """Ask for one container, under a name never used before."""
     ask = AskId(ctx.gang.attempt, target.role, ctx.gang.next_number)
     ctx.gang = replace(ctx.gang, next_number=ctx.gang.next_number + 1)
-    ctx.do(AskContainer(ask, target))
-    return Member(ask=ask, target=target, level=level)
+    if not is_later:
+        ctx.do(AskContainer(ask, target))
+    return Member(ask=ask, target=target, level=level, is_later=is_later)
 
 
-def ask_for(ctx: StepContext, rung: Rung) -> tuple[Member, ...]:
-    """Ask for every container of a rung, all at once."""
-    return tuple(ask_container(ctx, target, rung.level) for target in targets_of(rung))
+def ask_for(ctx: StepContext, rung: Rung, lead: int = 0) -> tuple[Member, ...]:
+    """Ask for every container of a rung; with a lead, for no more than so many that have GPUs."""
+    members: list[Member] = []
+    with_gpus = 0
+    for target in targets_of(rung):
+        with_gpus += target.resources.gpus > 0
+        is_later = 0 < lead < with_gpus and target.resources.gpus > 0
+        members.append(ask_container(ctx, target, rung.level, is_later=is_later))
+    return tuple(members)
+
+
+def ask_for_rest(ctx: StepContext) -> None:
+    """What leads is granted: ask for the others."""
+    asked = [m for m in ctx.gang.members if m.state is MemberState.ASKED]
+    if all(member.is_later for member in asked):
+        for member in asked:
+            ctx.do(AskContainer(member.ask, member.target))
+            ctx.put(member, replace(member, is_later=False))
 
 
 def targets_of(rung: Rung) -> list[Target]:

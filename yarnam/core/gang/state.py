@@ -75,6 +75,8 @@ class Member:
     target: Target
     level: LocalityLevel
     state: MemberState = MemberState.ASKED
+    is_later: bool = False
+    """It is not asked for before those that lead are granted (``PlacementPlan.lead``)."""
     grant: ContainerGranted | None = None
     agent: AgentRegistered | None = None
     """May come before the grant: the agent can be quicker than YARN's report."""

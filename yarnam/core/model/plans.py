@@ -129,6 +129,9 @@ class PlacementPlan:
     extra_targets: tuple[Target, ...] = ()
     """Further targets to declare at submit: single nodes, for a gang whose tasks must keep apart or
     to few nodes."""
+    lead: int = 0
+    """So many containers with GPUs are asked for first, the others once these are granted; 0: all
+    at once."""
 
     def __post_init__(self) -> None:
         if not self.rungs:

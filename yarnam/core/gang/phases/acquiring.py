@@ -10,7 +10,7 @@ from dataclasses import replace
 from yarnam.core.gang import fitness, node_blacklist
 from yarnam.core.gang.attempts import fail_attempt, finish, reask_limit
 from yarnam.core.gang.context import StepContext
-from yarnam.core.gang.gang_requests import ask_container
+from yarnam.core.gang.gang_requests import ask_container, ask_for_rest
 from yarnam.core.gang.phases import replacing
 from yarnam.core.gang.phases.barrier import (
     go_on_with_rest,
@@ -103,8 +103,10 @@ def give_back(ctx: StepContext, event: ContainerGranted | AgentRegistered) -> No
 
 
 def hold(ctx: StepContext, event: ContainerGranted) -> None:
-    """Hold it; the first one of an attempt cancels ASK and starts HOLD."""
+    """Hold it; the first one of an attempt cancels ASK and starts HOLD, the last one that leads is
+    followed by AskContainer for the others."""
     ctx.put(ctx.member, replace(ctx.member, state=MemberState.GRANTED, grant=event))
+    ask_for_rest(ctx)
     if ctx.gang.phase is Phase.ACQUIRING and ctx.gang.timer(TimerKind.HOLD) is None:
         ctx.disarm(TimerKind.ASK)
         ctx.arm(TimerKind.HOLD, ctx.policy.gang.hold_timeout_s)

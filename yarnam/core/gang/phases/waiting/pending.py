@@ -82,12 +82,12 @@ def enter_pending(ctx: StepContext) -> None:
 
 
 def ask_for_gang(ctx: StepContext, event: PlanReady) -> None:
-    """AskContainer for every task of the tightest rung; start ASK."""
+    """AskContainer for every task of the tightest rung, or for its lead; start ASK."""
     rung = event.plan.rungs[0]
     ctx.disarm(TimerKind.PATIENCE)
     ctx.enter(Phase.ACQUIRING)
     begin_attempt(ctx, ctx.gang.attempt, rung, asked=rung.tasks)
-    members = ask_for(ctx, rung)
+    members = ask_for(ctx, rung, event.plan.lead)
     ctx.gang = replace(ctx.gang, members=members)
     ctx.arm(TimerKind.ASK, ctx.policy.gang.ask_timeout_s)
 
