@@ -20,7 +20,7 @@ _MAP: tuple[tuple[tuple[type[HdfsError], ...], type[YarnamError], str], ...] = (
     (
         (hdfs.NotAuthenticated,),
         NoPermission,
-        "'yarnam doctor' checks ticket, realm, clock and tokens: docs/how-to/kerberos.md",
+        "docs/how-to/kerberos.md has what to do about each of Kerberos's errors.",
     ),
     (
         (hdfs.PermissionDenied,),

@@ -357,7 +357,7 @@ def _raise_refusal(error: HttpError, path: str, *, is_kerberos: bool) -> None:
     if error.status == 401 and is_kerberos:
         raise NoPermission(
             "the ResourceManager does not accept this Kerberos identity (HTTP 401)",
-            hint="'yarnam doctor' checks ticket, realm and clock: docs/how-to/kerberos.md",
+            hint="docs/how-to/kerberos.md has what to do about each of Kerberos's errors.",
         )
     if error.status == 401:
         raise NoPermission(
