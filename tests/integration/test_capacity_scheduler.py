@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 
 from tests.integration.submit_world import SubmitWorld
+from yarnam.client.queues.lint_file import lint_file
 from yarnam.cluster import EmbeddedCluster
 from yarnam.cluster.cluster_paths import clusters_dir
 from yarnam.core.model.snapshot import Scheduler
+from yarnam.core.queues.capacity.capacity_values import REFUSED
 
 pytestmark = [pytest.mark.yarn, pytest.mark.hdfs, pytest.mark.long]
 
@@ -147,6 +149,34 @@ def test_a_labelled_node_takes_jobs_of_its_label_only(
         assert "Labels: gpu" in refused.err
     finally:
         label(capacity, address, "")
+
+
+CHANGES = (
+    ("root.dl.capacity", "30"), ("root.dl.capacity", "35%"), ("root.dl.capacity", "3w"),
+    ("root.dl.ordering-policy", "drf"), ("root.dl.state", "PAUSED"),
+    ("root.dl.user-limit-factor", "x"), ("root.dl.user-limit-factor", "0"),
+    ("root.dl.maximum-capacity", "20"), ("maximum-am-resource-percent", "50"),
+)  # fmt: skip
+
+
+def test_yarn_refuses_what_lint_says(capacity: EmbeddedCluster) -> None:
+    """And takes the rest."""
+    file = capacity.conf_dir / "capacity-scheduler.xml"
+    own = file.read_text()
+    refresh = ["yarn", "rmadmin", "-refreshQueues"]
+    wrong = []
+    try:
+        for name, value in CHANGES:
+            row = f"<property><name>yarn.scheduler.capacity.{name}</name><value>{value}</value>"
+            file.write_text(own.replace("</configuration>", f"{row}</property></configuration>"))
+            says = any(REFUSED in one.why for one in lint_file(str(file)))
+            done = subprocess.run(refresh, env=capacity.environ(), check=False, timeout=120)
+            if (done.returncode != 0) is not says:
+                wrong.append((name, value))
+    finally:
+        file.write_text(own)
+        subprocess.run(refresh, env=capacity.environ(), check=True, timeout=120)
+    assert not wrong
 
 
 # Held in the first attempt until YARN has seen it twice; it ends a container above its limit then.
