@@ -26,6 +26,7 @@ MEANING: dict[type[hdfs.HdfsError], type[YarnamError]] = {
     hdfs.NotFound: Unavailable,
     hdfs.AlreadyExists: BadConfig,
     hdfs.PermissionDenied: NoPermission,
+    hdfs.NotAuthenticated: NoPermission,
     hdfs.NotADirectory: BadConfig,
     hdfs.IsADirectory: BadConfig,
     hdfs.DirectoryNotEmpty: BadConfig,

@@ -107,7 +107,7 @@ class Fetched(Exception):
 def test_a_start_beside_others_has_to_be_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked_by: str
 ) -> None:
-    def fetch(*_: object) -> None:
+    def fetch(*_: object, **__: object) -> None:
         raise Fetched
 
     monkeypatch.setattr(prepare, "software", fetch)
@@ -136,7 +136,7 @@ def test_a_start_beside_others_has_to_be_asked_for(
 def test_a_cluster_that_is_up_is_used_without_a_question(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fetch(*_: object) -> None:
+    def fetch(*_: object, **__: object) -> None:
         raise Fetched
 
     monkeypatch.setattr(prepare, "software", fetch)

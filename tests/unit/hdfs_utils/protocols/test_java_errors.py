@@ -95,7 +95,7 @@ CASES: list[tuple[BaseException, type[HdfsError]]] = [
     (RuntimeError('OperationFailed("Failed to complete file in time")'), errors.Unavailable),
     (RuntimeError("ChecksumError"), errors.CorruptData),
     (RuntimeError('InvalidArgument("No NameNode hosts found")'), errors.BadConfig),
-    (RuntimeError('SASLError("no")'), errors.PermissionDenied),
+    (RuntimeError('SASLError("no")'), errors.NotAuthenticated),
     (RuntimeError("something new"), HdfsError),
 ]
 
