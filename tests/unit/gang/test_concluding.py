@@ -38,8 +38,8 @@ IMPORT = Finding(
     RetryAction.NEVER,
     Blame.USER,
     "ModuleNotFoundError: No module named 'x'",
-    "A Python module is missing.",
-    "Add it.",
+    explanation="A Python module is missing.",
+    hint="Add it.",
 )
 PEER = replace(
     IMPORT,
