@@ -15,7 +15,13 @@ import pytest
 from tests.fakes.job_client import FakeJobClient
 from yarnam.adapters.grpc.job_client import GrpcJobClient
 from yarnam.adapters.grpc.job_control import JobControlService
-from yarnam.core.model.events import CancelRequested, Event, JobStarted, ScaleRequested
+from yarnam.core.model.events import (
+    CancelRequested,
+    ContainersMarked,
+    Event,
+    JobStarted,
+    ScaleRequested,
+)
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.errors import Unavailable
 from yarnam.ports.job_access import JobClient
@@ -42,6 +48,7 @@ class Am(Protocol):
     def prints(self, local_rank: int, *pieces: bytes) -> None: ...
     def cancelled(self) -> tuple[str, str]: ...
     def scaled(self) -> list[tuple[str, int | None]]: ...
+    def interrupted(self) -> list[str]: ...
     def die(self) -> None: ...
 
 
@@ -66,6 +73,9 @@ class FakeAm:
 
     def scaled(self) -> list[tuple[str, int | None]]:
         return self._line.scaled
+
+    def interrupted(self) -> list[str]:
+        return self._line.interrupted
 
     def die(self) -> None:
         self._line.failure = Unavailable("no answer")
@@ -126,6 +136,9 @@ class RealAm:
     def scaled(self) -> list[tuple[str, int | None]]:
         return [(e.by, e.tasks) for e in self.inbox if isinstance(e, ScaleRequested)]
 
+    def interrupted(self) -> list[str]:
+        return [e.by for e in self.inbox if isinstance(e, ContainersMarked)]
+
     def die(self) -> None:
         if self._thread.is_alive():
             asyncio.run_coroutine_threadsafe(self.server.stop(0), self._loop).result(10)
@@ -174,6 +187,11 @@ def test_wishes_for_a_size_arrive_in_order(am: Am) -> None:
     assert am.scaled() == [("me", 4), ("you", None)]
 
 
+def test_who_interrupts_is_named(am: Am) -> None:
+    am.line.interrupt(by="ann")
+    assert am.interrupted() == ["ann"]
+
+
 def test_logs_come_in_pieces(am: Am) -> None:
     am.prints(1, b"one ", b"two\n")
     assert b"".join(am.line.tail(am.log_address, 1, last_lines=10)) == b"one two\n"
@@ -188,9 +206,10 @@ def test_logs_come_in_pieces(am: Am) -> None:
         lambda line: line.events(),
         lambda line: line.cancel(by="me", reason=""),
         lambda line: line.scale(by="me", tasks=2),
+        lambda line: line.interrupt(by="me"),
         lambda line: list(line.tail("127.0.0.1:1", 0)),
     ],
-    ids=["status", "await", "events", "cancel", "scale", "tail"],
+    ids=["status", "await", "events", "cancel", "scale", "interrupt", "tail"],
 )
 def test_an_am_that_is_gone_is_unavailable_within_the_limit(
     am: Am, call: Callable[[JobClient], object]

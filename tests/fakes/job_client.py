@@ -21,6 +21,7 @@ class FakeJobClient:
         self.on_cancel: Callable[[], None] = lambda: None
         self.scaled: list[tuple[str, int | None]] = []
         self.on_scale: Callable[[], None] = lambda: None
+        self.interrupted: list[str] = []
         self.journal: list[Event] = []
         self.outputs: dict[tuple[str, int], list[bytes]] = {}
         self.tails: list[tuple[str, int, int | None, bool, bool]] = []
@@ -41,6 +42,10 @@ class FakeJobClient:
         self._enter()
         self.scaled.append((by, tasks))
         self.on_scale()
+
+    def interrupt(self, *, by: str) -> None:
+        self._enter()
+        self.interrupted.append(by)
 
     def events(self, first: int = 0) -> Sequence[Event]:
         self._enter()

@@ -17,8 +17,11 @@ class FakeLauncher:
         self.submitted: list[Any] = []
         self.started = 0
         self.closed = threading.Event()
+        self._lock = threading.Lock()
+        self._given = 0
         self.on_submit: Callable[[Any], None] = lambda _: None
         self.accept_first = False
+        self.ends_with_client = True
         self._on_accept = on_accept
 
     def start(self) -> None:
@@ -33,10 +36,15 @@ class FakeLauncher:
 
         return skein.Security(cert_bytes=b"certificate", key_bytes=b"key")
 
+    def allot(self) -> bool:
+        return self.ends_with_client
+
     def submit(
         self, application_spec: Any, *, attempts_interval_s: float, keep_unknown: bool = False
     ) -> ApplicationId:
-        application = ApplicationId(f"application_1700000000000_{len(self.submitted) + 1:04}")
+        with self._lock:
+            self._given = max(self._given, len(self.submitted)) + 1
+            application = ApplicationId(f"application_1700000000000_{self._given:04}")
         if self.accept_first:
             self._on_accept(application, application_spec)
         self.on_submit(application_spec)

@@ -84,7 +84,7 @@ class FakeResourceManager:
         wanted, allowed = set(tags), set(states)
         found = [
             app
-            for app in self.apps.values()
+            for app in list(self.apps.values())  # Other threads submit meanwhile.
             if user in ("", app.user)
             and (not wanted or not wanted.isdisjoint(app.tags))
             and (not allowed or app.state in allowed)

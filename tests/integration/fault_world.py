@@ -127,6 +127,9 @@ class _SharedLauncher:
     def new_security(self) -> Any:
         return self.inner.new_security()
 
+    def allot(self) -> bool:
+        return self.inner.allot()
+
     def submit(
         self, application_spec: Any, *, attempts_interval_s: float, keep_unknown: bool = False
     ) -> ApplicationId:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from yarnam.client.api import Client, Spec
 from yarnam.client.async_client import AsyncClient, AsyncJob
+from yarnam.client.functions.call_results import FunctionFailed, RemoteTraceback
+from yarnam.client.functions.executor import Executor, FunctionArray, FunctionJob
+from yarnam.client.functions.job_array import JobArray
 from yarnam.client.job import Job
 from yarnam.client.monitor.job_end import JobEnded, WaitTimeout, error_of
 from yarnam.client.monitor.job_logs import LogPiece, LogSource
@@ -18,10 +21,16 @@ __all__ = [
     "AsyncJob",
     "CheckedJob",
     "Client",
+    "Executor",
+    "FunctionArray",
+    "FunctionFailed",
+    "FunctionJob",
     "Job",
+    "JobArray",
     "JobEnded",
     "LogPiece",
     "LogSource",
+    "RemoteTraceback",
     "Spec",
     "WaitTimeout",
     "error_of",

@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING, Any, Union
 from weakref import WeakSet
 
 from yarnam.adapters.yarn.rest_parse import YarnApplication
+from yarnam.client.functions.array_members import member_of
+from yarnam.client.functions.call_package import require_cloudpickle
+from yarnam.client.functions.executor import Executor, with_command
+from yarnam.client.functions.job_array import JobArray, indices_of, new_array
 from yarnam.client.job import Job
-from yarnam.client.lookup import find_application, jobs_on
 from yarnam.client.monitor.job_history import JobHistory
 from yarnam.client.monitor.job_sources import JobSources
+from yarnam.client.monitor.lookup import find_application, jobs_on
 from yarnam.client.monitor.yarn_status import yarn_status
 from yarnam.client.planning import queue_comparison
 from yarnam.client.planning.outlook import Outlook, outlook
@@ -144,10 +148,62 @@ class Client:
             job = _tagged(self.parse(spec, queue=queue, name=name), tags)
             if idempotency_key:
                 job = replace(job, idempotency_key=idempotency_key)
-            submitted = submit_job(self._site, job, launcher, self._report, self._open_progress)
+            return self._start(job, launcher)
         finally:
             launcher.close()
-        return self._handle(submitted.application, submitted.key, self._site.user)
+
+    def submit_array(
+        self,
+        spec: Spec,
+        indices: str | Iterable[int],
+        *,
+        most_at_once: int = 0,
+        queue: str | None = None,
+        name: str | None = None,
+        tags: Iterable[str] = (),
+        idempotency_key: str | None = None,
+    ) -> JobArray:
+        """A job of this spec for each index: ``range(10)``, or as text ``0-9``, ``1,5,7``,
+        ``0-20:5``, and ``0-9%4`` for at most four at a time (``most_at_once``). In any text of the
+        spec ``${YARNAM_ARRAY_INDEX}`` is the member's index; its processes have the variable too.
+
+        Returns when the first member is submitted; the others are in the background
+        (``JobArray.submitted``). The cap is kept by this process: it has to live until the last one
+        is submitted. With an idempotency key each index starts one job, however often the array is
+        submitted. Raises as ``submit``; UsageError for what names no indices.
+        """
+        found = indices_of(indices, most_at_once)
+        job = _tagged(self.parse(spec, queue=queue, name=name), tags)
+        if idempotency_key:
+            job = replace(job, idempotency_key=idempotency_key)
+        check_job(self._site, member_of(job, "0" * 12, found, found.indices[0]))
+
+        def start(array_id: str, position: int) -> Job:
+            return self._start_member(member_of(job, array_id, found, found.indices[position]))
+
+        key = job.idempotency_key
+        return new_array(self._site, found, start, self._opened, idempotency_key=key)
+
+    def job_array(self, array_id: str) -> JobArray:
+        """An array by its id. Raises UsageError where this is no id; one without members is
+        empty."""
+        return JobArray(self._site, array_id, self._opened)
+
+    def executor(
+        self, spec: Spec, *, queue: str | None = None, name: str | None = None
+    ) -> Executor:
+        """Runs Python functions as jobs of this spec, which needs neither ``command`` nor ``name``
+        where it is a mapping, and has one role::
+
+            executor = client.executor({"queue": "root.dl", "gpus": 1})
+            print(executor.submit(train, lr=0.1).result())
+
+        The job's Python has to have the version of this one. Raises BadSpec; BadConfig without
+        cloudpickle.
+        """
+        require_cloudpickle()
+        job = self.parse(with_command(spec), queue=queue, name=name)
+        return Executor(self._site, job, self._start_member, self._opened)
 
     def submitted(self, idempotency_key: str) -> Job | None:
         """The job that this user's submits with this key have started; None: there is none. Waits
@@ -245,6 +301,21 @@ class Client:
         """Close all connections. Idempotent; jobs continue."""
         for job in list(self._jobs):
             job.close()
+
+    def _start_member(self, job: JobSpec, *, key: str = "") -> Job:
+        launcher = self._site.open_launcher()
+        try:
+            launcher.start()
+            return self._start(job, launcher, key=key)
+        finally:
+            launcher.close()
+
+    def _start(self, job: JobSpec, launcher: Launcher, *, key: str = "") -> Job:
+        made = submit_job(self._site, job, launcher, self._report, self._open_progress, key=key)
+        return self._handle(made.application, made.key, self._site.user)
+
+    def _opened(self, application: str) -> Job:
+        return self._handle(application, "", self._site.user)
 
     def _handle(self, application: str, key: str, user: str) -> Job:
         job = Job(self._site, application, key=key, user=user)

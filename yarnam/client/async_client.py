@@ -7,12 +7,14 @@ import asyncio
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from yarnam.client.api import Client, Spec
+from yarnam.client.functions.executor import Executor, FunctionArray, FunctionJob
+from yarnam.client.functions.job_array import JobArray, job_of
 from yarnam.client.job import Job
 from yarnam.client.monitor.job_follower import Poll, WaitLimit
 from yarnam.client.monitor.job_logs import LogPiece, LogSource
@@ -90,6 +92,42 @@ class AsyncClient:
             idempotency_key=idempotency_key,
         )
         return AsyncJob(await self._threads.call(call), self._threads)
+
+    async def submit_array(
+        self,
+        spec: Spec,
+        indices: str | Iterable[int],
+        *,
+        most_at_once: int = 0,
+        queue: str | None = None,
+        name: str | None = None,
+        tags: Iterable[str] = (),
+        idempotency_key: str | None = None,
+    ) -> AsyncArray:
+        """See ``Client.submit_array``."""
+        call = partial(
+            self._client.submit_array,
+            spec,
+            indices,
+            most_at_once=most_at_once,
+            queue=queue,
+            name=name,
+            tags=tags,
+            idempotency_key=idempotency_key,
+        )
+        return AsyncArray(await self._threads.call(call), self._threads)
+
+    async def job_array(self, array_id: str) -> AsyncArray:
+        """See ``Client.job_array``."""
+        array = await self._threads.call(self._client.job_array, array_id)
+        return AsyncArray(array, self._threads)
+
+    async def executor(
+        self, spec: Spec, *, queue: str | None = None, name: str | None = None
+    ) -> AsyncExecutor:
+        """See ``Client.executor``."""
+        call = partial(self._client.executor, spec, queue=queue, name=name)
+        return AsyncExecutor(await self._threads.call(call), self._threads)
 
     async def submitted(self, idempotency_key: str) -> AsyncJob | None:
         """See ``Client.submitted``."""
@@ -248,6 +286,10 @@ class AsyncJob:
         """See ``Job.scale``."""
         return await self._threads.call(self._job.scale, size)
 
+    async def interrupt(self) -> None:
+        """See ``Job.interrupt``."""
+        await self._threads.call(self._job.interrupt)
+
     async def kill(self, reason: str = "") -> JobStatus:
         """See ``Job.kill``."""
         return await self._threads.call(self._job.kill, reason)
@@ -255,6 +297,132 @@ class AsyncJob:
     async def close(self) -> None:
         """Close the connections. Idempotent; the job continues."""
         await self._threads.call(self._job.close)
+
+
+class AsyncArray:
+    """An array of jobs, for asyncio; see ``JobArray``."""
+
+    def __init__(self, array: JobArray, threads: _Threads) -> None:
+        self._array = array
+        self._threads = threads
+
+    def __repr__(self) -> str:
+        return f"AsyncArray({self.id!r})"
+
+    @property
+    def id(self) -> str:
+        """See ``JobArray.id``."""
+        return self._array.id
+
+    async def submitted(self) -> list[AsyncJob]:
+        """See ``JobArray.submitted``."""
+        return [await _submitted(one, self._threads) for one in self._array.futures]
+
+    async def jobs(self) -> list[AsyncJob]:
+        """See ``JobArray.jobs``."""
+        return [AsyncJob(job, self._threads) for job in await self._threads.call(self._array.jobs)]
+
+    async def wait(self, timeout_s: float | None = None) -> list[Verdict]:
+        """See ``JobArray.wait``."""
+        jobs = await self.submitted() or await self.jobs()
+        return list(await asyncio.gather(*(job.wait(timeout_s) for job in jobs)))
+
+    async def stop(self) -> None:
+        """See ``JobArray.stop``."""
+        await self._threads.call(self._array.stop)
+
+    async def kill(self, reason: str = "") -> list[JobStatus]:
+        """See ``JobArray.kill``."""
+        return await self._threads.call(self._array.kill, reason)
+
+
+class AsyncExecutor:
+    """Functions as jobs, for asyncio; see ``Executor``."""
+
+    def __init__(self, executor: Executor, threads: _Threads) -> None:
+        self._executor = executor
+        self._threads = threads
+
+    async def submit(
+        self, function: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> AsyncFunctionJob:
+        """See ``Executor.submit``."""
+        call = partial(self._executor.submit, function, *args, **kwargs)
+        return AsyncFunctionJob(await self._threads.call(call), self._threads)
+
+    async def map_array(
+        self,
+        function: Callable[..., Any],
+        *iterables: Iterable[Any],
+        most_at_once: int = 0,
+        idempotency_key: str = "",
+    ) -> AsyncFunctionArray:
+        """See ``Executor.map_array``."""
+        call = partial(
+            self._executor.map_array,
+            function,
+            *iterables,
+            most_at_once=most_at_once,
+            idempotency_key=idempotency_key,
+        )
+        return AsyncFunctionArray(await self._threads.call(call), self._threads)
+
+
+class AsyncFunctionJob:
+    """The call of a function, for asyncio; see ``FunctionJob``."""
+
+    def __init__(self, call: FunctionJob, threads: _Threads) -> None:
+        self._call = call
+        self._threads = threads
+
+    async def job(self) -> AsyncJob:
+        """See ``FunctionJob.job``."""
+        return await _submitted(self._call.future, self._threads)
+
+    async def done(self) -> bool:
+        """See ``FunctionJob.done``."""
+        return await self._threads.call(self._call.done)
+
+    async def result(self, timeout_s: float | None = None) -> Any:
+        """See ``FunctionJob.result``."""
+        return (await self.results(timeout_s))[0]
+
+    async def results(self, timeout_s: float | None = None) -> list[Any]:
+        """See ``FunctionJob.results``. ``timeout_s`` counts from the submit on."""
+        verdict = await (await self.job()).wait(timeout_s)
+        return await self._threads.call(self._call.results_after, verdict)
+
+    async def exception(self, timeout_s: float | None = None) -> BaseException | None:
+        """See ``FunctionJob.exception``."""
+        verdict = await (await self.job()).wait(timeout_s)
+        try:
+            await self._threads.call(self._call.results_after, verdict)
+        except Exception as error:  # noqa: BLE001 - this is what was asked for
+            return error
+        return None
+
+    async def kill(self, reason: str = "") -> None:
+        """See ``FunctionJob.kill``."""
+        await self._threads.call(self._call.kill, reason)
+
+
+class AsyncFunctionArray:
+    """The calls of a function with many arguments, for asyncio; see ``FunctionArray``."""
+
+    def __init__(self, calls: FunctionArray, threads: _Threads) -> None:
+        self.array = AsyncArray(calls.array, threads)
+        self.calls = [AsyncFunctionJob(call, threads) for call in calls.calls]
+
+    async def results(self, timeout_s: float | None = None) -> list[Any]:
+        """See ``FunctionArray.results``."""
+        return list(await asyncio.gather(*(call.result(timeout_s) for call in self.calls)))
+
+
+async def _submitted(future: Future[Job], threads: _Threads) -> AsyncJob:
+    """Without a thread that waits. Raises what the submit raised."""
+    # Shielded: who no longer waits for a member does not take it out of the array.
+    await asyncio.wait([asyncio.shield(asyncio.wrap_future(future))])
+    return AsyncJob(job_of(future), threads)
 
 
 def _pause_s(poll: Poll) -> float:

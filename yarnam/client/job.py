@@ -23,6 +23,7 @@ from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.errors import ExitCode, Unavailable, UsageError, YarnamError
+from yarnam.ports.job_access import JobClient
 from yarnam.wire.codec import decode_event, encode
 from yarnam.wire.light_imports import on_first_use
 from yarnam.wire.output_paths import partial_output_path, staging_path
@@ -84,7 +85,7 @@ class Job:
 
     def tags(self) -> tuple[str, ...]:
         """The spec's YARN application tags, without those that yarnam sets itself."""
-        return self.record().job.tags
+        return tuple(tag for tag in self.record().job.tags if not tag.startswith("yarnam"))
 
     def watch(self) -> Iterator[JobStatus]:
         """Each new status until the job ends; the last one has the verdict.
@@ -216,6 +217,28 @@ class Job:
         Unavailable (the AM does not answer; a queued job has none yet).
         """
         wanted = requested_size(self.record().job, size)
+        self._living_am().scale(by=self._sources.site.user, tasks=wanted.tasks)
+        return wanted
+
+    def interrupt(self) -> None:
+        """Try what the job does when YARN preempts it; returns when its AM has accepted that.
+
+        The AM does what it does once YARN has announced a preemption: the processes are asked to
+        stop, with the spec's grace, the gang gives its containers back, and starts again from its
+        checkpoint under a new attempt. It uses up no restart. A gang that does not run is left as
+        it is. Raises UsageError (the job has ended) and Unavailable (the AM does not answer).
+        """
+        self._living_am().interrupt(by=self._sources.site.user)
+
+    def close(self) -> None:
+        """Close the connections. Idempotent; the job continues."""
+        self._sources.close()
+
+    @property
+    def _timing(self) -> ClientTiming:
+        return self._sources.site.timing
+
+    def _living_am(self) -> JobClient:
         if self._sources.look_up().is_over:
             raise UsageError(
                 f"{self.id} has ended", hint=f"For its result: yarnam status {self.id}"
@@ -226,16 +249,7 @@ class Job:
                 f"{self.id} has no ApplicationMaster yet",
                 hint="Try again when 'yarnam status' shows that the job has started.",
             )
-        line.scale(by=self._sources.site.user, tasks=wanted.tasks)
-        return wanted
-
-    def close(self) -> None:
-        """Close the connections. Idempotent; the job continues."""
-        self._sources.close()
-
-    @property
-    def _timing(self) -> ClientTiming:
-        return self._sources.site.timing
+        return line
 
     def _cancel(self, reason: str) -> float:
         """Ask the AM; the seconds that it may take to end, 0 when it does not answer."""

@@ -6,6 +6,7 @@
         jobs/<key>/            mode 700: job.json, credentials.pem, journal/, verdict.json, ...
         applications/<id>      the key of the job that runs as this YARN application
         idempotency/<digest>   the job that an idempotency key stands for
+        arrays/<id>            an array of which no more members are to start
         runtime/               runtime archives, by content
         environments/          packed environments, by content
         pre-runs/<key>         programs that have passed their pre-run
@@ -64,6 +65,13 @@ class UserPaths:
     @property
     def idempotency_records(self) -> str:
         return f"{self.root}/idempotency"
+
+    @property
+    def array_stops(self) -> str:
+        return f"{self.root}/arrays"
+
+    def array_stop(self, array_id: str) -> str:
+        return f"{self.array_stops}/{array_id}"
 
     def idempotency_record(self, digest: str) -> str:
         return f"{self.idempotency_records}/{digest}"

@@ -27,6 +27,11 @@ class Launcher(Protocol):
     def new_security(self) -> Any:
         """Fresh ``skein.Security`` for one job."""
 
+    def allot(self) -> bool:
+        """Get an application's id for the next submit, where this way in has them ahead. Whether
+        that submit ends with this process: nothing of it goes on in another one. At most 75 s.
+        Raises as ``wait``."""
+
     def submit(
         self, application_spec: Any, *, attempts_interval_s: float, keep_unknown: bool = False
     ) -> ApplicationId:
@@ -60,6 +65,10 @@ class JobClient(Protocol):
     def scale(self, *, by: str, tasks: int | None) -> None:
         """Request so many tasks of the elastic role; None: the job chooses by itself again.
         Raises Unavailable."""
+
+    def interrupt(self, *, by: str) -> None:
+        """Ask the AM to treat the gang as YARN's announcement of a preemption would. Raises
+        Unavailable."""
 
     def events(self, first: int = 0) -> Sequence[Event]:
         """The journal from event number ``first`` on. Raises Unavailable."""

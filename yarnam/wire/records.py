@@ -75,6 +75,9 @@ class IdempotencyRecord:
     key: str
     application: str = ""
     version: int = RECORD_VERSION
+    submitter: str = ""
+    """The process that submits, where its end is the end of its submit; empty: not known. See
+    ``yarnam.client.submit.submitter``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,8 @@ ALLOWED = {
     "yarnam/agent/launch/launch_plan.py": "a variable that this agent itself has set",
     "yarnam/agent/programs/head_launch.py": "a variable that the job's AM has set",
     "yarnam/cli/setup/import_command.py": "a file that the user names on the command line",
+    "yarnam/client/functions/call_program.py": "the call that its user has shipped with it",
+    "yarnam/client/functions/call_results.py": "pickles from the user's own directory, mode 700",
     "yarnam/client/gpu_rules.py": "the site's own configuration",
     "yarnam/cluster/cluster_plan.py": _OWN_CLUSTER,
     "yarnam/cluster/daemons/daemon_probes.py": _OWN_CLUSTER,

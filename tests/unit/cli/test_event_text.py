@@ -88,6 +88,7 @@ TOLD: list[tuple[Event, str]] = [
     (ev.CancelRequested(1.0, "me", "enough"), "cancelled by me: enough"),
     (ev.NodesSuspected(1.0, (NodeId("n1"), NodeId("n2"))), "problems with n1, n2"),
     (ev.ContainersMarked(1.0, (ASK,)), "about to preempt a"),
+    (ev.ContainersMarked(1.0, (), "ann"), "ann interrupted the gang"),
     (ev.NodeLeaving(1.0, NodeId("n1"), 40.0), "n1 leaves the cluster in 40 s"),
     (ev.ScaleRequested(1.0, "me", 4), "me requested 4 tasks"),
     (ev.ClusterSeen(1.0, 1, 2, 1, 3), "2 tasks more fit, 3 jobs waiting, 1 task above"),

@@ -327,3 +327,19 @@ def test_what_a_killed_am_left_goes_when_anybody_asks_for_the_job(
     with suppress(YarnamError):
         job.status()
     assert world.files.exists(left) is is_left
+
+
+def test_an_interrupt_goes_to_the_am_in_the_users_name(world: World) -> None:
+    job = world.job()
+    job.interrupt()
+    assert world.line.interrupted == ["me"]
+
+
+def test_what_has_no_am_cannot_be_interrupted(world: World) -> None:
+    with pytest.raises(Unavailable, match="no ApplicationMaster"):
+        world.job(am=False, state="ACCEPTED").interrupt()
+
+
+def test_what_has_ended_cannot_be_interrupted(world: World) -> None:
+    with pytest.raises(UsageError, match="has ended"):
+        world.job(state="FINISHED", final_status="SUCCEEDED").interrupt()

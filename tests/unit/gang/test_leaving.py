@@ -33,6 +33,19 @@ def test_all_are_stopped_at_a_notice_and_come_back_for_free() -> None:
     assert play.gang.phase is Phase.ACQUIRING
 
 
+def test_a_user_may_try_it() -> None:
+    play = running()
+    first, second = play.asks()
+    stops = of(play.send(ContainersMarked(0, (), "ann")), StopTask)
+    assert [stop.ask for stop in stops] == [first, second]
+    assert "interrupted by ann" in stops[0].reason
+    play.exited(first, stopped(0), stopped(1))
+    play.exited(second, stopped(0), stopped(1))
+    assert play.gang.phase is Phase.BACKING_OFF
+    assert (play.gang.preemptions, play.gang.restarts, play.gang.failures) == (1, 0, 0)
+    assert play.send(ContainersMarked(0, (), "ann")) == (), "nothing runs"
+
+
 def test_what_fails_while_it_leaves_is_nobodys_failure() -> None:
     play = running()
     first, second = play.asks()

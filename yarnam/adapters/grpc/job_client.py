@@ -55,6 +55,9 @@ class GrpcJobClient:
         request = pb.ScaleRequest(by=by, tasks=tasks or 0)
         self._call(self._control().Scale, request, CANCEL_LIMIT_S)
 
+    def interrupt(self, *, by: str) -> None:
+        self._call(self._control().Interrupt, pb.InterruptRequest(by=by), CANCEL_LIMIT_S)
+
     def events(self, first: int = 0) -> Sequence[Event]:
         request = pb.EventsRequest(**{"from": first})
         reply = self._call(self._control().GetEvents, request, CALL_LIMIT_S)

@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from yarnam.core.model.events import CancelRequested, ScaleRequested
+from yarnam.core.model.events import CancelRequested, ContainersMarked, ScaleRequested
 from yarnam.ports import Inbox
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc as pb_grpc
@@ -98,6 +98,13 @@ class JobControlService(pb_grpc.JobControlServicer):
             by = request.by or "a client"
             self._inbox(ScaleRequested(self._now_s(), by, request.tasks or None))
         return pb.ScaleReply()
+
+    async def Interrupt(  # noqa: N802
+        self, request: pb.InterruptRequest, context: Any
+    ) -> pb.InterruptReply:
+        if self._inbox is not None:
+            self._inbox(ContainersMarked(self._now_s(), (), request.by or "a client"))
+        return pb.InterruptReply()
 
     async def GetEvents(self, request: pb.EventsRequest, context: Any) -> pb.EventsReply:  # noqa: N802
         return pb.EventsReply(events_json=self._events.read(getattr(request, "from")))

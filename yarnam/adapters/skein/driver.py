@@ -88,6 +88,10 @@ class SkeinLauncher:
     def new_security(self) -> Any:
         return new_security()
 
+    def allot(self) -> bool:
+        """The driver asks for it itself, and does not end at once when this process is killed."""
+        return False
+
     def submit(
         self, application_spec: Any, *, attempts_interval_s: float, keep_unknown: bool = False
     ) -> ApplicationId:

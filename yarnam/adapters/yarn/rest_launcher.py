@@ -100,6 +100,8 @@ class RestLauncher:
         self._class_path = class_path
         self._open_driver = open_driver
         self._driver: Launcher | None = None
+        self._allotted = ""
+        """The id for the next submit; empty: none is allotted."""
 
     def start(self) -> None:
         """Nothing to get ready."""
@@ -116,17 +118,25 @@ class RestLauncher:
     def new_security(self) -> Any:
         return new_security()
 
+    def allot(self) -> bool:
+        try:
+            self._allotted = self._rm.new_application()
+        except _REST_REFUSED as error:
+            return self._driver_instead(error).allot()
+        return True
+
     def submit(
         self, application_spec: Any, *, attempts_interval_s: float, keep_unknown: bool = False
     ) -> ApplicationId:
-        try:
-            application = self._rm.new_application()
-        except _REST_REFUSED as error:
-            return self._driver_instead(error).submit(
+        if not self._allotted:
+            self.allot()
+        if not self._allotted and self._driver is not None:
+            return self._driver.submit(
                 application_spec,
                 attempts_interval_s=attempts_interval_s,
                 keep_unknown=keep_unknown,
             )
+        application, self._allotted = self._allotted, ""
         submission = specs.Submission(
             application_spec,
             attempts_interval_s=attempts_interval_s,

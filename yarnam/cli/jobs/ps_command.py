@@ -11,6 +11,10 @@ from yarnam.cli.rendering.console import print_json, print_note, print_table
 from yarnam.cli.rendering.status_text import as_plain, training_text
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.model.printable import duration
+from yarnam.wire.light_imports import on_first_use
+
+with on_first_use():
+    from yarnam.client.functions import array_members
 
 
 @click.command("ps")
@@ -25,6 +29,7 @@ from yarnam.core.model.printable import duration
 @click.option("-q", "--queue", metavar="QUEUE", help="List only jobs of this queue: its full name.")
 @click.option("--name", default="", help="List only jobs whose name starts with this.")
 @click.option("--tag", "tags", multiple=True, help="List only jobs with this tag; repeatable.")
+@click.option("--array", help="List all jobs of the array with this id, finished ones included.")
 @click.option(
     "--since",
     metavar="WHEN",
@@ -40,11 +45,14 @@ def command(
     queue: str | None,
     name: str,
     tags: tuple[str, ...],
+    array: str | None,
     since: str | None,
     as_json: bool,
 ) -> None:
     """List jobs, newest first. With several filters, those that pass all of them."""
     whose = "" if user == "*" else user
+    if array:
+        tags, include_ended = (*tags, array_members.tag_of_array(array)), True
     with open_client(ctx) as client:
         jobs = client.jobs(
             include_ended=include_ended,

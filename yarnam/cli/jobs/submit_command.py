@@ -22,6 +22,7 @@ from yarnam.cli.rendering.console import (
 from yarnam.cli.rendering.live_status import follow
 from yarnam.cli.rendering.plan_text import as_plain, as_text
 from yarnam.cli.rendering.transfer_progress import transfer_progress
+from yarnam.errors import UsageError
 from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 with on_first_use():
     from yarnam.adapters.skein import driver
     from yarnam.adapters.yarn import addresses
+    from yarnam.cli.jobs import submit_array
     from yarnam.client.submit import dry_run as submit_dry_run
 
 
@@ -49,6 +51,11 @@ with on_first_use():
 @click.option(
     "--idempotency-key",
     help="If a job was submitted with this key before, use that job instead of starting another.",
+)
+@click.option(
+    "--array",
+    metavar="INDICES",
+    help="Submit a job for each index: 0-9, 1,5,7 or 0-20:5; 0-9%4 keeps at most 4 alive.",
 )
 @click.option(
     "--local",
@@ -70,6 +77,7 @@ def command(
     queue: str | None,
     name: str | None,
     idempotency_key: str | None,
+    array: str | None,
     local: bool,
     shared_machine: bool,
     as_json: bool,
@@ -78,17 +86,27 @@ def command(
 
     A job that can never fit is refused with the reason before anything is submitted. With --watch,
     the exit code is the job's; with --detach, the command prints the application id and exits 0.
+
+    With --array, ${YARNAM_ARRAY_INDEX} in any text of the spec is the index. The command stays
+    until the last job is submitted; with --watch, until all have ended: the exit code is that of
+    the first that failed.
     """
+    if array and dry_run:
+        raise UsageError("--dry-run shows one job", hint="Leave out --array.")
     settings: dict[str, Any] = {"local": True, "shared_machine": shared_machine} if local else {}
     if not as_json:
         settings["on_progress"] = lambda text: print_note(f"{text} …")
         settings["open_progress"] = lambda label: transfer_progress(label, is_silent=False)
     with ExitStack() as stack:
         # Before the client's own imports: its JVM would be what a submit waits for longest.
-        ahead = None if dry_run or local else stack.enter_context(_driver_ahead())
+        ahead = None if dry_run or local or array else stack.enter_context(_driver_ahead())
         client = stack.enter_context(open_client(ctx, **settings))
         if dry_run:
             return _dry_run(client, spec, queue, name, as_json=as_json)
+        if array:
+            options = {"queue": queue, "name": name, "idempotency_key": idempotency_key}
+            members = client.submit_array(spec, array, **options)
+            return submit_array.follow_array(members, watch=bool(watch), as_json=as_json)
         job = client.submit(
             spec, queue=queue, name=name, idempotency_key=idempotency_key, launcher=ahead
         )

@@ -37,7 +37,7 @@ with on_first_use():
     from rich import live
 
     from yarnam.cli.rendering import queue_text
-    from yarnam.client import lookup
+    from yarnam.client.monitor import lookup
     from yarnam.client.queues import queue_view
     from yarnam.core.queues import queues_now, waiting
 

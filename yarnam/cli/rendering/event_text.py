@@ -65,6 +65,8 @@ def _of_job(  # noqa: RET503 - assert_never does not return
     match event:
         case ev.NodesSuspected(nodes=nodes):
             return f"other jobs reported problems with {', '.join(nodes)}"
+        case ev.ContainersMarked(by=by) if by:
+            return f"{by} interrupted the gang, as if YARN preempted it"
         case ev.ContainersMarked(asks=asks):
             return f"YARN is about to preempt {', '.join(map(str, asks))}"
         case ev.NodeLeaving(node=node, timeout_s=timeout_s):

@@ -51,10 +51,11 @@ def clear_abandoned(site: Site, *, older_than_s: float = ABANDONED_S) -> None:
         with suppress(HdfsError, YarnamError):
             for path in find(site, before_s):
                 site.files.delete(path, recursive=True)
-    with suppress(HdfsError):
-        for record in site.files.list(site.paths.idempotency_records):
-            if record.mtime_ms < (time.time() - KEY_KEPT_S) * 1000:
-                site.files.delete(record.path)
+    for folder in (site.paths.idempotency_records, site.paths.array_stops):
+        with suppress(HdfsError):
+            for record in site.files.list(folder):
+                if record.mtime_ms < (time.time() - KEY_KEPT_S) * 1000:
+                    site.files.delete(record.path)
 
 
 def _clear_scratch(before_s: float) -> None:

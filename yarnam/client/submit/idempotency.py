@@ -21,6 +21,7 @@ from hdfs_utils.errors import AlreadyExists, NotFound
 from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.client.site import Site
+from yarnam.client.submit import submitter
 from yarnam.client.user_paths import key_in
 from yarnam.errors import Unavailable
 from yarnam.wire.codec import MAX_BYTES, decode, encode
@@ -32,6 +33,10 @@ driver 120 s. A record that is older without an application belongs to a submit 
 
 CONFIRM_LIMIT_S = 15.0
 """How long a submit may take from YARN's acceptance until it has said so in its record."""
+
+GONE_LIMIT_S = 10.0
+"""How long YARN may take to list an application whose submitter was killed while it asked: as long
+as any call of the ResourceManager."""
 
 POLL_S = 0.5
 
@@ -58,10 +63,15 @@ class Earlier:
 
 
 def decide(
-    record: IdempotencyRecord | None, found: Sequence[YarnApplication], waited_s: float
+    record: IdempotencyRecord | None,
+    found: Sequence[YarnApplication],
+    waited_s: float,
+    *,
+    is_gone: bool = False,
 ) -> tuple[Decision, Earlier | None]:
     """``found``: YARN's applications with the tag of the idempotency key. ``waited_s``: how long
-    this record has been seen without an application.
+    this record has been seen without an application. ``is_gone``: since then, the process that has
+    made the record has been dead.
 
     An application that was killed before its submit has confirmed it was killed by that submit,
     which had failed: it does not count.
@@ -78,7 +88,7 @@ def decide(
     own = [app for app in counted if key_in(app.tags) == record.key]
     if own and (waited_s >= CONFIRM_LIMIT_S or own[0].is_over):
         return Decision.ADOPT, _earlier(own[0])
-    if waited_s >= IN_PROGRESS_LIMIT_S:
+    if waited_s >= (GONE_LIMIT_S if is_gone else IN_PROGRESS_LIMIT_S):
         return Decision.TAKE_OVER, None
     return Decision.WAIT, None
 
@@ -108,13 +118,17 @@ class IdempotencyKey:
     def earlier(self) -> Earlier | None:
         """The job that this key has started, if any. Waits for another submit that is under way,
         at most ``IN_PROGRESS_LIMIT_S``. Raises Unavailable."""
-        began_s, seen, is_new = time.monotonic(), None, False
+        began_s, seen, is_new, is_gone = time.monotonic(), None, False, False
         while True:
             record = self._read()
             if record != seen:
                 began_s, seen = time.monotonic(), record
-                is_new = True
-            decision, found = decide(record, self._listed(record), time.monotonic() - began_s)
+                is_new, is_gone = True, False
+            if record is not None and not is_gone and submitter.is_gone(record.submitter):
+                # From now on nothing more of it comes.
+                began_s, is_gone = time.monotonic(), True
+            waited_s = time.monotonic() - began_s
+            decision, found = decide(record, self._listed(record), waited_s, is_gone=is_gone)
             if decision is Decision.ADOPT and found is not None:
                 self._write(IdempotencyRecord(found.key, found.application))
                 return found
@@ -127,13 +141,15 @@ class IdempotencyKey:
                 is_new = False
                 self._report(
                     "Another submit with this idempotency key is under way: waiting for it"
-                    f" (at most {IN_PROGRESS_LIMIT_S:g} s)"
+                    f" (at most {GONE_LIMIT_S if is_gone else IN_PROGRESS_LIMIT_S:g} s)"
                 )
             time.sleep(POLL_S)
 
-    def take(self, key: str) -> None:
-        """Make the record, for the job with this directory. Raises KeyTaken, Unavailable."""
-        content = encode(IdempotencyRecord(key))
+    def take(self, key: str, *, ends_with_client: bool = False) -> None:
+        """Make the record, for the job with this directory. ``ends_with_client``: nothing of the
+        submit outlives this process. Raises KeyTaken, Unavailable."""
+        own = submitter.this_process() if ends_with_client else ""
+        content = encode(IdempotencyRecord(key, submitter=own))
         with hdfs_errors(f"writing {self.path}"):
             try:
                 self._files.write_atomic(self.path, content, overwrite=False)

@@ -47,16 +47,19 @@ def submit_job(
     launcher: Launcher,
     report: ReportProgress = lambda _: None,
     open_progress: OpenProgress = no_progress,
+    *,
+    key: str = "",
 ) -> Submitted:
     """Check, stage, submit. On any error or interrupt nothing of the job is left on the cluster.
-    ``launcher`` may be starting meanwhile. An environment that is packed for the job stays, for the
+    ``launcher`` may be starting meanwhile. ``key``: of the job's directory, new for each call; by
+    default it gets one here. An environment that is packed for the job stays, for the
     next one. Raises YarnamError.
 
     A job with an idempotency key that was submitted before is returned as it is. When it is not
     known whether YARN has the application, it stays, and the next submit with this key finds it.
     """
     if not job.idempotency_key:
-        return _submit(site, job, launcher, report, open_progress, None)
+        return _submit(site, job, launcher, report, open_progress, None, key or new_key())
     idempotency_key = idempotency.IdempotencyKey(site, job.idempotency_key, report)
     while True:
         if (found := idempotency_key.earlier()) is not None:
@@ -64,7 +67,9 @@ def submit_job(
             application = ApplicationId(found.application)
             return Submitted(application, found.key, site.paths.job(found.key), job)
         with suppress(idempotency.KeyTaken):
-            return _submit(site, job, launcher, report, open_progress, idempotency_key)
+            return _submit(
+                site, job, launcher, report, open_progress, idempotency_key, key or new_key()
+            )
 
 
 def _submit(
@@ -74,9 +79,9 @@ def _submit(
     report: ReportProgress,
     open_progress: OpenProgress,
     idempotency_key: idempotency.IdempotencyKey | None,
+    key: str,
 ) -> Submitted:
     report("Checking the job against the cluster")
-    key = new_key()
     checked = check_job(site, job, seed=key, record=input_preflight.record_proved)
     for warning in (w for outcome in checked.inputs for w in outcome.warnings):
         report(warning)
@@ -94,7 +99,7 @@ def _submit(
         report("Staging on HDFS")
         staged = staging.stage(checked, time.time())
         if idempotency_key is not None:
-            idempotency_key.take(key)
+            idempotency_key.take(key, ends_with_client=launcher.allot())
         report("Submitting to YARN")
         application = attempt.submit(staged, checked)
         if idempotency_key is not None:

@@ -127,10 +127,13 @@ class ContainerEnded:
 @dataclass(frozen=True, slots=True)
 class ContainersMarked:
     """YARN has announced that it will preempt the containers of these asks, seconds ahead (the Fair
-    Scheduler's ``waitTimeBeforeKill``, 15 s)."""
+    Scheduler's ``waitTimeBeforeKill``, 15 s).
+
+    ``by``: a user who tries what the job does then, with all its containers; empty: YARN."""
 
     at_s: float
     asks: tuple[AskId, ...]
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -413,6 +413,16 @@ class ScaleReply(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class InterruptRequest(_message.Message):
+    __slots__ = ("by",)
+    BY_FIELD_NUMBER: _ClassVar[int]
+    by: str
+    def __init__(self, by: _Optional[str] = ...) -> None: ...
+
+class InterruptReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class EventsRequest(_message.Message):
     __slots__ = ()
     FROM_FIELD_NUMBER: _ClassVar[int]

@@ -181,6 +181,11 @@ class JobControlStub:
                 request_serializer=yarnam__pb2.ScaleRequest.SerializeToString,
                 response_deserializer=yarnam__pb2.ScaleReply.FromString,
                 _registered_method=True)
+        self.Interrupt = channel.unary_unary(
+                '/yarnam.v1.JobControl/Interrupt',
+                request_serializer=yarnam__pb2.InterruptRequest.SerializeToString,
+                response_deserializer=yarnam__pb2.InterruptReply.FromString,
+                _registered_method=True)
         self.GetEvents = channel.unary_unary(
                 '/yarnam.v1.JobControl/GetEvents',
                 request_serializer=yarnam__pb2.EventsRequest.SerializeToString,
@@ -219,6 +224,13 @@ class JobControlServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Interrupt(self, request, context):
+        """Stop the gang and start it again, as after a preemption.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetEvents(self, request, context):
         """The journal so far, from event number `from` on.
         """
@@ -248,6 +260,11 @@ def add_JobControlServicer_to_server(servicer, server):
                     servicer.Scale,
                     request_deserializer=yarnam__pb2.ScaleRequest.FromString,
                     response_serializer=yarnam__pb2.ScaleReply.SerializeToString,
+            ),
+            'Interrupt': grpc.unary_unary_rpc_method_handler(
+                    servicer.Interrupt,
+                    request_deserializer=yarnam__pb2.InterruptRequest.FromString,
+                    response_serializer=yarnam__pb2.InterruptReply.SerializeToString,
             ),
             'GetEvents': grpc.unary_unary_rpc_method_handler(
                     servicer.GetEvents,
@@ -365,6 +382,33 @@ class JobControl:
             '/yarnam.v1.JobControl/Scale',
             yarnam__pb2.ScaleRequest.SerializeToString,
             yarnam__pb2.ScaleReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Interrupt(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/yarnam.v1.JobControl/Interrupt',
+            yarnam__pb2.InterruptRequest.SerializeToString,
+            yarnam__pb2.InterruptReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from tests.fakes.launcher import FakeLauncher
 from tests.unit.client.world import World, job_spec, verdict
 from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.client import Job
-from yarnam.client.submit import abandoned, idempotency
+from yarnam.client.submit import abandoned, idempotency, submitter
 from yarnam.client.submit.idempotency import (
     CONFIRM_LIMIT_S,
     IN_PROGRESS_LIMIT_S,
@@ -282,3 +283,50 @@ def test_old_records_are_cleared(world: World, monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_record_of_the_job_has_the_key(world: World) -> None:
     assert submit(world).record().job == replace(job_spec(), idempotency_key=RUN)
+
+
+def test_the_key_of_a_process_that_is_dead_is_taken_over_soon(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(idempotency, "GONE_LIMIT_S", 0.05)
+    with subprocess.Popen(["sleep", "60"]) as process:
+        monkeypatch.setattr(submitter, "this_process", lambda: identity_of(process.pid))
+        IdempotencyKey(world.site, RUN).take(new_key(), ends_with_client=True)
+        record = IdempotencyKey(world.site, RUN)
+        assert not submitter.is_gone(identity_of(process.pid))
+        process.kill()
+    assert record.earlier() is None, "long before IN_PROGRESS_LIMIT_S"
+
+
+def identity_of(pid: int) -> str:
+    return submitter._machine() + f" {pid} {submitter._started(pid)}"
+
+
+def test_a_process_whose_end_would_not_be_the_submits_is_not_named(world: World) -> None:
+    world.launcher.ends_with_client = False
+    taken: list[IdempotencyRecord] = []
+    world.launcher.on_submit = lambda _: taken.extend(records(world))
+    submit(world)
+    world.launcher.ends_with_client = True
+    world.files.delete(world.site.paths.idempotency_records, recursive=True)
+    submit(world, "another run")
+    assert [one.submitter for one in taken] == ["", submitter.this_process()]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "",
+        "other-boot pid:[1] 0 1 1",
+        "no numbers at all",
+    ],
+)
+def test_who_is_elsewhere_may_live(changed: str) -> None:
+    assert not submitter.is_gone(changed)
+    assert not submitter.is_gone(submitter.this_process())
+
+
+def test_a_process_with_the_number_of_a_dead_one_is_another() -> None:
+    mine = submitter.this_process()
+    earlier = mine.rpartition(" ")[0] + " 1"
+    assert submitter.is_gone(earlier)

@@ -110,8 +110,8 @@ def is_there(ctx: StepContext, event: Trouble) -> bool:
 
 
 def is_marked(ctx: StepContext, event: ContainersMarked) -> bool:
-    """YARN is about to take a container of the gang that is not optional."""
-    return any(member.ask in event.asks for member in _needed_there(ctx))
+    """YARN is about to take a container of the gang that is not optional, or a user tries that."""
+    return bool(event.by) or any(member.ask in event.asks for member in _needed_there(ctx))
 
 
 def is_awaited(ctx: StepContext, event: TaskReady) -> bool:
@@ -233,11 +233,13 @@ def stop_for_loss(ctx: StepContext, event: Trouble) -> None:
 
 def stop_for_preemption(ctx: StepContext, event: ContainersMarked) -> None:
     """The members are marked; StopTask for every member; start STOP."""
-    marked = [member for member in _there(ctx) if member.ask in event.asks]
+    marked = [member for member in _there(ctx) if event.by or member.ask in event.asks]
+    why = f"{event.by} tries a preemption" if event.by else "YARN is about to preempt it"
     for member in marked:
-        ctx.put(member, replace(member, leaves="YARN is about to preempt it"))
+        ctx.put(member, replace(member, leaves=why))
     names = ", ".join(member.name for member in marked)
-    stop_gang(ctx, StopKind.LEFT, f"{names}: preempted: YARN has announced it")
+    said = f"interrupted by {event.by}" if event.by else "preempted: YARN has announced it"
+    stop_gang(ctx, StopKind.LEFT, f"{names}: {said}")
 
 
 def note_leaving(ctx: StepContext, event: NodeLeaving) -> None:

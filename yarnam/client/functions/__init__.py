@@ -1,0 +1,1 @@
+"""Python functions as jobs (``Client.executor``), and arrays (``Client.submit_array``)."""

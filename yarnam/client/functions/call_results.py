@@ -1,0 +1,113 @@
+"""What the processes of a function's job have returned or raised, from HDFS."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from typing import Any
+
+from hdfs_utils.errors import NotFound
+from hdfs_utils.protocols.untrusted import at_path, decode_record
+from yarnam.adapters.hdfs.error_map import hdfs_errors
+from yarnam.client.functions.call_package import MAX_RESULT_BYTES
+from yarnam.client.site import Site
+from yarnam.errors import InternalError
+
+RESULTS = "results"
+"""In the job's directory: one file for each rank."""
+
+MAX_HEADER_BYTES = 1 << 20
+"""Text and traceback are cut to 110,000 characters; JSON needs at most 6 bytes for one."""
+
+
+class RemoteTraceback(Exception):
+    """The cause of an exception that a function raised in its job: the traceback there, as text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"\n{self.text}"
+
+
+class FunctionFailed(Exception):
+    """A function has raised what cannot be pickled. ``type_name``: the name of its class."""
+
+    def __init__(self, message: str, type_name: str = "") -> None:
+        super().__init__(message)
+        self.type_name = type_name
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """What the process of one rank has left."""
+
+    value: Any = None
+    error: BaseException | None = None
+    """With a RemoteTraceback as its cause."""
+
+
+def results_directory(job_directory: str) -> str:
+    return f"{job_directory}/{RESULTS}"
+
+
+def ranks_of(site: Site, job_directory: str) -> list[int]:
+    """The ranks that have left a result, the one that did so first at first. Raises Unavailable."""
+    folder = results_directory(job_directory)
+    with hdfs_errors(f"reading {folder}"):
+        try:
+            found = list(site.files.list(folder))
+        except NotFound:
+            return []
+    named = [
+        (one.mtime_ms, int(name))
+        for one in found
+        if (name := one.path.rpartition("/")[2]).isdecimal()
+    ]
+    return [rank for _, rank in sorted(named)]
+
+
+def read_result(site: Site, job_directory: str, rank: int) -> Returned | None:
+    """None: the process has left none. Raises Unavailable, BadData for a file that is damaged, and
+    whatever unpickling raises: the modules that a value is made of have to be here too.
+
+    A pickle runs code: these lie in the user's own directory, which nobody else may write to.
+    """
+    path = f"{results_directory(job_directory)}/{rank}"
+    with hdfs_errors(f"reading {path}"):
+        try:
+            content = site.files.read_bytes(path, max_bytes=MAX_RESULT_BYTES + MAX_HEADER_BYTES)
+        except NotFound:
+            return None
+    header, _, payload = content.partition(b"\n")
+    with hdfs_errors(f"reading {path}"), at_path(path, "read result"):
+        facts = decode_record(header, max_bytes=MAX_HEADER_BYTES)
+        is_ok = facts.flag("ok")
+        if not is_ok:
+            kind = facts.text("type", max_length=1000)
+            text = facts.text("text", max_length=10_000)
+            trace = facts.text("traceback", max_length=100_000)
+    if is_ok:
+        return Returned(value=pickle.loads(payload))  # noqa: S301 - see above
+    return Returned(error=_raised(payload, kind, text, trace))
+
+
+def _raised(payload: bytes, kind: str, text: str, trace: str) -> BaseException:
+    error: BaseException = FunctionFailed(f"{kind}: {text}", kind)
+    if payload:
+        try:
+            found = pickle.loads(payload)  # noqa: S301
+        except Exception:  # noqa: BLE001 - a class that is not here: its text is
+            found = None
+        if isinstance(found, BaseException):
+            error = found
+    error.__cause__ = RemoteTraceback(trace)
+    return error
+
+
+def missing(application: str, rank: int) -> InternalError:
+    return InternalError(
+        f"{application} has succeeded, and rank {rank} has left no result",
+        hint=f"See what it printed: yarnam logs {application} --rank {rank}",
+    )
