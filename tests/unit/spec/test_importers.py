@@ -171,9 +171,84 @@ def test_openpai() -> None:
     assert dropped(made) == {
         "type",
         "extras.gangAllocation",
-        "extras.hivedScheduler.jobPriorityClass",
         "taskRoles.Train_worker.dockerImage",
     }
+    assert spec["gang"] == {"priority": 5}
+
+
+def with_hived(**hived: Any) -> dict[str, Any]:
+    return {**OPENPAI, "extras": {"hivedScheduler": hived}}
+
+
+@pytest.mark.parametrize(
+    ("sku", "model"),
+    [("DGX2-V100-NODE", "V100"), ("k80", "K80"), ("NC24_A100", "A100"), ("MI100-NODE", "MI100"),
+     ("GENERIC-WORKER", None), ("DGX2-NODE", None)],
+)  # fmt: skip
+def test_an_openpai_sku_type_is_the_gpu_model(sku: str, model: str | None) -> None:
+    made = openpai.convert(with_hived(taskRoles={"Train_worker": {"skuType": sku}}), "job.yaml")
+    spec = check(made)
+    assert spec.get("placement", {}).get("gpu_model") == model
+    key = "extras.hivedScheduler.taskRoles.Train_worker.skuType"
+    assert (key in dropped(made)) == (model is None)
+
+
+def test_openpai_sku_types_of_several_models_are_any() -> None:
+    job = with_hived(
+        taskRoles={"a": {"skuType": "V100"}, "b": {"skuType": "K80", "skuNum": 4}},
+        jobPriorityClass="oppo",
+    )
+    role = OPENPAI["taskRoles"]["Train_worker"]
+    job["taskRoles"] = {"a": role, "b": role}
+    made = openpai.convert(job, "job.yaml")
+    spec = check(made)
+    assert spec["placement"] == {"gpu_model": "any"}
+    assert spec["gang"] == {"priority": -5}
+    prefix = "extras.hivedScheduler."
+    assert {key for key in dropped(made) if key.startswith(prefix)} == {
+        f"{prefix}taskRoles.a.skuType",
+        f"{prefix}taskRoles.b.skuType",
+        f"{prefix}taskRoles.b.skuNum",
+        f"{prefix}jobPriorityClass",
+    }
+
+
+@pytest.mark.parametrize("key", ["skuTypo", "affinity"])
+def test_unknown_keys_of_hived_are_refused(key: str) -> None:
+    with pytest.raises(BadSpec, match=key):
+        openpai.convert(with_hived(taskRoles={"Train_worker": {key: 1}}), "job.yaml")
+
+
+@pytest.mark.parametrize(
+    ("change", "restarts", "has_rules", "is_noted"),
+    [
+        ({}, 3, True, False),
+        ({"jobRetryCount": 0}, None, True, False),
+        ({"jobRetryCount": -1}, None, True, True),
+        ({"retryPolicy": {"fancyRetryPolicy": True, "maxRetryCount": 2}}, 2, True, False),
+        ({"retryPolicy": {"fancyRetryPolicy": False, "maxRetryCount": 2}}, 2, False, False),
+        ({"retryPolicy": {"maxRetryCount": -2}}, None, False, True),
+    ],
+)
+def test_an_openpai_retry_policy(
+    change: dict[str, Any], restarts: int | None, has_rules: bool, is_noted: bool
+) -> None:
+    job = {**OPENPAI, **change}
+    if "retryPolicy" in change:
+        del job["jobRetryCount"]
+    made = openpai.convert(job, "job.yaml")
+    retry = check(made).get("retry", {})
+    assert retry.get("max_restarts") == retry.get("on_user_failure") == restarts
+    assert ("rules" in retry) == has_rules
+    assert any("etry" in key for key in dropped(made)) == is_noted
+
+
+def test_openpai_exit_codes_decide_before_yarnams_rules() -> None:
+    spec = check(openpai.convert(OPENPAI, "job.yaml"))
+    by_signal = {
+        number: rule["action"] for rule in spec["retry"]["rules"] for number in rule["signals"]
+    }
+    assert by_signal == {4: "never", 7: "never", 8: "never", 13: "never", 26: "retry-free"}
 
 
 @pytest.mark.parametrize(
@@ -332,9 +407,9 @@ def test_openpais_completion() -> None:
 
 def test_openpais_retries() -> None:
     retry = check(openpai.convert(OPENPAI, "job.yaml"))["retry"]
-    assert retry == {"max_restarts": 3, "on_user_failure": 3}
+    assert (retry["max_restarts"], retry["on_user_failure"]) == (3, 3)
     endless = openpai.convert({**OPENPAI, "jobRetryCount": -1}, "job.yaml")
-    assert "retry" not in endless.spec
+    assert set(endless.spec["retry"]) == {"rules"}
     assert "jobRetryCount" in dropped(endless)
 
 

@@ -49,6 +49,12 @@ def event_text(event: Event) -> str:
             return _of_job(event)
 
 
+def _marked(event: ev.ContainersMarked) -> str:
+    if event.by:
+        return f"{event.by} interrupted the gang, as if YARN preempted it"
+    return f"YARN is about to preempt {', '.join(map(str, event.asks))}"
+
+
 def _of_job(  # noqa: RET503 - assert_never does not return
     event: ev.NodesSuspected
     | ev.ContainersMarked
@@ -65,10 +71,8 @@ def _of_job(  # noqa: RET503 - assert_never does not return
     match event:
         case ev.NodesSuspected(nodes=nodes):
             return f"other jobs reported problems with {', '.join(nodes)}"
-        case ev.ContainersMarked(by=by) if by:
-            return f"{by} interrupted the gang, as if YARN preempted it"
-        case ev.ContainersMarked(asks=asks):
-            return f"YARN is about to preempt {', '.join(map(str, asks))}"
+        case ev.ContainersMarked():
+            return _marked(event)
         case ev.NodeLeaving(node=node, timeout_s=timeout_s):
             return f"{node} leaves the cluster in {timeout_s:.0f} s"
         case ev.ScaleRequested(by=by, tasks=tasks):

@@ -16,6 +16,7 @@ from yarnam.spec.importers.conversion import (
     queue_name,
     role_name,
 )
+from yarnam.spec.importers.openpai_policies import hived_of, retry_of
 
 _PARAMETER = re.compile(r"<%\s*\$(parameters|secrets)\.([A-Za-z0-9_]+)\s*%>")
 _OTHER = re.compile(r"<%.*?%>")
@@ -24,7 +25,6 @@ _DROPPED = {
     r"(type|contributor|description)": "it says nothing of how the job runs",
     r"prerequisites": "yarnam starts no container images yet; inputs belong into `data.inputs`",
     r"deployments|defaults\.deployment": "commands before and after belong into `command`",
-    r"extras\.hivedScheduler\..*": "`placement.gpu_model` and `gang.priority` say that here",
     r"extras\.submitFrom|extras\.com\.microsoft.*|extras\.tensorBoard.*": "of OpenPAI's web portal",
     r"taskRoles\.[^.]+\.(dockerImage|data|script|output)": "yarnam starts no container images yet",
     r"taskRoles\.[^.]+\.extraContainerOptions\..*": "of container images",
@@ -43,12 +43,13 @@ def convert(document: Mapping[str, Any], what: str) -> Conversion:
     plain = {k: v for k, v in document.items() if k not in ("parameters", "secrets")}
     source = Source(what, flat(plain))
     source.take("protocolVersion")
-    retry = _retry(source)
+    retry = retry_of(source)
     names = mapping(f"{what}: taskRoles", document.get("taskRoles"))
     if not names:
         raise BadSpec(f"{what} has no taskRoles")
     roles = {role_name(name): _role(source, name, parameters) for name in names}
     _complete(source, {name: roles[role_name(name)] for name in names})
+    gang, placement = hived_of(source, names)
     if source.take("extras.gangAllocation", True) not in (True, "true"):
         source.values["extras.gangAllocation"] = False
         source.drop("extras.gangAllocation", "a gang starts together, or not at all")
@@ -61,6 +62,8 @@ def convert(document: Mapping[str, Any], what: str) -> Conversion:
         # The secrets are the submitting user's: not one of them is written into the spec.
         "env": {name: {"from": "client"} for name in secrets},
         "roles": roles,
+        "gang": gang,
+        "placement": placement,
         "retry": retry,
     }
     return source.finish(spec)
@@ -91,15 +94,6 @@ def _role(source: Source, name: str, parameters: Mapping[str, Any]) -> dict[str,
     if ports:
         role["ports"] = ports
     return role
-
-
-def _retry(source: Source) -> dict[str, int]:
-    """OpenPAI retries transient failures for free, and those of unknown cause so often."""
-    key = "jobRetryCount"
-    times = source.whole(key, 0)
-    if times < 0:
-        source.note(key, "a job is not retried without a limit; set `retry`")
-    return {"max_restarts": times, "on_user_failure": times} if times > 0 else {}
 
 
 def _complete(source: Source, roles: Mapping[str, dict[str, Any]]) -> None:
