@@ -104,8 +104,9 @@ def command(
         if dry_run:
             return _dry_run(client, spec, queue, name, as_json=as_json)
         if array:
-            options = {"queue": queue, "name": name, "idempotency_key": idempotency_key}
-            members = client.submit_array(spec, array, **options)
+            members = client.submit_array(
+                spec, array, queue=queue, name=name, idempotency_key=idempotency_key
+            )
             return submit_array.follow_array(members, watch=bool(watch), as_json=as_json)
         job = client.submit(
             spec, queue=queue, name=name, idempotency_key=idempotency_key, launcher=ahead

@@ -48,8 +48,8 @@ def main() -> int:
     try:
         _check_python(facts["python"])
         function, args, kwargs = pickle.loads(call)  # noqa: S301 - the user's own, shipped by them
-        value = function(*args, **kwargs)
-        header, payload = {"ok": True}, _pickled(value)
+        payload = _pickled(function(*args, **kwargs))
+        header: dict[str, object] = {"ok": True}
     except BaseException as error:  # noqa: BLE001 - who called the function gets it
         text = traceback.format_exc()
         sys.stderr.write(text)
