@@ -73,7 +73,10 @@ def checked(found: ArrayIndices) -> ArrayIndices:
 def member_of(job: JobSpec, array_id: str, found: ArrayIndices, index: int) -> JobSpec:
     """The job of one index: its own name, tag and variables, and the index for each placeholder.
     Raises BadSpec where members would write into the same directory."""
-    for what, path in (("output", job.output), ("checkpoint.directory", job.checkpoint.directory)):
+    for what, path in (
+        ("data.outputs", job.output),
+        ("checkpoint.directory", job.checkpoint.directory),
+    ):
         if path and PLACEHOLDER not in path and len(found.indices) > 1:
             raise BadSpec(
                 f"all members of the array would write to the same {what}: {path}",

@@ -78,7 +78,7 @@ def test_a_name_with_the_index_is_left_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("what", "changes"),
     [
-        ("output", {"output": "/out"}),
+        ("data.outputs", {"output": "/out"}),
         ("checkpoint.directory", {"checkpoint": CheckpointSpec("/ckpt/")}),
     ],
 )
