@@ -14,7 +14,7 @@ from weakref import WeakSet
 from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.client.functions.array_members import member_of
 from yarnam.client.functions.call_package import require_cloudpickle
-from yarnam.client.functions.executor import Executor, with_command
+from yarnam.client.functions.function_executor import Executor, with_command
 from yarnam.client.functions.job_array import JobArray, indices_of, new_array
 from yarnam.client.job import Job
 from yarnam.client.monitor.job_history import JobHistory

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from yarnam.client.api import Client, Spec
-from yarnam.client.functions.executor import Executor, FunctionArray, FunctionJob
+from yarnam.client.functions.function_executor import Executor, FunctionArray, FunctionJob
 from yarnam.client.functions.job_array import JobArray, job_of
 from yarnam.client.job import Job
 from yarnam.client.monitor.job_follower import Poll, WaitLimit

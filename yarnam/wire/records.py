@@ -77,7 +77,7 @@ class IdempotencyRecord:
     version: int = RECORD_VERSION
     submitter: str = ""
     """The process that submits, where its end is the end of its submit; empty: not known. See
-    ``yarnam.client.submit.submitter``."""
+    ``yarnam.adapters.submitter``."""
 
 
 @dataclass(frozen=True, slots=True)

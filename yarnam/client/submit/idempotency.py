@@ -18,10 +18,10 @@ from enum import Enum
 
 from hdfs_utils import HdfsError
 from hdfs_utils.errors import AlreadyExists, NotFound
+from yarnam.adapters import submitter
 from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.client.site import Site
-from yarnam.client.submit import submitter
 from yarnam.client.user_paths import key_in
 from yarnam.errors import Unavailable
 from yarnam.wire.codec import MAX_BYTES, decode, encode

@@ -14,7 +14,7 @@ import pytest
 from tests.unit.client.world import World, verdict
 from yarnam import AsyncClient, JobEnded, WaitTimeout
 from yarnam.client import FunctionFailed, Job, RemoteTraceback
-from yarnam.client.functions import call_package, call_results, executor
+from yarnam.client.functions import call_package, call_results, function_executor
 from yarnam.client.functions.call_package import CALL_FILE, pack_call
 from yarnam.core.model.outcomes import VerdictKind
 from yarnam.errors import BadConfig, BadSpec, InternalError, UserFailed, WireMismatch
@@ -251,4 +251,4 @@ def test_the_name_of_a_lambda_is_a_name(world: World) -> None:
     assert world.rm.apps[call.job.id].name == "lambda"
     named = world.client.executor({**SPEC, "name": "mine"}).submit(function)
     assert world.rm.apps[named.job.id].name == "mine"
-    assert executor.DEFAULT_NAME == "function"
+    assert function_executor.DEFAULT_NAME == "function"

@@ -13,9 +13,10 @@ import pytest
 from hdfs_utils.errors import Unavailable as HdfsUnavailable
 from tests.fakes.launcher import FakeLauncher
 from tests.unit.client.world import World, job_spec, verdict
+from yarnam.adapters import submitter
 from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.client import Job
-from yarnam.client.submit import abandoned, idempotency, submitter
+from yarnam.client.submit import abandoned, idempotency
 from yarnam.client.submit.idempotency import (
     CONFIRM_LIMIT_S,
     IN_PROGRESS_LIMIT_S,
