@@ -102,6 +102,7 @@ def test_skeins_directory_of_an_application_that_is_over_goes(world: World) -> N
     paths = [world.site.paths.skein_staging(f"application_1_000{n}") for n in (1, 2, 3)]
     for path in paths:
         world.files.write_bytes(f"{path}/.skein.proto", b"")
+        world.files.set_times(path, round(1000 * LONG_AGO_S))
     clear_abandoned(world.site)
     assert [world.files.exists(path) for path in paths] == [False, True, True]
 
@@ -122,6 +123,9 @@ def test_skeins_directory_of_an_application_that_yarn_never_had_goes(
     world.files.mkdirs(path)
     for name, data in files.items():
         world.files.write_bytes(f"{path}/{name}", data)
+    clear_abandoned(world.site)
+    assert world.files.exists(path)  # it may be on its way there
+    world.files.set_times(path, round(1000 * LONG_AGO_S))
     clear_abandoned(world.site)
     assert world.files.exists(path) is stays
 
