@@ -71,7 +71,7 @@ chaos: .set-up-test
 
 # The second tier's own: statistics that take minutes, and properties with eight times the examples.
 long: .set-up-test
-	$(PYTEST) -n 2 --dist worksteal -m "long"
+	$(PYTEST) -n 2 --dist worksteal -m "long or secure"
 	YARNAM_EXAMPLES=4 $(PYTEST) -n 2 --dist worksteal -m "not long" tests/property
 
 setup-guard: .set-up-test

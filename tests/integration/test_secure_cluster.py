@@ -1,0 +1,127 @@
+"""A Kerberized cluster on this machine: HDFS and the ResourceManager by ticket, and by token."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hdfs_utils import connect
+from hdfs_utils.backends.webhdfs import WebHdfsFileSystem
+from hdfs_utils.config.delegation_tokens import DelegationToken
+from hdfs_utils.errors import NotAuthenticated
+from hdfs_utils.protocols import gssapi
+from tests.unit.hdfs_utils.config.test_delegation_tokens import credentials
+from yarnam.adapters.http_identity import HttpIdentity
+from yarnam.adapters.yarn.rest import ResourceManager
+from yarnam.cluster import EmbeddedCluster
+from yarnam.cluster.shape import ClusterShape
+from yarnam.errors import NoPermission
+
+pytestmark = pytest.mark.secure
+
+
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    cluster = EmbeddedCluster(
+        ClusterShape(nodes=1, racks=1, secure=True),
+        name=f"secure-{os.getpid()}",
+        state_root=tmp_path_factory.mktemp("clusters"),
+        shared_machine=True,
+    )
+    try:
+        cluster.up()
+        yield cluster
+        # The daemons live still: a secure NodeManager without a native library may end itself.
+        assert cluster.status().problems == ()
+    finally:
+        cluster.down()
+    assert cluster.processes() == []
+    assert not cluster.paths.root.exists()
+
+
+@pytest.fixture
+def alice(secure: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process is alice, whoever the account is, by her keytab."""
+    for name, value in secure.environ("alice").items():
+        monkeypatch.setenv(name, value)
+
+
+def without_ticket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("KRB5CCNAME", "KRB5_CLIENT_KTNAME"):
+        monkeypatch.setenv(name, f"FILE:{tmp_path / 'none'}")
+
+
+def only_token(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, token: DelegationToken) -> None:
+    """As in a container: no ticket, no keytab, a file of tokens."""
+    without_ticket(monkeypatch, tmp_path)
+    row = (token.identifier, token.password, token.kind.encode(), token.service.encode())
+    (tmp_path / "tokens").write_bytes(credentials(row))
+    monkeypatch.setenv("HADOOP_TOKEN_FILE_LOCATION", str(tmp_path / "tokens"))
+
+
+def resource_manager(secure: EmbeddedCluster) -> ResourceManager:
+    conf = str(secure.conf_dir)
+    return ResourceManager.from_conf(conf, who=HttpIdentity(is_kerberos=True, conf_dir=conf))
+
+
+@pytest.mark.usefixtures("alice")
+@pytest.mark.parametrize("backend", ["native", "webhdfs", "auto"])
+def test_hdfs_knows_who_asks_by_the_ticket(backend: str) -> None:
+    who = gssapi.identity()
+    assert who.principal == "alice@YARNAM.TEST"
+    assert who.left_s > 3600
+    fs = connect(backend=backend, timeout_s=20)
+    path, content = f"/user/alice/{backend}", os.urandom(100_000)
+    fs.write_bytes(path, content)
+    assert fs.read_bytes(path) == content
+    assert fs.stat(path).owner == "alice"
+    assert fs.block_locations(path)[0].length == len(content)
+    assert fs.free_space().capacity > 0
+
+
+@pytest.mark.usefixtures("alice")
+@pytest.mark.parametrize("backend", ["native", "webhdfs"])
+def test_hdfs_by_token_alone(backend: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    web = connect(backend="webhdfs", timeout_s=20)
+    assert isinstance(web, WebHdfsFileSystem)
+    only_token(monkeypatch, tmp_path, web.delegation_token("yarn").for_rpc(""))
+    fs = connect(backend=backend, timeout_s=20)
+    path = f"/user/alice/by-token-{backend}"
+    fs.write_bytes(path, b"by token")
+    assert fs.read_bytes(path) == b"by token"
+    assert fs.stat(path).owner == "alice"
+
+
+@pytest.mark.usefixtures("alice")
+@pytest.mark.parametrize("backend", ["native", "webhdfs"])
+def test_hdfs_without_anything_says_what_to_do(
+    backend: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    without_ticket(monkeypatch, tmp_path)
+    with pytest.raises(NotAuthenticated, match="run kinit"):
+        connect(backend=backend, timeout_s=20).stat("/")
+
+
+@pytest.mark.usefixtures("alice")
+def test_the_resource_manager_by_ticket_then_by_token(
+    secure: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rm = resource_manager(secure)
+    assert len(rm.snapshot("root.dl").nodes) == 1
+    token = rm.delegation_token("yarn")
+    assert token.kind == "RM_DELEGATION_TOKEN"
+    only_token(monkeypatch, tmp_path, token)
+    assert rm.info()["haState"] == "ACTIVE"
+    assert rm.new_application().startswith("application_")
+    monkeypatch.delenv("HADOOP_TOKEN_FILE_LOCATION")
+    with pytest.raises(NoPermission, match="run kinit"):
+        rm.info()
+
+
+@pytest.mark.usefixtures("alice")
+def test_nobody_is_who_he_says(secure: EmbeddedCluster) -> None:
+    with pytest.raises(NoPermission, match="Kerberos"):
+        ResourceManager.from_conf(str(secure.conf_dir), user="alice").info()
