@@ -13,6 +13,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from hdfs_utils import errors
+from hdfs_utils.config import site_authority
 from hdfs_utils.config.configuration import Property, read_properties
 from skein_specs.interceptor import interceptor_properties
 from yarnam.core.model.snapshot import Node
@@ -81,6 +82,9 @@ def hadoop_conf(
                 site.get("resource-types.xml", ()),
                 {"yarn.resource-types": ",".join([*types, _GPU])},
             )
+    if authority := site_authority.authority(site_conf_dir):
+        # The nodes may have the truststore elsewhere, and its password is not the job's business.
+        files[site_authority.AUTHORITY_FILE] = authority.encode()
     files[TOPOLOGY_FILE] = _topology_table(nodes, addresses or {})
     return files
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from hdfs_utils.config.delegation_tokens import DelegationToken
 from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.resources import Resources
@@ -101,6 +102,9 @@ class FakeResourceManager:
         self.killed.append(app_id)
         if self.kill_takes:
             self.change(app_id, state="KILLED", final_status="KILLED", diagnostics="killed by user")
+
+    def delegation_token(self, renewer: str) -> DelegationToken:
+        return DelegationToken("RM_DELEGATION_TOKEN", "", renewer.encode(), b"secret")
 
     def new_application(self) -> str:
         self._enter()

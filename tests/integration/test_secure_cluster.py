@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -125,3 +128,44 @@ def test_the_resource_manager_by_ticket_then_by_token(
 def test_nobody_is_who_he_says(secure: EmbeddedCluster) -> None:
     with pytest.raises(NoPermission, match="Kerberos"):
         ResourceManager.from_conf(str(secure.conf_dir), user="alice").info()
+
+
+IN_CONTAINER = """\
+import os
+import hdfs_utils
+assert "KRB5_CLIENT_KTNAME" not in os.environ
+path = f"/user/alice/by-rank-{os.environ['YARNAM_RANK']}"
+hdfs_utils.connect(timeout_s=20).write_bytes(path, b"by token")
+"""
+
+
+@pytest.mark.usefixtures("alice")
+@pytest.mark.timeout(240)
+def test_a_job_runs_as_the_principal(tmp_path: Path) -> None:
+    """Submitted by ticket; the ApplicationMaster, its agents and the job have tokens only."""
+    (tmp_path / "write.py").write_text(IN_CONTAINER)
+    spec = tmp_path / "job.yaml"
+    spec.write_text(
+        "version: 1\nname: secure\nqueue: root.dl\n"
+        f"command: '{sys.executable} {tmp_path / 'write.py'}'\n"
+        "roles:\n  worker: {tasks: 2, gpus: 1, memory: 512MiB, vcores: 1}\n"
+    )
+    assert "SUCCEEDED" in yarnam("submit", "--watch", str(spec))
+    fs = connect(timeout_s=20)
+    for rank in (0, 1):
+        assert fs.stat(f"/user/alice/by-rank-{rank}").owner == "alice"
+    (job,) = json.loads(yarnam("ps", "--all", "--json"))
+    assert (job["user"], job["state"]) == ("alice", "SUCCEEDED")
+    assert "1 of 1 nodes running" in yarnam("nodes")
+    yarnam("doctor")
+
+
+def yarnam(*command: str) -> str:
+    """What a command prints that ends well."""
+    done = subprocess.run(
+        [sys.executable, "-m", "yarnam", *command],
+        env={**os.environ, "YARNAM_KERBEROS": "try"},
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, (command, done.stdout[-3000:], done.stderr[-3000:])
+    return done.stdout

@@ -6,11 +6,12 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from hdfs_utils.config import delegation_tokens, site_authority
 from hdfs_utils.protocols import gssapi
 from yarnam.adapters.hdfs.error_map import hdfs_errors
+from yarnam.wire.http_request import MAX_REPLY_BYTES, HttpReply, request
 
 _TOKEN_HEADER = "X-Hadoop-Delegation-Token"  # noqa: S105 - a name
 """DelegationTokenAuthenticator.DELEGATION_TOKEN_HEADER."""
@@ -51,6 +52,18 @@ class HttpIdentity:
             return {}
         with hdfs_errors(f"asking for a ticket for {urlsplit(url).hostname}"):
             return {"Authorization": gssapi.negotiate_header(urlsplit(url).hostname or "")}
+
+    def get(self, url: str, *, timeout_s: float, max_bytes: int = MAX_REPLY_BYTES) -> HttpReply:
+        """A page of a daemon; ``url`` without a query. ``timeout_s`` is for the connection, and
+        between bytes. Raises HttpError, NoPermission, BadConfig."""
+        query = urlencode(self.query())
+        return request(
+            f"{url}?{query}" if query else url,
+            timeout_s=timeout_s,
+            tls=self.tls if url.startswith("https:") else None,
+            max_bytes=max_bytes,
+            who=self.headers(url),
+        )
 
     @cached_property
     def tls(self) -> ssl.SSLContext:

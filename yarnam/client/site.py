@@ -8,11 +8,12 @@ import pwd
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from hdfs_utils import FileSystem, TimeLimits, connect
+from hdfs_utils.config.delegation_tokens import DelegationToken
 from yarnam.adapters.hdfs.small_files import HTTP_LIMITS, SmallFiles
 from yarnam.adapters.yarn.application_cache import ApplicationCache
 from yarnam.adapters.yarn.rest_parse import YarnApplication
@@ -26,8 +27,8 @@ from yarnam.ports.job_access import JobClient, Launcher
 from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
-    from hdfs_utils.protocols import namenode
-    from yarnam.adapters import gpu_inventory
+    from hdfs_utils.protocols import gssapi, namenode
+    from yarnam.adapters import gpu_inventory, http_identity, job_tokens
     from yarnam.adapters.grpc import job_client
     from yarnam.adapters.hdfs import error_map
     from yarnam.adapters.skein import driver
@@ -70,6 +71,8 @@ class ResourceManager(Protocol):
 
     def kill(self, app_id: str, user: str = "") -> None: ...
 
+    def delegation_token(self, renewer: str) -> DelegationToken: ...
+
     def new_application(self) -> str: ...
 
     def submit_application(self, context: Mapping[str, Any]) -> None: ...
@@ -109,8 +112,11 @@ class ClientTiming:
     seconds, or never."""
 
 
-def _node_settings(http_address: str, scheme: str) -> Mapping[str, str]:
-    return node_settings.node_settings(http_address, scheme)
+def _node_settings(
+    http_address: str, scheme: str, who: http_identity.HttpIdentity | None = None
+) -> Mapping[str, str]:
+    who = who or http_identity.HttpIdentity()
+    return node_settings.node_settings(http_address, scheme, who)
 
 
 @dataclass
@@ -134,10 +140,14 @@ class Site:
     """GPU models that agents have seen, where somebody keeps them. Raises nothing."""
     open_web: Callable[[], FileSystem] | None = None
     """``files`` over HTTP, for small ones; None: not tried."""
+    who: http_identity.HttpIdentity = field(default_factory=lambda: http_identity.HttpIdentity())  # noqa: PLW0108 - on first use
+    """Who asks the web servers of the site's daemons."""
+    open_token_source: Callable[[], FileSystem] | None = None
+    """Where HDFS hands out delegation tokens; None: it has none."""
     timing: ClientTiming = ClientTiming()
     node_settings: Callable[[str, str], Mapping[str, str]] = _node_settings
     """The configuration of the NodeManager at this HTTP address, by http or https. Raises
-    Unavailable."""
+    Unavailable, NoPermission."""
 
     @cached_property
     def quick(self) -> SmallFiles:
@@ -221,11 +231,14 @@ def open_site(
     tools are not on the PATH). Raises BadConfig."""
     surroundings = dict(os.environ if environ is None else environ)
     where = check_conf_dir(Path(conf_dir), "conf_dir") if conf_dir else find_conf_dir(surroundings)
-    name = user or user_name(surroundings)
     settings = addresses.read_settings(where, "core-site.xml", "hdfs-site.xml")
     refuse_other_authentication(settings, surroundings)
+    is_kerberos = is_secure(settings)
+    name = _principals_name(user) if is_kerberos else user or user_name(surroundings)
+    who = http_identity.HttpIdentity(name, is_kerberos, str(where))
     with error_map.hdfs_errors("reading the Hadoop configuration"):
-        files = connect(conf_dir=str(where), user=user, limits=HDFS_LIMITS)
+        believed = None if is_kerberos else user
+        files = connect(conf_dir=str(where), user=believed, limits=HDFS_LIMITS)
     if files.uri.startswith("file:"):
         raise BadConfig(
             f"fs.defaultFS in {where}/core-site.xml is the local file system",
@@ -241,12 +254,12 @@ def open_site(
         return _learnt(zookeeper, files, f"{prefix.rstrip('/')}/{name}/.yarnam", surroundings)
 
     def open_web() -> FileSystem:
-        return connect(conf_dir=str(where), user=user, limits=HTTP_LIMITS, backend="webhdfs")
+        return connect(conf_dir=str(where), user=believed, limits=HTTP_LIMITS, backend="webhdfs")
 
     site = Site(
         conf_dir=where,
         user=name,
-        rm=rest.ResourceManager.from_conf(str(where), user=name),
+        rm=rest.ResourceManager.from_conf(str(where), who=who),
         files=files,
         open_launcher=lambda: _open_launcher(site),
         open_job_client=lambda address, pem: job_client.GrpcJobClient(address, pem),  # noqa: PLW0108 - on first use
@@ -255,10 +268,13 @@ def open_site(
         home_prefix=prefix,
         zookeeper=zookeeper,
         learnt=learnt,
+        who=who,
+        node_settings=partial(_node_settings, who=who),
         # Of a viewfs no single NameNode has all paths; and HTTP would go round a site's encryption.
         open_web=open_web
         if namenode.is_rpc_allowed(settings) and files.uri.startswith("hdfs:")
         else None,
+        open_token_source=open_web if is_kerberos and files.uri.startswith("hdfs:") else None,
     )
     return site
 
@@ -270,11 +286,29 @@ def site_at(conf_dir: str, user: str) -> Site:
     return open_site(conf_dir, user)
 
 
+def is_secure(settings: Mapping[str, str]) -> bool:
+    """Whether the site authenticates its users, by its core-site.xml."""
+    return settings.get(AUTHENTICATION, "simple").strip().lower() not in {"", "simple"}
+
+
+def _principals_name(asked: str | None) -> str:
+    """The short name of who has the ticket, as Hadoop's rule DEFAULT makes it. Raises BadConfig for
+    another one, NoPermission."""
+    with error_map.hdfs_errors("looking for a Kerberos ticket"):
+        principal = gssapi.identity().principal
+    name = principal.partition("@")[0].partition("/")[0]
+    if asked not in (None, "", name):
+        raise BadConfig(
+            f"the Kerberos ticket is {principal}'s, not {asked}'s", hint=f"kinit {asked}"
+        )
+    return name
+
+
 def refuse_other_authentication(settings: Mapping[str, str], environ: Mapping[str, str]) -> None:
     """Before anything is sent: parts of a secure site would answer, and a job that they let in
     would lose its access to HDFS after the tokens' first week. Raises BadConfig."""
     asked = settings.get(AUTHENTICATION, "simple").strip().lower()
-    if asked in {"", "simple"} or environ.get(KERBEROS_VARIABLE) == "try":
+    if not is_secure(settings) or environ.get(KERBEROS_VARIABLE) == "try":
         return
     raise BadConfig(
         f"{AUTHENTICATION} is {asked}: yarnam supports clusters with simple authentication only",
@@ -287,7 +321,7 @@ def refuse_other_authentication(settings: Mapping[str, str], environ: Mapping[st
 
 def _open_launcher(site: Site) -> Launcher:
     settings = addresses.read_settings(site.conf_dir, "core-site.xml", "yarn-site.xml")
-    if driver.is_driver_wanted(settings, site.environ):
+    if driver.is_driver_wanted(site.environ):
         return driver.SkeinLauncher(site.environ)
     return rest_launcher.RestLauncher(
         site.rm,
@@ -297,6 +331,31 @@ def _open_launcher(site: Site) -> Launcher:
         jars=site.paths.runtimes,
         class_path=settings.get("yarn.application.classpath", ""),
         open_driver=lambda: driver.SkeinLauncher(site.environ),
+        tokens=_token_source(site, settings),
+    )
+
+
+def _token_source(
+    site: Site, settings: Mapping[str, str]
+) -> Callable[[], Mapping[str, str]] | None:
+    """Gets the tokens of one job; None: the site has none. Raises BadConfig."""
+    open_source = site.open_token_source
+    if open_source is None:
+        return None
+    protection = settings.get("hadoop.rpc.protection", "authentication")
+    if site.rm.url.startswith("http:") and "authentication" not in protection:
+        raise BadConfig(
+            f"hadoop.rpc.protection is {protection}, but {site.rm.url} would get the job's tokens"
+            " in the clear",
+            hint="Ask an administrator to set yarn.http.policy to HTTPS_ONLY.",
+        )
+    renewer = settings.get("yarn.resourcemanager.principal", "").partition("/")[0]
+    return lambda: job_tokens.collect(
+        open_source(),
+        site.rm.delegation_token,
+        renewer.partition("@")[0],
+        site.files.uri,
+        addresses.rm_token_service(settings),
     )
 
 

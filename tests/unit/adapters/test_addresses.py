@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from yarnam.adapters.yarn.addresses import zookeeper_address, zookeeper_credentials
+from yarnam.adapters.yarn.addresses import (
+    rm_token_service,
+    zookeeper_address,
+    zookeeper_credentials,
+)
 from yarnam.adapters.zookeeper.session import ZooKeeper
 from yarnam.errors import BadConfig
 
@@ -27,6 +31,31 @@ def address(folder: Path, environ: Mapping[str, str] | None = None, **settings: 
 
 
 HOST = {"yarn__resourcemanager__hostname": "rm1.example"}
+
+
+HA = {
+    "yarn.resourcemanager.ha.enabled": "true",
+    "yarn.resourcemanager.ha.rm-ids": "a, b",
+    "yarn.resourcemanager.hostname.a": "rm1",
+    "yarn.resourcemanager.address.b": "rm2:9032",
+}
+
+
+@pytest.mark.parametrize(
+    ("settings", "service"),
+    [
+        ({}, ""),
+        ({"yarn.resourcemanager.hostname": "rm1"}, "rm1:8032"),
+        (
+            {"yarn.resourcemanager.address": "10.0.0.1:1", "yarn.resourcemanager.hostname": "x"},
+            "10.0.0.1:1",
+        ),
+        (HA, "rm1:8032,rm2:9032"),
+    ],
+)
+def test_whose_a_token_is(settings: dict[str, str], service: str) -> None:
+    """YARN refuses a job with a token whose service it cannot read as host:port."""
+    assert rm_token_service(settings) == service
 
 
 def test_without_one_jobs_meet_nowhere(tmp_path: Path) -> None:

@@ -6,13 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from hdfs_utils.errors import NotAuthenticated
+from hdfs_utils.protocols import gssapi
+from yarnam.adapters.http_identity import HttpIdentity
 from yarnam.client.site import open_site
-from yarnam.errors import BadConfig
+from yarnam.errors import BadConfig, NoPermission
+
+TRY = {"YARNAM_KERBEROS": "try"}
 
 
-def configuration(folder: Path, authentication: str | None) -> Path:
+def configuration(folder: Path, authentication: str | None, **core: str) -> Path:
     files = {
-        "core-site.xml": {"fs.defaultFS": "hdfs://127.0.0.1:1"},
+        "core-site.xml": {"fs.defaultFS": "hdfs://127.0.0.1:1", **core},
         "hdfs-site.xml": {},
         "yarn-site.xml": {"yarn.resourcemanager.hostname": "127.0.0.1"},
     }
@@ -47,4 +52,41 @@ def test_another_site_is_refused_before_anything_is_sent(
         "yarnam supports clusters with simple authentication only"
     )
     assert "YARNAM_KERBEROS=try" in caught.value.hint
-    assert open_site(conf, environ={"YARNAM_KERBEROS": "try"}).conf_dir == conf
+
+
+def ticket_of(principal: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gssapi, "identity", lambda: gssapi.Identity(principal, 3600))
+
+
+@pytest.mark.parametrize("principal", ["alice@EXAMPLE.COM", "alice/admin@EXAMPLE.COM"])
+def test_on_a_secure_site_the_user_is_the_principal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, principal: str
+) -> None:
+    ticket_of(principal, monkeypatch)
+    conf = configuration(tmp_path, "kerberos")
+    found = open_site(conf, environ={**TRY, "HADOOP_USER_NAME": "bob"})
+    assert found.user == "alice"
+    assert found.who == HttpIdentity("alice", is_kerberos=True, conf_dir=str(conf))
+    assert found.paths.home == "hdfs://127.0.0.1:1/user/alice"
+    assert open_site(conf, "alice", environ=TRY).user == "alice"
+    with pytest.raises(BadConfig, match="'s, not bob's"):
+        open_site(conf, "bob", environ=TRY)
+
+
+def test_a_secure_site_without_a_ticket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_ticket() -> gssapi.Identity:
+        raise NotAuthenticated("No Kerberos credentials available; run kinit")
+
+    monkeypatch.setattr(gssapi, "identity", no_ticket)
+    with pytest.raises(NoPermission, match="run kinit"):
+        open_site(configuration(tmp_path, "kerberos"), environ=TRY)
+
+
+def test_tokens_do_not_go_in_the_clear_where_rpc_is_encrypted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticket_of("alice@EXAMPLE.COM", monkeypatch)
+    conf = configuration(tmp_path, "kerberos", **{"hadoop.rpc.protection": "privacy"})
+    with pytest.raises(BadConfig, match="would get the job's tokens in the clear"):
+        open_site(conf, environ=TRY).open_launcher()
+    open_site(configuration(tmp_path, "kerberos"), environ=TRY).open_launcher()

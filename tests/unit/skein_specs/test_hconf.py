@@ -70,6 +70,15 @@ def test_the_sites_other_settings_and_finals_stay(tmp_path: Path) -> None:
     assert kept["b"].value == "${a}"
 
 
+def test_the_sites_authority_travels_without_its_truststore(tmp_path: Path) -> None:
+    pem = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+    (tmp_path / "store").write_text(pem)
+    row = prop("ssl.client.truststore.location", str(tmp_path / "store"))
+    made = hadoop_conf(site(tmp_path, ssl_client=row), [])
+    assert made["site-authority.pem"].decode() == pem
+    assert "ssl-client.xml" not in made
+
+
 def test_overrides_win(tmp_path: Path) -> None:
     made = hadoop_conf(site(tmp_path), [], overrides={"yarn.x": "1"})
     assert shipped(tmp_path, made, "yarn-site.xml")["yarn.x"] == "1"

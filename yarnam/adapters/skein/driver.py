@@ -279,12 +279,9 @@ def driver_environment(
     return pointed
 
 
-def is_driver_wanted(settings: Mapping[str, str], environ: Mapping[str, str]) -> bool:
-    """Whether Skein's driver has to submit: by the site's authentication, or by the user's choice.
-    Raises BadConfig."""
+def is_driver_wanted(environ: Mapping[str, str]) -> bool:
+    """Whether Skein's driver has to submit, by the user's choice. Raises BadConfig."""
     way = environ.get(SUBMIT_VARIABLE, "").lower()
     if way not in ("", "rest", "driver"):
         raise BadConfig(f"{SUBMIT_VARIABLE}={way} is no way to submit", hint="Set rest or driver.")
-    if way == "driver":
-        return True
-    return settings.get("hadoop.security.authentication", "simple") != "simple"
+    return way == "driver"

@@ -29,24 +29,34 @@ def rm_web_urls(conf_dir: str | Path) -> tuple[str, ...]:
         if is_https
         else ("http", "yarn.resourcemanager.webapp.address", 8088)
     )
-    suffixes = [""]
-    if settings.get("yarn.resourcemanager.ha.enabled", "") == "true":
-        ids = settings.get("yarn.resourcemanager.ha.rm-ids", "").split(",")
-        suffixes = [f".{rm.strip()}" for rm in ids if rm.strip()] or [""]
-    urls = []
-    for suffix in suffixes:
-        address = settings.get(key + suffix, "")
-        host = settings.get("yarn.resourcemanager.hostname" + suffix, "")
-        if not address and host:
-            address = f"{host}:{port}"
-        if address:
-            urls.append(f"{scheme}://{address if ':' in address else f'{address}:{port}'}")
+    urls = tuple(f"{scheme}://{address}" for address in _rm_addresses(settings, key, port))
     if not urls:
         raise BadConfig(
             f"yarn-site.xml in {conf_dir} names no ResourceManager",
             hint=f"It needs {key} or yarn.resourcemanager.hostname.",
         )
-    return tuple(urls)
+    return urls
+
+
+def rm_token_service(settings: Mapping[str, str]) -> str:
+    """What a delegation token of the ResourceManagers says it is for: the ``host:port`` of all of
+    them, with commas. By it a ResourceManager knows its own tokens when it renews them."""
+    return ",".join(_rm_addresses(settings, "yarn.resourcemanager.address", 8032))
+
+
+def _rm_addresses(settings: Mapping[str, str], key: str, port: int) -> list[str]:
+    """``host:port`` of each ResourceManager's service ``key``; ``port`` is Hadoop's default."""
+    suffixes = [""]
+    if settings.get("yarn.resourcemanager.ha.enabled", "") == "true":
+        ids = settings.get("yarn.resourcemanager.ha.rm-ids", "").split(",")
+        suffixes = [f".{rm.strip()}" for rm in ids if rm.strip()] or [""]
+    found = []
+    for suffix in suffixes:
+        host = settings.get("yarn.resourcemanager.hostname" + suffix, "")
+        address = settings.get(key + suffix, "") or host
+        if address:
+            found.append(address if ":" in address else f"{address}:{port}")
+    return found
 
 
 def proxy_hosts(conf_dir: str | Path) -> tuple[str, ...]:

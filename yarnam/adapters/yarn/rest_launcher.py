@@ -76,6 +76,7 @@ class RestLauncher:
         class_path: the site's yarn.application.classpath; empty: Hadoop's default.
         open_driver: opens the other way in.
         accept_limit_s: how long YARN may think about an application, in seconds.
+        tokens: gets the job's delegation tokens, by alias; None: the site has none.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class RestLauncher:
         class_path: str,
         open_driver: Callable[[], Launcher],
         accept_limit_s: float = ACCEPT_LIMIT_S,
+        tokens: Callable[[], Mapping[str, str]] | None = None,
     ) -> None:
         self._rm = rm
         self._small_files = small_files
@@ -102,6 +104,7 @@ class RestLauncher:
         self._driver: Launcher | None = None
         self._allotted = ""
         """The id for the next submit; empty: none is allotted."""
+        self._tokens = tokens
 
     def start(self) -> None:
         """Nothing to get ready."""
@@ -167,6 +170,9 @@ class RestLauncher:
                 class_path=specs.class_path(self._class_path),
                 user=self._user,
             )
+            if self._tokens is not None:
+                entries = [{"key": key, "value": val} for key, val in self._tokens().items()]
+                context["am-container-spec"]["credentials"] = {"tokens": {"entry": entries}}
             was_sent = True
             self._send(application, context)
             self._await_verdict(application)

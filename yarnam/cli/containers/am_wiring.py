@@ -13,11 +13,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from hdfs_utils import FileSystem, TimeLimits
+from hdfs_utils.backends.connect import is_kerberos
 from yarnam.adapters.clock import SystemClock
 from yarnam.adapters.gpu_inventory import FileInventoryStore, GpuInventory
 from yarnam.adapters.grpc.am_server import GrpcMailbox, bind_address
 from yarnam.adapters.hdfs.job_store import HdfsJournal, HdfsStateStore
 from yarnam.adapters.hdfs.output_store import HdfsOutputStore
+from yarnam.adapters.http_identity import HttpIdentity
 from yarnam.adapters.shared_snapshot_view import SharedSnapshotView
 from yarnam.adapters.skein.am_client import GrpcSkeinAm
 from yarnam.adapters.skein.broker import SkeinBroker
@@ -29,7 +31,7 @@ from yarnam.adapters.skein.early_containers import (
 from yarnam.adapters.skein.node_reports import FallbackView, SkeinNodeView
 from yarnam.adapters.skein.response_log import ResponseLog
 from yarnam.adapters.skein.responses import Responses
-from yarnam.adapters.yarn.addresses import proxy_hosts, rm_web_urls
+from yarnam.adapters.yarn.addresses import proxy_hosts, read_settings, rm_web_urls
 from yarnam.adapters.yarn.application_list import ApplicationList
 from yarnam.adapters.yarn.node_directory import NodeDirectory
 from yarnam.adapters.yarn.pending_applications import PendingApplications
@@ -141,7 +143,7 @@ def _ports(
     job, application, am_attempt = record.job, facts.application, facts.am_attempt
     budget = RequestBudget()
     node_label = job.placement.node_label
-    rm = ResourceManager(_rm_urls(record), user=job.user, partition=node_label, budget=budget)
+    rm = ResourceManager(_rm_urls(record), who=_who(job.user), partition=node_label, budget=budget)
     inventory = GpuInventory(
         inventory_store.ZooKeeperInventoryStore(session)
         if session
@@ -309,7 +311,7 @@ def _home_of_jobs(job_dir: str) -> str:
 def _is_final(record: JobRecord, application: str) -> bool:
     """Whether the job ends with this attempt's failure. When that is unknown, YARN decides it."""
     try:
-        rm = ResourceManager(_rm_urls(record), user=record.job.user)
+        rm = ResourceManager(_rm_urls(record), who=_who(record.job.user))
         return ends_the_job(record.job.am, rm.attempt_ends(application).values(), time.time())
     except YarnamError as error:
         log.warning("the earlier attempts are not known: %s", error)
@@ -362,6 +364,13 @@ def _rm_urls(record: JobRecord) -> list[str]:
             raise
         log.warning("%s", error)
     return list(dict.fromkeys(urls))
+
+
+def _who(user: str) -> HttpIdentity:
+    """The user by name, or by the token with which the job was submitted."""
+    conf_dir = os.environ.get("HADOOP_CONF_DIR", "")
+    settings = read_settings(conf_dir, "core-site.xml") if conf_dir else {}
+    return HttpIdentity(user, is_kerberos(settings), conf_dir)
 
 
 def _tracking_url(record: JobRecord, application: str) -> str:

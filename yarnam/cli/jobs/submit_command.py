@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 with on_first_use():
     from yarnam.adapters.skein import driver
-    from yarnam.adapters.yarn import addresses
     from yarnam.cli.jobs import submit_array
     from yarnam.client.submit import dry_run as submit_dry_run
 
@@ -136,7 +135,7 @@ def _driver_ahead() -> Iterator[Launcher | None]:
         yield None
         return
 
-    if not driver.is_driver_wanted(addresses.read_settings(conf_dir, "core-site.xml"), os.environ):
+    if not driver.is_driver_wanted(os.environ):
         yield None
         return
     launcher = driver.SkeinLauncher(driver.driver_environment(conf_dir))

@@ -23,7 +23,7 @@ from yarnam.client.environments.runtime_archive import runtime_source
 from yarnam.client.site import Site
 from yarnam.core.model.snapshot import ClusterSnapshot, NodeState
 from yarnam.errors import ExitCode, NoPermission, Unavailable, YarnamError
-from yarnam.wire.http_request import HttpError, request
+from yarnam.wire.http_request import HttpError
 from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
@@ -107,8 +107,7 @@ def _configuration(site: Site) -> Finding:
 
 def _if_wanted(site: Site, finding: Finding) -> Finding:
     """Java and Hadoop are needed only where jobs are not submitted by the REST API."""
-    settings = read_settings(site.conf_dir, "core-site.xml")
-    if finding.health is not Health.FAIL or is_driver_wanted(settings, site.environ):
+    if finding.health is not Health.FAIL or is_driver_wanted(site.environ):
         return finding
     hint = f"{finding.hint} Submitting does without; 'yarnam logs' of jobs that are over does not."
     return Finding(finding.part, Health.WARN, finding.message, hint)
@@ -186,7 +185,7 @@ def _resource_manager(site: Site) -> Finding:
 def _clock(site: Site) -> Finding:
     before = time.time()
     try:
-        reply = request(f"{site.rm.url}/ws/v1/cluster/info", timeout_s=ANSWER_LIMIT_S)
+        reply = site.who.get(f"{site.rm.url}/ws/v1/cluster/info", timeout_s=ANSWER_LIMIT_S)
         stamp = reply.headers.get("Date", "")
     except HttpError as error:
         return warn(f"could not be compared: {error}", "See the check of the ResourceManager.")

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.errors import BadConfig, Unavailable
-from yarnam.wire.http_request import HttpError, request
+from yarnam.wire.http_request import HttpError
 
 if TYPE_CHECKING:
     from yarnam.client.monitor.job_sources import JobSources
@@ -163,11 +163,7 @@ def live_am_logs(sources: JobSources, application: YarnApplication) -> Iterator[
     for name in AM_FILES:
         url = f"{parts.scheme}://{parts.netloc}/ws/v1/node/containers/{container}/logs/{name}"
         try:
-            answer = request(
-                f"{url}?user.name={sources.site.user}",
-                timeout_s=NM_LIMIT_S,
-                max_bytes=MAX_LIVE_LOG_BYTES,
-            )
+            answer = sources.site.who.get(url, timeout_s=NM_LIMIT_S, max_bytes=MAX_LIVE_LOG_BYTES)
         except HttpError as error:
             if error.status:
                 continue  # not written yet

@@ -1,0 +1,55 @@
+"""Who asks the web servers of Hadoop's daemons."""
+
+from __future__ import annotations
+
+from email.message import Message
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hdfs_utils.protocols import gssapi
+from tests.unit.hdfs_utils.config.test_delegation_tokens import credentials
+from yarnam.adapters import http_identity
+from yarnam.adapters.http_identity import HttpIdentity
+from yarnam.wire.http_request import HttpReply
+
+URL = "http://nm1.example:8042/conf"
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, str]]]:
+    """URL and headers of each request; tickets come without a KDC."""
+    found: list[tuple[str, dict[str, str]]] = []
+
+    def request(url: str, *, who: dict[str, str], **_: Any) -> HttpReply:
+        found.append((url, who))
+        return HttpReply(b"{}", Message())
+
+    monkeypatch.setattr(http_identity, "request", request)
+    monkeypatch.setattr(gssapi, "negotiate_header", lambda host: f"Negotiate for {host}")
+    return found
+
+
+def test_simple_authentication_believes_a_name(asked: list[tuple[str, dict[str, str]]]) -> None:
+    HttpIdentity("alice").get(URL, timeout_s=1.0)
+    HttpIdentity().get(URL, timeout_s=1.0)
+    assert asked == [(f"{URL}?user.name=alice", {}), (URL, {})]
+
+
+def test_kerberos_wants_a_ticket(asked: list[tuple[str, dict[str, str]]]) -> None:
+    HttpIdentity("alice", is_kerberos=True).get(URL, timeout_s=1.0)
+    assert asked == [(URL, {"Authorization": "Negotiate for nm1.example"})]
+
+
+@pytest.mark.usefixtures("asked")
+def test_the_resource_manager_takes_its_token_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    who = HttpIdentity("alice", is_kerberos=True)
+    assert "Authorization" in who.rm_headers("http://rm.example:8088")
+    (tmp_path / "tokens").write_bytes(credentials((b"i", b"p", b"RM_DELEGATION_TOKEN", b"rm:8032")))
+    monkeypatch.setenv("HADOOP_TOKEN_FILE_LOCATION", str(tmp_path / "tokens"))
+    assert list(who.rm_headers("http://rm.example:8088")) == ["X-Hadoop-Delegation-Token"]
+    # No other daemon takes it.
+    assert list(who.headers(URL)) == ["Authorization"]
