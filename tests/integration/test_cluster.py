@@ -319,6 +319,7 @@ def test_a_restarted_resource_manager_keeps_its_applications(
     wait_until("its processes are gone", lambda: not containers(whole))
 
 
+@pytest.mark.long
 def test_a_killed_node_is_lost_and_takes_up_its_containers_again(
     home: Home, whole: EmbeddedCluster
 ) -> None:
@@ -415,6 +416,7 @@ def test_up_on_a_cluster_that_is_up(home: Home, whole: EmbeddedCluster) -> None:
     assert {name: whole.daemon(name).pid for name in whole.plan.daemons} == pids
 
 
+@pytest.mark.long
 def test_two_side_by_side_then_down_and_up_with_the_same_data(
     home: Home, whole: EmbeddedCluster
 ) -> None:

@@ -69,6 +69,7 @@ def digits_spec(folder: Path, root: str) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.timeout(2 * JOB_S)
+@pytest.mark.long
 def test_the_digits_are_learnt_by_four_processes_on_two_nodes(
     run: Run, cluster: EmbeddedCluster, unique_name: Callable[[str], str], tmp_path: Path
 ) -> None:

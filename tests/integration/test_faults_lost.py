@@ -116,6 +116,7 @@ def test_an_agent_that_is_no_more_is_noticed_and_the_gang_starts_again(
     world.assert_cleared(job)
 
 
+@pytest.mark.long
 def test_a_gang_without_restarts_ends_with_the_reason(
     world: FaultWorld, jobs: Mapping[str, Job]
 ) -> None:

@@ -53,6 +53,7 @@ def test_functions_return_and_raise(world: SubmitWorld, unique_name: Any) -> Non
     assert "in invert" in str(caught.value.__cause__)
 
 
+@pytest.mark.long
 def test_an_array_is_submitted_listed_and_interrupted(world: SubmitWorld, unique_name: Any) -> None:
     """Its members stop as for a preemption, start again for free, and then end well."""
     script = world.folder / "member.sh"

@@ -181,6 +181,7 @@ def quota(world: FaultWorld, home: str, *how: str) -> None:
     subprocess.run(command, env=world.environ, check=True, capture_output=True, timeout=60)
 
 
+@pytest.mark.long
 def test_the_am_killed_while_it_stores(
     world: FaultWorld, fs: FileSystem, home: str, submit: Submit, tmp_path: Path
 ) -> None:

@@ -201,6 +201,7 @@ def test_a_running_job_learns_leaves_out_and_looks_into_complaints(
     assert "2 files are known to be corrupt" in refused.json["error"]["message"]
 
 
+@pytest.mark.long
 def test_a_crash_that_names_its_input_is_looked_into_before_the_verdict(
     world: SubmitWorld, data: str, unique_name: Callable[[str], str]
 ) -> None:

@@ -229,6 +229,7 @@ def test_kill_while_acquiring(world: SubmitWorld, unique_name: Any) -> None:
     kill_and_check(world, holder)
 
 
+@pytest.mark.long
 def test_kill_while_looking_for_room(world: SubmitWorld, unique_name: Any) -> None:
     holder = world.submit(world.spec(unique_name("holder"), FOREVER, gpus=2), "-q", "root.small")
     world.await_state(holder, "RUNNING", limit_s=120)

@@ -182,7 +182,7 @@ def test_hdfs_does_not_answer(
     assert world.no_process_left()
 
 
-@pytest.mark.parametrize("way", ["rest", "driver"])
+@pytest.mark.parametrize("way", [pytest.param("rest", marks=pytest.mark.long), "driver"])
 def test_hdfs_answers_over_http_only(
     world: SubmitWorld, cluster: EmbeddedCluster, broken_conf: Path, unique_name: Any, way: str
 ) -> None:
