@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hdfs_utils import FileSystem, TimeLimits, connect
+from hdfs_utils.backends.connect import AUTHENTICATION, is_kerberos
 from hdfs_utils.config.delegation_tokens import DelegationToken
 from yarnam.adapters.hdfs.small_files import HTTP_LIMITS, SmallFiles
 from yarnam.adapters.yarn.application_cache import ApplicationCache
@@ -42,8 +43,6 @@ HDFS_LIMITS = TimeLimits(metadata_s=8.0, data_s=60.0, close_s=30.0, lease_s=30.0
 NODE_PYTHON_VARIABLE = "YARNAM_NODE_PYTHON"
 """First interpreter that the AM and the agents try on the nodes."""
 
-
-AUTHENTICATION = "hadoop.security.authentication"
 KERBEROS_VARIABLE = "YARNAM_KERBEROS"
 """``try``: go on although the site's authentication is not supported."""
 
@@ -233,11 +232,11 @@ def open_site(
     where = check_conf_dir(Path(conf_dir), "conf_dir") if conf_dir else find_conf_dir(surroundings)
     settings = addresses.read_settings(where, "core-site.xml", "hdfs-site.xml")
     refuse_other_authentication(settings, surroundings)
-    is_kerberos = is_secure(settings)
-    name = _principals_name(user) if is_kerberos else user or user_name(surroundings)
-    who = http_identity.HttpIdentity(name, is_kerberos, str(where))
+    is_secure = is_kerberos(settings)
+    name = _principals_name(user) if is_secure else user or user_name(surroundings)
+    who = http_identity.HttpIdentity(name, is_secure, str(where))
     with error_map.hdfs_errors("reading the Hadoop configuration"):
-        believed = None if is_kerberos else user
+        believed = None if is_secure else user
         files = connect(conf_dir=str(where), user=believed, limits=HDFS_LIMITS)
     if files.uri.startswith("file:"):
         raise BadConfig(
@@ -274,7 +273,7 @@ def open_site(
         open_web=open_web
         if namenode.is_rpc_allowed(settings) and files.uri.startswith("hdfs:")
         else None,
-        open_token_source=open_web if is_kerberos and files.uri.startswith("hdfs:") else None,
+        open_token_source=open_web if is_secure and files.uri.startswith("hdfs:") else None,
     )
     return site
 
@@ -284,11 +283,6 @@ def site_at(conf_dir: str, user: str) -> Site:
     """The cluster of a handle that came from another process: one for all of them. Raises
     BadConfig."""
     return open_site(conf_dir, user)
-
-
-def is_secure(settings: Mapping[str, str]) -> bool:
-    """Whether the site authenticates its users, by its core-site.xml."""
-    return settings.get(AUTHENTICATION, "simple").strip().lower() not in {"", "simple"}
 
 
 def _principals_name(asked: str | None) -> str:
@@ -308,7 +302,7 @@ def refuse_other_authentication(settings: Mapping[str, str], environ: Mapping[st
     """Before anything is sent: parts of a secure site would answer, and a job that they let in
     would lose its access to HDFS after the tokens' first week. Raises BadConfig."""
     asked = settings.get(AUTHENTICATION, "simple").strip().lower()
-    if not is_secure(settings) or environ.get(KERBEROS_VARIABLE) == "try":
+    if not is_kerberos(settings) or environ.get(KERBEROS_VARIABLE) == "try":
         return
     raise BadConfig(
         f"{AUTHENTICATION} is {asked}: yarnam supports clusters with simple authentication only",

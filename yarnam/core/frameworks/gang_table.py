@@ -122,6 +122,14 @@ class GangTable:
         role = self.role(number)
         return max(1, role.resources.vcores // max(1, role.processes_per_task))
 
+    def process_addresses(self, name: str) -> list[str]:
+        """``host:port`` of the port ``name`` for each process of the gang, by rank."""
+        return [
+            self.address(number, name, local)
+            for number, member in enumerate(self.members)
+            for local in range(member.placed.processes)
+        ]
+
     def addresses(self, name: str, role: str) -> list[str]:
         """``host:port`` of the port ``name`` for each process of a role, by task index."""
         return [

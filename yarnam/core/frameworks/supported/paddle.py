@@ -33,11 +33,7 @@ def _environment(table: GangTable, number: int, local: int) -> dict[str, str]:
 
 
 def _endpoints(table: GangTable) -> str:
-    return ",".join(
-        table.address(number, _PORT, local)
-        for number, member in enumerate(table.members)
-        for local in range(member.placed.processes)
-    )
+    return ",".join(table.process_addresses(_PORT))
 
 
 FRAMEWORK = Framework(

@@ -6,7 +6,6 @@ A rule is a function from ``CapacityInput`` to findings; its name, with hyphens,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from yarnam.core.queues.capacity import (
     capacity_key_rules,
@@ -15,7 +14,7 @@ from yarnam.core.queues.capacity import (
     capacity_tree_rules,
 )
 from yarnam.core.queues.capacity.capacity_values import CapacityInput
-from yarnam.core.queues.lint.lint_values import Finding
+from yarnam.core.queues.lint.lint_values import Finding, findings_by
 
 CapacityRule = Callable[[CapacityInput], Iterator[Finding]]
 
@@ -35,7 +34,4 @@ __all__ = ["CAPACITY_RULES", "CapacityInput", "lint_capacity"]
 
 def lint_capacity(given: CapacityInput) -> tuple[Finding, ...]:
     """All findings in the order of their lines, the site's last."""
-    found: list[Finding] = []
-    for name, rule in CAPACITY_RULES.items():
-        found += [replace(finding, rule=name) for finding in rule(given)]
-    return tuple(sorted(found, key=lambda one: (not one.line, one.line, one.severity.value)))
+    return findings_by(CAPACITY_RULES, given)

@@ -7,7 +7,6 @@ A rule is a function from ``LintInput`` to findings; its name, with hyphens, is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 from yarnam.core.queues.allocations import Refusal
 from yarnam.core.queues.lint import (
@@ -18,7 +17,7 @@ from yarnam.core.queues.lint import (
     preemption_rules,
     site_rules,
 )
-from yarnam.core.queues.lint.lint_values import Finding, LintInput, Severity
+from yarnam.core.queues.lint.lint_values import Finding, LintInput, Severity, findings_by
 
 Rule = Callable[[LintInput], Iterator[Finding]]
 
@@ -51,6 +50,4 @@ def lint(given: LintInput, refusals: Sequence[Refusal] = ()) -> tuple[Finding, .
         )
         for refusal in refusals
     ]
-    for name, rule in RULES.items():
-        found += [replace(finding, rule=name) for finding in rule(given)]
-    return tuple(sorted(found, key=lambda one: (not one.line, one.line, one.severity.value)))
+    return findings_by(RULES, given, found)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
+from typing import TypeVar
 
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import Node
@@ -34,6 +35,22 @@ class Finding:
     why: str
     mended: str = ""
     rule: str = ""
+
+
+Given = TypeVar("Given")
+
+
+def findings_by(
+    rules: Mapping[str, Callable[[Given], Iterable[Finding]]],
+    given: Given,
+    before: Iterable[Finding] = (),
+) -> tuple[Finding, ...]:
+    """What the rules, by name, find in ``given``, and the findings of ``before``: in the order of
+    their lines, the site's last."""
+    found = [*before]
+    for name, rule in rules.items():
+        found += [replace(finding, rule=name) for finding in rule(given)]
+    return tuple(sorted(found, key=lambda one: (not one.line, one.line, one.severity.value)))
 
 
 class SiteFacts:
