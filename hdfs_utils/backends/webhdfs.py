@@ -189,6 +189,14 @@ class WebHdfsFileSystem(BaseFileSystem):
         """
         return self._web.delegation_token(renewer)
 
+    def renew_delegation_token(self, token: DelegationToken) -> float:
+        """Let a token live on; until when, in seconds since 1970.
+
+        Raises:
+            HdfsError: there is no ticket, it is not its renewer's, or what the server said.
+        """
+        return self._web.renew_delegation_token(token)
+
 
 def _listing(answer: Record, plain: str) -> list[FileStatus]:
     rows = answer.record("FileStatuses").records("FileStatus", max_count=_MAX_LISTED)

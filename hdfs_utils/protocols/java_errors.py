@@ -55,6 +55,8 @@ _BY_MESSAGE: tuple[tuple[str, type[HdfsError]], ...] = (
     ("destination directory is not empty", errors.DirectoryNotEmpty),
     ("must both be directories", errors.IsADirectory),
     ("could only be written to 0 of", errors.Unavailable),
+    # Of a file that is open still, once its DataNode has restarted.
+    ("Cannot obtain block length", errors.Unavailable),
     # A NameNode that has just taken over, asked over HTTP where to write.
     ("Failed to find datanode", errors.Unavailable),
     # Of a pair, an active one that waits for its DataNodes says so by another class and this name.

@@ -10,7 +10,13 @@ _ADVICE = (
         "this machine's clock and the KDC's differ by more than 300 s: set it by NTP",
     ),
     (
-        ("ticket expired", "credentials have expired", "tgt expired", "ticket is expired"),
+        (
+            "ticket expired",
+            "credentials have expired",
+            "credential has expired",
+            "tgt expired",
+            "ticket is expired",
+        ),
         "the Kerberos ticket has expired: run kinit, or set KRB5_CLIENT_KTNAME to your keytab",
     ),
     (

@@ -96,13 +96,22 @@ class WebHdfsClient:
         return self.request("GET", "OPEN", path, offset=str(offset), **wanted)
 
     def delegation_token(self, renewer: str) -> DelegationToken:
-        """A new token, which ``renewer`` (a short name) may renew. Takes a ticket: there is none
-        for another token.
+        """A new token, which ``renewer`` (a short name, or a principal) may renew. Takes a
+        ticket: there is none for another token.
 
         Raises:
             HdfsError: what the server said.
         """
         return self.ask(_token, "GET", "GETDELEGATIONTOKEN", "/", renewer=renewer)
+
+    def renew_delegation_token(self, token: DelegationToken) -> float:
+        """Until when it lives now, in seconds since 1970. Takes the ticket of its renewer.
+
+        Raises:
+            HdfsError: what the server said.
+        """
+        arguments = {"token": token.for_url()}
+        return self.ask(_expiry_s, "PUT", "RENEWDELEGATIONTOKEN", "/", **arguments)
 
     def ask(
         self, read: Callable[[Record], T], verb: str, operation: str, path: str, **arguments: str
@@ -298,6 +307,10 @@ def _free_space(answer: Record) -> FreeSpace:
 
 def _token(answer: Record) -> DelegationToken:
     return delegation_tokens.from_url(answer.record("Token").text("urlString", max_length=1 << 16))
+
+
+def _expiry_s(answer: Record) -> float:
+    return answer.integer("long") / 1000
 
 
 def remote_error(status: int, body: bytes, path: str) -> HdfsError:

@@ -1,7 +1,8 @@
 """One gang of many tasks: what its ApplicationMaster takes while it runs, and how soon clients are
 answered. The AM is a process of its own (``large_gang_am``); the agents are in this one: they are
 the product's own client with a connection each, and report as an agent with one training process
-does. ``YARNAM_BENCH_TASKS`` (1000) and ``YARNAM_BENCH_WINDOW_S`` (30) choose the load.
+does. ``YARNAM_BENCH_TASKS`` (1000) and ``YARNAM_BENCH_WINDOW_S`` (30) choose the load,
+``YARNAM_BENCH_WAKE=no`` a network without UDP: then the agents' calls wait at the AM.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pytest
 
 from tests.benchmarks.test_footprint import peak_mb, show
 from yarnam.agent.mailbox.mailbox_client import MailboxClient
+from yarnam.agent.mailbox.wake_listener import WakeListener
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.wire.codec import decode
 from yarnam.wire.credentials import new_credentials
@@ -29,10 +31,12 @@ from yarnam.wire.tls import CHANNEL_OPTIONS, channel_credentials
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
 
 TASKS = int(os.environ.get("YARNAM_BENCH_TASKS", "1000"))
+HAS_WAKE = os.environ.get("YARNAM_BENCH_WAKE", "yes") == "yes"
 WINDOW_S = float(os.environ.get("YARNAM_BENCH_WINDOW_S", "30"))
 AM_LIMIT_MB = 150.0
 AM_LIMIT_CORES = 0.3
 ANSWER_LIMIT_S = 1.0
+STOP_LIMIT_S = 2.0
 START_LIMIT_S = 300.0
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -48,16 +52,20 @@ class Agent:
         self.step = 0
         self.is_started = False
         self.period_s = 0.0
-        self.client = MailboxClient(address, pem, self.ask, self.container, 600.0)
+        self.stopped_at = 0.0
+        self.wake = WakeListener()
+        self.client = MailboxClient(address, pem, self.ask, self.container, 600.0, self.wake)
 
     def report(self, state: int, **fields: object) -> pb.AgentReport:
         return pb.AgentReport(
             protocol=PROTOCOL, ask=self.ask, container=self.container, node=f"n{self.number + 1}",
             address="127.0.0.1", log_address="127.0.0.1:1", gpu_ids=["0"], state=state,
-            ports=[pb.NamedPort(name="coordinator", port=4000)], **fields,
+            ports=[pb.NamedPort(name="coordinator", port=4000)], wake=self.wake.port, **fields,
         )  # fmt: skip
 
     async def run(self, connecting: asyncio.Semaphore) -> None:
+        if HAS_WAKE:
+            self.wake.open("127.0.0.1")
         async with connecting:
             await self.client.report(self.report(pb.READY))
         seen = 0
@@ -68,6 +76,8 @@ class Agent:
             seen = order.number
             if order.WhichOneof("order") == "prepare":
                 await self.client.report(self.report(pb.STAGED, attempt=1))
+            if order.WhichOneof("order") == "stop" and not self.stopped_at:
+                self.stopped_at = time.monotonic()
             if order.WhichOneof("order") == "launch":
                 self.is_started = True
                 self.period_s = order.launch.metrics_period_ms / 1000
@@ -103,6 +113,18 @@ def read_status(address: str, pem: bytes) -> tuple[float, JobStatus, int]:
     return time.perf_counter() - began, status, len(reply.status_json)
 
 
+async def stop_all(address: str, pem: bytes, agents: list[Agent]) -> float:
+    """Seconds from a client's cancel until the last agent has its order to stop."""
+    began_s = time.monotonic()
+    with grpc.secure_channel(address, channel_credentials(pem), CHANNEL_OPTIONS) as channel:
+        stub = yarnam_pb2_grpc.JobControlStub(channel)  # type: ignore[no-untyped-call]
+        stub.Cancel(pb.CancelRequest(by="the benchmark"), timeout=60.0)
+    while not all(agent.stopped_at for agent in agents):
+        assert time.monotonic() - began_s < START_LIMIT_S
+        await asyncio.sleep(0.02)
+    return max(agent.stopped_at for agent in agents) - began_s
+
+
 async def drive(address: str, pem: bytes, pid: int) -> None:
     agents = [Agent(address, pem, number) for number in range(TASKS)]
     began_s = time.monotonic()
@@ -122,17 +144,21 @@ async def drive(address: str, pem: bytes, pid: int) -> None:
     await asyncio.sleep(WINDOW_S)
     passed_s = time.monotonic() - began_s
     cores = (cpu_s(pid) - cpu) / passed_s
-    answers = [await asyncio.to_thread(read_status, address, pem) for _ in range(5)]
-    took_s, status, size = sorted(answers, key=lambda answer: answer[0])[2]
-    assert status.state is JobState.RUNNING
-    assert len(status.tasks) == TASKS
     reports = (sum(agent.step for agent in agents) - steps) / passed_s
-    print(f"  {reports:.0f} reports with metrics a second; the status has {size / 1e3:.0f} kB")
+    print(f"  {reports:.0f} reports with metrics a second")
     show("AM, resident memory (peak)", peak_mb(pid), AM_LIMIT_MB, "MB")
     show("AM, CPU while it runs", cores, AM_LIMIT_CORES, "cores")
+    answers = [await asyncio.to_thread(read_status, address, pem) for _ in range(5)]
+    took_s, status, size = sorted(answers, key=lambda answer: answer[0])[2]
+    print(f"  the status has {size / 1e3:.0f} kB")
+    assert status.state is JobState.RUNNING, status.reason
+    assert len(status.tasks) == TASKS
     show("a client's status: connect, fetch, decode", took_s, ANSWER_LIMIT_S, "s")
-    for task in tasks:
+    show("until the last agent is told to stop", await stop_all(address, pem, agents),
+         STOP_LIMIT_S, "s")  # fmt: skip
+    for agent, task in zip(agents, tasks, strict=True):
         task.cancel()
+        agent.wake.close()
 
 
 def test_what_a_large_gang_takes(tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ class Am(Protocol):
     def cancelled(self) -> tuple[str, str]: ...
     def scaled(self) -> list[tuple[str, int | None]]: ...
     def interrupted(self) -> list[str]: ...
+    def tokens(self) -> list[str]: ...
     def die(self) -> None: ...
 
 
@@ -77,6 +78,9 @@ class FakeAm:
     def interrupted(self) -> list[str]:
         return self._line.interrupted
 
+    def tokens(self) -> list[str]:
+        return self._line.tokens
+
     def die(self) -> None:
         self._line.failure = Unavailable("no answer")
 
@@ -100,6 +104,8 @@ class RealAm:
 
     def __init__(self) -> None:
         self.control = JobControlService(time.time)
+        self._tokens: list[str] = []
+        self.control.take_tokens = self._tokens.extend
         self.logs = Logs()
         self.inbox: list[Event] = []
         self._loop = asyncio.new_event_loop()
@@ -135,6 +141,9 @@ class RealAm:
 
     def scaled(self) -> list[tuple[str, int | None]]:
         return [(e.by, e.tasks) for e in self.inbox if isinstance(e, ScaleRequested)]
+
+    def tokens(self) -> list[str]:
+        return self._tokens
 
     def interrupted(self) -> list[str]:
         return [e.by for e in self.inbox if isinstance(e, ContainersMarked)]
@@ -190,6 +199,11 @@ def test_wishes_for_a_size_arrive_in_order(am: Am) -> None:
 def test_who_interrupts_is_named(am: Am) -> None:
     am.line.interrupt(by="ann")
     assert am.interrupted() == ["ann"]
+
+
+def test_tokens_arrive(am: Am) -> None:
+    am.line.replace_tokens(["one", "two"])
+    assert am.tokens() == ["one", "two"]
 
 
 def test_logs_come_in_pieces(am: Am) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import socket
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Protocol
 
 import grpc
@@ -11,7 +15,8 @@ import pytest
 
 from tests.fakes.task_mailbox import FakeMailbox
 from yarnam.adapters.grpc.am_server import GrpcMailbox
-from yarnam.agent.mailbox.mailbox_client import share_environment
+from yarnam.agent.mailbox.mailbox_client import MailboxClient, share_environment
+from yarnam.agent.mailbox.wake_listener import WakeListener
 from yarnam.core.model.actions import CheckedNode, CheckNodes, CheckPeer, GangMember
 from yarnam.core.model.events import (
     AgentRegistered,
@@ -33,7 +38,7 @@ from yarnam.ports import AgentStaging, TaskMailbox
 from yarnam.wire.credentials import new_credentials
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc as pb_grpc
-from yarnam.wire.protocol import PROTOCOL
+from yarnam.wire.protocol import HELD_CALLS, PROTOCOL, number_in_wake
 from yarnam.wire.tls import CHANNEL_OPTIONS, channel_credentials
 
 JOB = JobSpec(
@@ -99,10 +104,10 @@ class FakeAgents:
 class GrpcAgents:
     """Real calls, as the agent makes them."""
 
-    def __init__(self, events: list[Event]) -> None:
+    def __init__(self, events: list[Event], job: JobSpec = JOB) -> None:
         pem = new_credentials()
         self.pem = pem
-        self.mailbox = GrpcMailbox(JOB, pem, host="127.0.0.1", application="application_1_1")
+        self.mailbox = GrpcMailbox(job, pem, host="127.0.0.1", application="application_1_1")
         self.address = self.mailbox.start(events.append)
         self.channel = grpc.secure_channel(self.address, channel_credentials(pem), CHANNEL_OPTIONS)
         self.stub = pb_grpc.TaskMailboxStub(self.channel)  # type: ignore[no-untyped-call]
@@ -146,7 +151,12 @@ class GrpcAgents:
         self.stub.Report(report, timeout=CALL_S)
 
     def directive(
-        self, ask: AskId, seen: int | None = None, hold_ms: int = 0, container: str = ""
+        self,
+        ask: AskId,
+        seen: int | None = None,
+        hold_ms: int = 0,
+        container: str = "",
+        tokens: int = 0,
     ) -> pb.Directive:
         request = pb.DirectiveRequest(
             protocol=PROTOCOL,
@@ -154,6 +164,7 @@ class GrpcAgents:
             container=container or f"container_{ask}",
             seen=self.seen.get(ask, 0) if seen is None else seen,
             hold_ms=hold_ms,
+            tokens=tokens,
         )
         answer = self.stub.AwaitDirective(request, timeout=CALL_S)
         self.seen[ask] = answer.number
@@ -484,6 +495,34 @@ def test_a_parked_agent_hears_of_the_launch_at_once(real: GrpcAgents) -> None:
 
 
 @pytest.mark.grpc
+def test_a_parked_agent_gets_new_tokens_at_once_and_no_order(real: GrpcAgents) -> None:
+    real.mailbox.expect([A])
+    assert not real.directive(A).HasField("tokens")
+    request = pb.DirectiveRequest(
+        protocol=PROTOCOL, ask=str(A), container=f"container_{A}", seen=1, hold_ms=5000
+    )
+    call = real.stub.AwaitDirective.future(request, timeout=10.0)
+    real.until_held(1)
+    real.mailbox.hand_out(["first"])
+    answer = call.result()
+    assert (answer.number, answer.tokens.number, list(answer.tokens.tokens)) == (1, 1, ["first"])
+    assert not real.directive(A, hold_ms=100, tokens=1).HasField("tokens")
+    real.mailbox.hand_out(["second"])
+    assert list(real.directive(A, tokens=1).tokens.tokens) == ["second"]
+
+
+@pytest.mark.grpc
+def test_a_new_agent_has_the_tokens_before_it_is_to_launch(real: GrpcAgents) -> None:
+    real.mailbox.hand_out(["fresh"])
+    real.mailbox.expect([A])
+    real.mailbox.launch(1, [member(A)])
+    answer = real.directive(A)
+    assert answer.HasField("launch")
+    assert list(answer.tokens.tokens) == ["fresh"]
+    assert not real.directive(STRANGER).HasField("tokens")
+
+
+@pytest.mark.grpc
 def test_a_hold_ends_with_the_same_directive(real: GrpcAgents) -> None:
     real.mailbox.expect([A])
     number = real.directive(A).number
@@ -683,3 +722,120 @@ def test_many_parked_agents_cost_no_threads(real: GrpcAgents) -> None:
     assert threading.active_count() - before <= 3
     real.mailbox.dismiss(asks)
     assert all(call.result().HasField("leave") for call in calls)
+
+
+# ---- a large gang: its agents' polls do not wait at the AM --------------------------------------
+
+LARGE = replace(
+    JOB,
+    roles=(replace(JOB.roles[0], tasks=HELD_CALLS + 1),),
+    am=AmSpec(agent_silence_s=60.0),
+)
+
+
+@pytest.fixture
+def large(events: list[Event]) -> Iterator[GrpcAgents]:
+    made = GrpcAgents(events, LARGE)
+    yield made
+    made.close()
+
+
+class WokenAgent:
+    """The product's own client, which may be woken; ``orders`` are those that came, with times."""
+
+    def __init__(self, real: GrpcAgents, ask: AskId) -> None:
+        self.real, self.ask = real, ask
+        self.wake = WakeListener()
+        self.polls = 0
+        self.orders: list[tuple[str, float]] = []
+        container = f"container_{ask}"
+        self.client = MailboxClient(
+            real.address, real.pem, str(ask), container, 60.0, self.wake
+        )  # fmt: skip
+
+    async def run(self, *, is_open: bool = True) -> None:
+        if is_open:
+            self.wake.open("127.0.0.1")
+        report = pb.AgentReport(
+            protocol=PROTOCOL, ask=str(self.ask), container=f"container_{self.ask}", node="n1",
+            address="addr", state=pb.READY, wake=self.wake.port,
+        )  # fmt: skip
+        try:
+            await self.client.report(report)
+            seen = 0
+            while not self.orders or self.orders[-1][0] != "leave":
+                order = await self.client.await_directive(seen)
+                self.polls += 1
+                if order.number != seen:
+                    self.orders.append((str(order.WhichOneof("order")), time.monotonic()))
+                seen = order.number
+        finally:
+            self.wake.close()
+            await self.client.close()
+
+
+async def until(condition: Callable[[], bool], limit_s: float = 20.0) -> None:
+    end = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < end, "not in time"
+        await asyncio.sleep(0.02)
+
+
+@pytest.mark.grpc
+def test_an_agent_of_a_large_gang_is_woken_and_no_call_of_its_waits(large: GrpcAgents) -> None:
+    async def act() -> None:
+        large.mailbox.expect([A])
+        agent = WokenAgent(large, A)
+        running = asyncio.create_task(agent.run())
+        await until(lambda: agent.wake.is_heard and len(agent.orders) == 1)
+        await asyncio.sleep(0.3)
+        assert not large.mailbox._changed
+        polls, began = agent.polls, time.monotonic()
+        large.mailbox.launch(1, [member(A)])
+        await until(lambda: len(agent.orders) == 2)
+        large.mailbox.dismiss([A])
+        await running
+        assert [order for order, _ in agent.orders] == ["park", "launch", "leave"]
+        assert agent.orders[-1][1] - began < 1.5, "it waited for its own polls, 2 s apart"
+        assert agent.polls <= polls + 3
+
+    asyncio.run(act())
+
+
+@pytest.mark.grpc
+def test_an_agent_that_cannot_be_woken_holds_its_calls(large: GrpcAgents) -> None:
+    async def act() -> None:
+        large.mailbox.expect([A])
+        agent = WokenAgent(large, A)
+        running = asyncio.create_task(agent.run(is_open=False))
+        await until(lambda: str(A) in large.mailbox._changed)
+        large.mailbox.dismiss([A])
+        await running
+        assert [order for order, _ in agent.orders] == ["park", "leave"]
+
+    asyncio.run(act())
+
+
+@pytest.mark.grpc
+def test_a_lost_datagram_is_sent_again(large: GrpcAgents) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.settimeout(20.0)
+        address, port = listener.getsockname()
+        large.mailbox.expect([A])
+        wake = pb.WakePort(address=address, port=port, key=b"k" * 16)
+        large.report(A, pb.READY, wake=wake)
+        assert number_in_wake(b"k" * 16, listener.recv(100)) == 1
+        large.directive(A)
+        large.mailbox.dismiss([A])
+        # One when it is given, one more at each tick, until the agent has fetched it.
+        assert [number_in_wake(b"k" * 16, listener.recv(100)) for _ in range(3)] == [2, 2, 2]
+        assert large.order(A) == "leave"
+        time.sleep(0.2)
+        listener.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while listener.recv(100):
+                pass  # sent before that
+        time.sleep(1.2)
+        with pytest.raises(BlockingIOError):
+            listener.recv(100)

@@ -22,6 +22,7 @@ class FakeJobClient:
         self.scaled: list[tuple[str, int | None]] = []
         self.on_scale: Callable[[], None] = lambda: None
         self.interrupted: list[str] = []
+        self.tokens: list[str] = []
         self.journal: list[Event] = []
         self.outputs: dict[tuple[str, int], list[bytes]] = {}
         self.tails: list[tuple[str, int, int | None, bool, bool]] = []
@@ -46,6 +47,10 @@ class FakeJobClient:
     def interrupt(self, *, by: str) -> None:
         self._enter()
         self.interrupted.append(by)
+
+    def replace_tokens(self, tokens: Sequence[str]) -> None:
+        self._enter()
+        self.tokens = list(tokens)
 
     def events(self, first: int = 0) -> Sequence[Event]:
         self._enter()

@@ -22,6 +22,7 @@ class FakeLauncher:
         self.on_submit: Callable[[Any], None] = lambda _: None
         self.accept_first = False
         self.ends_with_client = True
+        self.tokens_end: float | None = None
         self._on_accept = on_accept
 
     def start(self) -> None:
@@ -52,6 +53,9 @@ class FakeLauncher:
         if not self.accept_first:
             self._on_accept(application, application_spec)
         return application
+
+    def tokens_end_s(self) -> float | None:
+        return self.tokens_end
 
     def close(self) -> None:
         self.closed.set()

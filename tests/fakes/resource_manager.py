@@ -31,6 +31,7 @@ class FakeResourceManager:
             node("n1"), node("n2"), node("n3", "/rack2"), node("n4", "/rack2"),
         )  # fmt: skip
         self.began_s = 0.0
+        self.tokens_end_s = 0.0
         self.queue_names = ["root.dl", "root.research"]
         self.queue_tree: QueueState | None = None
         self.scheduler = Scheduler.FAIR
@@ -103,8 +104,9 @@ class FakeResourceManager:
         if self.kill_takes:
             self.change(app_id, state="KILLED", final_status="KILLED", diagnostics="killed by user")
 
-    def delegation_token(self, renewer: str) -> DelegationToken:
-        return DelegationToken("RM_DELEGATION_TOKEN", "", renewer.encode(), b"secret")
+    def delegation_token(self, renewer: str) -> tuple[DelegationToken, float]:
+        token = DelegationToken("RM_DELEGATION_TOKEN", "", renewer.encode(), b"secret")
+        return token, self.tokens_end_s
 
     def new_application(self) -> str:
         self._enter()

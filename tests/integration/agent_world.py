@@ -67,6 +67,8 @@ class SmallMailbox(yarnam_pb2_grpc.TaskMailboxServicer):
         self.polled_at: dict[str, list[float]] = {}
         self.seen: dict[str, int] = {}
         """The newest directive that an agent has followed."""
+        self.poll_after_ms = 0
+        """Of all directives."""
         self._directives: dict[str, Any] = {}
         self._changed = asyncio.Condition()
         self._is_closing = False
@@ -86,6 +88,7 @@ class SmallMailbox(yarnam_pb2_grpc.TaskMailboxServicer):
                 directive = self._directives.get(request.ask)
                 if directive is None:
                     directive = pb.Directive(number=1, park=pb.Park())
+                directive.poll_after_ms = self.poll_after_ms
                 left = end - time.monotonic()
                 if directive.number != request.seen or left <= 0 or self._is_closing:
                     return directive

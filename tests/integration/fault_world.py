@@ -118,24 +118,8 @@ class _SharedLauncher:
 
     inner: Launcher
 
-    def start(self) -> None:
-        self.inner.start()
-
-    def wait(self) -> None:
-        self.inner.wait()
-
-    def new_security(self) -> Any:
-        return self.inner.new_security()
-
-    def allot(self) -> bool:
-        return self.inner.allot()
-
-    def submit(
-        self, application_spec: Any, *, attempts_interval_s: float, keep_unknown: bool = False
-    ) -> ApplicationId:
-        return self.inner.submit(
-            application_spec, attempts_interval_s=attempts_interval_s, keep_unknown=keep_unknown
-        )
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
 
     def close(self) -> None:
         pass

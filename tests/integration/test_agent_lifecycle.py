@@ -21,6 +21,7 @@ from yarnam.core.frameworks.task_ports import COORDINATOR_PORT
 from yarnam.wire.credentials import new_credentials, split
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc
+from yarnam.wire.protocol import HELD_CALLS, HOLD_S, wake_datagram
 from yarnam.wire.tls import CHANNEL_OPTIONS
 
 pytestmark = [pytest.mark.grpc, pytest.mark.asyncio]
@@ -69,6 +70,7 @@ async def test_parks_launches_reports_and_leaves(tmp_path: Path) -> None:
         assert ready.node == "127.0.0.1"
         assert ready.nm_http_address == "127.0.0.1:8042"
         assert [port.name for port in ready.ports] == ["coordinator"]
+        assert not ready.HasField("wake"), "its poll waits at the AM: nothing else listens"
         await here.am.launch(job, [container.ask])
         await here.am.until(container.ask, pb.STARTED)
         exited = await here.am.until(container.ask, pb.EXITED)
@@ -104,6 +106,23 @@ async def test_heartbeats_at_least_every_two_seconds_and_stays_small(tmp_path: P
         print(f"agent {sizes[container.process.pid]:.1f} MiB resident, with keeper {sizes}")
         assert len(sizes) == 2, "agent and keeper"
         assert sum(sizes.values()) <= 60, sizes
+
+
+async def test_in_a_large_gang_it_polls_when_it_is_woken(tmp_path: Path) -> None:
+    job = small_job(["sleep", "600"], tasks=HELD_CALLS + 1)
+    async with world(tmp_path) as here:
+        here.am.mailbox.poll_after_ms = 600_000
+        container = here.container(job).start()
+        wake = (await here.am.until(container.ask, pb.READY)).wake
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as am:
+            am.sendto(wake_datagram(wake.key, 1), (wake.address, wake.port))
+            await asyncio.sleep(3 * HOLD_S)
+            assert len(here.am.mailbox.polled_at[container.ask]) < 4, (
+                "it still polls although it can be woken"
+            )
+            await here.am.leave(container.ask)
+            am.sendto(wake_datagram(wake.key, 2), (wake.address, wake.port))
+            assert await container.exit_code() == AgentExit.DONE
 
 
 async def test_another_jobs_certificate_is_refused(tmp_path: Path) -> None:

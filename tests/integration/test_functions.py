@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import pytest
 from tests.integration.submit_world import SubmitWorld
 from yarnam import Client
 from yarnam.client import RemoteTraceback
-from yarnam.cluster import EmbeddedCluster
 from yarnam.core.model.events import ContainersMarked
 from yarnam.core.model.job_status import JobState
 
@@ -28,22 +26,13 @@ SPEC: dict[str, Any] = {
 }
 
 
-@pytest.fixture
-def world(
-    cluster: EmbeddedCluster, cluster_env: dict[str, str], no_leftovers: None, tmp_path: Path
-) -> Iterator[SubmitWorld]:
-    world = SubmitWorld(tmp_path, cluster_env, cluster.conf_dir)
-    yield world
-    assert world.no_process_left()
-
-
-def test_functions_return_and_raise(world: SubmitWorld, unique_name: Any) -> None:
+def test_functions_return_and_raise(submit_world: SubmitWorld, unique_name: Any) -> None:
     def invert(x: float) -> dict[str, Any]:
         import os
 
         return {"value": 1 / x, "rank": os.environ["YARNAM_RANK"]}
 
-    with Client(world.conf_dir) as client:
+    with Client(submit_world.conf_dir) as client:
         run = client.executor({**SPEC, "name": unique_name("fn")})
         found = run.map_array(invert, [4.0, 0.0], idempotency_key=unique_name("key"))
         assert found[0].result(120) == {"value": 0.25, "rank": "0"}
@@ -54,20 +43,22 @@ def test_functions_return_and_raise(world: SubmitWorld, unique_name: Any) -> Non
 
 
 @pytest.mark.long
-def test_an_array_is_submitted_listed_and_interrupted(world: SubmitWorld, unique_name: Any) -> None:
+def test_an_array_is_submitted_listed_and_interrupted(
+    submit_world: SubmitWorld, unique_name: Any
+) -> None:
     """Its members stop as for a preemption, start again for free, and then end well."""
-    script = world.folder / "member.sh"
+    script = submit_world.folder / "member.sh"
     script.write_text(
         "trap 'exit 0' TERM\n"
         "echo index=$YARNAM_ARRAY_INDEX attempt=$YARNAM_ATTEMPT\n"
         "[ $YARNAM_ATTEMPT -gt 1 ] || sleep 100 & wait\n"
     )
-    spec = world.spec(
+    spec = submit_world.spec(
         unique_name("array"), ["bash", "member.sh"], files=[str(script)], retry={"max_restarts": 0}
     )
     with (
-        world.start("submit", spec, "--array", "3,7", "--watch") as submit,
-        Client(world.conf_dir) as client,
+        submit_world.start("submit", spec, "--array", "3,7", "--watch") as submit,
+        Client(submit_world.conf_dir) as client,
     ):
         deadline = time.monotonic() + 90
         running: list[Any] = []
@@ -82,7 +73,7 @@ def test_an_array_is_submitted_listed_and_interrupted(world: SubmitWorld, unique
             for tag in client.site.rm.application(jobs[0].id).tags  # type: ignore[union-attr]
             if tag.startswith("yarnam-array-")
         )
-        listed = world.run("ps", "--array", array_id, "--json").json
+        listed = submit_world.run("ps", "--array", array_id, "--json").json
         assert sorted(row["name"][-2:] for row in listed) == ["-3", "-7"]
         for job in jobs:
             job.interrupt()

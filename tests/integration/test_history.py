@@ -76,7 +76,8 @@ def test_each_job_has_its_record_and_yarn_agrees(
         assert one.ledger.wall_s == pytest.approx(wall_s, rel=1e-3)
         # Each task has one core and one GPU; the AM's own core is counted as well.
         am_s = job.record().job.am.resources.vcores * app["elapsedTime"] / 1000
-        slack = (4.0 + late_s) * one.gpus
+        # A killed AM has not heard of its last grants, nor written down the last seconds.
+        slack = ((8.0 if name == "am-lost" else 4.0) + late_s) * one.gpus
         assert app["vcoreSeconds"] - am_s - slack <= one.ledger.gpu_s, name
         assert one.ledger.gpu_s <= app["vcoreSeconds"] + slack, name
         assert {node.node for run in one.placements for node in run.nodes}

@@ -81,17 +81,8 @@ def _read_request(client: socket.socket) -> bytes:
 
 
 @pytest.fixture
-def world(
-    cluster: EmbeddedCluster, cluster_env: dict[str, str], no_leftovers: None, tmp_path: Path
-) -> Iterator[SubmitWorld]:
-    world = SubmitWorld(tmp_path, cluster_env, cluster.conf_dir)
-    yield world
-    assert world.no_process_left()
-
-
-@pytest.fixture
 def lossy(
-    world: SubmitWorld, cluster: EmbeddedCluster, tmp_path: Path
+    submit_world: SubmitWorld, cluster: EmbeddedCluster, tmp_path: Path
 ) -> Iterator[tuple[LosesTheAnswer, Path]]:
     """A proxy, and a Hadoop configuration that reaches the ResourceManager through it."""
     real = cluster.rm_url.partition("://")[2]
@@ -108,22 +99,24 @@ def lossy(
 
 
 def test_a_lost_answer_starts_no_second_job(
-    world: SubmitWorld, lossy: tuple[LosesTheAnswer, Path], unique_name: Any
+    submit_world: SubmitWorld, lossy: tuple[LosesTheAnswer, Path], unique_name: Any
 ) -> None:
     proxy, conf = lossy
     key = unique_name("key")
-    spec = world.spec(unique_name("lost"), "sleep 5")
+    spec = submit_world.spec(unique_name("lost"), "sleep 5")
     options = ("--detach", "--idempotency-key", key)
-    lost = world.run("submit", spec, *options, HADOOP_CONF_DIR=str(conf), YARNAM_SUBMIT="rest")
+    lost = submit_world.run(
+        "submit", spec, *options, HADOOP_CONF_DIR=str(conf), YARNAM_SUBMIT="rest"
+    )
     assert lost.code == 69, lost.err
     proxy.mend()
-    found = world.run("submit", spec, *options)
+    found = submit_world.run("submit", spec, *options)
     assert found.code == 0, found.err
     application = found.out.strip()
-    again = world.run("submit", spec, "--watch", "--idempotency-key", key)
+    again = submit_world.run("submit", spec, "--watch", "--idempotency-key", key)
     assert again.code == 0, again.err
     assert application in again.err, "it is said which job it is"
-    with Client(world.conf_dir) as client:
+    with Client(submit_world.conf_dir) as client:
         tag = IdempotencyKey(client.site, key).tag
         (only,) = client.site.rm.applications(tags=[tag])
     assert only.application == application
@@ -131,14 +124,14 @@ def test_a_lost_answer_starts_no_second_job(
 
 
 def test_of_several_submits_at_a_time_one_starts_the_job(
-    world: SubmitWorld, unique_name: Any
+    submit_world: SubmitWorld, unique_name: Any
 ) -> None:
     key = unique_name("key")
-    spec = world.spec(unique_name("race"), "true")
+    spec = submit_world.spec(unique_name("race"), "true")
     barrier = threading.Barrier(SUBMITTERS)
 
     def submit(_: int) -> str:
-        with Client(world.conf_dir) as client:
+        with Client(submit_world.conf_dir) as client:
             barrier.wait()
             job = client.submit(spec, idempotency_key=key)
             assert job.wait().exit_code == 0
@@ -146,7 +139,7 @@ def test_of_several_submits_at_a_time_one_starts_the_job(
 
     with ThreadPoolExecutor(SUBMITTERS) as pool:
         found = set(pool.map(submit, range(SUBMITTERS)))
-    with Client(world.conf_dir) as client:
+    with Client(submit_world.conf_dir) as client:
         tag = IdempotencyKey(client.site, key).tag
         (only,) = client.site.rm.applications(tags=[tag])
     assert found == {only.application}

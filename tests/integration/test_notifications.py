@@ -7,26 +7,15 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.integration.submit_world import SubmitWorld
-from yarnam.cluster import EmbeddedCluster
 
 pytestmark = [pytest.mark.yarn, pytest.mark.hdfs]
 
 SECRET = "T0K3N"
-
-
-@pytest.fixture
-def world(
-    cluster: EmbeddedCluster, cluster_env: dict[str, str], no_leftovers: None, tmp_path: Path
-) -> Iterator[SubmitWorld]:
-    world = SubmitWorld(tmp_path, cluster_env, cluster.conf_dir)
-    yield world
-    assert world.no_process_left()
 
 
 @pytest.fixture
@@ -52,15 +41,15 @@ def receiver() -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
 @pytest.mark.long
 def test_a_webhook_hears_of_start_and_end(
-    world: SubmitWorld, receiver: tuple[str, list[dict[str, Any]]], unique_name: Any
+    submit_world: SubmitWorld, receiver: tuple[str, list[dict[str, Any]]], unique_name: Any
 ) -> None:
     url, got = receiver
     notify = [
         {"kind": "webhook", "url_from": "HOOK", "states": ["running", "failed"]},
         {"kind": "slack", "url_from": "HOOK"},
     ]
-    spec = world.spec(unique_name("notify"), "sleep 4; exit 3", notify=notify)
-    done = world.run("submit", spec, "--watch", HOOK=url)
+    spec = submit_world.spec(unique_name("notify"), "sleep 4; exit 3", notify=notify)
+    done = submit_world.run("submit", spec, "--watch", HOOK=url)
     assert done.code == 90, done.err
     by_webhook = [one for one in got if "id" in one]
     assert [one["state"] for one in by_webhook] == ["RUNNING", "FAILED"]
@@ -68,6 +57,6 @@ def test_a_webhook_hears_of_start_and_end(
     (text,) = [one["text"] for one in got if "text" in one]
     application = by_webhook[0]["application"]
     assert f"({application}) FAILED" in text
-    logs = world.run("logs", application, "--am")
+    logs = submit_world.run("logs", application, "--am")
     assert "notification of FAILED by webhook at 127.0.0.1 sent" in logs.out
     assert SECRET not in logs.out + logs.err + done.out + done.err

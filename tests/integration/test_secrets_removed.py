@@ -14,10 +14,12 @@ from hdfs_utils.errors import NotFound
 from tests.integration.submit_world import SubmitWorld
 from yarnam.adapters.zookeeper.lazy_session import LazySession
 from yarnam.cluster import EmbeddedCluster
-from yarnam.wire.protocol import SECRET_FILES
+from yarnam.wire.protocol import KEYTAB_FILE, SECRET_FILES
 
 pytestmark = [pytest.mark.yarn, pytest.mark.hdfs, pytest.mark.zookeeper]
 
+WRITTEN = tuple(name for name in SECRET_FILES if name != KEYTAB_FILE)
+"""What this site's jobs have: it is without Kerberos."""
 SETTLE_S = 20.0
 """From YARN's word that an application is over until its AM's last call has reached HDFS."""
 
@@ -83,7 +85,7 @@ def test_the_am_removes_the_keys_with_its_verdict(
 ) -> None:
     """A failure too: YARN's next attempt, which it starts then, still finds them."""
     application, directory = submit(world, unique_name("keys"), f"sleep 1; {command}")
-    assert len(secrets_of(world, application, directory)) == len(SECRET_FILES) + 1
+    assert len(secrets_of(world, application, directory)) == len(WRITTEN) + 1
     assert wait_until(lambda: is_over(world, application), 120)
     gone = wait_until(lambda: not secrets_of(world, application, directory), SETTLE_S)
     assert gone, secrets_of(world, application, directory)
@@ -103,7 +105,7 @@ def test_what_a_killed_am_leaves_goes_with_the_next_look(
     world.await_state(application, "RUNNING", limit_s=120)
     world.rm.kill(application)
     assert wait_until(lambda: is_over(world, application), 60)
-    for name in SECRET_FILES:
+    for name in WRITTEN:
         assert world.files.exists(f"{directory}/{name}"), "nobody was there to remove it"
     for _ in range(2):
         shown = world.run("status", application, "--json").json

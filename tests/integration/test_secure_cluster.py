@@ -6,9 +6,12 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 
 from hdfs_utils import connect
@@ -26,10 +29,22 @@ from yarnam.errors import NoPermission
 pytestmark = pytest.mark.secure
 
 
+RENEW_INTERVAL_S, MAX_LIFETIME_S = 60, 150
+"""Of tokens. HDFS's native client takes none that ends for good within a minute."""
+
+SHORT_LIVES = {
+    site: {
+        f"{daemon}.delegation.token.renew-interval": str(RENEW_INTERVAL_S * 1000),
+        f"{daemon}.delegation.token.max-lifetime": str(MAX_LIFETIME_S * 1000),
+    }
+    for site, daemon in (("hdfs-site", "dfs.namenode"), ("yarn-site", "yarn.resourcemanager"))
+}
+
+
 @pytest.fixture(scope="module")
 def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
     cluster = EmbeddedCluster(
-        ClusterShape(nodes=1, racks=1, secure=True),
+        ClusterShape(nodes=1, racks=1, secure=True, overrides=SHORT_LIVES),
         name=f"secure-{os.getpid()}",
         state_root=tmp_path_factory.mktemp("clusters"),
         shared_machine=True,
@@ -104,7 +119,7 @@ def test_hdfs_without_anything_says_what_to_do(
     backend: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     without_ticket(monkeypatch, tmp_path)
-    with pytest.raises(NotAuthenticated, match="run kinit"):
+    with pytest.raises(NotAuthenticated, match="names a keytab that cannot be read"):
         connect(backend=backend, timeout_s=20).stat("/")
 
 
@@ -114,13 +129,14 @@ def test_the_resource_manager_by_ticket_then_by_token(
 ) -> None:
     rm = resource_manager(secure)
     assert len(rm.snapshot("root.dl").nodes) == 1
-    token = rm.delegation_token("yarn")
+    token, ends_s = rm.delegation_token("yarn")
     assert token.kind == "RM_DELEGATION_TOKEN"
+    assert ends_s > time.time()
     only_token(monkeypatch, tmp_path, token)
     assert rm.info()["haState"] == "ACTIVE"
     assert rm.new_application().startswith("application_")
     monkeypatch.delenv("HADOOP_TOKEN_FILE_LOCATION")
-    with pytest.raises(NoPermission, match="run kinit"):
+    with pytest.raises(NoPermission, match="names a keytab that cannot be read"):
         rm.info()
 
 
@@ -160,12 +176,104 @@ def test_a_job_runs_as_the_principal(tmp_path: Path) -> None:
     yarnam("doctor")
 
 
+JAVA_AM = "com.anaconda.skein.ApplicationMaster"
+
+LONG_PROGRAM = """\
+import sys, time
+import hdfs_utils
+
+ROOT, until = sys.argv[1], float(sys.argv[2])
+first = hdfs_utils.connect(timeout_s=20)
+first.mkdirs(ROOT)
+step = int(first.read_bytes(f"{ROOT}/step")) if first.exists(f"{ROOT}/step") else 0
+print("goes on after step", step, flush=True)
+while time.time() < until:
+    step += 1
+    web = hdfs_utils.connect(backend="webhdfs", timeout_s=20)
+    for fs in (first, hdfs_utils.connect(timeout_s=20), web):
+        fs.write_bytes(f"{ROOT}/step", str(step).encode(), overwrite=True)
+    time.sleep(1)
+"""
+"""A checkpoint each second, by the client that was there first, by a new one, and over HTTP."""
+
+
+def submit_long(folder: Path, root: str, lives_s: float, **environ: str) -> tuple[str, str]:
+    """A job that needs HDFS for so many seconds; its id, and what submit said."""
+    (folder / "long.py").write_text(LONG_PROGRAM)
+    spec = folder / "job.yaml"
+    spec.write_text(
+        "version: 1\nname: long\nqueue: root.dl\nam: {attempts: 3}\n"
+        f"command: '{sys.executable} {folder / 'long.py'} {root} {time.time() + lives_s:.0f}'\n"
+        "roles:\n  worker: {tasks: 1, gpus: 1, memory: 512MiB, vcores: 1}\n"
+    )
+    done = run("submit", "--detach", str(spec), **environ)
+    return done.stdout.split()[0], done.stderr
+
+
+def step_of(root: str) -> int:
+    fs = connect(timeout_s=20)
+    return int(fs.read_bytes(f"{root}/step")) if fs.exists(f"{root}/step") else 0
+
+
+def ends_well(application: str, limit_s: float) -> dict[str, Any]:
+    deadline = time.monotonic() + limit_s
+    while time.monotonic() < deadline:
+        found: dict[str, Any] = json.loads(yarnam("status", application, "--json"))
+        if found["verdict"]:
+            assert found["verdict"]["kind"] == "SUCCEEDED", found["verdict"]
+            return found
+        time.sleep(2)
+    raise AssertionError(f"{application} has not ended within {limit_s:g} s")
+
+
+def kill_am(application: str) -> None:
+    """The Java of its ApplicationMaster, as a node that dies would."""
+    for process in psutil.process_iter(["cmdline"]):
+        line = " ".join(process.info["cmdline"] or ())
+        if application in line and "/java" in line and JAVA_AM in line:
+            process.kill()
+
+
+@pytest.mark.usefixtures("alice")
+@pytest.mark.timeout(420)
+def test_jobs_outlive_their_tokens(secure: EmbeddedCluster, tmp_path: Path) -> None:
+    """One by its keytab, and its AM is killed on the way; one by its owner's refresh."""
+    own, refreshed = "/user/alice/by-keytab", "/user/alice/by-refresh"
+    began = time.monotonic()
+    keytab = str(secure.paths.keytab("alice"))
+    by_keytab, said = submit_long(tmp_path, own, MAX_LIFETIME_S + 80, YARNAM_KEYTAB=keytab)
+    assert "can live until" not in said
+    by_refresh, said = submit_long(tmp_path, refreshed, MAX_LIFETIME_S + 30)
+    assert "The job can live until" in said
+    while not (step_of(own) and step_of(refreshed)):
+        time.sleep(0.5)
+    # While those of the submission live: Skein's Java has no others to start with.
+    kill_am(by_keytab)
+    while time.monotonic() < began + MAX_LIFETIME_S + 10:
+        assert "its tokens live until" in yarnam("tokens", "refresh", by_refresh)
+        time.sleep(RENEW_INTERVAL_S / 2)
+    assert json.loads(yarnam("status", by_keytab, "--json"))["state"] == "RUNNING"
+    before = step_of(own)
+    assert before > 10
+    assert ends_well(by_refresh, 100)["attempt"] == 1
+    assert step_of(refreshed) > 10
+    assert ends_well(by_keytab, 150)["attempt"] == 2
+    assert step_of(own) > before + 5
+    left = [path for path in connect(timeout_s=20).walk("/user/alice") if "keytab" in path.path]
+    assert [path.path for path in left] == [own, f"{own}/step"]
+
+
 def yarnam(*command: str) -> str:
     """What a command prints that ends well."""
+    return run(*command).stdout
+
+
+def run(*command: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """A command that ends well."""
     done = subprocess.run(
         [sys.executable, "-m", "yarnam", *command],
-        env={**os.environ, "YARNAM_KERBEROS": "try"},
+        env={**os.environ, "YARNAM_KERBEROS": "try", **environ},
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, (command, done.stdout[-3000:], done.stderr[-3000:])
-    return done.stdout
+    return done

@@ -6,8 +6,6 @@ import json
 import re
 import time
 import urllib.request
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,20 +21,11 @@ SETTLE_S = 10.0
 WAYS = ("rest", "driver")
 
 
-@pytest.fixture
-def world(
-    cluster: EmbeddedCluster, cluster_env: dict[str, str], no_leftovers: None, tmp_path: Path
-) -> Iterator[SubmitWorld]:
-    world = SubmitWorld(tmp_path, cluster_env, cluster.conf_dir)
-    yield world
-    assert world.no_process_left()
-
-
 FOREVER = "sleep 600"
 
 
-def message_of(world: SubmitWorld, application: str) -> Any:
-    data = world.files.read_bytes(f"{world.home}/.skein/{application}/.skein.proto")
+def message_of(submit_world: SubmitWorld, application: str) -> Any:
+    data = submit_world.files.read_bytes(f"{submit_world.home}/.skein/{application}/.skein.proto")
     return skein_pb2.ApplicationSpec.FromString(data)
 
 
@@ -91,10 +80,10 @@ def yarns_view(cluster: EmbeddedCluster, application: str) -> dict[str, Any]:
     return {**{key: app[key] for key in named}, "tags": len(app["applicationTags"].split(","))}
 
 
-def is_taken_away(world: SubmitWorld, application: str) -> bool:
+def is_taken_away(submit_world: SubmitWorld, application: str) -> bool:
     """Skein's AM removes its directory after it has told YARN that all is over."""
     deadline = time.monotonic() + SETTLE_S
-    while world.files.exists(f"{world.home}/.skein/{application}"):
+    while submit_world.files.exists(f"{submit_world.home}/.skein/{application}"):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.2)
@@ -103,47 +92,49 @@ def is_taken_away(world: SubmitWorld, application: str) -> bool:
 
 @pytest.mark.long
 def test_yarn_gets_the_same_application(
-    world: SubmitWorld, cluster: EmbeddedCluster, unique_name: Any
+    submit_world: SubmitWorld, cluster: EmbeddedCluster, unique_name: Any
 ) -> None:
-    spec = world.spec(unique_name("ways"), FOREVER, secret_env=["TOKEN"], env={"TOKEN": "x"})
+    spec = submit_world.spec(unique_name("ways"), FOREVER, secret_env=["TOKEN"], env={"TOKEN": "x"})
     seen = []
     for way in WAYS:
-        done = world.run("submit", spec, "--detach", YARNAM_SUBMIT=way)
+        done = submit_world.run("submit", spec, "--detach", YARNAM_SUBMIT=way)
         assert done.code == 0, done.err
         application = done.out.strip()
         try:
-            world.await_state(application, "RUNNING")
+            submit_world.await_state(application, "RUNNING")
             seen.append(
-                (plain(message_of(world, application), application),
+                (plain(message_of(submit_world, application), application),
                  yarns_view(cluster, application))
             )  # fmt: skip
         finally:
-            assert world.run("kill", application).code == 0
-        assert is_taken_away(world, application)
+            assert submit_world.run("kill", application).code == 0
+        assert is_taken_away(submit_world, application)
         assert not wait_until_idle(cluster)
     (by_rest, yarns_by_rest), (by_driver, yarns_by_driver) = seen
     assert yarns_by_rest == yarns_by_driver
     for part, value in by_driver.items():
         assert by_rest[part] == value, part
-    assert world.no_process_left()
+    assert submit_world.no_process_left()
 
 
 def test_no_java_and_no_hadoop_where_jobs_are_submitted(
-    world: SubmitWorld, unique_name: Any
+    submit_world: SubmitWorld, unique_name: Any
 ) -> None:
     """A machine with a Hadoop configuration and nothing else of it."""
     bare = {"PATH": "/nowhere", "JAVA_HOME": "", "HADOOP_HOME": ""}
-    done = world.run("submit", world.spec(unique_name("bare"), "true"), "--watch", **bare)
+    done = submit_world.run(
+        "submit", submit_world.spec(unique_name("bare"), "true"), "--watch", **bare
+    )
     assert done.code == 0, done.err
-    refused = world.run(
-        "submit", world.spec(unique_name("bare"), "true"), **bare, YARNAM_SUBMIT="driver"
+    refused = submit_world.run(
+        "submit", submit_world.spec(unique_name("bare"), "true"), **bare, YARNAM_SUBMIT="driver"
     )
     assert refused.code == 78
     assert "not on the PATH" in refused.err
 
 
-def test_the_doctor_says_which_way(world: SubmitWorld) -> None:
+def test_the_doctor_says_which_way(submit_world: SubmitWorld) -> None:
     for way, words in (("rest", "REST API takes jobs"), ("driver", "driver starts")):
-        findings = world.run("doctor", "--json", YARNAM_SUBMIT=way).json
+        findings = submit_world.run("doctor", "--json", YARNAM_SUBMIT=way).json
         (skein,) = (finding for finding in findings if finding["part"] == "Skein")
         assert words in skein["message"]

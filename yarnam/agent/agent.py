@@ -7,7 +7,7 @@ import itertools
 import logging
 import os
 import signal
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import replace
 from enum import IntEnum
 from pathlib import Path
@@ -26,6 +26,8 @@ from yarnam.agent.launch.task_run import Graces, ProcessPlan, RunState, TaskRun
 from yarnam.agent.log_service import LogFile, LogService
 from yarnam.agent.mailbox.agent_reports import Outbox, ReportIdentity, build_report
 from yarnam.agent.mailbox.mailbox_client import AmVanished, MailboxClient
+from yarnam.agent.mailbox.token_file import RETRY_S, TokenFile
+from yarnam.agent.mailbox.wake_listener import WakeListener
 from yarnam.agent.metrics_inbox import MetricsInbox, Sample
 from yarnam.agent.resources.gpu_devices import find_gpu_devices, model_of
 from yarnam.agent.resources.gpu_leases import (
@@ -45,6 +47,7 @@ from yarnam.errors import Blame, InternalError, Unavailable, YarnamError
 from yarnam.wire.light_imports import on_first_use
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc
+from yarnam.wire.protocol import HELD_CALLS
 from yarnam.wire.tls import SERVER_OPTIONS, server_credentials
 
 if TYPE_CHECKING:
@@ -114,9 +117,11 @@ class Agent:
         self._checking: asyncio.Task[None] | None = None
         self._server: grpc.aio.Server | None = None
         self._identity = ReportIdentity(settings)
+        self._wake = WakeListener()
         self._python = ""
         self._ports: HeldPorts | None = None
         self._leases: tuple[GpuLease, ...] = ()
+        self._tokens = TokenFile(os.environ)
         self._spools = SpoolUploader(os.environ, job.spool_limit_s)
         self._task_run: TaskRun | None = None
         self._outbox = Outbox(self._metrics_report)
@@ -159,6 +164,8 @@ class Agent:
             str(self._settings.ask),
             self._settings.container,
             self._job.orphan_timeout_s,
+            self._wake,
+            self._take_tokens,
         )
         try:
             try:
@@ -178,6 +185,9 @@ class Agent:
         settings, job = self._settings, self._job
         address = node_address(settings.node, settings.am_address)
         self._identity.address = address
+        if job.tasks > HELD_CALLS:
+            self._wake.open(address)
+            self._identity.wake_port = lambda: self._wake.port
         self._identity.log_address = await self._serve_logs(address)
         if job.has_inputs:
             self._inputs = InputGateway(settings, self._pem, lambda: self._python)
@@ -271,6 +281,17 @@ class Agent:
                 self._spawn(self._dump_stacks(directive.dump.attempt))
             elif order == "leave":
                 _LOG.info("leaving: %s", directive.leave.reason)
+                return
+
+    def _take_tokens(self, tokens: Sequence[str]) -> None:
+        """At once: an order that came along may start processes that need them."""
+        if not self._tokens.take(tokens):
+            self._spawn(self._write_tokens())
+
+    async def _write_tokens(self) -> None:
+        while True:
+            await asyncio.sleep(RETRY_S)
+            if self._tokens.write():
                 return
 
     async def _stop_by_order(self, stop: Any) -> None:
@@ -571,6 +592,7 @@ class Agent:
         for each in self._leases:
             each.release()
         self._metrics.close()
+        self._wake.close()
         if self._inputs is not None and not is_hurried:
             await _within(self._inputs.close(), CLOSE_LIMIT_S)
         if self._server is not None and not is_hurried:

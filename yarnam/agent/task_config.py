@@ -130,6 +130,8 @@ class TaskJob:
     """Name of the port by which its processes are ready; empty: they say so."""
     rules: tuple[Mapping[str, Any], ...] = ()
     """The job's own rules for failures, as plain values."""
+    tasks: int = 1
+    """Of the whole gang."""
 
 
 _NO_RECORD = (ArithmeticError, LookupError, TypeError, ValueError, AttributeError, StopIteration)
@@ -189,6 +191,7 @@ def _task_job(
         failure_grace_s=float(job["am"]["failure_grace_s"]),
         ready_port=role["ready"]["port"],
         rules=tuple(job["retry"].get("rules", ())),
+        tasks=sum(int(each["tasks"]) for each in job["roles"]),
     )
 
 

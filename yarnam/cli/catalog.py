@@ -35,6 +35,7 @@ SECTIONS: dict[str, tuple[CommandEntry, ...]] = {
         events="List the events of a job.",
         explain="Show why a job failed.",
         scale="Resize an elastic job.",
+        tokens="Replace the Kerberos tokens of a running job.",
         kill="Cancel jobs.",
         ui="Show all jobs and queues in a browser.",
     ),

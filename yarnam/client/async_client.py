@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -17,13 +17,17 @@ from yarnam.client.functions.function_executor import Executor, FunctionArray, F
 from yarnam.client.functions.job_array import JobArray, job_of
 from yarnam.client.job import Job
 from yarnam.client.monitor.job_follower import Poll, WaitLimit
+from yarnam.client.monitor.job_history import JobHistory, Listing
 from yarnam.client.monitor.job_logs import LogPiece, LogSource
 from yarnam.client.monitor.requested_size import RequestedSize
 from yarnam.client.planning.outlook import Outlook
 from yarnam.client.planning.queue_comparison import QueueOutlook
 from yarnam.client.site import Site
 from yarnam.client.submit.preflight import CheckedJob
+from yarnam.core.accounting.history_record import HistoryRecord
+from yarnam.core.accounting.job_summary import HistoryFilter, JobSummary
 from yarnam.core.model.events import Event
+from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.model.outcomes import Verdict
 from yarnam.core.model.snapshot import ClusterSnapshot
@@ -134,6 +138,12 @@ class AsyncClient:
         job = await self._threads.call(self._client.submitted, idempotency_key)
         return None if job is None else AsyncJob(job, self._threads)
 
+    async def parse(
+        self, spec: Spec, *, queue: str | None = None, name: str | None = None
+    ) -> JobSpec:
+        """See ``Client.parse``."""
+        return await self._threads.call(self._client.parse, spec, queue=queue, name=name)
+
     async def plan(
         self, spec: Spec, *, queue: str | None = None, name: str | None = None
     ) -> CheckedJob:
@@ -183,9 +193,47 @@ class AsyncClient:
             since_s=since_s,
         )
 
+    @property
+    def history(self) -> AsyncHistory:
+        """See ``Client.history``."""
+        return AsyncHistory(self._client.history, self._threads)
+
     async def close(self) -> None:
         """Close all connections. Idempotent; jobs continue."""
         await self._threads.close(self._client.close)
+
+
+class AsyncHistory:
+    """The jobs that have ended, for asyncio; see ``JobHistory``."""
+
+    def __init__(self, history: JobHistory, threads: _Threads) -> None:
+        self._history = history
+        self._threads = threads
+
+    async def jobs(self, chosen: HistoryFilter | None = None, user: str = "") -> Listing:
+        """See ``JobHistory.jobs``."""
+        return await self._threads.call(self._history.jobs, chosen, user)
+
+    async def record(self, reference: str, user: str = "") -> HistoryRecord:
+        """See ``JobHistory.record``."""
+        return await self._threads.call(self._history.record, reference, user)
+
+    async def records(self, rows: Sequence[JobSummary]) -> AsyncIterator[HistoryRecord]:
+        """See ``JobHistory.records``."""
+        async for record in _iterate(self._history.records(rows)):
+            yield record
+
+    async def repair(self) -> list[HistoryRecord]:
+        """See ``JobHistory.repair``."""
+        return await self._threads.call(self._history.repair)
+
+    async def compact(self) -> int:
+        """See ``JobHistory.compact``."""
+        return await self._threads.call(self._history.compact)
+
+    async def prune(self, *, before_s: float | None = None, keep: int | None = None) -> int:
+        """See ``JobHistory.prune``."""
+        return await self._threads.call(self._history.prune, before_s=before_s, keep=keep)
 
 
 class AsyncJob:
@@ -289,6 +337,10 @@ class AsyncJob:
     async def interrupt(self) -> None:
         """See ``Job.interrupt``."""
         await self._threads.call(self._job.interrupt)
+
+    async def refresh_tokens(self) -> float:
+        """See ``Job.refresh_tokens``."""
+        return await self._threads.call(self._job.refresh_tokens)
 
     async def kill(self, reason: str = "") -> JobStatus:
         """See ``Job.kill``."""

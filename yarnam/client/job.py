@@ -22,7 +22,7 @@ from yarnam.core.model.events import Event
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.model.outcomes import Verdict, VerdictKind
-from yarnam.errors import ExitCode, Unavailable, UsageError, YarnamError
+from yarnam.errors import BadConfig, ExitCode, Unavailable, UsageError, YarnamError
 from yarnam.ports.job_access import JobClient
 from yarnam.wire.codec import decode_event, encode
 from yarnam.wire.light_imports import on_first_use
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 with on_first_use():
     from hdfs_utils.outputs import committer
+    from hdfs_utils.protocols import gssapi
 
 KILL_LIMIT_S = 90.0
 """The time limit of a kill: cancelling by the AM, then by YARN, until the job has ended."""
@@ -229,6 +230,29 @@ class Job:
         it is. Raises UsageError (the job has ended) and Unavailable (the AM does not answer).
         """
         self._living_am().interrupt(by=self._sources.site.user)
+
+    def refresh_tokens(self) -> float:
+        """Give the job new delegation tokens, by this process's Kerberos ticket; until when they
+        live, in seconds since 1970.
+
+        The AM, the agents and running processes use them from then on: the AM at once, the others
+        within seconds. Nobody renews them, so call it again before that time. Raises BadConfig (the
+        site has no delegation tokens), NoPermission (no ticket), UsageError (the job has ended) and
+        Unavailable.
+        """
+        site = self._sources.site
+        if site.open_token_source is None:
+            raise BadConfig(
+                "this site has no delegation tokens",
+                hint="Only jobs on a site with Kerberos have them; others need none.",
+            )
+        source = site.open_token_source()
+        line = self._living_am()
+        with hdfs_errors("looking for a Kerberos ticket"):
+            principal = gssapi.identity().principal
+        tokens = source.for_running_job(principal)
+        line.replace_tokens(tuple(tokens.by_alias.values()))
+        return tokens.until_s or 0.0
 
     def close(self) -> None:
         """Close the connections. Idempotent; the job continues."""

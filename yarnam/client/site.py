@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from hdfs_utils import FileSystem, TimeLimits, connect
 from hdfs_utils.backends.connect import AUTHENTICATION, is_kerberos
 from hdfs_utils.config.delegation_tokens import DelegationToken
+from hdfs_utils.errors import HdfsError, NotAuthenticated
 from yarnam.adapters.hdfs.small_files import HTTP_LIMITS, SmallFiles
 from yarnam.adapters.yarn.application_cache import ApplicationCache
 from yarnam.adapters.yarn.rest_parse import YarnApplication
@@ -23,12 +24,12 @@ from yarnam.core.model.gpu_names import NOTHING_LEARNT, GpuModelRules, Inventory
 from yarnam.core.model.snapshot import ClusterSnapshot, QueueView
 from yarnam.core.queues.capacity.capacity_file import CapacityConfig
 from yarnam.core.queues.queue_state import QueueReport
-from yarnam.errors import BadConfig
+from yarnam.errors import BadConfig, NoPermission
 from yarnam.ports.job_access import JobClient, Launcher
 from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
-    from hdfs_utils.protocols import gssapi, namenode
+    from hdfs_utils.protocols import gssapi, keytab, namenode
     from yarnam.adapters import gpu_inventory, http_identity, job_tokens
     from yarnam.adapters.grpc import job_client
     from yarnam.adapters.hdfs import error_map
@@ -70,7 +71,7 @@ class ResourceManager(Protocol):
 
     def kill(self, app_id: str, user: str = "") -> None: ...
 
-    def delegation_token(self, renewer: str) -> DelegationToken: ...
+    def delegation_token(self, renewer: str) -> tuple[DelegationToken, float]: ...
 
     def new_application(self) -> str: ...
 
@@ -141,8 +142,8 @@ class Site:
     """``files`` over HTTP, for small ones; None: not tried."""
     who: http_identity.HttpIdentity = field(default_factory=lambda: http_identity.HttpIdentity())  # noqa: PLW0108 - on first use
     """Who asks the web servers of the site's daemons."""
-    open_token_source: Callable[[], FileSystem] | None = None
-    """Where HDFS hands out delegation tokens; None: it has none."""
+    open_token_source: Callable[[], job_tokens.TokenSource] | None = None
+    """Where the site hands out delegation tokens; None: it has none. Raises BadConfig."""
     timing: ClientTiming = ClientTiming()
     node_settings: Callable[[str, str], Mapping[str, str]] = _node_settings
     """The configuration of the NodeManager at this HTTP address, by http or https. Raises
@@ -233,7 +234,7 @@ def open_site(
     settings = addresses.read_settings(where, "core-site.xml", "hdfs-site.xml")
     refuse_other_authentication(settings, surroundings)
     is_secure = is_kerberos(settings)
-    name = _principals_name(user) if is_secure else user or user_name(surroundings)
+    name = _principals_name(user, surroundings) if is_secure else user or user_name(surroundings)
     who = http_identity.HttpIdentity(name, is_secure, str(where))
     with error_map.hdfs_errors("reading the Hadoop configuration"):
         believed = None if is_secure else user
@@ -273,7 +274,9 @@ def open_site(
         open_web=open_web
         if namenode.is_rpc_allowed(settings) and files.uri.startswith("hdfs:")
         else None,
-        open_token_source=open_web if is_secure and files.uri.startswith("hdfs:") else None,
+        open_token_source=(lambda: _token_source(site, open_web))
+        if is_secure and files.uri.startswith("hdfs:")
+        else None,
     )
     return site
 
@@ -285,17 +288,33 @@ def site_at(conf_dir: str, user: str) -> Site:
     return open_site(conf_dir, user)
 
 
-def _principals_name(asked: str | None) -> str:
+def _principals_name(asked: str | None, environ: Mapping[str, str]) -> str:
     """The short name of who has the ticket, as Hadoop's rule DEFAULT makes it. Raises BadConfig for
     another one, NoPermission."""
     with error_map.hdfs_errors("looking for a Kerberos ticket"):
-        principal = gssapi.identity().principal
+        try:
+            principal = gssapi.identity().principal
+        except NotAuthenticated as error:
+            # Kerberos's library says of a keytab that is not there only that there is no ticket.
+            raise _without_usable_keytab(environ) or error from error
     name = principal.partition("@")[0].partition("/")[0]
     if asked not in (None, "", name):
         raise BadConfig(
             f"the Kerberos ticket is {principal}'s, not {asked}'s", hint=f"kinit {asked}"
         )
     return name
+
+
+def _without_usable_keytab(environ: Mapping[str, str]) -> NoPermission | None:
+    """None: the keytab by which programs get a ticket is one, or none is named."""
+    try:
+        keytab.client_principals(environ)
+    except HdfsError as error:
+        return NoPermission(
+            f"there is no Kerberos ticket, and none can be got: {error}",
+            hint="Name your keytab by KRB5_CLIENT_KTNAME, or unset that and run kinit.",
+        )
+    return None
 
 
 def refuse_other_authentication(settings: Mapping[str, str], environ: Mapping[str, str]) -> None:
@@ -317,6 +336,7 @@ def _open_launcher(site: Site) -> Launcher:
     settings = addresses.read_settings(site.conf_dir, "core-site.xml", "yarn-site.xml")
     if driver.is_driver_wanted(site.environ):
         return driver.SkeinLauncher(site.environ)
+    source = site.open_token_source() if site.open_token_source is not None else None
     return rest_launcher.RestLauncher(
         site.rm,
         site.quick,
@@ -325,32 +345,15 @@ def _open_launcher(site: Site) -> Launcher:
         jars=site.paths.runtimes,
         class_path=settings.get("yarn.application.classpath", ""),
         open_driver=lambda: driver.SkeinLauncher(site.environ),
-        tokens=_token_source(site, settings),
+        tokens=source.for_submission if source is not None else None,
     )
 
 
-def _token_source(
-    site: Site, settings: Mapping[str, str]
-) -> Callable[[], Mapping[str, str]] | None:
-    """Gets the tokens of one job; None: the site has none. Raises BadConfig."""
-    open_source = site.open_token_source
-    if open_source is None:
-        return None
-    protection = settings.get("hadoop.rpc.protection", "authentication")
-    if site.rm.url.startswith("http:") and "authentication" not in protection:
-        raise BadConfig(
-            f"hadoop.rpc.protection is {protection}, but {site.rm.url} would get the job's tokens"
-            " in the clear",
-            hint="Ask an administrator to set yarn.http.policy to HTTPS_ONLY.",
-        )
-    renewer = settings.get("yarn.resourcemanager.principal", "").partition("/")[0]
-    return lambda: job_tokens.collect(
-        open_source(),
-        site.rm.delegation_token,
-        renewer.partition("@")[0],
-        site.files.uri,
-        addresses.rm_token_service(settings),
-    )
+def _token_source(site: Site, open_web: Callable[[], FileSystem]) -> job_tokens.TokenSource:
+    """Raises BadConfig."""
+    settings = addresses.read_settings(site.conf_dir, "core-site.xml", "yarn-site.xml")
+    service = addresses.rm_token_service(settings)
+    return job_tokens.token_source(settings, site.rm, service, site.files.uri, open_web)
 
 
 def _learnt(

@@ -55,9 +55,11 @@ def up(
     if not Path("/proc").is_dir():
         raise BadConfig("the embedded cluster needs Linux (127.0.0.0/8 and /proc)")
     if not living_processes(paths):
+        exposure = machine_users.open_to_all(secure=shape.secure, has_zookeeper=shape.zookeeper)
         if not shared_machine:
-            machine_users.refuse_shared_machine(machine_users.read_machine())
-        reporter.message(f"note: {machine_users.OPEN_TO_ALL}")
+            machine_users.refuse_shared_machine(machine_users.read_machine(), exposure)
+        if exposure:
+            reporter.message(f"note: {exposure}")
     java, jars = prepare.software(cache, reporter, secure=shape.secure)
     with exclusive(paths.lock, COMMAND_LOCK_LIMIT_S, f"cluster '{paths.name}'"):
         paths.cancel.unlink(missing_ok=True)

@@ -22,6 +22,12 @@ OPEN_TO_ALL = (
     "while the cluster is up, every user of this machine can run programs as you through it"
 )
 
+OPEN_WITH_KERBEROS = (
+    "HDFS and YARN want a Kerberos ticket, which only you and your processes have; but while the "
+    "cluster is up, every user of this machine can write to its ZooKeeper, and so change the order "
+    "of the jobs that wait"
+)
+
 PERSONS = range(1000, 60001)
 """UID_MIN to UID_MAX of login.defs(5), where the machine does not say otherwise."""
 
@@ -59,14 +65,23 @@ def other_people(facts: MachineFacts) -> tuple[str, ...]:
     )
 
 
-def refuse_shared_machine(facts: MachineFacts) -> None:
-    """Raises BadConfig where other people use the machine."""
+def open_to_all(*, secure: bool, has_zookeeper: bool) -> str:
+    """What others on this machine can do through the cluster; empty: nothing is known."""
+    if not secure:
+        return OPEN_TO_ALL
+    return OPEN_WITH_KERBEROS if has_zookeeper else ""
+
+
+def refuse_shared_machine(facts: MachineFacts, exposure: str = OPEN_TO_ALL) -> None:
+    """Raises BadConfig where other people use the machine, and something is open to them."""
+    if not exposure:
+        return
     people = other_people(facts)
     if not people:
         return
     more = f" and {len(people) - _SHOWN} more" if len(people) > _SHOWN else ""
     raise BadConfig(
-        f"other people use this machine ({', '.join(people[:_SHOWN])}{more}): {OPEN_TO_ALL}",
+        f"other people use this machine ({', '.join(people[:_SHOWN])}{more}): {exposure}",
         hint=(
             "Use a machine or a container of your own. To start it all the same, give "
             f"--shared-machine, or set {VARIABLE}=yes."

@@ -40,6 +40,10 @@ class Launcher(Protocol):
         leave its files, so that it can run. Raises Unavailable, BadConfig, NoPermission, BadSpec;
         at most 120 s."""
 
+    def tokens_end_s(self) -> float | None:
+        """When the delegation tokens of the application that was submitted last end, in seconds
+        since 1970; None: it has none, or that is not known."""
+
     def close(self) -> None:
         """Let go of everything, a start under way included. Idempotent; at most 5 s."""
 
@@ -69,6 +73,10 @@ class JobClient(Protocol):
     def interrupt(self, *, by: str) -> None:
         """Ask the AM to treat the gang as YARN's announcement of a preemption would. Raises
         Unavailable."""
+
+    def replace_tokens(self, tokens: Sequence[str]) -> None:
+        """Let the job use these delegation tokens (as Hadoop's REST interfaces write them) in
+        place of those of the same kind and service. Raises Unavailable."""
 
     def events(self, first: int = 0) -> Sequence[Event]:
         """The journal from event number ``first`` on. Raises Unavailable."""

@@ -61,7 +61,7 @@ class JitterPlanner:
     def open(self, now_s: float, deliver: Deliver) -> None:
         """Submission: the targets are declared on what the cluster is now."""
         self._deliver = deliver
-        ladder = ladder_for_submit(self._snapshot(), self._job.spec)
+        ladder = ladder_for_submit(self._snapshot(), self._job.spec, memory=self._world.indexes)
         if isinstance(ladder, NoFit):
             self._never = ladder
             return
@@ -125,8 +125,9 @@ class JitterPlanner:
             return self._never
         job, snapshot = self._job.spec, self._snapshot()
         return plan_request(
-            snapshot, job, self._targets, action, also_excluded=avoid, blind=blind or None
-        )
+            snapshot, job, self._targets, action, also_excluded=avoid, blind=blind or None,
+            memory=self._world.indexes,
+        )  # fmt: skip
 
     def _may_fit(self, action: RequestPlan) -> bool:
         """Whether there is room for the whole gang, by GPUs alone. Where nodes are excluded the
@@ -246,7 +247,9 @@ class TicketPlanner(JitterPlanner):
             return self._plan(action, avoid, blind=blind)
 
         may_fit = self._may_fit(action)
-        decision = decide(self._ticket, seen, plan, may_fit=may_fit, excluded=action.excluded)
+        decision = decide(
+            self._ticket, seen, plan, may_fit=may_fit, excluded=action.excluded, explain=False
+        )
         on_wait = self._world.on_wait
         if on_wait is not None and self._last is None and isinstance(decision, MustWait):
             self._ticket = replace(self._ticket, forecast_s=on_wait(self._job, self._ticket, seen))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from yarnam.core.admission import Contention
 from yarnam.core.model.tickets import Ticket
+from yarnam.core.placement.packing.index_memory import IndexMemory
 from yarnam.sim.sim_settings import SimJob
 from yarnam.sim.sim_tickets import SimTicketQueue
 from yarnam.sim.timeline import Timeline
@@ -59,5 +60,7 @@ class World:
     """Called whenever a job has ended."""
     on_wait: OnWait | None = None
     """Called with a job's first decision to wait."""
+    indexes: IndexMemory = field(default_factory=IndexMemory)
+    """Of the nodes, for the plans of all jobs."""
     stood: dict[tuple[int, int], float] = field(default_factory=dict)
     """When the gang of (job, attempt) stood."""

@@ -33,6 +33,7 @@ from yarnam.train._job_context import (
     rank,
     world_size,
 )
+from yarnam.train._lightning import lightning_options
 from yarnam.train._pre_run import is_pre_run
 from yarnam.train._report import compute, pause, ready, report
 from yarnam.train._skipped_records import TooManySkipped, decoded, skip, skipped
@@ -63,6 +64,7 @@ __all__ = [
     "is_chief",
     "is_in_job",
     "is_pre_run",
+    "lightning_options",
     "local_rank",
     "output_directory",
     "pause",

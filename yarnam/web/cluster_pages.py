@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from yarnam.core.accounting.history_record import HistoryRecord
 from yarnam.core.accounting.job_summary import JobSummary, sum_of
 from yarnam.core.model.job_status import JobState, JobStatus
+from yarnam.core.model.snapshot import Scheduler
 from yarnam.core.queues.queue_state import QueueState
 from yarnam.core.queues.queues_now import QueueJob, QueuesNow, Stage, largest_gangs
 from yarnam.core.queues.waiting import Wait, why_waiting
@@ -82,6 +83,8 @@ def queues_page(now: QueuesNow) -> bytes:
         "queues.html",
         is_live=True,
         now=now,
+        share_name="fair share" if now.scheduler is Scheduler.FAIR else "capacity",
+        titles=_titles(now.scheduler),
         queues=[_queue_row(queue, now) for queue in now.root.walk()],
         waiting=waiting,
         running=running,
@@ -123,12 +126,29 @@ def view_of_record(record: HistoryRecord, now_s: float, home: str) -> JobView:
 
 def _queue_row(
     queue: QueueState, now: QueuesNow
-) -> tuple[QueueState, int, int, int, int | None, int]:
-    """The queue, its depth, the ends of its bar, its limit (None: none), and what it can take."""
+) -> tuple[QueueState, int, int, int, tuple[int | None, ...]]:
+    """The queue, its depth, the ends of its bar, and its amounts below ``_titles`` (None: no
+    limit)."""
     total = now.root.maximum.gpus
     scale = WIDTH / total if total else 0.0
     used = min(WIDTH, round(queue.used.gpus * scale))
     share = min(WIDTH, max(used, round(queue.fair_share.gpus * scale)))
-    limit = now.own_maximum(queue).gpus
     depth = queue.name.count(".") - now.root.name.count(".")
-    return queue, depth, used, share, None if limit > total else limit, now.usable_gpus(queue)
+    return queue, depth, used, share, _amounts(queue, now)
+
+
+def _titles(scheduler: Scheduler) -> tuple[str, ...]:
+    if scheduler is Scheduler.CAPACITY:
+        return "Used", "Pending", "Capacity", "Max", "One user", "Can take"
+    return "Used", "Pending", "Fair share", "Steady", "Min", "Max", "Can take"
+
+
+def _amounts(queue: QueueState, now: QueuesNow) -> tuple[int | None, ...]:
+    own = now.own_maximum(queue).gpus
+    limit = None if own > now.root.maximum.gpus else own
+    used, can_take = (queue.used.gpus, queue.pending.gpus), now.usable_gpus(queue)
+    if now.scheduler is Scheduler.CAPACITY:
+        one_user = None if queue.user_limit is None else queue.user_limit.gpus
+        return (*used, queue.minimum.gpus, limit, one_user, can_take)
+    shares = queue.fair_share.gpus, queue.steady_share.gpus, queue.minimum.gpus
+    return (*used, *shares, limit, can_take)

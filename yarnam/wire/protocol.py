@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from dataclasses import dataclass
 
 PROTOCOL = 1
@@ -21,7 +22,8 @@ STATUS_FILE = "status.json"
 CREDENTIALS_FILE = "credentials.pem"
 ZOOKEEPER_FILE = "zookeeper-auth"
 NOTIFY_FILE = "notify-urls.json"
-SECRET_FILES = (CREDENTIALS_FILE, ZOOKEEPER_FILE, NOTIFY_FILE)
+KEYTAB_FILE = "user.keytab"
+SECRET_FILES = (CREDENTIALS_FILE, ZOOKEEPER_FILE, NOTIFY_FILE, KEYTAB_FILE)
 """Of no use after the job's end, and of use to whoever reads them: they are removed then."""
 INPUTS_FILE = "inputs.json.gz"
 TICKET_FILE = "ticket.json"
@@ -41,6 +43,8 @@ LOCAL_ZOOKEEPER_FILE = "yarnam-zookeeper-auth"
 """Optional, the AM's alone: credentials for ZooKeeper."""
 LOCAL_NOTIFY_FILE = "yarnam-notify-urls.json"
 """Optional, the AM's alone: the URLs of the job's notifications."""
+LOCAL_KEYTAB_FILE = "yarnam-user.keytab"
+"""Optional, the AM's alone: by which it gets the job new delegation tokens."""
 LOCAL_SECRETS_FILE = "yarnam-secrets.json"
 """Optional: the values of the job's ``secret_env``, a JSON object."""
 LOCAL_INPUTS_FILE = "yarnam-inputs.json.gz"
@@ -143,12 +147,21 @@ POLLS_PER_S, REPORTS_PER_S = 250.0, 200.0
 (tests/benchmarks/test_large_gang.py): a quarter of a core."""
 
 
+HELD_CALLS = 200
+"""In a gang of up to so many tasks every agent's poll waits at the AM, which takes memory there.
+The agents of a larger gang poll now and then, and the AM wakes them for news."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReportPace:
-    """Seconds that a long poll lasts, and between two reports of metrics."""
+    """How often one agent calls. All in seconds."""
 
     hold_s: float
+    """That a long poll lasts."""
+    poll_after_s: float
+    """Between two polls of an agent that can be woken; 0: it holds its polls all the same."""
     metrics_period_s: float
+    """Between two reports of metrics."""
 
 
 def report_pace(tasks: int, *, has_first_rank: bool, silence_s: float) -> ReportPace:
@@ -157,5 +170,32 @@ def report_pace(tasks: int, *, has_first_rank: bool, silence_s: float) -> Report
     ``has_first_rank``: it has the rank whose metrics stand for the job, which stay as fresh as in a
     small gang. ``silence_s``: after that an agent counts as lost; two polls fit in."""
     hold_s = max(HOLD_S, min(tasks / POLLS_PER_S, silence_s / 2))
+    poll_after_s = hold_s if tasks > HELD_CALLS else 0.0
     period_s = max(METRICS_PERIOD_S, tasks / REPORTS_PER_S)
-    return ReportPace(hold_s, METRICS_PERIOD_S if has_first_rank else period_s)
+    return ReportPace(hold_s, poll_after_s, METRICS_PERIOD_S if has_first_rank else period_s)
+
+
+# ---- how the AM wakes an agent -------------------------------------------------------------------
+
+WAKE_KEY_BYTES = 16
+_NUMBER_BYTES, _MAC_BYTES = 8, 16
+WAKE_BYTES = _NUMBER_BYTES + _MAC_BYTES
+
+
+def wake_datagram(key: bytes, number: int) -> bytes:
+    """Tells the agent that chose ``key`` that its directive has this number. It can be lost, read
+    and sent again by others: whoever lacks the key cannot make one for a newer directive."""
+    text = number.to_bytes(_NUMBER_BYTES, "big")
+    return text + _mac(key, text)
+
+
+def number_in_wake(key: bytes, datagram: bytes) -> int | None:
+    """The number of the directive; None: it was not made with this key."""
+    text, mac = datagram[:_NUMBER_BYTES], datagram[_NUMBER_BYTES:]
+    if len(datagram) != WAKE_BYTES or not hmac.compare_digest(mac, _mac(key, text)):
+        return None
+    return int.from_bytes(text, "big")
+
+
+def _mac(key: bytes, text: bytes) -> bytes:
+    return hmac.digest(key, text, "sha256")[:_MAC_BYTES]

@@ -29,6 +29,13 @@ SERVER_OPTIONS: tuple[tuple[str, Any], ...] = (
     ("grpc.so_reuseport", 0),
 )
 
+AM_SERVER_OPTIONS: tuple[tuple[str, Any], ...] = (
+    *SERVER_OPTIONS,
+    # Each connection keeps buffers of a TLS record, and a large gang has a thousand connections.
+    # What agents and clients send is short.
+    ("grpc.tsi.max_frame_size", 1024),
+)
+
 
 def channel_credentials(pem: bytes) -> grpc.ChannelCredentials:
     """For ``grpc.secure_channel``, with ``CHANNEL_OPTIONS``. Raises BadConfig."""

@@ -26,8 +26,8 @@ def target(points: torch.Tensor) -> torch.Tensor:
 def main() -> None:
     device = torch.device("cpu")
     if torch.cuda.is_available():
-        # yarnam shows each process its own GPU alone, so it is the first one that it sees.
-        device = torch.device("cuda", 0)
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
     rank, processes = dist.get_rank(), dist.get_world_size()
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""What goes wrong every day, all held out: written from what the classes mean, the rules not
+"""What goes wrong every day: written from what the classes mean, the rules not
 looked at, and as often of a class as it happens.
 """
 
@@ -49,7 +49,7 @@ def pointer_of_git_lfs() -> object:
         return np.load(path)
 
 
-@fault("incorrect-inputs", held_out=True)
+@fault("incorrect-inputs")
 def gaps_in_the_features() -> object:
     import numpy as np
     from sklearn.linear_model import LinearRegression
@@ -59,7 +59,7 @@ def gaps_in_the_features() -> object:
     return LinearRegression().fit(flats[:, :2], flats[:, 2])
 
 
-@fault("incorrect-inputs", held_out=True)
+@fault("incorrect-inputs")
 def date_unreadable() -> object:
     import pandas as pd
 
@@ -233,7 +233,7 @@ def shards_all_open() -> object:
         return [h5py.File(name, "r") for name in names]
 
 
-@fault("killed", held_out=True)
+@fault("killed")
 def parallel_worker_killed() -> object:
     from joblib import Parallel, delayed
 
@@ -290,7 +290,7 @@ def tracking_server_away() -> None:
         session.post(f"{server}/api/2.0/mlflow/runs/log-metric", json={"loss": 0.3}, timeout=5)
 
 
-@fault("port-in-use", held_out=True)
+@fault("port-in-use")
 def port_taken_of_the_work_queue() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         SyncManager(other.getsockname(), b"work", ctx=multiprocessing.get_context("spawn")).start()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from yarnam.adapters.grpc.job_control import EventLog
 from yarnam.core.model.events import CancelRequested, Event
 from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_spec import JobSpec
-from yarnam.errors import InternalError
+from yarnam.errors import InternalError, WireMismatch
 from yarnam.wire.credentials import new_credentials
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc as pb_grpc
@@ -128,3 +128,21 @@ def test_the_spool_answers_in_portions() -> None:
 )
 def test_where_to_listen(host: str, expected: str) -> None:
     assert bind_address(host) == expected
+
+
+@pytest.mark.grpc
+def test_a_job_without_tokens_takes_none(line: Line) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        line.stub.ReplaceTokens(pb.Tokens(tokens=["CWFsaWNl"]), timeout=5.0)
+    assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+@pytest.mark.grpc
+def test_what_is_no_token_is_refused_without_its_text(line: Line) -> None:
+    def refuse(tokens: Sequence[str]) -> None:
+        raise WireMismatch("replacing the delegation tokens: no delegation token")
+
+    line.mailbox.control.take_tokens = refuse
+    with pytest.raises(grpc.RpcError) as caught:
+        line.stub.ReplaceTokens(pb.Tokens(tokens=["CWFsaWNl"]), timeout=5.0)
+    assert caught.value.details() == "replacing the delegation tokens: no delegation token"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from tests.fakes.launcher import FakeLauncher
 from tests.unit.client.world import World
 from tests.unit.skein_specs.test_application import RECORD
 from yarnam.adapters.hdfs.small_files import SmallFiles
+from yarnam.adapters.job_tokens import JobTokens
 from yarnam.adapters.skein.driver import is_driver_wanted
 from yarnam.adapters.yarn import rest_launcher
 from yarnam.adapters.yarn.rest_launcher import RestLauncher
@@ -41,7 +42,7 @@ def _small_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def launcher(
     world: World,
     driver: FakeLauncher | None = None,
-    tokens: Callable[[], Mapping[str, str]] | None = None,
+    tokens: Callable[[], JobTokens] | None = None,
 ) -> RestLauncher:
     return RestLauncher(
         world.site.rm,
@@ -97,15 +98,19 @@ def test_it_goes_in(world: World) -> None:
 
 def test_a_secure_sites_tokens_go_with_it(world: World) -> None:
     becomes(world, "ACCEPTED")
-    with_tokens = launcher(world, tokens=lambda: {"10.0.0.1:8020": "CWFsaWNl"})
+    tokens = JobTokens({"10.0.0.1:8020": "CWFsaWNl"}, 1e9)
+    with_tokens = launcher(world, tokens=lambda: tokens)
+    assert with_tokens.tokens_end_s() is None
     with_tokens.submit(spec(world), attempts_interval_s=60.0)
     (context,) = world.rm.sent
     entry = {"key": "10.0.0.1:8020", "value": "CWFsaWNl"}
     assert context["am-container-spec"]["credentials"] == {"tokens": {"entry": [entry]}}
+    assert with_tokens.tokens_end_s() == 1e9
+    assert "CWFsaWNl" not in repr(tokens)
 
 
 def test_without_tokens_nothing_is_sent(world: World) -> None:
-    def refused() -> dict[str, str]:
+    def refused() -> JobTokens:
         raise NoPermission("no ticket")
 
     with pytest.raises(NoPermission, match="no ticket"):

@@ -101,6 +101,21 @@ def test_the_first_in_the_queue_asks_as_soon_as_its_gang_fits() -> None:
     assert "8 GPUs" in answer.reason
 
 
+def test_without_an_explanation_the_first_waits_and_asks_as_with_one() -> None:
+    """Of two GPUs nobody knows who uses them: the rest of the gang may be taken when it is free."""
+    me = ticket(1, 1, 6)
+    for ends_at_s, used, is_soon in (
+        (NOW_S + 10.0, 8, True), (NOW_S + 90.0, 8, False), (NOW_S + 10.0, 6, False),
+    ):  # fmt: skip
+        gang = RunningGang("r", "root.a", 6, ends_at_s, ((NodeId("n0"), 6),), 0.0)
+        seen = Contention(snapshot(used), [me], (gang,), NOW_S)
+        found = [admit(me, seen, fits_now=False, explain=explain) for explain in (True, False)]
+        assert [isinstance(one, Admitted) for one in found] == [is_soon] * 2
+        if not is_soon:
+            long, short = map(waits, found)
+            assert replace(long, reason="") == replace(short, reason="")
+
+
 def test_two_gangs_of_five_on_eight_gpus_go_one_after_the_other() -> None:
     first, second = ticket(1, 5, 1), ticket(2, 5, 1)
     assert may(ask(first, [second], snapshot(0)))

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from yarnam.agent.launch.launch_plan import visible_gpus
 from yarnam.agent.resources.gpu_devices import (
     GpuDevice,
     find_gpu_devices,
@@ -78,3 +79,27 @@ def test_a_task_without_gpus_sees_none() -> None:
     assert env["CUDA_VISIBLE_DEVICES"] == ""
     assert env["NVIDIA_VISIBLE_DEVICES"] == "void"
     assert gpu_environment(("2", "3"))["CUDA_VISIBLE_DEVICES"] == "2,3"
+
+
+def test_a_process_may_see_more_than_its_own() -> None:
+    env = gpu_environment(("3",), ("2", "3"))
+    assert env["CUDA_VISIBLE_DEVICES"] == env["NVIDIA_VISIBLE_DEVICES"] == "2,3"
+    assert env["YARNAM_GPU_IDS"] == "3"
+
+
+@pytest.mark.parametrize(
+    ("framework", "ids", "processes", "expected"),
+    [
+        ("pytorch", "2301", 4, "2301"),  # cuda:LOCAL_RANK is the process's own, in any order
+        ("horovod", "57", 2, "57"),
+        ("pytorch", "0123", 2, ""),  # two each: as cuda:0 and cuda:1
+        ("pytorch", "0", 2, ""),
+        ("pytorch", "", 2, ""),
+        ("jax", "01", 2, ""),  # JAX takes all that it sees
+        ("torchrun", "01", 1, ""),
+    ],
+)
+def test_who_sees_all_gpus_of_a_task(
+    framework: str, ids: str, processes: int, expected: str
+) -> None:
+    assert "".join(visible_gpus(framework, split_gpus(list(ids), processes))) == expected

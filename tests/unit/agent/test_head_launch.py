@@ -51,7 +51,6 @@ def launch(ports: tuple[int, int], tmp_path: Path) -> Iterator[Launch]:
             "server_at": f"127.0.0.1:{ports[1]}",
             "worker": [],
             "linger_s": 0.0,
-            "scratch": "",
             **changes,
         }
         env = {**os.environ, "YARNAM_HEAD": json.dumps(head), "YARNAM_PYTHON": sys.executable}
@@ -104,14 +103,11 @@ def until_there(path: Path) -> str:
 
 def test_workers_end_when_the_head_has_succeeded(launch: Launch, tmp_path: Path) -> None:
     seen = tmp_path / "seen"
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
     worker = ["python", "-c", WORKER, str(seen)]
-    other = launch("print('never')", worker=worker, scratch=str(scratch))
+    other = launch("print('never')", worker=worker)
     head = launch(until_there(seen), is_head=True)
     assert ended(head)[0] == 0
     assert ended(other) == (0, "", "")
-    assert not scratch.exists()
 
 
 def test_the_commands_code_is_the_heads_and_a_worker_waits_for_the_stop(

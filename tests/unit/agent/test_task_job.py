@@ -62,6 +62,7 @@ def test_reads_what_the_client_writes(tmp_path: Path) -> None:
     assert job.files == ("code", "x.json")
     assert (job.python, job.has_environment) == ("bin/python", True)
     assert (job.orphan_timeout_s, job.stop_grace_s) == (12.5, 3.0)
+    assert job.tasks == JOB.tasks == 3
 
 
 def test_the_target_that_was_asked_for_gives_the_size(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ PRINTERS = {
     "yarnam/agent/programs/head_launch.py": "stands alone beside the user's command, to its log",
     "yarnam/agent/programs/mpi_launch.py": "stands alone beside the user's command, to its log",
     "yarnam/agent/data/checkpoint_trial.py": "to the agent, which shows it as a log of the process",
+    "yarnam/cli/containers/token_process.py": "to the AM, which logs what failed",
     "yarnam/train/_pre_run.py": "stands alone in the user's process; a number",
     "yarnam/train/_report.py": "stands alone in the user's process; a number",
     "yarnam/train/_skipped_records.py": "stands alone in the user's process, whose log it becomes",

@@ -24,7 +24,7 @@ from yarnam.core.model.job_status import (
     WaitQueueStatus,
 )
 from yarnam.core.model.outcomes import VerdictKind
-from yarnam.errors import Unavailable
+from yarnam.errors import ExitCode, NoPermission, Unavailable
 from yarnam.wire.codec import encode
 
 KEY = "20261121-000000-abcdef"
@@ -443,6 +443,16 @@ def test_kill_goes_on_after_one_that_cannot_be_killed(world: World, call: Call) 
 
 
 # ---- doctor ------------------------------------------------------------------------------------
+
+
+def test_doctor_without_a_ticket_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    def no_ticket(**_: object) -> Any:
+        raise NoPermission("looking for a Kerberos ticket: there is none: run kinit", hint="kinit")
+
+    assert run(("doctor", "--json"), Shell(no_ticket)) == ExitCode.NO_PERMISSION
+    (finding,) = json.loads(capsys.readouterr().out)
+    assert (finding["part"], finding["health"]) == ("Kerberos", "fail")
+    assert "run kinit" in finding["message"]
 
 
 def test_doctor_names_what_is_wrong_and_what_to_do(world: World, call: Call) -> None:

@@ -235,6 +235,14 @@ def scale(stage: Stage) -> list[str]:
     return [APPLICATION, "99"]  # too large: the refusal names the role
 
 
+def tokens_refresh(stage: Stage) -> list[str]:
+    def refuse() -> Any:
+        raise NoPermission(TEXT, hint=TEXT)
+
+    stage.world.client.site.open_token_source = refuse
+    return [APPLICATION]
+
+
 def kill(stage: Stage) -> list[str]:
     stage.world.rm.failure = NoPermission(TEXT, hint=TEXT)
     return [APPLICATION]
@@ -522,6 +530,7 @@ CASES: dict[str, Prepare] = {
     "events": events,
     "explain": explain,
     "scale": scale,
+    "tokens refresh": tokens_refresh,
     "kill": kill,
     "data put": data_put,
     "data get": data_get,

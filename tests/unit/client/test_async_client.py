@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.unit.accounting.records import many
 from tests.unit.client.world import APPLICATION, World, status, task, verdict
-from yarnam import AsyncClient, JobEnded, WaitTimeout
+from yarnam import AsyncClient, Client, Job, JobEnded, WaitTimeout
+from yarnam.adapters.hdfs.history_store import HistoryStore
 from yarnam.adapters.yarn.application_cache import FEW
 from yarnam.client import async_client
+from yarnam.client.async_client import AsyncHistory, AsyncJob
+from yarnam.client.monitor.job_history import JobHistory
 from yarnam.client.user_paths import new_key
+from yarnam.core.accounting.job_summary import HistoryFilter
 from yarnam.core.model.events import CancelRequested, JobStarted
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.model.outcomes import VerdictKind
@@ -130,3 +136,35 @@ async def test_submit_and_list(world: World) -> None:
         assert await client.jobs(tags=["weekly"]) == []
         assert (await job.tags()) == ("nightly",)
         await client.close()
+
+
+async def test_the_history_of_ended_jobs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Files in memory have a clock of their own.
+    monkeypatch.setattr("yarnam.adapters.hdfs.history_compaction.SETTLED_S", -4e9)
+    store = HistoryStore(world.files, world.site.paths.history)
+    made = [replace(one, user="me") for one in many(6)]
+    for one in made:
+        store.put(one)
+    async with AsyncClient(site=world.site) as client:
+        listing = await client.history.jobs(HistoryFilter(state="FAILED"))
+        assert [row.state for row in listing.rows] == ["FAILED"]
+        assert [one async for one in client.history.records(listing.rows)] == [made[4]]
+        assert await client.history.record("last") == made[0]
+        assert await client.history.compact() == len(made)
+        assert await client.history.repair() == []
+        assert await client.history.prune(keep=1) == len(made) - 1
+
+
+@pytest.mark.parametrize(
+    ("plain", "twin", "missing"),
+    [
+        (Client, AsyncClient, {"site"}),  # The adapters, which block.
+        (Job, AsyncJob, {"follower"}),  # It asks and sleeps by itself.
+        (JobHistory, AsyncHistory, set[str]()),
+    ],
+)
+async def test_the_twins_have_the_same_calls(plain: type, twin: type, missing: set[str]) -> None:
+    def calls(of: type) -> set[str]:
+        return {name for name in dir(of) if not name.startswith("_")}
+
+    assert calls(plain) - calls(twin) == missing

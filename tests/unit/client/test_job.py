@@ -10,8 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from hdfs_utils import TimeLimits
+from hdfs_utils.backends.webhdfs import WebHdfsFileSystem
+from hdfs_utils.config.delegation_tokens import from_url
+from hdfs_utils.errors import NotAuthenticated
 from hdfs_utils.journal.log import AppendLog
+from hdfs_utils.protocols import gssapi
+from tests.unit.adapters.test_job_tokens import Web
 from tests.unit.client.world import APPLICATION, World, job_spec, status, verdict
+from yarnam.adapters.job_tokens import TokenSource
 from yarnam.client.monitor.job_end import error_of
 from yarnam.client.user_paths import tag_of
 from yarnam.core.model.events import CancelRequested, JobStarted
@@ -19,9 +26,11 @@ from yarnam.core.model.job_spec import StoringSpec
 from yarnam.core.model.job_status import JobState
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.errors import (
+    BadConfig,
     Cancelled,
     ExitCode,
     GangTimeout,
+    NoPermission,
     Unavailable,
     UsageError,
     UserFailed,
@@ -343,3 +352,35 @@ def test_what_has_no_am_cannot_be_interrupted(world: World) -> None:
 def test_what_has_ended_cannot_be_interrupted(world: World) -> None:
     with pytest.raises(UsageError, match="has ended"):
         world.job(state="FINISHED", final_status="SUCCEEDED").interrupt()
+
+
+def token_source(world: World) -> TokenSource:
+    files = WebHdfsFileSystem(Web(), "hdfs://10.0.0.1:8020", TimeLimits())
+    rm_token = world.rm.delegation_token
+    return TokenSource(lambda: files, rm_token, files.uri, "rm1:8032", "yarn")
+
+
+def test_new_tokens_go_to_the_am(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gssapi, "identity", lambda: gssapi.Identity("alice@SITE", 3600))
+    world.rm.tokens_end_s = 1.6e9
+    world.client.site.open_token_source = lambda: token_source(world)
+    assert world.job().refresh_tokens() == 1.6e9
+    found = {from_url(text).kind: from_url(text) for text in world.line.tokens}
+    assert found["HDFS_DELEGATION_TOKEN"].service == "10.0.0.1:8020"
+    assert found["RM_DELEGATION_TOKEN"].identifier == b"alice@SITE"
+
+
+def test_a_site_without_kerberos_has_no_tokens(world: World) -> None:
+    with pytest.raises(BadConfig, match="no delegation tokens"):
+        world.job().refresh_tokens()
+
+
+def test_who_has_no_ticket_gets_no_tokens(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_ticket() -> gssapi.Identity:
+        raise NotAuthenticated("Ticket expired; run kinit")
+
+    monkeypatch.setattr(gssapi, "identity", no_ticket)
+    world.client.site.open_token_source = lambda: token_source(world)
+    with pytest.raises(NoPermission, match="run kinit"):
+        world.job().refresh_tokens()
+    assert world.line.tokens == []

@@ -73,6 +73,18 @@ def test_on_a_secure_site_the_user_is_the_principal(
         open_site(conf, "bob", environ=TRY)
 
 
+def test_a_keytab_that_is_not_there_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_ticket() -> gssapi.Identity:
+        raise NotAuthenticated("No Kerberos credentials available; run kinit")
+
+    monkeypatch.setattr(gssapi, "identity", no_ticket)
+    conf = configuration(tmp_path, "kerberos")
+    with pytest.raises(NoPermission, match=r"none\.keytab: the keytab .* cannot be read: No such"):
+        open_site(conf, environ={**TRY, "KRB5_CLIENT_KTNAME": f"FILE:{tmp_path}/none.keytab"})
+
+
 def test_a_secure_site_without_a_ticket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_ticket() -> gssapi.Identity:
         raise NotAuthenticated("No Kerberos credentials available; run kinit")

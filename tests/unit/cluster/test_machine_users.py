@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import pwd
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from yarnam.cluster import ClusterShape, EmbeddedCluster, lifecycle, machine_users, prepare
 from yarnam.cluster.machine_users import (
+    OPEN_TO_ALL,
     Account,
     MachineFacts,
+    open_to_all,
     other_people,
     read_machine,
     refuse_shared_machine,
@@ -144,3 +147,20 @@ def test_a_cluster_that_is_up_is_used_without_a_question(
     monkeypatch.setattr(machine_users, "read_machine", lambda: facts(ANN, {1001}))
     with pytest.raises(Fetched):
         EmbeddedCluster(ClusterShape(), state_root=tmp_path).up()
+
+
+def test_what_is_open_to_them_depends_on_kerberos() -> None:
+    assert open_to_all(secure=False, has_zookeeper=True) == OPEN_TO_ALL
+    assert open_to_all(secure=False, has_zookeeper=False) == OPEN_TO_ALL
+    secure = open_to_all(secure=True, has_zookeeper=True)
+    assert "ZooKeeper" in secure
+    assert "run programs" not in secure
+    assert open_to_all(secure=True, has_zookeeper=False) == ""
+
+
+def test_the_refusal_says_what_is_open() -> None:
+    crowd = facts(ANN, {0, 1000})
+    crowd = replace(crowd, mine=frozenset({0}))
+    with pytest.raises(BadConfig, match="can write to its ZooKeeper"):
+        refuse_shared_machine(crowd, open_to_all(secure=True, has_zookeeper=True))
+    refuse_shared_machine(crowd, "")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from yarnam.core.failures.evidence_zones import ProcessEvidence
 from yarnam.core.failures.process_failure import (
-    ProcessEvidence,
     container_finding,
     process_finding,
 )
@@ -83,6 +83,22 @@ ONE_LINE = [
     ("FileExistsError: [Errno 17] File exists: 'out'", C.OUTPUT_ERROR),
     ("urllib.error.HTTPError: HTTP Error 404: Not Found", C.INCORRECT_INPUTS),
     ("socket.gaierror: [Errno -2] Name or service not known", C.COMMUNICATION_ERROR),
+    ("ValueError: Input X contains NaN.", C.INCORRECT_INPUTS),
+    ("OSError: [Errno 8] Exec format error: 'train'", C.COMMAND_NOT_FOUND),
+    ("sqlite3.OperationalError: database or disk is full", C.DISK_FULL),
+    ("pydantic_core.ValidationError: 1 validation error for Settings", C.SEMANTIC_ERROR),
+    ("Error: Invalid value for '--rate': 'fast' is not a valid float.", C.SEMANTIC_ERROR),
+    ("jinja2.exceptions.UndefinedError: no 'role'", C.SEMANTIC_ERROR),
+    ("ValueError: loss contains NaN values", C.DIVERGED),
+    ("ValueError: day is out of range for month, at position 1", C.INCORRECT_INPUTS),
+    ("sqlite3.OperationalError: database is locked", C.OUTPUT_ERROR),
+    (
+        "loky.TerminatedWorkerError: segmentation fault or memory. Exit codes: {SIGKILL(-9)}",
+        C.KILLED,
+    ),
+    ("RuntimeError: decoder ended with exit code -11", C.INVALID_MEMORY_ACCESS),
+    ("RuntimeError: decoder ended with exit code -6", C.CORE_DUMP),
+    ("ProcessRaisedException: process 1 terminated with signal SIGKILL", C.KILLED),
 ]
 
 
@@ -157,6 +173,122 @@ def test_the_first_of_chained_exceptions_is_seen() -> None:
         + 'Traceback (most recent call last):\n  File "t.py"\n    f()\nRuntimeError: cannot save\n'
     )
     assert find(chained).failure is C.CPU_OUT_OF_MEMORY
+
+
+CHILD = """\
+Process SyncManager-1:
+Traceback (most recent call last):
+  File "/usr/lib/python3.11/multiprocessing/process.py", line 314, in _bootstrap
+    self.run()
+OSError: [Errno 98] Address already in use
+"""
+
+PARENT = """\
+Traceback (most recent call last):
+  File "train.py", line 3, in <module>
+    manager.start()
+EOFError
+"""
+
+
+def test_a_child_says_why_its_parent_found_it_gone() -> None:
+    found = find(CHILD + PARENT)
+    assert (found.failure, found.role) == (C.PORT_IN_USE, FailureRole.ROOT)
+    assert any(one.startswith("socket-peer (last traceback): EOFError") for one in found.ruled_out)
+
+
+def test_why_the_workers_of_a_pool_could_not_start() -> None:
+    child = "Exception in initializer:\n" + IMPORT_ERROR
+    parent = PARENT.replace("EOFError", "BrokenProcessPool: A child process terminated abruptly")
+    assert find(child + parent).failure is C.IMPORT_ERROR
+    assert find(parent).failure is C.KILLED
+
+
+def test_a_peer_that_is_gone_is_not_explained_by_what_was_survived() -> None:
+    """No child printed the first traceback; or the child found a peer gone as well."""
+    assert find(OUT_OF_MEMORY + PARENT).failure is C.PEER_LOST
+    also = CHILD.replace("OSError: [Errno 98] Address already in use", "ConnectionResetError")
+    assert find(also + PARENT).failure is C.PEER_LOST
+
+
+def test_what_a_parent_died_of_itself_counts_more_than_what_its_child_said() -> None:
+    assert find(CHILD + OUT_OF_MEMORY).failure is C.CPU_OUT_OF_MEMORY
+
+
+GROUP = """\
+  + Exception Group Traceback (most recent call last):
+  |   File "train.py", line 9, in <module>
+  |     asyncio.run(main())
+  | ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)
+  +-+---------------- 1 ----------------
+    | Traceback (most recent call last):
+    |   File "train.py", line 3, in read
+    |     return open(name)  # or MemoryError
+    | FileNotFoundError: [Errno 2] No such file or directory: 'shard-0'
+    +------------------------------------
+"""
+
+
+def test_an_exception_within_a_group_is_seen() -> None:
+    found = find(GROUP)
+    assert (found.failure, found.line[:17]) == (C.INCORRECT_INPUTS, "FileNotFoundError")
+
+
+RAISED = """\
+Traceback (most recent call last):
+  File "train.py", line 3, in <module>
+    step()
+  File "{}", line 9, in inner
+    raise
+{}
+"""
+
+
+def test_a_file_that_ends_early_is_no_connection_that_does() -> None:
+    assert find(RAISED.format("fastavro/_read.pyx", "EOFError")).failure is C.INCORRECT_INPUTS
+    assert find(RAISED.format("/usr/lib/x.py", "EOFError")).failure is C.PEER_LOST
+
+
+def test_a_value_that_an_enumeration_lacks_is_no_damaged_input() -> None:
+    line = "ValueError: 'adamw' is not a valid Optimizer"
+    assert find(RAISED.format("/usr/lib/enum.py", line)).failure is C.SEMANTIC_ERROR
+    assert find(RAISED.format("photo.py", line)).failure is C.INCORRECT_INPUTS
+
+
+FAILED = "subprocess.CalledProcessError: Command 'x' returned non-zero exit status 1."
+
+
+def test_a_command_that_failed_says_why_just_before() -> None:
+    parent = PARENT.replace("EOFError", FAILED)
+    assert find(IMPORT_ERROR + parent).failure is C.IMPORT_ERROR
+    said = "tar: shard-7.tar: Cannot open: No such file or directory\n"
+    assert find(said + parent).failure is C.INCORRECT_INPUTS
+    assert find(said + "step\n" * 50 + parent).failure is C.TRACEBACK
+    killed = parent.replace("status 1.", "status 137.")
+    assert find(said + killed).failure is C.KILLED
+
+
+SERVICE = """\
+Traceback (most recent call last):
+  File "train.py", line 3, in <module>
+    track(loss)
+  File "/env/lib/python3.11/site-packages/{}/client.py", line 9, in ask
+    raise
+ConnectionResetError: [Errno 104] Connection reset by peer
+"""
+
+
+def test_a_service_that_went_away_is_no_peer_of_the_gang() -> None:
+    found = find(SERVICE.format("redis"))
+    assert (found.failure, found.role) == (C.COMMUNICATION_ERROR, FailureRole.ROOT)
+    assert find(SERVICE.format("torch")).failure is C.PEER_LOST
+
+
+def test_torchruns_words_on_an_aborted_child_are_a_confirmation() -> None:
+    """NCCL aborts the processes that find a peer gone."""
+    text = "ChildFailedError: train.py FAILED\n  exitcode: -6 (pid: 99)"
+    found = find("Traceback (most recent call last):\n" + text)
+    assert found.role is FailureRole.CONFIRMATION
 
 
 def test_what_a_server_thread_prints_later_has_not_ended_the_process() -> None:

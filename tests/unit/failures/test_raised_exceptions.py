@@ -19,7 +19,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from hdfs_utils import errors
-from yarnam.core.failures.process_failure import ProcessEvidence, process_finding
+from yarnam.core.failures.evidence_zones import ProcessEvidence
+from yarnam.core.failures.process_failure import process_finding
 from yarnam.core.failures.shipped_rules import SHIPPED_RULES
 from yarnam.core.model.outcomes import FailureClass as C
 from yarnam.core.model.outcomes import Finding

@@ -13,6 +13,7 @@ from tests.unit.web.job_values import NOW_S, running, with_every_text
 from yarnam.core.accounting.job_summary import summary_of
 from yarnam.core.model.job_status import JobState
 from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import Scheduler
 from yarnam.core.queues.waiting import why_waiting
 from yarnam.web.cluster_pages import (
     ENDED_SHOWN,
@@ -75,6 +76,21 @@ def test_queues_show_shares_and_why_jobs_wait() -> None:
     for text in ("32 GPUs, 0 free", "Waiting: 1", "Running: 1", "wants <more>", "1m00s", "other"):
         assert text in shown, text
     assert why_waiting(waiting, now(nodes=FULL, jobs=(waiting,))).reason in shown
+
+
+def test_under_the_capacity_scheduler_queues_show_capacities() -> None:
+    one = leaf(minimum=Resources(900, 9, 12), user_limit=Resources(700, 7, 6))
+    fair = now(one, nodes=FULL)
+    capacity = queues_page(replace(fair, scheduler=Scheduler.CAPACITY)).decode()
+    assert "the rest of the capacity." in capacity
+    assert "fair share" not in capacity.lower()
+    titles = ("Used", "Pending", "Capacity", "Max", "One user", "Can take")
+    assert "".join(f'<th scope="col" class="n">{title}</th>' for title in titles) in capacity
+    row = capacity[capacity.index('class="level1"') :].split("</tr>")[0]
+    # Nothing is free on these nodes, and the queue has no maximum of its own.
+    amounts = ("0", "0", "12", "-", "6", "0")
+    assert "".join(f'<td class="n">{amount}</td>' for amount in amounts) in row
+    assert "Fair share</th>" in queues_page(fair).decode()
 
 
 def test_an_ended_job_is_shown_from_its_record() -> None:

@@ -11,6 +11,7 @@ from math import isfinite
 
 from yarnam.adapters.grpc.check_messages import node_measures
 from yarnam.adapters.grpc.rank_watch import RankWatch
+from yarnam.adapters.grpc.wake_sender import WakePoint, wake_point
 from yarnam.core.model import events as ev
 from yarnam.core.model.ids import AskId, ContainerId, NodeId
 from yarnam.core.model.job_status import Measured
@@ -42,11 +43,13 @@ _FAILED = frozenset({ExitKind.NON_ZERO.value, ExitKind.SIGNAL.value})
 class AgentSession:
     """One ask's agent. Times are the caller's monotonic clock, except ``at_s`` of events."""
 
-    def __init__(self, ask: AskId) -> None:
+    def __init__(self, ask: AskId, poll_after_s: float = 0.0) -> None:
+        """``poll_after_s``: between two polls of its agent, if that can be woken."""
         self.ask = ask
         self.container = ""
         """Of the first agent that called for this ask; any other one gets a LEAVE directive."""
-        self.directive = pb.Directive(number=1, park=pb.Park())
+        poll_after_ms = round(poll_after_s * 1000)
+        self.directive = pb.Directive(number=1, park=pb.Park(), poll_after_ms=poll_after_ms)
         """The newest, without ``shared_env``."""
         self.shared_env: Mapping[str, str] = {}
         """What a launch or its preparation says to all agents alike: one copy for all sessions."""
@@ -56,6 +59,8 @@ class AgentSession:
         """The newest directive number that an answer to the agent has carried."""
         self.heard_at: float | None = None
         self.is_silent = False
+        self.wake: WakePoint | None = None
+        """Where its agent may be woken; None: nowhere."""
         self.metrics: dict[int, AgentMetrics] = {}
         """By rank, of the launch ``measured``: an agent that starts its processes again may have
         other ranks."""
@@ -102,6 +107,7 @@ class AgentSession:
         """Want something else of the agent; False when that is wanted already. An agent that is
         to leave is never called back."""
         directive.number = self.directive.number
+        directive.poll_after_ms = self.directive.poll_after_ms
         # A gang whose member was replaced is prepared again, in the same attempt. Who said before
         # that it has its inputs is asked to say so once more, even where it needs the same ones.
         asks_again = directive.prepare.attempt in self._staged
@@ -115,6 +121,18 @@ class AgentSession:
         self.shared_env = shared_env
         self._staged.discard(directive.prepare.attempt)
         return True
+
+    def is_to_wake(self, now: float, limit_s: float) -> bool:
+        """Whether its agent, heard of within the limit, has not fetched its newest directive."""
+        is_heard = self.heard_at is not None and now - self.heard_at < limit_s
+        return self.wake is not None and is_heard and self.delivered < self.directive.number
+
+    def take_wake(self, report: pb.AgentReport) -> bool:
+        """Whether the report says for the first time where its agent may be woken."""
+        if not report.HasField("wake") or (self.wake and self.wake.key == report.wake.key):
+            return False
+        self.wake = wake_point(report.wake)
+        return self.wake is not None
 
     def reply(self) -> pb.Directive:
         """The directive, as the agent gets it."""

@@ -25,6 +25,7 @@ from yarnam.adapters.grpc.check_messages import check_order
 from yarnam.adapters.grpc.gang_stop_step import GangStopStep
 from yarnam.adapters.grpc.job_control import MAX_HOLD_MS, JobControlService
 from yarnam.adapters.grpc.job_inputs import GrpcInputEndpoint
+from yarnam.adapters.grpc.wake_sender import WakeSender
 from yarnam.core.failures.rank_activity import RankActivity
 from yarnam.core.frameworks.gang_table import first_ranks
 from yarnam.core.model.actions import CheckNodes, GangMember
@@ -38,7 +39,7 @@ from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc as pb_grpc
 from yarnam.wire.protocol import PROTOCOL, report_pace
 from yarnam.wire.rendezvous import environments, in_common
-from yarnam.wire.tls import SERVER_OPTIONS, server_credentials
+from yarnam.wire.tls import AM_SERVER_OPTIONS, server_credentials
 
 T = TypeVar("T")
 
@@ -72,6 +73,9 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
         """``host``: this node's name or address as other nodes know it (NM_HOST)."""
         self._job = job
         self._silence_s = job.am.agent_silence_s
+        pace = report_pace(job.tasks, has_first_rank=False, silence_s=self._silence_s)
+        self._poll_after_s = pace.poll_after_s
+        self._wake_sender = WakeSender()
         self._credentials = credentials_pem
         self._host = host
         self._application = application
@@ -88,6 +92,8 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
         self._server: Any = None
         self._ticker: asyncio.Task[None] | None = None
         self._stop_step = GangStopStep()
+        self._tokens = pb.Tokens()
+        """What agents with another number get; 0: those with which YARN starts them."""
         self._is_closed = False
 
     # ---- the port ------------------------------------------------------------------------
@@ -101,7 +107,7 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
 
     def expect(self, asks: Iterable[AskId]) -> None:
         wanted = tuple(asks)
-        self._do(lambda: [self._sessions.setdefault(str(ask), AgentSession(ask)) for ask in wanted])
+        self._do(lambda: [self._session(ask) for ask in wanted])
 
     def check(self, action: CheckNodes) -> None:
         self._order_all(
@@ -160,6 +166,13 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
         order = pb.Leave(reason="released")
         self._order_all((ask, pb.Directive(leave=order)) for ask in asks)
 
+    def hand_out(self, tokens: Sequence[str]) -> None:
+        """Give these delegation tokens to all agents, those of later containers included.
+        Thread-safe, also before ``start``; returns at once."""
+        self._tokens = pb.Tokens(number=self._tokens.number + 1, tokens=tokens)
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._wake_in_turn, tuple(self._sessions))
+
     def drain(self, limit_s: float) -> int:
         return self._await(self._drain(limit_s), limit_s + CALL_TIMEOUT_S)
 
@@ -213,6 +226,8 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
                 self._inbox(event)
             if request.HasField("stop_step"):
                 self._take_stop_step(session.ask, request)
+        if session is not None and session.take_wake(request):
+            self._wake(request.ask)  # a trial: it holds its polls if it does not hear this
         return pb.ReportAck()
 
     def _take_stop_step(self, ask: AskId, report: pb.AgentReport) -> None:
@@ -243,7 +258,11 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
             text = "its agent was started again in its container: its processes are lost"
             self._inbox(AgentUnable(self._now_s(), session.ask, text))
         deadline = self._loop.time() + hold_s
-        while session.directive.number == request.seen and self._loop.time() < deadline:
+        while (
+            session.directive.number == request.seen
+            and self._tokens.number == request.tokens
+            and self._loop.time() < deadline
+        ):
             # Not wait_for, which makes a task for each: of a large gang polls are most of the work.
             changed = self._changed.setdefault(str(session.ask), asyncio.Event())
             timer = self._loop.call_at(deadline, self._wake, str(session.ask))
@@ -252,7 +271,15 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
             finally:
                 timer.cancel()
         session.delivered = max(session.delivered, session.directive.number)
-        return session.reply()
+        return self._with_tokens(session.reply(), request.tokens)
+
+    def _with_tokens(self, directive: pb.Directive, number: int) -> pb.Directive:
+        if self._tokens.number == number:
+            return directive
+        reply = pb.Directive()
+        reply.CopyFrom(directive)
+        reply.tokens.CopyFrom(self._tokens)
+        return reply
 
     async def _session_of(self, request: Any, context: Any) -> AgentSession | None:
         """The session of the calling agent; None when it has none here. Counts as a heartbeat."""
@@ -273,7 +300,7 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
     # ---- on the loop ---------------------------------------------------------------------
 
     async def _open(self) -> int:
-        server = grpc.aio.server(options=SERVER_OPTIONS)
+        server = grpc.aio.server(options=AM_SERVER_OPTIONS)
         pb_grpc.add_TaskMailboxServicer_to_server(self, server)  # type: ignore[no-untyped-call]
         pb_grpc.add_JobControlServicer_to_server(self.control, server)  # type: ignore[no-untyped-call]
         pb_grpc.add_JobInputsServicer_to_server(self.inputs, server)  # type: ignore[no-untyped-call]
@@ -295,6 +322,7 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
             self._ticker.cancel()
         if self._server is not None:
             await self._server.stop(0.2)
+        self._wake_sender.close()
 
     def _order_all(
         self,
@@ -310,18 +338,30 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
         """On the loop."""
         changed = []
         for ask, directive in orders:
-            session = self._sessions.setdefault(str(ask), AgentSession(ask))
+            session = self._session(ask)
             if session.order(directive, shared_env):
                 changed.append(str(ask))
+        self._wake_in_turn(changed)
+
+    def _wake_in_turn(self, changed: Sequence[str]) -> None:
         for name in changed[:WAKE_AT_ONCE]:
             self._wake(name)
         for number, name in enumerate(changed[WAKE_AT_ONCE:], WAKE_AT_ONCE):
             self._loop.call_later(number // WAKE_AT_ONCE * WAKE_PAUSE_S, self._wake, name)
 
+    def _session(self, ask: AskId) -> AgentSession:
+        if str(ask) not in self._sessions:
+            self._sessions[str(ask)] = AgentSession(ask, self._poll_after_s)
+        return self._sessions[str(ask)]
+
     def _wake(self, ask: str) -> None:
+        """Answer the call that waits; else say to the agent that it should call."""
         changed = self._changed.pop(ask, None)
+        session = self._sessions.get(ask)
         if changed is not None:
             changed.set()
+        elif session is not None and session.wake is not None:
+            self._wake_sender.send(session.wake, session.directive.number)
 
     async def _drain(self, limit_s: float) -> int:
         deadline = self._loop.time() + limit_s
@@ -348,6 +388,8 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
                 silent_s = session.silent_for(now, limit_s)
                 if silent_s is not None:
                     self._inbox(AgentSilent(self._now_s(), session.ask, silent_s))
+                if session.is_to_wake(now, limit_s):
+                    self._wake(str(session.ask))  # the datagram was lost, or the agent is slow
 
     # ---- between threads -----------------------------------------------------------------
 

@@ -58,6 +58,9 @@ class GrpcJobClient:
     def interrupt(self, *, by: str) -> None:
         self._call(self._control().Interrupt, pb.InterruptRequest(by=by), CANCEL_LIMIT_S)
 
+    def replace_tokens(self, tokens: Sequence[str]) -> None:
+        self._call(self._control().ReplaceTokens, pb.Tokens(tokens=tokens), CANCEL_LIMIT_S)
+
     def events(self, first: int = 0) -> Sequence[Event]:
         request = pb.EventsRequest(**{"from": first})
         reply = self._call(self._control().GetEvents, request, CALL_LIMIT_S)

@@ -9,7 +9,10 @@ from array import array
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import grpc
+
 from yarnam.core.model.events import CancelRequested, ContainersMarked, ScaleRequested
+from yarnam.errors import YarnamError
 from yarnam.ports import Inbox
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc as pb_grpc
@@ -30,6 +33,8 @@ class JobControlService(pb_grpc.JobControlServicer):
         self._inbox: Inbox | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._changed: asyncio.Event | None = None
+        self.take_tokens: Callable[[Sequence[str]], None] | None = None
+        """Uses other delegation tokens from now on; None: the job has none. Raises YarnamError."""
 
     def open(self, inbox: Inbox) -> None:
         """To be called on the event loop that serves."""
@@ -105,6 +110,17 @@ class JobControlService(pb_grpc.JobControlServicer):
         if self._inbox is not None:
             self._inbox(ContainersMarked(self._now_s(), (), request.by or "a client"))
         return pb.InterruptReply()
+
+    async def ReplaceTokens(self, request: pb.Tokens, context: Any) -> pb.TokensReply:  # noqa: N802
+        if self.take_tokens is None:
+            await context.abort(grpc.StatusCode.NOT_FOUND, "the job has no delegation tokens")
+        else:
+            try:
+                # Beside the loop: it writes a file.
+                await asyncio.to_thread(self.take_tokens, tuple(request.tokens))
+            except YarnamError as error:
+                await context.abort(grpc.StatusCode.INVALID_ARGUMENT, error.message)
+        return pb.TokensReply()
 
     async def GetEvents(self, request: pb.EventsRequest, context: Any) -> pb.EventsReply:  # noqa: N802
         return pb.EventsReply(events_json=self._events.read(getattr(request, "from")))

@@ -107,6 +107,10 @@ class SkeinLauncher:
             raise _submit_error(error) from error
         return ApplicationId(answer.id)
 
+    def tokens_end_s(self) -> float | None:
+        """Its driver collects them itself."""
+        return None
+
     def close(self) -> None:
         self._closed.set()
         self._let_go()

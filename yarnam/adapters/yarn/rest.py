@@ -21,7 +21,7 @@ from hdfs_utils.protocols.rejections import Rejections
 from yarnam.adapters.http_identity import HttpIdentity
 from yarnam.adapters.yarn import rest_parse
 from yarnam.adapters.yarn.addresses import rm_web_urls
-from yarnam.adapters.yarn.json_values import object_of, text_of
+from yarnam.adapters.yarn.json_values import object_of, text_of, whole_of
 from yarnam.adapters.yarn.queue_tree import capacity_config_of, queue_tree_of
 from yarnam.adapters.yarn.request_budget import RequestBudget
 from yarnam.core.model.snapshot import AllocationSteps, ClusterSnapshot, QueueView
@@ -243,12 +243,18 @@ class ResourceManager:
             body={"state": "KILLED"},
         )
 
-    def delegation_token(self, renewer: str) -> DelegationToken:
-        """A token with which a job asks without a ticket; ``renewer`` (a short name) may renew it.
-        Raises NoPermission, UsageError, Unavailable."""
+    def delegation_token(self, renewer: str) -> tuple[DelegationToken, float]:
+        """A token with which a job asks without a ticket, and when it ends unless it is renewed, in
+        seconds since 1970; ``renewer`` (a short name, or a principal) may renew it. Raises
+        NoPermission, UsageError, Unavailable."""
         path = "/ws/v1/cluster/delegation-token"
         reply = self._call("POST", path, {}, body={"renewer": renewer})
-        return self._understood(lambda: delegation_tokens.from_url(text_of(reply, "token")))
+        return self._understood(
+            lambda: (
+                delegation_tokens.from_url(text_of(reply, "token")),
+                whole_of(reply, "expiration-time") / 1000,
+            )
+        )
 
     def new_application(self) -> str:
         """The id of an application that may be submitted; one that never is leaves no trace.

@@ -23,6 +23,7 @@ from hdfs_utils import HdfsError
 from hdfs_utils.concurrency.retry import Backoff, retry
 from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.adapters.hdfs.small_files import SmallFiles, put_once
+from yarnam.adapters.job_tokens import JobTokens
 from yarnam.adapters.skein.driver import new_security, refusal, skein_jar
 from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.core.model.ids import ApplicationId
@@ -76,7 +77,7 @@ class RestLauncher:
         class_path: the site's yarn.application.classpath; empty: Hadoop's default.
         open_driver: opens the other way in.
         accept_limit_s: how long YARN may think about an application, in seconds.
-        tokens: gets the job's delegation tokens, by alias; None: the site has none.
+        tokens: gets the job's delegation tokens; None: the site has none.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class RestLauncher:
         class_path: str,
         open_driver: Callable[[], Launcher],
         accept_limit_s: float = ACCEPT_LIMIT_S,
-        tokens: Callable[[], Mapping[str, str]] | None = None,
+        tokens: Callable[[], JobTokens] | None = None,
     ) -> None:
         self._rm = rm
         self._small_files = small_files
@@ -105,6 +106,7 @@ class RestLauncher:
         self._allotted = ""
         """The id for the next submit; empty: none is allotted."""
         self._tokens = tokens
+        self._tokens_end_s: float | None = None
 
     def start(self) -> None:
         """Nothing to get ready."""
@@ -147,6 +149,9 @@ class RestLauncher:
         )
         return self._submit(ApplicationId(application), submission, keep_unknown=keep_unknown)
 
+    def tokens_end_s(self) -> float | None:
+        return self._tokens_end_s
+
     def close(self) -> None:
         if self._driver is not None:
             self._driver.close()
@@ -171,7 +176,9 @@ class RestLauncher:
                 user=self._user,
             )
             if self._tokens is not None:
-                entries = [{"key": key, "value": val} for key, val in self._tokens().items()]
+                tokens = self._tokens()
+                self._tokens_end_s = tokens.until_s
+                entries = [{"key": key, "value": val} for key, val in tokens.by_alias.items()]
                 context["am-container-spec"]["credentials"] = {"tokens": {"entry": entries}}
             was_sent = True
             self._send(application, context)

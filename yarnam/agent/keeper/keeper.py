@@ -23,6 +23,7 @@ import json
 import os
 import resource  # noqa: F401 - os.wait4 imports it, when YARN may have removed the interpreter
 import select
+import shutil
 import signal
 import socket
 import struct
@@ -36,6 +37,10 @@ from yarnam.agent.keeper import procfs
 
 MARK = "YARNAM_CONTAINER"
 """Environment variable that marks every process of a container."""
+
+SCRATCH = "YARNAM_SCRATCH"
+"""Environment variable with a directory of the processes' own outside of the container's: it goes
+with the last of them, in whatever way they end."""
 
 KILL_LIMIT_S = 5.0
 """A killed process that still exists then is stuck in the kernel: reported and left."""
@@ -112,6 +117,7 @@ class Keeper:
         self._logs: dict[int, tuple[int, int]] = {}
         """By process: its log, opened for stdout and again for stderr, see ``_open_log``."""
         self._deadline: float | None = None
+        self._scratch: set[str] = set()
         self._fds: list[int] = []
         self._is_open = True
 
@@ -203,6 +209,8 @@ class Keeper:
             self._not_started(rank, stage, int(code_text))
             return
         self._ranks[pid], self._logs[pid] = rank, logs
+        if scratch := order["env"].get(SCRATCH):
+            self._scratch.add(scratch)
         self._send({"is": "started", "rank": rank, "pid": pid, "logs": logs})
 
     def _not_started(self, rank: int, stage: str, code: int) -> None:
@@ -229,7 +237,11 @@ class Keeper:
                 })  # fmt: skip
 
     def _kill_all(self) -> int:
-        return kill_all(self._mark, self._reap)
+        left = kill_all(self._mark, self._reap)
+        while self._scratch:
+            # What is another user's there stays: nobody else may remove it.
+            shutil.rmtree(self._scratch.pop(), ignore_errors=True)
+        return left
 
 
 def kill_all(mark: bytes, reap: Callable[[], None]) -> int:

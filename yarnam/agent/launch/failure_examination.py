@@ -10,7 +10,8 @@ from typing import Any
 
 from yarnam.agent.launch.log_evidence import error_file_evidence, log_evidence
 from yarnam.agent.launch.output_streams import OutputStreams
-from yarnam.core.failures.process_failure import ProcessEvidence, process_finding
+from yarnam.core.failures.evidence_zones import ProcessEvidence
+from yarnam.core.failures.process_failure import process_finding
 from yarnam.core.failures.rule_matching import rules_of
 from yarnam.core.failures.shipped_rules import SHIPPED_RULES
 from yarnam.core.model.outcomes import Finding

@@ -90,6 +90,7 @@ def plan_processes(
         inputs_address,
         log_directory=settings.log_directory,
         interface=interface_of(node_address) if node_address else "",
+        visible_gpus=visible_gpus(job.framework, shares),
     )
     plans = []
     for process, gpu_ids in zip(launch.processes, shares, strict=True):
@@ -110,6 +111,14 @@ def plan_processes(
             )
         )
     return tuple(plans), workspace.directory
+
+
+def visible_gpus(framework: str, shares: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """What every process of the task sees, the device of each local rank at its place; empty: each
+    process sees its own share alone."""
+    if not framework_named(framework).device_by_local_rank or any(len(ids) != 1 for ids in shares):
+        return ()
+    return tuple(ids[0] for ids in shares)
 
 
 def run_by(framework: str, program: Program) -> Program:
@@ -160,6 +169,8 @@ class ProcessContext:
     log_directory: Path = Path()
     interface: str = ""
     """The network interface of the node's address; empty: unknown."""
+    visible_gpus: tuple[str, ...] = ()
+    """What CUDA shows to every process of the task; empty: to each its own alone."""
 
     @property
     def error_file(self) -> Path:
@@ -197,7 +208,7 @@ def process_environment(
     for name, value in interface_environment(context.interface, more).items():
         env.setdefault(name, value)
     env.update(rendezvous)
-    env.update(gpu_environment(gpu_ids))
+    env.update(gpu_environment(gpu_ids, context.visible_gpus))
     work = str(context.workspace.directory)
     python_path = (work, env["PYTHONPATH"], str(runtime / "sdk"))
     env["PYTHONPATH"] = ":".join(part for part in python_path if part)

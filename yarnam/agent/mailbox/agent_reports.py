@@ -26,6 +26,8 @@ class ReportIdentity:
         self.gpu_ids: tuple[str, ...] = ()
         self.gpu_model = ""
         self.ports: dict[str, int] = {}
+        self.wake_port: Callable[[], Any] = lambda: None
+        """Where the AM may wake the agent, a ``pb.WakePort``; None: nowhere."""
         self.staging: Callable[[], Any] = lambda: None
         """How far the inputs are staged, a ``pb.StagingReport``; None: none are."""
 
@@ -48,6 +50,7 @@ def build_report(identity: ReportIdentity, state: Any, run: TaskRun | None) -> A
         ports=[pb.NamedPort(name=name, port=port) for name, port in identity.ports.items()],
         state=state,
         staging=identity.staging(),
+        wake=identity.wake_port(),
         attempt=run.attempt if run else 0,
         ready=run.is_ready if run else False,
         processes=[process_report(process) for process in run.processes] if run else [],

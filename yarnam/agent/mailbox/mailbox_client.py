@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+import random
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import grpc
 
+from yarnam.agent.mailbox.wake_listener import WakeListener
 from yarnam.errors import WireMismatch
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc
@@ -35,10 +37,20 @@ class AmVanished(Exception):
 
 class MailboxClient:
     """Calls are repeated until they succeed, or until the AM has been away for
-    ``orphan_timeout_s`` (AmVanished). Raises WireMismatch when the AM refuses this version."""
+    ``orphan_timeout_s`` (AmVanished). Raises WireMismatch when the AM refuses this version.
+
+    ``wake``: by which the AM may say that it has a directive. ``take_tokens`` is given delegation
+    tokens that replace the container's."""
 
     def __init__(
-        self, address: str, pem: bytes, ask: str, container: str, orphan_timeout_s: float
+        self,
+        address: str,
+        pem: bytes,
+        ask: str,
+        container: str,
+        orphan_timeout_s: float,
+        wake: WakeListener,
+        take_tokens: Callable[[Sequence[str]], None] = lambda _: None,
     ) -> None:
         self._channel = grpc.aio.secure_channel(
             address, channel_credentials(pem), options=CHANNEL_OPTIONS
@@ -48,7 +60,12 @@ class MailboxClient:
         self._ask = ask
         self._container = container
         self._orphan_timeout_s = orphan_timeout_s
+        self._wake = wake
         self._hold_s = HOLD_S
+        self._take_tokens = take_tokens
+        self._tokens = 0
+        """The number of those it was given last."""
+        self._poll_after_s = 0.0
         self._heard_at: float | None = None
         self._is_away = False
 
@@ -61,13 +78,19 @@ class MailboxClient:
         await self._until_answered(call, REPORT_LIMIT_S)
 
     async def await_directive(self, seen: int) -> Any:
-        """The directive now, or the same again when the poll has been held."""
+        """The directive now, or the same again when the poll has been held. The agent of a large
+        gang does not poll before it is woken, or some seconds have passed."""
+        is_woken = self._poll_after_s > 0 and self._wake.is_heard
+        hold_s = 0.0 if is_woken else self._hold_s
+        if is_woken:
+            await self._wake.wait(seen, self._poll_after_s)
         request = pb.DirectiveRequest(
             protocol=PROTOCOL,
             ask=self._ask,
             container=self._container,
             seen=seen,
-            hold_ms=int(self._hold_s * 1000),
+            hold_ms=int(hold_s * 1000),
+            tokens=self._tokens,
         )
 
         async def call(limit_s: float) -> Any:
@@ -75,9 +98,21 @@ class MailboxClient:
 
         directive = await self._until_answered(call, self._hold_s + ANSWER_LIMIT_S)
         share_environment(directive)
+        if directive.HasField("tokens"):
+            self._tokens = directive.tokens.number
+            self._take_tokens(tuple(directive.tokens.tokens))
         if directive.launch.hold_ms:
             self._hold_s = directive.launch.hold_ms / 1000
+        self._pace_polls(directive, seen)
         return directive
+
+    def _pace_polls(self, directive: Any, seen: int) -> None:
+        whole_s = directive.poll_after_ms / 1000
+        self._poll_after_s = whole_s
+        if directive.number != seen:
+            self._wake.has_come(directive.number)
+            # All agents got it at the same time: their polls shall not come all together.
+            self._poll_after_s = whole_s * random.random()  # noqa: S311
 
     async def close(self) -> None:
         await self._channel.close(grace=None)

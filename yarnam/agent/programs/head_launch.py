@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import os
 import select
-import shutil
 import signal
 import socket
 import subprocess
@@ -238,9 +237,6 @@ def main(words: Sequence[str]) -> int:
     except HeadError as error:
         warn(str(error))
         return 1
-    finally:
-        if head["scratch"]:
-            shutil.rmtree(head["scratch"], ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -86,12 +86,13 @@ def model_of(devices: Iterable[GpuDevice]) -> str:
     return models.pop() if len(models) == 1 else ""
 
 
-def gpu_environment(ids: Sequence[str]) -> dict[str, str]:
-    """What makes CUDA see these devices and no other; none for a task without GPUs."""
-    visible = ",".join(ids)
+def gpu_environment(ids: Sequence[str], all_visible: Sequence[str] = ()) -> dict[str, str]:
+    """What makes CUDA see the process's devices ``ids``, or ``all_visible`` of its task, and no
+    other; none for a task without GPUs."""
+    visible = ",".join(all_visible or ids)
     return {
         "CUDA_VISIBLE_DEVICES": visible,
         "NVIDIA_VISIBLE_DEVICES": visible or "void",
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        ENV_GPU_IDS: visible,
+        ENV_GPU_IDS: ",".join(ids),
     }

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlparse
@@ -19,10 +20,17 @@ from yarnam.adapters.process_lifetime import end_with_stdin, leave_at_once_on_si
 from yarnam.cli.log_format import PrintableFormatter, log_to_stderr
 from yarnam.errors import ExitCode, InternalError, YarnamError
 from yarnam.wire.light_imports import light_imports
-from yarnam.wire.protocol import ENV_JOB_DIR, LOCAL_JOB_FILE, SECRET_FILES, VERDICT_FILE
+from yarnam.wire.protocol import (
+    ENV_JOB_DIR,
+    LOCAL_JOB_FILE,
+    LOCAL_KEYTAB_FILE,
+    SECRET_FILES,
+    VERDICT_FILE,
+)
 
 if TYPE_CHECKING:
     from hdfs_utils import FileSystem
+    from yarnam.adapters.container_tokens import ContainerTokens, NewTokens
     from yarnam.core.model.outcomes import Verdict
 
 log = logging.getLogger("yarnam.am")
@@ -79,6 +87,15 @@ def _run() -> int:
     if not job_uri:
         raise InternalError(f"{ENV_JOB_DIR} is not set")
     log.info("attempt %d of the ApplicationMaster of %s, %s", am_attempt, application, job_uri)
+    with light_imports(without_ssl=False):
+        from yarnam.adapters.container_tokens import ContainerTokens
+
+    tokens = ContainerTokens.of_this_container(os.environ)
+    # Before the first look at HDFS: those of the submission may have ended, in the first attempt
+    # too where the job has waited for long.
+    in_use = None
+    if tokens is not None and (am_attempt > 1 or tokens.have_ended(time.time())):
+        in_use = _newest(tokens, job_uri)
     fs = _connect(job_uri)
     job_dir = urlparse(job_uri).path.rstrip("/")
     if am_attempt > 1:
@@ -88,7 +105,24 @@ def _run() -> int:
     with light_imports(without_ssl=False):
         from yarnam.cli.containers.am_wiring import serve
 
-    return serve(fs, job_dir, application, am_attempt)
+    return serve(fs, job_dir, application, am_attempt, tokens, in_use)
+
+
+def _newest(tokens: ContainerTokens, uri: str) -> NewTokens | None:
+    """Tokens for a later attempt, in its file: by keytab, else those of the attempt before. None:
+    those of the submission have to do. Raises nothing."""
+    from yarnam.adapters.container_tokens import NewTokens, obtain_by_keytab
+
+    if Path(LOCAL_KEYTAB_FILE).exists():
+        try:
+            found = obtain_by_keytab(LOCAL_KEYTAB_FILE, uri, os.environ)
+            tokens.replace(found.tokens)
+        except YarnamError as error:
+            log.error("%s", error.message)
+        else:
+            return found
+    restored = tokens.restore()
+    return NewTokens(restored, tokens.life_from(time.time()).until_s) if restored else None
 
 
 def _connect(job_uri: str) -> FileSystem:

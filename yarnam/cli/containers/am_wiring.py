@@ -6,8 +6,9 @@ import asyncio
 import logging
 import os
 import random
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,6 +16,12 @@ from urllib.parse import urlsplit
 from hdfs_utils import FileSystem, TimeLimits
 from hdfs_utils.backends.connect import is_kerberos
 from yarnam.adapters.clock import SystemClock
+from yarnam.adapters.container_tokens import (
+    ContainerTokens,
+    NewTokens,
+    keep_replacing,
+    obtain_by_keytab,
+)
 from yarnam.adapters.gpu_inventory import FileInventoryStore, GpuInventory
 from yarnam.adapters.grpc.am_server import GrpcMailbox, bind_address
 from yarnam.adapters.hdfs.job_store import HdfsJournal, HdfsStateStore
@@ -48,6 +55,7 @@ from yarnam.core.gang.am_attempts import ends_the_job
 from yarnam.core.model.events import Event
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.outcomes import Verdict, VerdictKind
+from yarnam.core.tokens.renewal import TokenLife
 from yarnam.errors import BadConfig, ExitCode, InternalError, YarnamError
 from yarnam.ports import ClusterView, NoNodeHints, StateStore, Superseded
 from yarnam.ports.notifications import NotificationSender
@@ -64,6 +72,7 @@ from yarnam.wire.protocol import (
     JOURNAL_DIRECTORY,
     LOCAL_CREDENTIALS_FILE,
     LOCAL_JOB_FILE,
+    LOCAL_KEYTAB_FILE,
     LOCAL_NOTIFY_FILE,
     LOCAL_PAGE_URL_FILE,
     LOCAL_RESPONSE_LOG,
@@ -87,8 +96,16 @@ DATA_TIMEOUT_S = 15.0
 """For one operation on the inputs' file systems: only the checks of inputs wait for it."""
 
 
-def serve(fs: FileSystem, job_dir: str, application: str, am_attempt: int) -> int:
-    """Run the AM attempt to its end; the process's exit code."""
+def serve(
+    fs: FileSystem,
+    job_dir: str,
+    application: str,
+    am_attempt: int,
+    tokens: ContainerTokens | None = None,
+    in_use: NewTokens | None = None,
+) -> int:
+    """Run the AM attempt to its end; the process's exit code. ``in_use``: what ``tokens`` has in
+    place of what YARN gave it, and gives agents."""
     record = decode(_local(LOCAL_JOB_FILE), JobRecord)
     facts = AmFacts(
         application,
@@ -99,6 +116,8 @@ def serve(fs: FileSystem, job_dir: str, application: str, am_attempt: int) -> in
     mailbox = GrpcMailbox(
         record.job, _local(LOCAL_CREDENTIALS_FILE), host=_node_host(), application=application
     )
+    if tokens is not None:
+        _keep_tokens(tokens, in_use, mailbox, fs.uri)
     session = _session(record)
     ports = _ports(fs, job_dir, record, facts, mailbox, session)
     page = _open_page(record, mailbox, HdfsStateStore(fs, job_dir, am_attempt))
@@ -129,6 +148,32 @@ def serve(fs: FileSystem, job_dir: str, application: str, am_attempt: int) -> in
         if session is not None:
             session.close()
     return 0
+
+
+def _keep_tokens(
+    tokens: ContainerTokens, in_use: NewTokens | None, mailbox: GrpcMailbox, uri: str
+) -> None:
+    """By the owner's client, or by the keytab that came along, until this process ends."""
+
+    def take(found: Sequence[str]) -> None:
+        tokens.replace(found)
+        mailbox.hand_out(found)
+
+    mailbox.control.take_tokens = take
+    life = tokens.life_from(time.time())
+    if in_use is not None:
+        mailbox.hand_out(in_use.tokens)
+        life = TokenLife(time.time(), in_use.until_s)
+    if not Path(LOCAL_KEYTAB_FILE).exists():
+        return
+
+    def obtain() -> NewTokens:
+        return obtain_by_keytab(LOCAL_KEYTAB_FILE, uri, os.environ)
+
+    def keep() -> None:
+        keep_replacing(life, obtain, take, threading.Event().wait)
+
+    threading.Thread(target=keep, name="tokens", daemon=True).start()
 
 
 def _ports(

@@ -6,6 +6,7 @@ import click
 
 from yarnam.cli.options import json_option, open_client
 from yarnam.cli.rendering.console import coloured, print_json, print_line
+from yarnam.errors import NoPermission
 from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
@@ -22,8 +23,12 @@ def command(ctx: click.Context, queue: str, as_json: bool) -> int:
     Reports each check as ok, warn or fail, with what to do. Writes and deletes a small file on HDFS
     and a node in ZooKeeper. Exits 0 unless a check fails.
     """
-    with open_client(ctx) as client:
-        findings = cluster_checks.run_checks(client.site, queue)
+    try:
+        with open_client(ctx) as client:
+            findings = cluster_checks.run_checks(client.site, queue)
+    except NoPermission as error:
+        # Without a ticket nothing of a site with Kerberos can be asked.
+        findings = [cluster_checks.without_ticket(error)]
     if as_json:
         print_json(
             [

@@ -17,6 +17,7 @@ from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.adapters.skein.driver import is_driver_wanted
 from yarnam.adapters.yarn.addresses import read_settings, zookeeper_credentials
 from yarnam.client.doctor.finding import Finding, Health, fail, ok, warn
+from yarnam.client.doctor.kerberos_check import check_ticket, site_realms
 from yarnam.client.doctor.open_doors import open_doors
 from yarnam.client.doctor.scheduler_settings import check_capacity, check_scheduler
 from yarnam.client.environments.runtime_archive import runtime_source
@@ -30,6 +31,7 @@ with on_first_use():
     import hdfs_utils
     import skein_specs
     from hdfs_utils.backends import libhdfs
+    from hdfs_utils.protocols import gssapi, keytab
     from yarnam.adapters.zookeeper import lazy_session
 
 OLDEST_HADOOP = (3, 1)
@@ -52,6 +54,7 @@ def run_checks(site: Site, queue: str = "") -> list[Finding]:
         lambda: _if_wanted(site, _java(site.environ)),
         lambda: _if_wanted(site, _yarn_command(site.environ)),
         lambda: _resource_manager(site),
+        lambda: _kerberos(site),
         lambda: _clock(site),
         lambda: _hdfs(site),
         lambda: _hdfs_ways(site),
@@ -69,6 +72,11 @@ def run_checks(site: Site, queue: str = "") -> list[Finding]:
     ]
     with ThreadPoolExecutor(len(checks), thread_name_prefix="doctor") as pool:
         return list(pool.map(_caught, checks))
+
+
+def without_ticket(error: NoPermission) -> Finding:
+    """The only finding, where the site lets nobody ask anything."""
+    return Finding("Kerberos", Health.FAIL, error.message, error.hint, error.exit_code)
 
 
 def exit_code(findings: Sequence[Finding]) -> int:
@@ -179,6 +187,22 @@ def _resource_manager(site: Site) -> Finding:
             f"{site.rm.url} is {state}", "Wait, or ask an administrator.", ExitCode.UNAVAILABLE
         )
     return ok(f"{site.rm.url} (Hadoop {version or 'of unknown version'})")
+
+
+@_named("Kerberos")
+def _kerberos(site: Site) -> Finding:
+    if not site.who.is_kerberos:
+        return ok("not used: the site has simple authentication")
+    settings = read_settings(site.conf_dir, "hdfs-site.xml", "yarn-site.xml")
+    try:
+        keys = keytab.client_principals(site.environ)
+    except hdfs_utils.HdfsError as error:
+        return warn(
+            f"{error}", "Programs cannot get a new ticket by it: name another, or unset it."
+        )
+    with hdfs_errors("looking for a Kerberos ticket"):
+        who = gssapi.identity()
+    return check_ticket(who.principal, who.left_s, keys, site_realms(settings))
 
 
 @_named("Clocks")

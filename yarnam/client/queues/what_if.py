@@ -13,9 +13,9 @@ from yarnam.core.model.snapshot import Node
 from yarnam.core.queues.allocations import Allocations
 from yarnam.errors import UsageError
 from yarnam.sim.sim_settings import Mode, PreemptionSettings, RmSettings, SimSettings
-from yarnam.sim.simulation import simulate
-from yarnam.sim.what_if.queue_figures import QueueFigures, queue_figures
-from yarnam.sim.what_if.replay import PastJob, PastRole, Replay, replay
+from yarnam.sim.what_if.past_worlds import PastWorld, figures_of_both
+from yarnam.sim.what_if.queue_figures import QueueFigures
+from yarnam.sim.what_if.replay import PastJob, PastRole, replay
 
 _FAIR = "yarn.scheduler.fair"
 
@@ -61,16 +61,13 @@ def what_if(
             "there is no job to simulate"
             + (f": none of {len(jobs)} is of a queue that takes jobs" if jobs else "")
         )
-    rows = tuple(_figures(one, rm, seed, on_end) for one, rm in zip(given, both, strict=True))
+    now, other = (
+        PastWorld(one, SimSettings(Mode.TICKETS, seed, rm))
+        for one, rm in zip(given, both, strict=True)
+    )
+    rows = figures_of_both(now, other, on_end)
     times = [job.submitted_at_s for job in jobs]
     return WhatIf(len(jobs), both[0].gpus, max(times) - min(times), *rows)
-
-
-def _figures(
-    given: Replay, rm: RmSettings, seed: int, on_end: Callable[[], None] | None
-) -> tuple[QueueFigures, ...]:
-    outcome = simulate(given.workload, SimSettings(Mode.TICKETS, seed, rm), on_end=on_end)
-    return queue_figures(outcome, given)
 
 
 def _rm(

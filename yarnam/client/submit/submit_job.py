@@ -14,13 +14,14 @@ from yarnam.client.site import NODE_PYTHON_VARIABLE, Site
 from yarnam.client.submit import idempotency
 from yarnam.client.submit.hdfs_store import HdfsStore, OpenProgress, ReportProgress, no_progress
 from yarnam.client.submit.preflight import CheckedJob, check_job
-from yarnam.client.submit.upload import JobUpload, UploadedJob
+from yarnam.client.submit.upload import KEYTAB_VARIABLE, JobUpload, UploadedJob
 from yarnam.client.user_paths import new_key, tag_of
 from yarnam.core.model.ids import ApplicationId
 from yarnam.core.model.job_spec import EnvironmentSpec, JobSpec
 from yarnam.errors import BadSpec, YarnamError
 from yarnam.ports.job_access import Launcher
 from yarnam.wire.light_imports import on_first_use
+from yarnam.wire.protocol import LOCAL_KEYTAB_FILE
 
 with on_first_use():
     import skein_specs
@@ -108,7 +109,19 @@ def _submit(
         attempt.undo()
         raise
     staging.close()
+    end_s = launcher.tokens_end_s()
+    if end_s is not None and LOCAL_KEYTAB_FILE not in staged.am_files:
+        report(tokens_notice(application, end_s))
     return Submitted(application, staging.key, staging.job_dir, staged.record.job)
+
+
+def tokens_notice(application: ApplicationId, end_s: float) -> str:
+    """What a user has to know of a job whose tokens end; ``end_s`` in seconds since 1970."""
+    end = time.strftime("%Y-%m-%d %H:%M", time.localtime(end_s))
+    return (
+        f"The job can live until {end}, when its delegation tokens end, or longer with "
+        f"{KEYTAB_VARIABLE} or 'yarnam tokens refresh {application}'"
+    )
 
 
 def _packed(

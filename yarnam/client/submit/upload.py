@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Literal
 
 from hdfs_utils import FileSystem, HdfsError
+from hdfs_utils.errors import MalformedData
 from yarnam._version import __version__
 from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.adapters.hdfs.small_files import put_once
@@ -52,10 +53,14 @@ if TYPE_CHECKING:
 
 with on_first_use():
     import skein_specs
+    from hdfs_utils.protocols import gssapi, keytab
     from yarnam.client.submit import pre_run_choice
 
 PARALLEL_UPLOADS = 8
 """A small file on HDFS is mostly waiting, whatever its size: wait for all of them at once."""
+
+KEYTAB_VARIABLE = "YARNAM_KEYTAB"
+"""Names a keytab that goes along with jobs, by which their AM gets them new delegation tokens."""
 
 HADOOP_CONF_FILE = "hconf.zip"
 _ARCHIVE_SUFFIXES = (".tar.gz", ".tgz", ".tar", ".zip")
@@ -98,6 +103,7 @@ class JobUpload:
             pool.submit(clear_abandoned, self._site)
             keys = pool.submit(self._zookeeper_credentials)
             notify = pool.submit(self._notify_urls, job)
+            keytab_file = pool.submit(self._keytab)
             interceptor = pool.submit(self._interceptor)
             prelaunched = pool.submit(self._prelaunch, checked)
             inputs = pool.submit(self._inputs, checked)
@@ -144,6 +150,7 @@ class JobUpload:
         am_only = {
             protocol.LOCAL_ZOOKEEPER_FILE: keys.result(),
             protocol.LOCAL_NOTIFY_FILE: notify.result(),
+            protocol.LOCAL_KEYTAB_FILE: keytab_file.result(),
             protocol.LOCAL_INTERCEPTOR_FILE: interceptor.result(),
         }
         staged.am_files.update({name: file for name, file in am_only.items() if file is not None})
@@ -336,6 +343,36 @@ class JobUpload:
             return None
         content = NotifyUrls(tuple(channel.url for channel in job.notify))
         return self._put_bytes(protocol.NOTIFY_FILE, encode(content))
+
+    def _keytab(self) -> LocalizedFile | None:
+        """For the AM alone, as the credentials for ZooKeeper. None: none is to go along."""
+        name = self._site.environ.get(KEYTAB_VARIABLE, "")
+        if not name or not self._site.who.is_kerberos:
+            return None
+        stored = self._put_bytes(protocol.KEYTAB_FILE, checked_keytab(Path(name)))
+        with hdfs_errors("protecting the keytab on HDFS"):
+            self._files.chmod(f"{self.job_dir}/{protocol.KEYTAB_FILE}", 0o600)
+        return stored
+
+
+def checked_keytab(path: Path) -> bytes:
+    """Its content, if Kerberos takes it for the user of the ticket. Raises BadConfig, NoPermission;
+    neither tells the content."""
+    named = f"{path}, which {KEYTAB_VARIABLE} names"
+    hint = "docs/how-to/kerberos.md says how to make one; klist -k -t FILE shows whose it is."
+    try:
+        content = path.read_bytes()
+        found = keytab.principals(content)
+    except OSError as error:
+        raise BadConfig(f"cannot read {named}: {error.strerror}", hint=hint) from error
+    except MalformedData as error:
+        raise BadConfig(f"{named}: {error.message}", hint=hint) from error
+    with hdfs_errors("looking for a Kerberos ticket"):
+        principal = gssapi.identity().principal
+    first = found[0] if found else "nobody"
+    if first != principal:
+        raise BadConfig(f"{named} is {first}'s; the ticket is {principal}'s", hint=hint)
+    return content
 
 
 def without_secrets(job: JobSpec) -> tuple[JobSpec, dict[str, str]]:

@@ -94,6 +94,7 @@ def decide(
     may_fit: bool = True,
     excluded: Collection[NodeId] = (),
     may_claim: bool = True,
+    explain: bool = True,
 ) -> Decision:
     """The one admission decision, of the ApplicationMaster and of the simulator.
 
@@ -106,9 +107,11 @@ def decide(
             ticket tells the others what its user said.
         may_claim: False: it waits for free GPUs even if it is entitled to others
             (``entitlement.ClaimHistory``).
+        explain: False: the reason why the first in the queue waits does not say for how long, which
+            takes most of its decision's time.
     """
     mine = replace(me, excluded=tuple(sorted({*me.excluded, *excluded}))) if excluded else me
-    decision = _within_what_is_free(me, mine, seen, plan, may_fit=may_fit)
+    decision = _within_what_is_free(me, mine, seen, plan, may_fit=may_fit, explain=explain)
     is_waiting = isinstance(decision, MustWait)
     claim = entitlement(mine, seen) if is_waiting and may_claim else ""
     if not claim:
@@ -122,7 +125,7 @@ def decide(
 
 
 def _within_what_is_free(
-    me: Ticket, mine: Ticket, seen: Contention, plan: Planner, *, may_fit: bool
+    me: Ticket, mine: Ticket, seen: Contention, plan: Planner, *, may_fit: bool, explain: bool
 ) -> Decision:
     """``mine``: the job's ticket with the nodes that it has learnt to avoid."""
     if may_fit:
@@ -142,7 +145,7 @@ def _within_what_is_free(
             )
         if outcome.is_never:
             return outcome
-    admission = admit(mine, seen, fits_now=False)
+    admission = admit(mine, seen, fits_now=False, explain=explain)
     if isinstance(admission, MustWait):
         return admission
     blind = plan(blind=True)
@@ -216,35 +219,41 @@ class HeadReservation:
         return f"{_who(self.head)} is not expected to start within {left_s:.0f} s"
 
 
-def admit(me: Ticket, seen: Contention, *, fits_now: bool) -> AdmissionDecision:
+def admit(
+    me: Ticket, seen: Contention, *, fits_now: bool, explain: bool = True
+) -> AdmissionDecision:
     """Whether the holder of ``me`` may ask now. ``fits_now`` is the planner's word on this job's
-    whole gang on the same snapshot, its queue's maximum included."""
+    whole gang on the same snapshot, its queue's maximum included. ``explain`` as for ``decide``."""
     queue = wait_queue(me, seen)
     ahead = queue.ahead_of(me)
     full = _full(me, seen.snapshot)
     if full:
         return MustWait(len(ahead), ahead[0] if ahead else me, full)
     if not ahead:
-        return _admit_first(me, seen, fits_now=fits_now)
+        return _admit_first(me, seen, fits_now=fits_now, explain=explain)
     if not fits_now:
         return MustWait(len(ahead), ahead[0], f"its {_gpus(me)} are not free")
     return _admit_behind(me, ahead, queue, seen)
 
 
-def _admit_first(me: Ticket, seen: Contention, *, fits_now: bool) -> AdmissionDecision:
+def _admit_first(
+    me: Ticket, seen: Contention, *, fits_now: bool, explain: bool
+) -> AdmissionDecision:
     """Nobody is ahead of it. But grants that are dealt out to two gangs in turn would complete
     neither, and what others have requested they may hold already."""
-    ledger = open_ledger(me, seen)
-    if fits_now and (not ledger.touched or ledger.reserve(me) is not None):
-        return Admitted("first in the queue, and its gang fits")
     if fits_now:
+        ledger = open_ledger(me, seen)
+        if not ledger.touched or ledger.reserve(me) is not None:
+            return Admitted("first in the queue, and its gang fits")
         return MustWait(0, me, "free GPUs are already requested by other jobs")
-    soonest = ledger.soonest_for(me, seen.running, seen.now_s)
-    is_soon = soonest.is_declared and soonest.ready_at_s <= seen.now_s + ACCUMULATE_WITHIN_S
-    if is_soon and unknown_gpus(seen) > 0:
-        reason = f"first in the queue; the rest of its {_gpus(me)} will be free soon"
-        return Admitted(reason, is_accumulating=True)
-    expected = _expected(soonest, seen.now_s)
+    has_strangers, expected = unknown_gpus(seen) > 0, ""
+    if has_strangers or explain:
+        soonest = open_ledger(me, seen).soonest_for(me, seen.running, seen.now_s)
+        is_soon = soonest.is_declared and soonest.ready_at_s <= seen.now_s + ACCUMULATE_WITHIN_S
+        if is_soon and has_strangers:
+            reason = f"first in the queue; the rest of its {_gpus(me)} will be free soon"
+            return Admitted(reason, is_accumulating=True)
+        expected = _expected(soonest, seen.now_s)
     return MustWait(0, me, f"first in the queue; its {_gpus(me)} are not free{expected}")
 
 

@@ -36,6 +36,9 @@ thousands."""
 GpuReleases = Mapping[NodeId, Sequence[GpuRelease]]
 """What comes free on each node, soonest first."""
 
+SLOTS_AT_ONCE = 8
+"""A node has eight GPUs as a rule, and its slots are mostly wanted one after the other."""
+
 NodeShare = tuple[NodeId, Resources]
 
 _Slot = tuple[float, int, float, bool, NodeId]
@@ -82,6 +85,12 @@ class ReservationLedger:
     ) -> list[NodeShare] | None:
         """Reserve room for the whole gang, the biggest tasks first, the tightest nodes first: what
         it takes on which node. None, and nothing is reserved, when not all of it fits."""
+        demands = ticket.demands
+        if len(demands) == 1 and self._too_many and not ticket.is_choosy:
+            # Most of those that wait behind one that found no room ask for more of the same.
+            too_many = self._too_many.get((demands[0].resources, closed))
+            if too_many is not None and demands[0].count >= too_many:
+                return None
         closed = _either(self._closed_to(ticket), closed)
         before: list[NodeShare] = []
         taken: list[NodeShare] = []
@@ -266,9 +275,9 @@ _NOWHERE = Reservation(frozenset(), inf, is_declared=False, work_gpu_s=inf)
 
 
 class _DemandSlots:
-    """The slots that each node could ever have for a demand, soonest first. Made one by one, as
-    many as are wanted: a node has room for thousands of tiny containers, and most nodes are asked
-    for their first slot only. Kept: a node is looked at among all, and among those of its rack."""
+    """The slots that each node could ever have for a demand, soonest first. Made a few at a time,
+    as many as are wanted: a node has room for thousands of tiny containers, and most nodes are
+    asked for their first slot only. Kept: a node is looked at among all, and within its rack."""
 
     __slots__ = ("_left", "_made", "_most", "_nodes", "_now_s", "_releases", "_rest", "_want",
                  "count")  # fmt: skip
@@ -293,11 +302,13 @@ class _DemandSlots:
             # Two slots in the heap are of two nodes, so they differ.
             slot, index, name = heap[0]
             found.append(slot)
-            following = self._at(name, index + 1)
+            index += 1
+            made = self._made.get(name, ())
+            following = made[index] if index < len(made) else self._at(name, index)
             if following is None:
                 heapq.heappop(heap)
             else:
-                heapq.heapreplace(heap, (following, index + 1, name))
+                heapq.heapreplace(heap, (following, index, name))
         return found
 
     def _first(self, name: NodeId) -> _Slot | None:
@@ -330,7 +341,7 @@ class _DemandSlots:
             rest = self._rest.get(name)
             if rest is None:
                 rest = self._rest[name] = islice(self._slots_of(name), len(made), None)
-            made.extend(islice(rest, 1))
+            made.extend(islice(rest, SLOTS_AT_ONCE))
         return made[index] if index < len(made) else None
 
     def _slots_of(self, name: NodeId) -> Iterator[_Slot]:

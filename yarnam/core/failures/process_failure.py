@@ -8,18 +8,20 @@ In this order, and within each by the order of the rules:
    the agent saw, the framework's error file, the last traceback (or the last lines), all the rest;
 4. weak rules: general signs, such as that there is a traceback at all.
 
+Where the last traceback says only that another process has ended, one that a child process printed
+before it says why.
+
 A rule may name files of libraries (``raised_in``): an exception that comes out of a decoder says
 that the input is wrong, whatever its words are.
-
-Far evidence is not looked at where a traceback ends the log: it names the reason itself, and what
-was printed long before has been survived.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import TypeAlias
 
+from yarnam.core.failures.evidence_zones import ProcessEvidence, Zone, without_prefix, zones_of
 from yarnam.core.failures.line_pattern import longest_piece
 from yarnam.core.failures.rule_matching import (
     finding_of,
@@ -36,20 +38,8 @@ from yarnam.core.model.outcomes import (
     Origin,
     RetryAction,
     Source,
-    Stream,
 )
 from yarnam.errors import Blame
-
-TRACEBACK = "Traceback (most recent call last)"
-
-NEAR_LINES = 40
-"""The last lines of a log that are near to its end: a screen."""
-
-TRACEBACK_LINES = 250
-"""A last traceback that began farther from the end than this was survived."""
-
-INNERMOST_FRAMES = 8
-"""Frames of a traceback that say where an exception comes from; the others led there."""
 
 MAX_RULED_OUT = 5
 
@@ -65,41 +55,16 @@ UNKNOWN = Finding(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessEvidence:
-    """What a failed process left. Texts are bounded by whoever collects them."""
-
-    code: int = 0
-    signal: int = 0
-    log: tuple[str, ...] = ()
-    """Of its output: lines of the start and of the end, in order."""
-    origins: tuple[Origin | None, ...] = ()
-    """Of each line of ``log``; empty: of none."""
-    facts: tuple[str, ...] = ()
-    """What the agent saw itself: a full disk, a kill by the kernel for want of memory."""
-    error_file: tuple[str, ...] = ()
-    """The message in the framework's error file (``TORCHELASTIC_ERROR_FILE``)."""
-    error_at_s: float | None = None
-    """The time in it."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Zone:
-    """Some of the evidence. ``name`` is for people."""
-
-    name: str
-    lines: Sequence[str]
-    frames: Sequence[str] = ()
-    """Of a traceback, the innermost ones."""
-    is_log: bool = False
+_Match: TypeAlias = "tuple[FailureRule, Zone, str]"
+"""A rule, where it matches, and the line that does; no line: by the exit status alone."""
 
 
 def process_finding(
     evidence: ProcessEvidence, shipped: Sequence[FailureRule], own: Sequence[FailureRule] = ()
 ) -> Finding:
     """Why the process failed; ``UNKNOWN`` if no rule fits. ``own``: the job's."""
-    zones = _zones(evidence)
-    found = [match for rules in (own, shipped) for match in _matches(rules, zones, evidence)]
+    zones = zones_of(evidence)
+    found = _matches(own, zones, evidence) + _child_first(_matches(shipped, zones, evidence))
     if not found:
         return replace(UNKNOWN, at_s=evidence.error_at_s)
     (rule, zone, line), *others = found
@@ -114,6 +79,27 @@ def process_finding(
     )
 
 
+_CHILD_GONE = (
+    "BrokenProcessPool",
+    "TerminatedWorkerError",
+    "exited unexpectedly",
+    "terminated abruptly",
+)
+"""What a parent raises whose child is gone, whatever the child has died of."""
+
+
+def _child_first(found: list[_Match]) -> list[_Match]:
+    """What a child's traceback says comes first where its parent only found it gone."""
+    told = next((m for m in found if m[1].is_child and m[0].role is FailureRole.ROOT), None)
+    if told is None or told[0].is_weak or not found[0][2]:
+        return found
+    rule, zone, _ = found[0]
+    is_gone = any(name in line for line in zone.lines for name in _CHILD_GONE)
+    if rule.role is FailureRole.ROOT and not is_gone:
+        return found
+    return [told, *(match for match in found if match is not told)]
+
+
 def container_finding(diagnostics: str, rules: Sequence[FailureRule]) -> Finding | None:
     """What YARN's text says of a container that ended; None: nothing that a rule knows."""
     for line in diagnostics.splitlines():
@@ -124,11 +110,11 @@ def container_finding(diagnostics: str, rules: Sequence[FailureRule]) -> Finding
 
 
 def _matches(
-    rules: Sequence[FailureRule], zones: Sequence[_Zone], evidence: ProcessEvidence
-) -> list[tuple[FailureRule, _Zone, str]]:
+    rules: Sequence[FailureRule], zones: Sequence[Zone], evidence: ProcessEvidence
+) -> list[_Match]:
     """All that match, the one that counts first; each rule once for each zone."""
-    found: list[tuple[tuple[bool, bool, int, int], FailureRule, _Zone, str]] = []
-    whole = _Zone("exit status", ())
+    found: list[tuple[tuple[bool, bool, int, int], FailureRule, Zone, str]] = []
+    whole = Zone("exit status", ())
     for number, rule in enumerate(rules):
         is_fit = fits_status(rule, evidence.code, evidence.signal)
         if rule.source is not Source.PROCESS or not is_fit:
@@ -161,110 +147,9 @@ def _last_match(rule: FailureRule, pieces: Sequence[str], lines: Sequence[str]) 
     return None
 
 
-def _zones(evidence: ProcessEvidence) -> list[_Zone]:
-    """The evidence, nearest to the failure first."""
-    log = [_without_prefix(line) for line in evidence.log]
-    begin = _last_traceback(log)
-    has_traceback = begin >= 0 and begin >= len(log) - TRACEBACK_LINES
-    zones = [
-        _Zone("seen by the agent", evidence.facts),
-        _Zone("error file", [line for line in evidence.error_file if not _is_frame(line)]),
-    ]
-    if has_traceback:
-        zones.append(_traceback_zone(evidence, log, begin))
-        return zones
-    begin = max(0, len(log) - NEAR_LINES)
-    streams = _streams(evidence, len(log))
-    on_stderr = [
-        line
-        for line, stream in zip(log[begin:], streams[begin:], strict=True)
-        if stream is Stream.STDERR
-    ]
-    zones.append(_Zone("last lines on stderr", on_stderr, is_log=True))
-    zones.append(_Zone("last lines", log[begin:], is_log=True))
-    if not evidence.error_file:
-        zones.append(_Zone("earlier lines", log[:begin], is_log=True))
-    return zones
-
-
-def _traceback_zone(evidence: ProcessEvidence, log: Sequence[str], begin: int) -> _Zone:
-    """What follows the last traceback on stderr comes from stdout where its buffer was written at
-    the end: that was said long before."""
-    streams = _streams(evidence, len(log))
-    is_on_stderr = streams[begin] is Stream.STDERR
-    begin = _chain_begin(log, begin)
-    lines = [
-        line
-        for line, stream in zip(log[begin:], streams[begin:], strict=True)
-        if not (is_on_stderr and stream is Stream.STDOUT)
-    ]
-    frames = [line for line in lines if line.startswith('  File "')][-INNERMOST_FRAMES:]
-    near = [line for line in lines if not _is_frame(line)]
-    return _Zone("last traceback", near, frames, is_log=True)
-
-
-def _streams(evidence: ProcessEvidence, count: int) -> Sequence[Stream | None]:
-    """Of each line of the log."""
-    if not evidence.origins:
-        return [None] * count
-    return [origin.stream if origin else None for origin in evidence.origins]
-
-
 def _origin(evidence: ProcessEvidence, line: str) -> Origin | None:
     """Of the last line that reads so."""
     for text, origin in zip(reversed(evidence.log), reversed(evidence.origins), strict=False):
-        if _without_prefix(text) == line:
+        if without_prefix(text) == line:
             return origin
     return None
-
-
-_BYSTANDERS = ("Exception calling application", "Exception ignored in", "was never retrieved")
-"""What a server, the interpreter or an event loop prints before a traceback that it has caught."""
-
-
-def _last_traceback(log: Sequence[str]) -> int:
-    """Where the last traceback begins that ended the process, as far as one sees; -1: none. A
-    server's thread may print one of its own after that."""
-    begins = [number for number, line in enumerate(log) if TRACEBACK in line]
-    for number in reversed(begins):
-        before = log[number - 1] if number else ""
-        if not any(text in before for text in _BYSTANDERS):
-            return number
-    return begins[-1] if begins else -1
-
-
-_CHAINED = (
-    "During handling of the above exception, another exception occurred:",
-    "The above exception was the direct cause of the following exception:",
-)
-
-
-def _chain_begin(log: Sequence[str], begin: int) -> int:
-    """Where the first traceback of a chain begins whose last one begins at ``begin``."""
-    while True:
-        before = begin - 1
-        while before >= 0 and not log[before].strip():
-            before -= 1
-        if before < 0 or log[before].strip() not in _CHAINED:
-            return begin
-        earlier = max((n for n in range(before) if TRACEBACK in log[n]), default=-1)
-        if earlier < 0:
-            return begin
-        begin = earlier
-
-
-def _without_prefix(line: str) -> str:
-    """Without the rank that torch and torchrun put before a line: ``[rank0]: ``,
-    ``[default0]:``."""
-    if not line.startswith("["):
-        return line
-    for word in ("[rank", "[default"):
-        number, bracket, rest = line.removeprefix(word).partition("]:")
-        if line.startswith(word) and bracket and number.isdigit():
-            return rest.removeprefix(" ")
-    return line
-
-
-def _is_frame(line: str) -> bool:
-    """A line of a traceback that quotes the program: whatever it says has not happened there."""
-    return line.startswith(("    ", '  File "'))

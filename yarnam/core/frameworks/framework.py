@@ -65,6 +65,10 @@ class Framework:
     RPC: defaults, which the agent sets."""
     one_process: bool = False
     """A task has one process, unless the spec says otherwise: it drives all GPUs of the task."""
+    device_by_local_rank: bool = False
+    """Its programs take the device that their local rank names (``cuda:LOCAL_RANK``): of a task
+    with a process for each GPU, every process sees all of them, in that order. Those of other
+    frameworks see their own alone."""
     is_launcher: bool = False
     """That process starts the training processes of the task itself: there is never another."""
     program: str = ""

@@ -29,7 +29,7 @@ def head_variable(
     ``yarnam:NAME`` (a program of the agent's). With a ``worker`` each task runs one, and only the
     first process the job's command. ``server_at``: ``host:port`` where it listens; ``linger_s``:
     for the server to end by itself once the command has succeeded; ``scratch``: a directory of
-    theirs, which is removed in the end."""
+    theirs, which the keeper removes when the task's processes have ended."""
     is_head = table.rank(number, local) == 0
     head = {
         "is_head": is_head,
@@ -38,6 +38,6 @@ def head_variable(
         "server_at": server_at,
         "worker": list(worker),
         "linger_s": linger_s,
-        "scratch": scratch,
     }
-    return {"YARNAM_HEAD": json.dumps(head, separators=(",", ":"))}
+    env = {"YARNAM_HEAD": json.dumps(head, separators=(",", ":"))}
+    return env | ({"YARNAM_SCRATCH": scratch} if scratch else {})

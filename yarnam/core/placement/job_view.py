@@ -14,7 +14,9 @@ from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.placement.gang_shape import biggest, shapes_of
 from yarnam.core.placement.packing.bin_packing import PackRules
 from yarnam.core.placement.packing.capacity_index import CapacityIndex
+from yarnam.core.placement.packing.index_memory import IndexMemory
 from yarnam.core.placement.packing.node_capacity import (
+    NO_TIE_BREAK,
     TieBreak,
     free_capacity,
     index_for_am,
@@ -87,15 +89,20 @@ def view_of(
     has_am: bool,
     data: BytesByNode,
     seed: str,
+    memory: IndexMemory | None = None,
 ) -> JobView:
     """The view of ``job``. ``blind``: all usable capacity counts as free. ``has_am``: the job's
-    ApplicationMaster runs already. ``data`` and ``seed`` as for ``plan``."""
+    ApplicationMaster runs already. ``data``, ``seed`` and ``memory`` as for ``plan``."""
     excluded = excluded_nodes(snapshot, job, excluded)
     tie_break = TieBreak(dict(data.nodes) if job.placement.near_data else {}, salt_of(seed))
-    # By name, so that the order of the snapshot decides nothing.
-    nodes = sorted(snapshot.nodes, key=attrgetter("node_id"))
-    idle = CapacityIndex(total_capacity(nodes, excluded), tie_break)
-    free = idle if blind else CapacityIndex(free_capacity(nodes, excluded), tie_break)
+    if memory is not None and not excluded and tie_break == NO_TIE_BREAK:
+        idle, now = memory.indexes(snapshot.nodes)
+        free = idle if blind else now
+    else:
+        # By name, so that the order of the snapshot decides nothing.
+        nodes = sorted(snapshot.nodes, key=attrgetter("node_id"))
+        idle = CapacityIndex(total_capacity(nodes, excluded), tie_break)
+        free = idle if blind else CapacityIndex(free_capacity(nodes, excluded), tie_break)
     if has_am:
         return JobView(snapshot, job, excluded, idle, idle, free, Resources(), data, tie_break)
     am = snapshot.steps.rounded(job.am.resources)
@@ -122,9 +129,8 @@ def _after_placing_am(
     index: CapacityIndex, am: Resources, task: Resources
 ) -> tuple[CapacityIndex | None, NodeId | None]:
     """What is left beside an ApplicationMaster, and its node; None if no node can hold it."""
-    left = list(index.capacities)
-    chosen = index_for_am(left, am, task)
+    chosen = index_for_am(index.capacities, am, task)
     if chosen is None:
         return None, None
-    left[chosen] = reserve(left[chosen], am)
-    return CapacityIndex(left, index.tie_break), left[chosen].node
+    left = reserve(index.capacities[chosen], am)
+    return index.with_changed([left]), left.node

@@ -13,6 +13,7 @@ from yarnam.core.model.plans import NoFit, Rung, Target
 from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.placement.elastic_sizes import plan_largest
 from yarnam.core.placement.further_targets import targets_at
+from yarnam.core.placement.packing.index_memory import IndexMemory
 from yarnam.core.placement.planner import PlanOutcome, plan
 from yarnam.core.placement.supplement import plan_supplement
 
@@ -27,6 +28,7 @@ def plan_request(
     blind: bool | None = None,
     data: BytesByNode = NO_DATA,
     seed: str = "",
+    memory: IndexMemory | None = None,
 ) -> PlanOutcome:
     """The rungs that fit now, for the whole gang, for its pre-run or, with a supplement, for what
     it lacks.
@@ -37,7 +39,7 @@ def plan_request(
     meanwhile and a second loss on the same node would cost it another restart.
 
     ``also_excluded``: further nodes not to use. ``blind``: count all usable capacity as free; None:
-    as the job says. ``data`` and ``seed`` as for ``plan``.
+    as the job says. ``data``, ``seed`` and ``memory`` as for ``plan``.
     """
     is_blind = not job.gang.look_before_ask if blind is None else blind
     level = request.memory_level
@@ -54,7 +56,7 @@ def plan_request(
         def at(one: JobSpec) -> PlanOutcome:
             return plan(
                 snapshot, one, excluded, targets=of_level, first_rung=request.first_rung,
-                blind=is_blind, data=data, seed=seed,
+                blind=is_blind, data=data, seed=seed, memory=memory,
             )  # fmt: skip
 
         return plan_largest(job, at, request.most_tasks, request.least_tasks)

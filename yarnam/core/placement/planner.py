@@ -36,6 +36,7 @@ from yarnam.core.placement.explain.no_fit import (
 from yarnam.core.placement.gang_shape import shape_of, shapes_of
 from yarnam.core.placement.gpu_model_choice import GpuModelChoice, gpu_model_choices
 from yarnam.core.placement.job_view import JobView, view_of
+from yarnam.core.placement.packing.index_memory import IndexMemory
 from yarnam.core.placement.targets.pinned_targets import pin_asks, pinned_targets, split_pinned
 from yarnam.core.placement.targets.target_ladder import targets_to_declare
 
@@ -55,6 +56,7 @@ def plan(
     data: BytesByNode = NO_DATA,
     seed: str = "",
     explain: bool = True,
+    memory: IndexMemory | None = None,
 ) -> PlanOutcome:
     """The rungs of the ladder that can hold the whole gang now, tightest first.
 
@@ -68,11 +70,12 @@ def plan(
     of their bytes comes first. ``seed`` (the job's key or application id) orders equally good nodes
     and racks, so that jobs which plan at the same time do not all choose the same; without a seed
     names decide. ``explain``: compute the smallest changes after which the gang would fit; False
-    saves that time.
+    saves that time. ``memory``, of one who plans on one cluster again and again, saves time too.
     """
     view = view_of(
-        snapshot, job, excluded, blind=blind, has_am=targets is not None, data=data, seed=seed
-    )
+        snapshot, job, excluded, blind=blind, has_am=targets is not None, data=data, seed=seed,
+        memory=memory,
+    )  # fmt: skip
     if targets is None:
         drawn = _ladder_to_declare(view, policy)
         if isinstance(drawn, NoFit):
@@ -120,10 +123,13 @@ def ladder_for_submit(
     excluded: Iterable[NodeId] = (),
     data: BytesByNode = NO_DATA,
     seed: str = "",
+    memory: IndexMemory | None = None,
 ) -> PlanOutcome:
     """The whole ladder to declare, whether it fits now or not; NoFit (never) when no state of
     this cluster and queue could hold the gang beside its ApplicationMaster."""
-    view = view_of(snapshot, job, excluded, blind=False, has_am=False, data=data, seed=seed)
+    view = view_of(
+        snapshot, job, excluded, blind=False, has_am=False, data=data, seed=seed, memory=memory
+    )
     drawn = _ladder_to_declare(view, policy)
     if isinstance(drawn, NoFit):
         return drawn

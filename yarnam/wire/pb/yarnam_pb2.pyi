@@ -25,7 +25,7 @@ STAGED: TaskState
 CHECKED: TaskState
 
 class AgentReport(_message.Message):
-    __slots__ = ("protocol", "ask", "container", "node", "address", "log_address", "gpu_ids", "ports", "state", "attempt", "processes", "message", "user_fault", "nm_http_address", "gpu_model", "staging", "node_busy", "check", "stop_step", "ready")
+    __slots__ = ("protocol", "ask", "container", "node", "address", "log_address", "gpu_ids", "ports", "state", "attempt", "processes", "message", "user_fault", "nm_http_address", "gpu_model", "staging", "node_busy", "check", "stop_step", "ready", "wake")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     ASK_FIELD_NUMBER: _ClassVar[int]
     CONTAINER_FIELD_NUMBER: _ClassVar[int]
@@ -46,6 +46,7 @@ class AgentReport(_message.Message):
     CHECK_FIELD_NUMBER: _ClassVar[int]
     STOP_STEP_FIELD_NUMBER: _ClassVar[int]
     READY_FIELD_NUMBER: _ClassVar[int]
+    WAKE_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     ask: str
     container: str
@@ -66,7 +67,18 @@ class AgentReport(_message.Message):
     check: CheckReport
     stop_step: StopStep
     ready: bool
-    def __init__(self, protocol: _Optional[int] = ..., ask: _Optional[str] = ..., container: _Optional[str] = ..., node: _Optional[str] = ..., address: _Optional[str] = ..., log_address: _Optional[str] = ..., gpu_ids: _Optional[_Iterable[str]] = ..., ports: _Optional[_Iterable[_Union[NamedPort, _Mapping]]] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., processes: _Optional[_Iterable[_Union[ProcessReport, _Mapping]]] = ..., message: _Optional[str] = ..., user_fault: _Optional[bool] = ..., nm_http_address: _Optional[str] = ..., gpu_model: _Optional[str] = ..., staging: _Optional[_Union[StagingReport, _Mapping]] = ..., node_busy: _Optional[bool] = ..., check: _Optional[_Union[CheckReport, _Mapping]] = ..., stop_step: _Optional[_Union[StopStep, _Mapping]] = ..., ready: _Optional[bool] = ...) -> None: ...
+    wake: WakePort
+    def __init__(self, protocol: _Optional[int] = ..., ask: _Optional[str] = ..., container: _Optional[str] = ..., node: _Optional[str] = ..., address: _Optional[str] = ..., log_address: _Optional[str] = ..., gpu_ids: _Optional[_Iterable[str]] = ..., ports: _Optional[_Iterable[_Union[NamedPort, _Mapping]]] = ..., state: _Optional[_Union[TaskState, str]] = ..., attempt: _Optional[int] = ..., processes: _Optional[_Iterable[_Union[ProcessReport, _Mapping]]] = ..., message: _Optional[str] = ..., user_fault: _Optional[bool] = ..., nm_http_address: _Optional[str] = ..., gpu_model: _Optional[str] = ..., staging: _Optional[_Union[StagingReport, _Mapping]] = ..., node_busy: _Optional[bool] = ..., check: _Optional[_Union[CheckReport, _Mapping]] = ..., stop_step: _Optional[_Union[StopStep, _Mapping]] = ..., ready: _Optional[bool] = ..., wake: _Optional[_Union[WakePort, _Mapping]] = ...) -> None: ...
+
+class WakePort(_message.Message):
+    __slots__ = ("address", "port", "key")
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    address: str
+    port: int
+    key: bytes
+    def __init__(self, address: _Optional[str] = ..., port: _Optional[int] = ..., key: _Optional[bytes] = ...) -> None: ...
 
 class StopStep(_message.Message):
     __slots__ = ("step",)
@@ -242,21 +254,23 @@ class ReportAck(_message.Message):
     def __init__(self) -> None: ...
 
 class DirectiveRequest(_message.Message):
-    __slots__ = ("protocol", "ask", "container", "seen", "hold_ms")
+    __slots__ = ("protocol", "ask", "container", "seen", "hold_ms", "tokens")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     ASK_FIELD_NUMBER: _ClassVar[int]
     CONTAINER_FIELD_NUMBER: _ClassVar[int]
     SEEN_FIELD_NUMBER: _ClassVar[int]
     HOLD_MS_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     ask: str
     container: str
     seen: int
     hold_ms: int
-    def __init__(self, protocol: _Optional[int] = ..., ask: _Optional[str] = ..., container: _Optional[str] = ..., seen: _Optional[int] = ..., hold_ms: _Optional[int] = ...) -> None: ...
+    tokens: int
+    def __init__(self, protocol: _Optional[int] = ..., ask: _Optional[str] = ..., container: _Optional[str] = ..., seen: _Optional[int] = ..., hold_ms: _Optional[int] = ..., tokens: _Optional[int] = ...) -> None: ...
 
 class Directive(_message.Message):
-    __slots__ = ("number", "park", "launch", "stop", "leave", "prepare", "dump", "check")
+    __slots__ = ("number", "park", "launch", "stop", "leave", "prepare", "dump", "check", "tokens", "poll_after_ms")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     PARK_FIELD_NUMBER: _ClassVar[int]
     LAUNCH_FIELD_NUMBER: _ClassVar[int]
@@ -265,6 +279,8 @@ class Directive(_message.Message):
     PREPARE_FIELD_NUMBER: _ClassVar[int]
     DUMP_FIELD_NUMBER: _ClassVar[int]
     CHECK_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    POLL_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
     number: int
     park: Park
     launch: Launch
@@ -273,7 +289,17 @@ class Directive(_message.Message):
     prepare: Launch
     dump: Dump
     check: Check
-    def __init__(self, number: _Optional[int] = ..., park: _Optional[_Union[Park, _Mapping]] = ..., launch: _Optional[_Union[Launch, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., leave: _Optional[_Union[Leave, _Mapping]] = ..., prepare: _Optional[_Union[Launch, _Mapping]] = ..., dump: _Optional[_Union[Dump, _Mapping]] = ..., check: _Optional[_Union[Check, _Mapping]] = ...) -> None: ...
+    tokens: Tokens
+    poll_after_ms: int
+    def __init__(self, number: _Optional[int] = ..., park: _Optional[_Union[Park, _Mapping]] = ..., launch: _Optional[_Union[Launch, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., leave: _Optional[_Union[Leave, _Mapping]] = ..., prepare: _Optional[_Union[Launch, _Mapping]] = ..., dump: _Optional[_Union[Dump, _Mapping]] = ..., check: _Optional[_Union[Check, _Mapping]] = ..., tokens: _Optional[_Union[Tokens, _Mapping]] = ..., poll_after_ms: _Optional[int] = ...) -> None: ...
+
+class Tokens(_message.Message):
+    __slots__ = ("number", "tokens")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    tokens: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, number: _Optional[int] = ..., tokens: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Park(_message.Message):
     __slots__ = ()
@@ -420,6 +446,10 @@ class InterruptRequest(_message.Message):
     def __init__(self, by: _Optional[str] = ...) -> None: ...
 
 class InterruptReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class TokensReply(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 

@@ -186,6 +186,11 @@ class JobControlStub:
                 request_serializer=yarnam__pb2.InterruptRequest.SerializeToString,
                 response_deserializer=yarnam__pb2.InterruptReply.FromString,
                 _registered_method=True)
+        self.ReplaceTokens = channel.unary_unary(
+                '/yarnam.v1.JobControl/ReplaceTokens',
+                request_serializer=yarnam__pb2.Tokens.SerializeToString,
+                response_deserializer=yarnam__pb2.TokensReply.FromString,
+                _registered_method=True)
         self.GetEvents = channel.unary_unary(
                 '/yarnam.v1.JobControl/GetEvents',
                 request_serializer=yarnam__pb2.EventsRequest.SerializeToString,
@@ -231,6 +236,13 @@ class JobControlServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReplaceTokens(self, request, context):
+        """Use these delegation tokens from now on, and hand them to the agents.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetEvents(self, request, context):
         """The journal so far, from event number `from` on.
         """
@@ -265,6 +277,11 @@ def add_JobControlServicer_to_server(servicer, server):
                     servicer.Interrupt,
                     request_deserializer=yarnam__pb2.InterruptRequest.FromString,
                     response_serializer=yarnam__pb2.InterruptReply.SerializeToString,
+            ),
+            'ReplaceTokens': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReplaceTokens,
+                    request_deserializer=yarnam__pb2.Tokens.FromString,
+                    response_serializer=yarnam__pb2.TokensReply.SerializeToString,
             ),
             'GetEvents': grpc.unary_unary_rpc_method_handler(
                     servicer.GetEvents,
@@ -409,6 +426,33 @@ class JobControl:
             '/yarnam.v1.JobControl/Interrupt',
             yarnam__pb2.InterruptRequest.SerializeToString,
             yarnam__pb2.InterruptReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReplaceTokens(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/yarnam.v1.JobControl/ReplaceTokens',
+            yarnam__pb2.Tokens.SerializeToString,
+            yarnam__pb2.TokensReply.FromString,
             options,
             channel_credentials,
             insecure,

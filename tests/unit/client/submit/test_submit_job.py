@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import tarfile
+import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,11 @@ import pytest
 
 from hdfs_utils.errors import QuotaExceeded
 from hdfs_utils.errors import Unavailable as HdfsUnavailable
+from hdfs_utils.protocols import gssapi
 from tests.fakes.files import fail_on
 from tests.unit.client.world import World, job_spec
+from tests.unit.hdfs_utils.protocols.test_keytab import keytab, record
+from yarnam.adapters.http_identity import HttpIdentity
 from yarnam.client.environments import packed_environment
 from yarnam.client.submit import upload
 from yarnam.core.model.job_spec import (
@@ -387,3 +391,67 @@ def test_a_packed_environment_is_made_once_and_stays(
     file.write_text("numpy==3\n")
     world.client.submit(job_spec(environment=given))
     assert len(made) == 2
+
+
+def test_until_when_a_job_with_tokens_can_live_is_told(world: World) -> None:
+    said: list[str] = []
+    world.client._report = said.append
+    submitted(world, job_spec())
+    assert not any("can live until" in text for text in said)
+    world.launcher.tokens_end = 1_800_000_000.0
+    world.client.submit(job_spec())
+    until = time.strftime("%Y-%m-%d %H:%M", time.localtime(1_800_000_000))
+    assert said[-1] == (
+        f"The job can live until {until}, when its delegation tokens end, or longer with "
+        f"YARNAM_KEYTAB or 'yarnam tokens refresh application_1700000000000_0002'"
+    )
+
+
+def test_a_keytab_goes_along_for_the_am_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(gssapi, "identity", lambda: gssapi.Identity("alice@SITE.TEST", 3600))
+    path = tmp_path / "alice.keytab"
+    path.write_bytes(keytab(record("alice")))
+    world.site.environ = {**world.site.environ, "YARNAM_KEYTAB": str(path)}
+    _, directory = submitted(world, job_spec())
+    # A site without Kerberos has no use for it.
+    assert not world.files.exists(f"{directory}/user.keytab")
+    world.launcher.submitted.clear()
+    world.site.who = HttpIdentity("me", is_kerberos=True)
+    said: list[str] = []
+    world.client._report = said.append
+    world.launcher.tokens_end = 1.8e9
+    spec, directory = submitted(world, job_spec())
+    assert world.files.read_bytes(f"{directory}/user.keytab") == path.read_bytes()
+    assert world.files.stat(f"{directory}/user.keytab").permission & 0o777 == 0o600
+    assert "yarnam-user.keytab" in spec.master.files
+    assert all("yarnam-user.keytab" not in service.files for service in spec.services.values())
+    assert not any("can live until" in text for text in said)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "No such file"),
+        (b"password", "not a keytab"),
+        (keytab(record("bob"), record("alice")), "is bob@SITE.TEST's; the ticket is alice@SITE"),
+        (keytab(), "is nobody's"),
+    ],
+)
+def test_another_keytab_is_refused(
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    content: bytes | None,
+    says: str,
+) -> None:
+    monkeypatch.setattr(gssapi, "identity", lambda: gssapi.Identity("alice@SITE.TEST", 3600))
+    path = tmp_path / "a.keytab"
+    if content is not None:
+        path.write_bytes(content)
+    world.site.environ = {**world.site.environ, "YARNAM_KEYTAB": str(path)}
+    world.site.who = HttpIdentity("me", is_kerberos=True)
+    with pytest.raises(BadConfig, match=says):
+        world.client.submit(job_spec())
+    assert world.launcher.submitted == []

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hdfs_utils.config import delegation_tokens
+from hdfs_utils.config.delegation_tokens import DelegationToken
 from hdfs_utils.errors import BadConfig, MalformedData
 
 
@@ -78,3 +79,51 @@ def test_a_token_of_webhdfs_serves_rpc_under_another_name() -> None:
 def test_what_is_no_token_is_refused(text: str) -> None:
     with pytest.raises(MalformedData):
         delegation_tokens.from_url(text)
+
+
+HDFS = DelegationToken("HDFS_DELEGATION_TOKEN", "10.0.0.1:8020", b"new", b"password")
+
+
+def test_a_token_replaces_the_one_of_its_kind_and_service(tmp_path: Path) -> None:
+    path = tmp_path / "tokens"
+    secret = b"\x01\x03key\x05value"
+    old = credentials(
+        (b"am", b"p", b"YARN_AM_RM_TOKEN", b"rm:8030"),
+        (LONG, b"s" * 200, b"HDFS_DELEGATION_TOKEN", b"10.0.0.1:8020"),
+        (b"other", b"p", b"HDFS_DELEGATION_TOKEN", b"10.0.0.2:8020"),
+    )
+    path.write_bytes(old[:-1] + secret)
+    path.chmod(0o644)
+    added = DelegationToken("RM_DELEGATION_TOKEN", "rm:8032", LONG, b"p")
+    delegation_tokens.replace_in_file(str(path), [HDFS, added])
+    am, hdfs, other, rm = delegation_tokens.load(str(path))
+    assert (am.kind, other.identifier) == ("YARN_AM_RM_TOKEN", b"other")
+    assert (hdfs, rm) == (HDFS, added)
+    data = path.read_bytes()
+    assert data.endswith(secret)
+    assert data.count(b"\x05alias") == 3
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [one.name for one in tmp_path.iterdir()] == ["tokens"]
+
+
+def test_a_damaged_file_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "tokens"
+    path.write_bytes(b"HDTS\0\x02\x05alias")
+    with pytest.raises(BadConfig, match="truncated"):
+        delegation_tokens.replace_in_file(str(path), [HDFS])
+    assert path.read_bytes() == b"HDTS\0\x02\x05alias"
+
+
+def test_a_file_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    with pytest.raises(BadConfig, match="cannot be written"):
+        delegation_tokens.write_file(str(tmp_path / "missing" / "tokens"), [HDFS])
+
+
+def test_a_file_of_ones_own(tmp_path: Path) -> None:
+    path = tmp_path / "tokens"
+    delegation_tokens.write_file(str(path), [HDFS])
+    assert delegation_tokens.load(str(path)) == (HDFS,)
+    assert path.read_bytes() == credentials(
+        (b"new", b"password", b"HDFS_DELEGATION_TOKEN", b"10.0.0.1:8020")
+    ).replace(b"\x05alias", b"\x23HDFS_DELEGATION_TOKEN 10.0.0.1:8020")
+    assert path.stat().st_mode & 0o777 == 0o600

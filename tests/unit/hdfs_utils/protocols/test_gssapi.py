@@ -9,6 +9,7 @@ import pytest
 from hdfs_utils import errors
 from hdfs_utils.protocols import gssapi, kerberos_errors
 from hdfs_utils.protocols.java_errors import from_java, translate
+from tests.unit.hdfs_utils.protocols.ticket_files import write_ticket
 
 
 @pytest.mark.parametrize(
@@ -59,6 +60,21 @@ def test_without_a_ticket_or_a_realm_it_says_what_to_do(
         gssapi.negotiate_header("127.0.0.1")
     with pytest.raises(errors.NotAuthenticated, match="run kinit"):
         gssapi.identity()
+
+
+def test_an_expired_ticket_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    realm = tmp_path / "krb5.conf"
+    realm.write_text("[libdefaults]\n default_realm = SITE.TEST\n dns_lookup_kdc = false\n")
+    monkeypatch.setenv("KRB5_CONFIG", str(realm))
+    monkeypatch.setenv("KRB5CCNAME", f"FILE:{tmp_path / 'tickets'}")
+    monkeypatch.setenv("KRB5_CLIENT_KTNAME", f"FILE:{tmp_path / 'none.keytab'}")
+    write_ticket(tmp_path / "tickets", "alice", "SITE.TEST", left_s=7200)
+    assert gssapi.identity().principal == "alice@SITE.TEST"
+    assert 7000 < gssapi.identity().left_s <= 7200
+    write_ticket(tmp_path / "tickets", "alice", "SITE.TEST", left_s=-10)
+    for ask in (gssapi.identity, lambda: gssapi.negotiate_header("127.0.0.1")):
+        with pytest.raises(errors.NotAuthenticated, match="has expired: run kinit"):
+            ask()
 
 
 def test_a_machine_without_the_library_is_told_what_to_install(

@@ -56,6 +56,10 @@ CASES: list[tuple[BaseException, type[HdfsError]]] = [
         rpc("java.io.IOException", "rename destination directory is not empty: /a"),
         errors.DirectoryNotEmpty,
     ),
+    (
+        rpc("java.io.IOException", "Cannot obtain block length for LocatedBlock{BP-1:blk_1}"),
+        errors.Unavailable,
+    ),
     (rpc(f"{HDFS}.NSQuotaExceededException", "The NameSpace quota"), errors.QuotaExceeded),
     (rpc(f"{HDFS}.DSQuotaExceededException", "The DiskSpace quota"), errors.QuotaExceeded),
     (

@@ -65,6 +65,7 @@ FRAMEWORK = Framework(
         *("HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT"),
     ),
     ports=(_PORT,),
+    device_by_local_rank=True,
     interface_variables=("HOROVOD_GLOO_IFACE",),
     program=PROGRAM,
     roles=RoleRules(one=True),

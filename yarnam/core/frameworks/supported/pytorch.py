@@ -45,6 +45,7 @@ def _environment(table: GangTable, number: int, local: int) -> dict[str, str]:
 FRAMEWORK = Framework(
     title="PyTorch",
     environment=_environment,
+    device_by_local_rank=True,
     variables=(
         *("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
         *("GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE", "ROLE_NAME"),

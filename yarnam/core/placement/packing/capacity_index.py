@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, chain
 
 from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.resources import Resources
@@ -62,6 +62,29 @@ class CapacityIndex:
     def by_node(self) -> dict[NodeId, NodeCapacity]:
         return {capacity.node: capacity for capacity in self.capacities}
 
+    def with_changed(self, changed: Collection[NodeCapacity]) -> CapacityIndex:
+        """The same nodes, some of them with other capacities. Racks without one of these keep their
+        answers, and make those for all nodes quick."""
+        by_node = {capacity.node: capacity for capacity in changed}
+
+        def of(capacities: Sequence[NodeCapacity]) -> CapacityIndex:
+            now = [by_node.get(capacity.node, capacity) for capacity in capacities]
+            return CapacityIndex(now, self.tie_break, self._fits)
+
+        twin, racks = of(self.capacities), dict(self.racks)
+        for rack in {capacity.rack for capacity in changed}:
+            racks[rack] = of(racks[rack].capacities)
+        twin.racks = racks
+        twin.by_node = {**self.by_node, **by_node}
+        return twin
+
+    @property
+    def answers(self) -> int:
+        """How many lists of nodes are kept."""
+        racks = self.racks.values() if self._has_racks else ()
+        own = len(self._counts) + len(self._hosts) + len(self._domains)
+        return own + sum(rack.answers for rack in racks)
+
     def within(self, domain: PlacementDomain) -> CapacityIndex:
         """The part of it that is in this domain."""
         if not domain.nodes and not domain.racks:
@@ -99,10 +122,7 @@ class CapacityIndex:
         key = (group, most)
         found = self._hosts.get(key)
         if found is None:
-            fits = self._fits_of(group.resources)
-            found = self._hosts[key] = hosts_of(
-                self.capacities, group, most, self.tie_break, (), fits
-            )
+            found = self._hosts[key] = self._sorted_hosts(group, most)
         return found
 
     def pack(self, shape: Shape, rules: PackRules = NO_RULES) -> Packing | None:
@@ -141,7 +161,22 @@ class CapacityIndex:
             found = self._fits[want] = TaskCounts(want)
         return found
 
+    def _sorted_hosts(self, group: Group, most: int) -> list[Host]:
+        if self._has_racks:
+            racks = self.racks.values()
+            return sorted(chain.from_iterable(rack.hosts(group, most) for rack in racks))
+        fits = self._fits_of(group.resources)
+        return hosts_of(self.capacities, group, most, self.tie_break, (), fits)
+
+    @property
+    def _has_racks(self) -> bool:
+        """Whether racks are told apart already: then their answers are put together."""
+        return "racks" in self.__dict__
+
     def _count(self, group: Group, most: int) -> list[int]:
+        if self._has_racks:
+            racks = self.racks.values()
+            return sorted(chain.from_iterable(rack.counts(group, most) for rack in racks))
         fits = self._fits_of(group.resources)
         capacities = self.capacities
         if group.is_choosy:

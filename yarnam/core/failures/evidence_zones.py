@@ -1,0 +1,192 @@
+"""What a failed process left, and the parts of it that rules are tried on: nearest to the failure
+first.
+
+Far evidence is not looked at where a traceback ends the log: it names the reason itself, and what
+was printed long before has been survived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from yarnam.core.model.outcomes import Origin, Stream
+
+TRACEBACK = "Traceback (most recent call last)"
+
+NEAR_LINES = 40
+"""The last lines of a log that are near to its end: a screen."""
+
+TRACEBACK_LINES = 250
+"""A last traceback that began farther from the end than this was survived."""
+
+INNERMOST_FRAMES = 8
+"""Frames of a traceback that say where an exception comes from; the others led there."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessEvidence:
+    """What a failed process left. Texts are bounded by whoever collects them."""
+
+    code: int = 0
+    signal: int = 0
+    log: tuple[str, ...] = ()
+    """Of its output: lines of the start and of the end, in order."""
+    origins: tuple[Origin | None, ...] = ()
+    """Of each line of ``log``; empty: of none."""
+    facts: tuple[str, ...] = ()
+    """What the agent saw itself: a full disk, a kill by the kernel for want of memory."""
+    error_file: tuple[str, ...] = ()
+    """The message in the framework's error file (``TORCHELASTIC_ERROR_FILE``)."""
+    error_at_s: float | None = None
+    """The time in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    """Some of the evidence. ``name`` is for people."""
+
+    name: str
+    lines: Sequence[str]
+    frames: Sequence[str] = ()
+    """Of a traceback, the innermost ones."""
+    is_log: bool = False
+    is_child: bool = False
+    """What a child process printed before the last traceback, its parent's."""
+
+
+def zones_of(evidence: ProcessEvidence) -> list[Zone]:
+    """The evidence, nearest to the failure first."""
+    log = [without_prefix(line) for line in evidence.log]
+    begin = _last_traceback(log)
+    has_traceback = begin >= 0 and begin >= len(log) - TRACEBACK_LINES
+    zones = [
+        Zone("seen by the agent", evidence.facts),
+        Zone("error file", [line for line in evidence.error_file if not _is_frame(line)]),
+    ]
+    if has_traceback:
+        zones.append(_traceback_zone(evidence, log, begin))
+        return [*zones, *_child_zone(log, _chain_begin(log, begin))]
+    begin = max(0, len(log) - NEAR_LINES)
+    streams = _streams(evidence, len(log))
+    on_stderr = [
+        line
+        for line, stream in zip(log[begin:], streams[begin:], strict=True)
+        if stream is Stream.STDERR
+    ]
+    zones.append(Zone("last lines on stderr", on_stderr, is_log=True))
+    zones.append(Zone("last lines", log[begin:], is_log=True))
+    if not evidence.error_file:
+        zones.append(Zone("earlier lines", log[:begin], is_log=True))
+    return zones
+
+
+def _traceback_zone(evidence: ProcessEvidence, log: Sequence[str], begin: int) -> Zone:
+    """What follows the last traceback on stderr comes from stdout where its buffer was written at
+    the end: that was said long before."""
+    streams = _streams(evidence, len(log))
+    is_on_stderr = streams[begin] is Stream.STDERR
+    begin = _chain_begin(log, begin)
+    lines = [
+        line
+        for line, stream in zip(log[begin:], streams[begin:], strict=True)
+        if not (is_on_stderr and stream is Stream.STDOUT)
+    ]
+    frames = [line for line in lines if line.startswith('  File "')][-INNERMOST_FRAMES:]
+    near = [line for line in lines if not _is_frame(line)]
+    return Zone("last traceback", near, frames, is_log=True)
+
+
+_COMMAND_FAILED = "returned non-zero exit status"
+"""Of subprocess.CalledProcessError."""
+
+_CHILD_FRAMES = ("/multiprocessing/", "/concurrent/futures/process.py", "/loky/")
+"""Files that the outermost frames of a Python child process are of."""
+
+
+def _child_zone(log: Sequence[str], end: int) -> list[Zone]:
+    """What a child process printed before ``end``, where its parent's traceback begins: its
+    traceback, or the last lines where the parent tells of a command that failed. None: there is
+    nothing."""
+    near = max(0, end - NEAR_LINES)
+    is_command = any(_COMMAND_FAILED in line for line in log[end:])
+    begins = [n for n in range(max(0, end - TRACEBACK_LINES), end) if TRACEBACK in log[n]]
+    for begin in reversed(begins):
+        if _is_of_child(log, begin) or (is_command and begin >= near):
+            return [_traceback_of_child(log[begin:end])]
+    if is_command and near < end:
+        return [Zone("last lines of a child process", log[near:end], is_log=True, is_child=True)]
+    return []
+
+
+def _is_of_child(log: Sequence[str], begin: int) -> bool:
+    """Whether the traceback there is that of a Python child process."""
+    outermost = [line for line in log[begin + 1 : begin + 6] if line.startswith('  File "')][:2]
+    is_child = any(file in frame for frame in outermost for file in _CHILD_FRAMES)
+    return is_child or (begin > 0 and log[begin - 1].strip() == "Exception in initializer:")
+
+
+def _traceback_of_child(lines: Sequence[str]) -> Zone:
+    frames = [line for line in lines if line.startswith('  File "')][-INNERMOST_FRAMES:]
+    near = [line for line in lines if not _is_frame(line)]
+    return Zone("traceback of a child process", near, frames, is_log=True, is_child=True)
+
+
+def _streams(evidence: ProcessEvidence, count: int) -> Sequence[Stream | None]:
+    """Of each line of the log."""
+    if not evidence.origins:
+        return [None] * count
+    return [origin.stream if origin else None for origin in evidence.origins]
+
+
+_BYSTANDERS = ("Exception calling application", "Exception ignored in", "was never retrieved")
+"""What a server, the interpreter or an event loop prints before a traceback that it has caught."""
+
+
+def _last_traceback(log: Sequence[str]) -> int:
+    """Where the last traceback begins that ended the process, as far as one sees; -1: none. A
+    server's thread may print one of its own after that."""
+    begins = [number for number, line in enumerate(log) if TRACEBACK in line]
+    for number in reversed(begins):
+        before = log[number - 1] if number else ""
+        if not any(text in before for text in _BYSTANDERS):
+            return number
+    return begins[-1] if begins else -1
+
+
+_CHAINED = (
+    "During handling of the above exception, another exception occurred:",
+    "The above exception was the direct cause of the following exception:",
+)
+
+
+def _chain_begin(log: Sequence[str], begin: int) -> int:
+    """Where the first traceback of a chain begins whose last one begins at ``begin``."""
+    while True:
+        before = begin - 1
+        while before >= 0 and not log[before].strip():
+            before -= 1
+        if before < 0 or log[before].strip() not in _CHAINED:
+            return begin
+        earlier = max((n for n in range(before) if TRACEBACK in log[n]), default=-1)
+        if earlier < 0:
+            return begin
+        begin = earlier
+
+
+def without_prefix(line: str) -> str:
+    """Without the rank that torch and torchrun put before a line (``[rank0]: ``, ``[default0]:``),
+    and without the margin of an exception within a group (``  | ``)."""
+    if not line.startswith("["):
+        margin, bar, rest = line.partition("| ")
+        return rest if bar and not margin.strip() else line
+    for word in ("[rank", "[default"):
+        number, bracket, rest = line.removeprefix(word).partition("]:")
+        if line.startswith(word) and bracket and number.isdigit():
+            return rest.removeprefix(" ")
+    return line
+
+
+def _is_frame(line: str) -> bool:
+    """A line of a traceback that quotes the program: whatever it says has not happened there."""
+    return line.startswith(("    ", '  File "'))

@@ -1,0 +1,1 @@
+"""When a job's delegation tokens are replaced."""
