@@ -34,9 +34,10 @@ class Stopping(BaseException):
 
 
 class Stream:
-    """Bytes, once through. ``offset`` counts what was taken."""
+    """Bytes, once through. ``offset`` counts what was taken. ``pieces``: a view among them need
+    last no longer than until the next one is asked for."""
 
-    def __init__(self, pieces: Iterator[bytes]) -> None:
+    def __init__(self, pieces: Iterator[bytes | memoryview]) -> None:
         self._pieces = pieces
         self._piece = b""
         self._at = 0
@@ -48,9 +49,20 @@ class Stream:
             piece = self._piece[self._at :] if self._at else self._piece
             self._piece, self._at = b"", 0
         else:
-            piece = next(self._pieces, b"")
+            piece = self._next()
         self.offset += len(piece)
         return piece
+
+    def view(self) -> bytes | memoryview:
+        """As ``piece``, but not copied: what it gives lasts until the next call of any method."""
+        if self._at < len(self._piece):
+            return self.piece()
+        piece = next(self._pieces, b"")
+        self.offset += len(piece)
+        return piece
+
+    def _next(self) -> bytes:
+        return bytes(next(self._pieces, b""))  # of bytes this is no copy
 
     def read(self, size: int) -> bytes:
         """``size`` bytes; fewer only at the end. Raises ValueError for a negative size: it would
@@ -65,7 +77,7 @@ class Stream:
         parts = []
         while size:
             if self._at >= len(self._piece):
-                self._piece, self._at = next(self._pieces, b""), 0
+                self._piece, self._at = self._next(), 0
                 if not self._piece:
                     break
             part = self._piece[self._at : self._at + size]

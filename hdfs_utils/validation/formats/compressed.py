@@ -49,7 +49,7 @@ class _Frame(Protocol):
     @property
     def unused(self) -> bytes: ...
 
-    def feed(self, data: bytes) -> Iterator[bytes]: ...
+    def feed(self, data: bytes | memoryview) -> Iterator[bytes]: ...
 
 
 class _FedByPieces:
@@ -71,7 +71,7 @@ class _FedByPieces:
 class _ZlibLike(_FedByPieces):
     """zlib's objects: what does not fit into the output is handed back."""
 
-    def feed(self, data: bytes) -> Iterator[bytes]:
+    def feed(self, data: bytes | memoryview) -> Iterator[bytes]:
         # What is handed back is copied each time: little at once keeps that cheap.
         for start in range(0, len(data), _ZLIB_IN):
             left = data[start : start + _ZLIB_IN]
@@ -91,7 +91,7 @@ class _ZlibLike(_FedByPieces):
 class _Isal(_FedByPieces):
     """isal's own object, as bz2's: what does not fit into the output is kept inside."""
 
-    def feed(self, data: bytes) -> Iterator[bytes]:
+    def feed(self, data: bytes | memoryview) -> Iterator[bytes]:
         view = memoryview(data)
         for start in range(0, len(data), _ISAL):
             part = view[start : start + _ISAL]
@@ -121,7 +121,7 @@ class _BufferedLike:
     def unused(self) -> bytes:
         return bytes(self._inner.unused_data or b"")
 
-    def feed(self, data: bytes) -> Iterator[bytes]:
+    def feed(self, data: bytes | memoryview) -> Iterator[bytes]:
         while True:
             out = self._inner.decompress(data, _OUT)
             if out:
@@ -132,7 +132,7 @@ class _BufferedLike:
 
 
 class _Zstd(_FedByPieces):
-    def feed(self, data: bytes) -> Iterator[bytes]:
+    def feed(self, data: bytes | memoryview) -> Iterator[bytes]:
         for start in range(0, len(data), _ZSTD_IN):
             out = self._inner.decompress(data[start : start + _ZSTD_IN])
             if out:
@@ -214,12 +214,13 @@ def decompressed(codec: Codec, source: Source, found: Findings) -> Iterator[byte
     yield from _frames(codec, first, stream)
 
 
-def _frames(codec: Codec, data: bytes, stream: Stream) -> Iterator[bytes]:
+def _frames(codec: Codec, data: bytes | memoryview, stream: Stream) -> Iterator[bytes]:
     frame, errors = codec.begin()
     start = 0
     has_begun = True
-    while data or (data := stream.piece()):
+    while data or (data := stream.view()):
         if not has_begun:
+            data = bytes(data)
             if codec.padding and not data.strip(b"\0"):
                 data = b""
                 continue

@@ -29,7 +29,7 @@ class _Parent:
     """Asks for parts of the file."""
 
     def __init__(self, shared: int, requests: BinaryIO, answers: BinaryIO) -> None:
-        self._memory = mmap.mmap(shared, messages.SHARED, prot=mmap.PROT_READ)
+        self._memory = memoryview(mmap.mmap(shared, messages.SHARED, prot=mmap.PROT_READ))
         self._requests = requests
         self._answers = answers
         self._asked = self._taken = 0
@@ -44,12 +44,12 @@ class _Parent:
         return found
 
     def ask_piece(self) -> None:
-        """The answer is taken later: meanwhile those before it, of which a copy was taken, are
-        looked at."""
+        """The answer is taken later: meanwhile the one before it is looked at where it lies."""
         self._send(b"N")
         self._asked += 1
 
-    def take_piece(self) -> bytes:
+    def take_piece(self) -> memoryview:
+        """Lasts until as many as there are places less one have been asked for after it."""
         place = self._taken % messages.PLACES
         self._taken += 1
         return self._reply(place * PIECE)
@@ -57,7 +57,7 @@ class _Parent:
     def range(self, offset: int, length: int) -> bytes:
         assert self._asked == self._taken, "a check reads a file in one way"
         self._send(b"R" + messages.RANGE.pack(offset, min(length, PIECE)))
-        return self._reply(0)
+        return bytes(self._reply(0))
 
     def done(self, outcome: bytes) -> None:
         while self._taken < self._asked:
@@ -69,7 +69,7 @@ class _Parent:
         self._requests.write(message)
         self._requests.flush()
 
-    def _reply(self, start: int) -> bytes:
+    def _reply(self, start: int) -> memoryview:
         size = messages.LENGTH.unpack(self._answers.read(messages.LENGTH.size))[0]
         if size == messages.FAILED:
             raise HdfsError("the file could not be read")
@@ -107,9 +107,10 @@ class _AskedSource(Source):
     def stream(self) -> Stream:
         return Stream(self._pieces())
 
-    def _pieces(self) -> Iterator[bytes]:
-        # The end is asked for as well, but not before somebody wants it: most files are small.
-        for _ in range(min(messages.PLACES, 1 + (self.size or 0) // PIECE)):
+    def _pieces(self) -> Iterator[memoryview]:
+        # The place of the one that is looked at is not asked for. The end is asked for as well, but
+        # not before somebody wants it: most files are small.
+        for _ in range(min(messages.PLACES - 1, 1 + (self.size or 0) // PIECE)):
             self._parent.ask_piece()
         left = self.size or 0
         while piece := self._parent.take_piece():

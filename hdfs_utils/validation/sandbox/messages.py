@@ -7,9 +7,9 @@ outcome, each a letter and what belongs to it:
 - ``R``, an offset and a size: a range of the file, at most a piece.
 - ``D`` and a length: the outcome in JSON, see :func:`outcome`.
 
-``N`` and ``R`` are answered by a length; the bytes lie in memory that both share, which holds two
-pieces: the next ones of the file by turns, a range in the first place. So one is read while another
-is looked at. 0 is the end of the file, FAILED a read that failed.
+``N`` and ``R`` are answered by a length; the bytes lie in memory that both share, which holds three
+pieces: the next ones of the file by turns, a range in the first place. So two are read or ready
+while another is looked at. 0 is the end of the file, FAILED a read that failed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hdfs_utils.validation.sources import PIECE
 LENGTH = struct.Struct("<I")
 RANGE = struct.Struct("<QI")
 FAILED = 0xFFFFFFFF
-PLACES = 2
+PLACES = 3
 SHARED = PLACES * PIECE
 MAX_OUTCOME = 4 << 20
 _MAX_LISTED = 4 * (MAX_FINDINGS + 1)

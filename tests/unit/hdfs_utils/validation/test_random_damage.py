@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import gzip
 import random
 
 import pytest
@@ -79,11 +80,15 @@ def test_every_changed_bit_is_found(name: str, place: float, seed: int) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(place=st.floats(0, 1, exclude_max=True))
+@example(place=0.9958862006873633)
 def test_every_changed_bit_of_a_gzip_but_its_header(place: float) -> None:
     good = make("a.txt.gz", 1)
     bit = int(place * len(good) * 8)
-    found = verdict("a.txt.gz", flipped(good, bit))
-    assert found is Verdict.CORRUPT or bit // 8 in GZIP_HEADER
+    broken = flipped(good, bit)
+    if verdict("a.txt.gz", broken) is Verdict.CLEAN and bit // 8 not in GZIP_HEADER:
+        # The last bits before the checksum fill a byte up, and say nothing.
+        assert bit // 8 == len(good) - 9
+        assert gzip.decompress(broken) == gzip.decompress(good)
 
 
 @pytest.mark.parametrize("name", WHOLE)
