@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.integration.fault_world import MARKS, waiting_for
-from tests.integration.ring_program import JOIN_RING
+from tests.integration.ring_program import SAVING_RING, steps
 from yarnam.core.model.job_status import Phase
 from yarnam.core.model.outcomes import VerdictKind
 
@@ -22,46 +22,13 @@ pytestmark = MARKS
 PREEMPTIONS = int(os.environ.get("YARNAM_CHAOS_PREEMPTIONS", "5"))
 QUICK: dict[str, Any] = {"backoff": {"base": "200ms", "cap": "1s"}}
 
-# Every rank needs a byte of its neighbour in each step, so all have to stop after the same one: who
-# did one more would wait for ever, and be killed without having saved.
-RING = (
-    """
-import os, pathlib, socket, sys, time
-from yarnam import train
-rank, size = train.rank(), train.world_size()
-folder, base = pathlib.Path(sys.argv[1]), int(sys.argv[2])
-"""
-    + JOIN_RING
-    + """
-before = folder / f"saved-{train.attempt() - 1}-{rank}"
-step = int(before.read_text()) if before.exists() else 0
-(folder / f"from-{train.attempt()}-{rank}").write_text(str(step))
-while not (folder / "finish").exists():
-    time.sleep(0.03 + 0.01 * rank)
-    right.sendall(b"x")
-    if not left.recv(1):
-        sys.exit(1)
-    step += 1
-    (folder / f"done-{train.attempt()}-{rank}").write_text(str(step))
-    train.report(step=step)
-    if train.should_stop(step):
-        (folder / f"saved-{train.attempt()}-{rank}").write_text(str(step))
-        sys.exit(3)
-"""
-)
-
 
 def submitted(world: FaultWorld, name: str, folder: Path, base: int, tasks: int, gpus: int) -> Job:
     return world.submit(
-        name, ["python3", "-c", RING, str(folder), str(base)],
+        name, ["python3", "-c", SAVING_RING, str(folder), str(base)],
         worker={"tasks": tasks, "gpus": gpus, "processes_per_task": 1}, framework="command",
         gang=QUICK, retry={"max_restarts": 0},
     )  # fmt: skip
-
-
-def steps(folder: Path, what: str, attempt: int) -> list[int]:
-    found = sorted(folder.glob(f"{what}-{attempt}-*"))
-    return [int(text) for path in found if (text := path.read_text())]
 
 
 def test_a_cancelled_gang_saves_one_step(world: FaultWorld, tmp_path: Path) -> None:
