@@ -54,6 +54,12 @@ other jobs, so it takes at most a fiftieth of the time."""
 
 UNCONFIRMED = "another job's snapshot shows room that was not there a moment ago"
 
+OUTDATED = "another gang has just started"
+
+CLOCKS_DIFFER_S = 2.0
+"""By how much the clocks of two nodes may differ without harm. Those of a cluster are within
+milliseconds as a rule; the seconds cost now and then a poll that was not needed."""
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterPoll:
@@ -65,6 +71,8 @@ class ClusterPoll:
     """Plans again on this snapshot, with other limits than ``outcome`` was planned with."""
     excluded: frozenset[NodeId] = frozenset()
     """Nodes that the job may not use at all."""
+    asked_at_s: float = 0.0
+    """When the cluster was asked, by the clock of this AM."""
     took_s: float = 0.0
 
     @property
@@ -107,6 +115,8 @@ class AdmissionPoller:
         self._took_s = 0.0
         """Seconds that the last own poll took."""
         self._listed: TicketList | None = None
+        self._started: frozenset[str] = frozenset()
+        """Gangs that ran already when the cluster was last asked because of one of them."""
         self._start: StartForecast | None = None
         self._next_forecast_s = 0.0
         self.waiting: WaitQueueStatus | None = None
@@ -171,8 +181,11 @@ class AdmissionPoller:
             polled, is_confirmed = await poll(0.0), False
         if isinstance(polled.outcome, NoFit) and polled.outcome.is_never:
             return polled, polled.outcome
-        self._took_s = polled.took_s
         decision = await self._decide(polled) if is_queued else None
+        if isinstance(decision, MustWait) and decision.reason == OUTDATED:
+            polled = await poll(0.0)
+            decision = await self._decide(polled)
+        self._took_s = polled.took_s
         if isinstance(decision, MustWait):
             unconfirmed = 0 if is_confirmed else self._history.unconfirmed + 1
             history = replace(self._history, unconfirmed=unconfirmed)
@@ -230,6 +243,9 @@ class AdmissionPoller:
 
         def may(listed: TicketList) -> bool:
             nonlocal decision
+            if self._is_outdated(polled, listed):
+                decision = MustWait(0, mine, OUTDATED)
+                return False
             decision = self._decided(polled, listed)
             return isinstance(decision, Ask)
 
@@ -244,6 +260,18 @@ class AdmissionPoller:
             return MustWait(0, mine, "other jobs asked first")
         await self._holder.show_claim(decision.ticket)
         return decision
+
+    def _is_outdated(self, polled: ClusterPoll, listed: TicketList) -> bool:
+        """Whether a gang runs whose containers the snapshot may not show, because they were granted
+        after it. Its ticket has gone, so nothing else tells of them."""
+        since_s = polled.asked_at_s - CLOCKS_DIFFER_S
+        new = any(
+            gang.since_s is not None and gang.since_s >= since_s and gang.job not in self._started
+            for gang in listed.running
+        )
+        if new:
+            self._started = frozenset(gang.job for gang in listed.running)
+        return new
 
     def _claimed(self, decision: Decision | None, outcome: PlanOutcome) -> Ticket:
         """The ticket that the claim will most likely write."""

@@ -120,6 +120,7 @@ class PlanService:
         return await self._admission.admitted(poll)
 
     async def _poll(self, action: RequestPlan, max_age_s: float | None) -> ClusterPoll:
+        asked_at_s = self._clock.now_s()
         snapshot = await self._snapshot(max_age_s)
 
         def plan(
@@ -137,7 +138,7 @@ class PlanService:
             return plan(avoid, blind=blind or None) if avoid or blind else outcome
 
         excluded = excluded_nodes(snapshot, self._record.job, action.excluded)
-        return ClusterPoll(snapshot, outcome, planned, excluded, took_s)
+        return ClusterPoll(snapshot, outcome, planned, excluded, asked_at_s, took_s)
 
     def _plan(
         self,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.fakes.clock import START_S
-from tests.fakes.cluster_view import cluster
+from tests.fakes.cluster_view import FakeView, cluster
 from tests.fakes.live_applications import FakeLiveApplications
 from tests.fakes.ticket_queue import FakeTicketQueue, FakeTicketStore
 from tests.unit.am.am_world import APPLICATION, AmWorld, Disk, am_world, job
@@ -21,6 +21,7 @@ from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.model.outcomes import ContainerEnd
 from yarnam.core.model.plans import Reason
 from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.model.tickets import Demand, RunningGang, Ticket
 from yarnam.errors import BadConfig, ExitCode
 
@@ -98,6 +99,39 @@ async def test_the_second_of_two_waits_and_says_for_whom() -> None:
         await world.advance(4.0)
         assert len(world.broker.pending) == 4
         assert status_of(world).wait_queue is None
+
+
+async def test_a_gang_that_started_after_the_snapshot_is_planned_around(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It had its containers a moment after the cluster was asked, and its ticket is gone by the
+    time the tickets are read: neither shows that its nodes are taken."""
+    room = hall()
+    taken = replace(
+        cluster(),
+        nodes=tuple(
+            replace(node, used=node.total) if node.rack == "/rack1" else node
+            for node in cluster().nodes
+        ),
+    )
+    answer = FakeView.snapshot
+
+    def then_it_starts(
+        view: FakeView, queue: str, *, max_age_s: float | None = None
+    ) -> ClusterSnapshot:
+        before = answer(view, queue, max_age_s=max_age_s)
+        if not room.gangs:
+            view.shown = taken
+            on = ((NodeId("n1"), 8), (NodeId("n2"), 8))
+            FakeTicketQueue(room, "application_1_0777").set_running(
+                RunningGang("application_1_0777", "root.dl", 16, None, on, START_S)
+            )
+        return before
+
+    monkeypatch.setattr(FakeView, "snapshot", then_it_starts)
+    async with am_world(job(tasks=2, gpus=8), hall=room) as world:
+        assert {target.racks for target in world.broker.pending.values()} == {("/rack2",)}
+        assert world.view.calls == 2
 
 
 async def test_a_waiting_job_tells_when_it_is_likely_to_start() -> None:
