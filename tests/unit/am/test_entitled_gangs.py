@@ -13,6 +13,7 @@ from tests.unit.am.test_admission_poller import hall, mine, status_of
 from yarnam.core.admission.entitlement import FIRST_PAUSE_S, ClaimHistory
 from yarnam.core.model.events import ContainersMarked
 from yarnam.core.model.outcomes import ContainerEnd
+from yarnam.core.model.plans import LocalityLevel
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, QueueView
 
@@ -42,6 +43,9 @@ async def test_the_admin_raises_the_share_while_the_gang_waits() -> None:
         assert world.broker.pending == {}
         await world_of(world, full(minimum=16), 5.0)
         assert len(world.broker.pending) == 2
+        # In the ladder a rack comes first. YARN may make room in the other one.
+        levels = {target.level for target in world.broker.pending.values()}
+        assert levels == {LocalityLevel.ANY}
 
 
 async def test_the_admin_cuts_the_share_after_the_gang_has_asked() -> None:

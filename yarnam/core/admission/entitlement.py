@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from yarnam.core.admission.wait_queue import Contention, is_silent, queues_of, wait_queue
-from yarnam.core.model.plans import LocalityLevel, PlacementPlan
+from yarnam.core.model.plans import PlacementPlan
 from yarnam.core.model.snapshot import QueueView
 from yarnam.core.model.tickets import Ticket
 
@@ -97,14 +97,11 @@ def lead_of(plan: PlacementPlan, me: Ticket, seen: Contention) -> int:
 
 
 def for_yarn_to_place(plan: PlacementPlan) -> PlacementPlan:
-    """Without the rungs that name nodes, unless there are no others: which containers go is YARN's
-    choice, and it looks for them only where the request may land."""
-    rungs = tuple(
-        rung
-        for rung in plan.rungs
-        if all(ask.target.level is not LocalityLevel.NODE for ask in rung.asks)
-    )
-    return replace(plan, rungs=rungs) if rungs else plan
+    """With the widest rungs alone. Which containers go is YARN's choice, and it takes them from any
+    node of the cluster, also for a request that may land in one rack only: the Fair Scheduler
+    looks for victims by the request's entry for all nodes, which such a request has too."""
+    widest = max(rung.level for rung in plan.rungs)
+    return replace(plan, rungs=tuple(rung for rung in plan.rungs if rung.level is widest))
 
 
 def _excess_gpus(queue: QueueView) -> int:
