@@ -13,6 +13,7 @@ from dataclasses import replace
 import pytest
 
 from tests.fakes.live_applications import FakeLiveApplications
+from tests.fakes.ticket_queue import asking
 from yarnam.adapters.yarn.rest import ResourceManager
 from yarnam.adapters.zookeeper.session import ZooKeeper
 from yarnam.adapters.zookeeper.ticket_queue import HEARTBEAT_S, ZooKeeperTicketQueue
@@ -70,7 +71,7 @@ def test_a_ticket_against_a_look(
 
     def fast_path() -> None:
         queue.take(mine)
-        assert queue.claim(mine, lambda others: True)
+        assert queue.claim(asking(mine))
         queue.set_running(RunningGang("me", "root.dl", 8, None))
 
     look_ms = median_ms(lambda: rm.snapshot("root.dl"))

@@ -13,7 +13,7 @@ from typing import Protocol
 import pytest
 
 from tests.fakes.live_applications import FakeLiveApplications
-from tests.fakes.ticket_queue import FakeTicketQueue, FakeTicketStore
+from tests.fakes.ticket_queue import FakeTicketQueue, FakeTicketStore, asking
 from yarnam.adapters.zookeeper.session import ZooKeeper
 from yarnam.adapters.zookeeper.ticket_nodes import MAX_NODE_BYTES, MOST_CHILDREN
 from yarnam.adapters.zookeeper.ticket_queue import CLAIM_TRIES, ZooKeeperTicketQueue
@@ -146,10 +146,6 @@ def jobs(queue: TicketQueue) -> list[str]:
     return [ticket.job for ticket in queue.others().tickets]
 
 
-def always(listed: TicketList) -> bool:
-    return True
-
-
 def test_numbers_follow_the_order_of_arrival(enter: Callable[..., TicketQueue]) -> None:
     first, second, third = (enter(name) for name in "abc")
     numbers = [queue.take(wanted(name)).number for queue, name in ((first, "a"), (second, "b"))]
@@ -207,7 +203,7 @@ def test_of_claims_at_once_the_later_sees_the_earlier(enter: Callable[..., Ticke
 
     def claim(index: int) -> bool:
         gate.wait()
-        return queues[index].claim(wanted(f"job-{index}"), nobody_acquires)
+        return queues[index].claim(asking(wanted(f"job-{index}"), nobody_acquires))
 
     with ThreadPoolExecutor(6) as pool:
         granted = list(pool.map(claim, range(6)))
@@ -221,9 +217,9 @@ def test_a_claim_that_may_not_be_leaves_the_ticket(enter: Callable[..., TicketQu
     first, second = enter("a"), enter("b")
     first.take(wanted("a"))
     second.take(wanted("b"))
-    assert not first.claim(wanted("a"), lambda listed: False)
+    assert not first.claim(asking(wanted("a"), lambda listed: False))
     until(lambda: [t.is_acquiring for t in second.others().tickets] == [False])
-    assert first.claim(wanted("a"), always)
+    assert first.claim(asking(wanted("a")))
     until(lambda: [t.is_acquiring for t in second.others().tickets] == [True])
     first.update(wanted("a", aside="backs off"))
     until(
@@ -234,7 +230,7 @@ def test_a_claim_that_may_not_be_leaves_the_ticket(enter: Callable[..., TicketQu
 
 
 def test_without_a_ticket_nothing_is_claimed(enter: Callable[..., TicketQueue]) -> None:
-    assert not enter("a").claim(wanted("a"), always)
+    assert not enter("a").claim(asking(wanted("a")))
 
 
 def test_a_gang_that_stands_has_no_ticket(enter: Callable[..., TicketQueue]) -> None:
@@ -261,7 +257,7 @@ def test_others_are_told_when_something_changes(enter: Callable[..., TicketQueue
     other = enter("a")
     for change in (
         lambda: other.take(wanted("a")),
-        lambda: other.claim(wanted("a"), always),
+        lambda: other.claim(asking(wanted("a"))),
         lambda: other.set_running(RunningGang("a", "root.dl", 4, None)),
         other.close,
     ):
@@ -289,12 +285,12 @@ def test_a_lost_session_keeps_the_place(town: Town, enter: Callable[..., TicketQ
     first, second = enter("a"), enter("b")
     number = first.take(wanted("a")).number
     second.take(wanted("b"))
-    first.claim(wanted("a"), always)
+    first.claim(asking(wanted("a")))
     town.lose_session(first)
     until(lambda: [t.number for t in second.others().tickets] == [number])
     assert [t.is_acquiring for t in second.others().tickets] == [True]
     assert first.take(wanted("a")).number == number
-    assert first.claim(wanted("a"), always)
+    assert first.claim(asking(wanted("a")))
 
 
 def test_a_lost_session_keeps_the_gang_shown(town: Town, enter: Callable[..., TicketQueue]) -> None:
@@ -354,7 +350,7 @@ def test_who_hangs_while_acquiring_is_passed_over(
     first, second = enter("a"), enter("b")
     first.take(wanted("a"))
     second.take(wanted("b"))
-    first.claim(wanted("a"), always)
+    first.claim(asking(wanted("a")))
     until(lambda: [t.is_acquiring for t in second.others().tickets] == [True])
     town.now_s.ahead_s = SILENT_AFTER_S + 1.0
     assert jobs(second) == []
@@ -454,7 +450,9 @@ def test_no_bytes_in_any_node_change_the_list(
         foe.put(name, data, "running")
     assert jobs(second) == ["a"]
     assert second.others().running == ()
-    assert second.claim(wanted("b"), lambda listed: [t.job for t in listed.tickets] == ["a"])
+    assert second.claim(
+        asking(wanted("b"), lambda listed: [t.job for t in listed.tickets] == ["a"])
+    )
 
 
 @real
@@ -510,7 +508,7 @@ def test_what_cannot_be_removed_is_in_nobodys_way(
     queue = enter("a")
     assert queue.take(wanted("a")).number
     queue.others()
-    assert queue.claim(wanted("a"), always)
+    assert queue.claim(asking(wanted("a")))
     queue.set_running(RunningGang("a", "root.dl", 4, None))
     queue.close()
 
@@ -522,7 +520,7 @@ def test_a_claim_that_is_written_all_the_time_is_no_hang(
     """The claim fails, soon; the job goes on by itself after a while (``delay_limit``)."""
     queue = enter("a")
     queue.take(wanted("a"))
-    queue.claim(wanted("a"), always)
+    queue.claim(asking(wanted("a")))
     path = foe.zk.path("queue", "claim")
     asked: list[TicketList] = []
 
@@ -531,7 +529,7 @@ def test_a_claim_that_is_written_all_the_time_is_no_hang(
         foe.zk.set(path, b"foe")
         return True
 
-    assert not queue.claim(wanted("a"), overtaken)
+    assert not queue.claim(asking(wanted("a"), overtaken))
     assert len(asked) == CLAIM_TRIES
 
 

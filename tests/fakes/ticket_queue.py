@@ -11,9 +11,14 @@ from yarnam.core.admission.wait_queue import SILENT_AFTER_S
 from yarnam.core.model.tickets import RunningGang, Ticket
 from yarnam.errors import Unavailable
 from yarnam.ports import Superseded
-from yarnam.ports.ticket_queue import LiveApplications, MayClaim, TicketList
+from yarnam.ports.ticket_queue import Claim, LiveApplications, TicketList
 
 HEARTBEAT_S = 15.0
+
+
+def asking(ticket: Ticket, may: Callable[[TicketList], bool] = lambda others: True) -> Claim:
+    """Asks by this ticket, if it may."""
+    return lambda listed: ticket if may(listed) else None
 
 
 @dataclass
@@ -98,9 +103,10 @@ class FakeTicketQueue:
         with self._answering():
             return self.hall.listed(self.job)
 
-    def claim(self, ticket: Ticket, may: MayClaim) -> bool:
+    def claim(self, claim: Claim) -> bool:
         with self._answering():
-            if self._ticket is None or not may(self.hall.listed(self.job)):
+            ticket = claim(self.hall.listed(self.job)) if self._ticket else None
+            if self._ticket is None or ticket is None:
                 return False
             self.claims += 1
             self._ticket = replace(ticket, number=self._ticket.number, is_acquiring=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.live_applications import FakeLiveApplications
+from tests.fakes.ticket_queue import asking
 from tests.unit.client.world import World
 from yarnam.adapters.zookeeper.lazy_session import LazySession
 from yarnam.adapters.zookeeper.ticket_queue import ZooKeeperTicketQueue
@@ -55,7 +56,7 @@ def test_with_credentials_everything_made_is_theirs_alone(address: str) -> None:
     queue.open(lambda: None)
     zookeeper = session.connected()
     assert queue.take(WANTED).number == 1
-    assert queue.claim(WANTED, lambda others: True)
+    assert queue.claim(asking(WANTED))
     for name in ("queue", "queue/tickets", "queue/claim"):
         acls, _ = zookeeper.kazoo.get_acls(zookeeper.path(name))
         assert [acl.id.scheme for acl in acls] == ["digest"], name

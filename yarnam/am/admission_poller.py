@@ -209,7 +209,7 @@ class AdmissionPoller:
                 self._delay = self._delay.after(decision, now_s, fits=False)
             return False
         self._delay = self._delay.after(decision, now_s, fits=polled.fits)
-        return self._delay.is_over(self._holder.ticket_for(None), decision)
+        return self._delay.is_over(self._holder.waiting_ticket, decision)
 
     async def _decide_cached(self, polled: ClusterPoll) -> Decision | None:
         """Decides by the cached copy of the other jobs' tickets; None: there are no tickets now."""
@@ -222,7 +222,7 @@ class AdmissionPoller:
     def _decided(self, polled: ClusterPoll, listed: TicketList) -> Decision:
         now_s = self._clock.now_s()
         return decide(
-            self._holder.ticket_for(None),
+            self._holder.waiting_ticket,
             Contention(polled.snapshot, listed.tickets, listed.running, now_s),
             polled.plan,
             may_fit=polled.fits,
@@ -234,23 +234,22 @@ class AdmissionPoller:
         """Decides with the other jobs' tickets; None: there are no tickets now. The first poll
         reads them only for the claim, which mostly succeeds. Later polls decide from the cached
         copy first, and read the tickets again for the claim."""
-        mine = self._holder.ticket_for(None)
+        mine = self._holder.waiting_ticket
         decision: Decision | None = None
         if self.waiting is not None or not polled.fits:
             decision = await self._decide_cached(polled)
             if not isinstance(decision, Ask):
                 return decision
 
-        def may(listed: TicketList) -> bool:
+        def claim(listed: TicketList) -> Ticket | None:
             nonlocal decision
             if self._is_outdated(polled, listed):
                 decision = MustWait(0, mine, OUTDATED)
-                return False
+                return None
             decision = self._decided(polled, listed)
-            return isinstance(decision, Ask)
+            return decision.ticket if isinstance(decision, Ask) else None
 
-        claimed = self._claimed(decision, polled.outcome)
-        is_ours = await self._holder.claim(claimed, may)
+        is_ours = await self._holder.claim(claim)
         if is_ours is None or decision is None:
             return None
         if not isinstance(decision, Ask):
@@ -258,7 +257,6 @@ class AdmissionPoller:
         if not is_ours:
             # Overtaken several times in a row: others are on their way, so poll again.
             return MustWait(0, mine, "other jobs asked first")
-        await self._holder.show_claim(decision.ticket)
         return decision
 
     def _is_outdated(self, polled: ClusterPoll, listed: TicketList) -> bool:
@@ -272,12 +270,6 @@ class AdmissionPoller:
         if new:
             self._started = frozenset(gang.job for gang in listed.running)
         return new
-
-    def _claimed(self, decision: Decision | None, outcome: PlanOutcome) -> Ticket:
-        """The ticket that the claim will most likely write."""
-        if isinstance(decision, Ask):
-            return decision.ticket
-        return self._holder.ticket_for(outcome if isinstance(outcome, PlacementPlan) else None)
 
     async def _pause(self, last: MustWait, polled: ClusterPoll) -> None:
         """Sleeps until the next poll. A change among the other jobs brings it forward, in the order
@@ -301,7 +293,7 @@ class AdmissionPoller:
         if listed is None or began_s < self._next_forecast_s:
             return
         seen = Contention(polled.snapshot, listed.tickets, listed.running, began_s)
-        me = self._holder.ticket_for(None)
+        me = self._holder.waiting_ticket
         try:
             found = await self._executor.call(lambda: forecast(me, seen))
         except Exception:

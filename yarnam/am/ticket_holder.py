@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Union
@@ -18,19 +18,18 @@ from typing import Union
 from yarnam.am.am_settings import AmSettings
 from yarnam.am.serial_executor import SerialExecutor
 from yarnam.core.admission.forecast import wait_ratio
-from yarnam.core.admission.job_ticket import job_ticket
+from yarnam.core.admission.job_ticket import asked_demands, job_ticket
 from yarnam.core.gang import Gang
 from yarnam.core.gang.elastic.sizing import WaitingJob
 from yarnam.core.gang.state import MemberState
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import Phase
-from yarnam.core.model.plans import PlacementPlan, Target
-from yarnam.core.model.resources import Resources
+from yarnam.core.model.plans import Target
 from yarnam.core.model.tickets import Demand, RunningGang, Ticket
 from yarnam.errors import YarnamError
 from yarnam.ports import Clock
-from yarnam.ports.ticket_queue import MayClaim, TicketList, TicketQueue
+from yarnam.ports.ticket_queue import Claim, TicketList, TicketQueue
 from yarnam.wire.records import TicketRecord
 
 log = logging.getLogger("yarnam.am")
@@ -202,31 +201,26 @@ class TicketHolder:
             self._has_failed(error)
             return None
 
-    async def claim(self, ticket: Ticket, may: MayClaim) -> bool | None:
-        """Whether the job may ask for what is on ``ticket`` now, and the others know it; None:
-        there are no tickets now."""
-        queue = self._queue
-        if queue is None or self._ticket is None:
+    async def claim(self, claim: Claim) -> bool | None:
+        """Whether the job may ask now, and the others know for what; None: there are no tickets
+        now."""
+        queue, asked = self._queue, self._ticket
+        if queue is None or asked is None:
             return None
+
+        def remembered(listed: TicketList) -> Ticket | None:
+            nonlocal asked
+            asked = claim(listed)
+            return asked
+
         try:
-            is_ours = await self._executor.call(lambda: queue.claim(ticket, may))
+            is_ours = await self._executor.call(lambda: queue.claim(remembered))
         except YarnamError as error:
             self._has_failed(error)
             return None
         if is_ours:
-            self._ticket = ticket
+            self._ticket = asked
         return is_ours
-
-    async def show_claim(self, ticket: Ticket) -> None:
-        """Writes what the job asks for, where that differs from what it has claimed."""
-        queue, claimed = self._queue, self._ticket
-        if queue is None or claimed is None or claimed.demands == ticket.demands:
-            return
-        self._ticket = ticket
-        try:
-            await self._executor.call(lambda: queue.update(ticket))
-        except YarnamError as error:
-            self._has_failed(error)
 
     async def show_forecast(self, wait_s: float) -> None:
         """Notes the first forecast with the ticket: how well it holds tells others how far to
@@ -255,13 +249,10 @@ class TicketHolder:
         self._changed.clear()
         return has_changed
 
-    def ticket_for(self, plan: PlacementPlan | None) -> Ticket:
-        """The job's ticket, with just what this plan asks for; None: what the job waits for."""
-        mine = self._ticket or self._wanted()
-        if plan is None:
-            return mine
-        asks = plan.rungs[0].asks
-        return replace(mine, demands=tuple(Demand(ask.target.resources, ask.count) for ask in asks))
+    @property
+    def waiting_ticket(self) -> Ticket:
+        """The job's ticket, or the one that it would take."""
+        return self._ticket or self._wanted()
 
     # ---- for a gang that grows ---------------------------------------------------------------
 
@@ -301,7 +292,7 @@ class TicketHolder:
             self._launched_at_s = None
         if phase in {Phase.ACQUIRING, Phase.REPLACING}:
             missing = [m for m in gang.members if m.state is MemberState.ASKED]
-            return AcquiringTicket(_demands(member.target for member in missing))
+            return AcquiringTicket(asked_demands(member.target for member in missing))
         if phase in RUNNING_PHASES:
             return RunningTicket(self._running(gang))
         if phase is Phase.BACKING_OFF:
@@ -430,10 +421,3 @@ class TicketHolder:
         if error.message != self._trouble:
             log.warning("no tickets for now: %s", error)
         self._trouble = error.message
-
-
-def _demands(targets: Iterable[Target]) -> tuple[Demand, ...]:
-    counts: dict[Resources, int] = {}
-    for target in targets:
-        counts[target.resources] = counts.get(target.resources, 0) + 1
-    return tuple(Demand(resources, count) for resources, count in counts.items())

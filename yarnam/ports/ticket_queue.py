@@ -47,8 +47,9 @@ class LiveApplications(Protocol):
         """The number of its newest AM attempt; 0: not known."""
 
 
-MayClaim = Callable[[TicketList], bool]
-"""Whether this job may ask, given the others. Pure; it may be called more than once."""
+Claim = Callable[[TicketList], Ticket | None]
+"""The ticket by which this job asks, given the others; None: it may not ask. Pure; it may be called
+more than once."""
 
 
 class TicketQueue(Protocol):
@@ -76,10 +77,10 @@ class TicketQueue(Protocol):
     def others(self) -> TicketList:
         """Those that the ResourceManager confirms (``ticket_checks``), as they are now."""
 
-    def claim(self, ticket: Ticket, may: MayClaim) -> bool:
-        """Announce that containers are requested from now on (``is_acquiring``). True only if
-        ``may`` agreed to the others as they were at that very moment: no other claim came
-        between."""
+    def claim(self, claim: Claim) -> bool:
+        """Announce that containers are requested from now on (``is_acquiring``), by the ticket that
+        ``claim`` gives. True only if it gave that for the others as they were at that very moment:
+        no other claim came between."""
 
     def set_running(self, gang: RunningGang) -> None:
         """The gang runs: its ticket goes, and the others see what it holds instead."""

@@ -9,17 +9,17 @@ import pytest
 from tests.fakes.clock import START_S
 from tests.fakes.cluster_view import FakeView, cluster
 from tests.fakes.live_applications import FakeLiveApplications
-from tests.fakes.ticket_queue import FakeTicketQueue, FakeTicketStore
+from tests.fakes.ticket_queue import FakeTicketQueue, FakeTicketStore, asking
 from tests.unit.am.am_world import APPLICATION, AmWorld, Disk, am_world, job
 from yarnam.am.am_settings import AmSettings
 from yarnam.core.admission.delay_limit import IDLE_LIMIT_S, SPREAD_S
 from yarnam.core.admission.polling import POLL_CAP_S
 from yarnam.core.model.events import AgentRegistered, CancelRequested, PlanReady, PlanRefused
-from yarnam.core.model.ids import ContainerId, NodeId
+from yarnam.core.model.ids import ContainerId, NodeId, RackId
 from yarnam.core.model.job_spec import GangSpec
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.model.outcomes import ContainerEnd
-from yarnam.core.model.plans import Reason
+from yarnam.core.model.plans import LocalityLevel, Reason
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.model.tickets import Demand, RunningGang, Ticket
@@ -134,6 +134,34 @@ async def test_a_gang_that_started_after_the_snapshot_is_planned_around(
         assert world.view.calls == 2
 
 
+@pytest.mark.parametrize("rack", ["/rack1", "/rack2"])
+@pytest.mark.parametrize("tasks", [2, 1])
+async def test_a_job_keeps_off_the_rack_that_another_has_asked_for(rack: str, tasks: int) -> None:
+    """The other has no containers yet, so the snapshot shows all nodes free. Also if this job is
+    the smaller one, and so the first in the queue."""
+    room = hall()
+    rival = other(room, gpus=8, tasks=2)
+    demands = (Demand(Resources(1024, 1, 8), 2, racks=(RackId(rack),)),)
+    assert rival._ticket is not None
+    rival.claim(asking(replace(rival._ticket, demands=demands)))
+    async with am_world(job(tasks=tasks, gpus=8), hall=room) as world:
+        assert len(world.broker.pending) == tasks
+        for target in world.broker.pending.values():
+            assert rack not in target.racks
+            assert not {"/rack1": {"n1", "n2"}, "/rack2": {"n3", "n4"}}[rack] & set(target.nodes)
+            assert target.level is not LocalityLevel.ANY
+
+
+async def test_a_ticket_says_where_its_containers_may_land() -> None:
+    room = hall()
+    async with am_world(job(tasks=2, gpus=8), hall=room) as world:
+        asked = {target.racks for target in world.broker.pending.values()}
+        [ticket] = mine(room)
+        assert {demand.racks for demand in ticket.demands} == asked != {()}
+        await world.run_gang()
+        assert mine(room) == []
+
+
 async def test_a_waiting_job_tells_when_it_is_likely_to_start() -> None:
     """All GPUs are held by a gang that has declared its end."""
     room = hall()
@@ -215,7 +243,7 @@ async def test_a_job_that_is_overtaken_again_and_again_goes_on_by_itself() -> No
     room = hall()
     async with am_world(WHOLE, hall=room, used=1) as world:
         assert world.ticket_queue is not None
-        world.ticket_queue.claim = lambda ticket, may: may(room.listed(APPLICATION)) and False
+        world.ticket_queue.claim = lambda claim: bool(claim(room.listed(APPLICATION))) and False
         world.view.shown = cluster()
         await pass_time(world, IDLE_LIMIT_S - 20.0)
         assert world.broker.pending == {}
@@ -379,9 +407,7 @@ async def test_two_jobs_with_one_room_never_both_claim() -> None:
     room = hall()
     rival = FakeTicketQueue(room, "application_1_0001_rival")
     rival.take(Ticket(0, "rival", "r", "root.dl", (Demand(Resources(1, 1, 8), 4),), 0.0))
-    rival.claim(
-        Ticket(0, "rival", "r", "root.dl", (Demand(Resources(1, 1, 8), 4),), 0.0), lambda _: True
-    )
+    rival.claim(asking(Ticket(0, "rival", "r", "root.dl", (Demand(Resources(1, 1, 8), 4),), 0.0)))
     async with am_world(WHOLE, hall=room) as world:
         await world.advance(20.0)
         assert world.broker.pending == {}

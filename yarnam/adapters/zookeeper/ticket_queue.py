@@ -48,7 +48,7 @@ from yarnam.core.admission.wait_queue import SILENT_AFTER_S
 from yarnam.core.model.tickets import RunningGang, Ticket
 from yarnam.errors import Unavailable, WireMismatch
 from yarnam.ports import Superseded
-from yarnam.ports.ticket_queue import LiveApplications, MayClaim, TicketList
+from yarnam.ports.ticket_queue import Claim, LiveApplications, TicketList
 from yarnam.wire.codec import decode, encode
 
 log = logging.getLogger("yarnam.zookeeper")
@@ -168,15 +168,16 @@ class ZooKeeperTicketQueue:
             self._remove_forged(nodes.own)
             return self._listed(nodes)
 
-    def claim(self, ticket: Ticket, may: MayClaim) -> bool:
+    def claim(self, claim: Claim) -> bool:
         with self._lock:
             if self._ticket is None:
                 return False
-            mine = replace(ticket, number=self._ticket.number, is_acquiring=True)
             for _ in range(CLAIM_TRIES):
                 nodes = self._nodes.read()
-                if not may(self._listed(nodes)):
+                ticket = claim(self._listed(nodes))
+                if ticket is None:
                     return False
+                mine = replace(ticket, number=self._ticket.number, is_acquiring=True)
                 if self._commit_claim(mine, nodes.claim_version):
                     self._ticket = mine
                     return True

@@ -65,7 +65,8 @@ class WakeListener:
 
     def has_come(self, number: int) -> None:
         """The agent has got this directive. If no datagram announced it, none seem to arrive."""
-        if number > self._newest:
+        if number > self._newest and self.is_heard:
+            _LOG.info("a directive came without a datagram: polls wait at the AM again")
             self.is_heard = False
 
     def _receive(self) -> None:
@@ -77,6 +78,8 @@ class WakeListener:
                 return
             number = number_in_wake(self._key, datagram)
             if number is not None:
+                if not self.is_heard:
+                    _LOG.info("the AM's datagrams arrive (UDP): no poll waits there")
                 self.is_heard = True
                 self._newest = max(self._newest, number)
                 self._changed.set()

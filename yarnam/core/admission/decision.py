@@ -32,10 +32,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from math import inf
 from typing import Protocol, Union
 
 from yarnam.core.admission.entitlement import entitlement, for_yarn_to_place, lead_of
+from yarnam.core.admission.job_ticket import asked_demands
 from yarnam.core.admission.reservations import Reservation, ReservationLedger
 from yarnam.core.admission.wait_queue import (
     Contention,
@@ -175,12 +177,15 @@ def _around(
 
 
 def _ask(me: Ticket, admission: Admitted, plan: PlacementPlan) -> Ask:
-    ticket = replace(me, demands=_demands_of(plan), is_acquiring=True, aside="")
+    asked = asked_demands(
+        target for ask in plan.rungs[0].asks for target in repeat(ask.target, ask.count)
+    )
+    ticket = replace(me, demands=asked, is_acquiring=True, aside="")
     return Ask(plan, ticket, admission)
 
 
 def _demands_of(plan: PlacementPlan) -> tuple[Demand, ...]:
-    """What the first rung asks for."""
+    """What the first rung asks for, wherever that may be."""
     return tuple(Demand(ask.target.resources, ask.count) for ask in plan.rungs[0].asks)
 
 
@@ -243,7 +248,10 @@ def _admit_first(
     neither, and what others have requested they may hold already."""
     if fits_now:
         ledger = open_ledger(me, seen)
-        if not ledger.touched or ledger.reserve(me) is not None:
+        beside = ledger.contested_nodes(me)
+        if not beside or ledger.reserve(me, closed=beside) is not None:
+            return Admitted("first in the queue, and its gang fits", avoid=tuple(sorted(beside)))
+        if ledger.reserve(me) is not None:
             return Admitted("first in the queue, and its gang fits")
         return MustWait(0, me, "free GPUs are already requested by other jobs")
     has_strangers, expected = unknown_gpus(seen) > 0, ""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from yarnam.core.model.gpu_names import wanted_model
-from yarnam.core.model.ids import NodeId
+from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.plans import Target
 from yarnam.core.model.tickets import Demand, Ticket
@@ -28,6 +29,14 @@ def job_ticket(
         excluded=tuple(NodeId(node) for node in job.placement.exclude_nodes),
         priority=job.gang.priority,
         user=job.user,
+    )
+
+
+def asked_demands(targets: Iterable[Target]) -> tuple[Demand, ...]:
+    """Containers that are asked for, one of each target."""
+    return tuple(
+        Demand(target.resources, count, target.nodes, tuple(map(RackId, target.racks)))
+        for target, count in Counter(targets).items()
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice, repeat
 from math import inf
 
-from yarnam.core.model.ids import NodeId
+from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, Node
 from yarnam.core.model.tickets import Demand, RunningGang, Ticket
@@ -156,8 +156,12 @@ class ReservationLedger:
     def reserve_what_fits(self, ticket: Ticket) -> None:
         """Reserve as many of its containers as there is room for: they are on their way."""
         self._soonest = []
-        closed = self._closed_to(ticket)
+        refused = self._closed_to(ticket)
         for demand in _biggest_first(ticket.demands):
+            closed = refused
+            if demand.nodes or demand.racks:
+                there = frozenset((*demand.nodes, *self._in_racks(demand.racks)))
+                closed = _either(refused, frozenset(self.nodes) - there)
             for name, count in self._picks(demand, closed):
                 self.left[name] = self.left[name].minus(demand.resources.times(count))
                 self.touched.add(name)
@@ -239,6 +243,9 @@ class ReservationLedger:
             picks.append((name, take))
             missing -= take
         return picks
+
+    def _in_racks(self, racks: Collection[RackId]) -> Iterator[NodeId]:
+        return (name for name, node in self.nodes.items() if node.rack in racks)
 
     def _closed_to(self, ticket: Ticket) -> frozenset[NodeId]:
         """Nodes that the gang may not use. Its GPU model is required of its tasks without GPUs

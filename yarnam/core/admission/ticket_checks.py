@@ -94,6 +94,8 @@ def _absurd_ticket(ticket: Ticket) -> str:
             return "it wants containers of no size, or of more than YARN can count"
         if not _within(0, MOST_AMOUNT, want.gpus):
             return f"it wants {_short(want.gpus)} GPUs for a container"
+        if len(demand.nodes) + len(demand.racks) > MAX_TASKS:
+            return "it asks for more nodes than a gang may have tasks"
     if ticket.tasks > MAX_TASKS:
         return f"it wants {ticket.tasks} containers"
     if max(len(ticket.included), len(ticket.excluded)) > MAX_TASKS:

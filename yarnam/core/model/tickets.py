@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Union
 
 from yarnam.core.model.gpu_names import has_words
-from yarnam.core.model.ids import NodeId
+from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import Node
 
@@ -23,6 +23,10 @@ class Demand:
 
     resources: Resources
     count: int
+    nodes: tuple[NodeId, ...] = ()
+    racks: tuple[RackId, ...] = ()
+    """Containers that have been asked for land on these nodes or in these racks; both empty:
+    anywhere."""
 
 
 ADMISSION_RULES = 4
