@@ -182,7 +182,10 @@ def _task_job(
         is_staged=any(given["mode"] != "stream" for given in job["inputs"]),
         cache_max_bytes=int(job["staging"]["cache_max_mib"]) << 20,
         readers=tuple(
-            (r["name"], 0 if r["service"] else r["tasks"] * r["processes_per_task"])
+            (
+                r["name"],
+                0 if r["service"] or r["optional"] else r["tasks"] * r["processes_per_task"],
+            )
             for r in job["roles"]
         ),
         spool_limit_s=float(job["checkpoint"]["spool_limit_s"]),

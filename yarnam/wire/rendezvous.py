@@ -114,15 +114,15 @@ class _Environments:
 
     @cached_property
     def _first_shares(self) -> Sequence[int | None]:
-        return first_shares(self.table.members, self.table.job.services)
+        return first_shares(self.table.members, self.table.job.auxiliary_roles)
 
     @cached_property
     def _all_shares(self) -> int:
         if self.table.is_pre_run:
-            without = NO_SHARE_ROLES | self.table.job.services
+            without = NO_SHARE_ROLES | self.table.job.auxiliary_roles
             readers = [role for role in self.table.job.roles if role.name not in without]
             return sum(role.tasks * role.processes_per_task for role in readers)
-        return all_shares(self.table.members, self.table.job.services)
+        return all_shares(self.table.members, self.table.job.auxiliary_roles)
 
     def _generic(self, number: int, local: int) -> dict[str, str]:
         table, world = self.table, self._world

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,15 @@ def test_reads_what_the_client_writes(tmp_path: Path) -> None:
     assert (job.python, job.has_environment) == ("bin/python", True)
     assert (job.orphan_timeout_s, job.stop_grace_s) == (12.5, 3.0)
     assert job.tasks == JOB.tasks == 3
+
+
+def test_services_and_optional_roles_read_no_share(tmp_path: Path) -> None:
+    board = replace(ROLE, name="board", service=True)
+    extra = replace(ROLE, name="extra", optional=True)
+    job = replace(JOB, roles=(ROLE, board, extra))
+    write(tmp_path, JobRecord(job, (TARGET,), "hdfs://x", 1.0, "0"))
+    read = read_task_job(tmp_path / "job.json", tmp_path / "none", "worker", "")
+    assert read.readers == (("worker", 8), ("board", 0), ("extra", 0))
 
 
 def test_the_target_that_was_asked_for_gives_the_size(tmp_path: Path) -> None:

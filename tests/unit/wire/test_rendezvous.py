@@ -287,6 +287,18 @@ def test_ranks_are_contiguous_whatever_the_shape(processes: list[int]) -> None:
         assert [env["YARNAM_LOCAL_RANK"] for env in task] == [str(n) for n in range(len(task))]
 
 
+def test_an_optional_role_has_no_share_of_the_inputs() -> None:
+    extra = RoleSpec("extra", 1, Resources(2048, 2), ("run",), optional=True)
+    worker = next(role for role in JOB.roles if role.name == "worker")
+    job = replace(JOB, roles=(worker, extra))
+    table = (*TABLE[:3], member("extra", 0, 3, 2, 61050, 1))
+    envs = [env for task in environments(job, table, 1) for env in task]
+    assert [sdk(env)["input_share"] for env in envs] == [*([n, 6] for n in range(6)), None]
+    due = replace(job, pre_run=PreRunSpec(PreRunMode.ALWAYS, is_due=True))
+    [[env]] = environments(due, [member(PRE_RUN_ROLE, 0, 1, 1, 61000, 1)], 1, "a")
+    assert sdk(env)["input_share"] == [0, 6]
+
+
 def test_a_pre_run_is_rank_0_of_one_with_a_share_and_checkpoints_of_its_own() -> None:
     job = replace(JOB, pre_run=PreRunSpec(PreRunMode.ALWAYS, steps=7, is_due=True))
     job = replace(job, framework="tensorflow")

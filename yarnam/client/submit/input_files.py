@@ -52,7 +52,7 @@ def why_unusable(
             f"more than {len(kept)} files, too many for mode {given.mode.value} with shard "
             f"{given.shard.value}; pack them with 'yarnam data shard'"
         )
-    without = NO_SHARE_ROLES | job.services
+    without = NO_SHARE_ROLES | job.auxiliary_roles
     shares = sum(r.tasks * r.processes_per_task for r in job.roles if r.name not in without)
     if given.shard is Sharding.FILES and len(kept) < shares:
         count = "1 file" if len(kept) == 1 else f"{len(kept)} files"

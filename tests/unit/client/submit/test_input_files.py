@@ -89,3 +89,10 @@ def test_what_may_not_be_read_is_refused(world: World) -> None:
     world.files.fail = fail
     with pytest.raises(BadSpec, match=r"input 'set': no read access to /data/set/c.rec"):
         check_job(world.site, job(replace(SET, pattern="c.rec")))
+
+
+def test_an_optional_role_needs_no_file_of_its_own(world: World) -> None:
+    spec = job(replace(SET, pattern="c.*", shard=Sharding.FILES))
+    worker = replace(spec.roles[0], tasks=1, processes_per_task=1)
+    extra = replace(worker, name="extra", tasks=3, optional=True)
+    check_job(world.site, replace(spec, roles=(worker, extra)))
