@@ -23,8 +23,9 @@ import org.apache.hadoop.yarn.util.Records;
  *
  * <p>It answers heartbeats that would change nothing without the ResourceManager (see
  * {@link HeartbeatGate}), and writes what responses say and Skein drops to a file (see
- * {@link ResponseLog}). Every other call and every other protocol passes untouched. When anything
- * in here fails, it steps aside for good and heartbeats pass as if it were not there.
+ * {@link ResponseLog}). Before the first one it mends how Skein counts priorities (see {@link
+ * PriorityOrder}). Every other call and every other protocol passes untouched. When anything in here
+ * fails, it steps aside for good and heartbeats pass as if it were not there.
  *
  * <p>When the ResourceManager does not know this attempt any more, another one has taken over: this
  * JVM ends at once. Skein would delete the application's directory first, in an attempt whose number
@@ -95,12 +96,26 @@ public final class AllocateInterceptor extends HadoopYarnProtoRPC {
     AllocateResponse last;
     boolean isBroken;
     private boolean isEnding;
+    private boolean hasOrder;
 
     State(HeartbeatGate gate, ResponseLog log, PageUrl page, Runnable leave) {
       this.gate = gate;
       this.log = log;
       this.page = page;
       this.leave = leave;
+    }
+
+    /** Before the first heartbeat, in the thread that sends them. */
+    synchronized void orderPriorities() {
+      if (hasOrder) {
+        return;
+      }
+      hasOrder = true;
+      try {
+        PriorityOrder.mend(Thread.currentThread());
+      } catch (Throwable failure) {
+        System.err.println("yarnam: priorities stay as Skein counts them: " + failure);
+      }
     }
 
     /** After this the ResourceManager forgets the attempt, as it should. */
@@ -184,6 +199,7 @@ public final class AllocateInterceptor extends HadoopYarnProtoRPC {
       }
       boolean isHeartbeat = method.getName().equals("allocate");
       if (isHeartbeat) {
+        state.orderPriorities();
         AllocateResponse idle = state.idleResponse((AllocateRequest) args[0]);
         if (idle != null) {
           return idle;

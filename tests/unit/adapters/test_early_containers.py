@@ -24,6 +24,7 @@ from yarnam.core.model.events import ContainerGranted, Event
 from yarnam.core.model.ids import AskId, NodeId, RackId
 from yarnam.core.model.plans import LocalityLevel, PrelaunchedService, Target
 from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.errors import BadConfig, Unavailable, YarnamError
 from yarnam.wire.protocol import assignment_key
 
@@ -144,29 +145,53 @@ def test_an_early_container_that_cannot_be_told_is_replaced(events: list[Event])
 # ---- the cluster without them ------------------------------------------------------------
 
 
+def without_early(
+    shown: ClusterSnapshot, unclaimed: list[EarlyContainer], granted: dict[NodeId, int]
+) -> ClusterSnapshot:
+    view = ViewWithoutEarly(FakeView(shown), [TARGET], lambda: unclaimed, lambda: granted)
+    return view.snapshot("root.dl")
+
+
 def test_our_own_early_containers_count_as_free() -> None:
     shown = cluster(nodes=2, gpus=8, used=3)
     shown = replace(shown, queue=replace(shown.queue, used=Resources(0, 0, 6)))
-    unclaimed = [
-        EarlyContainer("worker-any", NodeId("n1")),
-        EarlyContainer("worker-any", NodeId("n1")),
-    ]
-    view = ViewWithoutEarly(FakeView(shown), [TARGET], lambda: unclaimed)
-    seen = view.snapshot("root.dl")
+    unclaimed = [EarlyContainer("worker-any", NodeId("n1"))] * 2
+    seen = without_early(shown, unclaimed, {NodeId("n1"): 2})
     assert [node.free.gpus for node in seen.nodes] == [7, 5]
     assert seen.queue.used.gpus == 4
+    # YARN has placed one of them elsewhere.
+    seen = without_early(shown, unclaimed, {NodeId("n1"): 1, NodeId("n2"): 1})
+    assert [node.free.gpus for node in seen.nodes] == [6, 6]
 
 
-def test_what_is_not_granted_yet_makes_no_node_larger_than_it_is() -> None:
+def test_the_room_of_one_that_is_not_granted_may_be_another_jobs_by_now() -> None:
+    shown = cluster(nodes=2, gpus=8, used=8)
+    unclaimed = [EarlyContainer("worker-any", NodeId("n1"))] * 3
+    assert without_early(shown, unclaimed, {}) == FakeView(shown).snapshot("root.dl")
+    seen = without_early(shown, unclaimed, {NodeId("n2"): 1})
+    assert [node.free.gpus for node in seen.nodes] == [0, 1]
+
+
+def test_where_the_resource_manager_does_not_tell_none_is_granted() -> None:
+    def silent() -> dict[NodeId, int]:
+        raise Unavailable("the ResourceManager does not answer")
+
+    shown = cluster(nodes=1, gpus=8, used=8)
+    unclaimed = [EarlyContainer("worker-any", NodeId("n1"))]
+    view = ViewWithoutEarly(FakeView(shown), [TARGET], lambda: unclaimed, silent)
+    assert view.snapshot("root.dl").nodes[0].free.gpus == 0
+
+
+def test_more_than_the_snapshot_shows_makes_no_node_larger_than_it_is() -> None:
     shown = cluster(nodes=1, gpus=8, used=1)
     unclaimed = [EarlyContainer("worker-any", NodeId("n1"))] * 3
-    seen = ViewWithoutEarly(FakeView(shown), [TARGET], lambda: unclaimed).snapshot("root.dl")
+    seen = without_early(shown, unclaimed, {NodeId("n1"): 3})
     assert seen.nodes[0].free == Resources(65536, 64, 8)
 
 
 def test_without_early_containers_the_cluster_is_what_it_is() -> None:
     shown = cluster(nodes=2, used=3)
-    view = ViewWithoutEarly(FakeView(shown), [TARGET], tuple)
+    view = ViewWithoutEarly(FakeView(shown), [TARGET], tuple, dict)
     assert view.snapshot(shown.queue.name) == FakeView(shown).snapshot(shown.queue.name)
 
 

@@ -75,6 +75,18 @@ def test_huge_numbers_are_cut() -> None:
     assert rest_parse.steps_of({"properties": settings}).minimum.memory_mib == 1024
 
 
+def test_the_containers_of_an_attempt_but_for_its_master() -> None:
+    """A single one is no list in some versions."""
+    rows = [
+        {"containerId": f"container_1_0001_01_00000{number}", "assignedNodeId": f"{node}:8041",
+         "priority": priority}
+        for number, (node, priority) in enumerate([("n1", "0"), ("n1", "1"), ("n2", "2")], 1)
+    ]  # fmt: skip
+    assert rest_parse.tasks_by_node({"container": rows}) == {"n1": 1, "n2": 1}
+    assert rest_parse.tasks_by_node({"container": rows[1]}) == {"n1": 1}
+    assert rest_parse.tasks_by_node({}) == {}
+
+
 @pytest.mark.parametrize(
     ("parse", "json"),
     [
@@ -88,6 +100,7 @@ def test_huge_numbers_are_cut() -> None:
             "rootQueue": {"type": "fairSchedulerLeafQueueInfo", "maxApps": "x"}}}}),
         (rest_parse.settings_of, {"properties": "x"}),
         (rest_parse.application_of, {"app": []}),
+        (rest_parse.tasks_by_node, {"container": ["a"]}),
     ],
 )  # fmt: skip
 def test_a_reply_that_makes_no_sense(
@@ -119,6 +132,7 @@ def test_no_reply_ends_in_another_error_than_unavailable(
         lambda: rm.snapshot("root.gpu"), rm.settings, rm.info, rm.queues, rm.applications,
         lambda: rm.application("application_1_0001"), rm.new_application,
         lambda: rm.queue_access("root.gpu", "ada"),
+        lambda: rm.tasks_by_node("application_1_0001", 1),
     ]  # fmt: skip
     failures = []
     for call in calls:

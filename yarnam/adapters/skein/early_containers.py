@@ -13,6 +13,7 @@ its own name in Skein's key-value store (``wire.protocol.assignment_key``).
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
 from collections import Counter
@@ -24,7 +25,10 @@ from yarnam.core.model.ids import AskId, NodeId
 from yarnam.core.model.plans import PrelaunchedService, Target
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot
+from yarnam.errors import YarnamError
 from yarnam.ports import ClusterView
+
+log = logging.getLogger("yarnam.am")
 
 UNCLAIMED_LIMIT_S = 4.0
 """From the broker's start: the first snapshot of the cluster, the claim in the ticket queue and the
@@ -38,7 +42,7 @@ def assignment(ask: AskId, env: Mapping[str, str]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class EarlyContainer:
-    """An early container that nobody has taken over: where it is, or is expected to be."""
+    """An early container that nobody has taken over, and where it is expected to be."""
 
     service: str
     node: NodeId
@@ -101,30 +105,54 @@ class EarlyContainers:
 class ViewWithoutEarly:
     """A ``ports.ClusterView`` of the cluster as if this job had no early containers: they may be
     granted before the AM's first snapshot, and must not count as somebody else's. ``unclaimed``
-    tells what is ours and not yet taken over."""
+    tells what is ours and not yet taken over, ``granted`` how many of it are on each node by the
+    ResourceManager's own books. Where it does not tell, none is."""
 
     def __init__(
         self,
         view: ClusterView,
         targets: Iterable[Target],
         unclaimed: Callable[[], Sequence[EarlyContainer]],
+        granted: Callable[[], Mapping[NodeId, int]],
     ) -> None:
         self._view = view
         self._sizes = {target.service: target.resources for target in targets}
         self._unclaimed = unclaimed
+        self._granted = granted
 
     def snapshot(self, queue: str, *, max_age_s: float | None = None) -> ClusterSnapshot:
         snapshot = self._view.snapshot(queue, max_age_s=max_age_s)
         unclaimed = self._unclaimed()
-        return without_containers(snapshot, unclaimed, self._sizes) if unclaimed else snapshot
+        if not unclaimed:
+            return snapshot
+        # Asked after the snapshot: what has been granted since is ours too, so it does no harm.
+        try:
+            granted = self._granted()
+        except YarnamError as error:
+            log.info("where early containers are is not known: %s", error.message)
+            return snapshot
+        ours = where_granted(unclaimed, granted)
+        return without_containers(snapshot, ours, self._sizes) if ours else snapshot
+
+
+def where_granted(
+    unclaimed: Iterable[EarlyContainer], granted: Mapping[NodeId, int]
+) -> Sequence[EarlyContainer]:
+    """Those that YARN has granted, where it has. Others are no room of ours: another job may have
+    got it since the submit."""
+    left, found = list(unclaimed), []
+    for node, count in sorted(granted.items()):
+        for one in sorted(left, key=lambda container: container.node != node)[:count]:
+            left.remove(one)
+            found.append(replace(one, node=node))
+    return found
 
 
 def without_containers(
-    snapshot: ClusterSnapshot, unclaimed: Iterable[EarlyContainer], sizes: Mapping[str, Resources]
+    snapshot: ClusterSnapshot, ours: Iterable[EarlyContainer], sizes: Mapping[str, Resources]
 ) -> ClusterSnapshot:
-    """The snapshot with these containers' resources free. One that YARN has not granted yet counts
-    as well: its room was free at submit and is asked for already. Never more than a node has."""
-    mine = Counter((container.node, sizes[container.service]) for container in unclaimed)
+    """The snapshot with these containers' resources free. Never more than a node has."""
+    mine = Counter((container.node, sizes[container.service]) for container in ours)
     nodes, sum_back = [], Resources()
     for node in snapshot.nodes:
         used = node.used

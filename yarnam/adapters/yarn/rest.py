@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
@@ -24,6 +25,7 @@ from yarnam.adapters.yarn.addresses import rm_web_urls
 from yarnam.adapters.yarn.json_values import object_of, text_of, whole_of
 from yarnam.adapters.yarn.queue_tree import capacity_config_of, queue_tree_of
 from yarnam.adapters.yarn.request_budget import RequestBudget
+from yarnam.core.model.ids import NodeId
 from yarnam.core.model.snapshot import AllocationSteps, ClusterSnapshot, QueueView
 from yarnam.core.queues.capacity.capacity_file import CapacityConfig
 from yarnam.core.queues.queue_state import QueueReport
@@ -232,6 +234,15 @@ class ResourceManager:
         path = f"/ws/v1/cluster/apps/{quote(app_id)}/appattempts"
         reply = self._get(path, deadline=time.monotonic() + limit_s)
         return self._understood(lambda: rest_parse.attempt_ends_of(reply))
+
+    def tasks_by_node(self, app_id: str, am_attempt: int) -> Counter[NodeId]:
+        """How many containers this AM attempt has been granted on each node, but for the
+        ApplicationMaster's own, as the scheduler has it now. Raises NoPermission, UsageError (no
+        such attempt), Unavailable."""
+        attempt = f"appattempt_{app_id.removeprefix('application_')}_{am_attempt:06d}"
+        path = f"/ws/v1/cluster/apps/{quote(app_id)}/appattempts/{quote(attempt)}/containers"
+        reply = self._get(path, deadline=time.monotonic() + TOTAL_TIMEOUT_S)
+        return self._understood(lambda: rest_parse.tasks_by_node(reply))
 
     def kill(self, app_id: str, user: str = "") -> None:
         """Kill the application as ``user`` (default: this client's). Killing one that is over is

@@ -7,6 +7,7 @@ for itself: one that makes no sense is handed to ``rejected``, and the others co
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
@@ -38,6 +39,10 @@ Rejected = Callable[[str, MalformedData], None]
 R = TypeVar("R")
 
 GPU_MODEL_ATTRIBUTE = "gpu-model"
+
+AM_PRIORITY = "0"
+"""Of the ApplicationMaster's container (``RMAppAttemptImpl.AM_CONTAINER_PRIORITY``). Skein's others
+begin at 1."""
 """Node attribute from which a node's GPU model is read."""
 
 _AMOUNT = re.compile(r"\s*([0-9]{1,18})\s*([A-Za-z]*)\s*$")
@@ -275,6 +280,16 @@ def attempt_ends_of(json: Json) -> dict[int, float]:
     """When an application's AM attempts ended, by number, in seconds since 1970; 0: it lives."""
     rows = rows_of(json, "appAttempts", "appAttempt")
     return {whole_of(row, "id"): whole_of(row, "finishedTime") / 1000.0 for row in rows}
+
+
+def tasks_by_node(json: Json) -> Counter[NodeId]:
+    """How many containers an AM attempt has on each node, but for the ApplicationMaster's own."""
+    rows = rows_of({"containers": json}, "containers", "container")
+    return Counter(
+        NodeId(text_of(row, "assignedNodeId").rpartition(":")[0])
+        for row in rows
+        if text_of(row, "priority") != AM_PRIORITY
+    )
 
 
 def application_of(json: Json) -> YarnApplication:

@@ -216,7 +216,12 @@ def _ports(
     return AmPorts(
         clock=SystemClock,
         broker=broker,
-        view=ViewWithoutEarly(directory, record.targets, broker.unclaimed_early),
+        view=ViewWithoutEarly(
+            directory,
+            record.targets,
+            broker.unclaimed_early,
+            lambda: rm.tasks_by_node(application, am_attempt),
+        ),
         mailbox=mailbox,
         journal=HdfsJournal(fs, f"{job_dir}/{JOURNAL_DIRECTORY}", am_attempt),
         store=HdfsStateStore(fs, job_dir, am_attempt),

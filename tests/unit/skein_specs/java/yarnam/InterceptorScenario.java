@@ -9,6 +9,7 @@ import java.nio.file.Paths;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.TreeMap;
 
 import org.apache.hadoop.yarn.api.ApplicationMasterProtocol;
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateRequest;
@@ -43,6 +44,7 @@ public final class InterceptorScenario {
     responses(args[0]);
     heartbeats(args[0] + "-heartbeats");
     page(args[0] + "-page");
+    priorities();
     System.out.println("done");
   }
 
@@ -68,6 +70,46 @@ public final class InterceptorScenario {
     gate.expectMore(10_000);
     gate.sent(14_000);
     check(gate.isOpen(14_999) && !gate.isOpen(15_000), "more is expected for a while");
+  }
+
+  /** The part of Skein's ApplicationMaster that matters here. */
+  private static final class Master {
+    private final TreeMap<Priority, String> priorities = new TreeMap<>();
+    private Exception failure;
+
+    Thread allocator() {
+      return new Thread() {
+        @Override
+        public void run() {
+          try {
+            PriorityOrder.mend(this);
+          } catch (Exception thrown) {
+            failure = thrown;
+          }
+        }
+      };
+    }
+  }
+
+  private static void priorities() throws Exception {
+    Master master = new Master();
+    for (int number : new int[] {3, 4, 11}) {
+      master.priorities.put(Priority.newInstance(number), "request " + number);
+    }
+    check(master.priorities.lastKey().getPriority() == 3, "Hadoop orders downwards");
+    Thread allocator = master.allocator();
+    allocator.start();
+    allocator.join();
+    check(master.failure == null, "mended: " + master.failure);
+    check(master.priorities.lastKey().getPriority() == 11, "the last one is the highest");
+    check(master.priorities.size() == 3, "none is lost");
+    check("request 4".equals(master.priorities.remove(Priority.newInstance(4))), "found");
+    try {
+      PriorityOrder.mend(Thread.currentThread());
+      check(false, "a thread of nobody's");
+    } catch (NoSuchFieldException expected) {
+      check("this$0".equals(expected.getMessage()), "says what is missing");
+    }
   }
 
   private static ContainerId container(int number) {
