@@ -44,9 +44,6 @@ HDFS_LIMITS = TimeLimits(metadata_s=8.0, data_s=60.0, close_s=30.0, lease_s=30.0
 NODE_PYTHON_VARIABLE = "YARNAM_NODE_PYTHON"
 """First interpreter that the AM and the agents try on the nodes."""
 
-KERBEROS_VARIABLE = "YARNAM_KERBEROS"
-"""``try``: go on although the site's authentication is not supported."""
-
 
 class ResourceManager(Protocol):
     """What the client asks the ResourceManager; ``yarnam.adapters.yarn.rest`` is the real one. Each
@@ -232,7 +229,7 @@ def open_site(
     surroundings = dict(os.environ if environ is None else environ)
     where = check_conf_dir(Path(conf_dir), "conf_dir") if conf_dir else find_conf_dir(surroundings)
     settings = addresses.read_settings(where, "core-site.xml", "hdfs-site.xml")
-    refuse_other_authentication(settings, surroundings)
+    refuse_other_authentication(settings)
     is_secure = is_kerberos(settings)
     name = _principals_name(user, surroundings) if is_secure else user or user_name(surroundings)
     who = http_identity.HttpIdentity(name, is_secure, str(where))
@@ -317,19 +314,14 @@ def _without_usable_keytab(environ: Mapping[str, str]) -> NoPermission | None:
     return None
 
 
-def refuse_other_authentication(settings: Mapping[str, str], environ: Mapping[str, str]) -> None:
-    """Before anything is sent: parts of a secure site would answer, and a job that they let in
-    would lose its access to HDFS after the tokens' first week. Raises BadConfig."""
+def refuse_other_authentication(settings: Mapping[str, str]) -> None:
+    """Before anything is sent. Raises BadConfig."""
     asked = settings.get(AUTHENTICATION, "simple").strip().lower()
-    if not is_kerberos(settings) or environ.get(KERBEROS_VARIABLE) == "try":
-        return
-    raise BadConfig(
-        f"{AUTHENTICATION} is {asked}: yarnam supports clusters with simple authentication only",
-        hint=(
-            f"To try what there is, set {KERBEROS_VARIABLE}=try; "
-            "docs/explanation/security.md says what works."
-        ),
-    )
+    if asked not in {"", "simple", "kerberos"}:
+        raise BadConfig(
+            f"{AUTHENTICATION} is {asked}: Hadoop knows 'simple' and 'kerberos'",
+            hint="Correct it in core-site.xml.",
+        )
 
 
 def _open_launcher(site: Site) -> Launcher:
