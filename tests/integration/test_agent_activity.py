@@ -62,3 +62,29 @@ async def test_a_stopped_process_and_the_stacks_of_all(tmp_path: Path) -> None:
         await here.am.mailbox.order(container.ask, stop=stop)
         ended = await here.am.until(container.ask, pb.EXITED)
         assert [one.kind for one in ended.processes] == ["stopped", "stopped"]
+
+
+REPORTS = """
+import os, signal
+from yarnam import train
+for step in range(1, 300):
+    train.report(step=step, loss=1.0 / step)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+async def test_the_last_step_of_a_killed_process_counts(tmp_path: Path) -> None:
+    """It reports more often than the agent is woken, and has no time to say goodbye."""
+    job = small_job([sys.executable, "-c", REPORTS])
+    async with world(tmp_path) as here:
+        container = here.container(job, sdk=True)
+        container.start()
+        await here.am.until(container.ask, pb.READY)
+        for attempt in (1, 2):
+            await here.am.launch(job, [container.ask], attempt)
+            ended = await here.am.mailbox.until(
+                container.ask,
+                lambda report, n=attempt: report.state == pb.EXITED and report.attempt == n,
+            )
+            (process,) = ended.processes
+            assert (process.signal, process.metrics.step) == (signal.SIGKILL, 299)

@@ -1,4 +1,5 @@
-"""Receives the reports of the training SDK: datagrams on an abstract Unix socket.
+"""Receives the reports of the training SDK: datagrams on an abstract Unix socket. A process that
+reports more often than the agent has to be woken writes the steps between into a file.
 
 Abstract, because a container's path is often longer than the 107 characters that a socket's path
 may have. Anybody on the machine can write to such a name; the kernel knows who did.
@@ -12,7 +13,8 @@ import os
 import socket
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from hdfs_utils.errors import MalformedData
@@ -32,6 +34,12 @@ MAX_RANK = 100_000
 """Of a process within its task."""
 
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
+
+_MARK = struct.Struct("<qd")
+"""The step, and when it was done; ``yarnam.train`` writes it."""
+
+MAX_TIME_S = 1e11
+"""Seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +101,22 @@ class MetricsInbox:
             self._on_sample(*parse(data))
         except MalformedData as error:
             self._rejections.add("a report of metrics", error, owner=f"user {uid}")
+
+
+def step_file(stop_file: Path, local_rank: int) -> Path:
+    """Where a process writes the steps of reports that it does not send."""
+    return stop_file.with_name(f"{stop_file.name}.{local_rank}.step")
+
+
+def with_newest_step(sample: Sample | None, stop_file: Path, local_rank: int) -> Sample | None:
+    """The sample, with the step that the process has written since; None: there is no newer one."""
+    try:
+        step, at_s = _MARK.unpack(step_file(stop_file, local_rank).read_bytes())
+    except (OSError, struct.error):
+        return None
+    if not abs(step) <= INT64 or not (sample.at_s if sample else 0.0) < at_s < MAX_TIME_S:
+        return None
+    return replace(sample or Sample(at_s, None, None, ()), at_s=at_s, step=step)
 
 
 def _sender(ancillary: list[tuple[int, int, bytes]]) -> int | None:

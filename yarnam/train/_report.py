@@ -1,17 +1,24 @@
-"""Progress and metrics: sent to the agent of this container, without waiting."""
+"""Progress and metrics: sent to the agent of this container, without waiting.
+
+A step may take a few milliseconds, and the caches are cold for us: all that is done in each counts.
+So a report that comes soon after one that was sent is only remembered, and its step written where
+the agent finds it in whatever way this process ends.
+"""
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import socket
+import struct
 import sys
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from yarnam.train._job_context import setting
-from yarnam.train._pre_run import note_step
+from yarnam.train._pre_run import is_pre_run, note_step
 from yarnam.train._skipped_records import counts
 from yarnam.train._step_times import of_process
 
@@ -20,6 +27,12 @@ if TYPE_CHECKING:
 
 _MAX_VALUES = 64
 _MAX_NAME = 100
+
+_SEND_EVERY_S = 0.25
+"""Between two reports that are sent, at least. More often would wake the agent for nothing."""
+
+_MARK = struct.Struct("<qd")
+"""The newest step, and when it was reported; ``yarnam.agent.metrics_inbox`` reads it."""
 
 RESTORED_STEP = "restored_step"
 """The metric of a restore, as ``yarnam.wire.protocol`` knows it."""
@@ -42,6 +55,53 @@ _is_ready = False
 _open: dict[int, socket.socket | None] = {}
 
 
+class _Remembered:
+    """The newest report where it was not sent. Not in a forked child."""
+
+    def __init__(self) -> None:
+        self._file = -1
+        self._until_s = 0.0
+        self._report: tuple[Any, ...] | None = None
+        atexit.register(self._send_at_exit)
+        os.register_at_fork(after_in_child=self._forget)
+
+    def take(self, step: int | None, *rest: Any) -> bool:
+        """Whether this report need not be sent now."""
+        if time.monotonic() >= self._until_s or step is None or RESTORED_STEP in rest[-1]:
+            return False
+        try:
+            of_process.end_step(int(step), rest[-1].get("compute_s"))
+            os.pwrite(self._file, _MARK.pack(int(step), time.time()), 0)
+        except Exception:  # noqa: BLE001 - the disk is full, the step is no number
+            return False
+        self._report = (step, *rest)
+        return True
+
+    def begin(self) -> None:
+        """One is sent now."""
+        stop_file = os.environ.get("YARNAM_STOP_FILE")
+        if self._file < 0:
+            if not stop_file or is_pre_run():
+                return
+            name = f"{stop_file}.{os.environ.get('YARNAM_LOCAL_RANK', '0')}.step"
+            self._file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._until_s = time.monotonic() + _SEND_EVERY_S
+
+    def pop(self) -> tuple[Any, ...] | None:
+        report, self._report = self._report, None
+        return report
+
+    def _send_at_exit(self) -> None:
+        if self._report is not None:
+            _report_pause()
+
+    def _forget(self) -> None:
+        self._file, self._until_s, self._report = -1, 0.0, None
+
+
+_remembered = _Remembered()
+
+
 def report(
     step: int | None = None,
     total_steps: int | None = None,
@@ -51,9 +111,12 @@ def report(
     """Report progress and metrics. Values that are no numbers are dropped.
 
     Never blocks and never raises: when the agent is away or busy the report is dropped; the next
-    one replaces it anyway. Cheap enough for every step (tens of microseconds). In a pre-run it ends
-    the program (SystemExit) that does not stop when it should.
+    one replaces it anyway. Cheap enough for every step (some ten microseconds): metrics are sent
+    four times a second at most. In a pre-run it ends the program (SystemExit) that does not stop
+    when it should.
     """
+    if _remembered.take(step, total_steps, loss, metrics):
+        return
     _report(step, total_steps, loss, metrics)
     if step is not None:
         note_step()
@@ -66,19 +129,31 @@ def _report(
         address = setting("metrics_socket")
         if not address:
             return
-        values = dict(metrics) if loss is None else {"loss": loss, **metrics}
-        if step is not None:
-            _of_steps.update(of_process.end_step(int(step), metrics.get("compute_s")))
-        values = {**counts(), **_of_checkpoints, **_of_steps, **values}
-        _last.update(
-            at_s=time.time(),
-            step=None if step is None else int(step),
-            total_steps=None if total_steps is None else int(total_steps),
-            values=_numbers(values),
-        )
+        _remembered.pop()
+        _note(step, total_steps, loss, metrics)
         _send_last(address)
+        _remembered.begin()
     except Exception:  # noqa: BLE001, S110 - a report is never worth a training run
         pass
+
+
+def _note(
+    step: int | None,
+    total_steps: int | None,
+    loss: float | None,
+    metrics: dict[str, Any],
+) -> None:
+    values = dict(metrics) if loss is None else {"loss": loss, **metrics}
+    if step is not None:
+        of_process.end_step(int(step), metrics.get("compute_s"))
+        _of_steps.update(of_process.metrics())
+    values = {**counts(), **_of_checkpoints, **_of_steps, **values}
+    _last.update(
+        at_s=time.time(),
+        step=None if step is None else int(step),
+        total_steps=None if total_steps is None else int(total_steps),
+        values=_numbers(values),
+    )
 
 
 def ready() -> None:
@@ -132,6 +207,9 @@ def _report_pause() -> None:
 
 
 def _send_last(address: str) -> None:
+    remembered = _remembered.pop()
+    if remembered is not None:
+        _note(*remembered)
     pauses = [*_pauses]
     reason = _CHECKPOINT if _CHECKPOINT in pauses else pauses[-1] if pauses else ""
     message = {
@@ -165,6 +243,9 @@ def report_saved(step: int | None, saving_s: float) -> None:
     if not _last:
         return
     try:
+        remembered = _remembered.pop()
+        if remembered is not None:
+            _note(*remembered)
         _last["values"] = {**_last["values"], **_of_checkpoints}
         if address := setting("metrics_socket"):
             _send_last(address)

@@ -48,11 +48,11 @@ class StepTimes:
             self._computed_s += time.perf_counter() - began_s
             self._is_marked = True
 
-    def end_step(self, step: int, own_s: Any = None) -> dict[str, float]:
-        """The metrics after this step. ``own_s``: what the program has measured itself."""
+    def end_step(self, step: int, own_s: Any = None) -> None:
+        """This step is done. ``own_s``: what the program has measured itself."""
         now_s, last, computed_s = time.perf_counter(), self._last, self._computed_s
         if last is not None and last[0] == step:
-            return self._metrics()
+            return
         own_s = _seconds(own_s)
         has_own = own_s is not None or self._is_marked
         steps = 0 if last is None else step - last[0]
@@ -64,9 +64,9 @@ class StepTimes:
             self._steps += steps
         self._last, self._computed_s = (step, now_s), 0.0
         self._is_marked = self._is_disturbed = False
-        return self._metrics()
 
-    def _metrics(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
+        """Of the last steps; nothing before one is measured."""
         if not self._step_s:
             return {}
         found = {STEP_S: _median(self._step_s), STEPS: float(self._steps)}

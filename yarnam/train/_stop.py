@@ -99,12 +99,16 @@ class _Watch:
         self._is_asked, self.reason = True, reason
 
     def poll(self, step: int | None = None) -> bool:
-        self._install()
+        if not self._is_installed:
+            self._install()
+        now_s = time.monotonic()
+        # The environment last: to look there takes longer than all the rest.
+        if step is None and (self._is_asked or now_s - self._polled_at_s < _POLL_S):
+            return self._is_asked
         path = os.environ.get("YARNAM_STOP_FILE")
         if step is not None and path:
             return self._poll_at(path, step)
-        now_s = time.monotonic()
-        if path and not self._is_asked and now_s - self._polled_at_s >= _POLL_S:
+        if path and not self._is_asked:
             self._polled_at_s = now_s
             self._is_asked = os.path.exists(path)  # noqa: PTH110 - pathlib is slow to load
         return self._is_asked

@@ -7,10 +7,13 @@ import os
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,7 @@ import pytest
 from tests.unit.train.sdk_settings import set_sdk
 from yarnam import train
 from yarnam.agent.launch.stop_agreement import StopFile
+from yarnam.agent.metrics_inbox import Sample, step_file, with_newest_step
 from yarnam.train import _report, _stop
 from yarnam.train._step_times import StepTimes
 
@@ -31,9 +35,9 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
-def run_python(code: str, python: str = sys.executable, **env: str) -> str:
+def run_python(code: str, python: str = sys.executable, argument: str = "", **env: str) -> str:
     process = subprocess.run(
-        [python, "-c", code],
+        [python, "-c", code, argument],
         env={"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"], **env},
         capture_output=True,
         text=True,
@@ -118,6 +122,65 @@ def test_a_process_says_that_it_is_ready_and_goes_on_saying_so(
         told = [json.loads(agent.recv(4096))["ready"] for _ in range(3)]
         opened[os.getpid()].close()
     assert told == [False, True, True]
+
+
+OFTEN = """
+import os, socket, sys
+from yarnam import train
+from yarnam.train._report import report_restored
+os.environ["YARNAM_STOP_FILE"] = sys.argv[1]
+os.environ["YARNAM_SDK"] = '{"metrics_socket": "@yarnam-test-often"}'
+for step in range(1, 100):
+    train.report(step=step, loss=1.0 / step)
+print(open(sys.argv[1] + ".0.step", "rb").read().hex())
+child = os.fork()
+if child == 0:
+    train.report(step=1000)  # a data loader's
+    os._exit(0)
+os.waitpid(child, 0)
+with train.pause("evaluation"):
+    train.report(step=100, loss=0.5)
+report_restored(7)
+train.report(step=8, loss=0.25)
+"""
+
+
+def test_reports_in_quick_succession_wake_the_agent_seldom(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as agent:
+        agent.settimeout(10)
+        agent.bind("\0yarnam-test-often")
+        done = run_python(OFTEN, argument=str(tmp_path / "stop"))
+        agent.setblocking(False)
+        told = []
+        with suppress(BlockingIOError):
+            while True:
+                told.append(json.loads(agent.recv(4096)))
+    step, at_s = struct.unpack("<qd", bytes.fromhex(done))
+    assert step == 99, "the newest is where the agent finds it"
+    assert abs(at_s - time.time()) < 60
+    steps = [(one["step"], one["pause"], one["values"].get("loss")) for one in told]
+    assert steps == [
+        (1, "", 1.0), (1000, "", None), (99, "evaluation", 1.0 / 99), (100, "", 0.5), (7, "", None),
+        (8, "", 0.25),
+    ]  # fmt: skip
+
+
+def test_a_written_step_is_newer_than_the_report_or_nothing(tmp_path: Path) -> None:
+    sample = Sample(5.0, 3, 10, (("loss", 1.0),), is_ready=True)
+    path = step_file(tmp_path / "stop", 0)
+    assert with_newest_step(sample, tmp_path / "stop", 0) is None
+    for content, step in (
+        (struct.pack("<qd", 9, 6.0), 9),
+        (struct.pack("<qd", 9, 5.0), None),
+        (struct.pack("<qd", 9, float("nan")), None),
+        (struct.pack("<qd", -(2**63), 6.0), None),
+        (b"short", None),
+    ):
+        path.write_bytes(content)
+        found = with_newest_step(sample, tmp_path / "stop", 0)
+        assert found == (replace(sample, at_s=6.0, step=9) if step else None)
+    path.write_bytes(struct.pack("<qd", 9, 6.0))
+    assert with_newest_step(None, tmp_path / "stop", 0) == Sample(6.0, 9, None, ())
 
 
 def test_reports_never_block_or_raise() -> None:

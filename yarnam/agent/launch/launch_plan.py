@@ -22,6 +22,7 @@ from yarnam.agent.launch.workspace import (
     make_workspace,
     search_path,
 )
+from yarnam.agent.metrics_inbox import step_file
 from yarnam.agent.resources.gpu_devices import gpu_environment
 from yarnam.agent.resources.interfaces import interface_environment, interface_of
 from yarnam.agent.task_config import ContainerSettings, TaskJob
@@ -97,6 +98,7 @@ def plan_processes(
         mine = replace(context, local_rank=process.local_rank)
         mine.error_file.unlink(missing_ok=True)
         position_file(context.stop_file, process.local_rank).unlink(missing_ok=True)
+        step_file(context.stop_file, process.local_rank).unlink(missing_ok=True)
         env = process_environment(base, job, process.env, gpu_ids, mine)
         program = run_by(job.framework, find_program(workspace, job.command, env["PATH"]))
         plans.append(

@@ -29,7 +29,7 @@ from yarnam.agent.launch.stop_agreement import (
     have_come,
     least_step,
 )
-from yarnam.agent.metrics_inbox import Sample
+from yarnam.agent.metrics_inbox import Sample, with_newest_step
 from yarnam.agent.resources.gpu_devices import ENV_GPU_IDS
 from yarnam.agent.resources.gpu_usage import GpuUsage
 from yarnam.agent.resources.kernel_log import kernel_lines
@@ -319,12 +319,22 @@ class TaskRun:
                 if process.first_sample is None and sample.step is not None:
                     process.first_sample = sample
 
+    def _take_written_step(self, process: Process) -> bool:
+        """Whether it has written a newer step than it has sent."""
+        rank = process.plan.local_rank
+        sample = with_newest_step(process.sample, self.stop_file, rank)
+        if sample is not None:
+            self.take_sample(rank, sample)
+        return sample is not None
+
     def poll(self) -> bool:
-        """See what the processes do; whether any has fallen idle, stopped, or gone on."""
+        """See what the processes do; whether any has fallen idle, stopped, gone on, or reported
+        a step."""
         has_changed = False
         for process in self.processes:
             if process.probe is not None and not process.ended:
                 has_changed |= process.probe.poll()
+                has_changed |= self._take_written_step(process)
                 process.output.poll(process.plan.log)
                 ids = process.plan.env.get(ENV_GPU_IDS, "").split(",")
                 process.probe.usage.update(self._gpus.read([one for one in ids if one]))
@@ -333,6 +343,8 @@ class TaskRun:
     async def dump_stacks(self) -> None:
         """Of all processes at once; see ``dump_stack`` and ``last_collective``."""
         left = [one for one in self.processes if one.pid and not one.ended]
+        for process in left:
+            self._take_written_step(process)
         plans = [one.plan for one in left]
         asked = asyncio.gather(
             *(flight_recorder.last_collective(one.env, one.log) for one in plans)
@@ -440,6 +452,8 @@ class TaskRun:
         number: int = 0,
         last: tuple[str, ...] | None = None,
     ) -> None:
+        if process.pid:
+            self._take_written_step(process)
         process.ended = True
         process.kind, process.code, process.signal = kind, code, number
         process.ended_at_s = time.time()
