@@ -60,6 +60,15 @@ def test_the_newest_status_with_a_growing_version(line: Line) -> None:
 
 
 @pytest.mark.grpc
+def test_a_status_of_any_size_arrives(line: Line) -> None:
+    """With smaller TLS records at the AM some sizes broke the connection, one in a thousand."""
+    for size in range(2500, 6500):
+        line.mailbox.control.publish(b"x" * size)
+        reply = line.stub.GetStatus(pb.StatusRequest(), timeout=5.0)
+        assert len(reply.status_json) == size
+
+
+@pytest.mark.grpc
 def test_a_long_poll_ends_with_the_next_change(line: Line) -> None:
     line.mailbox.control.publish(b"{}")
     seen = status(line).version

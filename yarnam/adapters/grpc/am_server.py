@@ -39,7 +39,7 @@ from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc as pb_grpc
 from yarnam.wire.protocol import PROTOCOL, report_pace
 from yarnam.wire.rendezvous import environments, in_common
-from yarnam.wire.tls import AM_SERVER_OPTIONS, server_credentials
+from yarnam.wire.tls import SERVER_OPTIONS, server_credentials
 
 T = TypeVar("T")
 
@@ -300,7 +300,7 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
     # ---- on the loop ---------------------------------------------------------------------
 
     async def _open(self) -> int:
-        server = grpc.aio.server(options=AM_SERVER_OPTIONS)
+        server = grpc.aio.server(options=SERVER_OPTIONS)
         pb_grpc.add_TaskMailboxServicer_to_server(self, server)  # type: ignore[no-untyped-call]
         pb_grpc.add_JobControlServicer_to_server(self.control, server)  # type: ignore[no-untyped-call]
         pb_grpc.add_JobInputsServicer_to_server(self.inputs, server)  # type: ignore[no-untyped-call]
