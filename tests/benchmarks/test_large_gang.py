@@ -168,6 +168,7 @@ def test_what_a_large_gang_takes(tmp_path: Path) -> None:
     am = subprocess.Popen(
         [sys.executable, "-m", "tests.benchmarks.large_gang_am", str(TASKS), str(secret)],
         cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "MALLOC_ARENA_MAX": "2"},  # as skein_specs/application.yaml has it
     )  # fmt: skip
     assert am.stdin is not None
     assert am.stdout is not None
