@@ -1,6 +1,12 @@
 """Gangs of small real processes that fail in known ways: what first causes are judged on."""
 
 # Each registers its ways to fail when it is imported.
-from . import everyday_faults, faults, framework_faults, further_faults
+from . import everyday_faults, faults, framework_faults, further_faults, program_faults
 
-__all__ = ["everyday_faults", "faults", "framework_faults", "further_faults"]
+__all__ = [
+    "everyday_faults",
+    "faults",
+    "framework_faults",
+    "further_faults",
+    "program_faults",
+]
