@@ -22,6 +22,7 @@ from yarnam.client.monitor.job_sources import JobSources
 from yarnam.client.monitor.lookup import find_application, jobs_on
 from yarnam.client.monitor.yarn_status import yarn_status
 from yarnam.client.planning import queue_comparison
+from yarnam.client.planning.measured_program import measured_program
 from yarnam.client.planning.outlook import Outlook, outlook
 from yarnam.client.planning.queue_comparison import QueueOutlook
 from yarnam.client.site import Site, open_site
@@ -219,7 +220,9 @@ class Client:
     def outlook(self, spec: Spec, *, queue: str | None = None, name: str | None = None) -> Outlook:
         """Where the job would run now: its ladder, nodes and ranks, and what blocks it. Raises as
         ``plan`` does."""
-        return outlook(self.plan(spec, queue=queue, name=name), read_wait_queue(self._site))
+        checked = self.plan(spec, queue=queue, name=name)
+        measured = measured_program(self._site, checked.job)
+        return outlook(checked, read_wait_queue(self._site), measured)
 
     def compare_queues(
         self, spec: Spec, *, queue: str | None = None, name: str | None = None

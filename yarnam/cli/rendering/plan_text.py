@@ -12,6 +12,7 @@ from yarnam.cli.rendering.status_text import start_text
 from yarnam.core.admission.forecast import Forecast, UnknownStart, as_status
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.job_spec import PreRunMode
+from yarnam.core.model.job_status import measured_words
 from yarnam.core.model.plans import NoFit, PlacementPlan, Rung
 from yarnam.core.model.printable import duration
 from yarnam.wire.light_imports import on_first_use
@@ -42,6 +43,7 @@ def as_plain(found: Outlook) -> dict[str, Any]:
         "now": now,
         "ranks": [codec.to_plain(task) for task in found.tasks],
         "forecast": _forecast_plain(found.start),
+        "measured": None if found.measured is None else codec.to_plain(found.measured),
         "taken_at_s": found.snapshot.taken_at_s,
     }
 
@@ -126,8 +128,18 @@ def _job(found: Outlook) -> Iterator[str]:
         [role] = job.as_pre_run().roles
         passed = ", unless it has passed one" if job.pre_run.mode is PreRunMode.AUTO else ""
         yield f"  Pre-run of one process first ({role.resources}){passed}"
+    yield from _measured(found)
     am = steps.rounded(job.am.resources)
     yield f"  ApplicationMaster: {am.vcores} vcores, {am.memory_mib} MiB"
+
+
+def _measured(found: Outlook) -> Iterator[str]:
+    if found.measured is None:
+        return
+    words = measured_words(found.measured.step_s, found.measured.peak_memory_mib)
+    yield f"  Passed a pre-run in {found.measured.application}" + (f": {words}" if words else "")
+    if (needed := found.needs_more_memory) is not None:
+        yield f"  By that a container of it needs {needed} MiB, more than it asks for"
 
 
 def _larger(found: Outlook) -> Iterator[str]:

@@ -21,6 +21,7 @@ from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.placement import plan
 from yarnam.core.placement.elastic_sizes import plan_largest
 from yarnam.ports.ticket_queue import TicketList
+from yarnam.wire.records import PreRunRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,8 @@ class Outlook:
     may choose other nodes of the same targets."""
     start: Forecast | UnknownStart
     """When it would start: in order with the jobs that wait, if no others come."""
+    measured: PreRunRecord | None = None
+    """What a pre-run of the same program has measured; None: it has not passed one."""
 
     @property
     def best(self) -> Rung:
@@ -66,6 +69,15 @@ class Outlook:
         return self.checked.snapshot
 
     @property
+    def needs_more_memory(self) -> int | None:
+        """The MiB that one container of the leading role would need, by what the pre-run's process
+        took, where that is more than it gets; None: it is enough, or not known."""
+        peak = self.measured.peak_memory_mib if self.measured is not None else None
+        role = next(role for role in self.job.roles if role.name == self.job.leading_role)
+        needed = (peak or 0) * role.processes_per_task
+        return needed if needed > role.resources.memory_mib else None
+
+    @property
     def fits_now(self) -> bool:
         return isinstance(self.now, PlacementPlan)
 
@@ -75,13 +87,17 @@ class Outlook:
         return self.start.likely_s if isinstance(self.start, Forecast) else None
 
 
-def outlook(checked: CheckedJob, line: TicketList | str) -> Outlook:
+def outlook(
+    checked: CheckedJob, line: TicketList | str, measured: PreRunRecord | None = None
+) -> Outlook:
     """Plans the job on the snapshot that it was checked on. ``line``: the jobs that wait and run;
-    else why they are not known."""
+    else why they are not known. ``measured``: what a pre-run has."""
     snapshot, data = checked.snapshot, checked.data
     now = plan_largest(checked.job, lambda one: plan(snapshot, one, data=data))
     rung = now.rungs[0] if isinstance(now, PlacementPlan) else checked.plan.rungs[0]
-    return Outlook(checked, now, _planned_tasks(checked, rung), _start(checked, now, line))
+    return Outlook(
+        checked, now, _planned_tasks(checked, rung), _start(checked, now, line), measured
+    )
 
 
 def _start(

@@ -30,6 +30,7 @@ from yarnam.client.submit.archives import pack_folder, sha256_of
 from yarnam.client.submit.hdfs_store import HdfsStore, ReportProgress
 from yarnam.client.submit.preflight import CheckedJob
 from yarnam.client.submit.waiting_jobs import is_anybody_waiting
+from yarnam.client.user_paths import UserPaths
 from yarnam.core.model.job_spec import (
     BUNDLED_PYTHON,
     EnvironmentSpec,
@@ -259,17 +260,13 @@ class JobUpload:
 
     def _environment(self, job: JobSpec) -> tuple[EnvironmentSpec, LocalizedFile | None]:
         spec = job.environment
-        if spec.python == BUNDLED_PYTHON:
-            return replace(spec, python=f"{protocol.LOCAL_PYTHON}/bin/python3"), None
-        if not spec.archive:
-            return spec, None
-        if "://" in spec.archive:
-            return spec, self._store.localized(spec.archive, "archive", "PRIVATE")
-        local = Path(spec.archive)
-        name = f"{sha256_of(local)[:20]}{_archive_suffix(local.name)}"
-        target = f"{self._site.paths.environments}/{name}"
-        self._store.upload_once(lambda: local, target, "the environment")
-        return replace(spec, archive=target), self._store.localized(target, "archive", "PRIVATE")
+        target = environment_target(self._site.paths, spec)
+        if not target.archive:
+            return target, None
+        if "://" not in spec.archive:
+            local = Path(spec.archive)
+            self._store.upload_once(lambda: local, target.archive, "the environment")
+        return target, self._store.localized(target.archive, "archive", "PRIVATE")
 
     def _ship(self, file: ShippedFile) -> tuple[ShippedFile, LocalizedFile]:
         kind: Literal["file", "archive"]
@@ -353,6 +350,18 @@ class JobUpload:
         with hdfs_errors("protecting the keytab on HDFS"):
             self._files.chmod(f"{self.job_dir}/{protocol.KEYTAB_FILE}", 0o600)
         return stored
+
+
+def environment_target(paths: UserPaths, spec: EnvironmentSpec) -> EnvironmentSpec:
+    """The environment as containers get it. An archive of this machine has its place on HDFS under
+    the name of its content."""
+    if spec.python == BUNDLED_PYTHON:
+        return replace(spec, python=f"{protocol.LOCAL_PYTHON}/bin/python3", archive="")
+    if not spec.archive or "://" in spec.archive:
+        return spec
+    local = Path(spec.archive)
+    name = f"{sha256_of(local)[:20]}{_archive_suffix(local.name)}"
+    return replace(spec, archive=f"{paths.environments}/{name}")
 
 
 def checked_keytab(path: Path) -> bytes:

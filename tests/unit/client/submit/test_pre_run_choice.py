@@ -12,6 +12,7 @@ from hdfs_utils.errors import Unavailable as HdfsUnavailable
 from tests.fakes.files import MemoryFiles
 from tests.unit.client.world import World, job_spec
 from yarnam.adapters.hdfs.pre_run_store import KEEP_S, HdfsPreRuns, PassedPrograms
+from yarnam.cli.rendering.plan_text import as_plain, as_text
 from yarnam.client.submit.pre_run_choice import ShippedContent, program_of
 from yarnam.core.model.ids import PRE_RUN_ROLE
 from yarnam.core.model.job_spec import JobSpec, PreRunMode, PreRunSpec, ShippedFile
@@ -153,3 +154,50 @@ def test_its_checkpoints_are_thrown_away(tmp_path: Path) -> None:
     passed_programs = PassedPrograms(MemoryFiles(), ROOT)
     HdfsPreRuns(passed_programs, "", "application_1", f"file://{mine}").settle(PreRunStatus(), 1e9)
     assert [path.name for path in tmp_path.iterdir()] == ["step-9"]
+
+
+def shipping(tmp_path: Path) -> JobSpec:
+    """A job that ships a file, a folder and an environment of its own."""
+    (tmp_path / "train.py").write_text("print()")
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "model.py").write_text("layers = 3")
+    (tmp_path / "env.tar.gz").write_bytes(b"packed")
+    job = job_spec(pre_run=AUTO)
+    return replace(
+        job,
+        environment=replace(job.environment, archive=str(tmp_path / "env.tar.gz")),
+        files=(
+            ShippedFile("train.py", str(tmp_path / "train.py")),
+            ShippedFile("code", str(tmp_path / "code")),
+        ),
+    )
+
+
+def test_the_plan_knows_what_a_pre_run_has_measured(world: World, tmp_path: Path) -> None:
+    job = shipping(tmp_path)
+    assert world.client.outlook(job).measured is None
+    passed(world, record_of(world, job))
+    found = world.client.outlook(job)
+    assert found.measured is not None
+    assert (found.measured.step_s, found.measured.peak_memory_mib) == (0.25, 700)
+    text = "\n".join(map(str, as_text(found)))
+    assert "Passed a pre-run in application_1: a step takes 0.25 s, at most 700 MiB" in text
+    assert as_plain(found)["measured"]["step_s"] == 0.25
+    (tmp_path / "code" / "model.py").write_text("layers = 4")
+    assert world.client.outlook(job).measured is None, "another program"
+    off = replace(job, pre_run=PreRunSpec(PreRunMode.OFF))
+    assert world.client.outlook(off).measured is None
+
+
+@pytest.mark.parametrize(("memory", "processes", "needed"), [(700, 1, None), (1399, 2, 1400)])
+def test_the_plan_tells_of_too_little_memory(
+    world: World, memory: int, processes: int, needed: int | None
+) -> None:
+    job = job_spec(pre_run=AUTO)
+    (role,) = job.roles
+    resources = replace(role.resources, memory_mib=memory)
+    job = replace(job, roles=(replace(role, resources=resources, processes_per_task=processes),))
+    passed(world, record_of(world, job))
+    found = world.client.outlook(job)
+    assert found.needs_more_memory == needed
+    assert any("more than it asks for" in str(line) for line in as_text(found)) is bool(needed)

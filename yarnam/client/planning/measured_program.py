@@ -1,0 +1,67 @@
+"""What a pre-run has measured of a job's program, known before the job is submitted."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from yarnam.adapters.hdfs.error_map import hdfs_errors
+from yarnam.client.site import Site
+from yarnam.client.submit.archives import pack_folder, sha256_of
+from yarnam.client.submit.pre_run_choice import ShippedContent, passed_before, program_of
+from yarnam.client.submit.upload import environment_target, without_secrets
+from yarnam.core.model.job_spec import JobSpec, PreRunMode
+from yarnam.wire.records import PreRunRecord
+
+
+def measured_program(site: Site, job: JobSpec) -> PreRunRecord | None:
+    """The record of this user's last pre-run of the same program; None: it has not passed one, the
+    job has none (``pre_run: off``), or its environment is still to be packed. Reads what the job
+    ships. Raises BadSpec, Unavailable."""
+    environment = job.environment
+    if job.pre_run.mode is PreRunMode.OFF:
+        return None
+    if environment.packed_from is not None and not environment.archive:
+        return None
+    target = environment_target(site.paths, environment)
+    public, _ = without_secrets(replace(job, environment=target))
+    shipped = [*_files(site, job), *_environment(site, environment.archive, target.archive)]
+    return passed_before(site, program_of(public, shipped).key)
+
+
+def _files(site: Site, job: JobSpec) -> Iterator[ShippedContent]:
+    for file in job.files:
+        local = Path(file.source)
+        if "://" in file.source:
+            yield _on_hdfs(site, file.name, file.source)
+        elif local.is_dir():
+            with tempfile.TemporaryDirectory(prefix="yarnam-plan-") as scratch:
+                packed = Path(scratch, "packed.tar.gz")
+                pack_folder(local, packed)
+                yield ShippedContent(file.name, sha256_of(packed))
+        else:
+            yield ShippedContent(file.name, sha256_of(local))
+
+
+def _environment(site: Site, source: str, target: str) -> Iterator[ShippedContent]:
+    """As the job names it: by its content, or where the user has it."""
+    if not target:
+        return
+    if "://" in source and not source.startswith(f"{site.paths.environments}/"):
+        yield replace(_on_hdfs(site, "environment", target), sha256=target)
+    else:
+        size = Path(source).stat().st_size if "://" not in source else _size(site, source)
+        yield ShippedContent("environment", target, size)
+
+
+def _on_hdfs(site: Site, name: str, source: str) -> ShippedContent:
+    with hdfs_errors(f"reading {source}"):
+        status = site.files.stat(source)
+    return ShippedContent(name, "", status.length, status.mtime_ms)
+
+
+def _size(site: Site, source: str) -> int:
+    with hdfs_errors(f"reading {source}"):
+        return site.files.stat(source).length
