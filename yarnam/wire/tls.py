@@ -31,6 +31,7 @@ SERVER_OPTIONS: tuple[tuple[str, Any], ...] = (
     # sizes break their connection (grpcio 1.85: of 2,619 bytes with 1,024, of 3,826 with 4,096).
 )
 
+
 def channel_credentials(pem: bytes) -> grpc.ChannelCredentials:
     """For ``grpc.secure_channel``, with ``CHANNEL_OPTIONS``. Raises BadConfig."""
     certificate, key = split(pem)
