@@ -376,7 +376,7 @@ def infinity_seen_by_jax() -> object:
 # ---- memory, limits and signals ------------------------------------------------------------------
 
 
-@fault("cpu-out-of-memory", held_out=True)
+@fault("cpu-out-of-memory")
 def memory_of_jax() -> object:
     import jax.numpy as jnp
 

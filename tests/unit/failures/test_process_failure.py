@@ -102,6 +102,45 @@ ONE_LINE = [
 ]
 
 
+OTHER_LANGUAGES = [
+    ("terminate called after throwing an instance of 'std::out_of_range'", C.SEMANTIC_ERROR),
+    ("  what():  stoi", C.INCORRECT_INPUTS),
+    ("  what():  Resource temporarily unavailable", C.LIMIT_EXCEEDED),
+    ("free(): double free detected in tcache 2", C.INVALID_MEMORY_ACCESS),
+    ("step: step.cc:2: int main(): Assertion `count == 8' failed.", C.CORE_DUMP),
+    ('Exception in thread "main" java.lang.NullPointerException', C.SEMANTIC_ERROR),
+    ("Caused by: java.lang.ClassNotFoundException: org.example.Train", C.IMPORT_ERROR),
+    ("java.lang.OutOfMemoryError: Java heap space", C.CPU_OUT_OF_MEMORY),
+    ("java.lang.OutOfMemoryError: unable to create native thread", C.LIMIT_EXCEEDED),
+    ("java.nio.file.NoSuchFileException: /data/vocabulary.txt", C.INCORRECT_INPUTS),
+    ("java.net.BindException: Address already in use", C.PORT_IN_USE),
+    ("Error: Cannot find module 'csv-parse'", C.IMPORT_ERROR),
+    ("SyntaxError: Unterminated string in JSON at position 23", C.INCORRECT_INPUTS),
+    ("Error: listen EADDRINUSE: address already in use 127.0.0.1:80", C.PORT_IN_USE),
+    ("Can't locate Text/Fast.pm in @INC (you may need to install it)", C.IMPORT_ERROR),
+    ("panic: runtime error: index out of range [4] with length 1", C.SEMANTIC_ERROR),
+    ("called `Option::unwrap()` on a `None` value", C.SEMANTIC_ERROR),
+    ("make: *** No rule to make target 'features.npy'.  Stop.", C.INCORRECT_INPUTS),
+    ("bash: line 1: SITE_DATA_ROOT: unbound variable", C.SEMANTIC_ERROR),
+    ("bash: fork: retry: Resource temporarily unavailable", C.LIMIT_EXCEEDED),
+    ("curl: (6) Could not resolve host: weights.invalid", C.COMMUNICATION_ERROR),
+    ("curl: (22) The requested URL returned error: 404", C.INCORRECT_INPUTS),
+    ('ERROR:  column "labels" does not exist', C.SEMANTIC_ERROR),
+    ("RESOURCE_EXHAUSTED: Out of memory allocating 68719476736 bytes.", C.CPU_OUT_OF_MEMORY),
+    (
+        "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 17179869184 bytes.",
+        C.GPU_OUT_OF_MEMORY,
+    ),
+]
+
+
+@pytest.mark.parametrize(("line", "failure"), OTHER_LANGUAGES)
+def test_a_line_of_any_program_names_the_class(line: str, failure: FailureClass) -> None:
+    log = ("step 3 loss 0.250", line, "")
+    found = process_finding(ProcessEvidence(code=1, log=log), RULES)
+    assert found.failure is failure, found
+
+
 @pytest.mark.parametrize(("line", "failure"), ONE_LINE)
 def test_the_line_that_ends_a_traceback_names_the_class(line: str, failure: FailureClass) -> None:
     found = find(f'Traceback (most recent call last):\n  File "x", line 1\n    f()\n{line}\n')
