@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -82,3 +83,65 @@ def test_an_array_is_submitted_listed_and_interrupted(
             marks = [one for one in job.events() if isinstance(one, ContainersMarked)]
             assert [one.by for one in marks] == [client.site.user]
             assert job.status().attempt > 1
+
+
+SWEEP = """\
+import subprocess
+import sys
+import yarnam
+
+conf, queue, name, folder, python = sys.argv[1:]
+
+
+def note(number: int) -> int:
+    from pathlib import Path
+
+    with (Path(folder) / str(number)).open("a") as stream:
+        stream.write("x")
+    return number * number
+
+
+with yarnam.Client(conf) as client:
+    run = client.executor({
+        "name": name, "queue": queue, "gpus": 1, "memory_per_gpu": "512 MiB", "vcores_per_gpu": 1,
+        "environment": {"python": python},
+    })
+    calls = run.map_array(note, range(100), calls_per_job=20, idempotency_key=name)
+    for one in calls.array.futures:
+        print(one.result().id, flush=True)
+    print(sum(calls.results(240)), flush=True)
+"""
+
+
+@pytest.mark.long
+def test_a_hundred_calls_and_a_killed_client_run_none_twice(
+    submit_world: SubmitWorld, unique_name: Any
+) -> None:
+    """The client is killed when its first job is submitted, and run again by another one."""
+    name = unique_name("sweep")
+    folder = submit_world.folder / "ran"
+    folder.mkdir()
+    program = submit_world.folder / "sweep.py"
+    program.write_text(SWEEP)
+    command = [
+        *(sys.executable, str(program), str(submit_world.conf_dir), submit_world.queue, name),
+        *(str(folder), sys.executable),
+    ]
+    with subprocess.Popen(
+        command, env=submit_world.environ, stdout=subprocess.PIPE, text=True
+    ) as first:
+        assert first.stdout is not None
+        submitted = first.stdout.readline().strip()
+        first.kill()
+    assert submitted.startswith("application_")
+    done = subprocess.run(
+        command, env=submit_world.environ, capture_output=True, text=True, timeout=280, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    *jobs, total = done.stdout.split()
+    assert int(total) == sum(number * number for number in range(100))
+    assert submitted in jobs
+    assert len(jobs) == len(set(jobs)) == 5
+    assert {path.name: path.read_text() for path in folder.iterdir()} == {
+        str(number): "x" for number in range(100)
+    }

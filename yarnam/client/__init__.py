@@ -8,7 +8,8 @@ from __future__ import annotations
 from yarnam.client.api import Client, Spec
 from yarnam.client.async_client import AsyncClient, AsyncJob
 from yarnam.client.functions.call_results import FunctionFailed, RemoteTraceback
-from yarnam.client.functions.function_executor import Executor, FunctionArray, FunctionJob
+from yarnam.client.functions.function_executor import Executor, FunctionArray
+from yarnam.client.functions.function_job import FunctionJob
 from yarnam.client.functions.job_array import JobArray
 from yarnam.client.job import Job
 from yarnam.client.monitor.job_end import JobEnded, WaitTimeout, error_of

@@ -13,7 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from yarnam.client.api import Client, Spec
-from yarnam.client.functions.function_executor import Executor, FunctionArray, FunctionJob
+from yarnam.client.functions.function_executor import Executor, FunctionArray
+from yarnam.client.functions.function_job import FunctionJob
 from yarnam.client.functions.job_array import JobArray, job_of
 from yarnam.client.job import Job
 from yarnam.client.monitor.job_follower import Poll, WaitLimit
@@ -406,6 +407,7 @@ class AsyncExecutor:
         self,
         function: Callable[..., Any],
         *iterables: Iterable[Any],
+        calls_per_job: int = 1,
         most_at_once: int = 0,
         idempotency_key: str = "",
     ) -> AsyncFunctionArray:
@@ -414,6 +416,7 @@ class AsyncExecutor:
             self._executor.map_array,
             function,
             *iterables,
+            calls_per_job=calls_per_job,
             most_at_once=most_at_once,
             idempotency_key=idempotency_key,
         )

@@ -90,10 +90,11 @@ def read_result(site: Site, job_directory: str, rank: int) -> Returned | None:
             trace = facts.text("traceback", max_length=100_000)
     if is_ok:
         return Returned(value=pickle.loads(payload))  # noqa: S301 - see above
-    return Returned(error=_raised(payload, kind, text, trace))
+    return Returned(error=raised(payload, kind, text, trace))
 
 
-def _raised(payload: bytes, kind: str, text: str, trace: str) -> BaseException:
+def raised(payload: bytes, kind: str, text: str, trace: str) -> BaseException:
+    """The exception again, or a FunctionFailed with its text."""
     error: BaseException = FunctionFailed(f"{kind}: {text}", kind)
     if payload:
         try:
@@ -104,6 +105,13 @@ def _raised(payload: bytes, kind: str, text: str, trace: str) -> BaseException:
             error = found
     error.__cause__ = RemoteTraceback(trace)
     return error
+
+
+def missing_call(application: str, position: int) -> InternalError:
+    return InternalError(
+        f"{application} has succeeded, and has left no result of its call {position}",
+        hint=f"See what it printed: yarnam logs {application}",
+    )
 
 
 def missing(application: str, rank: int) -> InternalError:

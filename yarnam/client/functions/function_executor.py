@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -13,15 +13,15 @@ from typing import Any, Protocol
 from yarnam.client.functions import call_results
 from yarnam.client.functions.array_members import ArrayIndices, checked, member_of
 from yarnam.client.functions.call_package import CALL_FILE, name_of, pack_call
-from yarnam.client.functions.job_array import JobArray, OpenJob, job_of, new_array
+from yarnam.client.functions.function_job import FunctionJob
+from yarnam.client.functions.job_array import JobArray, OpenJob, new_array
+from yarnam.client.functions.packed_calls import PackedCall, PackedJob, one_after_another
 from yarnam.client.job import Job
-from yarnam.client.monitor.job_end import error_of
 from yarnam.client.site import Site
 from yarnam.client.submit.abandoned import SCRATCH_PREFIX
 from yarnam.client.user_paths import new_key
 from yarnam.core.model.job_spec import JobSpec, ShippedFile
-from yarnam.core.model.outcomes import Verdict
-from yarnam.errors import BadSpec
+from yarnam.errors import BadSpec, UsageError
 
 RESULTS_VARIABLE = "YARNAM_RESULTS"
 COMMAND = ("python", CALL_FILE)
@@ -56,6 +56,7 @@ class Executor:
         self,
         function: Callable[..., Any],
         *iterables: Iterable[Any],
+        calls_per_job: int = 1,
         most_at_once: int = 0,
         idempotency_key: str = "",
     ) -> FunctionArray:
@@ -63,10 +64,24 @@ class Executor:
         submitted in the background, with ``most_at_once`` never more than so many at a time. The
         interpreter stays until the last one is submitted.
 
+        With ``calls_per_job`` a job makes up to so many calls, which its processes share, each one
+        call after another: a short call costs no start of a job then. The array's indices are
+        those of the jobs. A call that raises leaves the others alone; a job that starts again
+        makes all of its calls again.
+
         ``idempotency_key``: of several calls with this key, each index starts one job, also when
         the process that submits is lost in between. Raises as ``submit``.
         """
-        calls = [pack_call(function, args, {}) for args in zip(*iterables)]  # noqa: B905 - as map
+        if calls_per_job < 1:
+            raise UsageError(f"{calls_per_job} calls per job are none")
+        given = list(zip(*iterables))  # noqa: B905 - as map
+        starts = range(0, len(given), calls_per_job)
+        parts = [given[start : start + calls_per_job] for start in starts]
+        calls = (
+            [pack_call(function, args, {}) for args in given]
+            if calls_per_job == 1
+            else [pack_call(one_after_another(function, part), (), {}) for part in parts]
+        )
         found = checked(ArrayIndices(tuple(range(len(calls))), most_at_once))
         job = self._named(function)
         if idempotency_key:
@@ -77,7 +92,9 @@ class Executor:
             return self._submit(member_of(job, array_id, found, position), calls[position])
 
         array = new_array(self._site, found, start, self._open_job, idempotency_key=idempotency_key)
-        return FunctionArray(self._site, array)
+        return FunctionArray(
+            self._site, array, [len(p) for p in parts] if calls_per_job > 1 else ()
+        )
 
     def _named(self, function: Callable[..., Any]) -> JobSpec:
         if self._job.name != DEFAULT_NAME:
@@ -114,66 +131,23 @@ def with_command(spec: Any) -> Any:
     return {**missing, **spec}
 
 
-class FunctionJob:
-    """The call of a function as a job, like a ``concurrent.futures.Future``."""
-
-    def __init__(self, site: Site, future: Future[Job]) -> None:
-        self._site = site
-        self._future = future
-
-    @property
-    def job(self) -> Job:
-        """Its job; waits until it is submitted. Raises what the submit raised."""
-        return job_of(self._future)
-
-    @property
-    def future(self) -> Future[Job]:
-        """Its job, once it is submitted."""
-        return self._future
-
-    def done(self) -> bool:
-        """Whether the job has ended, or was not submitted."""
-        if not self._future.done():
-            return False
-        if self._future.cancelled() or self._future.exception() is not None:
-            return True
-        return self.job.status().state.is_final
-
-    def result(self, timeout_s: float | None = None) -> Any:
-        """What the function has returned in the process of rank 0. Raises what it raised there,
-        with its traceback as the cause; JobEnded where the job failed otherwise, WaitTimeout."""
-        return self.results(timeout_s)[0]
-
-    def results(self, timeout_s: float | None = None) -> list[Any]:
-        """What the function has returned in each process, by rank. Raises as ``result``."""
-        return self.results_after(job_of(self._future, timeout_s).wait(timeout_s))
-
-    def results_after(self, verdict: Verdict) -> list[Any]:
-        """``results`` of a job that has ended with this verdict."""
-        return results_of(self._site, self.job, verdict)
-
-    def exception(self, timeout_s: float | None = None) -> BaseException | None:
-        """What ``result`` would raise; None: it would return. Raises WaitTimeout."""
-        verdict = job_of(self._future, timeout_s).wait(timeout_s)
-        try:
-            self.results_after(verdict)
-        except Exception as error:  # noqa: BLE001 - this is what was asked for
-            return error
-        return None
-
-    def kill(self, reason: str = "") -> None:
-        """Cancel it; before it was submitted, it never is."""
-        if not self._future.cancel():
-            self.job.kill(reason)
-
-
 class FunctionArray:
     """The calls of a function with many arguments."""
 
-    def __init__(self, site: Site, array: JobArray) -> None:
+    def __init__(self, site: Site, array: JobArray, packed: Sequence[int] = ()) -> None:
+        """``packed``: how many calls each job makes; empty: one."""
         self.array = array
         """For its id, and to kill all."""
-        self.calls = [FunctionJob(site, future) for future in array.futures]
+        self.calls: list[FunctionJob] = (
+            [
+                PackedCall(site, future, job, position)
+                for future, count in zip(array.futures, packed, strict=True)
+                for job in (PackedJob(site, future),)
+                for position in range(count)
+            ]
+            if packed
+            else [FunctionJob(site, future) for future in array.futures]
+        )
 
     def __len__(self) -> int:
         return len(self.calls)
@@ -184,25 +158,6 @@ class FunctionArray:
     def results(self, timeout_s: float | None = None) -> list[Any]:
         """What each call has returned, in their order. Raises what the first that failed raised."""
         return [call.result(timeout_s) for call in self.calls]
-
-
-def results_of(site: Site, job: Job, verdict: Verdict) -> list[Any]:
-    """By rank, of a job that has ended. Raises as ``FunctionJob.result``; of several processes what
-    the first that has raised has: the others may have raised because of it."""
-    ranks = call_results.ranks_of(site, job.directory)
-    error = error_of(verdict, job.id)
-    values: dict[int, Any] = {}
-    for rank in ranks:
-        found = call_results.read_result(site, job.directory, rank)
-        if found is not None and found.error is not None:
-            raise found.error
-        if error is None and found is not None:
-            values[rank] = found.value
-    if error is not None:
-        raise error
-    if 0 not in values:
-        raise call_results.missing(job.id, 0)
-    return [values[rank] for rank in sorted(values)]
 
 
 def _done(job: Job) -> Future[Job]:

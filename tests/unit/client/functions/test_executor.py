@@ -17,7 +17,14 @@ from yarnam.client import FunctionFailed, Job, RemoteTraceback
 from yarnam.client.functions import call_package, call_results, function_executor
 from yarnam.client.functions.call_package import CALL_FILE, pack_call
 from yarnam.core.model.outcomes import VerdictKind
-from yarnam.errors import BadConfig, BadSpec, InternalError, UserFailed, WireMismatch
+from yarnam.errors import (
+    BadConfig,
+    BadSpec,
+    InternalError,
+    UsageError,
+    UserFailed,
+    WireMismatch,
+)
 from yarnam.wire.codec import encode
 
 SPEC: dict[str, Any] = {"queue": "root.dl", "gpus": 1}
@@ -38,7 +45,12 @@ def run_job(world: World, job: Job, folder: Path, *, ranks: int = 1) -> None:
     results = folder / "results"
     codes = []
     for rank in range(ranks):
-        environ = {**os.environ, "YARNAM_RESULTS": results.as_uri(), "YARNAM_RANK": str(rank)}
+        environ = {
+            **os.environ,
+            "YARNAM_RESULTS": results.as_uri(),
+            "YARNAM_RANK": str(rank),
+            "YARNAM_WORLD_SIZE": str(ranks),
+        }
         command = [sys.executable, str(folder / CALL_FILE)]
         done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
         codes.append(done.returncode)
@@ -253,3 +265,63 @@ def test_the_name_of_a_lambda_is_a_name(world: World) -> None:
     named = world.client.executor({**SPEC, "name": "mine"}).submit(function)
     assert world.rm.apps[named.job.id].name == "mine"
     assert function_executor.DEFAULT_NAME == "function"
+
+
+# ---- several calls in one job ------------------------------------------------------------------
+
+
+def test_calls_share_jobs_and_keep_their_order(world: World, tmp_path: Path) -> None:
+    def inverted(x: int) -> float:
+        return 1 / x
+
+    run = world.client.executor(SPEC)
+    found = run.map_array(inverted, [1, 2, 0, 4, 5], calls_per_job=3, idempotency_key="five")
+    jobs = found.array.submitted()
+    assert (len(found), len(jobs), len(world.rm.apps)) == (5, 2, 2)
+    for job in jobs:
+        run_job(world, job, tmp_path)
+    assert [found[n].result() for n in (0, 1, 3, 4)] == [1.0, 0.5, 0.25, 0.2]
+    with pytest.raises(ZeroDivisionError) as caught:
+        found[2].result()
+    assert "in inverted" in str(caught.value.__cause__)
+    assert found[1].exception() is None
+    again = run.map_array(inverted, [1, 2, 0, 4, 5], calls_per_job=3, idempotency_key="five")
+    assert [job.id for job in again.array.submitted()] == [job.id for job in jobs]
+    assert again[4].result() == 0.2
+
+
+def test_the_processes_of_a_job_share_its_calls(world: World, tmp_path: Path) -> None:
+    def where(_: int) -> int:
+        return int(os.environ["YARNAM_RANK"])
+
+    found = world.client.executor({**SPEC, "gpus": 2}).map_array(where, range(5), calls_per_job=9)
+    [job] = found.array.submitted()
+    run_job(world, job, tmp_path, ranks=2)
+    assert found.results() == [0, 1, 0, 1, 0]
+
+
+def test_of_a_job_that_failed_each_call_says_so(world: World) -> None:
+    found = world.client.executor(SPEC).map_array(print, range(2), calls_per_job=2)
+    [job] = found.array.submitted()
+    end(world, job, 3)
+    for call in found:
+        with pytest.raises(UserFailed, match="exit code 3"):
+            call.result()
+
+
+def test_a_value_that_cannot_be_pickled_fails_its_own_call(world: World, tmp_path: Path) -> None:
+    def a_lock(is_one: bool) -> Any:
+        import threading
+
+        return threading.Lock() if is_one else 7
+
+    found = world.client.executor(SPEC).map_array(a_lock, [True, False], calls_per_job=2)
+    run_job(world, found.array.submitted()[0], tmp_path)
+    with pytest.raises(TypeError, match="pickle"):
+        found[0].result()
+    assert found[1].result() == 7
+
+
+def test_no_calls_per_job_are_refused(world: World) -> None:
+    with pytest.raises(UsageError):
+        world.client.executor(SPEC).map_array(print, range(2), calls_per_job=0)
