@@ -39,17 +39,35 @@ def test_a_hundred_calls(cluster_env: Mapping[str, str]) -> None:
     def squared(number: int) -> int:
         return number * number
 
-    took: dict[int, float] = {}
+    rows: list[str] = []
+    best_s = float("inf")
     with Client(cluster_env["HADOOP_CONF_DIR"]) as client:
         run = client.executor(SPEC)
         assert run.submit(squared, 3).result(120) == 9  # brings the runtime to a node
         for calls_per_job in (100, 25):
-            began = time.monotonic()
+            clock = Phases()
             found = run.map_array(squared, range(CALLS), calls_per_job=calls_per_job)
+            last = found.array.submitted()[-1]
+            clock.note("submitted")
+            last.wait(300, on_status=lambda status, clock=clock: clock.note(status.state.value))
+            clock.note("last ended")
             assert found.results(300) == [number * number for number in range(CALLS)]
-            took[calls_per_job] = time.monotonic() - began
-    print(f"\n{CALLS} calls until their results are here, load {os.getloadavg()[0]:.1f}")
-    for calls_per_job, seconds in took.items():
-        jobs = -(-CALLS // calls_per_job)
-        print(f"  {calls_per_job:3d} calls per job, {jobs} jobs: {seconds:6.1f} s")
-    print(f"  goal {GOAL_S:g} s: {'met' if min(took.values()) <= GOAL_S else 'missed'}")
+            clock.note("results")
+            best_s = min(best_s, clock.seconds["results"])
+            phases = ", ".join(f"{name} {at:.1f}" for name, at in clock.seconds.items())
+            rows.append(f"  {calls_per_job:3d} calls per job: {phases}")
+    print(
+        f"\n{CALLS} calls, seconds since map_array; load {os.getloadavg()[0]:.1f}", *rows, sep="\n"
+    )
+    print(f"  goal {GOAL_S:g} s: {'met' if best_s <= GOAL_S else 'missed'}")
+
+
+class Phases:
+    """When what was seen first, in seconds since this was made."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self.seconds: dict[str, float] = {}
+
+    def note(self, name: str) -> None:
+        self.seconds.setdefault(name, time.monotonic() - self._began)
