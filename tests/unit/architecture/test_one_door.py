@@ -49,6 +49,7 @@ ALLOWED = {
     "yarnam/cli/setup/import_command.py": "a file that the user names on the command line",
     "yarnam/client/functions/call_program.py": "the call that its user has shipped with it",
     "yarnam/client/functions/call_results.py": "pickles from the user's own directory, mode 700",
+    "yarnam/client/functions/packed_calls.py": "pickles from the user's own directory, mode 700",
     "yarnam/client/gpu_rules.py": "the site's own configuration",
     "yarnam/cluster/cluster_plan.py": _OWN_CLUSTER,
     "yarnam/cluster/daemons/daemon_probes.py": _OWN_CLUSTER,

@@ -22,6 +22,7 @@ PRINTERS = {
     "yarnam/cluster/hadoop/datanode_relay.py": "addresses of ours, to the log of its process",
     "yarnam/cluster/terminal_display.py": "the same on a terminal",
     "yarnam/client/functions/call_program.py": "stands alone in the user's process; its traceback",
+    "yarnam/client/functions/packed_calls.py": "runs in the user's process; its traceback",
     "yarnam/train/_inputs.py": "stands alone in the user's process; an input of the spec",
     "yarnam/agent/programs/head_launch.py": "stands alone beside the user's command, to its log",
     "yarnam/agent/programs/mpi_launch.py": "stands alone beside the user's command, to its log",
