@@ -17,6 +17,7 @@ PACKAGES = {
     "lightgbm": ("lightgbm", "scikit-learn"),
     "dask": ("distributed", "numpy"),
     "ray": ("ray",),
+    "mlflow": ("mlflow-skinny",),
 }
 """From PyPI, small ones: tens of megabytes each, but for Ray."""
 

@@ -37,6 +37,7 @@ SECTIONS: dict[str, tuple[CommandEntry, ...]] = {
         scale="Resize an elastic job.",
         tokens="Replace the Kerberos tokens of a running job.",
         kill="Cancel jobs.",
+        tensorboard="Run TensorBoard over a job's event files on HDFS.",
         ui="Show all jobs and queues in a browser.",
     ),
     "History": _section(

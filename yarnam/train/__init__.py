@@ -39,6 +39,7 @@ from yarnam.train._report import compute, pause, ready, report
 from yarnam.train._skipped_records import TooManySkipped, decoded, skip, skipped
 from yarnam.train._stack_dump import listen
 from yarnam.train._stop import StopRequest, should_stop, stop_request
+from yarnam.train._tracking import tracking
 
 listen()
 
@@ -75,5 +76,6 @@ __all__ = [
     "skip",
     "skipped",
     "stop_request",
+    "tracking",
     "world_size",
 ]

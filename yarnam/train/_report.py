@@ -23,7 +23,7 @@ from yarnam.train._skipped_records import counts
 from yarnam.train._step_times import of_process
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 _MAX_VALUES = 64
 _MAX_NAME = 100
@@ -45,6 +45,9 @@ _of_steps: dict[str, float] = {}
 
 _CHECKPOINT = "checkpoint"
 """The pause in which a stop waits, as ``yarnam.wire.protocol`` knows it."""
+
+observers: list[Callable[[int | None, Mapping[str, float]], None]] = []
+"""Called with the step and the numbers of each report, as the program gives them."""
 
 _last: dict[str, Any] = {}
 """The newest report: what is sent besides must not hide it."""
@@ -115,6 +118,8 @@ def report(
     four times a second at most. In a pre-run it ends the program (SystemExit) that does not stop
     when it should.
     """
+    if observers:
+        _observe(step, metrics if loss is None else {"loss": loss, **metrics})
     if _remembered.take(step, total_steps, loss, metrics):
         return
     _report(step, total_steps, loss, metrics)
@@ -154,6 +159,15 @@ def _note(
         total_steps=None if total_steps is None else int(total_steps),
         values=_numbers(values),
     )
+
+
+def _observe(step: int | None, metrics: dict[str, Any]) -> None:
+    try:
+        numbers = _numbers(metrics)
+        for observer in observers:
+            observer(None if step is None else int(step), numbers)
+    except Exception:  # noqa: BLE001, S110 - a report is never worth a training run
+        pass
 
 
 def ready() -> None:

@@ -30,6 +30,7 @@ PRINTERS = {
     "yarnam/cli/containers/token_process.py": "to the AM, which logs what failed",
     "yarnam/train/_pre_run.py": "stands alone in the user's process; a number",
     "yarnam/train/_report.py": "stands alone in the user's process; a number",
+    "yarnam/train/_tracking.py": "stands alone in the user's process, whose log it becomes",
     "yarnam/train/_skipped_records.py": "stands alone in the user's process, whose log it becomes",
     "hdfs_utils/transfer/progress_bar.py": "stands alone; figures and labels of the caller",
     "hdfs_utils/checkpoints/orphaned_spools.py": "stands alone; the program of the keeper",

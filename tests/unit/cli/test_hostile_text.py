@@ -235,6 +235,14 @@ def scale(stage: Stage) -> list[str]:
     return [APPLICATION, "99"]  # too large: the refusal names the role
 
 
+def tensorboard(stage: Stage) -> list[str]:
+    stage.patch.setattr("yarnam.cli.jobs.tensorboard_command.NEEDED", ())
+    record = stage.world.job(key="20261121-000000-abcdef").record()
+    job = replace(record.job, env=(("TENSORBOARD_LOGGING_DIR", f"file:///{NAME}"),))
+    stage.world.put("20261121-000000-abcdef", "job.json", encode(replace(record, job=job)))
+    return [APPLICATION, "--port", "0"]  # no directory on HDFS: the refusal names it
+
+
 def tokens_refresh(stage: Stage) -> list[str]:
     def refuse() -> Any:
         raise NoPermission(TEXT, hint=TEXT)
@@ -530,6 +538,7 @@ CASES: dict[str, Prepare] = {
     "events": events,
     "explain": explain,
     "scale": scale,
+    "tensorboard": tensorboard,
     "tokens refresh": tokens_refresh,
     "kill": kill,
     "data put": data_put,

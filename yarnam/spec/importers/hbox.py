@@ -23,7 +23,7 @@ _FLAGS = {"tf-evaluator", "boardEnable", "board-enable"}
 _REPEATED = {"input", "output", "files", "cacheFile", "cacheArchive", "conf"}
 _DROPPED = {
     r"(driver|am)-.*": "the ApplicationMaster asks for what it needs; see `am` of the spec",
-    r"board.*": "yarnam starts no TensorBoard yet",
+    r"board.*": "run `yarnam tensorboard JOB` beside the job",
     r"(input|output)-(strategy|index)": "`data.inputs` and `data.outputs` say how",
     r"inputformat-.*|outputformat-.*": "`data.inputs` and `data.outputs` say how",
     r"jars|libjars": "processes need no Java",

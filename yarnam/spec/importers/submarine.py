@@ -27,7 +27,7 @@ _DROPPED = {
     r"configs\.(quicklinks|wait_job_finish)": "of Submarine's client: see `yarnam submit --watch`",
     r"roles\.[^.]+\.(docker_image|mounts)": "yarnam starts no container images yet",
     r"security\..*": "yarnam takes the ticket or the tokens of the submitting user",
-    r"tensor_?[bB]oard\..*": "yarnam starts no TensorBoard yet",
+    r"tensor_?[bB]oard\..*": "run `yarnam tensorboard JOB` beside the job",
 }
 """Patterns of the keys that are dropped, and why."""
 

@@ -41,7 +41,7 @@ _OF_TONY = {
     r"tony\.application\.hadoop\..*": "processes need no Hadoop",
     r"tony\.application\.(type|security\.enabled|enable-preprocess)": "of TonY's client",
     r"tony\.application\.num-client-rm-connect-retries": "of TonY's client",
-    r"tony\.application\.tensorboard-log-dir": "yarnam starts no TensorBoard yet",
+    r"tony\.application\.tensorboard-log-dir": "run `yarnam tensorboard JOB` beside the job",
     r"tony\.application\.timeout": "yarnam does not limit a job's run time",
     r"tony\.other\.namenodes": "tokens are fetched for every file system that the spec names",
     r"tony\.gpu-exec-path": "agents find nvidia-smi on the PATH",
