@@ -50,7 +50,7 @@ class YarnamLauncher(Launcher):
         idempotency_key: str = "",
         conf_dir: str | None = None,
     ) -> None:
-        self._spec = OmegaConf.to_container(spec, resolve=True) if spec is not None else {}
+        self._spec: Any = {} if spec is None else OmegaConf.to_container(spec, resolve=True)
         self._calls_per_job = calls_per_job
         self._most_at_once = most_at_once
         self._idempotency_key = idempotency_key

@@ -18,6 +18,7 @@ PACKAGES = {
     "dask": ("distributed", "numpy"),
     "ray": ("ray",),
     "mlflow": ("mlflow-skinny",),
+    "torchx": ("torchx",),
 }
 """From PyPI, small ones: tens of megabytes each, but for Ray."""
 
