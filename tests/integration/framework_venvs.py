@@ -19,8 +19,9 @@ PACKAGES = {
     "ray": ("ray",),
     "mlflow": ("mlflow-skinny",),
     "torchx": ("torchx",),
+    "paddle": ("paddlepaddle", "setuptools"),
 }
-"""From PyPI, small ones: tens of megabytes each, but for Ray."""
+"""From PyPI, small ones: tens of megabytes each, but for Ray, and for Paddle with 800."""
 
 
 def framework_python(name: str) -> Path:

@@ -1,4 +1,4 @@
-"""XGBoost, LightGBM, Dask and Ray for real: the examples, in the processes of two agents."""
+"""XGBoost, LightGBM, Dask, Paddle and Ray for real: the examples, in two agents' processes."""
 
 from __future__ import annotations
 
@@ -68,29 +68,16 @@ async def test_dasks_workers_in_both_tasks_and_all_end_with_the_program(tmp_path
     assert "pi is" not in second
 
 
-RAY = """\
-import os, time
-import ray
-
-@ray.remote(num_cpus=1)
-def where():
-    time.sleep(3)  # both, for each node has one CPU
-    return ray.get_runtime_context().get_node_id()
-
-ray.init()
-end = time.monotonic() + 240
-while len([node for node in ray.nodes() if node["Alive"]]) < 2:
-    assert time.monotonic() < end
-    time.sleep(1)
-found = ray.get([where.remote() for _ in range(6)], timeout=240)
-print(f"{len(set(found))} nodes have worked", flush=True)
-"""
+async def test_paddles_two_ranks_have_the_mean_of_their_gradients(tmp_path: Path) -> None:
+    async with world(tmp_path) as here:
+        output = await run(here, framework_job("paddle", EXAMPLES / "paddle" / "train.py"))
+    for number, log in enumerate(output):
+        assert f"rank {number} of 2: y = 3.000 x -1.000" in log
 
 
 async def test_rays_head_and_raylet_work_for_one_program(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(RAY)
     async with world(tmp_path) as here:
-        first, _ = await run(here, framework_job("ray", program))
-    assert "2 nodes have worked" in first
+        first, _ = await run(here, framework_job("ray", EXAMPLES / "ray" / "pi.py"))
+    assert "darts of 2 nodes" in first
+    assert re.search(r"pi is 3\.14", first)
     assert not list(Path("/tmp").glob("ray-1_1.*"))
