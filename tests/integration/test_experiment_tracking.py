@@ -156,7 +156,7 @@ def test_tensorboard_beside_a_job_and_over_its_outputs(
         data={"outputs": {"path": f"{submit_world.home}/{name}"}},
     )
     application = submit_world.submit(spec)
-    submit_world.await_state(application, "RUNNING")
+    submit_world.await_state(application, "RUNNING", limit_s=150)
     with submit_world.start("tensorboard", application, "--port", "0", "--json") as board:
         try:
             assert board.stdout is not None
@@ -166,7 +166,7 @@ def test_tensorboard_beside_a_job_and_over_its_outputs(
             assert f"/.{name}.{application}" in told["logdir"]
             assert await_steps(told["url"], "events", 3) == [0, 1, 2]
             go.touch()
-            submit_world.await_state(application, "SUCCEEDED")
+            submit_world.await_state(application, "SUCCEEDED", limit_s=150)
             assert submit_world.files.exists(f"{submit_world.home}/{name}/_SUCCESS")
             assert await_steps(told["url"], "events", 3) == [0, 1, 2]
             deadline = time.monotonic() + LIMIT_S

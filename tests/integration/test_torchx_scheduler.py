@@ -101,8 +101,8 @@ def test_an_app_runs_is_shown_and_is_cancelled(submit_world: SubmitWorld, unique
     long = torchx(*run, "component.py:shown", "--name", unique_name("app"), "--seconds", "300")
     handle = next(word for word in long.stdout.split() if word.startswith("yarnam://torchx/"))
     application = handle.rpartition("/")[2]
-    submit_world.await_state(application, "RUNNING")
+    submit_world.await_state(application, "RUNNING", limit_s=150)
     assert "RUNNING" in torchx("status", handle).stdout
     assert torchx("cancel", handle).returncode == 0
-    submit_world.await_state(application, "CANCELLED")
+    submit_world.await_state(application, "CANCELLED", limit_s=150)
     assert "CANCELLED" in torchx("status", handle).stdout
