@@ -15,8 +15,10 @@ from typing import Any
 
 import pytest
 
+from hdfs_utils.backends.fsspec_adapter import HdfsUtilsFileSystem
 from tests.integration.framework_venvs import framework_python
 from tests.integration.submit_world import SubmitWorld
+from yarnam.cli.jobs import tensorboard_command
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 60.0
@@ -113,6 +115,38 @@ def test_tensorboard_forgets_what_a_later_attempt_repeats(tmp_path: Path) -> Non
     assert "parameters" in str(events.Tags()["tensors"])
 
 
+def test_tensorboard_reads_what_is_appended_through_hdfs_utils(tmp_path: Path) -> None:
+    """By fsspec, which is how both sides reach HDFS; here with the back end of local files."""
+    import fsspec
+    from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
+
+    from yarnam.train._event_files import EventFiles
+    from yarnam.train._metric_point import Point
+
+    class OnDisk(HdfsUtilsFileSystem):
+        protocol = ("ondisk",)
+
+        @staticmethod
+        def _get_kwargs_from_urls(path: str) -> dict[str, Any]:
+            return {"uri": "file:///"}
+
+        @classmethod
+        def _strip_protocol(cls, path: Any) -> Any:
+            return HdfsUtilsFileSystem._strip_protocol(path.replace("ondisk://", "file://"))
+
+    fsspec.register_implementation("ondisk", OnDisk, clobber=True)
+    shown = EventMultiplexer()
+    files = EventFiles(f"ondisk://{tmp_path}/.job.1/attempt-1/events", {"lr": 0.1})
+    for step in range(3):
+        files.write([Point("loss", 1.0 / (step + 1), step, 1000.0 + step)])
+        shown.AddRunsFromDirectory(f"ondisk://{tmp_path}/.job.1")
+        shown.Reload()
+        [run] = shown.Runs()
+        assert run.endswith("events")
+        assert [one.step for one in shown.Tensors(run, "loss")] == list(range(step + 1))
+    files.close("FINISHED")
+
+
 def get_json(url: str) -> Any:
     with urllib.request.urlopen(url, timeout=10) as reply:
         return json.load(reply)
@@ -135,6 +169,16 @@ def await_steps(url: str, run: str, count: int) -> list[int]:
             pass  # It starts again when the outputs have moved.
         time.sleep(0.5)
     raise AssertionError(f"TensorBoard shows {shown}")
+
+
+def test_tensorboard_listens_for_as_long_as_the_block(tmp_path: Path) -> None:
+    env = {"TENSORBOARD_LOGGING_DIR": str(tmp_path / "run"), "YARNAM_RANK": "0"}
+    run_program(sys.executable, PROGRAM, "0", "2", **env)
+    port = tensorboard_command._free_port(0)
+    with tensorboard_command._tensorboard(str(tmp_path), port, dict(os.environ)) as process:
+        assert await_steps(f"http://127.0.0.1:{port}/", "run", 2) == [0, 1]
+    assert process.poll() is not None
+    assert tensorboard_command._free_port(port) == port
 
 
 @pytest.mark.yarn
