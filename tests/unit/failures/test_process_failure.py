@@ -99,6 +99,7 @@ ONE_LINE = [
     ("RuntimeError: decoder ended with exit code -11", C.INVALID_MEMORY_ACCESS),
     ("RuntimeError: decoder ended with exit code -6", C.CORE_DUMP),
     ("ProcessRaisedException: process 1 terminated with signal SIGKILL", C.KILLED),
+    ("UnboundLocalError: cannot access local variable 'mean' where", C.SEMANTIC_ERROR),
 ]
 
 
