@@ -197,7 +197,7 @@ def test_tensorboard_beside_a_job_and_over_its_outputs(
         ["python", "program.py", str(go)],
         files=[str(program)],
         environment={"python": sys.executable},
-        data={"outputs": {"path": f"{submit_world.home}/{name}"}},
+        data={"outputs": {"path": f"hdfs://{submit_world.home}/{name}"}},
     )
     application = submit_world.submit(spec)
     submit_world.await_state(application, "RUNNING", limit_s=150)

@@ -27,11 +27,12 @@ def event_directory(
     """URI of the directory on HDFS: ``logdir``, else the one of ``VARIABLE`` in the job's spec,
     else the job's outputs, hidden while it runs. Raises UsageError where there is none, or where
     it is on the nodes' own disks; YarnamError."""
-    named = logdir or _variable(spec)
-    if not named:
-        named = _outputs(spec, status())
+    variable = "" if logdir else _variable(spec)
+    named = logdir or variable or _outputs(spec, status())
     parts = urlsplit(named)
-    if parts.scheme in ("", "file") and not (not parts.scheme and named.startswith("/")):
+    # What the variable names is the program's own: a plain path is on its node's disk.
+    is_local = parts.scheme == "file" or (not parts.scheme and named == variable)
+    if is_local or not (parts.scheme or named.startswith("/")):
         raise UsageError(f"{named} is no directory on HDFS", hint=_HINT)
     files, path = file_system_of(site, named)
     return named if parts.netloc else f"{files.uri.rstrip('/')}{path}"

@@ -54,7 +54,7 @@ def test_the_outputs_where_they_are(world: World, state: JobState, where: str) -
 
 
 def test_what_the_spec_names_comes_first_and_the_option_before_it(world: World) -> None:
-    env = ((VARIABLE, "/logs/digits"),)
+    env = ((VARIABLE, "hdfs://memory/logs/digits"),)
     job = job_in(world, JobState.RUNNING, output="/results/digits", env=env)
     assert shown(world, job) == "hdfs://memory/logs/digits"
     assert shown(world, job, "hdfs://memory/x") == "hdfs://memory/x"
@@ -74,6 +74,7 @@ def test_a_role_may_name_it(world: World) -> None:
         (JobState.RUNNING, {}, "writes no outputs"),
         (JobState.FAILED, {"output": "/results/digits"}, "outputs are deleted"),
         (JobState.RUNNING, {"env": ((VARIABLE, "logs"),)}, "logs is no directory on HDFS"),
+        (JobState.RUNNING, {"env": ((VARIABLE, "/tmp/l"),)}, "no directory on HDFS"),
         (JobState.RUNNING, {"env": ((VARIABLE, "file:///tmp/l"),)}, "no directory on HDFS"),
     ],
 )
