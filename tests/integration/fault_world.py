@@ -54,6 +54,7 @@ NAMES_IN_JOB_DIR = {
     "am.json",
     "credentials.pem",
     "fence",
+    "files",
     "hconf.zip",
     "job.json",
     "journal",

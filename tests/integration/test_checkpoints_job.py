@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
@@ -11,11 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
 from hdfs_utils import checkpoints, connect
 from tests.integration.fault_world import LIMIT_S, MARKS
+from tests.integration.row_training import ROWS, SCRIPT, losses_of, references
 from yarnam.core.model.job_status import Phase
 from yarnam.core.model.outcomes import VerdictKind
 
@@ -26,55 +25,6 @@ if TYPE_CHECKING:
 pytestmark = [*MARKS, pytest.mark.slow, pytest.mark.chaos, pytest.mark.timeout(900)]
 
 STEPS = 12
-ROWS = 10
-
-# Each rank trains its rows; a save is there on all ranks or on none, so they stay in step.
-SCRIPT = """
-import json, sys, time
-import numpy as np
-from hdfs_utils.checkpoints import Own, Part, Region
-from yarnam import train
-
-rows, steps, result = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-rank, size = train.rank(), train.world_size()
-first, stop = rows * rank // size, rows * (rank + 1) // size
-target = np.linspace(-1, 1, rows * 4).reshape(rows, 4)[first:stop]
-weights, losses, begin = np.zeros_like(target), [], 0
-
-def read(opened):
-    own = json.loads(opened.plain(f"losses/rank-{rank}"))
-    return opened.array("w", Region((first, 0), weights.shape)), own
-
-with train.checkpoint.open(sharded=True) as saved:
-    found = saved.restore(read)
-    if found is not None:
-        checkpoint, (weights, losses) = found
-        begin = checkpoint.step
-        assert len(losses) == begin, "a torn checkpoint"
-    print("begins at", begin, "attempt", train.attempt(), flush=True)
-    for step in range(begin, steps):
-        noise = np.random.default_rng(step).normal(size=(rows, 4))[first:stop] * 0.01
-        gradient = weights - target + noise
-        losses.append(float(np.square(gradient).sum()))
-        weights = weights - 0.1 * gradient
-        values = {"w": Part(weights, (rows, 4), (first, 0)),
-                  "losses": Own(json.dumps(losses).encode())}
-        saved.save(step + 1, values)
-        train.report(step=step + 1, total_steps=steps, loss=losses[-1])
-with open(f"{result}.{rank}", "w") as file:
-    json.dump(losses, file)
-"""
-
-
-def reference(first: int, stop: int) -> list[float]:
-    target = np.linspace(-1, 1, ROWS * 4).reshape(ROWS, 4)[first:stop]
-    weights, losses = np.zeros_like(target), []
-    for step in range(STEPS):
-        noise = np.random.default_rng(step).normal(size=(ROWS, 4))[first:stop] * 0.01
-        gradient = weights - target + noise
-        losses.append(float(np.square(gradient).sum()))
-        weights = weights - 0.1 * gradient
-    return losses
 
 
 def wait_for_step(world: FaultWorld, job: Job, home: str, step: int) -> None:
@@ -114,8 +64,7 @@ def test_killed_in_all_its_parts_it_has_the_losses_of_one_run(
             time.sleep(random.uniform(0.0, 1.5))
             kill(world, job, victim)
         assert world.end_of(job).kind is VerdictKind.SUCCEEDED
-        assert json.loads(Path(f"{result}.0").read_text()) == reference(0, ROWS // 2)
-        assert json.loads(Path(f"{result}.1").read_text()) == reference(ROWS // 2, ROWS)
+        assert losses_of(result, 2) == references(STEPS, 2)
         fs = connect(conf_dir=str(world.cluster.conf_dir))
         listed = [status.path.rpartition("/")[2] for status in fs.list(home)]
         assert not [entry for entry in listed if entry.startswith("corrupt-")]

@@ -27,8 +27,11 @@ pytestmark = MARKS
 
 STEP_S = 0.2
 STRIDE = 100_000
+AIM_S = 10.0 + 3 * STEP_S
+"""Until the right rank is named, on a machine that is not busy."""
 NOTICE_S = 20.0
-"""Until the right rank is named: 10 s and three steps on a machine that is not busy."""
+"""The same on one that is."""
+HANGS = int(os.environ.get("YARNAM_CHAOS_HANGS", "20"))
 
 # Every rank needs a byte of every other one in each step, as in a ring; all wait without a limit.
 RING = f"""
@@ -119,11 +122,14 @@ def test_a_pause_is_no_hang(world: FaultWorld) -> None:
 
 
 @pytest.mark.chaos
-@pytest.mark.timeout(1800)
-def test_twenty_stopped_ranks(world: FaultWorld) -> None:
+@pytest.mark.timeout(60 * HANGS + 120)
+def test_a_stopped_rank_is_named_each_time(world: FaultWorld) -> None:
+    """As often as YARNAM_CHAOS_HANGS says."""
     job = submitted(world, "hangs-often", 27300, steps=100_000)
-    took = sorted(named(world, job, 27300, 20))
-    print(f"named after {took[len(took) // 2]:.1f} s (median), {took[-1]:.1f} s at most")
+    took = sorted(named(world, job, 27300, HANGS))
+    early = sum(one <= AIM_S for one in took)
+    print(f"named after {took[len(took) // 2]:.1f} s (median), {took[-1]:.1f} s at most; ", end="")
+    print(f"{early} of {len(took)} within {AIM_S:.1f} s; load {os.getloadavg()[0]:.0f}")
     assert took[-1] <= NOTICE_S, took
     job.kill("its test is over")
     assert job.wait(60)

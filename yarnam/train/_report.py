@@ -14,7 +14,7 @@ import socket
 import struct
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from yarnam.train._job_context import setting
@@ -80,8 +80,8 @@ class _Remembered:
         self._report = (step, *rest)
         return True
 
-    def begin(self) -> None:
-        """One is sent now."""
+    def begin(self, step: int | None) -> None:
+        """One is sent now. It may be lost where the agent has no time to take what it was sent."""
         stop_file = os.environ.get("YARNAM_STOP_FILE")
         if self._file < 0:
             if not stop_file or is_pre_run():
@@ -89,6 +89,8 @@ class _Remembered:
             name = f"{stop_file}.{os.environ.get('YARNAM_LOCAL_RANK', '0')}.step"
             self._file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._until_s = time.monotonic() + _SEND_EVERY_S
+        if step is not None:
+            os.pwrite(self._file, _MARK.pack(int(step), _last["at_s"]), 0)
 
     def pop(self) -> tuple[Any, ...] | None:
         report, self._report = self._report, None
@@ -136,8 +138,9 @@ def _report(
             return
         _remembered.pop()
         _note(step, total_steps, loss, metrics)
+        with suppress(OSError, struct.error):
+            _remembered.begin(step)
         _send_last(address)
-        _remembered.begin()
     except Exception:  # noqa: BLE001, S110 - a report is never worth a training run
         pass
 

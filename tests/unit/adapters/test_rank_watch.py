@@ -56,3 +56,12 @@ def test_idle_time_goes_on_by_the_clock_here() -> None:
     assert (seen.idle_s, seen.is_stopped, seen.stack) == (0.0, True, None)
     watch.see(report(dumped=True, stack=["f"]), 117.0)
     assert watch.activity(117.0).stack == ("f",)
+
+
+def test_steps_that_all_have_a_pause_are_steps_of_no_usual_length() -> None:
+    watch = RankWatch(ASK, 2, 0.0)
+    for step in range(1, LEAST_STEPS + 2):
+        assert not watch.activity(step).has_stepped
+        watch.see(report(step, pause="checkpoint"), float(step))
+    seen = watch.activity(60.0)
+    assert (seen.has_stepped, seen.step_s) == (True, None)

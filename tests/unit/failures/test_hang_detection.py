@@ -62,6 +62,12 @@ def test_nothing_is_known_of_a_gang_without_steps_unless_it_is_asked_for() -> No
     assert find_hang([], SPEC) == ""
 
 
+def test_a_gang_that_saves_in_each_step_is_a_hang_after_half_an_hour() -> None:
+    saving = {"step_s": None, "has_stepped": True, "pause": "checkpoint", "is_stopped": True}
+    assert find_hang(gang(**saving, step_age_s=1799.0), SPEC) == ""
+    assert find_hang(gang(**saving, step_age_s=1800.0), SPEC) == "no step for 1800 s"
+
+
 def test_one_rank_that_steps_is_enough_to_know_that_the_gang_goes_on() -> None:
     assert find_hang([*gang(idle_s=600.0)[:3], rank(3, idle_s=600.0, step_age_s=0.5)], SPEC) == ""
 

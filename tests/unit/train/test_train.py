@@ -165,6 +165,27 @@ def test_reports_in_quick_succession_wake_the_agent_seldom(tmp_path: Path) -> No
     ]  # fmt: skip
 
 
+BUSY = """
+import os, struct, sys, time
+from yarnam import train
+os.environ["YARNAM_STOP_FILE"] = sys.argv[1]
+os.environ["YARNAM_SDK"] = '{"metrics_socket": "@yarnam-test-busy"}'
+train.report(step=1)
+for _ in range(1000):
+    train.ready()
+time.sleep(0.3)
+train.report(step=2)
+with open(sys.argv[1] + ".0.step", "rb") as file:
+    print(struct.unpack("<qd", file.read())[0])
+"""
+
+
+def test_the_step_of_a_report_that_a_busy_agent_does_not_take_is_not_lost(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as agent:
+        agent.bind("\0yarnam-test-busy")
+        assert run_python(BUSY, argument=str(tmp_path / "stop")) == "2\n"
+
+
 def test_a_written_step_is_newer_than_the_report_or_nothing(tmp_path: Path) -> None:
     sample = Sample(5.0, 3, 10, (("loss", 1.0),), is_ready=True)
     path = step_file(tmp_path / "stop", 0)

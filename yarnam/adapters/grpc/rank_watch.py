@@ -30,6 +30,8 @@ class RankWatch:
         self._step: int | None = None
         self._step_at_s = now_s
         self._takes_s: deque[float] = deque(maxlen=KEPT_STEPS)
+        self._steps = 0
+        """Those that were seen to be done, with a pause or without."""
         self._pause = ""
         self._had_pause = False
         self._is_stopped = False
@@ -53,9 +55,12 @@ class RankWatch:
         step = report.metrics.step if report.metrics.HasField("step") else None
         if step is None or step == self._step:
             return
-        if self._step is not None and step > self._step and not self._had_pause:
+        if self._step is not None and step > self._step:
             steps = step - self._step  # a report comes once a second, short steps more often
-            self._takes_s.extend([(now_s - self._step_at_s) / steps] * min(steps, KEPT_STEPS // 4))
+            self._steps += steps
+            if not self._had_pause:
+                took_s = (now_s - self._step_at_s) / steps
+                self._takes_s.extend([took_s] * min(steps, KEPT_STEPS // 4))
         self._step, self._step_at_s, self._had_pause = step, now_s, bool(self._pause)
 
     def activity(self, now_s: float) -> RankActivity:
@@ -68,6 +73,7 @@ class RankWatch:
             step=self._step,
             step_age_s=max(0.0, now_s - self._step_at_s),
             step_s=statistics.median(self._takes_s) if known else None,
+            has_stepped=self._steps >= LEAST_STEPS,
             pause=self._pause,
             is_stopped=self._is_stopped,
             idle_s=0.0 if idle_since_s is None else max(0.0, now_s - idle_since_s),

@@ -32,11 +32,16 @@ def find_hang(ranks: Sequence[RankActivity], spec: HangSpec) -> str:
         quiet_s = min(one.idle_s for one in ranks)
         if quiet_s >= spec.silence_s:
             return f"no process has used CPU, read, written or printed for {quiet_s:.0f} s"
-    measured = [(one.step_age_s, one.step_s) for one in ranks if one.step_s is not None]
-    if not measured:
+    stepped = [one for one in ranks if one.has_stepped or one.step_s is not None]
+    if not stepped:
         return ""
-    age_s, usual_s = min(age for age, _ in measured), max(usual for _, usual in measured)
-    text = f"no step for {age_s:.0f} s (usually {usual_s:.2g} s)"
+    age_s = min(one.step_age_s for one in stepped)
+    usual_s = max((one.step_s for one in stepped if one.step_s is not None), default=None)
+    text = f"no step for {age_s:.0f} s"
+    if usual_s is None:
+        # Each of its steps has a pause, a checkpoint for instance: none is a usual one.
+        return text if age_s >= spec.timeout_s else ""
+    text += f" (usually {usual_s:.2g} s)"
     if age_s >= spec.timeout_s:
         return text
     if age_s < spec.steps * usual_s + LEAST_S or any(one.pause for one in ranks):

@@ -36,7 +36,9 @@ class RankActivity:
     step_age_s: float = 0.0
     """Since it reported that step."""
     step_s: float | None = None
-    """What its steps usually take (median); None: it has reported too few."""
+    """What its steps usually take (median); None: too few without a pause are known."""
+    has_stepped: bool = False
+    """It has reported some steps, if with pauses in all of them: more are to come."""
     pause: str = ""
     """Why it says that no step is to be expected now; empty: one is."""
     is_stopped: bool = False
