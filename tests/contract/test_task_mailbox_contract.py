@@ -14,6 +14,7 @@ import grpc
 import pytest
 
 from tests.fakes.task_mailbox import FakeMailbox
+from yarnam.adapters.grpc import am_server
 from yarnam.adapters.grpc.am_server import GrpcMailbox
 from yarnam.agent.mailbox.mailbox_client import MailboxClient, share_environment
 from yarnam.agent.mailbox.wake_listener import WakeListener
@@ -800,6 +801,32 @@ def test_an_agent_of_a_large_gang_is_woken_and_no_call_of_its_waits(large: GrpcA
         assert agent.polls <= polls + 3
 
     asyncio.run(act())
+
+
+@pytest.mark.grpc
+def test_an_agent_that_polls_before_its_turn_to_be_woken_hears_a_datagram(
+    events: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(am_server, "WAKE_AT_ONCE", 1)
+    monkeypatch.setattr(am_server, "WAKE_PAUSE_S", 600.0)
+    monkeypatch.setattr(am_server, "SILENCE_TICK_S", 600.0)
+    large = GrpcAgents(events, LARGE)
+
+    async def act() -> None:
+        large.mailbox.expect([A, B])
+        agents = [WokenAgent(large, A), WokenAgent(large, B)]
+        running = [asyncio.create_task(agent.run()) for agent in agents]
+        await until(lambda: all(agent.wake.is_heard and agent.orders for agent in agents))
+        large.mailbox.launch(1, [member(A), member(B)])
+        await until(lambda: all(len(agent.orders) == 2 for agent in agents))
+        assert all(agent.wake.is_heard for agent in agents)
+        large.mailbox.dismiss([A, B])
+        await asyncio.gather(*running)
+
+    try:
+        asyncio.run(act())
+    finally:
+        large.close()
 
 
 @pytest.mark.grpc

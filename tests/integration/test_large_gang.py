@@ -32,5 +32,6 @@ def test_agents_of_a_large_gang_are_woken(world: FaultWorld) -> None:
     assert world.end_of(job).kind is VerdictKind.CANCELLED
     world.assert_cleared(job)
     said = world.yarnam("logs", job.id, "--agent").wait().out
-    assert said.count("the AM's datagrams arrive") == tasks
+    # On a busy machine an agent may fall silent and be replaced: its successor says so too.
+    assert said.count("the AM's datagrams arrive") >= tasks
     assert "without a datagram" not in said

@@ -96,6 +96,17 @@ def test_a_directive_that_came_without_a_datagram_shows_that_none_arrive() -> No
     asyncio.run(with_listener(act))
 
 
+def test_a_datagram_that_is_not_read_yet_counts() -> None:
+    async def act(listener: WakeListener, send: Callable[[bytes], None]) -> None:
+        send(wake_datagram(listener.port.key, 4))
+        await listener.wait(3, 20.0)
+        send(wake_datagram(listener.port.key, 5))
+        listener.has_come(5)
+        assert listener.is_heard
+
+    asyncio.run(with_listener(act))
+
+
 def test_an_address_of_another_node_means_to_do_without() -> None:
     async def act() -> None:
         listener = WakeListener()

@@ -60,6 +60,8 @@ class AgentSession:
         self.heard_at: float | None = None
         self.is_silent = False
         self.wake: WakePoint | None = None
+        self.announced = 0
+        """The directive that the last datagram to the agent spoke of."""
         """Where its agent may be woken; None: nowhere."""
         self.metrics: dict[int, AgentMetrics] = {}
         """By rank, of the launch ``measured``: an agent that starts its processes again may have

@@ -270,6 +270,8 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
                 await changed.wait()
             finally:
                 timer.cancel()
+        if session.announced < session.directive.number:
+            self._announce(session)  # before the reply: else the agent takes it that none arrive
         session.delivered = max(session.delivered, session.directive.number)
         return self._with_tokens(session.reply(), request.tokens)
 
@@ -360,8 +362,13 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
         session = self._sessions.get(ask)
         if changed is not None:
             changed.set()
-        elif session is not None and session.wake is not None:
-            self._wake_sender.send(session.wake, session.directive.number)
+        elif session is not None:
+            self._announce(session)
+
+    def _announce(self, session: AgentSession) -> None:
+        if session.wake is not None:
+            session.announced = session.directive.number
+            self._wake_sender.send(session.wake, session.announced)
 
     async def _drain(self, limit_s: float) -> int:
         deadline = self._loop.time() + limit_s

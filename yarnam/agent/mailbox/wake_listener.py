@@ -65,6 +65,7 @@ class WakeListener:
 
     def has_come(self, number: int) -> None:
         """The agent has got this directive. If no datagram announced it, none seem to arrive."""
+        self._receive()  # one may be here and not read yet
         if number > self._newest and self.is_heard:
             _LOG.info("a directive came without a datagram: polls wait at the AM again")
             self.is_heard = False
@@ -72,7 +73,8 @@ class WakeListener:
     def _receive(self) -> None:
         for _ in range(MOST_AT_ONCE):
             try:
-                assert self._socket is not None
+                if self._socket is None:
+                    return
                 datagram = self._socket.recv(WAKE_BYTES + 1)
             except OSError:
                 return
