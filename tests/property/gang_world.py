@@ -411,7 +411,8 @@ class World:
             unfit = (one.node for one in self.gang.refusals if one.is_unfit)
             out = tuple(dict.fromkeys((*out, *unfit)))
             require(out == action.excluded, "the planner must know who is out")
-            require(not set(out) & set(action.suspects), "a node is both out and last")
+            last = [*action.suspects, *action.doubtful]
+            require(len({*out, *last}) == len([*out, *last]), "a node is both out and last")
             self.plans.append(action)
         elif isinstance(action, DrawJitter):
             self.draws.append(action)

@@ -155,14 +155,20 @@ class Play:
     def suspect(self, *nodes: str) -> tuple[Action, ...]:
         return self.send(NodesSuspected(0, tuple(NodeId(node) for node in nodes)))
 
-    def fill(self, level: LocalityLevel = LocalityLevel.ANY, **flags: object) -> tuple[Action, ...]:
+    def fill(
+        self,
+        level: LocalityLevel = LocalityLevel.ANY,
+        expected: tuple[str, ...] = (),
+        **flags: object,
+    ) -> tuple[Action, ...]:
         """The planner's answer to the last look for what a running gang has lost."""
         request = [a for a in self.all if isinstance(a, RequestPlan)][-1]
         assert request.supplement is not None
         whole = rung(self.spec, level, **flags)
         targets = {ask.target.role: ask.target for ask in whole.asks}
         asks = tuple(
-            TargetAsk(targets[ask.target.role], ask.count) for ask in request.supplement.wanted
+            TargetAsk(targets[ask.target.role], ask.count, tuple(NodeId(n) for n in expected))
+            for ask in request.supplement.wanted
         )
         plan = PlacementPlan((replace(whole, asks=asks),))
         return self.send(PlanReady(0, self.gang.attempt, plan))

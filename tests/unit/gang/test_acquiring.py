@@ -315,7 +315,7 @@ def test_nodes_that_gave_no_grant_are_used_last_the_next_time() -> None:
     play.grant(play.asks()[0], "n1")
     play.fire(TimerKind.HOLD)
     play.jitter(0.5)
-    assert only(play.fire(TimerKind.BACKOFF), RequestPlan).suspects == ("n2", "n3")
+    assert only(play.fire(TimerKind.BACKOFF), RequestPlan).doubtful == ("n2", "n3")
 
 
 def test_a_plan_for_less_than_the_gang_is_never_asked_for() -> None:

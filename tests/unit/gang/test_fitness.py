@@ -231,7 +231,7 @@ def test_a_new_attempt_starts_the_count_anew_and_uses_the_node_last() -> None:
     stand(play, play.asks()[0], "n1", "V100")
     play.jitter(0.5)
     request = only(play.fire(TimerKind.BACKOFF), RequestPlan)
-    assert (request.excluded, request.suspects) == ((), (NodeId("n1"),))
+    assert (request.excluded, request.doubtful) == ((), (NodeId("n1"),))
     play.send(PlanReady(0, play.gang.attempt, PlacementPlan((seats(play, "n2"),))))
     assert (play.gang.misfits, play.gang.refusals) == (0, ())
 

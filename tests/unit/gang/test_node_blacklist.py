@@ -30,7 +30,8 @@ def out(play: Play) -> tuple[str, ...]:
 
 
 def last(play: Play) -> tuple[str, ...]:
-    return node_blacklist.suspects(play.gang, play.policy, play.now_s)
+    of_the_job = node_blacklist.suspects(play.gang, play.policy, play.now_s)
+    return (*of_the_job, *node_blacklist.hinted(play.gang, play.policy, play.now_s))
 
 
 def fail_on(play: Play, node: str, text: str = "no lease") -> None:
@@ -182,7 +183,7 @@ def test_the_planner_leaves_out_the_excluded_and_uses_the_suspected_last() -> No
     play.fire(TimerKind.ASK) if play.gang.timer(TimerKind.ASK) else play.fire(TimerKind.HOLD)
     play.jitter(0.5)
     request = only(play.fire(TimerKind.BACKOFF), RequestPlan)
-    assert (request.excluded, request.suspects) == (("n1",), ("n2", "n3"))
+    assert (request.excluded, request.suspects, request.doubtful) == (("n1",), ("n2",), ("n3",))
 
 
 def test_the_cap_lifts_the_oldest_exclusions_first() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tests.unit.gang.play import Play, failing, job, of, stopped
 from yarnam.core.gang.gang_status import describe
-from yarnam.core.model.actions import RequestPlan, ShareStrike, StopTask
+from yarnam.core.model.actions import ReleaseContainer, RequestPlan, ShareStrike, StopTask
 from yarnam.core.model.events import StragglersFound, TimerKind
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.job_spec import JobSpec, StragglerSpec
@@ -75,6 +75,31 @@ def test_its_task_moves_where_the_job_asks_for_it() -> None:
     # What was slow there is not slow here: it was the node.
     play.send(found(play))
     assert play.gang.history[0].stragglers[0].cause is SlownessCause.NODE
+
+
+def test_a_grant_on_the_slow_node_is_given_back_where_there_is_room_elsewhere() -> None:
+    play = Play(moving()).to_running().after(60)
+    play.send(found(play, slow()))
+    stop_all(play)
+    for _ in range(play.policy.refusals_per_node):
+        play.fill(expected=("n4",))
+        (ask,) = play.waiting()
+        assert [one.ask for one in of(play.grant(ask, "n2"), ReleaseContainer)] == [ask]
+        request = of(play.all, RequestPlan)[-1]
+        assert (request.suspects, request.doubtful) == (("n2",), ("n4",)), "it comes after n4"
+    # YARN knows no other: rather there than not at all.
+    play.fill(expected=("n4",))
+    (ask,) = play.waiting()
+    assert not of(play.grant(ask, "n2"), ReleaseContainer)
+
+
+def test_a_plan_that_needs_the_slow_node_may_have_it() -> None:
+    play = Play(moving()).to_running().after(60)
+    play.send(found(play, slow()))
+    stop_all(play)
+    play.fill(expected=("n2",))
+    (ask,) = play.waiting()
+    assert not of(play.grant(ask, "n2"), ReleaseContainer)
 
 
 def test_what_goes_with_the_rank_is_its_data_and_is_not_moved_again() -> None:

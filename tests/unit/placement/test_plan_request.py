@@ -110,3 +110,22 @@ def test_a_suspect_nearby_comes_after_a_good_node_far_away() -> None:
     asked = RequestPlan(2, 0, suspects=(NodeId("a1"),), supplement=supplement)
     found = planned(plan_request(taken, job(2, 4), targets, asked))
     assert nodes_of(found) <= {"b0", "b1"}
+
+
+def test_what_others_hint_at_is_used_before_what_the_job_has_had_trouble_with() -> None:
+    targets = declared(3, 4, strategy="spread")
+    whole = planned(plan_request(QUIET, job(3, 4), targets, RequestPlan(1, 0))).rungs[0]
+    target = whole.asks[0].target
+    standing = (("a0", "/a"), ("b1", "/b"))
+    supplement = Supplement(
+        (TargetAsk(target, 1),),
+        tuple(HeldTask("worker", NodeId(n), r, target.resources) for n, r in standing),  # type: ignore[arg-type]
+        whole,
+    )
+    taken = cluster({"a": [(4, 0), 4], "b": [4, (4, 0)]})
+    for struck, hinted in (("a1", "b0"), ("b0", "a1")):
+        asked = RequestPlan(
+            2, 0, suspects=(NodeId(struck),), doubtful=(NodeId(hinted),), supplement=supplement
+        )
+        found = planned(plan_request(taken, job(3, 4), targets, asked))
+        assert nodes_of(found) == {hinted}

@@ -1,8 +1,9 @@
 """Is this grant good? What is refused, what is remembered of it, and where asking again is no use.
 
 A grant is refused when its node is one that the job does not use, when it is not where it was asked
-for, when the gang as a whole would not be what its rung says, and when the agent in it is another
-one than that of the container, or has found other GPUs than the job wants.
+for, when the gang as a whole would not be what its rung says, when the agent in it is another
+one than that of the container, or has found other GPUs than the job wants, and, of a task that is
+replaced, when its node has a strike and the plan does without it.
 
 YARN may grant the same unfit node again and again: nothing tells it not to. What was refused is
 counted by node and service within the attempt. A target of named nodes, each of which was refused,
@@ -22,6 +23,7 @@ from yarnam.core.model.events import AgentRegistered, ContainerGranted
 from yarnam.core.model.gpu_names import has_words, is_same_model, may_be_same
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.job_spec import ANY_GPU_MODEL, SAME_GPU_MODEL
+from yarnam.core.model.job_status import Phase
 from yarnam.core.model.plans import LocalityLevel, Target
 
 SHOWN = 3
@@ -57,6 +59,7 @@ def why_refused(
         node_blacklist.why_excluded(gang, policy, event.node, at_s)
         or _off_target(member.target, event)
         or _breaks_shape(gang, member, event)
+        or _struck_in_vain(gang, policy, member, event, at_s)
     )
     return Misfit(why, is_unfit=False) if why else None
 
@@ -145,6 +148,27 @@ def _breaks_shape(gang: Gang, member: Member, event: ContainerGranted) -> str | 
     if rung.same_rack and any(grant.rack != rack for _, grant in held):
         return f"{node} is in {rack}, the others are in {held[0][1].rack}"
     return None
+
+
+def _struck_in_vain(
+    gang: Gang, policy: GangPolicy, member: Member, event: ContainerGranted, at_s: float
+) -> str | None:
+    """Why a lost or slow task does not come back to a node of which the job has had trouble, where
+    the planner has found room elsewhere. An ask for any node cannot keep YARN from granting that
+    one: after a few times it is taken."""
+    node = event.node
+    if gang.phase is not Phase.REPLACING or gang.rung is None:
+        return None
+    if node not in node_blacklist.suspects(gang, policy, at_s):
+        return None
+    expected = {one for ask in gang.rung.asks for one in ask.expected_nodes}
+    if not expected or node in expected:
+        return None
+    service = member.target.service
+    times = sum(r.times for r in gang.refusals if (r.node, r.service) == (node, service))
+    if times >= policy.refusals_per_node:
+        return None
+    return f"{node} has a strike, and there is room elsewhere"
 
 
 def _of_agent(

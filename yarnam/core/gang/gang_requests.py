@@ -54,20 +54,22 @@ def targets_of(rung: Rung) -> list[Target]:
 
 def request_plan(ctx: StepContext, avoid: tuple[NodeId, ...] = ()) -> None:
     """Ask the planner for the whole gang, from the rung on that the failures so far led to. It
-    leaves out the excluded nodes; those of ``avoid`` and the suspected ones are used last."""
+    leaves out the excluded nodes; those of ``avoid``, the suspected and the hinted ones are used
+    last."""
     policy = ctx.policy
     least, most = _sizes(ctx)
     if least is not None:
         # The request may wait for long: when patience is over, it is another one.
         ctx.arm(TimerKind.PATIENCE, patience_left_s(ctx.gang, policy, ctx.at_s))
     first_rung = ctx.gang.failures // max(1, policy.gang.relax_after_attempts)
-    excluded, suspects = _nodes(ctx, avoid)
+    excluded, suspects, doubtful = _nodes(ctx, avoid)
     ctx.do(
         RequestPlan(
             attempt=ctx.gang.attempt,
             first_rung=first_rung,
             excluded=excluded,
             suspects=suspects,
+            doubtful=doubtful,
             most_tasks=most,
             least_tasks=least,
             memory_level=ctx.gang.memory_level,
@@ -80,7 +82,7 @@ def request_supplement(
     ctx: StepContext, supplement: Supplement, avoid: tuple[NodeId, ...] = ()
 ) -> None:
     """Ask the planner for some tasks beside those that are held."""
-    excluded, suspects = _nodes(ctx, avoid)
+    excluded, suspects, doubtful = _nodes(ctx, avoid)
     level = ctx.gang.memory_level
     ctx.do(
         RequestPlan(
@@ -88,6 +90,7 @@ def request_supplement(
             0,
             excluded,
             suspects,
+            doubtful,
             supplement,
             memory_level=level,
             is_pre_run=ctx.gang.is_pre_run,
@@ -126,14 +129,14 @@ def patience_left_s(gang: Gang, policy: GangPolicy, at_s: float) -> float:
     return max(0.0, waits_since_s + policy.size.rules.patience_s - at_s)
 
 
-def _nodes(
-    ctx: StepContext, avoid: tuple[NodeId, ...]
-) -> tuple[tuple[NodeId, ...], tuple[NodeId, ...]]:
-    """Nodes not to be used, and nodes to be used last."""
-    gang, policy = ctx.gang, ctx.policy
-    out = excluded_nodes(gang, policy, ctx.at_s)
-    last = dict.fromkeys((*node_blacklist.suspects(gang, policy, ctx.at_s), *avoid))
-    return out, tuple(node for node in last if node not in out)
+def _nodes(ctx: StepContext, avoid: tuple[NodeId, ...]) -> tuple[tuple[NodeId, ...], ...]:
+    """Nodes not to be used, nodes to be used last, and those to be used just before them."""
+    gang, policy, at_s = ctx.gang, ctx.policy, ctx.at_s
+    out = excluded_nodes(gang, policy, at_s)
+    struck = node_blacklist.suspects(gang, policy, at_s)
+    suspects = tuple(node for node in struck if node not in out)
+    doubts = dict.fromkeys((*node_blacklist.hinted(gang, policy, at_s), *avoid))
+    return out, suspects, tuple(node for node in doubts if node not in {*out, *suspects})
 
 
 def _sizes(ctx: StepContext) -> tuple[int | None, int | None]:

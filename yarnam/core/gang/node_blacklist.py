@@ -81,9 +81,15 @@ def why_excluded(gang: Gang, policy: GangPolicy, node: NodeId, at_s: float) -> s
 
 
 def suspects(gang: Gang, policy: GangPolicy, at_s: float) -> tuple[NodeId, ...]:
-    """Nodes to use last: with strikes that do not exclude, or with other jobs' hints."""
-    found = {s.node for s in _live_strikes(gang, policy, at_s)} | _hinted(gang, policy, at_s)
+    """Nodes to use last: with strikes of this job that do not exclude."""
+    found = {s.node for s in _live_strikes(gang, policy, at_s)}
     return tuple(sorted(found - set(excluded(gang, policy, at_s))))
+
+
+def hinted(gang: Gang, policy: GangPolicy, at_s: float) -> tuple[NodeId, ...]:
+    """Nodes to use before the suspects, after all others: only other jobs speak against them."""
+    known = {*excluded(gang, policy, at_s), *suspects(gang, policy, at_s)}
+    return tuple(sorted(_hinted(gang, policy, at_s) - known))
 
 
 def take_hints(ctx: StepContext, event: NodesSuspected) -> None:

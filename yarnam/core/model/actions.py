@@ -20,7 +20,9 @@ class RequestPlan:
     first_rung: int
     excluded: tuple[NodeId, ...] = ()
     suspects: tuple[NodeId, ...] = ()
-    """Nodes to use last: strikes that do not exclude yet, and other jobs' hints."""
+    """Nodes to use last: this job has had trouble there, not enough to exclude them."""
+    doubtful: tuple[NodeId, ...] = ()
+    """Nodes to use last but for the suspects: others have had trouble there, or no grant came."""
     supplement: Supplement | None = None
     most_tasks: int | None = None
     """Of the elastic role, where there is one; None: as many as the job may have."""

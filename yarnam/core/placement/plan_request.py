@@ -33,10 +33,11 @@ def plan_request(
     """The rungs that fit now, for the whole gang, for its pre-run or, with a supplement, for what
     it lacks.
 
-    Suspected nodes are used last: a plan without them wins if it is equally good. A plan for the
-    whole gang must not get looser for that, since a suspicion is weak and the gang stays where it
-    lands. A lost task is replaced on another node wherever one has capacity, since the gang waits
-    meanwhile and a second loss on the same node would cost it another restart.
+    Suspected nodes are used last: a plan without them wins if it is equally good. Where it needs
+    some of them, those that the job has had trouble with come after those that are only doubtful. A
+    plan for the whole gang must not get looser for that, since a suspicion is weak and the gang
+    stays where it lands. A lost task is replaced on another node wherever one has capacity, since
+    the gang waits meanwhile and a second loss on the same node would cost it another restart.
 
     ``also_excluded``: further nodes not to use. ``blind``: count all usable capacity as free; None:
     as the job says. ``data``, ``seed`` and ``memory`` as for ``plan``.
@@ -62,13 +63,16 @@ def plan_request(
         return plan_largest(job, at, request.most_tasks, request.least_tasks)
 
     usual = plan_without(request.excluded)
-    if isinstance(usual, NoFit) or not request.suspects:
+    if isinstance(usual, NoFit):
         return usual
-    careful = plan_without((*request.excluded, *request.suspects))
-    if isinstance(careful, NoFit):
-        return usual
-    is_chosen = request.supplement is not None or _is_as_good(careful.rungs[0], usual.rungs[0])
-    return careful if is_chosen else usual
+    last = dict.fromkeys(((*request.suspects, *request.doubtful), request.suspects))
+    for nodes in filter(None, last):
+        careful = plan_without((*request.excluded, *nodes))
+        if isinstance(careful, NoFit):
+            continue
+        if request.supplement is not None or _is_as_good(careful.rungs[0], usual.rungs[0]):
+            return careful
+    return usual
 
 
 def _is_as_good(rung: Rung, other: Rung) -> bool:
