@@ -1,0 +1,208 @@
+"""What each policy decides on a few jobs."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.policies.policy_worlds import run_by, running, schedule, suspended, view, waiting
+from yarnam.core.admission.decision import admit
+from yarnam.core.admission.wait_queue import wait_queue
+from yarnam.core.model.tickets import Admitted
+from yarnam.core.policies.policy_ticket import PolicyTicket
+from yarnam.core.policies.schedule import Act
+from yarnam.core.policies.shipped.smallest_first import contention
+
+
+def test_fifo_lets_nobody_pass_unless_it_skips() -> None:
+    tickets = [running("r1", 6), waiting("a2", 4, 1.0), waiting("b3", 1, 2.0)]
+    assert run_by(schedule("fifo", tickets, 8)) == {"r1"}
+    assert run_by(schedule("fifo", tickets, 8, skip="1")) == {"r1", "b3"}
+    row = schedule("fifo", tickets, 8).of("b3")
+    assert (row.act, row.rank) == (Act.WAIT, 3)
+    assert "a2 (4 GPUs) came first" in row.why
+
+
+def test_backfill_starts_what_does_not_delay_the_first() -> None:
+    tickets = [
+        running("r1", 6, remaining_s=100.0),
+        waiting("h2", 7, 1.0),
+        waiting("s3", 1, 2.0, remaining_s=99.0),
+        waiting("l4", 1, 3.0, remaining_s=1000.0),
+        waiting("l5", 1, 4.0, remaining_s=1000.0),
+    ]
+    # The head leaves one GPU over at 100 s: l4 takes it, and l5 would delay the head.
+    assert run_by(schedule("fifo-backfill", tickets, 9, 0.0)) == {"r1", "s3", "l4", "l5"}
+    assert run_by(schedule("fifo-backfill", tickets, 8, 0.0)) == {"r1", "s3", "l4"}
+    assert run_by(schedule("fifo-backfill", tickets[:1] + tickets[1:3] + tickets[4:], 7)) == {
+        "r1", "s3",
+    }  # fmt: skip
+
+
+def test_backfill_by_the_shortest_estimate() -> None:
+    tickets = [
+        running("r1", 7, remaining_s=100.0),
+        waiting("h2", 8, 1.0),
+        waiting("l3", 1, 2.0, remaining_s=90.0),
+        waiting("s4", 1, 3.0, remaining_s=10.0),
+    ]
+    assert run_by(schedule("fifo-backfill", tickets, 8)) == {"r1", "l3"}
+    assert run_by(schedule("fifo-backfill", tickets, 8, shortest_first="1")) == {"r1", "s4"}
+
+
+def test_backfill_with_unknown_run_times_only_uses_what_the_head_leaves() -> None:
+    tickets = [running("r1", 7), waiting("h2", 8, 1.0), waiting("l3", 1, 2.0)]
+    assert run_by(schedule("fifo-backfill", tickets, 8)) == {"r1"}
+
+
+def test_the_shortest_remaining_time_suspends_longer_ones() -> None:
+    tickets = [running("r1", 8, remaining_s=100.0), waiting("s2", 1, 5.0, remaining_s=10.0)]
+    found = schedule("srtf", tickets, 8, 10.0)
+    assert [row.act for row in found.decisions()] == [Act.RUN, Act.YIELD]
+    assert found.of("s2").why == "remaining: 10 s, for 1 GPU; the least first"
+    # It cannot be suspended, or has not run for long enough yet.
+    assert run_by(schedule("srtf", [running("r1", 8, can_suspend=False), tickets[1]], 8)) == {"r1"}
+    early = schedule("srtf", tickets, 8, 10.0, least_run="30")
+    assert run_by(early) == {"r1"}
+    assert early.next_change_s == 30.0
+
+
+def test_remaining_service_counts_gpus() -> None:
+    tickets = [waiting("w1", 4, remaining_s=10.0), waiting("n2", 1, remaining_s=30.0)]
+    assert schedule("srtf", tickets, 4).order[0].job == "w1"
+    assert schedule("srsf", tickets, 4).order[0].job == "n2"
+
+
+def test_a_job_that_tells_nothing_comes_last() -> None:
+    tickets = [waiting("u1", 1), waiting("k2", 1, 5.0, remaining_s=1e6)]
+    assert [one.job for one in schedule("srtf", tickets, 1).order] == ["k2", "u1"]
+
+
+def test_a_pause_has_a_least_length() -> None:
+    tickets = [suspended("s1", 8, 10.0, since_s=90.0, remaining_s=1.0)]
+    found = schedule("srtf", tickets, 8, 100.0, least_pause="60")
+    assert not found.gpus
+    assert found.next_change_s == 150.0
+    assert run_by(schedule("srtf", tickets, 8, 150.0, least_pause="60")) == {"s1"}
+
+
+def test_tiresias_demotes_by_gpus_times_seconds() -> None:
+    long = running("l1", 4, 0.0)
+    new = waiting("n2", 4, 500.0)
+    before = schedule("tiresias", [long, new], 4, 800.0)
+    assert run_by(before) == {"l1"}
+    assert before.next_change_s == pytest.approx(3250 / 4)
+    after = schedule("tiresias", [long, new], 4, 813.0)
+    assert run_by(after) == {"n2"}
+    assert after.of("l1").why == "queue 2 of 3: 4 GPUs, attained service 3252 GPU-s"
+
+
+def test_tiresias_promotes_who_has_waited_long() -> None:
+    starved = suspended("s1", 4, 2000.0, since_s=2000.0)
+    new = waiting("n2", 4, 2000.0)
+    assert run_by(schedule("tiresias", [starved, new], 4, 17_999.0)) == {"n2"}
+    found = schedule("tiresias", [starved, new], 4, 18_000.0)
+    assert found.promoted == {"s1"}
+    assert run_by(found) == {"s1"}
+    never = schedule("tiresias", [starved, new], 4, 1e9, promote="0")
+    assert run_by(never) == {"n2"}
+
+
+def test_gittins_prefers_who_most_likely_ends_soon() -> None:
+    # Of those with 100 GPU-s or more, all but one end at 110; the others are far from any end.
+    samples = ",".join(["110"] * 9 + ["3000"] + ["60"] * 2)
+    near = suspended("n1", 1, 100.0, since_s=500.0)
+    far = suspended("f2", 1, 120.0, since_s=500.0)
+    found = schedule("gittins", [far, near], 1, 600.0, samples=samples)
+    assert found.order[0].job == "n1"
+
+
+def test_gandiva_shares_by_slices_and_starves_nobody() -> None:
+    one, two = running("a1", 8, 0.0), waiting("b2", 8, 0.0)
+    inside = schedule("gandiva", [one, two], 8, 59.0)
+    assert run_by(inside) == {"a1"}
+    assert inside.next_change_s == 60.0
+    over = schedule("gandiva", [one, two], 8, 60.0)
+    assert run_by(over) == {"b2"}
+    assert over.of("a1").why == "its slice is over"
+
+
+def test_a_slice_keeps_the_measured_cost_under_its_share() -> None:
+    costly = running("a1", 8, 0.0, pause_cost_s=30.0)
+    found = schedule("gandiva", [costly, waiting("b2", 8)], 8, 60.0)
+    assert run_by(found) == {"a1"}
+    assert found.next_change_s == pytest.approx(30.0 * 0.95 / 0.05)
+
+
+def test_gandiva_gathers_gpus_for_a_large_gang() -> None:
+    small = [running(f"s{number}", 1, float(number)) for number in range(8)]
+    later = waiting("t9", 1, 20.0)
+    large = waiting("g8", 8, 10.0)
+    # Some slices are over: those jobs go on, and nobody behind the large gang starts.
+    assert run_by(schedule("gandiva", [*small, large, later], 8, 63.0)) == {
+        one.job for one in small
+    }
+    assert run_by(schedule("gandiva", [*small, large, later], 8, 67.0)) == {"g8"}
+
+
+def test_gandiva_grows_elastic_gangs_into_idle_gpus_and_shrinks_them() -> None:
+    elastic = running("e1", 2, least_gpus=2, most_gpus=6)
+    assert schedule("gandiva", [elastic], 8, 1.0).gpus == {"e1": 6}
+    grown = running("e1", 6, least_gpus=2, most_gpus=6)
+    found = schedule("gandiva", [grown, waiting("n2", 4, 1.0)], 8, 2.0)
+    assert found.gpus == {"e1": 4, "n2": 4}
+    assert found.of("e1").act is Act.RESIZE
+
+
+def elastic_job(job: str, gpus: int, steps: float, scale: float) -> PolicyTicket:
+    rates = tuple((size, size**scale) for size in range(1, 9))
+    return running(
+        job, gpus, least_gpus=1, most_gpus=8, rates=rates, remaining_steps=steps, since_s=-1e4
+    )
+
+
+def test_optimus_gives_the_next_gpu_to_the_largest_gain() -> None:
+    scales, flat = elastic_job("s1", 1, 1e6, 0.95), elastic_job("f2", 1, 1e6, 0.1)
+    found = schedule("optimus", [scales, flat], 8, 0.0)
+    assert sum(found.gpus.values()) == 8
+    assert found.gpus["s1"] > 4 > found.gpus["f2"]
+
+
+def test_optimus_keeps_a_size_that_is_new_or_not_worth_the_change() -> None:
+    rates = tuple((size, float(size)) for size in range(1, 9))
+    common = {"least_gpus": 1, "most_gpus": 8, "rates": rates}
+    new = running("n1", 2, since_s=-10.0, remaining_steps=1e6, **common)
+    assert schedule("optimus", [new], 8, 0.0).gpus == {"n1": 2}
+    ending = running("e1", 2, since_s=-1e4, remaining_steps=2e4 + 10, pause_cost_s=60.0, **common)
+    assert schedule("optimus", [ending], 8, 0.0).gpus == {"e1": 2}
+    shrunk = schedule("optimus", [new, waiting("w2", 7, 1.0)], 8, 2.0)
+    assert shrunk.gpus == {"n1": 1, "w2": 7}
+
+
+def test_themis_serves_who_is_worst_off() -> None:
+    fair = running("f1", 4, 0.0, remaining_s=1000.0)
+    late = waiting("l2", 4, 0.0, remaining_s=10.0)
+    assert run_by(schedule("themis", [fair, late], 4, 600.0)) == {"f1"}  # its lease
+    found = schedule("themis", [fair, late], 4, 1200.0)
+    assert run_by(found) == {"l2"}
+    assert "61" in found.of("l2").why or "60" in found.of("l2").why
+
+
+def test_smallest_first_decides_what_the_admission_decision_does() -> None:
+    tickets = [
+        running("r1", 5, 0.0, since_s=0.0, remaining_s=900.0),
+        waiting("b2", 8, 10.0),
+        waiting("s3", 1, 20.0, remaining_s=60.0),
+        waiting("m4", 2, 30.0),
+        waiting("m5", 3, 40.0),
+    ]
+    for now_s in (50.0, 400.0, 1000.0, 9000.0):
+        seen = contention(view(tickets, 8, now_s), tickets[:1], tickets[1:])
+        queue = wait_queue(seen.tickets[0], seen)
+        found = schedule("smallest-first", tickets, 8, now_s)
+        assert [one.job for one in found.order[1:]] == [one.job for one in queue.order]
+        free = 3
+        for ticket in queue.order:
+            fits = ticket.gpus <= free
+            is_admitted = isinstance(admit(ticket, seen, fits_now=fits), Admitted) and fits
+            assert (ticket.job in found.gpus) == is_admitted
+            free -= ticket.gpus if is_admitted else 0

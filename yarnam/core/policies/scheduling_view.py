@@ -1,0 +1,74 @@
+"""What a policy sees: tickets, what is free, and the time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from yarnam.core.model.snapshot import ClusterSnapshot
+from yarnam.core.policies.policy_ticket import PolicyTicket
+
+
+class Capacity(Protocol):
+    """GPUs to give to gangs: all of a gang or nothing. A policy works on copies."""
+
+    @property
+    def total_gpus(self) -> int: ...
+
+    @property
+    def free_gpus(self) -> int: ...
+
+    def copy(self) -> Capacity: ...
+
+    def emptied(self) -> Capacity:
+        """The same, as if no gang ran. ``take`` leaves a gang that runs where it is if nobody has
+        taken its nodes meanwhile."""
+        ...
+
+    def take(self, ticket: PolicyTicket, gpus: int) -> bool:
+        """Take so many for the whole gang; False: it does not fit, and nothing was taken."""
+        ...
+
+    def least_nodes(self, ticket: PolicyTicket) -> int:
+        """On how few nodes the gang of a running job would fit now, its own GPUs counted as free;
+        0: nodes are not known."""
+        ...
+
+
+@dataclass(slots=True)
+class GpuCount:
+    """Capacity as a number of GPUs, wherever they are."""
+
+    total_gpus: int
+    free_gpus: int
+
+    def copy(self) -> GpuCount:
+        return GpuCount(self.total_gpus, self.free_gpus)
+
+    def emptied(self) -> GpuCount:
+        return GpuCount(self.total_gpus, self.total_gpus)
+
+    def take(self, ticket: PolicyTicket, gpus: int) -> bool:
+        del ticket
+        if gpus > self.free_gpus:
+            return False
+        self.free_gpus -= gpus
+        return True
+
+    def least_nodes(self, ticket: PolicyTicket) -> int:
+        del ticket
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulingView:
+    """All that a decision depends on, besides the settings."""
+
+    tickets: Sequence[PolicyTicket]
+    """All jobs that wait or run, in any order."""
+    capacity: Capacity
+    """What the jobs that run have left free."""
+    now_s: float
+    snapshot: ClusterSnapshot | None = None
+    """Nodes and queues, where they are known: ``smallest-first`` counts shares by it."""

@@ -1,0 +1,125 @@
+"""How an order of jobs becomes a schedule: who fits, one after the other. Shared by the
+policies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from yarnam.core.policies.policy_ticket import PolicyTicket, arrival
+from yarnam.core.policies.schedule import Explain, Schedule
+from yarnam.core.policies.scheduling_view import Capacity, SchedulingView
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """The jobs that run on whatever the order says, and until when."""
+
+    tickets: tuple[PolicyTicket, ...]
+    until_s: float
+    """When the first of them may be suspended; infinite: none ever."""
+
+
+def pinned(view: SchedulingView, least_run_s: float) -> Pinned:
+    """Jobs that cannot be suspended, or have not run for ``least_run_s`` yet; by arrival."""
+    now_s = view.now_s
+    kept: list[PolicyTicket] = []
+    until_s = inf
+    for ticket in view.tickets:
+        if not ticket.is_running:
+            continue
+        if not ticket.can_suspend:
+            kept.append(ticket)
+        elif least_run_s and now_s < ticket.since_s + least_run_s:
+            kept.append(ticket)
+            until_s = min(until_s, ticket.since_s + least_run_s)
+    kept.sort(key=arrival)
+    return Pinned(tuple(kept), until_s)
+
+
+def resting(ticket: PolicyTicket, now_s: float, least_pause_s: float) -> bool:
+    """Whether its last suspension is too short ago to start it again."""
+    return bool(
+        least_pause_s
+        and ticket.service_gpu_s
+        and not ticket.is_running
+        and now_s < ticket.since_s + least_pause_s
+    )
+
+
+def serve(
+    order: Iterable[PolicyTicket], capacity: Capacity, *, stops_at_first: bool = False
+) -> dict[str, int]:
+    """Take what each gang needs, in this order; ``capacity`` has the rest. A gang that does not fit
+    is passed over, or (``stops_at_first``) nobody behind it starts."""
+    taken: dict[str, int] = {}
+    for ticket in order:
+        if capacity.take(ticket, ticket.gpus):
+            taken[ticket.job] = ticket.gpus
+        elif stops_at_first or not capacity.free_gpus:
+            break
+    return taken
+
+
+def preemptive(
+    order: Sequence[PolicyTicket],
+    view: SchedulingView,
+    kept: Pinned,
+    explain: Explain,
+    *,
+    next_change_s: float = inf,
+    least_pause_s: float = 0.0,
+    promoted: frozenset[str] = frozenset(),
+) -> Schedule:
+    """Whoever comes first in ``order`` runs, beside those that are ``kept``; the others yield."""
+    capacity = view.capacity.emptied()
+    taken: dict[str, int] = {}
+    if kept.tickets:
+        for ticket in kept.tickets:
+            capacity.take(ticket, ticket.gpus)
+            taken[ticket.job] = ticket.gpus
+        order_left: Iterable[PolicyTicket] = (one for one in order if one.job not in taken)
+    else:
+        order_left = order
+    if least_pause_s:
+        order_left = [one for one in order_left if not resting(one, view.now_s, least_pause_s)]
+        ends = (one.since_s + least_pause_s for one in order if not one.is_running)
+        next_change_s = min(next_change_s, min((at for at in ends if at > view.now_s), default=inf))
+    taken.update(serve(order_left, capacity))
+    if len(taken) < len(order):
+        next_change_s = min(next_change_s, kept.until_s)
+    return Schedule(order, taken, capacity, explain, next_change_s, promoted)
+
+
+def settled(
+    order: Iterable[PolicyTicket], sizes: dict[str, int], capacity: Capacity
+) -> dict[str, int]:
+    """Take these sizes, each gang as a whole; one that does not fit at its size on any nodes takes
+    the largest that does."""
+    taken: dict[str, int] = {}
+    for ticket in order:
+        wanted = sizes.get(ticket.job, 0)
+        for gpus in range(wanted, min(wanted, ticket.smallest) - 1, -1) if wanted else ():
+            if capacity.take(ticket, gpus):
+                taken[ticket.job] = gpus
+                break
+    return taken
+
+
+def running_first(
+    view: SchedulingView, waiting: Sequence[PolicyTicket]
+) -> tuple[list[PolicyTicket], dict[str, int], Capacity]:
+    """For policies that never suspend: the order with all that run before ``waiting``, what those
+    that run hold, and what is left."""
+    running = sorted((one for one in view.tickets if one.is_running), key=arrival)
+    return [*running, *waiting], {one.job: one.gpus for one in running}, view.capacity.copy()
+
+
+def waiting_of(view: SchedulingView) -> list[PolicyTicket]:
+    """All that wait, by arrival."""
+    return sorted((one for one in view.tickets if not one.is_running), key=arrival)
+
+
+def gpus_of(ticket: PolicyTicket) -> str:
+    return "1 GPU" if ticket.gpus == 1 else f"{ticket.gpus} GPUs"

@@ -1,0 +1,1 @@
+"""The policies that there are, one module each."""

@@ -1,0 +1,67 @@
+"""Finish-time fairness (Mahajan et al., "Themis", NSDI 2020): rho is the time from submission to
+the expected end here, divided by that of the job alone on its fair part of the cluster. Whoever is
+worst off comes first; who runs keeps its GPUs for a lease."""
+
+from __future__ import annotations
+
+from math import inf
+
+from yarnam.core.policies.policy import Policy
+from yarnam.core.policies.policy_settings import LEAST_PAUSE, Setting, Settings
+from yarnam.core.policies.policy_ticket import PolicyTicket, arrival
+from yarnam.core.policies.schedule import Schedule
+from yarnam.core.policies.scheduling_view import SchedulingView
+from yarnam.core.policies.serving import gpus_of, pinned, preemptive
+
+UNKNOWN_S = 3600.0
+"""A job that tells nothing is expected to run as long again as it has run, and at least an hour."""
+
+
+def decide(view: SchedulingView, settings: Settings) -> Schedule:
+    wanted = sum(one.gpus for one in view.tickets)
+    contention = max(1.0, wanted / max(1, view.capacity.total_gpus))
+    rhos = {one.job: rho(one, view.now_s, contention) for one in view.tickets}
+    order = sorted(view.tickets, key=lambda one: (-rhos[one.job], *arrival(one)))
+    lease_s = settings["lease"][0]
+    kept = pinned(view, lease_s)
+
+    def explain(ticket: PolicyTicket) -> str:
+        return (
+            f"its end is {rhos[ticket.job]:.2f} times as far as alone on its part of the cluster, "
+            f"for {gpus_of(ticket)}; the largest first"
+        )
+
+    # A waiting job's rho grows with time and may pass that of one whose lease is over.
+    waits = any(not one.is_running for one in view.tickets)
+    again_s = view.now_s + lease_s if waits else inf
+    return preemptive(
+        order, view, kept, explain, next_change_s=again_s, least_pause_s=settings["least_pause"][0]
+    )
+
+
+def rho(ticket: PolicyTicket, now_s: float, contention: float) -> float:
+    executed_s = ticket.service(now_s) / max(1, ticket.gpus)
+    left_s = ticket.left_s(now_s)
+    if left_s is None:
+        left_s = max(UNKNOWN_S, executed_s)
+    alone_s = (executed_s + left_s) * contention
+    return (now_s - ticket.submitted_at_s + left_s) / max(1.0, alone_s)
+
+
+POLICY = Policy(
+    "themis",
+    "Finish-time fairness: whoever is worst off against its part of the cluster comes first.",
+    (
+        Setting(
+            "lease",
+            (1200.0,),
+            1.0,
+            7 * 86400.0,
+            "How long a job keeps its GPUs before others may get them.",
+            "s",
+        ),
+        LEAST_PAUSE,
+    ),
+    decide,
+    suspends=True,
+)

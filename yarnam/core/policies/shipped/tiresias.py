@@ -1,0 +1,127 @@
+"""Two-dimensional attained service in discretized queues (Gu et al., "Tiresias", NSDI 2019). Needs
+no run times: a job starts in the first queue and falls to the next when its attained service (GPUs
+times seconds executed) reaches the limit between them; queues are served in turn, each first come
+first served. A job that has waited ``promote`` times as long as it had been executed starts anew in
+the first queue.
+
+The public simulator computes the next demotion as (limit - executed) / GPUs, where limit is in
+GPU-seconds and executed in seconds. Here both are GPU-seconds.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from math import inf
+
+from yarnam.core.policies.policy import Policy
+from yarnam.core.policies.policy_settings import LEAST_PAUSE, LEAST_RUN, Setting, Settings
+from yarnam.core.policies.policy_ticket import PolicyTicket, arrival
+from yarnam.core.policies.schedule import Schedule
+from yarnam.core.policies.scheduling_view import SchedulingView
+from yarnam.core.policies.serving import gpus_of, pinned, preemptive
+
+LIMITS = Setting(
+    "limits", (3250.0, 7200.0), 1.0, 1e12,
+    "Attained service at which a job falls to the next queue.", "GPU-s",
+    is_list=True, is_ascending=True,
+)  # fmt: skip
+PROMOTE = Setting(
+    "promote", (8.0,), 0.0, 1e6,
+    "A job that has waited so many times as long as it was executed starts anew in the first "
+    "queue; 0: never.",
+)  # fmt: skip
+
+_SOON_S = 1e-6
+"""A demotion so short ago happens now: floating point."""
+
+Within = Callable[[PolicyTicket, int, float], float]
+"""What orders the jobs of one queue before their places in it do, the least first: of a job, its
+queue and its attained service."""
+
+
+def decide(view: SchedulingView, settings: Settings) -> Schedule:
+    return discretized(view, settings, None)
+
+
+def discretized(view: SchedulingView, settings: Settings, within: Within | None) -> Schedule:
+    """The rule of ``tiresias`` and ``gittins``."""
+    limits, now_s = settings["limits"], view.now_s
+    promoted = promotions(view, settings["promote"][0])
+    queues: dict[str, int] = {}
+    keys: dict[str, tuple[float, ...]] = {}
+    next_change_s = inf
+    for ticket in view.tickets:
+        counted = 0.0 if ticket.job in promoted else ticket.counted(now_s)
+        queue = bisect_right(limits, counted + _SOON_S * ticket.gpus)
+        queues[ticket.job] = queue
+        first = within(ticket, queue, counted) if within is not None else 0.0
+        keys[ticket.job] = (queue, first, *_within_queue(ticket, queue, limits, now_s))
+        if ticket.is_running and queue < len(limits):
+            next_change_s = min(next_change_s, now_s + (limits[queue] - counted) / ticket.gpus)
+        elif not ticket.is_running and settings["promote"][0] and queue:
+            next_change_s = min(next_change_s, _promoted_at_s(ticket, settings["promote"][0]))
+    order = sorted(view.tickets, key=lambda one: (keys[one.job], arrival(one)))
+
+    def explain(ticket: PolicyTicket) -> str:
+        service = 0.0 if ticket.job in promoted else ticket.counted(now_s)
+        anew = ", anew after its long wait" if ticket.job in promoted else ""
+        return (
+            f"queue {queues[ticket.job] + 1} of {len(limits) + 1}{anew}: {gpus_of(ticket)}, "
+            f"attained service {service:.0f} GPU-s"
+        )
+
+    return preemptive(
+        order,
+        view,
+        pinned(view, settings["least_run"][0]),
+        explain,
+        next_change_s=next_change_s,
+        least_pause_s=settings["least_pause"][0],
+        promoted=promoted,
+    )
+
+
+def promotions(view: SchedulingView, knob: float) -> frozenset[str]:
+    """Jobs that have waited ``knob`` times as long as they had been executed."""
+    if not knob:
+        return frozenset()
+    return frozenset(
+        one.job
+        for one in view.tickets
+        if not one.is_running and one.counted_gpu_s and view.now_s >= _promoted_at_s(one, knob)
+    )
+
+
+def _promoted_at_s(ticket: PolicyTicket, knob: float) -> float:
+    return ticket.since_s + knob * ticket.counted_gpu_s / ticket.gpus
+
+
+def _within_queue(
+    ticket: PolicyTicket, queue: int, limits: Sequence[float], now_s: float
+) -> tuple[float, ...]:
+    """The place in its queue. Who runs comes before who waits, by when it started or fell into the
+    queue; whoever falls now goes behind all. Of those that wait the one suspended last comes first:
+    it was served before the others."""
+    fell_s = -inf
+    if queue:
+        before = limits[queue - 1] - ticket.counted_gpu_s
+        fell_s = ticket.since_s + before / ticket.gpus if before >= 0 else -inf
+    if ticket.is_running:
+        if fell_s >= now_s - _SOON_S:
+            return 2.0, fell_s
+        return 0.0, max(ticket.since_s, fell_s)
+    if fell_s > -inf:
+        return 2.0, ticket.since_s
+    if ticket.service_gpu_s:
+        return 1.0, -ticket.since_s
+    return 2.0, ticket.submitted_at_s
+
+
+POLICY = Policy(
+    "tiresias",
+    "The least attained service first, in a few queues; needs no run times.",
+    (LIMITS, PROMOTE, LEAST_RUN, LEAST_PAUSE),
+    decide,
+    suspends=True,
+)
