@@ -13,7 +13,7 @@ from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.model.tickets import Demand, RunningGang, Ticket
 from yarnam.sim import Mode, RmSettings, SimSettings, Workload, WorkloadSettings, simulate, workload
-from yarnam.sim.initial_gangs import InitialGangRun
+from yarnam.sim.gangs.initial_gangs import InitialGangRun
 from yarnam.sim.sim_tickets import SimTicketQueue
 from yarnam.sim.timeline import Timeline
 from yarnam.sim.world import World

@@ -3,7 +3,7 @@ YARN in virtual time. Start at ``simulation``.
 
 What is real: ``yarnam.core.gang.step``, ``yarnam.core.placement.plan`` and
 ``yarnam.core.admission.decide``. What is modelled: the ResourceManager (``resource_manager``), the
-ticket queue (``sim_tickets``), agents and processes (``gang_job``). Nothing in the
+ticket queue (``sim_tickets``), agents and processes (``gangs``). Nothing in the
 ApplicationMaster knows of the simulator.
 """
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from yarnam.sim.central import CentralScheduler
-from yarnam.sim.gang_job import GangJob
-from yarnam.sim.hold_job import HBOX_LIMIT_S, HoldJob
-from yarnam.sim.initial_gangs import InitialGangRun
+from yarnam.sim.gangs.gang_job import GangJob
+from yarnam.sim.gangs.hold_job import HBOX_LIMIT_S, HoldJob
+from yarnam.sim.gangs.initial_gangs import InitialGangRun
 from yarnam.sim.planners import JitterPlanner, TicketPlanner
 from yarnam.sim.sim_settings import Fault, Mode, SimSettings, Workload
 from yarnam.sim.sim_tickets import SimTicketQueue

@@ -19,6 +19,8 @@ class Pinned:
     tickets: tuple[PolicyTicket, ...]
     until_s: float
     """When the first of them may be suspended; infinite: none ever."""
+    least_run_s: float = 0.0
+    """How long one that starts now cannot be suspended."""
 
 
 def pinned(view: SchedulingView, least_run_s: float) -> Pinned:
@@ -35,7 +37,7 @@ def pinned(view: SchedulingView, least_run_s: float) -> Pinned:
             kept.append(ticket)
             until_s = min(until_s, ticket.since_s + least_run_s)
     kept.sort(key=arrival)
-    return Pinned(tuple(kept), until_s)
+    return Pinned(tuple(kept), until_s, least_run_s)
 
 
 def resting(ticket: PolicyTicket, now_s: float, least_pause_s: float) -> bool:
@@ -89,6 +91,8 @@ def preemptive(
     taken.update(serve(order_left, capacity))
     if len(taken) < len(order):
         next_change_s = min(next_change_s, kept.until_s)
+        if kept.least_run_s and any(one.job in taken and not one.is_running for one in order):
+            next_change_s = min(next_change_s, view.now_s + kept.least_run_s)
     return Schedule(order, taken, capacity, explain, next_change_s, promoted)
 
 

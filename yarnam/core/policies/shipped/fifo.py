@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from yarnam.core.policies.policy import Policy
 from yarnam.core.policies.policy_settings import Setting, Settings
 from yarnam.core.policies.policy_ticket import PolicyTicket
 from yarnam.core.policies.schedule import Schedule
+from yarnam.core.policies.scheduling_policy import Policy
 from yarnam.core.policies.scheduling_view import SchedulingView
 from yarnam.core.policies.serving import gpus_of, running_first, serve, waiting_of
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from math import inf
 
-from yarnam.core.policies.policy import Policy
 from yarnam.core.policies.policy_settings import Setting, Settings
 from yarnam.core.policies.policy_ticket import PolicyTicket, arrival
 from yarnam.core.policies.schedule import Schedule
+from yarnam.core.policies.scheduling_policy import Policy
 from yarnam.core.policies.scheduling_view import Capacity, SchedulingView
 from yarnam.core.policies.serving import gpus_of, settled
 
@@ -59,7 +59,9 @@ def decide(view: SchedulingView, settings: Settings) -> Schedule:
     moved = frozenset[str]() if is_contended else _moved(view, settings, running, taken)
     next_change_s = inf
     if is_contended:
-        coming = (ends[one.job] for one in inside if one.can_suspend)
+        coming = [ends[one.job] for one in inside if one.can_suspend]
+        starting = [one for one in waiting if one.job in taken and one.can_suspend]
+        coming += [now_s + slice_s(one, settings) for one in starting]
         next_change_s = min(coming, default=inf)
 
     def explain(ticket: PolicyTicket) -> str:

@@ -7,10 +7,10 @@ from functools import lru_cache
 from math import inf
 
 from yarnam.core.policies.fits.service_distribution import ServiceDistribution
-from yarnam.core.policies.policy import Policy
 from yarnam.core.policies.policy_settings import LEAST_PAUSE, LEAST_RUN, Setting, Settings
 from yarnam.core.policies.policy_ticket import PolicyTicket
 from yarnam.core.policies.schedule import Schedule
+from yarnam.core.policies.scheduling_policy import Policy
 from yarnam.core.policies.scheduling_view import SchedulingView
 from yarnam.core.policies.shipped.tiresias import LIMITS, PROMOTE, discretized
 

@@ -9,10 +9,10 @@ import heapq
 from collections.abc import Iterable
 from math import inf
 
-from yarnam.core.policies.policy import Policy
 from yarnam.core.policies.policy_settings import Setting, Settings
 from yarnam.core.policies.policy_ticket import PolicyTicket, arrival
 from yarnam.core.policies.schedule import Schedule
+from yarnam.core.policies.scheduling_policy import Policy
 from yarnam.core.policies.scheduling_view import Capacity, SchedulingView
 from yarnam.core.policies.serving import gpus_of, settled, waiting_of
 
@@ -49,7 +49,9 @@ def decide(view: SchedulingView, settings: Settings) -> Schedule:
     order = [*running, *waiting]
     left = view.capacity.emptied()
     taken = settled(order, taken, left)
-    keeps_s = [one.since_s + settings["interval"][0] for one in running if one.job in fresh]
+    starting = [one for one in waiting if one.job in taken and one.is_elastic]
+    keeps_s = [now_s + settings["interval"][0] for _ in starting[:1]]
+    keeps_s += [one.since_s + settings["interval"][0] for one in running if one.job in fresh]
 
     def explain(ticket: PolicyTicket) -> str:
         gpus = taken.get(ticket.job, 0)

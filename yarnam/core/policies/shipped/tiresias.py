@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import inf
 
-from yarnam.core.policies.policy import Policy
 from yarnam.core.policies.policy_settings import LEAST_PAUSE, LEAST_RUN, Setting, Settings
 from yarnam.core.policies.policy_ticket import PolicyTicket, arrival
 from yarnam.core.policies.schedule import Schedule
+from yarnam.core.policies.scheduling_policy import Policy
 from yarnam.core.policies.scheduling_view import SchedulingView
 from yarnam.core.policies.serving import gpus_of, pinned, preemptive
 
@@ -50,6 +51,7 @@ def discretized(view: SchedulingView, settings: Settings, within: Within | None)
     promoted = promotions(view, settings["promote"][0])
     queues: dict[str, int] = {}
     keys: dict[str, tuple[float, ...]] = {}
+    falls_s: dict[str, float] = {}
     next_change_s = inf
     for ticket in view.tickets:
         counted = 0.0 if ticket.job in promoted else ticket.counted(now_s)
@@ -57,9 +59,10 @@ def discretized(view: SchedulingView, settings: Settings, within: Within | None)
         queues[ticket.job] = queue
         first = within(ticket, queue, counted) if within is not None else 0.0
         keys[ticket.job] = (queue, first, *_within_queue(ticket, queue, limits, now_s))
-        if ticket.is_running and queue < len(limits):
-            next_change_s = min(next_change_s, now_s + (limits[queue] - counted) / ticket.gpus)
-        elif not ticket.is_running and settings["promote"][0] and queue:
+        falls_s[ticket.job] = inf
+        if queue < len(limits):
+            falls_s[ticket.job] = now_s + (limits[queue] - counted) / ticket.gpus
+        if not ticket.is_running and settings["promote"][0] and queue:
             next_change_s = min(next_change_s, _promoted_at_s(ticket, settings["promote"][0]))
     order = sorted(view.tickets, key=lambda one: (keys[one.job], arrival(one)))
 
@@ -71,7 +74,7 @@ def discretized(view: SchedulingView, settings: Settings, within: Within | None)
             f"attained service {service:.0f} GPU-s"
         )
 
-    return preemptive(
+    found = preemptive(
         order,
         view,
         pinned(view, settings["least_run"][0]),
@@ -80,6 +83,8 @@ def discretized(view: SchedulingView, settings: Settings, within: Within | None)
         least_pause_s=settings["least_pause"][0],
         promoted=promoted,
     )
+    fall_s = min((falls_s[job] for job in found.gpus), default=inf)
+    return replace(found, next_change_s=min(found.next_change_s, fall_s))
 
 
 def promotions(view: SchedulingView, knob: float) -> frozenset[str]:

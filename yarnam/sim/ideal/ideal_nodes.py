@@ -1,0 +1,158 @@
+"""Capacity node by node: a gang fits if each of its tasks does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+from yarnam.core.policies.policy_ticket import PolicyTicket
+
+Piece = tuple[int, int, int]
+"""A node, and what the gang has there: GPUs and cores."""
+
+
+class Packing(Enum):
+    """Which of the nodes that fit a task gets it."""
+
+    FIRST = "first"
+    """The first, by number."""
+    PACK = "pack"
+    """The fullest."""
+    SPREAD = "spread"
+    """The emptiest."""
+
+
+class Shape:
+    """Tasks of one gang, as GPUs and cores of each, the largest first."""
+
+    __slots__ = ("tasks",)
+
+    def __init__(self, gpus: int, tasks: int, vcores: int) -> None:
+        each, rest = divmod(gpus, tasks)
+        cores = vcores // tasks
+        self.tasks = [(each + (number < rest), cores) for number in range(tasks)]
+
+
+class NodeCapacity:
+    """Nodes with GPUs and, where jobs state them, cores. ``shapes`` tells the tasks of the jobs
+    that have several; the gang of any other job goes onto one node with room for it, or, if it is
+    larger than a node, onto whole free nodes and one with room for the rest."""
+
+    __slots__ = (
+        "free",
+        "free_gpus",
+        "largest",
+        "moves",
+        "packing",
+        "pieces",
+        "shapes",
+        "sizes",
+        "total_gpus",
+    )
+
+    def __init__(
+        self,
+        nodes: list[tuple[int, int]],
+        shapes: Mapping[str, Shape],
+        packing: Packing = Packing.FIRST,
+        *,
+        moves: bool = False,
+    ) -> None:
+        """``nodes``: GPUs and cores of each. ``moves``: a gang that runs moves for nothing, so its
+        nodes count for no more than others (as Muri's simulator has it)."""
+        self.sizes = nodes
+        self.free = list(nodes)
+        self.largest = max((gpus for gpus, _ in nodes), default=0)
+        self.shapes = shapes
+        self.packing = packing
+        self.moves = moves
+        self.total_gpus = sum(gpus for gpus, _ in nodes)
+        self.free_gpus = self.total_gpus
+        self.pieces: dict[str, tuple[Piece, ...]] = {}
+        """What each gang has; of an emptied one what it had."""
+
+    def copy(self) -> NodeCapacity:
+        twin = NodeCapacity.__new__(NodeCapacity)
+        twin.sizes, twin.free = self.sizes, list(self.free)
+        twin.largest, twin.shapes = self.largest, self.shapes
+        twin.packing, twin.moves = self.packing, self.moves
+        twin.total_gpus, twin.free_gpus = self.total_gpus, self.free_gpus
+        twin.pieces = dict(self.pieces)
+        return twin
+
+    def emptied(self) -> NodeCapacity:
+        twin = self.copy()
+        twin.free = list(self.sizes)
+        twin.free_gpus = self.total_gpus
+        return twin
+
+    def take(self, ticket: PolicyTicket, gpus: int) -> bool:
+        if gpus > self.free_gpus:
+            return False
+        had = self.pieces.get(ticket.job) if ticket.is_running and not self.moves else None
+        found = had if had and self._has(had, gpus) else self.placement(ticket, gpus)
+        if found is None:
+            return False
+        for node, taken, cores in found:
+            left, left_cores = self.free[node]
+            self.free[node] = (left - taken, left_cores - cores)
+        self.free_gpus -= gpus
+        self.pieces[ticket.job] = found
+        return True
+
+    def give(self, job: str) -> None:
+        """Its gang holds nothing any more."""
+        for node, gpus, cores in self.pieces.pop(job, ()):
+            free, free_cores = self.free[node]
+            self.free[node] = (free + gpus, free_cores + cores)
+            self.free_gpus += gpus
+
+    def least_nodes(self, ticket: PolicyTicket) -> int:
+        trial = self.copy()
+        trial.give(ticket.job)
+        found = trial.placement(ticket, ticket.gpus)
+        return len(found) if found is not None else 0
+
+    def _has(self, pieces: tuple[Piece, ...], gpus: int) -> bool:
+        if sum(taken for _, taken, _ in pieces) != gpus:
+            return False
+        return all(
+            self.free[node][0] >= taken and self.free[node][1] >= cores
+            for node, taken, cores in pieces
+        )
+
+    def placement(self, ticket: PolicyTicket, gpus: int) -> tuple[Piece, ...] | None:
+        shape = self.shapes.get(ticket.job)
+        if shape is not None and gpus == ticket.gpus:
+            return self._by_tasks(shape.tasks)
+        largest = max(1, self.largest)
+        whole, rest = divmod(gpus, largest)
+        return self._by_tasks([(largest, 0)] * whole + ([(rest, 0)] if rest else []))
+
+    def _by_tasks(self, tasks: list[tuple[int, int]]) -> tuple[Piece, ...] | None:
+        if len(tasks) == 1:
+            node = self._node_for(*tasks[0], {})
+            return None if node is None else ((node, *tasks[0]),)
+        used: dict[int, tuple[int, int]] = {}
+        for gpus, cores in tasks:
+            node = self._node_for(gpus, cores, used)
+            if node is None:
+                return None
+            had = used.get(node, (0, 0))
+            used[node] = (had[0] + gpus, had[1] + cores)
+        return tuple((node, gpus, cores) for node, (gpus, cores) in used.items())
+
+    def _node_for(self, gpus: int, cores: int, used: dict[int, tuple[int, int]]) -> int | None:
+        best: tuple[int, int] | None = None
+        for node, (free, free_cores) in enumerate(self.free):
+            if used and node in used:
+                taken, taken_cores = used[node]
+                free, free_cores = free - taken, free_cores - taken_cores
+            if free < gpus or free_cores < cores:
+                continue
+            if self.packing is Packing.FIRST:
+                return node
+            key = (free, node) if self.packing is Packing.PACK else (-free, node)
+            if best is None or key < best:
+                best = key
+        return None if best is None else best[1]

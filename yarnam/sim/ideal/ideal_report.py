@@ -1,0 +1,135 @@
+"""Figures of one run, gathered while it goes: eight bytes for each job and figure."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from yarnam.sim.report import percentile
+
+SHORT_S = 10.0
+"""Of the bounded slowdown (Feitelson et al., JSSPP 1997)."""
+
+MOST_POINTS = 2048
+"""Of the curve of GPUs in use; a longer one is thinned."""
+
+
+class IdealRow(NamedTuple):
+    """What became of one job. Times in seconds since the first submission."""
+
+    job: str
+    queue: str
+    gpus: int
+    submit_s: float
+    start_s: float
+    """Of its first run."""
+    end_s: float
+    run_s: float
+    """That it needed."""
+    starts: int
+
+    @property
+    def jct_s(self) -> float:
+        return self.end_s - self.submit_s
+
+    @property
+    def wait_s(self) -> float:
+        """All time in which it did not run."""
+        return max(0.0, self.end_s - self.submit_s - self.run_s)
+
+    @property
+    def slowdown(self) -> float:
+        return max(1.0, self.jct_s / max(self.run_s, SHORT_S))
+
+
+@dataclass(frozen=True, slots=True)
+class IdealReport:
+    """Times in seconds. JCT: job completion time, from submission to end."""
+
+    name: str
+    jobs: int
+    unfinished: int
+    jct_mean_s: float
+    jct_p50_s: float
+    jct_p99_s: float
+    jct_max_s: float
+    wait_mean_s: float
+    wait_p99_s: float
+    wait_max_s: float
+    slowdown_mean: float
+    makespan_s: float
+    """The last end, since the first submission."""
+    used_share: float
+    """GPU time of running gangs, of all until the last end."""
+    suspensions: int
+    decisions: int
+
+
+class Figures:
+    """Takes rows one by one."""
+
+    def __init__(self, gpus: int) -> None:
+        self._gpus = gpus
+        self.jcts = array("d")
+        self.waits = array("d")
+        self.slowdowns = array("d")
+        self.usage = UsageCurve()
+        self._last_end_s = 0.0
+        self._starts = 0
+
+    def add(self, row: IdealRow) -> None:
+        self.jcts.append(row.jct_s)
+        self.waits.append(row.wait_s)
+        self.slowdowns.append(row.slowdown)
+        self._last_end_s = max(self._last_end_s, row.end_s)
+        self._starts += row.starts
+
+    def report(self, name: str, unfinished: int, decisions: int) -> IdealReport:
+        jcts, waits = sorted(self.jcts), sorted(self.waits)
+        capacity = self._gpus * self._last_end_s
+        return IdealReport(
+            name=name,
+            jobs=len(jcts) + unfinished,
+            unfinished=unfinished,
+            jct_mean_s=mean(jcts),
+            jct_p50_s=percentile(jcts, 0.5),
+            # The public simulators' rule: the one after 99 of 100.
+            jct_p99_s=jcts[int(0.99 * len(jcts))] if jcts else 0.0,
+            jct_max_s=jcts[-1] if jcts else 0.0,
+            wait_mean_s=mean(waits),
+            wait_p99_s=waits[int(0.99 * len(waits))] if waits else 0.0,
+            wait_max_s=waits[-1] if waits else 0.0,
+            slowdown_mean=mean(self.slowdowns),
+            makespan_s=self._last_end_s,
+            used_share=self.usage.gpu_s / capacity if capacity else 0.0,
+            suspensions=self._starts - len(jcts),
+            decisions=decisions,
+        )
+
+
+class UsageCurve:
+    """GPUs in use over time, in at most ``MOST_POINTS`` points."""
+
+    def __init__(self) -> None:
+        self.points: list[tuple[float, int]] = []
+        self.gpu_s = 0.0
+        self._now_s = 0.0
+        self._used = 0
+        self._gap_s = 0.0
+
+    def now(self, now_s: float, used: int) -> None:
+        """From now on so many are in use."""
+        self.gpu_s += self._used * (now_s - self._now_s)
+        self._now_s, self._used = now_s, used
+        if self.points and now_s - self.points[-1][0] < self._gap_s:
+            return
+        self.points.append((now_s, used))
+        if len(self.points) > MOST_POINTS:
+            self.points = self.points[::2]
+            self._gap_s = max(self._gap_s * 2.0, now_s / MOST_POINTS)
+
+
+def mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0

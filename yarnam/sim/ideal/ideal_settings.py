@@ -1,0 +1,65 @@
+"""What one run of the ideal model is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from yarnam.core.policies.policy_settings import Settings
+from yarnam.sim.ideal.ideal_nodes import Packing
+from yarnam.sim.ideal.trace_job import TraceJob
+
+
+class Overhead(Enum):
+    """What suspending and starting costs."""
+
+    NONE = "none"
+    RESTART = "restart"
+    """Each start takes so long before anything is trained."""
+    EVERY_EVENT = "every-event"
+    """At every event each running job loses so much of the time since the last one, whether it was
+    stopped or not: Muri's public simulator does it so."""
+
+
+class Instant(Enum):
+    """What happens first at one instant."""
+
+    TOGETHER = "together"
+    """All ends and arrivals, then one decision."""
+    ONE_BY_ONE = "one by one"
+    """Arrivals before ends, each with its own decision: as simulators of batch systems do it."""
+
+
+class Knows(Enum):
+    """What a policy is told of run times."""
+
+    TRUE = "true"
+    DECLARED = "declared"
+    NOTHING = "nothing"
+
+
+OverheadOf = Callable[[TraceJob], float]
+
+
+@dataclass(frozen=True, slots=True)
+class IdealSettings:
+    """``nodes``: GPUs and cores of each; empty: ``gpus`` are only counted."""
+
+    policy: str
+    gpus: int
+    settings: Settings
+    nodes: tuple[tuple[int, int], ...] = ()
+    packing: Packing = Packing.FIRST
+    moves_freely: bool = False
+    overhead: Overhead = Overhead.NONE
+    overhead_of: OverheadOf = field(default=lambda _job: 0.0)
+    instant: Instant = Instant.TOGETHER
+    knows: Knows = Knows.TRUE
+    jumps_first: bool = False
+    """A change by time alone that comes before the next arrival and the next end is decided on its
+    own; else an event of the same instant is seen with it."""
+    scaling: float = 0.9
+    """An elastic gang of n times the GPUs is n ** ``scaling`` times as fast."""
+    steps_per_s: float = 1.0
+    """Of every job, on its own GPUs: for policies that count steps."""
