@@ -23,15 +23,17 @@ def nnls(rows: Sequence[Sequence[float]], values: Sequence[float]) -> tuple[floa
 
 
 def _solve(gram: list[list[float]], right: list[float], count: int) -> list[float]:
-    x = [0.0] * count
+    x: list[float] = [0.0] * count
     passive: set[int] = set()
     tolerance = _TOLERANCE * max(1.0, *map(abs, right))
     for _ in range(3 * count + 3):
-        gradient = [right[i] - sum(gram[i][j] * x[j] for j in range(count)) for i in range(count)]
+        gradient: list[float] = [
+            right[i] - sum(gram[i][j] * x[j] for j in range(count)) for i in range(count)
+        ]
         free = [i for i in range(count) if i not in passive and gradient[i] > tolerance]
         if not free:
             break
-        passive.add(max(free, key=lambda i: gradient[i]))
+        passive.add(max(free, key=gradient.__getitem__))
         for _ in range(count + 1):
             trial = _least_squares(gram, right, sorted(passive), count)
             if all(trial[i] > 0.0 for i in passive):
