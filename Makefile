@@ -28,11 +28,11 @@ CLUSTER := yarn or hdfs or zookeeper
 BEGAN := $(shell date +%s)
 TOOK = @s=$$(($$(date +%s) - $(BEGAN))); echo "=== $@ has ended: $$((s / 60)) min $$((s % 60)) s after make began"
 
-.PHONY: help demo demo-down test check .mypy .basedpyright unit integration long chaos setup-guard bench docs format clean
+.PHONY: help demo demo-down test check .mypy .basedpyright unit integration long shapes chaos setup-guard bench docs format clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
-	@echo "also:       make check unit integration long chaos setup-guard bench docs format demo-down clean"
+	@echo "also:       make check unit integration long shapes chaos setup-guard bench docs format demo-down clean"
 
 demo: .set-up-demo
 	@$(BIN)/python tools/demo.py
@@ -73,6 +73,15 @@ chaos: .set-up-test
 long: .set-up-test
 	$(PYTEST) -n 2 --dist worksteal -m "long or secure"
 	YARNAM_EXAMPLES=4 $(PYTEST) -n 2 --dist worksteal -m "not long" tests/property
+
+# On clusters of other shapes: the other scheduler, Kerberos, other versions of Hadoop.
+SHAPES ?= --scheduler=capacity --hadoop=3.1.4 --hadoop=3.2.4 --hadoop=3.3.6 --hadoop=3.5.0
+shapes: .set-up-test
+	@for shape in $(SHAPES); do \
+		echo "=== yarnam cluster up $$shape"; \
+		YARNAM_TEST_SHAPE="$$shape" $(PYTEST) -n 0 -m "shapes and not chaos" $(ARGS) || exit 1; \
+	done
+	$(TOOK)
 
 setup-guard: .set-up-test
 	$(PYTEST) -m "setup" $(ARGS)

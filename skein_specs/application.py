@@ -15,6 +15,7 @@ from skein_specs.interceptor import ENV_RPC_CLASS, RPC_CLASS
 from yarnam.core.model.job_spec import ContainerImage
 from yarnam.core.model.plans import LocalityLevel, Target
 from yarnam.core.model.resources import Resources
+from yarnam.core.tokens.named_file_systems import named_file_systems
 from yarnam.wire.protocol import (
     APPLICATION_TAG,
     ENV_JOB_DIR,
@@ -97,6 +98,7 @@ def application_spec(
         queue=job.queue,
         tags={APPLICATION_TAG, *tags},
         max_attempts=job.am.attempts,
+        file_systems=[*named_file_systems(job)],
         master=skein.Master(
             resources=_resources(job.am.resources),
             script=am_script(AM_MODULE, version),

@@ -74,6 +74,11 @@ class Submission:
         self._attempts_interval_s = attempts_interval_s
         self._lang = lang
 
+    @property
+    def file_systems(self) -> tuple[str, ...]:
+        """URIs of the file systems that it needs beside the default one."""
+        return tuple(self._message.file_systems)
+
     def contents(self) -> dict[str, bytes]:
         """Small files by name in the application's directory: certificate, key, scripts."""
         security = self._message.master.security

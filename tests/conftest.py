@@ -12,6 +12,7 @@ from __future__ import annotations
 import faulthandler
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -39,6 +40,9 @@ SETTLE_S = 30.0
 heartbeats (1 s each) and its own grace for processes (250 ms, then SIGKILL); with a margin for two
 busy cores."""
 
+
+SHAPE_VARIABLE = "YARNAM_TEST_SHAPE"
+"""More options of ``yarnam cluster up`` for the tests' cluster: ``--scheduler capacity``, say."""
 
 EXAMPLES = 0.5
 """How many of its examples a property tries, unless ``YARNAM_EXAMPLES`` says otherwise: half of
@@ -149,6 +153,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
     }
     name = f"test-{os.getpid()}"
     shape = ["--nodes", "4", "--racks", "2", "--gpus", "simulated", "--gpus-per-node", "8"]
+    shape += shlex.split(os.environ.get(SHAPE_VARIABLE, ""))
     # By the command, not in this process: it would be the daemons' parent, and a daemon that a
     # test kills would stay as its zombie.
     yarnam = [str(BIN / "yarnam"), "cluster"]

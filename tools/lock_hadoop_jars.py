@@ -33,12 +33,21 @@ KDC_GROUPS = ("org.apache.hadoop", "org.apache.kerby")
 """Of what hadoop-minikdc brings; the rest is among the jars already, or is for its tests."""
 
 
+ACTIVATION = (
+    "<dependency><groupId>javax.activation</groupId><artifactId>javax.activation-api</artifactId>"
+    "<version>1.2.0</version></dependency>"
+)
+"""Was part of Java until 10, and Hadoop before 3.2 does not name it."""
+
+
 def pom(version: str, artifacts: tuple[str, ...]) -> str:
     dependencies = "".join(
         f"<dependency><groupId>org.apache.hadoop</groupId><artifactId>{artifact}</artifactId>"
         f"<version>{version}</version></dependency>"
         for artifact in artifacts
     )
+    if version.startswith("3.1."):
+        dependencies += ACTIVATION
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
         "<groupId>lock</groupId><artifactId>lock</artifactId><version>1</version>"

@@ -13,6 +13,19 @@ DEFAULT_PORT = 8020  # of a NameNode's RPC, where the URI has none
 _MOUNTS = "fs.viewfs.mounttable"
 
 
+def parts_of(target: str, properties: Mapping[str, str]) -> tuple[str, ...]:
+    """``scheme://authority`` of the file systems behind one: of a viewfs, those of its mounts.
+
+    Raises:
+        InvalidPath: it is no URI.
+    """
+    given = uris.parse(target)
+    found = [given]
+    if given.scheme == "viewfs":
+        found = [mounted for _, mounted in _links(given, properties)]
+    return tuple(dict.fromkeys(f"{one.scheme}://{one.authority}" for one in found))
+
+
 class Nameservices:
     """Resolves paths of one file system by the site's properties.
 

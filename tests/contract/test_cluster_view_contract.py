@@ -120,7 +120,9 @@ def stub() -> Iterator[StubRm]:
     made.close()
 
 
-@pytest.fixture(params=["fake", "rest", pytest.param("yarn", marks=pytest.mark.yarn)])
+@pytest.fixture(
+    params=["fake", "rest", pytest.param("yarn", marks=[pytest.mark.yarn, pytest.mark.shapes])]
+)
 def view(request: pytest.FixtureRequest) -> ClusterView:
     if request.param == "fake":
         return FakeView(cluster())

@@ -32,6 +32,7 @@ def assert_all_ended_well(outcome: Outcome) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.shapes
 def test_three_gangs_of_four_on_eight_gpus(world: FaultWorld, tmp_path: Path) -> None:
     node = world.cluster.nodes[0]
     assert node.gpus == 8

@@ -141,6 +141,7 @@ def test_a_waiting_gang_starts_when_there_is_room(
     world.assert_cleared(job)
 
 
+@pytest.mark.shapes
 def test_two_gangs_that_do_not_fit_together_both_finish(world: FaultWorld) -> None:
     """Five and five on eight GPUs, both asking blindly: each could hold what the other lacks.
 

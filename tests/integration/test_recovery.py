@@ -76,6 +76,7 @@ def until_steps(world: FaultWorld, job: Job, at_least: int) -> JobStatus:
     return world.until(job, lambda s: (s.step or 0) >= at_least, f"step {at_least}")
 
 
+@pytest.mark.shapes
 def test_a_killed_agent_s_task_is_replaced_in_place(world: FaultWorld, folder: Path) -> None:
     """The others keep their containers; all go on from the checkpoint that was written when the
     task was lost."""

@@ -113,7 +113,13 @@ def what_was_read(
     return Counter((epoch, line) for epoch, line, _ in told), {where for _, _, where in told}
 
 
-@pytest.mark.parametrize("mode", [pytest.param("stream", marks=pytest.mark.long), "localize"])
+@pytest.mark.parametrize(
+    "mode",
+    [
+        pytest.param("stream", marks=pytest.mark.long),
+        pytest.param("localize", marks=pytest.mark.shapes),
+    ],
+)
 def test_each_line_is_read_once_an_epoch(world: SubmitWorld, data: str, mode: str) -> None:
     given = {"path": data, "name": "numbers", "mode": mode, "shard": "files"}
     application = world.submit(spec(world, f"read-{mode}", given))

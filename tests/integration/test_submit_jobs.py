@@ -68,6 +68,7 @@ HELLO = (
 )
 
 
+@pytest.mark.shapes
 def test_a_job_from_submit_to_its_logs(world: SubmitWorld, unique_name: Any) -> None:
     (world.folder / "work.txt").write_text("shipped\n")
     world.environ["TOKEN"] = "s3cret-value"

@@ -45,9 +45,10 @@ class NewTokens:
     until_s: float
 
 
-def obtain_by_keytab(keytab: str, uri: str, environ: Mapping[str, str]) -> NewTokens:
-    """New tokens, for the file system of ``uri`` and the ResourceManager; ``environ``: this
-    container's. Raises Unavailable with what Kerberos or Hadoop said."""
+def obtain_by_keytab(keytab: str, uris: Sequence[str], environ: Mapping[str, str]) -> NewTokens:
+    """New tokens, for the file systems of ``uris``, the default one first, and for the
+    ResourceManager; ``environ``: this container's. Raises Unavailable with what Kerberos or Hadoop
+    said."""
     # What lies in the cache would outlive the process; the container's own tokens would be taken
     # in place of a ticket, and no token is given for a token.
     surroundings = {
@@ -55,7 +56,7 @@ def obtain_by_keytab(keytab: str, uri: str, environ: Mapping[str, str]) -> NewTo
     }  # fmt: skip
     surroundings.pop(delegation_tokens.TOKEN_FILE_VARIABLE, None)
     # -m puts the working directory before everything else: not the container's.
-    command = [sys.executable, "-m", MODULE, uri]
+    command = [sys.executable, "-m", MODULE, *uris]
     try:
         done = subprocess.run(
             command, env=surroundings, stdin=subprocess.DEVNULL, capture_output=True, text=True,

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from hdfs_utils import FileSystem
 from hdfs_utils.backends.webhdfs import WebHdfsFileSystem
+from hdfs_utils.config import auth_to_local, nameservices
 from hdfs_utils.config.delegation_tokens import DelegationToken
 from hdfs_utils.protocols.token_lifetime import max_date_s, usable_until_s
 from yarnam.adapters.hdfs.error_map import hdfs_errors
@@ -34,62 +35,75 @@ class TokenSource:
     """Where a secure site hands out tokens, to who has a ticket.
 
     Attributes:
-        open_web: HDFS's web server.
+        open_web: the web server of one HDFS, by its URI.
         rm_token: a token of the ResourceManager for a renewer, and when it ends unless renewed.
-        uri: of HDFS.
+        uris: of the cluster's default file system; several where it is a viewfs.
         rm_service: the ResourceManager's service, which its REST API leaves empty. It renews its
             own token only where that is named.
         rm_name: the ResourceManager's short name, who renews a submission's tokens.
+        parts_of: the file systems behind a URI, which are several of a viewfs.
     """
 
-    open_web: Callable[[], FileSystem]
+    open_web: Callable[[str], FileSystem]
     rm_token: Callable[[str], tuple[DelegationToken, float]]
-    uri: str
+    uris: tuple[str, ...]
     rm_service: str
     rm_name: str
+    parts_of: Callable[[str], tuple[str, ...]] = lambda uri: (uri,)
 
-    def for_submission(self) -> JobTokens:
-        """Tokens that the ResourceManager renews for as long as it may. Raises NoPermission,
-        BadConfig, Unavailable."""
+    def for_submission(self, more: Iterable[str] = ()) -> JobTokens:
+        """Tokens that the ResourceManager renews for as long as it may. ``more``: URIs of other
+        file systems that the job needs. Raises NoPermission, BadConfig, Unavailable."""
         if not self.rm_name:
             raise BadConfig(
                 "nobody is named who may renew the job's tokens",
                 hint="yarn-site.xml needs yarn.resourcemanager.principal.",
             )
-        with hdfs_errors("getting a delegation token of HDFS"):
-            hdfs = self._web().delegation_token(self.rm_name)
+        found = []
+        for uri in self._file_systems(more):
+            with hdfs_errors(f"getting a delegation token of {uri}"):
+                found.append(_named(uri, self._web(uri).delegation_token(self.rm_name)))
         rm, _ = self.rm_token(self.rm_name)
-        return self._named(hdfs, rm, [max_date_s(rm)])
+        return self._together(found, rm, [max_date_s(rm)])
 
-    def for_running_job(self, principal: str) -> JobTokens:
+    def for_running_job(self, principal: str, more: Iterable[str] = ()) -> JobTokens:
         """Tokens that replace a job's own. The ResourceManager knows nothing of them: nobody
-        renews them. ``principal``: who asks. Raises NoPermission, BadConfig, Unavailable."""
-        web = self._web()
-        with hdfs_errors("getting a delegation token of HDFS"):
-            hdfs = web.delegation_token(principal)
-            # Only the answer to a renewal says until when it lives without one.
-            hdfs_until_s = web.renew_delegation_token(hdfs)
+        renews them. ``principal``: who asks; ``more`` as above. Raises NoPermission, BadConfig,
+        Unavailable."""
+        found, ends_s = [], []
+        for uri in self._file_systems(more):
+            web = self._web(uri)
+            with hdfs_errors(f"getting a delegation token of {uri}"):
+                token = web.delegation_token(principal)
+                # Only the answer to a renewal says until when it lives without one.
+                ends_s.append(web.renew_delegation_token(token))
+            found.append(_named(uri, token))
         rm, rm_until_s = self.rm_token(principal)
-        return self._named(hdfs, rm, [hdfs_until_s, rm_until_s])
+        return self._together(found, rm, [*ends_s, rm_until_s])
 
-    def _web(self) -> WebHdfsFileSystem:
-        web = self.open_web()
+    def _file_systems(self, more: Iterable[str]) -> tuple[str, ...]:
+        with hdfs_errors("looking for the job's file systems"):
+            parts = [part for uri in more for part in self.parts_of(uri)]
+        return tuple(dict.fromkeys((*self.uris, *parts)))
+
+    def _web(self, uri: str) -> WebHdfsFileSystem:
+        with hdfs_errors(f"looking for the web server of {uri}"):
+            web = self.open_web(uri)
         if not isinstance(web, WebHdfsFileSystem):
-            raise BadConfig("HDFS has no web server to get a delegation token from")
+            raise BadConfig(f"{uri} has no web server to get a delegation token from")
         return web
 
-    def _named(
-        self, hdfs: DelegationToken, rm: DelegationToken, ends_s: Sequence[float | None]
+    def _together(
+        self,
+        hdfs: Iterable[DelegationToken],
+        rm: DelegationToken,
+        ends_s: Sequence[float | None],
     ) -> JobTokens:
-        authority = urlsplit(self.uri).netloc
-        # Of a nameservice the clients look for its name, of one NameNode for its address.
-        service = hdfs.service if ":" in authority else f"ha-hdfs:{authority}"
-        rpc = hdfs.for_rpc(service)
-        by_alias = {
-            service: rpc.for_url(),
-            RM_ALIAS: replace(rm, service=self.rm_service).for_url(),
-        }
-        return JobTokens(by_alias, _first((usable_until_s(rpc), *ends_s)))
+        by_service = {token.service: token for token in hdfs}
+        own = replace(rm, service=self.rm_service)
+        by_alias = {service: token.for_url() for service, token in by_service.items()}
+        known = (usable_until_s(token) for token in by_service.values())
+        return JobTokens({**by_alias, RM_ALIAS: own.for_url()}, _first((*known, *ends_s)))
 
 
 class TokenIssuer(Protocol):
@@ -101,14 +115,24 @@ class TokenIssuer(Protocol):
     def delegation_token(self, renewer: str) -> tuple[DelegationToken, float]: ...
 
 
+def _named(uri: str, token: DelegationToken) -> DelegationToken:
+    """Under the name by which clients of this file system look for it: of a nameservice its name,
+    of one NameNode its address, of a web server that one's."""
+    parts = urlsplit(uri)
+    if parts.scheme in {"webhdfs", "swebhdfs"}:
+        return replace(token, service=parts.netloc)
+    return token.for_rpc(token.service if ":" in parts.netloc else f"ha-hdfs:{parts.netloc}")
+
+
 def token_source(
     settings: Mapping[str, str],
     rm: TokenIssuer,
     rm_service: str,
     uri: str,
-    open_web: Callable[[], FileSystem],
+    open_web: Callable[[str], FileSystem],
 ) -> TokenSource:
-    """Of a site, by the ``settings`` of core-site.xml and yarn-site.xml. Raises BadConfig."""
+    """Of a site, by the ``settings`` of core-site.xml and yarn-site.xml; ``uri`` is its default
+    file system. Raises BadConfig."""
     protection = settings.get("hadoop.rpc.protection", "authentication")
     if rm.url.startswith("http:") and "authentication" not in protection:
         raise BadConfig(
@@ -116,13 +140,17 @@ def token_source(
             " in the clear",
             hint="Ask an administrator to set yarn.http.policy to HTTPS_ONLY.",
         )
-    principal = settings.get("yarn.resourcemanager.principal", "")
+    with hdfs_errors("reading who the ResourceManager's principal is"):
+        rm_name = auth_to_local.short_name(
+            settings.get("yarn.resourcemanager.principal", ""), settings
+        )
     return TokenSource(
         open_web=open_web,
         rm_token=rm.delegation_token,
-        uri=uri,
+        uris=nameservices.parts_of(uri, settings),
         rm_service=rm_service,
-        rm_name=principal.partition("/")[0].partition("@")[0],
+        rm_name=rm_name,
+        parts_of=lambda given: nameservices.parts_of(given, settings),
     )
 
 

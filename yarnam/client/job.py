@@ -22,6 +22,7 @@ from yarnam.core.model.events import Event
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.model.outcomes import Verdict, VerdictKind
+from yarnam.core.tokens.named_file_systems import named_file_systems
 from yarnam.errors import BadConfig, ExitCode, Unavailable, UsageError, YarnamError
 from yarnam.ports.job_access import JobClient
 from yarnam.wire.codec import decode_event, encode
@@ -250,7 +251,7 @@ class Job:
         line = self._living_am()
         with hdfs_errors("looking for a Kerberos ticket"):
             principal = gssapi.identity().principal
-        tokens = source.for_running_job(principal)
+        tokens = source.for_running_job(principal, named_file_systems(self.record().job))
         line.replace_tokens(tuple(tokens.by_alias.values()))
         return tokens.until_s or 0.0
 

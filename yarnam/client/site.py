@@ -29,6 +29,7 @@ from yarnam.ports.job_access import JobClient, Launcher
 from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
+    from hdfs_utils.config import auth_to_local
     from hdfs_utils.protocols import gssapi, keytab, namenode
     from yarnam.adapters import gpu_inventory, http_identity, job_tokens
     from yarnam.adapters.grpc import job_client
@@ -231,7 +232,11 @@ def open_site(
     settings = addresses.read_settings(where, "core-site.xml", "hdfs-site.xml")
     refuse_other_authentication(settings)
     is_secure = is_kerberos(settings)
-    name = _principals_name(user, surroundings) if is_secure else user or user_name(surroundings)
+    name = (
+        _principals_name(user, surroundings, settings)
+        if is_secure
+        else user or user_name(surroundings)
+    )
     who = http_identity.HttpIdentity(name, is_secure, str(where))
     with error_map.hdfs_errors("reading the Hadoop configuration"):
         believed = None if is_secure else user
@@ -271,9 +276,7 @@ def open_site(
         open_web=open_web
         if namenode.is_rpc_allowed(settings) and files.uri.startswith("hdfs:")
         else None,
-        open_token_source=(lambda: _token_source(site, open_web))
-        if is_secure and files.uri.startswith("hdfs:")
-        else None,
+        open_token_source=(lambda: _token_source(site)) if is_secure else None,
     )
     return site
 
@@ -285,16 +288,19 @@ def site_at(conf_dir: str, user: str) -> Site:
     return open_site(conf_dir, user)
 
 
-def _principals_name(asked: str | None, environ: Mapping[str, str]) -> str:
-    """The short name of who has the ticket, as Hadoop's rule DEFAULT makes it. Raises BadConfig for
-    another one, NoPermission."""
+def _principals_name(
+    asked: str | None, environ: Mapping[str, str], settings: Mapping[str, str]
+) -> str:
+    """The short name of who has the ticket, by the site's rules. Raises BadConfig for another one
+    or where no rule fits, NoPermission."""
     with error_map.hdfs_errors("looking for a Kerberos ticket"):
         try:
             principal = gssapi.identity().principal
         except NotAuthenticated as error:
             # Kerberos's library says of a keytab that is not there only that there is no ticket.
             raise _without_usable_keytab(environ) or error from error
-    name = principal.partition("@")[0].partition("/")[0]
+    with error_map.hdfs_errors("reading who the Kerberos ticket's principal is to the site"):
+        name = auth_to_local.short_name(principal, settings)
     if asked not in (None, "", name):
         raise BadConfig(
             f"the Kerberos ticket is {principal}'s, not {asked}'s", hint=f"kinit {asked}"
@@ -341,8 +347,12 @@ def _open_launcher(site: Site) -> Launcher:
     )
 
 
-def _token_source(site: Site, open_web: Callable[[], FileSystem]) -> job_tokens.TokenSource:
+def _token_source(site: Site) -> job_tokens.TokenSource:
     """Raises BadConfig."""
+
+    def open_web(uri: str) -> FileSystem:
+        return connect(uri, conf_dir=str(site.conf_dir), limits=HTTP_LIMITS, backend="webhdfs")
+
     settings = addresses.read_settings(site.conf_dir, "core-site.xml", "yarn-site.xml")
     service = addresses.rm_token_service(settings)
     return job_tokens.token_source(settings, site.rm, service, site.files.uri, open_web)

@@ -61,8 +61,26 @@ class ClusterPlan:
         return f"http://{self.at_master('namenode_web')}"
 
     @property
+    def resourcemanagers(self) -> dict[str, str]:
+        """Daemon to address."""
+        names = ("rm", *(f"rm{n}" for n in range(2, self.shape.resourcemanagers + 1)))
+        return {name: master_address(self.slot, n) for n, name in enumerate(names, 1)}
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Of its masters and nodes."""
+        return (*self.resourcemanagers.values(), *(node.address for node in self.nodes))
+
+    @property
     def rm_url(self) -> str:
-        return f"http://{self.at_master('rm_web')}"
+        """Of the first ResourceManager."""
+        return self.rm_urls["rm"]
+
+    @property
+    def rm_urls(self) -> dict[str, str]:
+        """Daemon to its web address."""
+        port = self.ports["rm_web"]
+        return {name: f"http://{host}:{port}" for name, host in self.resourcemanagers.items()}
 
     @property
     def kdc_jar_folder(self) -> Path:
@@ -86,7 +104,7 @@ class ClusterPlan:
         """Names of all daemons, in the order in which they are started."""
         zookeeper = ("zk",) if self.shape.zookeeper else ()
         # The ResourceManager takes longest. It starts while HDFS is being formatted.
-        masters = ("relay", *zookeeper, "rm", "nn")
+        masters = ("relay", *zookeeper, *self.resourcemanagers, "nn")
         # Who starts without a ticket dies.
         kdc = ("kdc",) if self.shape.secure else ()
         return (*kdc, *masters, *self.datanodes, *(node.name for node in self.nodes))

@@ -119,7 +119,7 @@ def daemon_address(plan: ClusterPlan, name: str) -> str:
         case "nn":
             return plan.at_master("namenode_rpc")
         case "rm":
-            return plan.at_master("rm_client")
+            return f"{plan.resourcemanagers[name]}:{plan.ports['rm_client']}"
         case "kdc":
             return plan.at_master("kdc")
         case "zk":

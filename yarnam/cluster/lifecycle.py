@@ -60,7 +60,7 @@ def up(
             machine_users.refuse_shared_machine(machine_users.read_machine(), exposure)
         if exposure:
             reporter.message(f"note: {exposure}")
-    java, jars = prepare.software(cache, reporter, secure=shape.secure)
+    java, jars = prepare.software(cache, reporter, shape)
     with exclusive(paths.lock, COMMAND_LOCK_LIMIT_S, f"cluster '{paths.name}'"):
         paths.cancel.unlink(missing_ok=True)
         found = cluster_plan.load_cluster(paths)
@@ -143,7 +143,7 @@ def _start_some(plan: ClusterPlan, daemons: list[str], reporter: Reporter) -> No
     living = [daemon for daemon in plan.daemons if is_alive(plan, daemon)]
     if "nn" in daemons and set(plan.datanodes) <= set(living):
         boot.wait_for("HDFS", partial(daemon_probes.hdfs_is_writable, plan), "nn", HDFS_LIMIT_S)
-    if "rm" in daemons:
+    if set(daemons) & set(plan.resourcemanagers):
         nodes = [node.name for node in plan.nodes if node.name in living]
         boot.wait_for(
             "the return of the nodes", partial(_are_back, plan, nodes), "rm", REJOIN_LIMIT_S

@@ -25,11 +25,11 @@ from yarnam.cluster.software.java import Java, find_java
 from yarnam.cluster.software.physical_gpus import find_physical_gpus
 
 
-def software(cache: Path, reporter: Reporter, *, secure: bool) -> tuple[Java, JarCache]:
-    """Java and the jars, fetched where they are missing; ``secure``: those of the KDC too."""
+def software(cache: Path, reporter: Reporter, shape: ClusterShape) -> tuple[Java, JarCache]:
+    """Java and the jars, fetched where they are missing; for a secure cluster the KDC's too."""
     java = find_java(cache, report=reporter.message)
-    jars = JarCache(cache, shipped_lock())
-    for each in (jars, JarCache(cache, shipped_lock(KDC_VERSION))) if secure else (jars,):
+    jars = JarCache(cache, shipped_lock(shape.hadoop))
+    for each in (jars, JarCache(cache, shipped_lock(KDC_VERSION))) if shape.secure else (jars,):
         if each.missing():
             each.fill(repository(), reporter)
     return java, jars
@@ -39,7 +39,9 @@ def make_plan(
     shape: ClusterShape, paths: ClusterPaths, slot: int, java: Java, jars: JarCache
 ) -> ClusterPlan:
     nodes = assign_nodes(shape, slot, () if shape.gpus == "simulated" else find_physical_gpus())
-    ports = choose_ports(MASTER_PORTS, [master_address(slot)])
+    ports = choose_ports(
+        MASTER_PORTS, [master_address(slot, n) for n in range(1, shape.resourcemanagers + 1)]
+    )
     ports |= choose_ports(NODE_PORTS, [node.address for node in nodes])
     return ClusterPlan(
         cluster_id=f"{paths.name}-{secrets.token_hex(6)}",

@@ -24,6 +24,16 @@ MAX_NODES_PER_RACK = 254
 MAX_NODES = 256
 SIMULATED_GPUS_PER_NODE = 8
 
+HADOOP_VERSION = "3.4.1"
+HADOOP_VERSIONS = ("3.1.4", "3.2.4", "3.3.6", HADOOP_VERSION, "3.5.0")
+"""Those whose jars are locked, oldest first."""
+
+
+def is_before(hadoop: str, *version: int) -> bool:
+    """Whether this version of Hadoop, as in "3.4.1", is older than ``version``."""
+    return tuple(int(part) for part in hadoop.split(".")) < version
+
+
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._/+-]{0,63}")
 
 
@@ -52,6 +62,8 @@ class ClusterShape:
     replication: int = 1
     zookeeper: bool = True
     secure: bool = False
+    hadoop: str = HADOOP_VERSION
+    resourcemanagers: int = 1
     scheduler: SchedulerName = "fair"
     queues: str | None = None
     nm_expiry_s: int = 10
@@ -118,6 +130,8 @@ def check(shape: ClusterShape) -> None:
         raise BadConfig(f"secure is {shape.secure!r}", hint="It is true or false.")
     _check_choice(shape, "gpus", get_args(GpuSource))
     _check_choice(shape, "scheduler", get_args(SchedulerName))
+    _check_choice(shape, "hadoop", HADOOP_VERSIONS)
+    _check_type(shape, "resourcemanagers", 1, 2)
     if shape.racks > shape.nodes:
         raise BadConfig(
             f"{shape.racks} racks for {shape.nodes} nodes leave a rack empty",
@@ -134,7 +148,27 @@ def check(shape: ClusterShape) -> None:
             f" that expires after {shape.nm_expiry_s} s",
             hint="Make nm_expiry_s at least twice heartbeat_ms.",
         )
+    _check_combinations(shape)
     _check_overrides(shape)
+
+
+def _check_combinations(shape: ClusterShape) -> None:
+    if shape.secure and shape.hadoop != HADOOP_VERSION:
+        raise BadConfig(
+            f"a secure cluster of Hadoop {shape.hadoop} is not known to work",
+            hint=f"Leave out secure, or take Hadoop {HADOOP_VERSION}.",
+        )
+    if shape.resourcemanagers > 1 and not has_zookeeper_store(shape):
+        raise BadConfig(
+            "two ResourceManagers need ZooKeeper, in which they keep their applications",
+            hint="Leave out zookeeper: false, and take Hadoop 3.3 or later.",
+        )
+
+
+def has_zookeeper_store(shape: ClusterShape) -> bool:
+    """Whether the ResourceManager keeps its state in ZooKeeper. The ZooKeeper client of Hadoop
+    before 3.3 finds no server with Java 14 and later ("Unable to canonicalize address")."""
+    return shape.zookeeper and not is_before(shape.hadoop, 3, 3)
 
 
 def _check_type(shape: ClusterShape, key: str, least: int, most: int) -> None:
@@ -248,9 +282,10 @@ def _refuse_unknown(document: Mapping[str, Any], known: list[str], prefix: str) 
         raise BadConfig(f"unknown key '{prefix}{key}'", hint=hint)
 
 
-def master_address(slot: int) -> str:
-    """Where the masters of the cluster on network 127.``slot`` live."""
-    return f"127.{slot}.0.1"
+def master_address(slot: int, number: int = 1) -> str:
+    """Where the masters of the cluster on network 127.``slot`` live; the second ResourceManager on
+    an address of its own."""
+    return f"127.{slot}.0.{number}"
 
 
 def assign_nodes(

@@ -177,4 +177,4 @@ def test_without_a_ticket_by_the_keytab_it_says_why(tmp_path: Path) -> None:
         "HADOOP_TOKEN_FILE_LOCATION": str(tmp_path / "tokens"),
     }
     with pytest.raises(Unavailable, match=r"by the keytab: .*(keytab|credentials)"):
-        obtain_by_keytab(str(keytab), "hdfs://127.0.0.1:1", environ)
+        obtain_by_keytab(str(keytab), ["hdfs://127.0.0.1:1"], environ)

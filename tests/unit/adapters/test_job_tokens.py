@@ -12,7 +12,7 @@ from hdfs_utils.protocols.webhdfs_rest import WebHdfsClient
 from tests.fakes.files import MemoryFiles
 from tests.fakes.resource_manager import FakeResourceManager
 from tests.unit.hdfs_utils.protocols.test_token_lifetime import hdfs_identifier
-from yarnam.adapters.job_tokens import JobTokens, TokenSource
+from yarnam.adapters.job_tokens import JobTokens, TokenSource, token_source
 from yarnam.errors import BadConfig, NoPermission
 
 NAMENODE = "10.0.0.1:8020"
@@ -43,7 +43,7 @@ def source(
 ) -> TokenSource:
     files = WebHdfsFileSystem(web, uri, TimeLimits())
     rm = rm or FakeResourceManager()
-    return TokenSource(lambda: files, rm.delegation_token, uri, "rm1:8032", renewer)
+    return TokenSource(lambda _: files, rm.delegation_token, (uri,), "rm1:8032", renewer)
 
 
 def tokens(found: JobTokens) -> dict[str, DelegationToken]:
@@ -98,10 +98,47 @@ def test_somebody_must_renew_them() -> None:
 
 
 def test_without_a_web_server_there_are_none() -> None:
-    def no_web() -> FileSystem:
+    def no_web(_: str) -> FileSystem:
         return MemoryFiles()
 
     rm = FakeResourceManager()
-    where = TokenSource(no_web, rm.delegation_token, "hdfs://a", "rm1:8032", "yarn")
+    where = TokenSource(no_web, rm.delegation_token, ("hdfs://a",), "rm1:8032", "yarn")
     with pytest.raises(BadConfig, match="no web server"):
         where.for_submission()
+
+
+def test_each_file_system_of_the_job_has_one_under_its_own_name() -> None:
+    """Of a viewfs each mount; of one that is named twice one."""
+    opened: list[str] = []
+
+    def open_web(uri: str) -> FileSystem:
+        opened.append(uri)
+        return WebHdfsFileSystem(Web(), uri, TimeLimits())
+
+    where = TokenSource(
+        open_web, FakeResourceManager().delegation_token, ("hdfs://own",), "rm1:8032", "yarn",
+        lambda uri: ("hdfs://a", "hdfs://own") if uri == "viewfs://all" else (uri,),
+    )  # fmt: skip
+    more = ("viewfs://all", "swebhdfs://nn2:9871")
+    for found in (where.for_submission(more), where.for_running_job("alice@SITE", more)):
+        named = {(t.kind, t.service) for t in tokens(found).values()}
+        assert named == {
+            ("HDFS_DELEGATION_TOKEN", "ha-hdfs:own"),
+            ("HDFS_DELEGATION_TOKEN", "ha-hdfs:a"),
+            ("SWEBHDFS delegation", "nn2:9871"),
+            ("RM_DELEGATION_TOKEN", "rm1:8032"),
+        }
+    assert opened[:3] == ["hdfs://own", "hdfs://a", "swebhdfs://nn2:9871"]
+
+
+def test_a_viewfs_has_the_tokens_of_its_mounts() -> None:
+    settings = {
+        "yarn.resourcemanager.principal": "yarn/_HOST@SITE",
+        "fs.viewfs.mounttable.all.link./data": "hdfs://a/data",
+        "fs.viewfs.mounttable.all.link./user": "hdfs://b/user",
+    }
+    rm = FakeResourceManager()
+    found = token_source(settings, rm, "rm1:8032", "viewfs://all", lambda _: MemoryFiles())
+    assert sorted(found.uris) == ["hdfs://a", "hdfs://b"]
+    assert sorted(found.parts_of("viewfs://all")) == ["hdfs://a", "hdfs://b"]
+    assert found.parts_of("hdfs://c") == ("hdfs://c",)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ def _small_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def launcher(
     world: World,
     driver: FakeLauncher | None = None,
-    tokens: Callable[[], JobTokens] | None = None,
+    tokens: Callable[[Sequence[str]], JobTokens] | None = None,
 ) -> RestLauncher:
     return RestLauncher(
         world.site.rm,
@@ -99,9 +99,18 @@ def test_it_goes_in(world: World) -> None:
 def test_a_secure_sites_tokens_go_with_it(world: World) -> None:
     becomes(world, "ACCEPTED")
     tokens = JobTokens({"10.0.0.1:8020": "CWFsaWNl"}, 1e9)
-    with_tokens = launcher(world, tokens=lambda: tokens)
+    asked: list[str] = []
+
+    def give(file_systems: Sequence[str]) -> JobTokens:
+        asked.extend(file_systems)
+        return tokens
+
+    with_tokens = launcher(world, tokens=give)
     assert with_tokens.tokens_end_s() is None
-    with_tokens.submit(spec(world), attempts_interval_s=60.0)
+    application = spec(world)
+    application.file_systems = ["hdfs://elsewhere"]
+    with_tokens.submit(application, attempts_interval_s=60.0)
+    assert asked == ["hdfs://elsewhere"]
     (context,) = world.rm.sent
     entry = {"key": "10.0.0.1:8020", "value": "CWFsaWNl"}
     assert context["am-container-spec"]["credentials"] == {"tokens": {"entry": [entry]}}
@@ -110,7 +119,7 @@ def test_a_secure_sites_tokens_go_with_it(world: World) -> None:
 
 
 def test_without_tokens_nothing_is_sent(world: World) -> None:
-    def refused() -> JobTokens:
+    def refused(_: Sequence[str]) -> JobTokens:
         raise NoPermission("no ticket")
 
     with pytest.raises(NoPermission, match="no ticket"):

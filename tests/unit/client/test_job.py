@@ -357,7 +357,7 @@ def test_what_has_ended_cannot_be_interrupted(world: World) -> None:
 def token_source(world: World) -> TokenSource:
     files = WebHdfsFileSystem(Web(), "hdfs://10.0.0.1:8020", TimeLimits())
     rm_token = world.rm.delegation_token
-    return TokenSource(lambda: files, rm_token, files.uri, "rm1:8032", "yarn")
+    return TokenSource(lambda _: files, rm_token, (files.uri,), "rm1:8032", "yarn")
 
 
 def test_new_tokens_go_to_the_am(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,8 +73,8 @@ def served_plan(make_plan: Callable[..., ClusterPlan], file_server: FileServer) 
 
     class Served(ClusterPlan):
         @property
-        def rm_url(self) -> str:
-            return file_server.url
+        def rm_urls(self) -> dict[str, str]:
+            return {"rm": file_server.url}
 
         @property
         def namenode_web(self) -> str:
@@ -92,9 +92,9 @@ def test_a_resource_manager_is_ready_when_it_is_active(
 ) -> None:
     file_server.files[INFO] = json.dumps({"clusterInfo": {"haState": "INITIALIZING"}}).encode()
     with pytest.raises(NotReady, match="INITIALIZING"):
-        daemon_probes.rm_answers(served_plan)
+        daemon_probes.rm_answers(served_plan, "rm")
     file_server.files[INFO] = json.dumps({"clusterInfo": {"haState": "ACTIVE"}}).encode()
-    daemon_probes.rm_answers(served_plan)
+    daemon_probes.rm_answers(served_plan, "rm")
 
 
 def test_an_error_or_nonsense_is_not_ready(
@@ -102,10 +102,10 @@ def test_an_error_or_nonsense_is_not_ready(
 ) -> None:
     file_server.files[INFO] = b"<html>starting</html>"
     with pytest.raises(NotReady):
-        daemon_probes.rm_answers(served_plan)
+        daemon_probes.rm_answers(served_plan, "rm")
     file_server.faults[INFO] = [status(503)]
     with pytest.raises(NotReady, match="503"):
-        daemon_probes.rm_answers(served_plan)
+        daemon_probes.rm_answers(served_plan, "rm")
 
 
 def test_hdfs_in_safe_mode_is_not_writable(

@@ -13,7 +13,7 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -77,7 +77,8 @@ class RestLauncher:
         class_path: the site's yarn.application.classpath; empty: Hadoop's default.
         open_driver: opens the other way in.
         accept_limit_s: how long YARN may think about an application, in seconds.
-        tokens: gets the job's delegation tokens; None: the site has none.
+        tokens: gets a job's delegation tokens, also for these file systems beside the default
+            one; None: the site has none.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class RestLauncher:
         class_path: str,
         open_driver: Callable[[], Launcher],
         accept_limit_s: float = ACCEPT_LIMIT_S,
-        tokens: Callable[[], JobTokens] | None = None,
+        tokens: Callable[[Sequence[str]], JobTokens] | None = None,
     ) -> None:
         self._rm = rm
         self._small_files = small_files
@@ -176,7 +177,7 @@ class RestLauncher:
                 user=self._user,
             )
             if self._tokens is not None:
-                tokens = self._tokens()
+                tokens = self._tokens(submission.file_systems)
                 self._tokens_end_s = tokens.until_s
                 entries = [{"key": key, "value": val} for key, val in tokens.by_alias.items()]
                 context["am-container-spec"]["credentials"] = {"tokens": {"entry": entries}}

@@ -112,10 +112,15 @@ def _newest(tokens: ContainerTokens, uri: str) -> NewTokens | None:
     """Tokens for a later attempt, in its file: by keytab, else those of the attempt before. None:
     those of the submission have to do. Raises nothing."""
     from yarnam.adapters.container_tokens import NewTokens, obtain_by_keytab
+    from yarnam.core.tokens.named_file_systems import named_file_systems
+    from yarnam.wire.codec import decode
+    from yarnam.wire.records import JobRecord
 
     if Path(LOCAL_KEYTAB_FILE).exists():
         try:
-            found = obtain_by_keytab(LOCAL_KEYTAB_FILE, uri, os.environ)
+            job = decode(Path(LOCAL_JOB_FILE).read_bytes(), JobRecord).job
+            uris = (uri, *named_file_systems(job))
+            found = obtain_by_keytab(LOCAL_KEYTAB_FILE, uris, os.environ)
             tokens.replace(found.tokens)
         except YarnamError as error:
             log.error("%s", error.message)

@@ -55,6 +55,7 @@ from yarnam.core.gang.am_attempts import ends_the_job
 from yarnam.core.model.events import Event
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.outcomes import Verdict, VerdictKind
+from yarnam.core.tokens.named_file_systems import named_file_systems
 from yarnam.core.tokens.renewal import TokenLife
 from yarnam.errors import BadConfig, ExitCode, InternalError, YarnamError
 from yarnam.ports import ClusterView, NoNodeHints, StateStore, Superseded
@@ -117,7 +118,7 @@ def serve(
         record.job, _local(LOCAL_CREDENTIALS_FILE), host=_node_host(), application=application
     )
     if tokens is not None:
-        _keep_tokens(tokens, in_use, mailbox, fs.uri)
+        _keep_tokens(tokens, in_use, mailbox, (fs.uri, *named_file_systems(record.job)))
     session = _session(record)
     ports = _ports(fs, job_dir, record, facts, mailbox, session)
     page = _open_page(record, mailbox, HdfsStateStore(fs, job_dir, am_attempt))
@@ -151,7 +152,10 @@ def serve(
 
 
 def _keep_tokens(
-    tokens: ContainerTokens, in_use: NewTokens | None, mailbox: GrpcMailbox, uri: str
+    tokens: ContainerTokens,
+    in_use: NewTokens | None,
+    mailbox: GrpcMailbox,
+    file_systems: Sequence[str],
 ) -> None:
     """By the owner's client, or by the keytab that came along, until this process ends."""
 
@@ -168,7 +172,7 @@ def _keep_tokens(
         return
 
     def obtain() -> NewTokens:
-        return obtain_by_keytab(LOCAL_KEYTAB_FILE, uri, os.environ)
+        return obtain_by_keytab(LOCAL_KEYTAB_FILE, file_systems, os.environ)
 
     def keep() -> None:
         keep_replacing(life, obtain, take, threading.Event().wait)

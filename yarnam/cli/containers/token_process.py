@@ -1,5 +1,6 @@
 """Gets new delegation tokens by the keytab that lies with the ApplicationMaster:
-``python -m yarnam.cli.containers.token_process URI``, with HADOOP_CONF_DIR and KRB5_CLIENT_KTNAME.
+``python -m yarnam.cli.containers.token_process URI MORE...``, with HADOOP_CONF_DIR and
+KRB5_CLIENT_KTNAME.
 
 A process of its own: Kerberos's library reads the environment of its process, and the AM's has the
 tokens that it goes by in place of a ticket. Prints until when they live, in seconds since 1970,
@@ -28,7 +29,7 @@ HDFS_TIMEOUT_S = 20.0
 
 def main() -> int:
     try:
-        found = _obtain(os.environ["HADOOP_CONF_DIR"], sys.argv[1])
+        found = _obtain(os.environ["HADOOP_CONF_DIR"], *sys.argv[1:])
     except YarnamError as error:
         sys.stderr.write(f"{printable_lines(str(error))}\n")
         return 1
@@ -37,20 +38,20 @@ def main() -> int:
     return 0
 
 
-def _obtain(conf_dir: str, uri: str) -> JobTokens:
-    """Raises YarnamError."""
+def _obtain(conf_dir: str, uri: str, *more: str) -> JobTokens:
+    """For the default file system, and more of them. Raises YarnamError."""
     settings = read_settings(conf_dir, "core-site.xml", "yarn-site.xml")
     rm = ResourceManager.from_conf(
         conf_dir, who=HttpIdentity(is_kerberos=is_kerberos(settings), conf_dir=conf_dir)
     )
 
-    def open_web() -> FileSystem:
-        return connect(uri, conf_dir=conf_dir, backend="webhdfs", timeout_s=HDFS_TIMEOUT_S)
+    def open_web(one: str) -> FileSystem:
+        return connect(one, conf_dir=conf_dir, backend="webhdfs", timeout_s=HDFS_TIMEOUT_S)
 
     source = token_source(settings, rm, rm_token_service(settings), uri, open_web)
     with hdfs_errors("getting a Kerberos ticket by the keytab"):
         principal = gssapi.identity().principal
-    return source.for_running_job(principal)
+    return source.for_running_job(principal, more)
 
 
 if __name__ == "__main__":

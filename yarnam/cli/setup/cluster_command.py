@@ -100,6 +100,8 @@ cluster = command
     default=None,
     help="With Kerberos: a KDC, and everybody has to have a ticket. [default: without]",
 )
+@click.option("--hadoop", metavar="VERSION", help="Hadoop's version. [default: 3.4.1]")
+@click.option("--resourcemanagers", type=int, help="1 or 2, one of them active. [default: 1]")
 @click.option("--zookeeper/--no-zookeeper", default=None, help="[default: with ZooKeeper]")
 @click.option(
     "--shared-machine", is_flag=True, help="Start it even if other people use this machine."
@@ -116,8 +118,8 @@ def up(
 ) -> None:
     """Start a cluster and wait until it takes jobs.
 
-    While it is up, every user of this machine can run programs as you through it. Where other
-    people use the machine, it is refused unless you give --shared-machine.
+    While it is up, every user of this machine can run programs as you through it, unless it is
+    secure. Where other people use the machine, it is refused unless you give --shared-machine.
     """
     shape = _shape(shape_file, options)
     started = time.monotonic()

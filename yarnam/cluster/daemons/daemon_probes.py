@@ -124,15 +124,36 @@ class NodeState:
     health_at: float
 
 
-def rm_answers(plan: ClusterPlan) -> None:
-    info = get_json(plan, f"{plan.rm_url}/ws/v1/cluster/info")["clusterInfo"]
+def rm_answers(plan: ClusterPlan, name: str) -> None:
+    """It is the active one, or stands by for one that is."""
+    state = _rm_state(plan, name)
     # The pages are there before the applications of an earlier run have been recovered.
-    if info.get("haState") != "ACTIVE":
-        raise NotReady(f"the ResourceManager is {info.get('haState')}")
+    if state == "STANDBY" and len(plan.rm_urls) > 1:
+        active_rm(plan)
+    elif state != "ACTIVE":
+        raise NotReady(f"the ResourceManager is {state}")
+
+
+def active_rm(plan: ClusterPlan) -> str:
+    """The daemon's name."""
+    missing = NotReady("no ResourceManager is active")
+    for name in plan.rm_urls:
+        try:
+            if _rm_state(plan, name) == "ACTIVE":
+                return name
+        except NotReady as error:
+            missing = error
+    raise missing
+
+
+def _rm_state(plan: ClusterPlan, name: str) -> str:
+    answer = get_json(plan, f"{plan.rm_urls[name]}/ws/v1/cluster/info")
+    return str(answer["clusterInfo"].get("haState"))
 
 
 def node_states(plan: ClusterPlan) -> list[NodeState]:
-    return parse_nodes(get_json(plan, f"{plan.rm_url}/ws/v1/cluster/nodes"))
+    name = active_rm(plan) if len(plan.rm_urls) > 1 else "rm"
+    return parse_nodes(get_json(plan, f"{plan.rm_urls[name]}/ws/v1/cluster/nodes"))
 
 
 def parse_nodes(answer: dict[str, Any]) -> list[NodeState]:

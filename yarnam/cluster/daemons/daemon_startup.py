@@ -196,7 +196,7 @@ def _probe(
         case "dn":
             daemon_probes.datanode_is_live(plan, daemon)
         case "rm":
-            daemon_probes.rm_answers(plan)
+            daemon_probes.rm_answers(plan, daemon)
         case "nm":
             if isinstance(nodes, daemon_probes.NotReady):
                 raise nodes

@@ -28,7 +28,7 @@ def write_tls(plan: ClusterPlan) -> None:
     """Key store, truststore, and the two files of Hadoop's configuration that name them."""
     folder, password = plan.paths.tls, secrets.token_hex(16)
     folder.mkdir(parents=True, mode=0o700)
-    addresses = dict.fromkeys(("127.0.0.1", plan.master, *(each.address for each in plan.nodes)))
+    addresses = dict.fromkeys(("127.0.0.1", *plan.addresses))
     key_store, authority = make_stores(list(addresses), password)
     server = {
         "ssl.server.keystore.location": str(folder / KEY_STORE),

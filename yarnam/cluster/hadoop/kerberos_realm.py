@@ -46,7 +46,7 @@ def service_principals(plan: ClusterPlan) -> dict[str, str]:
 
 def principals(plan: ClusterPlan) -> tuple[str, ...]:
     """All of the realm, without the realm."""
-    hosts = dict.fromkeys(("127.0.0.1", plan.master, *(node.address for node in plan.nodes)))
+    hosts = dict.fromkeys(("127.0.0.1", *plan.addresses))
     services = [each.partition("@")[0] for each in service_principals(plan).values()]
     return (*services, *(f"HTTP/{host}" for host in hosts), *users(plan))
 

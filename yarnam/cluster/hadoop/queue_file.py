@@ -7,7 +7,7 @@ from pathlib import Path
 
 from yarnam.cluster.cluster_plan import ClusterPlan
 from yarnam.cluster.hadoop.properties import properties_xml
-from yarnam.cluster.shape import SchedulerName
+from yarnam.cluster.shape import SchedulerName, is_before
 from yarnam.errors import BadConfig
 
 # A leading blank means: no users, no groups. An ACL is inherited downwards, so a queue can only
@@ -62,6 +62,11 @@ def _fair_queues(plan: ClusterPlan) -> str:
     vcores = sum(node.vcores for node in plan.nodes)
     # Production gets a quarter for certain, by preemption if need be.
     share = f"memory-mb={memory // 4}, vcores={vcores // 4}, yarn.io/gpu={gpus // 4}"
+    most = f"memory-mb={memory}, vcores={vcores}, yarn.io/gpu={SMALL_GPUS}"
+    cap = f"<maxResources>{most}</maxResources>"
+    if is_before(plan.hadoop_version, 3, 2):
+        # It reads no other resources, and takes those that a limit does not name for zero.
+        share, cap = f"{memory // 4} mb, {vcores // 4} vcores", ""
     return f"""\
 <?xml version="1.0"?>
 <allocations>
@@ -80,7 +85,7 @@ def _fair_queues(plan: ClusterPlan) -> str:
       <aclSubmitApps>*</aclSubmitApps>
     </queue>
     <queue name="small">
-      <maxResources>memory-mb={memory}, vcores={vcores}, yarn.io/gpu={SMALL_GPUS}</maxResources>
+      {cap}
       <aclSubmitApps>*</aclSubmitApps>
     </queue>
     <queue name="locked"><aclSubmitApps>{LOCKED_USER}</aclSubmitApps></queue>

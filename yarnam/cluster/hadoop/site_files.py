@@ -12,7 +12,7 @@ from pathlib import Path
 from yarnam.cluster.cluster_plan import ClusterPlan
 from yarnam.cluster.hadoop import secure_site
 from yarnam.cluster.hadoop.properties import Properties, properties_xml
-from yarnam.cluster.shape import Node
+from yarnam.cluster.shape import Node, has_zookeeper_store
 
 # What a NodeManager hands on to containers from its own environment.
 PASSED_ON = (
@@ -107,17 +107,8 @@ def yarn_site(plan: ClusterPlan) -> Properties:
 
 
 def _resource_manager(plan: ClusterPlan) -> Properties:
-    return {
-        "yarn.resourcemanager.hostname": plan.master,
-        "yarn.resourcemanager.bind-host": plan.master,
-        "yarn.resourcemanager.address": plan.at_master("rm_client"),
-        "yarn.resourcemanager.scheduler.address": plan.at_master("rm_scheduler"),
-        "yarn.resourcemanager.resource-tracker.address": plan.at_master("rm_tracker"),
-        "yarn.resourcemanager.admin.address": plan.at_master("rm_admin"),
-        "yarn.resourcemanager.webapp.address": plan.at_master("rm_web"),
-        # The RM is the proxy of the applications' pages. Said outright, because an AM that works
-        # it out for itself puts the machine's name where the address is loopback.
-        "yarn.web-proxy.address": plan.at_master("rm_web"),
+    own = _pair(plan) if plan.shape.resourcemanagers > 1 else _addresses(plan, plan.master)
+    return own | {
         "yarn.resourcemanager.am.max-attempts": "2",
         "yarn.resourcemanager.connect.retry-interval.ms": "500",
         "yarn.resourcemanager.connect.max-wait.ms": "60000",
@@ -132,6 +123,52 @@ def _resource_manager(plan: ClusterPlan) -> Properties:
     }
 
 
+def _addresses(plan: ClusterPlan, host: str, suffix: str = "") -> Properties:
+    """Of one ResourceManager; ``suffix``: of several, its name behind a dot."""
+    keys = {
+        "address": "rm_client", "scheduler.address": "rm_scheduler",
+        "resource-tracker.address": "rm_tracker", "admin.address": "rm_admin",
+        "webapp.address": "rm_web",
+    }  # fmt: skip
+    prefix = "yarn.resourcemanager"
+    found = {f"{prefix}.{key}{suffix}": f"{host}:{plan.ports[port]}" for key, port in keys.items()}
+    found[f"{prefix}.hostname{suffix}"] = host
+    if not suffix:
+        found[f"{prefix}.bind-host"] = host
+        # The RM is the proxy of the applications' pages. Said outright, because an AM that works
+        # it out for itself puts the machine's name where the address is loopback.
+        found["yarn.web-proxy.address"] = f"{host}:{plan.ports['rm_web']}"
+    return found
+
+
+def _pair(plan: ClusterPlan) -> Properties:
+    """Two ResourceManagers, of which ZooKeeper makes one the active one."""
+    prefix = "yarn.resourcemanager"
+    found = {
+        f"{prefix}.cluster-id": plan.cluster_id,
+        f"{prefix}.ha.enabled": "true",
+        f"{prefix}.ha.rm-ids": ",".join(plan.resourcemanagers),
+        f"{prefix}.ha.automatic-failover.enabled": "true",
+        f"{prefix}.ha.automatic-failover.embedded": "true",
+        # How long a dead one is still believed in.
+        f"{prefix}.zk-timeout-ms": "4000",
+        "hadoop.zk.timeout-ms": "4000",
+        "yarn.client.failover-sleep-base-ms": "250",
+        "yarn.client.failover-sleep-max-ms": "1000",
+    }
+    for name, host in plan.resourcemanagers.items():
+        found |= _addresses(plan, host, f".{name}")
+    return found
+
+
+def resourcemanager_site(plan: ClusterPlan, name: str) -> Properties:
+    """Of one of two."""
+    return yarn_site(plan) | {
+        "yarn.resourcemanager.ha.id": name,
+        "yarn.resourcemanager.bind-host": plan.resourcemanagers[name],
+    }
+
+
 def _state_store(plan: ClusterPlan) -> Properties:
     properties = {
         "yarn.resourcemanager.recovery.enabled": "true",
@@ -140,14 +177,16 @@ def _state_store(plan: ClusterPlan) -> Properties:
         "yarn.resourcemanager.work-preserving-recovery.scheduling-wait-ms": "3000",
     }
     recovery = "org.apache.hadoop.yarn.server.resourcemanager.recovery"
-    if plan.zookeeper is None:
+    if plan.zookeeper is not None:
+        # There jobs look for ZooKeeper too.
+        properties["hadoop.zk.address"] = plan.zookeeper
+    if not has_zookeeper_store(plan.shape):
         return properties | {
             "yarn.resourcemanager.store.class": f"{recovery}.FileSystemRMStateStore",
             "yarn.resourcemanager.fs.state-store.uri": f"file://{plan.paths.data / 'rm'}",
         }
     return properties | {
         "yarn.resourcemanager.store.class": f"{recovery}.ZKRMStateStore",
-        "hadoop.zk.address": plan.zookeeper,
         "hadoop.zk.retry-interval-ms": "500",
     }
 
@@ -286,7 +325,7 @@ def hosts_file(plan: ClusterPlan, own_address: str, machine: str, system_hosts: 
     """All names a daemon ever looks up, so that no look-up waits for a name server. The machine's
     own name stands for the daemon's own address: Hadoop puts it into URLs where an address is
     loopback. Java takes the first match, so each address comes first under itself."""
-    rows = [f"{address} {address}" for address in (plan.master, *(n.address for n in plan.nodes))]
+    rows = [f"{address} {address}" for address in plan.addresses]
     rows += [f"{own_address} {machine}", "127.0.0.1 localhost"]
     return "\n".join(rows) + "\n" + system_hosts
 
@@ -347,6 +386,8 @@ def client_files(plan: ClusterPlan, queues: str) -> dict[str, str]:
 def own_address(plan: ClusterPlan, daemon: str) -> str:
     if daemon in plan.datanodes:
         return plan.datanodes[daemon].address
+    if daemon in plan.resourcemanagers:
+        return plan.resourcemanagers[daemon]
     return plan.node(daemon).address if daemon.startswith("nm") else plan.master
 
 
@@ -358,6 +399,8 @@ def daemon_files(plan: ClusterPlan, daemon: str, machine: str, system_hosts: str
         files["zoo.cfg"] = zookeeper_conf(plan)
         if plan.shape.secure:
             files["jaas.conf"] = secure_site.zookeeper_jaas(plan)
+    elif daemon in plan.resourcemanagers and len(plan.resourcemanagers) > 1:
+        files["yarn-site.xml"] = properties_xml(resourcemanager_site(plan, daemon))
     elif daemon in plan.datanodes:
         files["hdfs-site.xml"] = properties_xml(datanode_site(plan, daemon))
     elif daemon.startswith("nm"):

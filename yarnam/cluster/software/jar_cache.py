@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from yarnam.cluster.cluster_lock import exclusive
+from yarnam.cluster.shape import HADOOP_VERSION
 from yarnam.cluster.software.download import Download, DownloadProgress, download_all, sha256_of
 from yarnam.errors import BadConfig
 
-HADOOP_VERSION = "3.4.1"
 KDC_VERSION = f"{HADOOP_VERSION}-kdc"
 """Hadoop's MiniKdc, and what it needs beside the jars of that version."""
 DEFAULT_REPOSITORY = "https://repo.maven.apache.org/maven2"
