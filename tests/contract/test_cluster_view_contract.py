@@ -249,6 +249,24 @@ def test_a_standby_and_a_dead_address_are_passed_over(stub: StubRm) -> None:
         standby.close()
 
 
+def test_a_failover_is_waited_for_where_there_are_two(stub: StubRm) -> None:
+    """Until then both say that they stand by."""
+    standby, both = StubRm(), dict(stub.pages)
+    try:
+        for path in both:
+            stub.pages[path] = standby.pages[path] = (200, "This is standby RM.")
+        urls = [standby.url, stub.url]
+        with pytest.raises(Unavailable):
+            ResourceManager(urls).snapshot("root.dl")
+        waiting = ResourceManager(urls, failover_s=60.0)
+        threading.Timer(0.7, lambda: stub.pages.update(both)).start()
+        assert len(waiting.snapshot("root.dl").nodes) == 4
+        with pytest.raises(Unavailable):  # one alone is not waited for
+            ResourceManager([standby.url], failover_s=60.0).snapshot("root.dl")
+    finally:
+        standby.close()
+
+
 @pytest.mark.parametrize("status", [500, 503])
 def test_a_failing_rm_is_unavailable(stub: StubRm, status: int) -> None:
     stub.pages["/ws/v1/cluster/scheduler"] = (status, "<html>oops</html>")

@@ -27,7 +27,13 @@ PATIENT = {"look_before_ask": False, "hold_timeout": "300s"}
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
     cluster = EmbeddedCluster(
         ClusterShape(
-            nodes=2, racks=1, gpus="simulated", gpus_per_node=GPUS // 2, resourcemanagers=2
+            nodes=2,
+            racks=1,
+            gpus="simulated",
+            gpus_per_node=GPUS // 2,
+            resourcemanagers=2,
+            # A busy machine may take a minute to start the Java of an ApplicationMaster.
+            overrides={"yarn-site": {"yarn.am.liveness-monitor.expiry-interval-ms": "300000"}},
         ),
         name=f"pair-{os.getpid()}",
         state_root=tmp_path_factory.mktemp("clusters"),

@@ -261,7 +261,7 @@ def open_site(
     site = Site(
         conf_dir=where,
         user=name,
-        rm=rest.ResourceManager.from_conf(str(where), who=who),
+        rm=rest.ResourceManager.from_conf(str(where), who=who, failover_s=rest.FAILOVER_LIMIT_S),
         files=files,
         open_launcher=lambda: _open_launcher(site),
         open_job_client=lambda address, pem: job_client.GrpcJobClient(address, pem),  # noqa: PLW0108 - on first use

@@ -43,6 +43,11 @@ SUBMIT_TIMEOUT_S = 30.0
 TOTAL_TIMEOUT_S = 10.0
 """For one call over all addresses (the promise of ``ports.ClusterView``)."""
 
+FAILOVER_LIMIT_S = 45.0
+"""How long a client waits while none of several ResourceManagers is active: one that has died is
+believed in for 10 s (``hadoop.zk.timeout-ms``), and the other then reads its state store."""
+_FAILOVER_PAUSE_S = 0.5
+
 NODE_STATES = "NEW,RUNNING,UNHEALTHY,LOST,REBOOTED,DECOMMISSIONING,SHUTDOWN"
 """All but DECOMMISSIONED: they do not come back, and a ResourceManager lists them for long."""
 
@@ -57,7 +62,8 @@ class ResourceManager:
     """Calls to the RM's REST API. Thread-safe; also a ``ports.ClusterView``. ``who`` asks; None:
     ``user``, whom simple authentication believes. ``partition``: the node label whose part of the
     queues is shown (Capacity Scheduler; empty: the nodes without a label). ``budget``: how often it
-    may ask; None: without a limit."""
+    may ask; None: without a limit. ``failover_s``: how much longer a call may take while none of
+    several ResourceManagers is active."""
 
     def __init__(
         self,
@@ -67,12 +73,14 @@ class ResourceManager:
         who: HttpIdentity | None = None,
         partition: str = "",
         budget: RequestBudget | None = None,
+        failover_s: float = 0.0,
     ) -> None:
         if not urls:
             raise ValueError("at least one URL")
         self._urls = [url.rstrip("/") for url in urls]
         self._who = who or HttpIdentity(user)
         self._budget = budget
+        self._failover_s = failover_s if len(self._urls) > 1 else 0.0
         self._partition = partition
         self._lock = threading.Lock()
         self._known_rules: tuple[AllocationSteps, bool] | None = None
@@ -84,10 +92,15 @@ class ResourceManager:
 
     @classmethod
     def from_conf(
-        cls, conf_dir: str, *, user: str = "", who: HttpIdentity | None = None
+        cls,
+        conf_dir: str,
+        *,
+        user: str = "",
+        who: HttpIdentity | None = None,
+        failover_s: float = 0.0,
     ) -> ResourceManager:
         """The ResourceManagers that yarn-site.xml names. Raises BadConfig."""
-        return cls(rm_web_urls(conf_dir), user=user, who=who)
+        return cls(rm_web_urls(conf_dir), user=user, who=who, failover_s=failover_s)
 
     @property
     def url(self) -> str:
@@ -310,8 +323,27 @@ class ResourceManager:
         body: Mapping[str, Any] | None = None,
         deadline: float | None = None,
     ) -> Mapping[str, Any]:
-        """Ask each address until one answers with JSON. Within the budget."""
-        deadline = deadline or time.monotonic() + TOTAL_TIMEOUT_S
+        """Ask each address until one answers with JSON, once more where there is a failover."""
+        began = time.monotonic()
+        deadline = deadline or began + TOTAL_TIMEOUT_S
+        while True:
+            try:
+                return self._ask_each(method, path, query, body, deadline)
+            except Unavailable:
+                if time.monotonic() + _FAILOVER_PAUSE_S > began + self._failover_s:
+                    raise
+                time.sleep(_FAILOVER_PAUSE_S)
+                deadline = max(deadline, time.monotonic() + TOTAL_TIMEOUT_S)
+
+    def _ask_each(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Mapping[str, Any] | None,
+        deadline: float,
+    ) -> Mapping[str, Any]:
+        """Within the budget."""
         if self._budget is not None and not self._budget.take(deadline - time.monotonic()):
             raise Unavailable(self._budget.trouble, hint="docs/explanation/cluster-cost.md")
         with self._lock:
