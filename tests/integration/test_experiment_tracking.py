@@ -171,6 +171,38 @@ def await_steps(url: str, run: str, count: int) -> list[int]:
     raise AssertionError(f"TensorBoard shows {shown}")
 
 
+def as_nobody(url: str) -> str:
+    """What another user of the machine gets."""
+    code = "import sys, urllib.request as u; print(u.urlopen(sys.argv[1], timeout=20).status)"
+    done = subprocess.run(
+        ["/usr/bin/env", "python3", "-I", "-c", code, url],
+        user=65534, cwd="/", capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    return done.stdout + done.stderr
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="nobody else's program can be started")
+def test_tensorboard_answers_its_own_user_alone(tmp_path: Path) -> None:
+    port = tensorboard_command._free_port(0)
+    with tensorboard_command._tensorboard(str(tmp_path), port, dict(os.environ)):
+        url = f"http://127.0.0.1:{port}/data/logdir"
+        assert get_json(url)["logdir"] == str(tmp_path)
+        assert "403" in as_nobody(url)
+
+
+def test_tensorboard_runs_nothing_of_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who stands in a directory of shared data would run what others have put there."""
+    for name in ("tensorboard", "json", "yarnam", "absl"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('planted')\n")
+    monkeypatch.chdir(tmp_path)
+    port = tensorboard_command._free_port(0)
+    environ = {**os.environ, "PYTHONPATH": ""}
+    with tensorboard_command._tensorboard(str(tmp_path), port, environ) as process:
+        assert process.poll() is None
+
+
 def test_tensorboard_listens_for_as_long_as_the_block(tmp_path: Path) -> None:
     env = {"TENSORBOARD_LOGGING_DIR": str(tmp_path / "run"), "YARNAM_RANK": "0"}
     run_program(sys.executable, PROGRAM, "0", "2", **env)

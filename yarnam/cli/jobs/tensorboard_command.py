@@ -15,6 +15,7 @@ from pathlib import Path
 
 import click
 
+from hdfs_utils.validation.check_in_subprocess import search_path
 from yarnam.cli.options import job_argument, json_option, open_client
 from yarnam.cli.rendering.console import print_json_line, print_line, print_note
 from yarnam.cli.signals import INTERRUPTED, Terminated
@@ -31,6 +32,10 @@ LOOK_S = 5.0
 """Between looks whether the files have moved: those of a job that succeeds become its outputs."""
 END_LIMIT_S = 5.0
 NEEDED = ("tensorboard", "fsspec")
+
+# -I: neither the working directory nor variables say where the first imports come from.
+_START = "from yarnam.web.http.tensorboard_server import main; main()"
+_SPLIT = "cut = 2 + int(sys.argv[1]); sys.path[:] = sys.argv[2:cut]; sys.argv[1:cut] = []"
 
 
 @click.command("tensorboard")
@@ -49,8 +54,8 @@ def command(ctx: click.Context, job: str, logdir: str, port: int, as_json: bool)
 
     The directory is that of TENSORBOARD_LOGGING_DIR in the spec's `env`, else the job's outputs,
     also while it runs. TensorBoard runs on this machine, of `pip install 'yarnam[tensorboard]'`,
-    and listens on 127.0.0.1 alone: all users of this machine can open it. From another machine,
-    forward the port by SSH.
+    and listens on 127.0.0.1 alone. Your own programs on this machine can open it, those of other
+    users cannot; from another machine, forward the port by SSH.
     """
     if any(importlib.util.find_spec(name) is None for name in NEEDED):
         raise BadConfig(
@@ -92,18 +97,12 @@ def _tensorboard(
     with tempfile.TemporaryDirectory(prefix="yarnam-tensorboard-") as scratch:
         log = Path(scratch) / "log"
         # Its quick loader, a program of its own, reads local files and Google's storage only.
-        arguments = [
-            "--logdir",
-            directory,
-            "--host",
-            HOST,
-            "--port",
-            str(port),
-            "--load_fast=false",
-        ]
+        arguments = (
+            "--logdir", directory, "--host", HOST, "--port", str(port), "--load_fast=false",
+        )  # fmt: skip
         with log.open("wb") as stream:
             process = subprocess.Popen(
-                [sys.executable, "-m", "tensorboard.main", *arguments],
+                [*_command(), *arguments],
                 env=environ,
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
@@ -119,6 +118,12 @@ def _tensorboard(
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+def _command() -> list[str]:
+    """Runs TensorBoard with this process's modules, and none of the working directory's."""
+    path = search_path()
+    return [sys.executable, "-I", "-c", f"import sys; {_SPLIT}; {_START}", str(len(path)), *path]
 
 
 def _await_listening(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
