@@ -25,8 +25,10 @@ from torchx.specs import (
 )
 
 import yarnam
+from yarnam.cli.rendering.console import is_terminal, process_line
 from yarnam.client import Job
 from yarnam.core.model.job_status import JobState, JobStatus
+from yarnam.core.model.printable import printable
 
 BACKEND = "yarnam"
 COORDINATOR = "YARNAM_COORDINATOR_HOST"
@@ -51,6 +53,9 @@ TASK_STATES = {
     "started": AppState.RUNNING,
     "lost": AppState.FAILED,
 }
+
+MAX_LINE = 1 << 20
+"""Bytes: a longer one is handed on in parts."""
 
 _INDEX = "@YARNAM_TASK_INDEX@"
 _WITH_INDEX = f'exec "${{@//{_INDEX}/$YARNAM_TASK_INDEX}}"'
@@ -80,8 +85,8 @@ class YarnamScheduler(Scheduler[Any]):
             app_id=app_id,
             state=STATES[status.state],
             num_restarts=max(0, status.attempt - 1),
-            msg=status.verdict.message if status.verdict is not None else status.reason,
-            ui_url=status.tracking_url or None,
+            msg=printable(status.verdict.message if status.verdict else status.reason),
+            ui_url=printable(status.tracking_url) or None,
             roles=[
                 Role(name=role.name, image="", num_replicas=role.tasks)
                 for role in job.record().job.roles
@@ -209,11 +214,19 @@ def _role_statuses(status: JobStatus) -> list[RoleStatus]:
 
 
 def _lines(job: Job, task: str, *, follow: bool) -> Iterable[str]:
+    """TorchX prints them as they are: a terminal is to obey none of them."""
     held = b""
     for piece in job.logs(task, follow=follow):
         if piece.is_note:
             continue
         *lines, held = (held + piece.data).split(b"\n")
-        yield from (f"{line.decode('utf-8', 'replace')}\n" for line in lines)
+        yield from (f"{_shown(line)}\n" for line in lines)
+        if len(held) > MAX_LINE:
+            yield _shown(held)
+            held = b""
     if held:
-        yield held.decode("utf-8", "replace")
+        yield _shown(held)
+
+
+def _shown(line: bytes) -> str:
+    return (process_line(line) if is_terminal() else line).decode("utf-8", "replace")

@@ -112,14 +112,20 @@ def _entries(path: str) -> tuple[list[tuple[bytes, DelegationToken]], bytes]:
         data = Path(path).read_bytes()
     except OSError as error:
         raise BadConfig(f"cannot be read: {error.strerror}", path=path) from error
+    return decode_file(data, path)
+
+
+def decode_file(data: bytes, path: str = "") -> tuple[list[tuple[bytes, DelegationToken]], bytes]:
+    """The tokens of a file's bytes with their aliases, and the secrets behind them as they are.
+    Raises BadConfig."""
     if data[:4] != _MAGIC or len(data) < 6:
         raise BadConfig("not a Hadoop token file", path=path)
     if data[4] != 0:
         raise BadConfig(f"token file of format {data[4]}; only format 0 is supported", path=path)
     try:
         return _tokens(data, 5)
-    except IndexError as error:
-        raise BadConfig("the token file is truncated", path=path) from error
+    except (IndexError, ValueError) as error:
+        raise BadConfig("the token file is damaged", path=path) from error
 
 
 def find(tokens: tuple[DelegationToken, ...], services: tuple[str, ...]) -> DelegationToken | None:

@@ -27,6 +27,8 @@ _CRC32, CRC32C = 1, 2
 # Asked before the first answer is read; each is a thread of the DataNode (of 4096 by default,
 # dfs.datanode.max.transfer.threads) for the moment.
 WINDOW = 32
+_MAX_ANSWER = 1 << 16
+"""Bytes: a checksum, or why there is none."""
 COMPOSITE = "COMPOSITE-CRC32C"
 
 
@@ -174,6 +176,8 @@ def _read_delimited(connection: socket.socket) -> bytes:
             size, start = read_varint(data, 0)
             if len(data) >= start + size:
                 return bytes(data[start : start + size])
+        if len(data) > _MAX_ANSWER:
+            raise ValueError(f"an answer of more than {_MAX_ANSWER} bytes")
         piece = connection.recv(4096)
         if not piece:
             raise ValueError("the connection was closed")

@@ -43,7 +43,7 @@ def principals(data: bytes) -> tuple[str, ...]:
         raise MalformedData("not a keytab of format 0x0502")
     try:
         return tuple(dict.fromkeys(_principals(data)))
-    except (struct.error, UnicodeDecodeError) as error:
+    except (struct.error, ValueError) as error:
         raise MalformedData("the keytab is damaged") from error
 
 
@@ -62,7 +62,7 @@ def _principals(data: bytes) -> Iterator[str]:
 
 
 def _principal(record: bytes) -> str:
-    (count,) = struct.unpack_from(">h", record, 0)
+    (count,) = struct.unpack_from(">H", record, 0)
     position, texts = 2, []
     for _ in range(count + 1):  # the realm first
         (size,) = struct.unpack_from(">H", record, position)

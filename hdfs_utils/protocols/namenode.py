@@ -116,42 +116,56 @@ class NameNodeRpc:
 
     def blocks(self, path: str) -> LocatedFile:
         request = message((1, path), (2, 0), (3, (1 << 63) - 1))
-        answer = Message(self._ask("getBlockLocations", path, request))
-        if 1 not in answer:
-            raise NotFound("no such file", path=path, operation="block locations")
-        return _located(path, answer.sub(1))
+        reply = self._ask("getBlockLocations", path, request)
+        with _understood(path, "block locations"):
+            answer = Message(reply)
+            if 1 not in answer:
+                raise NotFound("no such file", path=path, operation="block locations")
+            return _located(path, answer.sub(1))
 
     def list_located(self, directory: str) -> Iterator[LocatedFile]:
         """The files (not the directories) of a directory by name, each with its blocks."""
         for path, entry in self._listing(directory, with_blocks=True):
-            if entry.number(1) != _IS_DIR:
-                yield _located(path, entry.sub(12), entry.number(3))
+            with _understood(directory, "list"):
+                is_file = entry.number(1) != _IS_DIR
+                found = _located(path, entry.sub(12), entry.number(3)) if is_file else None
+            if found is not None:
+                yield found
 
     def entries(self, directory: str) -> list[FileStatus]:
         """The entries of a directory by name; for a file, the file."""
-        return [_status(path, entry) for path, entry in self._listing(directory, with_blocks=False)]
+        with _understood(directory, "list"):
+            listing = self._listing(directory, with_blocks=False)
+            return [_status(path, entry) for path, entry in listing]
 
     def _listing(self, directory: str, *, with_blocks: bool) -> Iterator[tuple[str, Message]]:
         after = b""
         while True:
             request = message((1, directory), (2, after), (3, int(with_blocks)))
-            answer = Message(self._ask("getListing", directory, request))
-            if 1 not in answer:
-                raise NotFound("no such directory", path=directory, operation="list")
-            listing = answer.sub(1)
-            for raw in listing.all(1):
-                entry = Message(raw)
-                after = entry.raw(2)
-                name = after.decode()
+            reply = self._ask("getListing", directory, request)
+            with _understood(directory, "list"):
+                answer = Message(reply)
+                if 1 not in answer:
+                    raise NotFound("no such directory", path=directory, operation="list")
+                listing = answer.sub(1)
+                entries = [Message(raw) for raw in listing.all(1)]
+                names = [_name(entry) for entry in entries]
+                is_whole = not listing.number(2)
+                if not is_whole and not names:
+                    raise ValueError("more is to come, and nothing comes")
+            for name, entry in zip(names, entries, strict=True):
                 yield f"{directory.rstrip('/')}/{name}" if name else directory, entry
-            if not listing.number(2):
+            if is_whole:
                 return
+            after = names[-1].encode()
 
     def stat(self, path: str) -> FileStatus:
-        answer = Message(self._ask("getFileInfo", path, message((1, path))))
-        if 1 not in answer:
-            raise NotFound("no such file or directory", path=path, operation="stat")
-        return _status(path, answer.sub(1))
+        reply = self._ask("getFileInfo", path, message((1, path)))
+        with _understood(path, "stat"):
+            answer = Message(reply)
+            if 1 not in answer:
+                raise NotFound("no such file or directory", path=path, operation="stat")
+            return _status(path, answer.sub(1))
 
     def concat(self, target: str, sources: list[str]) -> None:
         self._call("concat", target, message((1, target), *((2, s) for s in sources)))
@@ -172,8 +186,10 @@ class NameNodeRpc:
         self._ask("mkdirs", path, request)
 
     def free_space(self) -> FreeSpace:
-        answer = Message(self._ask("getFsStats", "/", b""))
-        return FreeSpace(answer.number(1), answer.number(2), answer.number(3))
+        reply = self._ask("getFsStats", "/", b"")
+        with _understood("/", "free space"):
+            answer = Message(reply)
+            return FreeSpace(answer.number(1), answer.number(2), answer.number(3))
 
     def _ask(self, method: str, path: str, request: bytes) -> bytes:
         """Make a call that is harmless to repeat, over a failover as well."""
@@ -265,14 +281,7 @@ class _Connection:
         (size,) = struct.unpack(">I", self._exactly(4))
         if size > _MAX_ANSWER:
             raise ValueError(f"an answer of {size} bytes")
-        answer = self._exactly(size)
-        length, position = read_varint(answer, 0)
-        header = Message(answer[position : position + length])
-        position += length
-        if header.number(2):
-            raise _Remote(header.text(4), header.text(5))
-        length, position = read_varint(answer, position)
-        return answer[position : position + length]
+        return _payload(self._exactly(size))
 
     def _exactly(self, size: int) -> bytes:
         data: bytes = self._input.read(size)
@@ -284,6 +293,36 @@ class _Connection:
         with contextlib.suppress(OSError):
             self._input.close()
             self._socket.close()
+
+
+@contextlib.contextmanager
+def _understood(path: str, operation: str) -> Iterator[None]:
+    """A NameNode whose answer makes no sense is as one that does not answer: it says nothing of
+    the file."""
+    try:
+        yield
+    except ValueError as error:
+        text = f"the NameNode's answer makes no sense: {error}"
+        raise Unavailable(text, path=path, operation=operation) from error
+
+
+def _payload(answer: bytes) -> bytes:
+    """What is behind an answer's header. Raises ValueError, _Remote."""
+    length, position = read_varint(answer, 0)
+    header = Message(answer[position : position + length])
+    position += length
+    if header.number(2):
+        raise _Remote(header.text(4), header.text(5))
+    length, position = read_varint(answer, position)
+    return answer[position : position + length]
+
+
+def _name(entry: Message) -> str:
+    """Of an entry of a listing; empty for the file itself that was listed. Raises ValueError."""
+    name = entry.raw(2).decode()
+    if "/" in name or name in {".", ".."}:
+        raise ValueError("an entry's name leads elsewhere")
+    return name
 
 
 def _located(path: str, located: Message, length: int | None = None) -> LocatedFile:

@@ -14,6 +14,8 @@ from typing import Union
 
 Value = Union[int, bytes, str, bool]
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_MAX_SHIFT = 63
+"""Bits before the tenth byte of a number, the last one that 64 bits have."""
 
 
 def varint(value: int) -> bytes:
@@ -53,10 +55,10 @@ def read_varint(data: bytes | bytearray, position: int) -> tuple[int, int]:
     """The number at a position, and the position behind it.
 
     Raises:
-        ValueError: the data ends in it.
+        ValueError: the data ends in it, or it has more than 64 bits.
     """
     result = shift = 0
-    while True:
+    while shift <= _MAX_SHIFT:
         if position >= len(data):
             raise ValueError("a truncated message")
         byte = data[position]
@@ -65,6 +67,7 @@ def read_varint(data: bytes | bytearray, position: int) -> tuple[int, int]:
         if byte < 0x80:
             return result, position
         shift += 7
+    raise ValueError("a number of more than 64 bits")
 
 
 def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
@@ -94,7 +97,8 @@ def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 class Message:
-    """A decoded message: the last value of each field, and all of a repeated one."""
+    """A decoded message: the last value of each field, and all of a repeated one. Raises
+    ValueError: it is damaged, or a field is of another type."""
 
     __slots__ = ("_values",)
 
@@ -108,13 +112,15 @@ class Message:
 
     def number(self, number: int, default: int = 0) -> int:
         value = self._values.get(number, (default,))[-1]
-        assert isinstance(value, int)
+        if not isinstance(value, int):
+            raise ValueError(f"field {number} is no number")
         return value
 
     def raw(self, number: int) -> bytes:
         """A field of bytes; empty if it is not there."""
         value = self._values.get(number, (b"",))[-1]
-        assert isinstance(value, bytes)
+        if not isinstance(value, bytes):
+            raise ValueError(f"field {number} has no bytes")
         return value
 
     def text(self, number: int) -> str:

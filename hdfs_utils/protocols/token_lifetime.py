@@ -22,7 +22,7 @@ def max_date_s(token: DelegationToken) -> float | None:
     data = token.identifier
     try:
         date_ms = _of_hdfs(data) if data[0] == _OLD_FORMAT else _of_yarn(data)
-    except (AssertionError, IndexError, ValueError):
+    except (IndexError, ValueError):
         return None
     return date_ms / 1000 if date_ms > 0 else None
 

@@ -6,8 +6,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import pickle
 import struct
 import zlib
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
@@ -16,12 +18,18 @@ from google.protobuf.message import DecodeError
 
 from hdfs_utils.blacklist import entries as blacklist
 from hdfs_utils.checkpoints.format import manifest, shard_file
-from hdfs_utils.checkpoints.frameworks import torch_state
+from hdfs_utils.checkpoints.frameworks import metadata_pickle, torch_state
+from hdfs_utils.config import delegation_tokens
+from hdfs_utils.config.delegation_tokens import DelegationToken
+from hdfs_utils.errors import (
+    BadConfig as BadHdfsConfig,
+)
 from hdfs_utils.errors import (
     CorruptData,
     InvalidPath,
     MalformedData,
     NotADirectory,
+    NotFound,
     NotSupported,
     Unavailable,
 )
@@ -29,7 +37,15 @@ from hdfs_utils.filesystem import FileStatus
 from hdfs_utils.journal import format as journal
 from hdfs_utils.outputs import committer
 from hdfs_utils.outputs.merge import ListedFile, MergePlan, Move
-from hdfs_utils.protocols import untrusted, webhdfs_rest
+from hdfs_utils.protocols import (
+    datanode,
+    keytab,
+    namenode,
+    protobuf,
+    token_lifetime,
+    untrusted,
+    webhdfs_rest,
+)
 from hdfs_utils.protocols.checksums import crc32c
 from hdfs_utils.transfer import staging_dir
 from hdfs_utils.validation import check_in_subprocess, hdfs_blocks
@@ -39,7 +55,7 @@ from tests.fakes.cluster_view import cluster
 from tests.unit.accounting.records import record as history_record
 from tests.unit.agent.test_flight_recorder import RECORDED
 from tests.unit.agent.test_task_job import JOB, TARGET
-from yarnam.adapters.grpc import job_inputs
+from yarnam.adapters.grpc import job_inputs, wake_sender
 from yarnam.adapters.grpc.agent_session import AgentSession
 from yarnam.adapters.hdfs import pre_run_store
 from yarnam.adapters.skein import agent_assignment, response_log
@@ -49,6 +65,8 @@ from yarnam.agent import metrics_inbox
 from yarnam.agent.data import input_gateway
 from yarnam.agent.launch import flight_recorder, log_evidence
 from yarnam.agent.resources import gpu_leases
+from yarnam.client.environments import environment_check, environment_probe
+from yarnam.client.functions import call_results
 from yarnam.client.monitor.aggregated_logs import parse_log_dump
 from yarnam.client.monitor.yarn_status import verdict_from_yarn, yarn_status
 from yarnam.client.queues import trace_file
@@ -63,8 +81,11 @@ from yarnam.core.model.outcomes import Verdict
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.tickets import Demand, RunningGang, Ticket
 from yarnam.core.queues.allocation_reading import read_allocations
+from yarnam.core.queues.capacity import CapacityInput, lint_capacity
+from yarnam.core.queues.capacity.capacity_file import read_settings_of
 from yarnam.errors import BadConfig, WireMismatch
 from yarnam.wire import codec, http_request
+from yarnam.wire import protocol as wire_protocol
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.records import (
     AmRecord,
@@ -224,6 +245,112 @@ CHECKED = pb.AgentReport(
 ).SerializeToString()  # fmt: skip
 
 
+# ---- Hadoop's own protocols -------------------------------------------------------------------
+
+
+class _Node(namenode.NameNodeRpc):
+    """A NameNode that answers so."""
+
+    def __init__(self, reply: bytes) -> None:
+        super().__init__((("nn", 8020),), ("ada", ""), 1.0)
+        self.reply = reply
+
+    def _ask(self, method: str, path: str, request: bytes) -> bytes:
+        return self.reply
+
+
+def name_node(data: bytes) -> None:
+    node = _Node(data)
+    calls: list[Callable[[], object]] = [
+        lambda: node.blocks("/a"), lambda: list(node.list_located("/a")),
+        lambda: node.entries("/a"), lambda: node.stat("/a"), node.free_space,
+    ]  # fmt: skip
+    for call in calls:
+        # The lengths of blocks and file differ: what the NameNode says of the file is no use.
+        with contextlib.suppress(Unavailable, NotFound, CorruptData):
+            call()
+
+
+message = protobuf.message
+BLOCK = message(
+    (1, message((1, "pool"), (2, 7), (3, 1), (4, 5))), (2, 0),
+    (3, message((1, message((1, "127.0.0.1"), (2, "n1"), (4, 9866))), (8, "/r"))), (4, 0),
+)  # fmt: skip
+BLOCKS = message((1, message((1, 5), (2, BLOCK), (3, 0))))
+INODE = message((1, 2), (2, "b"), (3, 5), (4, message((1, 0o644))), (5, "ada"), (6, "g"), (7, 1000),
+                (10, 3), (11, 1 << 27), (12, message((1, 5), (2, BLOCK), (3, 0))))  # fmt: skip
+LISTING = message((1, message((1, INODE), (2, 0))))
+ANSWER = protobuf.delimited(message((1, 1), (2, 0))) + protobuf.delimited(LISTING)
+REFUSED = protobuf.delimited(message((2, 1), (4, "java.io.IOException"), (5, "no")))
+
+
+def name_node_frame(data: bytes) -> None:
+    with contextlib.suppress(namenode._Remote):
+        namenode._payload(data)
+
+
+class _Stream:
+    """A DataNode's answer, in pieces."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def recv(self, size: int) -> bytes:
+        piece, self.data = self.data[:size], self.data[size:]
+        return piece
+
+
+def data_node(data: bytes) -> None:
+    answer = datanode._read_delimited(cast("Any", _Stream(data)))
+    block = namenode.Block(0, 5, (), False, b"", b"")
+    datanode._block_crc(namenode.DataNode("n1", "127.0.0.1", 9866, "/r"), block, answer)
+
+
+CHECKSUM = protobuf.delimited(message((1, 0), (3, message((3, b"\0\0\0*"), (4, 2)))))
+
+TOKEN = DelegationToken("HDFS_DELEGATION_TOKEN", "ha-hdfs:x", b"\0\3ada\2rm\0\5\7" * 2, b"pw")
+TOKENS = b"HDTS\0\1\1x" + delegation_tokens._written(TOKEN) + b"\0"
+KEYTAB = b"\x05\x02" + struct.pack(">i", 24) + struct.pack(">HH", 1, 5) + b"R.COM" + (
+    struct.pack(">H", 3) + b"ada" + bytes(10)
+)  # fmt: skip
+
+
+def token_in_url(data: bytes) -> None:
+    token = delegation_tokens.from_url(data.decode("latin-1"))
+    token_lifetime.usable_until_s(token)
+
+
+def settings_file(data: bytes) -> None:
+    config = read_settings_of(allocation_xml.parse_xml(data))
+    list(lint_capacity(CapacityInput(config)))
+
+
+def reported_settings(json: Any) -> None:
+    config = queue_tree.capacity_config_of(json)
+    if config is not None:
+        list(lint_capacity(CapacityInput(config)))
+
+
+WEIGHED = {"scheduler": {"schedulerInfo": {
+    "type": "capacityScheduler", "queueName": "root", "queues": {"queue": [
+        {"queueName": "gpu", "mode": "percentage", "capacity": 60.0, "maxCapacity": 90.0,
+         "userLimitFactor": 1.0, "userLimit": 25, "state": "RUNNING", "maxApplications": 10,
+         "configuredMaxAMResourceLimit": 0.1, "orderingPolicyInfo": "fifo",
+         "maximumAllocation": {"memory": 8192, "vCores": 4}},
+        {"queueName": "b", "mode": "weight", "weight": 2.0}]}}}}  # fmt: skip
+SETTINGS = b"""<configuration>
+<property><name>yarn.scheduler.capacity.root.queues</name><value>a,b</value></property>
+<property><name>yarn.scheduler.capacity.root.a.capacity</name><value>60</value></property>
+<property><name>yarn.scheduler.capacity.root.a.maximum-capacity</name><value>50%</value></property>
+<property><name>yarn.scheduler.capacity.root.b.capacity</name><value>[memory=5,vcores=2]</value>
+</property><property><name>yarn.scheduler.capacity.root.b.user-limit-factor</name><value>2w</value>
+</property></configuration>"""
+PROBED = {"python": "3.11.2", "executable": "/usr/bin/python3", "node": "n1",
+          "modules": {"torch": {"version": "2.9"}, "x": {"error": "gone"}},
+          "gpus": {"torch": ["A100"]}}  # fmt: skip
+RESULT = plain({"ok": False, "type": "ValueError", "text": "x", "traceback": "y"})
+WAKE_KEY = bytes(range(16))
+
 # ---- files on HDFS ------------------------------------------------------------------------------
 
 CHECKPOINT = manifest.Checkpoint(
@@ -367,7 +494,47 @@ PLACES: dict[str, Place] = {
         lambda data: list(parse_log_dump(data)),
         (b"Container: container_1 on n1\nLogType:am.log\nLogLength:5\nLogContents:\nhello\n",),
     ),
+    "settings of the Capacity Scheduler": Place(
+        settings_file, (SETTINGS,), MalformedData
+    ),
+    "report of the Capacity Scheduler": Place(
+        reply(reported_settings), (plain(WEIGHED),), RM_ERRORS
+    ),
+    "attempts of an application": Place(
+        reply(rest_parse.attempt_ends_of),
+        (plain({"appAttempts": {"appAttempt": [{"id": 1, "finishedTime": 1000}]}}),), RM_ERRORS
+    ),
+    "containers of an attempt": Place(
+        reply(rest_parse.tasks_by_node),
+        (plain({"container": [{"assignedNodeId": "n1:8041", "priority": 5}]}),), RM_ERRORS
+    ),
+    "answer of a NameNode": Place(
+        name_node_frame, (ANSWER, REFUSED), ValueError
+    ),
+    "what a NameNode says": Place(name_node, (BLOCKS, LISTING, message((1, INODE)))),
+    "answer of a DataNode": Place(data_node, (CHECKSUM,), ValueError),
+    "delegation token": Place(
+        token_in_url, (TOKEN.for_url().encode(),), MalformedData
+    ),
+    "file of delegation tokens": Place(
+        delegation_tokens.decode_file, (TOKENS,), BadHdfsConfig
+    ),
+    "keytab": Place(keytab.principals, (KEYTAB,), MalformedData),
     # agents and training processes
+    "datagram that wakes an agent": Place(
+        lambda data: wire_protocol.number_in_wake(WAKE_KEY, data),
+        (wire_protocol.wake_datagram(WAKE_KEY, 5),),
+    ),
+    "where an agent is woken": Place(
+        lambda data: wake_sender.wake_point(pb.WakePort.FromString(data)),
+        (pb.WakePort(address="10.0.0.1", port=5, key=WAKE_KEY).SerializeToString(),), DecodeError,
+    ),
+    "result of a function": Place(
+        call_results.read_header, (RESULT, plain({"ok": True})), MalformedData
+    ),
+    "report of an environment": Place(
+        environment_check.read_report, (environment_probe.MARK.encode() + plain(PROBED) + b"\n",)
+    ),
     "report of an agent": Place(agent_report, (REPORT, CHECKED), DecodeError),
     "outcome of an agent's check": Place(
         job_inputs.outcome_of, (plain({"verdict": "clean", "length": 5}),)
@@ -406,6 +573,11 @@ PLACES: dict[str, Place] = {
         CorruptData, sealed_manifest,
     ),
     "shard": Place(shard_footer, (plain(FOOTER),), CorruptData),
+    "PyTorch's description of a checkpoint": Place(
+        metadata_pickle.loads,
+        (pickle.dumps(OrderedDict(w=metadata_pickle.Stored("w", "float32"), n=[1, 2.5])),),
+        (MalformedData, NotSupported),
+    ),
     "state of PyTorch": Place(
         torch_state._decode, (plain({"dict": [["epoch", {"plain": 5}]]}),), MalformedData
     ),

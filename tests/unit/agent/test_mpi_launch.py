@@ -8,7 +8,9 @@ import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,6 +77,35 @@ def test_a_length_without_end_is_not_waited_for(address: str) -> None:
         talk.sendall(b"\0" * mpi_launch.KEY_BYTES + b"\xff" * 4)
         talk.settimeout(10)
         assert talk.recv(1) == b""
+
+
+def test_strangers_keep_nobody_out(
+    address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who only connects takes descriptors and threads; those with the key get through."""
+    before = threading.active_count()
+    with ExitStack() as stack:
+        for _ in range(5 * mpi_launch.MAX_STRANGERS):
+            talk = stack.enter_context(mpi_launch.connect(address))
+            assert talk.recv(1)
+        assert call(address, f"touch {tmp_path}/seen") == 0
+        until(lambda: threading.active_count() <= before + mpi_launch.MAX_STRANGERS)
+    assert (tmp_path / "seen").exists()
+    assert len(capsys.readouterr().err.splitlines()) <= mpi_launch.MAX_WARNINGS
+
+
+def test_without_free_descriptors_it_waits_for_some(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accept, left = socket.socket.accept, [OSError(24, "Too many open files")] * 3
+
+    def failing(server: socket.socket) -> Any:
+        if left:
+            raise left.pop()
+        return accept(server)
+
+    monkeypatch.setattr(socket.socket, "accept", failing)
+    assert call(address, "exit 3") == 3
 
 
 def test_a_command_ends_with_its_caller(address: str, tmp_path: Path) -> None:

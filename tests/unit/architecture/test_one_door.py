@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-PACKAGES = ("yarnam", "hdfs_utils", "skein_specs")
+PACKAGES = ("yarnam", "hdfs_utils", "skein_specs", "hydra_plugins", "torchx_plugins")
 
 BANNED = (
     "json.load", "json.loads", "json.JSONDecoder", "json.decoder",
@@ -42,6 +42,7 @@ ALLOWED = {
     "hdfs_utils/validation/formats/texts.py": _CHECKED,
     "hdfs_utils/validation/sandbox/decoder_child.py": "the request of the parent that started it",
     "skein_specs/application.py": "a file of this package",
+    "torchx_plugins/yarnam_scheduler.py": "a file that the user names on the command line",
     "yarnam/agent/data/input_staging.py": "a variable that this agent itself has set",
     "yarnam/agent/keeper/keeper.py": "a pipe between the agent and its own child",
     "yarnam/agent/launch/launch_plan.py": "a variable that this agent itself has set",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-PACKAGES = ("yarnam", "hdfs_utils", "skein_specs")
+PACKAGES = ("yarnam", "hdfs_utils", "skein_specs", "hydra_plugins", "torchx_plugins")
 
 PRINTERS = {
     "yarnam/cli/rendering/console.py": "the printer",

@@ -26,9 +26,11 @@ def answer(host: str, peer: tuple[str, int]) -> tuple[str, bytes]:
 @pytest.fixture
 def peer() -> Any:
     """The end of a connection of this process's own."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        with socket.create_connection(server.getsockname()) as client:
-            yield client.getsockname()
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as client,
+    ):
+        yield client.getsockname()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:6006", "localhost:6006"])

@@ -28,6 +28,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 NONCE_BYTES = KEY_BYTES = 32
@@ -37,6 +38,11 @@ TALK_S = 20.0
 """For one side of an exchange to send what it has to."""
 JOIN_S = 120.0
 """For the launch daemon of another task to listen: all tasks are launched at the same time."""
+MAX_STRANGERS = 64
+"""Callers at a time that have not shown the key yet. mpirun calls each task once; anybody in the
+network can connect, and takes a descriptor and a thread."""
+MAX_WARNINGS = 20
+"""Of callers; anybody could fill the log."""
 RETRY_S = 0.25
 POLL_S = 0.1
 GRACE_S = 5.0
@@ -223,6 +229,9 @@ class LaunchDaemon:
     def __init__(self, key: bytes) -> None:
         self._key = key
         self._end = threading.Event()
+        self._lock = threading.Lock()
+        self._strangers: list[socket.socket] = []
+        self._warnings = 0
 
     def serve(self, host: str, port: int) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -233,22 +242,49 @@ class LaunchDaemon:
                     talk, _ = server.accept()
                 except TimeoutError:
                     continue
+                except OSError as error:  # no descriptor is free: others may give some back
+                    self._warn(f"the launch daemon cannot be called: {error}")
+                    self._end.wait(RETRY_S)
+                    continue
+                self._admit(talk)
                 threading.Thread(target=self._talk, args=(talk,), daemon=True).start()
 
     def stop(self) -> None:
         self._end.set()
 
+    def _admit(self, talk: socket.socket) -> None:
+        """The one who has been here for the longest time without the key gives way: a caller with
+        the key shows it within milliseconds."""
+        with self._lock:
+            self._strangers.append(talk)
+            if len(self._strangers) > MAX_STRANGERS:
+                with suppress(OSError):  # its thread closes it
+                    self._strangers.pop(0).shutdown(socket.SHUT_RDWR)
+
+    def _dismiss(self, talk: socket.socket) -> None:
+        """It is no stranger any more, or gone."""
+        with self._lock, suppress(ValueError):
+            self._strangers.remove(talk)
+
+    def _warn(self, text: str) -> None:
+        self._warnings += 1
+        if self._warnings <= MAX_WARNINGS:
+            warn(text)
+
     def _talk(self, talk: socket.socket) -> None:
         with talk:
             talk.settimeout(TALK_S)
             try:
-                command = self._command(talk)
+                try:
+                    command = self._command(talk)
+                finally:
+                    self._dismiss(talk)
                 if command is None:
                     return
                 code = 0 if not command else self._run(command, talk)
                 talk.sendall(bytes([code]))
             except OSError as error:
-                warn(f"a caller of the launch daemon: {error}")
+                self._warn(f"a caller of the launch daemon: {error}")
                 return
         if not command:
             self.stop()
@@ -264,7 +300,7 @@ class LaunchDaemon:
         command = receive(talk, size)
         mine = hmac.new(self._key, nonce + command, hashlib.sha256).digest()
         if not hmac.compare_digest(mine, mac):
-            warn("the launch daemon has refused a caller that does not have the job's key")
+            self._warn("the launch daemon has refused a caller that does not have the job's key")
             return None
         return command
 

@@ -168,12 +168,13 @@ def print_output(name: str, lines: Iterable[bytes]) -> None:
     """
     prefix = f"{printable(name)}: ".encode() if name else b""
     for line in lines:
-        shown = _process_line(line) if is_terminal() else line
+        shown = process_line(line) if is_terminal() else line
         sys.stdout.buffer.write(prefix + shown + b"\n")
     sys.stdout.buffer.flush()
 
 
-def _process_line(line: bytes) -> bytes:
+def process_line(line: bytes) -> bytes:
+    """A line of a process's output for a terminal; see ``print_output``."""
     text = line.decode("utf-8", "replace")
     pieces = _PROCESS_COLOUR.split(text.rpartition("\r")[2] or text)
     # Every second piece is a colour: what the pattern has caught.

@@ -11,10 +11,13 @@ from hdfs_utils.protocols.untrusted import at_path, decode_record
 from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.client.functions.call_package import MAX_RESULT_BYTES
 from yarnam.client.site import Site
-from yarnam.errors import InternalError
+from yarnam.errors import InternalError, NoPermission
 
 RESULTS = "results"
 """In the job's directory: one file for each rank."""
+
+OTHERS_WRITE = 0o022
+"""Of a directory's mode. Ours are made with 700."""
 
 MAX_HEADER_BYTES = 1 << 20
 """Text and traceback are cut to 110,000 characters; JSON needs at most 6 bytes for one."""
@@ -53,13 +56,21 @@ def results_directory(job_directory: str) -> str:
 
 
 def ranks_of(site: Site, job_directory: str) -> list[int]:
-    """The ranks that have left a result, the one that did so first at first. Raises Unavailable."""
+    """The ranks that have left a result, the one that did so first at first. Raises Unavailable;
+    NoPermission where others could have left it."""
     folder = results_directory(job_directory)
     with hdfs_errors(f"reading {folder}"):
         try:
             found = list(site.files.list(folder))
         except NotFound:
             return []
+        job = site.files.stat(job_directory)
+    if job.permission & OTHERS_WRITE or any(one.owner != job.owner for one in found):
+        raise NoPermission(
+            f"others than {job.owner} may write to {job_directory}, and what a function returns"
+            " can run code here: it is not read",
+            hint=f"hdfs dfs -chmod 700 {job_directory}, and run the function again.",
+        )
     named = [
         (one.mtime_ms, int(name))
         for one in found
@@ -72,7 +83,8 @@ def read_result(site: Site, job_directory: str, rank: int) -> Returned | None:
     """None: the process has left none. Raises Unavailable, BadData for a file that is damaged, and
     whatever unpickling raises: the modules that a value is made of have to be here too.
 
-    A pickle runs code: these lie in the user's own directory, which nobody else may write to.
+    A pickle runs code: these lie in the user's own directory, which nobody else may write to, as
+    ``ranks_of`` has seen. With simple authentication whoever reaches HDFS can be that user.
     """
     path = f"{results_directory(job_directory)}/{rank}"
     with hdfs_errors(f"reading {path}"):
@@ -82,15 +94,23 @@ def read_result(site: Site, job_directory: str, rank: int) -> Returned | None:
             return None
     header, _, payload = content.partition(b"\n")
     with hdfs_errors(f"reading {path}"), at_path(path, "read result"):
-        facts = decode_record(header, max_bytes=MAX_HEADER_BYTES)
-        is_ok = facts.flag("ok")
-        if not is_ok:
-            kind = facts.text("type", max_length=1000)
-            text = facts.text("text", max_length=10_000)
-            trace = facts.text("traceback", max_length=100_000)
-    if is_ok:
+        failure = read_header(header)
+    if failure is None:
         return Returned(value=pickle.loads(payload))  # noqa: S301 - see above
-    return Returned(error=raised(payload, kind, text, trace))
+    return Returned(error=raised(payload, *failure))
+
+
+def read_header(header: bytes) -> tuple[str, str, str] | None:
+    """Class, text and traceback of what the function has raised; None: it has returned. Raises
+    MalformedData."""
+    facts = decode_record(header, max_bytes=MAX_HEADER_BYTES)
+    if facts.flag("ok"):
+        return None
+    return (
+        facts.text("type", max_length=1000),
+        facts.text("text", max_length=10_000),
+        facts.text("traceback", max_length=100_000),
+    )
 
 
 def raised(payload: bytes, kind: str, text: str, trace: str) -> BaseException:

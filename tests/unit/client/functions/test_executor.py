@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from yarnam.errors import (
     BadConfig,
     BadSpec,
     InternalError,
+    NoPermission,
     UsageError,
     UserFailed,
     WireMismatch,
@@ -89,6 +91,34 @@ def test_a_function_returns_its_value(world: World, tmp_path: Path) -> None:
     assert call.result() == {"value": 42, "rank": 0}
     assert [one["rank"] for one in call.results()] == [0, 1]
     assert call.exception() is None
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o702])
+def test_what_others_could_have_left_is_not_unpickled(
+    world: World, tmp_path: Path, mode: int
+) -> None:
+    call = world.client.executor(SPEC).submit(os.getpid)
+    run_job(world, call.job, tmp_path)
+    world.files.chmod(call.job.directory, mode)
+    with pytest.raises(NoPermission, match="others than me may write"):
+        call.result()
+    world.files.chmod(call.job.directory, 0o700)
+    assert call.result() > 0
+
+
+def test_a_result_of_another_user_is_not_unpickled(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = world.client.executor(SPEC).submit(os.getpid)
+    run_job(world, call.job, tmp_path)
+    listed = world.files.list
+
+    def planted(path: str) -> Any:
+        return (replace(one, owner="mallory") for one in listed(path))
+
+    monkeypatch.setattr(world.files, "list", planted)
+    with pytest.raises(NoPermission, match="can run code here"):
+        call.result()
 
 
 def test_an_exception_comes_back_with_its_traceback(world: World, tmp_path: Path) -> None:

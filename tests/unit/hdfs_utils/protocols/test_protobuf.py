@@ -31,7 +31,18 @@ def test_sint32_is_zigzag() -> None:
     assert [zigzag(n) for n in (0, -1, 1, -2, -3)] == [0, 1, 2, 3, 5]
 
 
-@pytest.mark.parametrize("data", [b"\x0a\x05ab", b"\x08", b"\x0b", b"\x0a\xff"])
+@pytest.mark.parametrize(
+    "data", [b"\x0a\x05ab", b"\x08", b"\x0b", b"\x0a\xff", b"\x08" + b"\x80" * 10 + b"\1"]
+)
 def test_damage_is_told(data: bytes) -> None:
     with pytest.raises(ValueError):
         Message(data)
+
+
+def test_a_field_of_another_type_is_damage() -> None:
+    """A NameNode that is none, or of another version."""
+    found = Message(message((1, "text"), (2, 5)))
+    with pytest.raises(ValueError, match="no number"):
+        found.number(1)
+    with pytest.raises(ValueError, match="no bytes"):
+        found.sub(2)
