@@ -111,7 +111,8 @@ def step_file(stop_file: Path, local_rank: int) -> Path:
 def with_newest_step(sample: Sample | None, stop_file: Path, local_rank: int) -> Sample | None:
     """The sample, with the step that the process has written since; None: there is no newer one."""
     try:
-        step, at_s = _MARK.unpack(step_file(stop_file, local_rank).read_bytes())
+        with step_file(stop_file, local_rank).open("rb") as file:
+            step, at_s = _MARK.unpack(file.read(_MARK.size + 1))
     except (OSError, struct.error):
         return None
     if not abs(step) <= INT64 or not (sample.at_s if sample else 0.0) < at_s < MAX_TIME_S:

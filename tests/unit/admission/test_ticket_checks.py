@@ -14,7 +14,7 @@ from yarnam.core.admission.ticket_checks import (
     believed_gang,
     believed_ticket,
 )
-from yarnam.core.model.ids import NodeId
+from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.job_spec import MAX_TASKS
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.tickets import Demand, LiveApplication, RunningGang, Ticket
@@ -67,6 +67,8 @@ ABSURD = {
     "a long name": replace(TRUE, name="x" * 10**5),
     "an escape": replace(TRUE, name="\x1b]52;c;aGk=\x07"),
     "an escape aside": replace(TRUE, aside="\x1b[2J"),
+    "an escape for a rack": of(replace(ONE, racks=(RackId("\x1b[2J"),))),
+    "a long node": of(replace(ONE, nodes=(NodeId("n" * 10**5),))),
     "too many nodes": replace(TRUE, included=(NodeId("n"),) * (MAX_TASKS + 1)),
 }
 

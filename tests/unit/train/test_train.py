@@ -323,3 +323,10 @@ def test_it_is_written_in_the_oldest_python_it_promises() -> None:
     )
     works = OLDEST and subprocess.run([OLDEST, "-c", ""], check=False).returncode == 0
     assert run_python(code, OLDEST if works and OLDEST else sys.executable) == "0 False\n"
+
+
+def test_a_step_file_of_any_size_is_read_no_further_than_a_step(tmp_path: Path) -> None:
+    """The training writes it, and the agent's memory is counted."""
+    with step_file(tmp_path / "stop", 0).open("wb") as file:
+        file.truncate(1 << 36)  # sparse
+    assert with_newest_step(None, tmp_path / "stop", 0) is None

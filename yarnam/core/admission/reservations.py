@@ -245,7 +245,9 @@ class ReservationLedger:
         return picks
 
     def _in_racks(self, racks: Collection[RackId]) -> Iterator[NodeId]:
-        return (name for name, node in self.nodes.items() if node.rack in racks)
+        # A ticket of others may name thousands, which are in no set.
+        wanted = frozenset(racks)
+        return (name for name, node in self.nodes.items() if node.rack in wanted)
 
     def _closed_to(self, ticket: Ticket) -> frozenset[NodeId]:
         """Nodes that the gang may not use. Its GPU model is required of its tasks without GPUs

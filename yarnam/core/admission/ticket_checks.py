@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import chain
 from math import isfinite
 from typing import Union
 
@@ -106,7 +107,8 @@ def _absurd_ticket(ticket: Ticket) -> str:
     if not all(isfinite(at_s) and at_s >= 0 for at_s in times_s):
         return "its times are no times"
     words = (ticket.name, ticket.queue, ticket.user, ticket.gpu_model, ticket.aside)
-    return _absurd_text(words)
+    places = (name for demand in ticket.demands for name in (*demand.nodes, *demand.racks))
+    return _absurd_text(chain(words, places))
 
 
 def _absurd_gang(gang: RunningGang) -> str:
