@@ -3,6 +3,7 @@ preemption."""
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -38,9 +39,10 @@ def play(
     nodes: int = 4,
     mode: Mode = Mode.TICKETS,
     preemption: PreemptionSettings | None = None,
+    limit_s: float = 100_000.0,
 ) -> Outcome:
     rm = cluster(nodes, root=root, preemption=preemption, queues=())
-    return simulate(Workload(tuple(jobs)), SimSettings(mode, rm=rm, limit_s=100_000.0))
+    return simulate(Workload(tuple(jobs)), SimSettings(mode, rm=rm, limit_s=limit_s))
 
 
 def stood(outcome: Outcome, number: int) -> float:
@@ -89,6 +91,36 @@ def test_a_claim_takes_as_few_gangs_as_it_needs() -> None:
     assert len(outcome.preempted) == 1
     assert sum(record.preemptions for record in outcome.records) == 1
     assert stood(outcome, 8) < 935.0
+
+
+@pytest.mark.parametrize("seed", [1, 2, 5])
+def test_two_queues_do_not_take_the_same_gpus_back_and_forth(seed: int) -> None:
+    """Both have a minimum of half of the cluster, and more gangs than fit into it. YARN looks for
+    victims in the queue that it takes for too: gangs of 8 GPUs have more than their share in it."""
+    root = tree(
+        "".join(
+            f"""<queue name="{name}">
+            <minResources>memory-mb=0,vcores=0,yarn.io/gpu=16</minResources>
+            <minSharePreemptionTimeout>5</minSharePreemptionTimeout>
+            <fairSharePreemptionTimeout>10</fairSharePreemptionTimeout></queue>"""
+            for name in "ab"
+        )
+    )
+    dice = random.Random(seed)
+    jobs = [
+        job(
+            number, dice.choice([2, 4, 8]), per_task=dice.choice([1, 2]), runs_s=5000.0,
+            at_s=dice.uniform(0.0, 60.0) + (0.0 if number < 12 else 900.0),
+            queue="root.a" if number < 12 else "root.b", gang=PATIENT,
+        )
+        for number in range(20)
+    ]  # fmt: skip
+    fixed = [replace(one, spec=replace(one.spec, flexible_shape=False)) for one in jobs]
+    outcome = play(root, fixed, preemption=EAGER, limit_s=4500.0)
+    assert {one.taker for one in outcome.preempted} >= {"root.b"}
+    takes = {(one.job, one.at_s) for one in outcome.preempted}
+    assert len(takes) <= len(jobs), "in the hour after the second queue has come"
+    assert max(record.preemptions for record in outcome.records) <= 3
 
 
 def test_nothing_is_taken_while_preemption_is_off_or_the_cluster_seems_idle() -> None:

@@ -193,11 +193,11 @@ class AdmissionPoller:
         return polled, decision
 
     def _note_claim(self) -> None:
-        """The gang has to be acquired anew. Has its claim failed, or has it run since?"""
+        """The gang has to be acquired anew. How long ago was its claim, if it has run since?"""
         if self._claimed_at_s is not None:
-            has_run = self._holder.ran_at_s >= self._claimed_at_s
-            now_s = self._clock.now_s()
-            self._claims = ClaimHistory() if has_run else self._claims.after_failure(now_s)
+            now_s, has_run = self._clock.now_s(), self._holder.ran_at_s >= self._claimed_at_s
+            lasted_s = now_s - self._claimed_at_s if has_run else 0.0
+            self._claims = self._claims.after(now_s, lasted_s)
             self._claimed_at_s = None
 
     def _has_been_delayed(self, decision: MustWait, polled: ClusterPoll) -> bool:

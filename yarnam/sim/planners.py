@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import inf
 
 from yarnam.core.admission import Ask, Decision, decide
 from yarnam.core.admission.delay_limit import Delay
+from yarnam.core.admission.entitlement import ClaimHistory
 from yarnam.core.admission.forecast import wait_ratio
 from yarnam.core.admission.polling import (
     confirm_delay_s,
@@ -165,15 +167,28 @@ class TicketPlanner(JitterPlanner):
         """When, and on which versions of nodes and tickets."""
         self._last: MustWait | None = None
         self._delay = Delay()
+        self._claims = ClaimHistory()
+        self._claimed_at_s: float | None = None
+        self._ran_at_s = -inf
         self._asked: RequestPlan | None = None
         """What is to be answered."""
 
     def request(self, action: RequestPlan) -> None:
         if action.supplement is None:
+            self._note_claim()
             self._ticket = self._world.tickets.take(self._ticket or self._wanted(), self._changed)
             self._is_waiting = True
             self._decided_at, self._asked = None, action
         super().request(action)
+
+    def _note_claim(self) -> None:
+        """As the ApplicationMaster's ``AdmissionPoller`` does."""
+        if self._claimed_at_s is not None:
+            now_s = self._world.timeline.now_s
+            has_run = self._ran_at_s >= self._claimed_at_s
+            lasted_s = now_s - self._claimed_at_s if has_run else 0.0
+            self._claims = self._claims.after(now_s, lasted_s)
+            self._claimed_at_s = None
 
     def entered(self, phase: Phase) -> None:
         if phase is Phase.BACKING_OFF:
@@ -184,6 +199,7 @@ class TicketPlanner(JitterPlanner):
     def launched(self, containers: Sequence[Container]) -> None:
         self._give_back()
         now_s, ticket, ratio = self._world.timeline.now_s, self._ticket, None
+        self._ran_at_s = now_s
         if ticket is not None and ticket.forecast_s is not None:
             ratio = wait_ratio(now_s - ticket.taken_at_s, ticket.forecast_s)
             self._ticket = replace(ticket, forecast_s=None)
@@ -222,6 +238,7 @@ class TicketPlanner(JitterPlanner):
             decision = self._decide(action)
             if isinstance(decision, Ask):
                 self._world.tickets.update(decision.ticket)
+                self._claimed_at_s = now_s if decision.is_claim else None
             if not isinstance(decision, MustWait):
                 self._asked = None
                 self._reply(action, decision.plan if isinstance(decision, Ask) else decision)
@@ -248,8 +265,9 @@ class TicketPlanner(JitterPlanner):
 
         may_fit = self._may_fit(action)
         decision = decide(
-            self._ticket, seen, plan, may_fit=may_fit, excluded=action.excluded, explain=False
-        )
+            self._ticket, seen, plan, may_fit=may_fit, excluded=action.excluded,
+            may_claim=self._claims.may_claim(seen.now_s), explain=False,
+        )  # fmt: skip
         on_wait = self._world.on_wait
         if on_wait is not None and self._last is None and isinstance(decision, MustWait):
             self._ticket = replace(self._ticket, forecast_s=on_wait(self._job, self._ticket, seen))

@@ -86,6 +86,26 @@ def test_a_claim(snapshot: ClusterSnapshot, others: tuple[Ticket, ...]) -> None:
     assert entitlement(prod(), Contention(snapshot, others, (), NOW_S))
 
 
+@pytest.mark.parametrize(
+    ("ours", "waiting", "may"),
+    [
+        ((12,), 0, True),  # YARN spares it: its share in the queue is 12, of two
+        ((12,), 1, True),  # 8, of three: it might lose 4, the others 8
+        ((12,), 3, False),  # 4.8, of five: it might lose 7, the others 8
+        ((2, 2, 2, 2, 2, 2), 4, True),  # each has its share
+    ],
+)
+def test_no_claim_where_yarn_might_take_it_from_the_same_queue(
+    ours: tuple[int, ...], waiting: int, may: bool
+) -> None:
+    """YARN takes from any application above its own share, in the asking queue too."""
+    snapshot = full(minimum=24, used=12, theirs=24)
+    running = tuple(RunningGang(f"r{n}", OURS, gpus, None) for n, gpus in enumerate(ours))
+    behind = tuple(prod(9 + number, tasks=4) for number in range(waiting))
+    me = prod()
+    assert bool(entitlement(me, Contention(snapshot, (me, *behind), running, NOW_S))) is may
+
+
 def test_a_queue_that_may_not_be_preempted_has_nothing_to_give() -> None:
     snapshot = full()
     closed = tuple(replace(queue, is_preemptable=False) for queue in snapshot.queues)

@@ -115,21 +115,27 @@ async def test_a_preemption_is_announced_while_the_gang_takes_its_share() -> Non
         assert status_of(world).attempt == 1
 
 
-async def test_a_gang_that_ran_after_its_claim_may_claim_again_at_once() -> None:
+@pytest.mark.parametrize(("ran_s", "asks"), [(10.0, 0), (FIRST_PAUSE_S, 2)])
+async def test_a_gang_that_loses_what_it_claimed_claims_at_once_only_if_it_ran_for_long(
+    ran_s: float, asks: int
+) -> None:
     async with am_world(HALF, hall=hall(), used=8) as world:
         await world_of(world, full(minimum=16), 5.0)
         await world.run_gang()
         assert world.phase == "RUNNING"
+        await world.advance(ran_s)
         for ask in list(world.broker.granted):
             world.broker.end(ask, ContainerEnd.PREEMPTED)
         await world.advance(30.0)
-        assert len(world.broker.pending) == 2
+        assert len(world.broker.pending) == asks
 
 
 async def test_the_pause_doubles_after_each_claim_that_failed() -> None:
     history, pauses = ClaimHistory(), []
     assert history.may_claim(0.0)
     for _ in range(4):
-        history = history.after_failure(1000.0)
+        history = history.after(1000.0, lasted_s=0.0)
         pauses.append(next(s for s in range(0, 10**5, 10) if history.may_claim(1000.0 + s)))
     assert pauses == [FIRST_PAUSE_S * factor for factor in (1, 2, 4, 8)]
+    assert history.after(9000.0, lasted_s=15 * FIRST_PAUSE_S).failed == 5
+    assert history.after(9000.0, lasted_s=16 * FIRST_PAUSE_S).failed == 0

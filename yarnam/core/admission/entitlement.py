@@ -23,6 +23,10 @@ FAIR_SHARE_THRESHOLD = 0.5
 the job claims too little; where it is lower, or preemption by fair share has no timeout, it asks
 in vain within ``gang.hold_timeout`` and backs off."""
 
+OWN_RISK = 2
+"""A job does not claim where YARN could find more than half as many victims in its own queue as in
+others: those would gain nothing. Ours."""
+
 FIRST_PAUSE_S = 300.0
 """After a claim that failed: well above the preemption timeouts of the Fair Scheduler's examples
 (a minute or two), so that a claim is not repeated before YARN could have acted. Ours."""
@@ -30,22 +34,29 @@ FIRST_PAUSE_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class ClaimHistory:
-    """How a job's claims have ended: a share that the admin has changed, or victims that do not
-    leave, make one fail. The gang has then held a part of its GPUs idle, and used up an attempt."""
+    """How a job's claims have ended. One fails where the admin has changed the share or victims do
+    not leave: the gang has then held a part of its GPUs idle. And where the gang soon lost again
+    what it had got: YARN looks for victims in each queue, the one that it takes for included, so a
+    job that claims anew at once would take it back from one that does the same."""
 
     failed: int = 0
     """In a row."""
     failed_at_s: float = 0.0
 
-    def after_failure(self, now_s: float) -> ClaimHistory:
+    def after(self, now_s: float, lasted_s: float) -> ClaimHistory:
+        """The gang has to be acquired anew. ``lasted_s``: since its claim; 0: it has never run."""
+        if lasted_s >= _pause_s(self.failed + 1):
+            return ClaimHistory()
         return ClaimHistory(self.failed + 1, now_s)
 
     def may_claim(self, now_s: float) -> bool:
         """The pause doubles after each failure. Meanwhile the job waits for free GPUs as any other,
         which uses up no attempt."""
-        if not self.failed:
-            return True
-        return now_s - self.failed_at_s >= FIRST_PAUSE_S * 2.0 ** min(self.failed - 1, 20)
+        return not self.failed or now_s - self.failed_at_s >= _pause_s(self.failed)
+
+
+def _pause_s(failed: int) -> float:
+    return FIRST_PAUSE_S * 2.0 ** min(failed - 1, 20)
 
 
 def entitlement(me: Ticket, seen: Contention) -> str:
@@ -62,7 +73,7 @@ def entitlement(me: Ticket, seen: Contention) -> str:
         return ""
     free = sum(node.free.gpus for node in snapshot.nodes if node.is_usable)
     excess = sum(_excess_gpus(queue) for name, queue in queues.items() if name != me.queue)
-    if free + excess < me.gpus:
+    if free + excess < me.gpus or OWN_RISK * _own_losses(mine, seen) > excess:
         return ""
     return (
         f"queue {mine.name} is entitled to {share} GPUs and uses {mine.used.gpus}: "
@@ -117,6 +128,15 @@ def _shares(queue: QueueView) -> tuple[int, int]:
         queue.minimum.gpus if queue.minimum else 0,
         queue.fair_share.gpus if queue.fair_share else 0,
     )
+
+
+def _own_losses(mine: QueueView, seen: Contention) -> float:
+    """GPUs that YARN might take from gangs of the same queue, for one of their own: it spares only
+    those that have no more than their share within it."""
+    gangs = [gang.gpus for gang in seen.running if gang.queue == mine.name]
+    waiting = sum(ticket.queue == mine.name for ticket in seen.tickets)
+    share = max(_shares(mine)) / max(1, len(gangs) + waiting)
+    return sum(max(0.0, gpus - share) for gpus in gangs)
 
 
 def _is_behind_its_own(me: Ticket, seen: Contention) -> bool:
