@@ -29,6 +29,18 @@ By these rules yarnam says why a process failed, and whether the gang is started
 from processes to a gang's first cause: [](../explanation/first-causes.md). `retry.rules` in the
 [spec](spec.md) puts rules of the job before them; `yarnam explain` shows which rule matched.
 
+Administrators put rules for all jobs into `failure-rules.yaml` beside `yarn-site.xml`, or into
+the file that `YARNAM_FAILURE_RULES` names where jobs are submitted. They come between the job's and
+those below, and travel with the job:
+
+```yaml
+rules:                      # each as in retry.rules
+  - id: licences
+    class: communication-error
+    patterns: ["no licence is free"]
+    action: retry-free
+```
+
 ## Classes
 
 The first 21 are the reasons of the failure table of Microsoft's Philly cluster (Jeon et al., ATC

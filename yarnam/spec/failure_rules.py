@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import yaml
+from pydantic import Field, ValidationError
 
 from yarnam.core.model.outcomes import (
     FailureClass,
@@ -17,10 +18,14 @@ from yarnam.core.model.outcomes import (
     RetryAction,
     Source,
 )
-from yarnam.errors import Blame
-from yarnam.spec.sections.failure_sections import FailureRuleEntry
+from yarnam.errors import BadConfig, Blame
+from yarnam.spec.sections.failure_sections import MAX_RULES, FailureRuleEntry
+from yarnam.spec.sections.section_base import Section
 
 SHIPPED_FILE = Path(__file__).with_name("failure_rules.yaml")
+
+SITE_FILE = "failure-rules.yaml"
+SITE_VARIABLE = "YARNAM_FAILURE_RULES"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +84,40 @@ def rule_of(entry: FailureRuleEntry) -> FailureRule:
         explanation=entry.explanation or common.explanation,
         hint=entry.hint or common.hint,
     )
+
+
+class _SiteFile(Section):
+    rules: Annotated[list[FailureRuleEntry], Field(default_factory=list, max_length=MAX_RULES)]
+
+
+def site_rules(conf_dir: Path | None, environ: Mapping[str, str]) -> tuple[FailureRule, ...]:
+    """The administrators' rules: of ``failure-rules.yaml`` beside yarn-site.xml, or of the file
+    that YARNAM_FAILURE_RULES names; none where there is no file. Raises BadConfig."""
+    named = environ.get(SITE_VARIABLE)
+    if named is None and conf_dir is None:
+        return ()
+    path = Path(named).expanduser() if named else (conf_dir or Path()) / SITE_FILE
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        if not named:
+            return ()
+        raise BadConfig(f"{SITE_VARIABLE} is {path}, which does not exist") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadConfig(f"cannot read {path}: {error}") from error
+    return _site_rules(text, str(path))
+
+
+def _site_rules(text: str, where: str) -> tuple[FailureRule, ...]:
+    hint = "It has a list `rules`, as retry.rules of a job: docs/reference/failure-rules.md"
+    try:
+        found = _SiteFile.model_validate(yaml.safe_load(text) or {})
+    except yaml.YAMLError as error:
+        raise BadConfig(f"{where}: not valid YAML: {error}", hint=hint) from error
+    except ValidationError as error:
+        said = (
+            f"{where}: {'.'.join(str(part) for part in each['loc'])}: {each['msg']}"
+            for each in error.errors(include_url=False)
+        )
+        raise BadConfig("\n".join(said), hint=hint) from None
+    return tuple(rule_of(entry) for entry in found.rules)

@@ -140,3 +140,15 @@ def test_what_cannot_be_explained(world: World, arguments: tuple[str, ...]) -> N
     code, _, err = explain(world, *arguments)
     assert code == 64
     assert err
+
+
+def test_logs_are_judged_by_the_sites_rules_too(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, rules = tmp_path / "rank-0.log", tmp_path / "rules.yaml"
+    log.write_text("no licence is free\n")
+    rules.write_text("rules:\n- {id: licences, class: killed, patterns: [no licence is free]}\n")
+    monkeypatch.setenv("YARNAM_FAILURE_RULES", str(rules))
+    code, out, _ = explain(world, "--log", str(log))
+    assert code == 0
+    assert "licences" in out

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 
 from yarnam.core.failures.rule_matching import rules_of
 from yarnam.core.failures.shipped_rules import SHIPPED_RULES
-from yarnam.core.model.outcomes import FailureClass, FailureRule
+from yarnam.core.model.outcomes import FailureClass, FailureRule, RetryAction
+from yarnam.errors import BadConfig
 from yarnam.spec import failure_rules as spec_rules
 from yarnam.spec.sections.failure_sections import FailureRuleEntry
 from yarnam.wire.codec import from_plain, to_plain
@@ -67,3 +68,45 @@ def test_what_an_entry_leaves_out_is_its_classs() -> None:
 def test_a_wrong_rule_is_refused(wrong: dict[str, object], word: str) -> None:
     with pytest.raises(ValidationError, match=re.escape(word)):
         FailureRuleEntry.model_validate({"id": "a", **wrong})
+
+
+SITE_RULES = """
+rules:
+  - id: licences
+    class: communication-error
+    patterns: ["no licence is free"]
+    action: retry-free
+"""
+
+
+def test_administrators_have_rules_of_their_own(tmp_path: Path) -> None:
+    assert spec_rules.site_rules(tmp_path, {}) == ()
+    assert spec_rules.site_rules(None, {}) == ()
+    (tmp_path / "failure-rules.yaml").write_text(SITE_RULES)
+    (rule,) = spec_rules.site_rules(tmp_path, {})
+    assert (rule.id, rule.action) == ("licences", RetryAction.FREE)
+    other = tmp_path / "other.yaml"
+    other.write_text(SITE_RULES.replace("licences", "others"))
+    (rule,) = spec_rules.site_rules(tmp_path, {"YARNAM_FAILURE_RULES": str(other)})
+    assert rule.id == "others"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("rules: [", "not valid YAML"),
+        ("rules:\n  - id: a\n    class: no-such\n    patterns: [x]\n", "rules.0.class"),
+        ("rules:\n  - {id: a, class: killed}\n", "needs `patterns`"),
+        ("rule: []\n", "rule"),
+        ("- 1\n", "failure-rules.yaml"),
+    ],
+)
+def test_wrong_rules_of_administrators_are_refused(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "failure-rules.yaml").write_text(text)
+    with pytest.raises(BadConfig, match=said):
+        spec_rules.site_rules(tmp_path, {})
+
+
+def test_a_file_that_is_named_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(BadConfig, match="YARNAM_FAILURE_RULES"):
+        spec_rules.site_rules(None, {"YARNAM_FAILURE_RULES": str(tmp_path / "none.yaml")})

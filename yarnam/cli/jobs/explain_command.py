@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -11,8 +13,10 @@ from yarnam.cli.options import json_option, open_client
 from yarnam.cli.rendering.cause_text import cause_lines
 from yarnam.cli.rendering.console import Line, coloured, print_json, print_lines
 from yarnam.client.monitor.explanations import explain_logs
+from yarnam.client.site import find_conf_dir
 from yarnam.core.model.job_status import JobStatus
-from yarnam.errors import ExitCode, UsageError, error_classes
+from yarnam.errors import BadConfig, ExitCode, UsageError, error_classes
+from yarnam.spec import failure_rules
 from yarnam.wire.codec import to_plain
 
 
@@ -44,6 +48,7 @@ def command(
 
     With --log or --exit-code it shows what yarnam makes of other processes' logs and exit codes.
     """
+    conf_dir = None
     is_other = bool(logs) or exit_code is not None
     if is_other == (job is not None):
         raise UsageError("name either a job, or --log and --exit-code")
@@ -55,7 +60,9 @@ def command(
         else:
             print_lines(_of_job(status))
         return
-    cause = explain_logs(logs, exit_code)
+    with suppress(BadConfig):  # without a cluster too
+        conf_dir = find_conf_dir()
+    cause = explain_logs(logs, exit_code, failure_rules.site_rules(conf_dir, os.environ))
     if as_json:
         print_json(to_plain(cause))
         return

@@ -8,21 +8,24 @@ from pathlib import Path
 from yarnam.agent.launch.failure_examination import FailedRun, examine
 from yarnam.agent.launch.output_streams import OutputStreams
 from yarnam.core.failures.first_failure import FailedProcess, in_order_of_cause
-from yarnam.core.model.outcomes import Finding, FirstCause
+from yarnam.core.model.outcomes import FailureRule, Finding, FirstCause
 from yarnam.errors import UsageError
+from yarnam.wire.codec import to_plain
 
 FAILED_CODE = 1
 """Assumed of a process whose exit code is not given."""
 
 
-def explain_logs(logs: Sequence[Path], exit_code: int | None = None) -> FirstCause:
+def explain_logs(
+    logs: Sequence[Path], exit_code: int | None = None, rules: Sequence[FailureRule] = ()
+) -> FirstCause:
     """The first cause among processes whose logs these are, the first one rank 0. Without times
-    the order of the logs stands for them. ``exit_code``: of all of them.
-    Raises UsageError: a file cannot be read."""
+    the order of the logs stands for them. ``exit_code``: of all of them. ``rules``: those of the
+    site. Raises UsageError: a file cannot be read."""
     for log in logs:
         if not log.is_file():
             raise UsageError(f"{log} is no file that can be read")
-    found = [_finding(log, exit_code) for log in logs] or [_finding(Path(), exit_code)]
+    found = [_finding(log, exit_code, rules) for log in logs or [Path()]]
     order = in_order_of_cause(
         [FailedProcess(rank, rank, float(rank), finding) for rank, finding in enumerate(found)]
     )
@@ -33,9 +36,9 @@ def explain_logs(logs: Sequence[Path], exit_code: int | None = None) -> FirstCau
     return FirstCause(name, first.rank, "", ended, found[first.key], then)
 
 
-def _finding(log: Path, exit_code: int | None) -> Finding:
+def _finding(log: Path, exit_code: int | None, rules: Sequence[FailureRule]) -> Finding:
     code = FAILED_CODE if exit_code is None else exit_code
-    return examine(FailedRun(log, OutputStreams(), code, 0), (), ())
+    return examine(FailedRun(log, OutputStreams(), code, 0), map(to_plain, rules), ())
 
 
 def _named(finding: Finding) -> str:

@@ -27,6 +27,7 @@ with on_first_use():
     import skein_specs
     from yarnam.client.environments import packed_environment
     from yarnam.client.submit import input_preflight, write_probe
+    from yarnam.spec import failure_rules
 
 KILL_CONFIRM_LIMIT_S = 10.0
 """How long a failed submit waits for YARN to say that its application is gone."""
@@ -83,6 +84,7 @@ def _submit(
     key: str,
 ) -> Submitted:
     report("Checking the job against the cluster")
+    job = _with_site_rules(site, job)
     checked = check_job(site, job, seed=key, record=input_preflight.record_proved)
     for warning in (w for outcome in checked.inputs for w in outcome.warnings):
         report(warning)
@@ -113,6 +115,14 @@ def _submit(
     if end_s is not None and LOCAL_KEYTAB_FILE not in staged.am_files:
         report(tokens_notice(application, end_s))
     return Submitted(application, staging.key, staging.job_dir, staged.record.job)
+
+
+def _with_site_rules(site: Site, job: JobSpec) -> JobSpec:
+    """With the administrators' failure rules after its own."""
+    rules = failure_rules.site_rules(site.conf_dir, site.environ)
+    if not rules:
+        return job
+    return replace(job, retry=replace(job.retry, rules=(*job.retry.rules, *rules)))
 
 
 def tokens_notice(application: ApplicationId, end_s: float) -> str:

@@ -7,6 +7,7 @@ import json
 import tarfile
 import time
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,11 @@ from yarnam.core.model.job_spec import (
     JobSpec,
     PackedFrom,
     PackSource,
+    RetrySpec,
     ShippedFile,
 )
-from yarnam.errors import BadConfig, BadSpec, NoPermission, Unavailable, YarnamError
+from yarnam.core.model.outcomes import FailureClass, FailureRule, RetryAction
+from yarnam.errors import BadConfig, BadSpec, Blame, NoPermission, Unavailable, YarnamError
 from yarnam.wire.codec import decode
 from yarnam.wire.credentials import split
 from yarnam.wire.records import JobRecord
@@ -53,6 +56,16 @@ def test_the_job_record_is_what_was_asked_for(world: World) -> None:
     assert record.job_dir == directory
     assert record.rm_url == "http://rm.example:8088"
     assert record.targets
+
+
+def test_the_administrators_rules_of_failures_come_after_the_jobs_own(world: World) -> None:
+    text = "rules:\n- {id: licences, class: communication-error, patterns: [no licence is free]}\n"
+    (world.site.conf_dir / "failure-rules.yaml").write_text(text)
+    own = FailureRule("own", FailureClass.KILLED, RetryAction.NEVER, Blame.USER, exit_codes=(9,))
+    job = replace(job_spec(), retry=RetrySpec(rules=(own,)))
+    _, directory = submitted(world, job)
+    record = decode(world.files.read_bytes(f"{directory}/job.json"), JobRecord)
+    assert [rule.id for rule in record.job.retry.rules] == ["own", "licences"]
 
 
 def test_the_directory_is_private_and_the_credentials_are_the_jobs_own(world: World) -> None:
