@@ -83,6 +83,7 @@ def test_strikes_of_others_are_heard_old_ones_at_the_start_new_ones_as_they_come
     open_gate: OpenGate,
 ) -> None:
     first = ZooKeeperHints(open_gate(), "application_1", lambda: NODES)
+    first.share(NodeId("no-such-node"), "never heard: the cluster does not have it")
     first.share(N1, "agent silent")
     listener = Listener(open_gate(), "application_2")
     listener.hints.start(listener.events.append)
