@@ -161,7 +161,7 @@ def runtime_with(tmp_path: Path, module: str) -> None:
     lib = tmp_path / "yarnam-runtime" / "lib"
     lib.mkdir(parents=True)
     (lib / f"{module}.py").write_text(
-        "import os, sys\n"
+        "import os, socket, sys\n"
         "print(os.getpid(), os.environ['HADOOP_CONF_DIR'], os.environ.get('JDK_JAVA_OPTIONS'))\n"
         "sys.exit(7)\n"
     )
@@ -178,6 +178,16 @@ def test_it_becomes_python_with_the_shipped_packages(tmp_path: Path) -> None:
     # The same process id: SIGTERM for the script reaches Python, and nothing is left behind.
     assert said == f"{shell} {tmp_path}/hconf None"
     assert done.returncode == 7
+
+
+def test_files_that_the_user_named_stand_for_no_module(tmp_path: Path) -> None:
+    """They lie in the directory in which AM and agents start."""
+    runtime_with(tmp_path, "fake_am")
+    for name in ("runpy", "os", "socket", "sitecustomize", "fake_am"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('a file of the user')\n")
+    script = launch_script("fake_am", HERE)
+    done = launch(tmp_path, script, YARNAM_NODE_PYTHON=sys.executable, PYTHONPATH=str(tmp_path))
+    assert done.returncode == 7, done.stderr
 
 
 def test_a_python_of_another_version_is_passed_over(tmp_path: Path) -> None:
