@@ -23,7 +23,14 @@ from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.core.tokens.named_file_systems import named_file_systems
-from yarnam.errors import BadConfig, ExitCode, Unavailable, UsageError, YarnamError
+from yarnam.errors import (
+    BadConfig,
+    ExitCode,
+    NoPermission,
+    Unavailable,
+    UsageError,
+    YarnamError,
+)
 from yarnam.ports.job_access import JobClient
 from yarnam.wire.codec import decode_event, encode
 from yarnam.wire.light_imports import on_first_use
@@ -238,8 +245,8 @@ class Job:
 
         The AM, the agents and running processes use them from then on: the AM at once, the others
         within seconds. Nobody renews them, so call it again before that time. Raises BadConfig (the
-        site has no delegation tokens), NoPermission (no ticket), UsageError (the job has ended) and
-        Unavailable.
+        site has no delegation tokens), NoPermission (no ticket, or somebody else's job), UsageError
+        (the job has ended) and Unavailable.
         """
         site = self._sources.site
         if site.open_token_source is None:
@@ -248,6 +255,12 @@ class Job:
                 hint="Only jobs on a site with Kerberos have them; others need none.",
             )
         source = site.open_token_source()
+        owner = self._sources.look_up().user
+        if owner not in ("", site.user):
+            raise NoPermission(
+                f"{self.id} is {owner}'s job: with your tokens it could do all that you may",
+                hint=f"Only {owner} can give it new ones.",
+            )
         line = self._living_am()
         with hdfs_errors("looking for a Kerberos ticket"):
             principal = gssapi.identity().principal

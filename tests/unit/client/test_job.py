@@ -370,6 +370,17 @@ def test_new_tokens_go_to_the_am(world: World, monkeypatch: pytest.MonkeyPatch) 
     assert found["RM_DELEGATION_TOKEN"].identifier == b"alice@SITE"
 
 
+def test_somebody_elses_job_gets_no_tokens(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It could do with them all that who refreshes them may."""
+    monkeypatch.setattr(gssapi, "identity", lambda: gssapi.Identity("alice@SITE", 3600))
+    world.client.site.open_token_source = lambda: token_source(world)
+    job = world.job()
+    world.rm.change(APPLICATION, user="mallory")
+    with pytest.raises(NoPermission, match="mallory's job"):
+        job.refresh_tokens()
+    assert world.line.tokens == []
+
+
 def test_a_site_without_kerberos_has_no_tokens(world: World) -> None:
     with pytest.raises(BadConfig, match="no delegation tokens"):
         world.job().refresh_tokens()
