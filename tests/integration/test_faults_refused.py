@@ -42,8 +42,8 @@ REFUSALS = {
     "not YAML": Refusal(
         ExitCode.BAD_SPEC, (":3:1: not valid YAML",), text="version: 1\nname: [never closed\n"
     ),
-    "not supported yet": Refusal(
-        ExitCode.BAD_SPEC, ("sweep", "not supported yet"), {"sweep": {"lr": [1, 2]}}
+    "a key of other systems": Refusal(
+        ExitCode.BAD_SPEC, ("sweep", "submit --array"), {"sweep": {"lr": [1, 2]}}
     ),
     "more memory than any node": Refusal(
         ExitCode.NEVER_FITS, ("71680 MiB", "65536 MiB"), {"worker": {"memory": "70GiB"}}

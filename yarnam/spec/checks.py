@@ -443,7 +443,7 @@ def _check_uri(path: Path, uri: str, problems: Problems) -> None:
         elif uri.startswith("//"):
             problems.add(path, "must not start with `//`: write hdfs://... or a single slash")
     elif parts.scheme == "file":
-        problems.add(path, "file:// is not supported yet (each node has other files); use hdfs://")
+        problems.add(path, "file:// has other files on each node; use hdfs://")
     elif parts.scheme not in SCHEMES:
         hint = closest(parts.scheme, SCHEMES) or f"; use one of {', '.join(SCHEMES)}"
         problems.add(path, f"{parts.scheme}:// is not a supported file system{hint}")

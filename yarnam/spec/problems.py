@@ -181,8 +181,8 @@ def _unknown_message(path: Path, *, guess: bool) -> str:
     section, key = section_at(path[:-1]), str(path[-1])
     if section is None:
         return "unknown key"
-    if key in section.later_keys:
-        return f"not supported yet: {section.later_keys[key]}"
+    if key in section.refused_keys:
+        return f"not a key here: {section.refused_keys[key]}"
     if not guess:
         return "unknown key"
     near = _intended(key, section)

@@ -234,7 +234,7 @@ CASES = [
     ),
     (
         "gpus: 4\ndocker: x",
-        "6:1: docker: not supported yet: images here; write environment: {docker: ...}",
+        "6:1: docker: not a key here: write environment: {docker: ...}",
     ),
     (
         "gpus: 4\ncheckpoint: {directory: /c, restore: latest}",
@@ -288,7 +288,7 @@ CASES = [
     ),
     (
         "gpus: 4\ndata: {outputs: [/a, /b]}",
-        ("6:17: data.outputs: several outputs are not supported yet; write one directory"),
+        ("6:17: data.outputs: a job commits one directory; write several below it"),
     ),
     (
         "gpus: 4\ndata: {outputs: {replace: true}}",
@@ -517,10 +517,7 @@ CASES = [
     ),
     (
         "gpus: 4\ndata: {inputs: ['file:///d']}",
-        (
-            "6:17: data.inputs[0]: file:// is not supported yet (each node has other files); use "
-            "hdfs://"
-        ),
+        "6:17: data.inputs[0]: file:// has other files on each node; use hdfs://",
     ),
     (
         "gpus: 4\ndata: {inputs: ['hdfs://nn:8020']}",

@@ -164,10 +164,10 @@ def test_every_key_has_a_description() -> None:
             assert node.get("description") or target.get("description"), key
 
 
-def test_keys_kept_for_later_are_not_keys_already() -> None:
+def test_refused_keys_are_no_keys() -> None:
     for section in (Document, *_subclasses(Section)):
         names = {field.alias or name for name, field in section.model_fields.items()}
-        assert not names & set(section.later_keys)
+        assert not names & set(section.refused_keys)
 
 
 def _subclasses(section: type[Section]) -> list[type[Section]]:
@@ -189,7 +189,7 @@ def test_the_page_tells_every_key_and_the_real_defaults() -> None:
     for section in (Document, *_subclasses(Section)):
         for name, field in section.model_fields.items():
             assert f"| `{field.alias or name}` |" in page
-        for key in section.later_keys:
+        for key in section.refused_keys:
             assert f"`{key}` (" in page
     assert f"Default: {format_size(MEMORY_PER_GPU_MIB)}." in page
     assert f"cores of a task per GPU. Default: {VCORES_PER_GPU}." in page

@@ -230,8 +230,8 @@ def _plain_kind(node: dict[str, Any], schema: dict[str, Any]) -> str:
 
 
 def _reserved(section: type[Section]) -> list[str]:
-    later = [f"`{key}` ({what})" for key, what in section.later_keys.items()]
-    return ["", f"Refused, because not supported yet: {', '.join(later)}."] if later else []
+    refused = [f"`{key}` ({why})" for key, why in section.refused_keys.items()]
+    return ["", f"Refused: {', '.join(refused)}."] if refused else []
 
 
 def _own_variables() -> str:

@@ -28,7 +28,7 @@ class Input(TextOrMapping):
     """Data that the job reads. Submit fails if it does not exist."""
 
     text_key = "path"
-    later_keys = {"format": "formats of inputs"}
+    refused_keys = {"format": "told from the names and the first bytes of the files"}
 
     path: Text
     """File or directory: a URI (`hdfs://`, `viewfs://`, `webhdfs://`, `swebhdfs://`) or an
@@ -59,7 +59,7 @@ class Input(TextOrMapping):
 
 def _outputs(value: Any) -> Any:
     if isinstance(value, list):
-        raise wrong("several outputs are not supported yet; write one directory")
+        raise wrong("a job commits one directory; write several below it")
     return value
 
 

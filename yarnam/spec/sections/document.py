@@ -1,8 +1,8 @@
 """The spec as a document: every key, its type, its default and its meaning.
 
 The docstrings below are the reference (docs/reference/spec.md) and the descriptions in the JSON
-Schema. A section may name keys that later versions will support (``later_keys``): they are refused
-as "not supported yet", never ignored. Combinations of keys are checked in ``checks``.
+Schema. A section may name keys that others have there (``refused_keys``): they are refused with
+their reason, never ignored. Combinations of keys are checked in ``checks``.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ class Locality(Section):
     """How strictly to place the gang close together, level by level. `required` waits for it,
     `preferred` relaxes it step by step, `unconstrained` ignores it."""
 
-    later_keys = {"switch": "levels between node and rack", "block": "levels above the rack"}
+    refused_keys = dict.fromkeys(
+        ("switch", "block"), "YARN knows nodes and racks only; let its rack names tell switches"
+    )
 
     node: Strictness = "preferred"
     """Use as few nodes as possible."""
@@ -305,10 +307,10 @@ MAX_KEY = 1000
 class Document(Section):
     """A job for `yarnam submit`."""
 
-    later_keys = {
-        "docker": "images here; write environment: {docker: ...}",
-        "image": "images here; write environment: {docker: ...}",
-        "sweep": "sweeps",
+    refused_keys = {
+        "docker": "write environment: {docker: ...}",
+        "image": "write environment: {docker: ...}",
+        "sweep": "each job is one gang; use submit --array, or Hydra's launcher",
     }
 
     version: Annotated[Literal[1], Field(examples=[1]), BeforeValidator(_version)]

@@ -210,10 +210,10 @@ AfterValue = Annotated[
 class Role(Section):
     """A group of identical tasks. All tasks of all roles start together or not at all."""
 
-    later_keys = {
-        "node_label": "YARN node labels",
-        "docker": "images here; write environment: {docker: ...}",
-        "image": "images here; write environment: {docker: ...}",
+    refused_keys = {
+        "node_label": "one label is for all roles; write placement: {node_label: ...}",
+        "docker": "one image is for all roles; write environment: {docker: ...}",
+        "image": "one image is for all roles; write environment: {docker: ...}",
     }
 
     tasks: TaskCount = 1

@@ -27,8 +27,8 @@ class Section(BaseModel):
     model_config = ConfigDict(
         strict=True, extra="forbid", frozen=True, use_attribute_docstrings=True
     )
-    later_keys: ClassVar[dict[str, str]] = {}
-    """Keys that are refused as "not supported yet", with what they will do."""
+    refused_keys: ClassVar[dict[str, str]] = {}
+    """Keys that other systems have here and that are refused, with the reason and what to write."""
 
 
 class TextOrMapping(Section):
