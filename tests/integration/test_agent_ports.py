@@ -149,6 +149,38 @@ async def test_a_task_that_starts_again_as_rank_zero_has_its_coordinator_port_ba
             stranger.bind(("127.0.0.1", port))
 
 
+# As LightGBM's and XGBoost's servers: bound without flags, and the first to close.
+BARE = """
+import os, socket
+server = socket.socket()
+server.bind(('127.0.0.1', int(os.environ['LIGHTGBM_LOCAL_LISTEN_PORT'])))
+server.listen()
+client = socket.create_connection(server.getsockname())
+server.accept()[0].close()
+client.close()
+print('port', server.getsockname()[1])
+"""
+
+
+async def test_connections_of_the_attempt_before_are_not_in_the_way_of_a_bare_server(
+    tmp_path: Path,
+) -> None:
+    """The kernel keeps them for a minute, and such a server cannot bind the port meanwhile."""
+    job = small_job([sys.executable, "-c", BARE], framework="lightgbm")
+    async with world(tmp_path) as here:
+        container = here.container(job).start()
+        await here.am.until(container.ask, pb.READY)
+        for attempt in (1, 2, 3):
+            await here.am.launch(job, [container.ask], attempt=attempt)
+            report = await here.am.mailbox.until(
+                container.ask,
+                lambda report, n=attempt: report.state == pb.EXITED and report.attempt == n,
+            )
+            assert report.processes[0].kind == "ok", container.log()
+        ports = [line for line in container.log().splitlines() if line.startswith(b"port ")]
+        assert len(set(ports)) == 3
+
+
 STRANGER = """
 import os, socket, sys, time
 os.setuid(65534)

@@ -40,7 +40,7 @@ from yarnam.agent.resources.held_ports import HeldPorts
 from yarnam.agent.resources.node_address import node_address
 from yarnam.agent.task_config import ContainerSettings, TaskJob, environment_of_container
 from yarnam.core.frameworks.registry import framework_named
-from yarnam.core.frameworks.task_ports import COORDINATOR_PORT, port_key
+from yarnam.core.frameworks.task_ports import COORDINATOR_PORT, in_turn, port_key
 from yarnam.core.model.ids import PRE_RUN_ROLE
 from yarnam.core.model.outcomes import ExitKind
 from yarnam.errors import Blame, InternalError, Unavailable, YarnamError
@@ -434,20 +434,22 @@ class Agent:
             looking.cancel()
 
     async def _let_go_of_bare_ports(self, launch: Any, taken: set[str]) -> set[str]:
-        """Those that their servers could not bind while the agent holds them. ``taken``: those
-        that it could not take back; returns the ones that others have."""
+        """Those of this attempt that their servers could not bind while the agent holds them.
+        ``taken``: those that it could not take back; returns the ones that others have."""
         assert self._ports is not None
         bare = framework_named(self._job.framework).bare_ports
-        names = {
-            port_key(name, process.local_rank) for name in bare for process in launch.processes
-        }
+        if not bare:
+            return taken
+        ranks = [process.local_rank for process in launch.processes]
+        names = {port_key(in_turn(bare, launch.attempt), rank) for rank in ranks}
         self._ports.release(names)
         end = asyncio.get_running_loop().time() + TIME_WAIT_S
         while used := {name for name in names if not self._ports.is_free(name)}:
             if asyncio.get_running_loop().time() > end:
                 break
             await asyncio.sleep(1.0)
-        return taken - names | used
+        # Those of other attempts are taken back when what was left there is gone.
+        return taken - {port_key(name, rank) for name in bare for rank in ranks} | used
 
     async def _try_checkpoints(self, plans: tuple[ProcessPlan, ...]) -> tuple[ProcessPlan, ...]:
         """A pre-run finds out at once what a gang would at its first save."""

@@ -35,8 +35,8 @@ def test_xgboosts_tracker_is_beside_rank_0_and_gives_ranks_by_task_id() -> None:
     first, *others = heads("xgboost", roles=THREE)
     assert first["is_head"]
     assert first["server"][:2] == ["python", "-c"]
-    assert first["server"][3:] == ["10.0.0.1", "61001", "6"]
-    assert first["server_at"] == "10.0.0.1:61001"
+    assert first["server"][3:] == ["10.0.0.1", "61002", "6"], "of the second attempt"
+    assert first["server_at"] == "10.0.0.1:61002"
     assert not [other for other in others if other["is_head"] or other["server"]]
     assert {other["at"] for other in others} == {"10.0.0.1:61000"}
     assert not [head for head in (first, *others) if head["worker"]], "all run the command"

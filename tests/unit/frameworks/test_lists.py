@@ -14,10 +14,15 @@ FOUR = "10.0.0.1:61001,10.0.0.1:61002,10.0.0.1:61101,10.0.0.1:61102"
 
 def test_lightgbms_machines_are_the_processes_in_rank_order() -> None:
     envs = variables("lightgbm", roles=TWO)
-    assert {env["LIGHTGBM_MACHINES"] for env in envs} == {FOUR}
+    machines = "10.0.0.1:61001,10.0.0.1:61004,10.0.0.1:61101,10.0.0.1:61104"
+    assert {env["LIGHTGBM_MACHINES"] for env in envs} == {machines}
     assert {env["LIGHTGBM_NUM_MACHINES"] for env in envs} == {"4"}
     ports = [env["LIGHTGBM_LOCAL_LISTEN_PORT"] for env in envs]
-    assert ports == ["61001", "61002", "61101", "61102"]
+    assert ports == ["61001", "61004", "61101", "61104"]
+    again = variables("lightgbm", attempt=2, roles=TWO)
+    assert [env["LIGHTGBM_LOCAL_LISTEN_PORT"] for env in again] == [
+        *("61002", "61005", "61102", "61105")
+    ], "not those that the attempt before has left a minute ago"
     assert {env["OMP_NUM_THREADS"] for env in envs} == {"2"}
 
 

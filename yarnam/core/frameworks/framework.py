@@ -58,8 +58,8 @@ class Framework:
     grpc_ports: tuple[str, ...] = ()
     """Those whose server is always gRPC with SO_REUSEPORT."""
     bare_ports: tuple[str, ...] = ()
-    """Those whose server sets neither SO_REUSEADDR nor SO_REUSEPORT: the agent lets go of them just
-    before the processes start."""
+    """Those whose server sets neither SO_REUSEADDR nor SO_REUSEPORT. Each attempt uses one of them
+    (``task_ports.in_turn``): the agent lets go of it just before the processes start."""
     interface_variables: tuple[str, ...] = ()
     """By which it takes the network interface of the node's address, besides NCCL, gloo and torch's
     RPC: defaults, which the agent sets."""

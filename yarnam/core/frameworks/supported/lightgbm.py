@@ -9,33 +9,34 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yarnam.core.frameworks.framework import Framework, RoleRules, Starter
-from yarnam.core.frameworks.task_ports import port_key
+from yarnam.core.frameworks.task_ports import in_turn, port_key
 
 if TYPE_CHECKING:
     from yarnam.core.frameworks.gang_table import GangTable
 
-_PORT = "listen"
+_PORTS = ("listen-0", "listen-1", "listen-2")
 
 
 def _environment(table: GangTable, number: int, local: int) -> dict[str, str]:
+    port = port_key(in_turn(_PORTS, table.attempt), local)
     env = {
         "LIGHTGBM_MACHINES": table.once(_machines),
         "LIGHTGBM_NUM_MACHINES": str(table.world_size),
-        "LIGHTGBM_LOCAL_LISTEN_PORT": str(table.port(number, port_key(_PORT, local))),
+        "LIGHTGBM_LOCAL_LISTEN_PORT": str(table.port(number, port)),
     }
     return env | table.defaults(number, {"OMP_NUM_THREADS": str(table.threads(number))})
 
 
 def _machines(table: GangTable) -> str:
-    return ",".join(table.process_addresses(_PORT))
+    return ",".join(table.process_addresses(in_turn(_PORTS, table.attempt)))
 
 
 FRAMEWORK = Framework(
     title="LightGBM",
     environment=_environment,
     variables=("LIGHTGBM_MACHINES", "LIGHTGBM_NUM_MACHINES", "LIGHTGBM_LOCAL_LISTEN_PORT"),
-    ports=(_PORT,),
-    bare_ports=(_PORT,),
+    ports=_PORTS,
+    bare_ports=_PORTS,
     roles=RoleRules(one=True),
     starter=Starter(
         comment="""\

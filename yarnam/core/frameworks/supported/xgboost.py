@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from yarnam.core.frameworks.framework import Framework, RoleRules, Starter
 from yarnam.core.frameworks.head import PROGRAM, head_variable
-from yarnam.core.frameworks.task_ports import port_key
+from yarnam.core.frameworks.task_ports import in_turn, port_key
 
 if TYPE_CHECKING:
     from yarnam.core.frameworks.gang_table import GangTable
 
-_PORT = "tracker"
+_PORTS = ("tracker-0", "tracker-1", "tracker-2")
 _LEAVE_S = 10.0
 """For the other ranks to leave the tracker when rank 0 has ended; it ends with the last of them."""
 _TRACKER = """\
@@ -30,7 +30,8 @@ tracker.wait_for()
 
 def _environment(table: GangTable, number: int, local: int) -> dict[str, str]:
     host = table.members[0].placed.address
-    port = str(table.port(0, port_key(_PORT, 0)))
+    name = in_turn(_PORTS, table.attempt)
+    port = str(table.port(0, port_key(name, 0)))
     count = str(table.world_size)
     env = {
         "DMLC_TRACKER_URI": host,
@@ -44,7 +45,7 @@ def _environment(table: GangTable, number: int, local: int) -> dict[str, str]:
         number,
         local,
         server=("python", "-c", _TRACKER, host, port, count),
-        server_at=table.address(0, _PORT),
+        server_at=table.address(0, name),
         linger_s=_LEAVE_S,
     )
     return env | table.defaults(number, {"OMP_NUM_THREADS": str(table.threads(number))})
@@ -54,8 +55,8 @@ FRAMEWORK = Framework(
     title="XGBoost",
     environment=_environment,
     variables=("DMLC_TRACKER_URI", "DMLC_TRACKER_PORT", "DMLC_NUM_WORKER", "DMLC_TASK_ID"),
-    ports=(_PORT,),
-    bare_ports=(_PORT,),
+    ports=_PORTS,
+    bare_ports=_PORTS,
     program=PROGRAM,
     roles=RoleRules(one=True),
     starter=Starter(
