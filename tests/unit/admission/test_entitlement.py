@@ -103,7 +103,7 @@ def test_no_claim_where_yarn_might_take_it_from_the_same_queue(
     running = tuple(RunningGang(f"r{n}", OURS, gpus, None) for n, gpus in enumerate(ours))
     behind = tuple(prod(9 + number, tasks=4) for number in range(waiting))
     me = prod()
-    assert bool(entitlement(me, Contention(snapshot, (me, *behind), running, NOW_S))) is may
+    assert bool(entitlement(me, Contention(snapshot, behind, running, NOW_S))) is may
 
 
 def test_a_queue_that_may_not_be_preempted_has_nothing_to_give() -> None:

@@ -73,7 +73,7 @@ def entitlement(me: Ticket, seen: Contention) -> str:
         return ""
     free = sum(node.free.gpus for node in snapshot.nodes if node.is_usable)
     excess = sum(_excess_gpus(queue) for name, queue in queues.items() if name != me.queue)
-    if free + excess < me.gpus or OWN_RISK * _own_losses(mine, seen) > excess:
+    if free + excess < me.gpus or OWN_RISK * _own_losses(me, mine, seen) > excess:
         return ""
     return (
         f"queue {mine.name} is entitled to {share} GPUs and uses {mine.used.gpus}: "
@@ -130,12 +130,12 @@ def _shares(queue: QueueView) -> tuple[int, int]:
     )
 
 
-def _own_losses(mine: QueueView, seen: Contention) -> float:
+def _own_losses(me: Ticket, mine: QueueView, seen: Contention) -> float:
     """GPUs that YARN might take from gangs of the same queue, for one of their own: it spares only
     those that have no more than their share within it."""
     gangs = [gang.gpus for gang in seen.running if gang.queue == mine.name]
-    waiting = sum(ticket.queue == mine.name for ticket in seen.tickets)
-    share = max(_shares(mine)) / max(1, len(gangs) + waiting)
+    others = sum(one.queue == mine.name and one.job != me.job for one in seen.tickets)
+    share = max(_shares(mine)) / (len(gangs) + others + 1)
     return sum(max(0.0, gpus - share) for gpus in gangs)
 
 
