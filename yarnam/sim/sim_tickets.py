@@ -6,7 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from yarnam.core.admission.decision import requested
-from yarnam.core.admission.reservations import ReservationLedger
+from yarnam.core.admission.reservations import (
+    GangsOnNodes,
+    ReservationLedger,
+    gangs_on_nodes,
+)
 from yarnam.core.admission.wait_queue import (
     Contention,
     GangAges,
@@ -87,6 +91,7 @@ class _SharedView:
         self.running: tuple[RunningGang, ...] | None = None
         """None: they have changed."""
         self._ages: GangAges | None = None
+        self._gangs_on: GangsOnNodes | None = None
         self._gone: list[Ticket] = []
         self._come: list[Ticket] = []
         self._tickets: tuple[Ticket, ...] = ()
@@ -117,6 +122,7 @@ class _SharedView:
         if self.running is None:
             self.running = tuple(running.values())
             self._ages = gang_ages(self.running)
+            self._gangs_on = gangs_on_nodes(self.running)
         has_moved = snapshot.nodes is not self._nodes
         if has_moved:
             self._sizes = self._sizes or node_sizes(snapshot.nodes)
@@ -141,6 +147,7 @@ class _SharedView:
             self._presorted,
             self._ages,
             self._requested,
+            self._gangs_on,
         )
 
     def _sort(self, snapshot: ClusterSnapshot, *, has_changed: bool) -> None:

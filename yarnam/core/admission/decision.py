@@ -256,7 +256,7 @@ def _admit_first(
         return MustWait(0, me, "free GPUs are already requested by other jobs")
     has_strangers, expected = unknown_gpus(seen) > 0, ""
     if has_strangers or explain:
-        soonest = open_ledger(me, seen).soonest_for(me, seen.running, seen.now_s)
+        soonest = open_ledger(me, seen).soonest_for(me, seen.running, seen.now_s, seen.gangs_on)
         is_soon = soonest.is_declared and soonest.ready_at_s <= seen.now_s + ACCUMULATE_WITHIN_S
         if is_soon and has_strangers:
             reason = f"first in the queue; the rest of its {_gpus(me)} will be free soon"
@@ -306,7 +306,7 @@ def reserve_for_head(
     head: Ticket, ledger: ReservationLedger, queue: WaitQueue, seen: Contention
 ) -> HeadReservation:
     """The nodes for a head that does not fit on what is left."""
-    soonest = ledger.soonest_for(head, seen.running, seen.now_s)
+    soonest = ledger.soonest_for(head, seen.running, seen.now_s, seen.gangs_on)
     return HeadReservation(head, soonest, queue.is_firm, queue.is_strict)
 
 

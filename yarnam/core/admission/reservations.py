@@ -4,10 +4,11 @@ inside one admission decision; nothing is asked of YARN here."""
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from itertools import islice, repeat
+from itertools import repeat
 from math import inf
 
 from yarnam.core.model.ids import NodeId, RackId
@@ -33,11 +34,8 @@ GpuRelease = tuple[float, int, bool]
 declared; else it is estimated from how long the gang has run. A tuple, since there are
 thousands."""
 
-GpuReleases = Mapping[NodeId, Sequence[GpuRelease]]
-"""What comes free on each node, soonest first."""
-
-SLOTS_AT_ONCE = 8
-"""A node has eight GPUs as a rule, and its slots are mostly wanted one after the other."""
+GangsOnNodes = Mapping[NodeId, Sequence[tuple[int, int]]]
+"""Which gangs run on each node, as positions among those that run, and on how many of its GPUs."""
 
 NodeShare = tuple[NodeId, Resources]
 
@@ -167,7 +165,11 @@ class ReservationLedger:
                 self.touched.add(name)
 
     def soonest_for(
-        self, ticket: Ticket, running: Sequence[RunningGang], now_s: float
+        self,
+        ticket: Ticket,
+        running: Sequence[RunningGang],
+        now_s: float,
+        gangs_on: GangsOnNodes | None = None,
     ) -> Reservation:
         """The nodes with the least work left on what this gang needs of them; those of one rack
         where that is not much more. YARN is asked for racks, not for all nodes but some: so the
@@ -177,32 +179,34 @@ class ReservationLedger:
         the measure if it were known; since declared times overstate, it would change the choice
         with every job that ends early, and give away what has come free so far.
 
-        Kept for copies of this ledger that ask for the same ticket at the same time."""
+        Kept for copies of this ledger that ask for the same ticket at the same time.
+
+        ``gangs_on``: ``gangs_on_nodes`` of those that run, where that is known."""
         for known, of, at_s, reservation in self._soonest:
             if known is ticket and of is running and at_s == now_s:
                 return reservation
-        found = self._soonest_for(ticket, releases_of(running, now_s), now_s)
+        on = gangs_on_nodes(running) if gangs_on is None else gangs_on
+        found = self._soonest_for(ticket, _Releases(running, on, now_s), now_s)
         self._soonest[:] = [(ticket, running, now_s, found)]
         return found
 
-    def _soonest_for(self, ticket: Ticket, releases: GpuReleases, now_s: float) -> Reservation:
+    def _soonest_for(self, ticket: Ticket, releases: _Releases, now_s: float) -> Reservation:
         closed = self._closed_to(ticket)
-        usable = tuple(name for name in self.nodes if name not in closed)
+        usable = [name for name in self.nodes if name not in closed] if closed else [*self.nodes]
         choices = [
-            _DemandSlots(self, demand, releases, now_s) for demand in _biggest_first(ticket.demands)
+            _DemandSlots(self, demand, usable, releases)
+            for demand in _biggest_first(ticket.demands)
         ]
-        best = _cheapest(choices, usable, now_s, most_gpu_s=inf) or _NOWHERE
+        best = _cheapest(choices, None, now_s, most_gpu_s=inf) or _NOWHERE
         if len({self.nodes[name].rack for name in best.nodes}) < 2:
             return best
-        racks: dict[str, list[NodeId]] = {}
-        for name in usable:
-            racks.setdefault(self.nodes[name].rack, []).append(name)
+        sizes = Counter(self.nodes[name].rack for name in usable)
         most_gpu_s = RACK_SLACK * best.work_gpu_s + RACK_SLACK_S * ticket.gpus
         in_rack = None
-        for rack in sorted(racks):
-            if len(racks[rack]) < len(best.nodes):
+        for rack in sorted(sizes):
+            if sizes[rack] < len(best.nodes):
                 continue
-            found = _cheapest(choices, racks[rack], now_s, most_gpu_s)
+            found = _cheapest(choices, rack, now_s, most_gpu_s)
             if found is not None and (in_rack is None or found.work_gpu_s < in_rack.work_gpu_s):
                 in_rack, most_gpu_s = found, found.work_gpu_s
         return in_rack or best
@@ -260,102 +264,147 @@ class ReservationLedger:
         return self._closed[constraint]
 
 
-def releases_of(running: Iterable[RunningGang], now_s: float) -> GpuReleases:
-    """The ends to come, node by node. A gang that does not report its nodes is skipped; one that
-    is past its declared end is about to end."""
-    found: dict[NodeId, list[GpuRelease]] = {}
-    for gang in running:
-        ends_at_s = gang.ends_at_s
-        is_declared = ends_at_s is not None and ends_at_s > now_s
-        if ends_at_s is None or not is_declared:
-            has_run_s = now_s - gang.since_s if gang.since_s is not None else 0.0
-            ends_at_s = now_s + max(LEAST_LEFT_S, has_run_s)
+def gangs_on_nodes(running: Iterable[RunningGang]) -> GangsOnNodes:
+    """A gang that does not report its nodes is on none."""
+    found: dict[NodeId, list[tuple[int, int]]] = {}
+    for position, gang in enumerate(running):
         for name, gpus in gang.nodes:
-            ends = found.get(name)
-            if ends is None:
-                ends = found[name] = []
-            ends.append((ends_at_s, gpus, is_declared))
-    for ends in found.values():
-        ends.sort()
+            found.setdefault(name, []).append((position, gpus))
     return found
+
+
+class _Releases:
+    """The ends to come, node by node. A gang that is past its declared end is about to end."""
+
+    __slots__ = ("ends", "gangs_on", "now_s")
+
+    def __init__(
+        self, running: Iterable[RunningGang], gangs_on: GangsOnNodes, now_s: float
+    ) -> None:
+        self.now_s = now_s
+        self.gangs_on = gangs_on
+        self.ends: list[tuple[float, bool]] = []
+        """Of each gang: when, and whether that is declared."""
+        for gang in running:
+            ends_at_s, since_s = gang.ends_at_s, gang.since_s
+            if ends_at_s is not None and ends_at_s > now_s:
+                self.ends.append((ends_at_s, True))
+            else:
+                has_run_s = now_s - since_s if since_s is not None else 0.0
+                self.ends.append((now_s + max(LEAST_LEFT_S, has_run_s), False))
+
+    def on(self, name: NodeId) -> Sequence[GpuRelease]:
+        """What comes free on this node, soonest first."""
+        found: list[GpuRelease] = []
+        for position, gpus in self.gangs_on.get(name, ()):
+            at_s, is_declared = self.ends[position]
+            found.append((at_s, gpus, is_declared))
+        found.sort()
+        return found
 
 
 _NOWHERE = Reservation(frozenset(), inf, is_declared=False, work_gpu_s=inf)
 
 
 class _DemandSlots:
-    """The slots that each node could ever have for a demand, soonest first. Made a few at a time,
-    as many as are wanted: a node has room for thousands of tiny containers, and most nodes are
-    asked for their first slot only. Kept: a node is looked at among all, and within its rack."""
+    """The slots that each node could ever have for a demand, soonest first. The first of each node
+    is made at once, the others where they are wanted: a node has room for thousands of tiny
+    containers, and most nodes are asked for their first slot only. Kept: a node is looked at among
+    all, and within its rack."""
 
-    __slots__ = ("_left", "_made", "_most", "_nodes", "_now_s", "_releases", "_rest", "_want",
-                 "count")  # fmt: skip
+    __slots__ = ("_firsts", "_left", "_made", "_most", "_nodes", "_racks", "_releases", "_rest",
+                 "_want", "count")  # fmt: skip
 
     def __init__(
-        self, ledger: ReservationLedger, demand: Demand, releases: GpuReleases, now_s: float
+        self,
+        ledger: ReservationLedger,
+        demand: Demand,
+        usable: Iterable[NodeId],
+        releases: _Releases,
     ) -> None:
         self.count = demand.count
         self._want = demand.resources
         self._nodes, self._left = ledger.nodes, ledger.left
-        self._releases, self._now_s = releases, now_s
+        self._releases = releases
         self._most: dict[Resources, int] = {}
+        self._firsts = self._first_slots(usable)
+        self._racks: dict[str, list[_Slot]] = {}
         self._made: dict[NodeId, list[_Slot]] = {}
         self._rest: dict[NodeId, Iterator[_Slot]] = {}
 
-    def least(self, nodes: Iterable[NodeId]) -> list[_Slot]:
-        """The first ``count`` slots of all these nodes in order, or as many as there are."""
-        heap = [(slot, 0, name) for name in nodes if (slot := self._first(name)) is not None]
-        heapq.heapify(heap)
+    def least(
+        self, rack: str | None, taken: Container[NodeId], most_gpu_s: float
+    ) -> list[_Slot] | None:
+        """The first ``count`` slots in order, or as many as there are: of the nodes of this rack,
+        or of all, without those that are taken. None: that is more work than ``most_gpu_s``."""
+        firsts = self._firsts if rack is None else self._of_rack(rack)
         found: list[_Slot] = []
-        while heap and len(found) < self.count:
-            # Two slots in the heap are of two nodes, so they differ.
-            slot, index, name = heap[0]
-            found.append(slot)
-            index += 1
-            made = self._made.get(name, ())
-            following = made[index] if index < len(made) else self._at(name, index)
-            if following is None:
-                heapq.heappop(heap)
+        later: list[tuple[_Slot, int]] = []
+        work_gpu_s, position = 0.0, 0
+        while len(found) < self.count:
+            while position < len(firsts) and firsts[position][4] in taken:
+                position += 1
+            # Two slots that are compared are of two nodes, so they differ.
+            if position < len(firsts) and not (later and later[0][0] < firsts[position]):
+                slot, index = firsts[position], 0
+                position += 1
+            elif later:
+                slot, index = heapq.heappop(later)
             else:
-                heapq.heapreplace(heap, (following, index, name))
+                break
+            found.append(slot)
+            work_gpu_s += slot[0]
+            if work_gpu_s > most_gpu_s:
+                return None
+            following = self._at(slot[4], index + 1)
+            if following is not None:
+                heapq.heappush(later, (following, index + 1))
         return found
 
-    def _first(self, name: NodeId) -> _Slot | None:
-        made = self._made.get(name)
-        if made is None:
-            slot = self._soon(name)
-            if slot is None:
-                return self._at(name, 0)
-            made = self._made[name] = [slot]
-        return made[0] if made else None
+    def _of_rack(self, rack: str) -> list[_Slot]:
+        if not self._racks:
+            for slot in self._firsts:
+                self._racks.setdefault(self._nodes[slot[4]].rack, []).append(slot)
+        return self._racks.get(rack, [])
 
-    def _soon(self, name: NodeId) -> _Slot | None:
-        """The first of ``_slots``, where it is there already or comes with the first release."""
-        want, left, now_s = self._want, self._left[name], self._now_s
-        if left.gpus >= want.gpus:
-            has_room = self.count and want.fits_in(left)
-            return (0.0, 0, now_s, True, name) if has_room else None
-        ends = self._releases.get(name)
-        missing = want.gpus - left.gpus
-        if not ends or ends[0][1] < missing or not self._most_on(name):
-            return None
-        at_s, gpus, is_declared = ends[0]
-        ready_at_s = max(now_s, at_s) if is_declared else max(now_s, now_s + (at_s - now_s))
-        return gpus * (at_s - now_s), missing, ready_at_s, is_declared, name
+    def _first_slots(self, usable: Iterable[NodeId]) -> list[_Slot]:
+        """The first of ``_slots`` of each of these nodes, in order."""
+        now_s, want, found = self._releases.now_s, self._want, list[_Slot]()
+        gangs_on, ends = self._releases.gangs_on, self._releases.ends
+        total, most = None, 0
+        for name in usable:
+            if self._nodes[name].total is not total:
+                total, most = self._nodes[name].total, self._most_on(name)
+            left = self._left[name]
+            missing = want.gpus - left.gpus
+            gangs = gangs_on.get(name, ())
+            if not most:
+                continue
+            if missing <= 0:
+                found.append((0.0, 0, now_s, True, name))
+            elif len(gangs) == 1 and gangs[0][1] >= missing:
+                at_s, is_declared = ends[gangs[0][0]]
+                left_s = at_s - now_s
+                ready_at_s = at_s if is_declared else now_s + left_s
+                found.append((gangs[0][1] * left_s, missing, ready_at_s, is_declared, name))
+            else:
+                found.append(next(_slots(name, want, 1, left, self._releases.on(name), now_s)))
+        found.sort()
+        return found
 
     def _at(self, name: NodeId, index: int) -> _Slot | None:
         """The slot with this index, where those before it have been asked for; None: no more."""
-        made = self._made.setdefault(name, [])
+        if index >= self._most_on(name):
+            return None
+        made = self._made.get(name)
+        if made is None:
+            ends, now_s = self._releases.on(name), self._releases.now_s
+            most = self._most_on(name)
+            self._rest[name] = _slots(name, self._want, most, self._left[name], ends, now_s)
+            made = self._made[name] = [next(self._rest[name])]
         if index == len(made):
-            rest = self._rest.get(name)
-            if rest is None:
-                rest = self._rest[name] = islice(self._slots_of(name), len(made), None)
-            made.extend(islice(rest, SLOTS_AT_ONCE))
-        return made[index] if index < len(made) else None
-
-    def _slots_of(self, name: NodeId) -> Iterator[_Slot]:
-        most, ends = self._most_on(name), self._releases.get(name, ())
-        return _slots(name, self._want, most, self._left[name], ends, self._now_s)
+            made.append(next(self._rest[name]))
+        return made[index]
 
     def _most_on(self, name: NodeId) -> int:
         total = self._nodes[name].total
@@ -366,14 +415,16 @@ class _DemandSlots:
 
 
 def _cheapest(
-    choices: Iterable[_DemandSlots], nodes: Iterable[NodeId], now_s: float, most_gpu_s: float
+    choices: Iterable[_DemandSlots], rack: str | None, now_s: float, most_gpu_s: float
 ) -> Reservation | None:
-    """For each demand the slots with the least work on these nodes. None: that is more than
-    ``most_gpu_s``."""
+    """For each demand the slots with the least work, on the nodes of this rack or on all. None:
+    that is more than ``most_gpu_s``."""
     reserved: set[NodeId] = set()
     ready_at_s, is_declared, work_gpu_s = now_s, True, 0.0
     for slots in choices:
-        needed = slots.least(name for name in nodes if name not in reserved)
+        needed = slots.least(rack, reserved, most_gpu_s)
+        if needed is None:
+            return None
         reserved.update(slot[4] for slot in needed)
         if len(needed) < slots.count:
             ready_at_s = work_gpu_s = inf  # Nodes are away; whatever there is, is reserved.

@@ -40,7 +40,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, sqrt
 
-from yarnam.core.admission.reservations import ReservationLedger
+from yarnam.core.admission.reservations import GangsOnNodes, ReservationLedger
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, Node, QueueView
 from yarnam.core.model.tickets import ADMISSION_RULES, RunningGang, Ticket
@@ -97,6 +97,8 @@ class Contention:
     requested: ReservationLedger | None = None
     """What these tickets leave free of this snapshot (``decision.requested``), where none is
     silent; None: worked out where it is needed. To be copied, not changed."""
+    gangs_on: GangsOnNodes | None = None
+    """Of those that run; None: worked out where they are needed."""
 
 
 @dataclass(frozen=True, slots=True)
