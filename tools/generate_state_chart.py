@@ -46,6 +46,7 @@ TIMERS = {
         "on a node that leaves the cluster",
         "YARN's timeout less `am.stop_grace` and 10 s",
     ),
+    TimerKind.SUSPENSION: ("suspended", "`yarnam suspend --for`, 7 days"),
     TimerKind.PRE_RUN: (
         "the pre-run has not failed by then: it has passed",
         "`pre_run.time_limit`",

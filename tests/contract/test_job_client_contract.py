@@ -20,10 +20,12 @@ from yarnam.core.model.events import (
     ContainersMarked,
     Event,
     JobStarted,
+    ResumeRequested,
     ScaleRequested,
+    SuspendRequested,
 )
 from yarnam.core.model.job_status import JobState, JobStatus
-from yarnam.errors import Unavailable
+from yarnam.errors import Unavailable, YarnamError
 from yarnam.ports.job_access import JobClient
 from yarnam.wire.codec import encode, encode_event
 from yarnam.wire.credentials import new_credentials
@@ -48,6 +50,8 @@ class Am(Protocol):
     def prints(self, local_rank: int, *pieces: bytes) -> None: ...
     def cancelled(self) -> tuple[str, str]: ...
     def scaled(self) -> list[tuple[str, int | None]]: ...
+    def suspended(self) -> list[tuple[str, float, str]]: ...
+    def resumed(self) -> list[str]: ...
     def interrupted(self) -> list[str]: ...
     def tokens(self) -> list[str]: ...
     def die(self) -> None: ...
@@ -74,6 +78,12 @@ class FakeAm:
 
     def scaled(self) -> list[tuple[str, int | None]]:
         return self._line.scaled
+
+    def suspended(self) -> list[tuple[str, float, str]]:
+        return self._line.suspended
+
+    def resumed(self) -> list[str]:
+        return self._line.resumed
 
     def interrupted(self) -> list[str]:
         return self._line.interrupted
@@ -145,6 +155,13 @@ class RealAm:
     def tokens(self) -> list[str]:
         return self._tokens
 
+    def suspended(self) -> list[tuple[str, float, str]]:
+        found = [e for e in self.inbox if isinstance(e, SuspendRequested)]
+        return [(e.by, e.limit_s, e.reason) for e in found]
+
+    def resumed(self) -> list[str]:
+        return [e.by for e in self.inbox if isinstance(e, ResumeRequested)]
+
     def interrupted(self) -> list[str]:
         return [e.by for e in self.inbox if isinstance(e, ContainersMarked)]
 
@@ -196,6 +213,13 @@ def test_wishes_for_a_size_arrive_in_order(am: Am) -> None:
     assert am.scaled() == [("me", 4), ("you", None)]
 
 
+def test_who_suspends_and_who_resumes_is_named(am: Am) -> None:
+    am.line.suspend(by="ann", limit_s=90.5, reason="a demo")
+    am.line.resume(by="bob")
+    assert am.suspended() == [("ann", 90.5, "a demo")]
+    assert am.resumed() == ["bob"]
+
+
 def test_who_interrupts_is_named(am: Am) -> None:
     am.line.interrupt(by="ann")
     assert am.interrupted() == ["ann"]
@@ -220,10 +244,12 @@ def test_logs_come_in_pieces(am: Am) -> None:
         lambda line: line.events(),
         lambda line: line.cancel(by="me", reason=""),
         lambda line: line.scale(by="me", tasks=2),
+        lambda line: line.suspend(by="me", limit_s=1.0, reason=""),
+        lambda line: line.resume(by="me"),
         lambda line: line.interrupt(by="me"),
         lambda line: list(line.tail("127.0.0.1:1", 0)),
     ],
-    ids=["status", "await", "events", "cancel", "scale", "interrupt", "tail"],
+    ids=["status", "await", "events", "cancel", "scale", "suspend", "resume", "interrupt", "tail"],
 )
 def test_an_am_that_is_gone_is_unavailable_within_the_limit(
     am: Am, call: Callable[[JobClient], object]
@@ -251,6 +277,13 @@ def real() -> Iterator[RealAm]:
     made = RealAm()
     yield made
     made.close()
+
+
+@pytest.mark.parametrize("limit_s", [0.0, -1.0, float("nan"), float("inf"), 1e12])
+def test_a_suspension_without_an_end_is_refused(real: RealAm, limit_s: float) -> None:
+    with pytest.raises(YarnamError, match="a suspension lasts"):
+        real.line.suspend(by="me", limit_s=limit_s, reason="")
+    assert real.suspended() == []
 
 
 def test_closing_ends_a_tail_under_way(real: RealAm) -> None:

@@ -21,6 +21,10 @@ class FakeJobClient:
         self.on_cancel: Callable[[], None] = lambda: None
         self.scaled: list[tuple[str, int | None]] = []
         self.on_scale: Callable[[], None] = lambda: None
+        self.suspended: list[tuple[str, float, str]] = []
+        self.on_suspend: Callable[[], None] = lambda: None
+        self.resumed: list[str] = []
+        self.on_resume: Callable[[], None] = lambda: None
         self.interrupted: list[str] = []
         self.tokens: list[str] = []
         self.journal: list[Event] = []
@@ -43,6 +47,16 @@ class FakeJobClient:
         self._enter()
         self.scaled.append((by, tasks))
         self.on_scale()
+
+    def suspend(self, *, by: str, limit_s: float, reason: str) -> None:
+        self._enter()
+        self.suspended.append((by, limit_s, reason))
+        self.on_suspend()
+
+    def resume(self, *, by: str) -> None:
+        self._enter()
+        self.resumed.append(by)
+        self.on_resume()
 
     def interrupt(self, *, by: str) -> None:
         self._enter()

@@ -17,9 +17,11 @@ from yarnam.core.model.events import (
     NodeChecked,
     NodeLeaving,
     OutputsStored,
+    ResumeRequested,
     StoringFailed,
     StoringTroubled,
     StragglersFound,
+    SuspendRequested,
     TaskFailing,
     TaskReady,
     TimerKind,
@@ -368,6 +370,22 @@ def leaves_when_yarn_announces_it() -> Play:
     return play
 
 
+def suspended_and_resumed() -> Play:
+    """Its ApplicationMaster is started again while the job is suspended."""
+    play = Play().to_running().after(30.0)
+    play.send(SuspendRequested(0, "ann", 3600.0, "a demo"))
+    for ask in play.asks():
+        play.after(1).exited(ask, stopped(0), stopped(1))
+    play.after(60.0).restart_am()
+    play.after(60.0).send(ResumeRequested(0, "bob"))
+    play.plan()
+    play.grant_all().register_all()
+    play.start_all()
+    for ask in play.asks():
+        play.after(20).ok(ask)
+    return play
+
+
 def fails_while_its_peers_hang() -> Play:
     """One of two processes of a task fails; all others hang until they are killed."""
     play = Play().to_running().after(30.0)
@@ -475,6 +493,7 @@ SCENARIOS: tuple[Callable[[], Play], ...] = (
     not_replaced_in_time,
     preempted,
     leaves_when_yarn_announces_it,
+    suspended_and_resumed,
     fails_while_its_peers_hang,
     hangs_and_goes_on,
     moves_from_a_slow_node,

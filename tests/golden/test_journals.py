@@ -64,6 +64,7 @@ def test_the_stories_end_as_they_should() -> None:
         "gpus_idle": 0,
         "a_slow_node_is_found_by_its_check": 0,
         "leaves_when_yarn_announces_it": 0,
+        "suspended_and_resumed": 0,
         "node_struck_off": 0,
         "outputs_stored_by_the_second_am": 0,
         "outputs_not_stored_in_time": 69,

@@ -26,6 +26,7 @@ from yarnam.core.gang import (
 from yarnam.core.model.actions import (
     Action,
     AskContainer,
+    CancelPlanRequest,
     CancelTimer,
     CheckNodes,
     DrawJitter,
@@ -59,8 +60,10 @@ from yarnam.core.model.events import (
     OutputsStored,
     PlanReady,
     PlanRefused,
+    ResumeRequested,
     StoringFailed,
     StoringTroubled,
+    SuspendRequested,
     TaskExited,
     TaskReady,
     TaskStaged,
@@ -406,14 +409,8 @@ class World:
         elif isinstance(action, CancelTimer):
             if self.timers.pop(action.timer, None) is not None:
                 self.old_timers.append(action.timer)
-        elif isinstance(action, RequestPlan):
-            out = excluded(self.gang, self.policy, self.now_s)
-            unfit = (one.node for one in self.gang.refusals if one.is_unfit)
-            out = tuple(dict.fromkeys((*out, *unfit)))
-            require(out == action.excluded, "the planner must know who is out")
-            last = [*action.suspects, *action.doubtful]
-            require(len({*out, *last}) == len([*out, *last]), "a node is both out and last")
-            self.plans.append(action)
+        elif isinstance(action, RequestPlan | CancelPlanRequest):
+            self._plan(action)
         elif isinstance(action, DrawJitter):
             self.draws.append(action)
         elif isinstance(action, CheckNodes | PrepareGang | LaunchGang):
@@ -427,6 +424,18 @@ class World:
             self._store(action)
         elif isinstance(action, Finish):
             self._finish(action, before)
+
+    def _plan(self, action: RequestPlan | CancelPlanRequest) -> None:
+        if isinstance(action, CancelPlanRequest):
+            self.plans.clear()
+            return
+        out = excluded(self.gang, self.policy, self.now_s)
+        unfit = (one.node for one in self.gang.refusals if one.is_unfit)
+        out = tuple(dict.fromkeys((*out, *unfit)))
+        require(out == action.excluded, "the planner must know who is out")
+        last = [*action.suspects, *action.doubtful]
+        require(len({*out, *last}) == len([*out, *last]), "a node is both out and last")
+        self.plans.append(action)
 
     def _release(self, action: ReleaseContainer) -> None:
         truth = self.truths.get(action.ask)
@@ -691,6 +700,9 @@ class World:
             require(TimerKind.BACKOFF in kinds or drawn, "backing off without an end")
         if phase in {Phase.PENDING, Phase.BACKING_OFF, Phase.ACQUIRING}:
             require(TimerKind.WAIT in kinds, "the whole wait has no limit")
+        if phase is Phase.SUSPENDED:
+            require(kinds == {TimerKind.SUSPENSION}, f"suspended with the limits {kinds}")
+            require(not gang.members and not self.plans, "suspended, and wants something")
         if phase in FINAL_PHASES:
             require(not known, "timers after the end")
 
@@ -943,7 +955,8 @@ class World:
         """Something from long ago, once more."""
         old = [e for e in self.seen if not isinstance(e, JobStarted | AmRestarted | TimerFired)]
         if old and not isinstance(
-            old[pick % len(old)], CancelRequested | InputsRefused | BrokerFailed
+            old[pick % len(old)],
+            CancelRequested | SuspendRequested | InputsRefused | BrokerFailed,
         ):
             event = old[pick % len(old)]
             ask = getattr(event, "ask", None)
@@ -978,6 +991,13 @@ class World:
 
     def user_cancels(self) -> None:
         self.deliver(CancelRequested(self.now_s, "u", "enough"))
+
+    def user_suspends(self) -> None:
+        self.extra_attempts += 1
+        self.deliver(SuspendRequested(self.now_s, "u", 300.0))
+
+    def user_resumes(self) -> None:
+        self.deliver(ResumeRequested(self.now_s, "u"))
 
     def inputs_are_refused(self) -> None:
         self.deliver(InputsRefused(self.now_s, "a.npy is corrupt"))
@@ -1132,6 +1152,8 @@ def random_walk(world: World, seed: int, moves: int) -> None:
                 lambda: world.yarn_announces(n(99), dice.choice((None, 5.0, 60.0))),
                 lambda: world.storing_goes_on(dice.choice(("ok", "trouble", "failed"))),
                 lambda: world.user_cancels() if n(8) == 0 else None,
+                lambda: world.user_suspends() if n(6) == 0 else None,
+                lambda: world.user_resumes(),
                 lambda: world.broker_fails() if n(8) == 0 else None,
                 lambda: world.inputs_are_refused() if n(8) == 0 else None,
                 *([lambda: world.task_stages(n(99))] if world.job.inputs else []),

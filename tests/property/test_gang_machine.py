@@ -165,6 +165,14 @@ class Machine(RuleBasedStateMachine):
         self.world.user_cancels()
 
     @rule()
+    def suspend(self) -> None:
+        self.world.user_suspends()
+
+    @rule()
+    def resume(self) -> None:
+        self.world.user_resumes()
+
+    @rule()
     def refuse_inputs(self) -> None:
         self.world.inputs_are_refused()
 

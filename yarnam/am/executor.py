@@ -14,6 +14,7 @@ from yarnam.am.serial_executor import SerialExecutor
 from yarnam.core.model.actions import (
     Action,
     AskContainer,
+    CancelPlanRequest,
     CancelTimer,
     CheckNodes,
     DrawJitter,
@@ -87,10 +88,8 @@ class Executor:
                 await self._ask([action])
             case ReleaseContainer():
                 await self._release([action])
-            case RequestPlan():
-                self.planning.request(action)
-            case ProbeCluster():
-                self.planning.probe(action, self.draw())
+            case RequestPlan() | CancelPlanRequest() | ProbeCluster():
+                self._plan(action)
             case DrawJitter():
                 self.inbox(JitterDrawn(self.clock.now_s(), action.attempt, self.draw()))
             case StartTimer() | CancelTimer():
@@ -117,6 +116,15 @@ class Executor:
             case _:
                 assert_never(action)
         return None
+
+    def _plan(self, action: RequestPlan | CancelPlanRequest | ProbeCluster) -> None:
+        match action:
+            case RequestPlan():
+                self.planning.request(action)
+            case CancelPlanRequest():
+                self.planning.close()
+            case ProbeCluster():
+                self.planning.probe(action, self.draw())
 
     async def _to_the_barrier(self, action: CheckNodes | PrepareGang | LaunchGang) -> None:
         if isinstance(action, CheckNodes):
@@ -167,13 +175,21 @@ class Executor:
             self.inbox(BrokerFailed(self.clock.now_s(), f"{doing}: {error.message}"))
 
 
+def _planning_text(action: RequestPlan | CancelPlanRequest | ProbeCluster) -> str:
+    match action:
+        case RequestPlan():
+            return f"plan attempt {action.attempt} from rung {action.first_rung} on"
+        case CancelPlanRequest():
+            return f"no plan of attempt {action.attempt} is wanted any more"
+        case ProbeCluster():
+            return f"probe whether {sum(ask.count for ask in action.growth.wanted)} more tasks fit"
+
+
 def action_text(action: Action) -> str:
     """One line for the log."""
     match action:
-        case RequestPlan():
-            text = f"plan attempt {action.attempt} from rung {action.first_rung} on"
-        case ProbeCluster():
-            text = f"probe whether {sum(ask.count for ask in action.growth.wanted)} more tasks fit"
+        case RequestPlan() | CancelPlanRequest() | ProbeCluster():
+            text = _planning_text(action)
         case DrawJitter():
             text = f"draw the back-off of attempt {action.attempt}"
         case AskContainer():

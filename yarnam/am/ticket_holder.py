@@ -297,6 +297,8 @@ class TicketHolder:
             return RunningTicket(self._running(gang))
         if phase is Phase.BACKING_OFF:
             return AsideTicket("its attempt backs off")
+        if phase is Phase.SUSPENDED:
+            return AsideTicket("it is suspended")
         return None  # PENDING: AdmissionPoller holds the ticket. The end: the queue is closed.
 
     def _running(self, gang: Gang) -> RunningGang:

@@ -34,11 +34,16 @@ SECTIONS: dict[str, tuple[CommandEntry, ...]] = {
         logs="Print the output of a job's processes.",
         events="List the events of a job.",
         explain="Show why a job failed.",
-        scale="Resize an elastic job.",
-        tokens="Replace the Kerberos tokens of a running job.",
-        kill="Cancel jobs.",
         tensorboard="Run TensorBoard over a job's event files on HDFS.",
         ui="Show all jobs and queues in a browser.",
+    )
+    + _section(
+        "control",
+        scale="Resize an elastic job.",
+        suspend="Stop a job at a checkpoint and give back its GPUs.",
+        resume="Let a suspended job go on.",
+        tokens="Replace the Kerberos tokens of a running job.",
+        kill="Cancel jobs.",
     ),
     "History": _section(
         "history",

@@ -27,7 +27,7 @@ from yarnam.client.site import Site
 from yarnam.client.submit.preflight import CheckedJob
 from yarnam.core.accounting.history_record import HistoryRecord
 from yarnam.core.accounting.job_summary import HistoryFilter, JobSummary
-from yarnam.core.model.events import Event
+from yarnam.core.model.events import SUSPENSION_S, Event
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.model.outcomes import Verdict
@@ -334,6 +334,16 @@ class AsyncJob:
     async def scale(self, size: int | None) -> RequestedSize:
         """See ``Job.scale``."""
         return await self._threads.call(self._job.scale, size)
+
+    async def suspend(
+        self, reason: str = "", *, limit_s: float = SUSPENSION_S, force: bool = False
+    ) -> JobStatus:
+        """See ``Job.suspend``."""
+        return await self._threads.call(self._job.suspend, reason, limit_s=limit_s, force=force)
+
+    async def resume(self) -> JobStatus:
+        """See ``Job.resume``."""
+        return await self._threads.call(self._job.resume)
 
     async def interrupt(self) -> None:
         """See ``Job.interrupt``."""

@@ -18,9 +18,9 @@ from yarnam.client.monitor.metrics_table import metrics_table
 from yarnam.client.monitor.requested_size import RequestedSize, requested_size
 from yarnam.client.site import ClientTiming, Site, site_at
 from yarnam.client.submit.preflight import file_system_of
-from yarnam.core.model.events import Event
+from yarnam.core.model.events import MAX_SUSPENSION_S, SUSPENSION_S, Event
 from yarnam.core.model.job_spec import JobSpec
-from yarnam.core.model.job_status import JobState, JobStatus
+from yarnam.core.model.job_status import JobState, JobStatus, Phase
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.core.tokens.named_file_systems import named_file_systems
 from yarnam.errors import (
@@ -228,6 +228,81 @@ class Job:
         wanted = requested_size(self.record().job, size)
         self._living_am().scale(by=self._sources.site.user, tasks=wanted.tasks)
         return wanted
+
+    def suspend(
+        self, reason: str = "", *, limit_s: float = SUSPENSION_S, force: bool = False
+    ) -> JobStatus:
+        """Stop the processes at a checkpoint, give back all containers, and return the status when
+        nothing is held any more. The ApplicationMaster stays, and the job's data too.
+
+        ``limit_s``: after so long it resumes by itself. A job that is about to start, or waits, is
+        suspended at once; one that has just failed, when it is started again. Raises UsageError (no
+        checkpoint directory and not ``force``, job ended or storing its outputs), Unavailable (the
+        AM does not answer, or the job is not suspended in time, which its grace limits).
+        """
+        job = self.record().job
+        if not (job.checkpoint.directory or force):
+            raise UsageError(
+                f"{self.id} has no checkpoint directory: it would start from the beginning",
+                hint="Give `checkpoint: {directory: ...}` in the spec; or suspend it with --force.",
+            )
+        if not 0 < limit_s <= MAX_SUSPENSION_S:
+            most = f"{MAX_SUSPENSION_S / 86400:.0f} days"
+            raise UsageError(f"a suspension lasts more than 0 s and up to {most}")
+        user, patience_s = self._sources.site.user, self._timing.cancel_patience_s
+
+        def request(line: JobClient) -> None:
+            line.suspend(by=user, limit_s=limit_s, reason=reason)
+
+        return self._until_suspended(
+            request, is_wanted=True, within_s=patience_s + job.am.stop_grace_s
+        )
+
+    def resume(self) -> JobStatus:
+        """Let a suspended job acquire its gang again, and return its status when it does. Its
+        processes go on from their checkpoint. Raises UsageError (it is not suspended, it has ended)
+        and Unavailable (the AM does not answer)."""
+        state = self._living_am().status().status.state
+        if state is not JobState.SUSPENDED:
+            raise UsageError(
+                f"{self.id} is not suspended: it is {state.value}",
+                hint=f"To see what it does: yarnam status {self.id}",
+            )
+        user = self._sources.site.user
+
+        def request(line: JobClient) -> None:
+            line.resume(by=user)
+
+        return self._until_suspended(
+            request, is_wanted=False, within_s=self._timing.cancel_patience_s
+        )
+
+    def _until_suspended(
+        self, request: Callable[[JobClient], None], *, is_wanted: bool, within_s: float
+    ) -> JobStatus:
+        """Request it, again where a gang that is being stopped for something else took no notice,
+        until the job is suspended; not ``is_wanted``: until it is not."""
+        deadline = time.monotonic() + within_s
+        seen = 0
+        while True:
+            line = self._living_am()
+            found = line.status(seen=seen, hold_s=self._timing.process_poll_s if seen else 0.0)
+            seen, status = found.number, found.status
+            if (status.state is JobState.SUSPENDED) is is_wanted:
+                return status
+            if status.state.is_final or status.state is JobState.STORING:
+                raise UsageError(
+                    f"{self.id} is {status.state.value}: there is nothing to suspend",
+                    hint=f"For its result: yarnam status {self.id}",
+                )
+            if time.monotonic() >= deadline:
+                done = "suspended" if is_wanted else "resumed"
+                raise Unavailable(
+                    f"{self.id} is not {done} after {within_s:g} s: {status.reason}",
+                    hint=f"It may be later. To check again: yarnam status {self.id}",
+                )
+            if status.phase != Phase.STOPPING.value:
+                request(line)
 
     def interrupt(self) -> None:
         """Try what the job does when YARN preempts it; returns when its AM has accepted that.

@@ -70,6 +70,12 @@ class JobClient(Protocol):
         """Request so many tasks of the elastic role; None: the job chooses by itself again.
         Raises Unavailable."""
 
+    def suspend(self, *, by: str, limit_s: float, reason: str) -> None:
+        """Ask the AM to suspend the job, for so many seconds at most. Raises Unavailable."""
+
+    def resume(self, *, by: str) -> None:
+        """Ask the AM to resume the job. Raises Unavailable."""
+
     def interrupt(self, *, by: str) -> None:
         """Ask the AM to treat the gang as YARN's announcement of a preemption would. Raises
         Unavailable."""

@@ -91,6 +91,8 @@ TOLD: list[tuple[Event, str]] = [
     (ev.ContainersMarked(1.0, (), "ann"), "ann interrupted the gang"),
     (ev.NodeLeaving(1.0, NodeId("n1"), 40.0), "n1 leaves the cluster in 40 s"),
     (ev.ScaleRequested(1.0, "me", 4), "me requested 4 tasks"),
+    (ev.SuspendRequested(1.0, "ann", 60.0, "a demo"), "suspended by ann: a demo"),
+    (ev.ResumeRequested(1.0, "bob"), "resumed by bob"),
     (ev.ClusterSeen(1.0, 1, 2, 1, 3), "2 tasks more fit, 3 jobs waiting, 1 task above"),
     (ev.BrokerFailed(1.0, "gone"), "failed: gone"),
     (ev.OutputsStored(1.0, 2, 12, 3 << 20), "outputs stored: 12 files, 3.0 MiB"),

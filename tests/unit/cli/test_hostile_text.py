@@ -235,6 +235,21 @@ def scale(stage: Stage) -> list[str]:
     return [APPLICATION, "99"]  # too large: the refusal names the role
 
 
+def suspend(stage: Stage) -> list[str]:
+    job_with_everything(stage, JobState.RUNNING)
+    stage.world.site.timing = replace(stage.world.site.timing, cancel_patience_s=0.0)
+    record = stage.world.client.job(APPLICATION).record()
+    job = replace(record.job, am=replace(record.job.am, stop_grace_s=0.0))
+    stage.world.put(record.key, "job.json", encode(replace(record, job=job)))
+    return [APPLICATION, "--force"]  # not in time: the error says what the job does
+
+
+def resume(stage: Stage) -> list[str]:
+    job_with_everything(stage, JobState.SUSPENDED)
+    stage.world.site.timing = replace(stage.world.site.timing, cancel_patience_s=0.0)
+    return [APPLICATION]  # as above
+
+
 def tensorboard(stage: Stage) -> list[str]:
     stage.patch.setattr("yarnam.cli.jobs.tensorboard_command.NEEDED", ())
     record = stage.world.job(key="20261121-000000-abcdef").record()
@@ -538,6 +553,8 @@ CASES: dict[str, Prepare] = {
     "events": events,
     "explain": explain,
     "scale": scale,
+    "suspend": suspend,
+    "resume": resume,
     "tensorboard": tensorboard,
     "tokens refresh": tokens_refresh,
     "kill": kill,

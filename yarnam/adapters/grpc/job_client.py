@@ -55,6 +55,13 @@ class GrpcJobClient:
         request = pb.ScaleRequest(by=by, tasks=tasks or 0)
         self._call(self._control().Scale, request, CANCEL_LIMIT_S)
 
+    def suspend(self, *, by: str, limit_s: float, reason: str) -> None:
+        request = pb.SuspendRequest(by=by, limit_s=limit_s, reason=reason)
+        self._call(self._control().Suspend, request, CANCEL_LIMIT_S)
+
+    def resume(self, *, by: str) -> None:
+        self._call(self._control().Resume, pb.ResumeRequest(by=by), CANCEL_LIMIT_S)
+
     def interrupt(self, *, by: str) -> None:
         self._call(self._control().Interrupt, pb.InterruptRequest(by=by), CANCEL_LIMIT_S)
 

@@ -11,7 +11,14 @@ from typing import Any
 
 import grpc
 
-from yarnam.core.model.events import CancelRequested, ContainersMarked, ScaleRequested
+from yarnam.core.model.events import (
+    MAX_SUSPENSION_S,
+    CancelRequested,
+    ContainersMarked,
+    ResumeRequested,
+    ScaleRequested,
+    SuspendRequested,
+)
 from yarnam.errors import YarnamError
 from yarnam.ports import Inbox
 from yarnam.wire.pb import yarnam_pb2 as pb
@@ -103,6 +110,21 @@ class JobControlService(pb_grpc.JobControlServicer):
             by = request.by or "a client"
             self._inbox(ScaleRequested(self._now_s(), by, request.tasks or None))
         return pb.ScaleReply()
+
+    async def Suspend(self, request: pb.SuspendRequest, context: Any) -> pb.SuspendReply:  # noqa: N802
+        limit_s = request.limit_s
+        if not 0 < limit_s <= MAX_SUSPENSION_S:
+            say = f"a suspension lasts up to {MAX_SUSPENSION_S:.0f} s, not {limit_s}"
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, say)
+        if self._inbox is not None:
+            by = request.by or "a client"
+            self._inbox(SuspendRequested(self._now_s(), by, limit_s, request.reason))
+        return pb.SuspendReply()
+
+    async def Resume(self, request: pb.ResumeRequest, context: Any) -> pb.ResumeReply:  # noqa: N802
+        if self._inbox is not None:
+            self._inbox(ResumeRequested(self._now_s(), request.by or "a client"))
+        return pb.ResumeReply()
 
     async def Interrupt(  # noqa: N802
         self, request: pb.InterruptRequest, context: Any

@@ -55,6 +55,13 @@ def _marked(event: ev.ContainersMarked) -> str:
     return f"YARN is about to preempt {', '.join(map(str, event.asks))}"
 
 
+def _of_user(event: ev.CancelRequested | ev.SuspendRequested | ev.ResumeRequested) -> str:
+    if isinstance(event, ev.ResumeRequested):
+        return f"resumed by {event.by}"
+    done = "cancelled" if isinstance(event, ev.CancelRequested) else "suspended"
+    return f"{done} by {event.by}" + (f": {event.reason}" if event.reason else "")
+
+
 def _of_job(  # noqa: RET503 - assert_never does not return
     event: ev.NodesSuspected
     | ev.ContainersMarked
@@ -62,6 +69,8 @@ def _of_job(  # noqa: RET503 - assert_never does not return
     | ev.ScaleRequested
     | ev.ClusterSeen
     | ev.CancelRequested
+    | ev.SuspendRequested
+    | ev.ResumeRequested
     | ev.InputsRefused
     | ev.BrokerFailed
     | ev.OutputsStored
@@ -81,8 +90,8 @@ def _of_job(  # noqa: RET503 - assert_never does not return
             over = f", {_tasks(excess)} above the queue's share" if excess else ""
             room = f"{_tasks(event.spare)} more fit{'s' if event.spare == 1 else ''}"
             return f"cluster checked: {room}, {event.waiting} jobs waiting{over}"
-        case ev.CancelRequested(by=by, reason=reason):
-            return f"cancelled by {by}" + (f": {reason}" if reason else "")
+        case ev.CancelRequested() | ev.SuspendRequested() | ev.ResumeRequested():
+            return _of_user(event)
         case ev.InputsRefused(message=message):
             return f"inputs refused: {message}"
         case ev.BrokerFailed(message=message):

@@ -15,6 +15,7 @@ USE_TEXT = {
     Use.LOST: "training lost",
     Use.CHECKPOINTING: "checkpointing",
     Use.RECOVERING: "recovering",
+    Use.SUSPENDED: "suspended",
     Use.IDLE: "idle",
 }
 

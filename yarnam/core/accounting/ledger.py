@@ -37,6 +37,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from yarnam.core.gang import RECENT_EVENTS, Gang, MemberState, initial, policy_for, step
+from yarnam.core.gang.phases.stopping import PASSING
 from yarnam.core.gang.state import StopKind
 from yarnam.core.model.events import Event, TaskExited, TrainingReported
 from yarnam.core.model.job_spec import JobSpec
@@ -181,11 +182,13 @@ def _use(gang: Gang, *, has_trained: bool, is_holding: bool) -> Use:
         case Phase.REPLACING:
             return Use.RECOVERING
         case Phase.STOPPING:
-            again = {StopKind.FAILED, StopKind.LEFT, StopKind.RESIZED, StopKind.SLOWED}
+            again = PASSING | {StopKind.FAILED, StopKind.SUSPENDED}
             is_again = gang.stopping is not None and gang.stopping.kind in again
             return Use.RECOVERING if is_again else Use.IDLE
         case Phase.PENDING | Phase.BACKING_OFF:
             return Use.WAITING
+        case Phase.SUSPENDED:
+            return Use.SUSPENDED
         case _:
             return Use.IDLE
 

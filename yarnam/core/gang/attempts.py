@@ -15,6 +15,7 @@ from yarnam.core.model.events import (
     CancelRequested,
     Event,
     InputsRefused,
+    SuspendRequested,
     TimerKind,
 )
 from yarnam.core.model.ids import NodeId
@@ -147,13 +148,18 @@ def back_off(ctx: StepContext, reason: str) -> None:
     if deadline_s is not None and ctx.at_s >= deadline_s:
         fail_wait(ctx, reason)
         return
-    ctx.release_all(reason)
-    ctx.disarm(*OF_AN_ATTEMPT)
-    ctx.enter(Phase.BACKING_OFF, reason)
-    ctx.gang = replace(ctx.gang, members=(), rung=None, stopping=None, search=None)
+    hold_nothing(ctx, Phase.BACKING_OFF, reason)
     if deadline_s is None:
         ctx.arm(TimerKind.WAIT, ctx.policy.gang.wait_timeout_s)
     ctx.do(DrawJitter(ctx.gang.attempt))
+
+
+def hold_nothing(ctx: StepContext, phase: Phase, reason: str) -> None:
+    """Release all, and enter a phase in which nothing is held."""
+    ctx.release_all(reason)
+    ctx.disarm(*OF_AN_ATTEMPT)
+    ctx.enter(phase, reason)
+    ctx.gang = replace(ctx.gang, members=(), rung=None, stopping=None, search=None)
 
 
 def fail_wait(ctx: StepContext, reason: str) -> None:
@@ -239,6 +245,10 @@ def finish_again(ctx: StepContext, event: AmRestarted) -> None:
 
 def cancel_text(event: CancelRequested) -> str:
     return f"cancelled by {event.by}" + (f": {event.reason}" if event.reason else "")
+
+
+def suspend_text(event: SuspendRequested) -> str:
+    return f"suspended by {event.by}" + (f": {event.reason}" if event.reason else "")
 
 
 def finish_refused(ctx: StepContext, text: str) -> None:

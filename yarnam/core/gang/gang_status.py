@@ -29,6 +29,7 @@ STATES = {
     Phase.REPLACING: JobState.REPLACING,
     Phase.STORING: JobState.STORING,
     Phase.BACKING_OFF: JobState.QUEUED,
+    Phase.SUSPENDED: JobState.SUSPENDED,
     Phase.SUCCEEDED: JobState.SUCCEEDED,
     Phase.FAILED: JobState.FAILED,
     Phase.CANCELLED: JobState.CANCELLED,
@@ -50,6 +51,7 @@ DEADLINES = {
     Phase.REPLACING: (TimerKind.RECOVERY,),
     Phase.STORING: (TimerKind.STORE, TimerKind.STOP),
     Phase.BACKING_OFF: (TimerKind.BACKOFF,),
+    Phase.SUSPENDED: (TimerKind.SUSPENSION,),
 }
 """Which timers end a phase's wait, the first one that runs."""
 

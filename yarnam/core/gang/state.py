@@ -150,6 +150,8 @@ class StopKind(Enum):
     """An elastic gang changes its size: it starts again with other members."""
     SLOWED = "slowed"
     """Some nodes slow it: what runs there moves."""
+    SUSPENDED = "suspended"
+    """A user wants it to hold nothing for a while."""
     UNMET = "unmet"
     """A task has not done what its role has to, although nothing of it has failed."""
 
@@ -172,6 +174,8 @@ class Stopping:
     """SLOWED: what runs there is replaced."""
     hint: str = ""
     """UNMET: what to do about it."""
+    limit_s: float = 0.0
+    """SUSPENDED: after how long it resumes by itself."""
 
 
 @dataclass(frozen=True, slots=True)

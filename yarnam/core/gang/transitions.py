@@ -36,7 +36,7 @@ from yarnam.core.gang.phases import (
     storing,
 )
 from yarnam.core.gang.phases.slow_nodes import checking, stragglers
-from yarnam.core.gang.phases.waiting import backing_off, pending
+from yarnam.core.gang.phases.waiting import backing_off, pending, suspended
 from yarnam.core.model.events import (
     AgentRegistered,
     AgentSilent,
@@ -60,10 +60,12 @@ from yarnam.core.model.events import (
     OutputsStored,
     PlanReady,
     PlanRefused,
+    ResumeRequested,
     ScaleRequested,
     StoringFailed,
     StoringTroubled,
     StragglersFound,
+    SuspendRequested,
     TaskExited,
     TaskFailing,
     TaskReady,
@@ -139,6 +141,7 @@ ENDS = (
 
 HINTS = on(NodesSuspected, node_blacklist.take_hints)
 SIZE = on(ScaleRequested, growth.note_size, when=growth.is_another_size)
+SUSPEND = on(SuspendRequested, suspended.suspend, P.SUSPENDED)
 
 PENDING = (
     on(JobStarted, pending.begin, when=pending.is_new),
@@ -152,6 +155,7 @@ PENDING = (
     on(T.WAIT, attempts.end_wait, P.FAILED),
     on(AmRestarted, pending.begin, when=pending.is_new),
     on(AmRestarted, pending.plan_again),
+    on(SuspendRequested, suspended.suspend, P.SUSPENDED, when=suspended.has_begun),
     HINTS,
     SIZE,
     *ENDS,
@@ -193,6 +197,7 @@ ACQUIRING = (
     on(AmRestarted, attempts.start_over, *FAILS),
     on(NodesSuspected, acquiring.take_hints, P.ACQUIRING, *FAILS),
     SIZE,
+    SUSPEND,
     *ENDS,
 )
 
@@ -217,6 +222,7 @@ CHECKING = (
     *UNPREPARED,
     on(NodesSuspected, staging.take_hints, P.CHECKING, P.ACQUIRING, *FAILS),
     SIZE,
+    SUSPEND,
     *ENDS,
 )
 
@@ -227,6 +233,7 @@ STAGING = (
     on(T.STAGING, staging.time_out, *FAILS),
     on(NodesSuspected, staging.take_hints, P.STAGING, P.ACQUIRING, *FAILS),
     SIZE,
+    SUSPEND,
     *ENDS,
 )
 
@@ -243,6 +250,7 @@ LAUNCHED = (
     on(NodeLeaving, running.note_leaving, when=running.is_on_node),
     on(T.LEAVE, running.leave_node, P.STOPPING),
     on(CancelRequested, running.stop_for_cancel, P.STOPPING),
+    on(SuspendRequested, suspended.stop, P.STOPPING),
     on(InputsRefused, running.stop_for_inputs, P.STOPPING),
     on(BrokerFailed, running.fail_broker, P.FAILED),
     on(AmRestarted, attempts.start_over, *FAILS),
@@ -310,6 +318,7 @@ STOPPING = (
     on(T.STOP, stopping.time_out),
     on(CancelRequested, stopping.cancel),
     on(InputsRefused, stopping.refuse_inputs, when=stopping.is_undecided),
+    on(SuspendRequested, stopping.suspend, when=stopping.is_passing),
     on(BrokerFailed, attempts.fail_broker, P.FAILED),
     on(AmRestarted, attempts.start_over, *FAILS, when=stopping.is_resize),
     on(AmRestarted, stopping.conclude_late),
@@ -322,6 +331,7 @@ STOPPING = (
     on(AllEnded, pre_run.retry, *FAILS, when=pre_run.is_disturbed),
     on(AllEnded, storing.begin, P.STORING, when=concluding.has_succeeded_with_outputs),
     on(AllEnded, concluding.succeed, P.SUCCEEDED, when=concluding.has_succeeded),
+    on(AllEnded, suspended.suspend_stopped, P.SUSPENDED, when=suspended.is_to_suspend),
     on(AllEnded, concluding.regroup, *OPENS, when=concluding.is_resized_as_planned),
     on(AllEnded, concluding.leave, *OPENS, *FAILS, when=concluding.has_left),
     on(
@@ -405,6 +415,7 @@ REPLACING = (
     on(AmRestarted, attempts.start_over, *FAILS),
     on(NodesSuspected, acquiring.take_hints, P.REPLACING, *OPENS, *FAILS),
     SIZE,
+    SUSPEND,
     *ENDS,
 )
 
@@ -428,6 +439,16 @@ BACKING_OFF = (
     on(AmRestarted, backing_off.go_on_waiting),
     HINTS,
     SIZE,
+    SUSPEND,
+    *ENDS,
+)
+
+SUSPENDED = (
+    on(ResumeRequested, suspended.resume, P.PENDING),
+    on(T.SUSPENSION, suspended.resume, P.PENDING),
+    on(AmRestarted, suspended.stay),
+    HINTS,
+    SIZE,
     *ENDS,
 )
 
@@ -444,6 +465,7 @@ ROWS: Mapping[Phase, tuple[Row, ...]] = {
     P.REPLACING: REPLACING,
     P.STORING: STORING,
     P.BACKING_OFF: BACKING_OFF,
+    P.SUSPENDED: SUSPENDED,
     P.SUCCEEDED: FINAL,
     P.FAILED: FINAL,
     P.CANCELLED: FINAL,

@@ -35,6 +35,13 @@ class RequestPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class CancelPlanRequest:
+    """Nobody wants the answer to ``RequestPlan`` any more."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
 class ProbeCluster:
     """See how many tasks of ``growth`` would fit beside those that stand, whether others wait, and
     whether the queue is over its share. Asks nothing of YARN."""
@@ -182,6 +189,7 @@ class Finish:
 
 Action = Union[
     RequestPlan,
+    CancelPlanRequest,
     ProbeCluster,
     DrawJitter,
     AskContainer,

@@ -41,6 +41,7 @@ class TimerKind(Enum):
     PRE_RUN = "pre-run"  # the pre-run has lasted for long enough
     READY = "ready"  # a role that others start after is not ready
     LEAVE = "leave"  # time to leave a node that is about to leave the cluster
+    SUSPENSION = "suspension"  # a suspended job resumes by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +312,32 @@ class CancelRequested:
     reason: str = ""
 
 
+SUSPENSION_S = 7 * 86400.0
+"""How long a suspended job stays so, unless it is told otherwise: its ApplicationMaster holds a
+container meanwhile."""
+
+MAX_SUSPENSION_S = 365 * 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class SuspendRequested:
+    """Stop the gang at a checkpoint and hold nothing, until ``ResumeRequested`` or for ``limit_s``
+    seconds. It changes nothing in a gang that is ending or being stopped for a failure."""
+
+    at_s: float
+    by: str
+    limit_s: float
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeRequested:
+    """Acquire the gang of a suspended job again."""
+
+    at_s: float
+    by: str
+
+
 @dataclass(frozen=True, slots=True)
 class NodesSuspected:
     """Other jobs have had trouble with these nodes. A hint: it orders nodes last and adds to a
@@ -424,6 +451,8 @@ Event = Union[
     TrainingReported,
     TimerFired,
     CancelRequested,
+    SuspendRequested,
+    ResumeRequested,
     NodesSuspected,
     ScaleRequested,
     ClusterSeen,

@@ -25,13 +25,19 @@ class Phase(Enum):
     REPLACING = "REPLACING"
     STORING = "STORING"
     BACKING_OFF = "BACKING_OFF"
+    SUSPENDED = "SUSPENDED"
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
     CANCELLED = "CANCELLED"
 
 
 FINAL_PHASES = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED})
-RECOVERY_POINTS = FINAL_PHASES | {Phase.PENDING, Phase.STORING, Phase.BACKING_OFF}
+RECOVERY_POINTS = FINAL_PHASES | {
+    Phase.PENDING,
+    Phase.STORING,
+    Phase.BACKING_OFF,
+    Phase.SUSPENDED,
+}
 """A new AM attempt goes on here; from any other phase the gang starts over, or ends."""
 
 
@@ -46,6 +52,7 @@ class JobState(Enum):
     LAUNCHING = "LAUNCHING"
     RUNNING = "RUNNING"
     REPLACING = "REPLACING"
+    SUSPENDED = "SUSPENDED"
     STORING = "STORING"
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
@@ -365,6 +372,7 @@ class Use(Enum):
     LOST = "training-lost"
     CHECKPOINTING = "checkpointing"
     RECOVERING = "recovering"
+    SUSPENDED = "suspended"
     IDLE = "idle"
 
 

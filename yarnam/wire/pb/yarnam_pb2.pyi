@@ -439,6 +439,30 @@ class ScaleReply(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class SuspendRequest(_message.Message):
+    __slots__ = ("by", "reason", "limit_s")
+    BY_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_S_FIELD_NUMBER: _ClassVar[int]
+    by: str
+    reason: str
+    limit_s: float
+    def __init__(self, by: _Optional[str] = ..., reason: _Optional[str] = ..., limit_s: _Optional[float] = ...) -> None: ...
+
+class SuspendReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ResumeRequest(_message.Message):
+    __slots__ = ("by",)
+    BY_FIELD_NUMBER: _ClassVar[int]
+    by: str
+    def __init__(self, by: _Optional[str] = ...) -> None: ...
+
+class ResumeReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class InterruptRequest(_message.Message):
     __slots__ = ("by",)
     BY_FIELD_NUMBER: _ClassVar[int]

@@ -181,6 +181,16 @@ class JobControlStub:
                 request_serializer=yarnam__pb2.ScaleRequest.SerializeToString,
                 response_deserializer=yarnam__pb2.ScaleReply.FromString,
                 _registered_method=True)
+        self.Suspend = channel.unary_unary(
+                '/yarnam.v1.JobControl/Suspend',
+                request_serializer=yarnam__pb2.SuspendRequest.SerializeToString,
+                response_deserializer=yarnam__pb2.SuspendReply.FromString,
+                _registered_method=True)
+        self.Resume = channel.unary_unary(
+                '/yarnam.v1.JobControl/Resume',
+                request_serializer=yarnam__pb2.ResumeRequest.SerializeToString,
+                response_deserializer=yarnam__pb2.ResumeReply.FromString,
+                _registered_method=True)
         self.Interrupt = channel.unary_unary(
                 '/yarnam.v1.JobControl/Interrupt',
                 request_serializer=yarnam__pb2.InterruptRequest.SerializeToString,
@@ -229,6 +239,19 @@ class JobControlServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Suspend(self, request, context):
+        """Stop the gang at a checkpoint and hold nothing until Resume.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Resume(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Interrupt(self, request, context):
         """Stop the gang and start it again, as after a preemption.
         """
@@ -272,6 +295,16 @@ def add_JobControlServicer_to_server(servicer, server):
                     servicer.Scale,
                     request_deserializer=yarnam__pb2.ScaleRequest.FromString,
                     response_serializer=yarnam__pb2.ScaleReply.SerializeToString,
+            ),
+            'Suspend': grpc.unary_unary_rpc_method_handler(
+                    servicer.Suspend,
+                    request_deserializer=yarnam__pb2.SuspendRequest.FromString,
+                    response_serializer=yarnam__pb2.SuspendReply.SerializeToString,
+            ),
+            'Resume': grpc.unary_unary_rpc_method_handler(
+                    servicer.Resume,
+                    request_deserializer=yarnam__pb2.ResumeRequest.FromString,
+                    response_serializer=yarnam__pb2.ResumeReply.SerializeToString,
             ),
             'Interrupt': grpc.unary_unary_rpc_method_handler(
                     servicer.Interrupt,
@@ -399,6 +432,60 @@ class JobControl:
             '/yarnam.v1.JobControl/Scale',
             yarnam__pb2.ScaleRequest.SerializeToString,
             yarnam__pb2.ScaleReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Suspend(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/yarnam.v1.JobControl/Suspend',
+            yarnam__pb2.SuspendRequest.SerializeToString,
+            yarnam__pb2.SuspendReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Resume(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/yarnam.v1.JobControl/Resume',
+            yarnam__pb2.ResumeRequest.SerializeToString,
+            yarnam__pb2.ResumeReply.FromString,
             options,
             channel_credentials,
             insecure,

@@ -34,7 +34,7 @@ from yarnam.core.gang.phases.first_cause import (
     loss_text,
 )
 from yarnam.core.gang.phases.replacing import begin_replacing, can_replace, keepable
-from yarnam.core.gang.phases.stopping import stopping_of
+from yarnam.core.gang.phases.stopping import PASSING, stopping_of
 from yarnam.core.gang.roles.completion import is_complete
 from yarnam.core.gang.state import Gang, Loss, LossKind, Member, StopKind
 from yarnam.core.model.outcomes import ExitKind, RetryAction, VerdictKind
@@ -60,7 +60,7 @@ def was_refused(ctx: StepContext, event: AllEnded) -> bool:
 def has_succeeded(ctx: StepContext, event: AllEnded) -> bool:
     """Every role that has to end is complete."""
     kind = stopping_of(ctx).kind
-    may_be_done = kind in {StopKind.RESIZED, StopKind.LEFT, StopKind.SLOWED}
+    may_be_done = kind in PASSING or kind is StopKind.SUSPENDED
     is_done = may_be_done and is_complete(ctx.gang.members, ctx.policy)
     return kind is StopKind.SUCCEEDED or is_done
 

@@ -38,12 +38,15 @@ def is_over(ctx: StepContext, event: AllEnded) -> bool:
     if not ctx.gang.is_pre_run:
         return False
     has_ended = concluding.has_succeeded(ctx, event) or _needs_memory(ctx)
+    if stopping_of(ctx).kind is StopKind.SUSPENDED:
+        return has_ended
     return has_ended or (_is_not_the_jobs(ctx) and _status(ctx.gang).retries >= PRE_RUN_RETRIES)
 
 
 def is_disturbed(ctx: StepContext, event: AllEnded) -> bool:
     """The pre-run ended by a fault that is not the job's own."""
-    return ctx.gang.is_pre_run and _is_not_the_jobs(ctx)
+    is_suspension = stopping_of(ctx).kind is StopKind.SUSPENDED
+    return ctx.gang.is_pre_run and not is_suspension and _is_not_the_jobs(ctx)
 
 
 # ---- operations ----------------------------------------------------------------------------------

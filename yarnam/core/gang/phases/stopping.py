@@ -12,6 +12,7 @@ from yarnam.core.gang import node_blacklist
 from yarnam.core.gang.attempts import (
     OF_AN_ATTEMPT,
     cancel_text,
+    suspend_text,
 )
 from yarnam.core.gang.context import StepContext
 from yarnam.core.gang.roles.completion import is_optional
@@ -26,6 +27,7 @@ from yarnam.core.model.events import (
     Event,
     GangHung,
     InputsRefused,
+    SuspendRequested,
     TaskExited,
     TimerFired,
     TimerKind,
@@ -56,7 +58,10 @@ LOSS_OF_END = {
 
 AGAINST_THE_NODE = frozenset({LossKind.NODE, LossKind.SILENT, LossKind.UNABLE})
 
-AGREEABLE = frozenset({StopKind.CANCELLED, StopKind.LEFT, StopKind.RESIZED, StopKind.SLOWED})
+PASSING = frozenset({StopKind.LEFT, StopKind.RESIZED, StopKind.SLOWED})
+"""What stops a gang with which nothing is wrong, to start it again."""
+
+AGREEABLE = PASSING | {StopKind.CANCELLED, StopKind.SUSPENDED}
 """What stops a gang with which nothing is wrong: its processes can come to one more step."""
 
 
@@ -79,11 +84,12 @@ def stop_gang(
     hang: GangHung | None = None,
     slow_nodes: tuple[NodeId, ...] = (),
     hint: str = "",
+    limit_s: float = 0.0,
 ) -> None:
     """Stop every process that may run, and wait for the agents to say how they ended. ``grace_s``:
     in place of the job's usual one; ``to``: see ``Stopping``; ``ending``: whose agent ends its
     processes already; ``hang``, ``slow_nodes``: what it is stopped for; ``hint``: what to do
-    about that."""
+    about that; ``limit_s``: for how long it is to be suspended at most."""
     was_running = ctx.gang.phase is Phase.RUNNING
     ran_s = ctx.at_s - ctx.gang.since_s if was_running else 0.0
     grace_s = ctx.policy.stop_grace_s if grace_s is None else grace_s
@@ -91,7 +97,7 @@ def stop_gang(
         ctx.drop_growth(text)
     ctx.disarm(*UNTIL_STOPPED)
     ctx.enter(Phase.STOPPING, text)
-    stopping = Stopping(kind, text, was_running, ran_s, to, None, hang, slow_nodes, hint)
+    stopping = Stopping(kind, text, was_running, ran_s, to, None, hang, slow_nodes, hint, limit_s)
     ctx.gang = replace(ctx.gang, stopping=stopping)
     awaited = [m for m in ctx.gang.members if may_run(m)]
     # Those that are left wait for the others in vain.
@@ -117,6 +123,7 @@ def settle(ctx: StepContext) -> None:
         StopKind.FAILED,
         StopKind.RESIZED,
         StopKind.SLOWED,
+        StopKind.SUSPENDED,
         StopKind.UNMET,
     }:
         unexplained = [m.loss for m in members if m.loss and m.loss.kind is LossKind.ENDED]
@@ -149,13 +156,13 @@ def is_not_lost(ctx: StepContext, event: ContainerEnded | AgentUnable | AgentSil
 
 def is_undecided(ctx: StepContext, event: InputsRefused) -> bool:
     """The job has neither succeeded nor been cancelled."""
-    return stopping_of(ctx).kind in {
-        StopKind.FAILED,
-        StopKind.RESIZED,
-        StopKind.LEFT,
-        StopKind.SLOWED,
-        StopKind.UNMET,
-    }
+    undecided = PASSING | {StopKind.FAILED, StopKind.UNMET, StopKind.SUSPENDED}
+    return stopping_of(ctx).kind in undecided
+
+
+def is_passing(ctx: StepContext, event: SuspendRequested) -> bool:
+    """Nothing is wrong with it: it would start again."""
+    return stopping_of(ctx).kind in PASSING
 
 
 def is_resize(ctx: StepContext, event: Event) -> bool:
@@ -202,6 +209,11 @@ def refuse_inputs(ctx: StepContext, event: InputsRefused) -> None:
     _stop_for(ctx, StopKind.REFUSED, event.message)
 
 
+def suspend(ctx: StepContext, event: SuspendRequested) -> None:
+    """The gang is suspended then."""
+    _stop_for(ctx, StopKind.SUSPENDED, suspend_text(event), limit_s=event.limit_s)
+
+
 def conclude_late(ctx: StepContext, event: AmRestarted) -> None:
     """Conclude by what is known: YARN has killed all containers."""
     ctx.forget(*OF_AN_ATTEMPT)
@@ -240,8 +252,10 @@ def mark_lost(ctx: StepContext, member: Member, loss: Loss, *, is_tolerated: boo
         node_blacklist.strike(ctx, member.grant.node, why, is_full=is_full)
 
 
-def _stop_for(ctx: StepContext, kind: StopKind, text: str) -> None:
-    stopping = replace(stopping_of(ctx), kind=kind, text=text, to=None)
+def _stop_for(ctx: StepContext, kind: StopKind, text: str, *, limit_s: float = 0.0) -> None:
+    if kind is StopKind.SUSPENDED:
+        ctx.drop_growth(text)
+    stopping = replace(stopping_of(ctx), kind=kind, text=text, to=None, limit_s=limit_s)
     ctx.gang = replace(ctx.gang, stopping=stopping, reason=text)
     settle(ctx)
 

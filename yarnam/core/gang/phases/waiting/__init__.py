@@ -1,1 +1,1 @@
-"""PENDING and BACKING_OFF: nothing is asked for or held."""
+"""PENDING, BACKING_OFF and SUSPENDED: nothing is asked for or held."""

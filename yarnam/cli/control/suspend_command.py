@@ -1,0 +1,53 @@
+"""``yarnam suspend``: stop a job at a checkpoint and give back its GPUs."""
+
+from __future__ import annotations
+
+import click
+
+from yarnam.cli.options import job_argument, json_option, open_client
+from yarnam.cli.rendering.console import print_json, print_line
+from yarnam.cli.rendering.status_text import as_plain
+from yarnam.core.model.printable import duration
+from yarnam.errors import UsageError
+from yarnam.spec.values import units
+
+
+@click.command("suspend")
+@job_argument
+@click.option("--reason", default="", help="Show this reason in the job's status.")
+@click.option(
+    "--for",
+    "limit",
+    default="7d",
+    show_default=True,
+    metavar="DURATION",
+    help="Resume by itself after this time.",
+)
+@click.option("--force", is_flag=True, help="Suspend a job without a checkpoint directory too.")
+@json_option
+@click.pass_context
+def command(
+    ctx: click.Context, job: str, reason: str, limit: str, force: bool, as_json: bool
+) -> None:
+    """Stop a job at a checkpoint and give back its GPUs.
+
+    The processes finish the step that they are in and save; all containers go back to YARN. The
+    ApplicationMaster stays. `yarnam resume` acquires the gang again, and the processes go on from
+    their checkpoint. The command returns when the job holds nothing any more.
+    """
+    limit_s = _seconds(limit)
+    with open_client(ctx) as client:
+        handle = client.job(job)
+        status = handle.suspend(reason, limit_s=limit_s, force=force)
+    if as_json:
+        print_json(as_plain(status))
+    else:
+        print_line(f"{handle.id} is suspended for up to {duration(limit_s)}")
+        print_line(f"To go on: yarnam resume {handle.id}")
+
+
+def _seconds(text: str) -> float:
+    try:
+        return units.parse_duration_s(text)
+    except ValueError as error:
+        raise UsageError(f"--for: {error}", hint="Give a duration such as 90m or 2d.") from error

@@ -1,0 +1,81 @@
+"""SUSPENDED: a user has the gang hold nothing; the job goes on when it is resumed.
+
+A launched gang is stopped first, as before a preemption: its processes come to one more step and
+save. Whatever else the gang is about, it gives up at once. A process that fails while it is stopped
+(its checkpoint cannot be written, say) is a failure like any other, and the job is not suspended.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from yarnam.core.gang.attempts import close_attempt, hold_nothing, next_number, suspend_text
+from yarnam.core.gang.context import AllEnded, StepContext
+from yarnam.core.gang.phases import concluding
+from yarnam.core.gang.phases.first_cause import causing_loss, first_failure
+from yarnam.core.gang.phases.stopping import stop_gang, stopping_of
+from yarnam.core.gang.phases.waiting.pending import enter_pending
+from yarnam.core.gang.state import StopKind
+from yarnam.core.model.actions import CancelPlanRequest
+from yarnam.core.model.events import AmRestarted, Event, SuspendRequested, TimerKind
+from yarnam.core.model.job_status import Phase
+
+# ---- guards --------------------------------------------------------------------------------------
+
+
+def has_begun(ctx: StepContext, event: Event) -> bool:
+    """The job has begun."""
+    return ctx.gang.is_started
+
+
+def is_to_suspend(ctx: StepContext, event: AllEnded) -> bool:
+    """It was stopped to be suspended, and no process failed by itself."""
+    if stopping_of(ctx).kind is not StopKind.SUSPENDED:
+        return False
+    return first_failure(ctx.gang) is None or causing_loss(ctx.gang) is not None
+
+
+# ---- operations ----------------------------------------------------------------------------------
+
+
+def stop(ctx: StepContext, event: SuspendRequested) -> None:
+    """StopTask for every member; start STOP."""
+    stop_gang(ctx, StopKind.SUSPENDED, suspend_text(event), limit_s=event.limit_s)
+
+
+def suspend_stopped(ctx: StepContext, event: AllEnded) -> None:
+    """Release all; start SUSPENSION."""
+    concluding.note_progress(ctx, counts_failure=False)
+    stopping = stopping_of(ctx)
+    _suspend(ctx, stopping.text, stopping.limit_s)
+
+
+def suspend(ctx: StepContext, event: SuspendRequested) -> None:
+    """Release all; CancelPlanRequest; start SUSPENSION."""
+    search = ctx.gang.search
+    if ctx.gang.phase is Phase.PENDING or (search is not None and search.is_planning):
+        ctx.do(CancelPlanRequest(ctx.gang.attempt))
+    _suspend(ctx, suspend_text(event), event.limit_s)
+
+
+def resume(ctx: StepContext, event: Event) -> None:
+    """The next attempt number; start WAIT; RequestPlan from the first rung on."""
+    ctx.disarm(TimerKind.SUSPENSION)
+    ctx.gang = replace(
+        ctx.gang, attempt=next_number(ctx.gang), failures=0, refused_plans=0, avoid=()
+    )
+    ctx.arm(TimerKind.WAIT, ctx.policy.gang.wait_timeout_s)
+    enter_pending(ctx)
+
+
+def stay(ctx: StepContext, event: AmRestarted) -> None:
+    """Start SUSPENSION again with the time left."""
+    ctx.gang = replace(ctx.gang, am_attempt=event.am_attempt)
+    ctx.rearm()
+
+
+def _suspend(ctx: StepContext, text: str, limit_s: float) -> None:
+    close_attempt(ctx, text)
+    ctx.disarm(TimerKind.WAIT)
+    hold_nothing(ctx, Phase.SUSPENDED, text)
+    ctx.arm(TimerKind.SUSPENSION, limit_s)
