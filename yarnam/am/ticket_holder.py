@@ -323,6 +323,7 @@ class TicketHolder:
             nodes=tuple(sorted(on_node.items())),
             since_s=self._launched_at_s,
             wait_ratio=self._wait_ratio,
+            user=self._job.user,
         )
 
     async def _keep_shown(self) -> None:

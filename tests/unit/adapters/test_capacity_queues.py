@@ -120,7 +120,11 @@ def test_a_user_has_so_many_times_the_capacity() -> None:
     row = queue("root.dl", least=(65536, 64, 4), userLimitFactor=2.0)
     (found,) = queues_of(page(row))
     assert found.user_limit == Resources(131072, 128, 8)
-    (free,) = queues_of(page({**row, "userLimitFactor": -1.0}))
+    users = {"user": [{"username": "ada", "resourcesUsed": resource(1024, 1, 2)}]}
+    (used,) = queues_of(page({**row, "users": users}))
+    assert used.used_by == (("ada", Resources(1024, 1, 2)),)
+    (free,) = queues_of(page({**row, "userLimitFactor": -1.0, "users": users}))
+    assert free.used_by == ()
     (large,) = queues_of(page({**row, "userLimitFactor": 4.0}))
     assert free.user_limit is large.user_limit is None
 

@@ -469,3 +469,17 @@ def test_with_tickets_of_another_version_in_the_line_all_go_by_arrival() -> None
     assert may(ask(large, [small, newer], snapshot(0))).reason.startswith("first in the queue")
     silent = replace(newer, seen_at_s=NOW_S - 10 * SILENT_AFTER_S)
     assert waits(ask(large, [small, silent], snapshot(0))).head == small
+
+
+def test_who_has_what_one_user_may_have_waits_and_blocks_nobody() -> None:
+    """Under the Capacity Scheduler. Whose ticket it is nobody knows, is not kept out."""
+    full = QueueView("root.a", user_limit=gpus(4), used_by=(("ada", gpus(3)),))
+    view = snapshot(0, queue=full, queues=(full,))
+    mine = ticket(1, 2, 2, user="ada")
+    answer = waits(ask(mine, [], view))
+    assert answer.reason.startswith("ada uses ")
+    assert "of queue root.a, of which one user may have" in answer.reason
+    assert not may(ask(ticket(2, 2, 2, user="bob"), [mine], view)).is_backfill
+    may(ask(ticket(3, 2, 2), [mine], view))
+    # The last container may pass the limit.
+    may(ask(ticket(1, 1, 2, user="ada"), [], view))

@@ -11,7 +11,7 @@ from yarnam.client.submit.preflight import checked_on
 from yarnam.core.model.plans import LocalityLevel, NoFit
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, Scheduler, in_partition
-from yarnam.core.placement import declared_targets, ladder_for_submit
+from yarnam.core.placement import declared_targets, ladder_for_submit, plan
 from yarnam.errors import BadSpec, NeverFits
 
 
@@ -95,3 +95,21 @@ def test_one_user_may_pass_the_limit_by_one_container(gpus: int, fits: bool) -> 
         return
     with pytest.raises(NeverFits, match="one user may use at most"):
         checked_on(limited, job(4, 2))
+
+
+def test_what_the_user_has_already_counts_against_his_limit() -> None:
+    """The AM plans when its own container counts as used, so without it."""
+    snapshot = by_capacity(cluster({"a": [8]}))
+    limit = Resources(1 << 40, 1 << 20, 6)
+    targets = declared_targets(ladder_for_submit(snapshot, job(2, 2)))  # type: ignore[arg-type]
+
+    def planned(**used: int) -> object:
+        by = tuple((name, Resources(gpus=gpus)) for name, gpus in used.items())
+        view = replace(snapshot.queue, user_limit=limit, used_by=by)
+        return plan(replace(snapshot, queue=view), job(2, 2), targets=targets)
+
+    full = planned(u=5)
+    assert isinstance(full, NoFit)
+    assert not full.is_never
+    assert "of which one user may have" in full.message
+    assert not isinstance(planned(u=4, v=4), NoFit)  # the last container may pass it

@@ -65,6 +65,7 @@ def _leaves(
         return
     capacity = _effective(row, "effectiveMinResource", partition)
     most_jobs = whole_of(row, "maxParallelApps", UNLIMITED)
+    user_limit = _user_limit(row, capacity, cluster, tighter(maximum, cluster))
     yield QueueView(
         name=name,
         used=used,
@@ -77,7 +78,8 @@ def _leaves(
         pending_jobs=whole_of(row, "numPendingApplications"),
         max_running_jobs=most_jobs if most_jobs < UNLIMITED else None,
         headroom=left,
-        user_limit=_user_limit(row, capacity, cluster, tighter(maximum, cluster)),
+        user_limit=user_limit,
+        used_by=() if user_limit is None else tuple(_used_by(row, partition).items()),
         is_preemptable=row.get("preemptionDisabled") is not True,
     )
 
@@ -150,10 +152,7 @@ def _state(
         else whole_of(row, "numPendingApplications"),
         max_jobs=most_jobs if most_jobs < UNLIMITED else None,
         user_limit=None if children else _user_limit(row, capacity, cluster, maximum),
-        used_by={
-            text_of(user, "username"): _used(user, partition)
-            for user in rows_of(row, "users", "user")
-        },
+        used_by=_used_by(row, partition),
         is_preemptable=row.get("preemptionDisabled") is not True,
         children=children,
         is_leaf=not children,
@@ -174,6 +173,12 @@ def _used(row: Json, partition: str) -> Resources:
     if usage or partition:
         return resources_of(object_of(usage, "used"))
     return resources_of(object_of(row, "resourcesUsed"))
+
+
+def _used_by(row: Json, partition: str) -> dict[str, Resources]:
+    """User to what he has; only those with applications there."""
+    users = rows_of(row, "users", "user")
+    return {text_of(user, "username"): _used(user, partition) for user in users}
 
 
 def _has(row: Json, partition: str) -> bool:

@@ -44,8 +44,10 @@ from yarnam.core.admission.wait_queue import (
     WaitQueue,
     arrival,
     exceeds_maximum,
+    exceeds_user_limit,
     is_silent,
     queues_of,
+    sum_of_demands,
     wait_queue,
 )
 from yarnam.core.model.ids import NodeId
@@ -369,6 +371,13 @@ def _full(me: Ticket, snapshot: ClusterSnapshot) -> str:
         queue = queues_of(snapshot).get(me.queue, queue)
     if queue.name != me.queue or not exceeds_maximum(me, queue):
         return ""
+    need = sum_of_demands(me)
+    if exceeds_user_limit(me, queue, need):
+        used = queue.used_by_user(me.user)
+        return (
+            f"{me.user} uses {used} of queue {queue.name}, of which one user may have "
+            f"{queue.user_limit}"
+        )
     left = queue.headroom
     if left is not None and queue.maximum is not None:
         left = None if queue.maximum.minus(queue.used).fits_in(left) else left

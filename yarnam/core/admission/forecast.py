@@ -235,29 +235,37 @@ class _Play:
         now_s = self._now_s
         ends_at_s = None if ticket.duration_s is None else now_s + ticket.duration_s
         on = tuple((name, amount.gpus) for name, amount in taken)
-        gang = RunningGang(ticket.job, ticket.queue, ticket.gpus, ends_at_s, on, now_s)
+        gang = RunningGang(
+            ticket.job, ticket.queue, ticket.gpus, ends_at_s, on, now_s, user=ticket.user
+        )
         self._waiting.remove(ticket)
         self._running[ticket.job] = gang
         self._held[ticket.job] = taken
-        self._use(ticket.queue, taken, is_more=True)
+        self._use(ticket.queue, ticket.user, taken, is_more=True)
         heapq.heappush(self._ends, (now_s + self._left_s(gang), ticket.job))
 
     def _end(self, job: str) -> None:
         gang = self._running.pop(job)
         held = self._held.pop(job)
         self._ledger.release(held)
-        self._use(gang.queue, held, is_more=False)
+        self._use(gang.queue, gang.user, held, is_more=False)
 
-    def _use(self, name: str, what: Iterable[NodeShare], *, is_more: bool) -> None:
+    def _use(self, name: str, user: str, what: Iterable[NodeShare], *, is_more: bool) -> None:
         queue = self._queues.get(name)
         if queue is None:
             return
         used, left = queue.used, queue.headroom
+        by_user = dict(queue.used_by)
         for _, amount in what:
+            if queue.user_limit is not None:
+                has = by_user.get(user, Resources())
+                by_user[user] = has.plus(amount) if is_more else has.minus(amount)
             used = used.plus(amount) if is_more else used.minus(amount)
             if left is not None:
                 left = left.minus(amount) if is_more else left.plus(amount)
-        self._queues[name] = replace(queue, used=used, headroom=left)
+        self._queues[name] = replace(
+            queue, used=used, headroom=left, used_by=tuple(by_user.items())
+        )
 
     def _next_due_s(self) -> float:
         """When the order may change by itself: a ticket has waited for long enough."""

@@ -289,6 +289,8 @@ def presorted_by(snapshot: ClusterSnapshot) -> tuple[object, ...]:
             None
             if queue.maximum is None and queue.headroom is None
             else (queue.used, queue.maximum, queue.headroom),
+            queue.user_limit,
+            queue.used_by,
         )
         for name, queue in queues_of(snapshot).items()
     )
@@ -422,14 +424,30 @@ def queues_of(snapshot: ClusterSnapshot) -> dict[str, QueueView]:
     return {queue.name: queue for queue in (*snapshot.queues, snapshot.queue)}
 
 
-def exceeds_maximum(ticket: Ticket, queue: QueueView) -> bool:
-    """Whether the maximum of its queue, or of one above it, keeps it out now, whatever is free."""
+def sum_of_demands(ticket: Ticket) -> Resources:
+    """What its whole gang needs."""
     need = Resources()
     for demand in ticket.demands:
         need = need.plus(demand.resources.times(demand.count))
+    return need
+
+
+def exceeds_maximum(ticket: Ticket, queue: QueueView) -> bool:
+    """Whether the maximum of its queue, or of one above it, or what one user may have of it, keeps
+    it out now, whatever is free."""
+    need = sum_of_demands(ticket)
     if queue.headroom is not None and not need.fits_in(queue.headroom):
         return True
-    return queue.maximum is not None and not queue.used.plus(need).fits_in(queue.maximum)
+    if queue.maximum is not None and not queue.used.plus(need).fits_in(queue.maximum):
+        return True
+    return exceeds_user_limit(ticket, queue, need)
+
+
+def exceeds_user_limit(ticket: Ticket, queue: QueueView, need: Resources) -> bool:
+    """See ``QueueView``; False where nobody knows whose ticket it is."""
+    sizes = (demand.resources for demand in ticket.demands)
+    last = max(sizes, key=lambda one: (one.gpus, one.memory_mib, one.vcores), default=Resources())
+    return bool(ticket.user) and queue.exceeds_user_limit(ticket.user, need, last)
 
 
 Arrival = tuple[float, int, str]

@@ -70,8 +70,21 @@ class QueueView:
     user_limit: Resources | None = None
     """What one user may use of it; None: as much as the queue. YARN lets the last container of a
     user pass it."""
+    used_by: tuple[tuple[str, Resources], ...] = ()
+    """What users have of it, where ``user_limit`` binds."""
     is_preemptable: bool = True
     """YARN may take containers from it for queues below their share, where it preempts at all."""
+
+    def used_by_user(self, user: str) -> Resources:
+        """What this user has of it, where ``user_limit`` binds."""
+        return next((used for name, used in self.used_by if name == user), Resources())
+
+    def exceeds_user_limit(self, user: str, need: Resources, last: Resources) -> bool:
+        """Whether the user may not have this much more of it now; ``last``: of the container that
+        may pass the limit."""
+        if self.user_limit is None:
+            return False
+        return not self.used_by_user(user).plus(need).minus(last).fits_in(self.user_limit)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ class Demand:
     anywhere."""
 
 
-ADMISSION_RULES = 4
+ADMISSION_RULES = 5
 """By which rules this version orders the wait queue (``admission.wait_queue``): one more whenever
 they change. Jobs of two versions wait in one queue, and by two orders each could wait for the
 other."""
@@ -138,6 +138,8 @@ class RunningGang:
     wait_ratio: float | None = None
     """How long it has waited, as a multiple of ``Ticket.forecast_s``; None: nothing was forecast.
     By these the forecasts of others are widened."""
+    user: str = ""
+    """Whose it is; empty: unknown."""
 
 
 @dataclass(frozen=True, slots=True)

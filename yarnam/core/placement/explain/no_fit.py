@@ -69,16 +69,19 @@ def exceeds_container(snapshot: ClusterSnapshot, shape: Shape) -> NoFit | None:
     return None
 
 
-def exceeds_queue_headroom(queue: QueueView, shape: Shape, am: Resources) -> NoFit | None:
-    """The maximum of the queue, or of one above it, does not leave enough for the gang now."""
+def exceeds_queue_headroom(
+    queue: QueueView, shape: Shape, am: Resources, user: str = ""
+) -> NoFit | None:
+    """The maximum of the queue, or of one above it, or what one user may have of it, does not leave
+    enough for the gang now."""
     left = queue.headroom
     if left is None:
         if queue.maximum is None:
-            return None
+            return _user_limit_reached(queue, shape, am, user)
         left = queue.maximum.minus(queue.used)
     need = total_of(shape).plus(am)
     if need.fits_in(left):
-        return None
+        return _user_limit_reached(queue, shape, am, user)
     missing = describe_amount(need.minus(left))
     text = f"needs {missing} more, held by other jobs of queue {queue.name}"
     scarce = partial(_only_scarce, need=need, left=left)
@@ -246,6 +249,22 @@ def _exceeds_queue(queue: QueueView, shape: Shape, am: Resources) -> NoFit | Non
         f"the gang and its ApplicationMaster need {need}; queue {queue.name} may use at most "
         f"{queue.maximum}",
         "Ask for less, or use another queue.",
+    )
+
+
+def _user_limit_reached(queue: QueueView, shape: Shape, am: Resources, user: str) -> NoFit | None:
+    need = total_of(shape).plus(am)
+    last = max((group.resources for group in shape), key=size_key, default=Resources())
+    if not user or not queue.exceeds_user_limit(user, need, last):
+        return None
+    text = f"your other jobs of queue {queue.name} hold what one user may have of it"
+    return NoFit(
+        Reason.QUEUE_FULL,
+        is_never=False,
+        message=f"{user} uses {queue.used_by_user(user)} of queue {queue.name}, of which one user "
+        f"may have {queue.user_limit}; the gang needs {need}",
+        hint=f"{text}: fits when they end",
+        changes=(Change(ChangeKind.QUEUE, text),),
     )
 
 
