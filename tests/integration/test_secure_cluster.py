@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,11 @@ from tests.unit.hdfs_utils.config.test_delegation_tokens import credentials
 from yarnam.adapters.http_identity import HttpIdentity
 from yarnam.adapters.yarn.rest import ResourceManager
 from yarnam.cluster import EmbeddedCluster
+from yarnam.cluster.daemons import daemon_probes
+from yarnam.cluster.hadoop import site_files
+from yarnam.cluster.hadoop.daemon_commands import daemon_command
+from yarnam.cluster.hadoop.properties import properties_xml
+from yarnam.cluster.hadoop.site_files import write_files
 from yarnam.cluster.shape import ClusterShape
 from yarnam.errors import NoPermission
 
@@ -174,6 +182,67 @@ def test_a_job_runs_as_the_principal(tmp_path: Path) -> None:
     assert (job["user"], job["state"]) == ("alice", "SUCCEEDED")
     assert "1 of 1 nodes running" in yarnam("nodes")
     yarnam("doctor")
+
+
+@pytest.fixture
+def second(secure: EmbeddedCluster, tmp_path: Path) -> Iterator[str]:
+    """Another HDFS of the realm: a NameNode without DataNodes. The URI of its web server."""
+    names = ("namenode_rpc", "namenode_web", "namenode_https")
+    ports = {**secure.plan.ports, **dict(zip(names, free_ports(len(names)), strict=True))}
+    plan = replace(secure.plan, ports=ports)
+    own = {"dfs.namenode.name.dir": f"file://{tmp_path / 'name'}"}
+    write_files(tmp_path / "conf", {
+        "core-site.xml": properties_xml(site_files.core_site(plan)),
+        "hdfs-site.xml": properties_xml(site_files.hdfs_site(plan) | own),
+    })  # fmt: skip
+    command = daemon_command(plan, "nn")
+    environ = {**command.environment}
+    environ["CLASSPATH"] = f"{tmp_path / 'conf'}:{environ['CLASSPATH']}"
+    argv = [f"-Dyarnam.log={tmp_path / 'nn.log'}" if "-Dyarnam.log=" in one else one
+            for one in command.argv]  # fmt: skip
+    subprocess.run([*argv, "-format", "-nonInteractive"], env=environ, check=True, timeout=120)
+    with subprocess.Popen(argv, env=environ) as process:
+        try:
+            deadline = time.monotonic() + 120
+            while True:
+                try:
+                    daemon_probes.make_directory(plan, "/open", "777")
+                    break
+                except daemon_probes.NotReady:
+                    assert time.monotonic() < deadline, (tmp_path / "nn.log").read_text()[-3000:]
+                    time.sleep(0.5)
+            yield plan.namenode_web.replace("https:", "swebhdfs:")
+        finally:
+            process.kill()
+
+
+def free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+@pytest.mark.usefixtures("alice")
+@pytest.mark.timeout(300)
+def test_a_job_has_tokens_for_all_file_systems_that_it_names(second: str, tmp_path: Path) -> None:
+    """Its containers have nothing else to show there."""
+    (tmp_path / "write.py").write_text(
+        "import os, sys, hdfs_utils\n"
+        "assert 'KRB5_CLIENT_KTNAME' not in os.environ\n"
+        "hdfs_utils.connect(sys.argv[1], timeout_s=20).mkdirs('/open/by-the-job')\n"
+    )
+    spec = tmp_path / "job.yaml"
+    spec.write_text(
+        "version: 1\nname: elsewhere\nqueue: root.dl\n"
+        f"command: '{sys.executable} {tmp_path / 'write.py'} {second}'\n"
+        f"data: {{inputs: [{{name: there, path: '{second}/open'}}]}}\n"
+        "roles:\n  worker: {tasks: 1, gpus: 1, memory: 512MiB, vcores: 1}\n"
+    )
+    assert "SUCCEEDED" in yarnam("submit", "--watch", str(spec))
+    made = connect(f"{second}/open", timeout_s=20).stat("/open/by-the-job")
+    assert made.owner == "alice"
 
 
 JAVA_AM = "com.anaconda.skein.ApplicationMaster"

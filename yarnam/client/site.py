@@ -100,6 +100,9 @@ class ClientTiming:
     """Between polls of the ResourceManager and HDFS while no AM answers."""
     yarn_poll_s: float = 0.25
     """Between polls of the ResourceManager while something is about to happen."""
+    nodes_s: float = 30.0
+    """For a ResourceManager that has just taken over and knows no node yet to hear of the first:
+    NodeManagers ask for it every 30 s at most (yarn.resourcemanager.connect.retry-interval.ms)."""
     process_poll_s: float = 1.0
     """Between polls for processes that have started since."""
     cancel_patience_s: float = 30.0

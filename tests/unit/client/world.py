@@ -26,7 +26,9 @@ from yarnam.wire.credentials import new_credentials
 from yarnam.wire.records import AmRecord, JobRecord
 
 CREDENTIALS = new_credentials()
-QUICK = ClientTiming(poll_s=0.01, yarn_poll_s=0.01, process_poll_s=0.02, aggregation_limit_s=0.0)
+QUICK = ClientTiming(
+    poll_s=0.01, yarn_poll_s=0.01, process_poll_s=0.02, aggregation_limit_s=0.0, nodes_s=0.5
+)
 APPLICATION = "application_1700000000000_0042"
 
 SITE_FILES = {

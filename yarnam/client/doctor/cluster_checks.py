@@ -55,6 +55,7 @@ def run_checks(site: Site, queue: str = "") -> list[Finding]:
         lambda: _if_wanted(site, _yarn_command(site.environ)),
         lambda: _resource_manager(site),
         lambda: _kerberos(site),
+        lambda: _delegation_tokens(site),
         lambda: _clock(site),
         lambda: _hdfs(site),
         lambda: _hdfs_ways(site),
@@ -203,6 +204,20 @@ def _kerberos(site: Site) -> Finding:
     with hdfs_errors("looking for a Kerberos ticket"):
         who = gssapi.identity()
     return check_ticket(who.principal, who.left_s, keys, site_realms(settings))
+
+
+@_named("Delegation tokens")
+def _delegation_tokens(site: Site) -> Finding:
+    """Those with which a submit would begin; nobody uses them."""
+    if site.open_token_source is None:
+        return ok("not needed: the site has simple authentication")
+    found = site.open_token_source().for_submission()
+    until = (
+        ""
+        if found.until_s is None
+        else f" for at most {(found.until_s - time.time()) / 3600:.0f} h"
+    )
+    return ok(f"HDFS and the ResourceManager give them{until}")
 
 
 @_named("Clocks")

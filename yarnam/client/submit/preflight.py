@@ -147,7 +147,7 @@ def _check_queue(site: Site, queue: str) -> None:
 
 
 def _check_fit(site: Site, job: JobSpec, seed: str) -> CheckedJob:
-    snapshot = site.snapshot(job.queue, job.placement.node_label)
+    snapshot = _snapshot_with_nodes(site, job)
     if not any(node.is_usable for node in snapshot.nodes):
         raise Unavailable(
             f"none of the cluster's {len(snapshot.nodes)} nodes is running",
@@ -165,6 +165,16 @@ def _check_fit(site: Site, job: JobSpec, seed: str) -> CheckedJob:
                 late = f"The ResourceManager started {age_s:.0f} s ago: nodes may be missing."
                 refusal.hint = f"{late} If so, submit again in a minute.\n{refusal.hint}"
         raise
+
+
+def _snapshot_with_nodes(site: Site, job: JobSpec) -> ClusterSnapshot:
+    """A ResourceManager that has just taken over knows no node yet: they come within seconds."""
+    give_up_at = time.monotonic() + site.timing.nodes_s
+    while True:
+        snapshot = site.snapshot(job.queue, job.placement.node_label)
+        if snapshot.nodes or time.monotonic() > give_up_at:
+            return snapshot
+        time.sleep(site.timing.poll_s)
 
 
 def checked_on(

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
+from hdfs_utils import TimeLimits
+from hdfs_utils.backends.webhdfs import WebHdfsFileSystem
+from tests.unit.adapters.test_job_tokens import Web
+from tests.unit.client.world import World
+from yarnam.adapters.job_tokens import TokenSource
+from yarnam.client.doctor.cluster_checks import _delegation_tokens
 from yarnam.client.doctor.finding import Health
 from yarnam.client.doctor.kerberos_check import check_ticket, site_realms
 
@@ -44,3 +53,21 @@ def test_the_realms_of_a_site_are_its_services() -> None:
     }
     assert site_realms(settings) == SITE
     assert site_realms({"yarn.resourcemanager.principal": "yarn/rm"}) == frozenset()
+
+
+def test_a_site_that_gives_no_delegation_tokens_is_found(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    assert "not needed" in _delegation_tokens(world.site).message
+    web = Web()
+    files = WebHdfsFileSystem(web, "hdfs://10.0.0.1:8020", TimeLimits())
+
+    def source() -> TokenSource:
+        token = world.rm.delegation_token
+        return TokenSource(lambda _: files, token, (files.uri,), "rm1:8032", "yarn")
+
+    site = replace(world.site, open_token_source=source)
+    assert _delegation_tokens(site).health is Health.OK
+    web.refuses = True
+    found = _delegation_tokens(site)
+    assert (found.part, found.health) == ("Delegation tokens", Health.FAIL)
+    assert "run kinit" in found.message

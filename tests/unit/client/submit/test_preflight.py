@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -84,6 +85,14 @@ def test_a_cluster_without_nodes_is_away_and_not_too_small(world: World) -> None
     error = refusal(world, Unavailable)
     assert "none of the cluster's 0 nodes is running" in error.message
     assert "within a minute" in error.hint
+
+
+def test_a_resource_manager_that_has_just_taken_over_hears_of_its_nodes(world: World) -> None:
+    """It knows none at first."""
+    nodes, world.rm.nodes = world.rm.nodes, ()
+    world.site.timing = replace(world.site.timing, nodes_s=60.0)
+    threading.Timer(0.2, lambda: setattr(world.rm, "nodes", nodes)).start()
+    assert check_job(world.site, job_spec()).plan.rungs
 
 
 def test_a_missing_input_is_found_now_and_not_on_the_gpus(world: World) -> None:
