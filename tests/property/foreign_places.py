@@ -69,7 +69,7 @@ from yarnam.client.environments import environment_check, environment_probe
 from yarnam.client.functions import call_results
 from yarnam.client.monitor.aggregated_logs import parse_log_dump
 from yarnam.client.monitor.yarn_status import verdict_from_yarn, yarn_status
-from yarnam.client.queues import trace_file
+from yarnam.client.planning.traces import trace_file
 from yarnam.core.accounting.history_record import HistoryRecord
 from yarnam.core.accounting.job_summary import HistoryFilter, summary_of
 from yarnam.core.accounting.philly import philly_job

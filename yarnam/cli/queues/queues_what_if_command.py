@@ -30,7 +30,8 @@ with on_first_use():
     from yarnam.cli.rendering import what_if_text
     from yarnam.client import site as client_site
     from yarnam.client.planning import snapshot_file
-    from yarnam.client.queues import lint_file, queue_view, trace_file
+    from yarnam.client.planning.traces import trace_file
+    from yarnam.client.queues import lint_file, queue_view
     from yarnam.client.queues import what_if as what_if_runs
 
 

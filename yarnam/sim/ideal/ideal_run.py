@@ -35,6 +35,8 @@ class _Living:
     """Seconds of ``left_s`` done in a second; 0: it does not run."""
     start_s: float = -1.0
     starts: int = 0
+    order: int = 0
+    """Of all starts of all jobs, the number of its last one: settles ties between ends."""
     ends: int = 0
     """Of the entries in the heap of ends only the last one counts."""
 
@@ -87,6 +89,7 @@ class IdealCluster:
         self._now_s = 0.0
         self._first_s = 0.0
         self._number = 0
+        self._starts = 0
         self.decisions = 0
         self.figures = Figures(self._capacity.total_gpus)
 
@@ -110,9 +113,10 @@ class IdealCluster:
                 break
             self._advance(event_s)
             if one_by_one:
+                is_first = self._end_as_declared()
                 if arrives_s == event_s and following is not None:
                     following = self._arrive(following, coming)
-                elif ends_s == event_s:
+                elif not is_first and self._next_end_s() == event_s:
                     self._end_next()
             else:
                 while self._next_end_s() <= event_s and ends_s <= event_s:
@@ -139,7 +143,7 @@ class IdealCluster:
                 one.since_s = now_s
                 self._update_left(one)
             at_s = now_s if job in due else now_s + one.left_s
-            heap.append((at_s, one.ticket.number, one.ends, job))
+            heap.append((at_s, one.order, one.ends, job))
         heapq.heapify(heap)
         self._ends = heap
 
@@ -232,6 +236,23 @@ class IdealCluster:
         if self._on_row is not None:
             self._on_row(row)
 
+    def _end_as_declared(self) -> bool:
+        """Of the gangs that end now, those that end when they said: the timetable of a batch system
+        has their GPUs free from now on, whatever else happens at this instant first."""
+        late: list[str] = []
+        is_first = False
+        while self._next_end_s() <= self._now_s:
+            one = self._living[self._ends[0][3]]
+            if one.job.declared_s == one.job.run_s:
+                self._end_next()
+                is_first = is_first or not late
+            else:
+                late.append(heapq.heappop(self._ends)[3])
+        for job in late:
+            one = self._living[job]
+            heapq.heappush(self._ends, (self._now_s, one.order, one.ends, job))
+        return is_first
+
     def _release(self, one: _Living) -> None:
         if isinstance(self._capacity, NodeCapacity):
             self._capacity.give(one.ticket.job)
@@ -283,6 +304,8 @@ class IdealCluster:
         one.since_s = now_s
         one.starts += 1
         one.ends += 1
+        self._starts += 1
+        one.order = self._starts
         if one.start_s < 0:
             one.start_s = now_s
         pause_s = one.overhead_s if self._settings.overhead is Overhead.RESTART else 0.0
@@ -303,7 +326,7 @@ class IdealCluster:
         )
         self._running.add(ticket.job)
         heapq.heappush(
-            self._ends, (one.since_s + one.left_s / one.rate, ticket.number, one.ends, ticket.job)
+            self._ends, (one.since_s + one.left_s / one.rate, one.order, one.ends, ticket.job)
         )
 
     def _stop(self, one: _Living, state: JobState) -> None:

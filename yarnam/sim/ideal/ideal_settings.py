@@ -28,7 +28,8 @@ class Instant(Enum):
     TOGETHER = "together"
     """All ends and arrivals, then one decision."""
     ONE_BY_ONE = "one by one"
-    """Arrivals before ends, each with its own decision: as simulators of batch systems do it."""
+    """Arrivals before ends, each with its own decision, as simulators of batch systems do it; gangs
+    that end when they said have ended before either."""
 
 
 class Knows(Enum):
@@ -56,9 +57,6 @@ class IdealSettings:
     overhead_of: OverheadOf = field(default=lambda _job: 0.0)
     instant: Instant = Instant.TOGETHER
     knows: Knows = Knows.TRUE
-    jumps_first: bool = False
-    """A change by time alone that comes before the next arrival and the next end is decided on its
-    own; else an event of the same instant is seen with it."""
     scaling: float = 0.9
     """An elastic gang of n times the GPUs is n ** ``scaling`` times as fast."""
     steps_per_s: float = 1.0

@@ -49,7 +49,7 @@ def decide(view: SchedulingView, settings: Settings) -> Schedule:
         taken[ticket.job] = ticket.smallest
     # Nobody behind it starts: with a slice of his own he would keep its GPUs for that long.
     taken.update((one.job, one.smallest) for one in over if capacity.take(one, one.smallest))
-    is_contended = any(one.job not in taken for one in waiting)
+    is_contended = any(one.job not in taken for one in view.tickets)
     if not is_contended:
         _grow(running, taken, capacity)
     running.sort(key=arrival)
@@ -81,9 +81,8 @@ def decide(view: SchedulingView, settings: Settings) -> Schedule:
 
 
 def slice_s(ticket: PolicyTicket, settings: Settings) -> float:
-    """As long as it takes for the pause after it to cost no more than its share."""
-    share = settings["cost_share"][0]
-    return max(settings["slice"][0], ticket.pause_cost_s * (1.0 - share) / share)
+    """As long as it takes for the pause that comes with it to cost no more than its share."""
+    return max(settings["slice"][0], ticket.pause_cost_s / settings["cost_share"][0])
 
 
 def _grow(running: list[PolicyTicket], taken: dict[str, int], capacity: Capacity) -> None:
