@@ -82,7 +82,8 @@ def test_slices_cost_no_more_than_their_share() -> None:
     trace = [TraceJob(f"j{number}", 0.0, 7200.0, 8) for number in range(3)]
     costly = settings("gandiva", 8, overhead=Overhead.RESTART, overhead_of=lambda _job: 30.0)
     outcome = run(trace, costly)
-    assert outcome.report.makespan_s <= 3 * 7200.0 / 0.95 + 30.0
+    # Each job starts once whatever the slices are, and ends within one.
+    assert outcome.report.makespan_s <= 3 * 7200.0 / 0.95 + 3 * 30.0
 
 
 def test_optimus_moves_gpus_to_who_gains() -> None:

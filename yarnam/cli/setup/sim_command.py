@@ -8,6 +8,7 @@ import click
 
 from yarnam.cli.options import json_option
 from yarnam.cli.rendering.console import print_document, print_json, print_line
+from yarnam.cli.setup import sim_compare
 from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
@@ -22,7 +23,7 @@ RECOVERING = {"tickets", "jitter"}
 """The simulated launchers of the other modes have no recovery."""
 
 
-@click.command("sim")
+@click.group("sim", invoke_without_command=True)
 @click.option("--jobs", type=COUNT, default=1000, show_default=True, help="Number of jobs.")
 @click.option("--nodes", type=COUNT, default=250, show_default=True, help="Number of nodes.")
 @click.option("--gpus", type=COUNT, default=8, show_default=True, help="GPUs per node.")
@@ -76,7 +77,9 @@ RECOVERING = {"tickets", "jitter"}
     "--compare", is_flag=True, help="Simulate all modes, including ask-and-hold launchers."
 )
 @json_option
+@click.pass_context
 def command(
+    ctx: click.Context,
     jobs: int,
     nodes: int,
     gpus: int,
@@ -98,7 +101,11 @@ def command(
     knows all run times. 1,000 jobs take about half a minute per mode.
 
     Lost nodes and preemptions affect only the modes tickets and jitter, not the central scheduler.
+
+    For traces of jobs, and to compare scheduling policies over them: `yarnam sim compare`.
     """
+    if ctx.invoked_subcommand is not None:
+        return
     chosen = MODES if compare else tuple(dict.fromkeys(modes))
     if (lost_nodes or preemptions) and not RECOVERING.issuperset(chosen):
         raise click.UsageError(
@@ -140,6 +147,8 @@ def command(
         )
     print_document(f"\n{sim.table(rows)}\n\n{LEGEND}")
 
+
+command.add_command(sim_compare.command)
 
 LEGEND = """\
 idle held    GPU time in containers of gangs that are not complete, of all GPU time in containers

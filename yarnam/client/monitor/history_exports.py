@@ -20,7 +20,7 @@ def write_summaries(path: Path, rows: Sequence[JobSummary]) -> int:
     and BadConfig where pyarrow is not installed."""
     columns: dict[str, list[Any]] = {name: [getattr(row, name) for row in rows] for name in COLUMNS}
     columns["ettr"] = [row.ettr for row in rows]
-    return _write_parquet(path, columns)
+    return write_columns(path, columns)
 
 
 def write_usage(path: Path, by: Sequence[str], rows: Sequence[UsageRow]) -> int:
@@ -35,7 +35,7 @@ def write_usage(path: Path, by: Sequence[str], rows: Sequence[UsageRow]) -> int:
         for row in rows
     ]
     names = plain[0] if plain else {}
-    return _write_parquet(path, {name: [one[name] for one in plain] for name in names})
+    return write_columns(path, {name: [one[name] for one in plain] for name in names})
 
 
 def write_philly(path: Path, records: Iterable[HistoryRecord]) -> int:
@@ -54,7 +54,8 @@ def write_philly(path: Path, records: Iterable[HistoryRecord]) -> int:
     return count
 
 
-def _write_parquet(path: Path, columns: dict[str, list[Any]]) -> int:
+def write_columns(path: Path, columns: dict[str, list[Any]]) -> int:
+    """A Parquet file; how many rows. Raises as ``write_summaries``."""
     try:
         import pyarrow as pa
         from pyarrow import parquet

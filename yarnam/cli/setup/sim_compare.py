@@ -1,0 +1,236 @@
+"""``yarnam sim compare``: scheduling policies over one trace of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from yarnam.cli.options import json_option
+from yarnam.cli.rendering.console import (
+    live_console,
+    print_json,
+    print_line,
+    print_lines,
+    print_note,
+)
+from yarnam.errors import UsageError
+from yarnam.wire.light_imports import on_first_use
+
+if TYPE_CHECKING:
+    from yarnam.client.planning.traces.trace_reading import Trace
+    from yarnam.sim.ideal.ideal_report import IdealRow
+    from yarnam.sim.ideal.ideal_settings import IdealSettings
+
+with on_first_use():
+    from rich import progress
+
+    from yarnam.cli.rendering import sim_text
+    from yarnam.client.planning import policy_runs
+    from yarnam.client.planning.traces import trace_reading
+    from yarnam.sim.ideal import comparison, ideal_nodes, ideal_settings
+
+DEFAULTS = ("smallest-first", "fifo", "fifo-backfill", "srtf", "tiresias")
+
+COUNT = click.IntRange(min=1)
+
+
+@click.command("compare")
+@click.option("--trace", required=True, metavar="FILE", help="The jobs.")
+@click.option(
+    "--format",
+    "kind",
+    default="csv",
+    show_default=True,
+    metavar="NAME",
+    help="csv, philly, history, tiresias, muri, helios, alibaba, itp, gavel or swf.",
+)
+@click.option("--rates", default="", metavar="FILE", help="For gavel: its file of throughputs.")
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    default=DEFAULTS,
+    show_default=True,
+    metavar="NAME[:KEY=VALUE,...]",
+    help="A policy and its settings; repeat for several.",
+)
+@click.option(
+    "--cluster", default="", metavar="FILE", help="The nodes, by `yarnam nodes --save FILE`."
+)
+@click.option("--nodes", type=COUNT, default=None, help="Number of nodes that are all alike.")
+@click.option("--gpus", type=COUNT, default=8, show_default=True, help="GPUs per node.")
+@click.option(
+    "--placement",
+    type=click.Choice(["count", "first", "pack", "spread"]),
+    default="first",
+    show_default=True,
+    help="How gangs are placed; count: GPUs are only counted.",
+)
+@click.option(
+    "--overhead",
+    type=click.Choice(["none", "restart", "every-event"]),
+    default="restart",
+    show_default=True,
+    help="When a start costs time; every-event: as in Muri's simulator.",
+)
+@click.option(
+    "--pause-cost",
+    type=click.FloatRange(0.0, 86400.0),
+    default=30.0,
+    show_default=True,
+    help="Seconds that one suspend and resume cost a gang.",
+)
+@click.option(
+    "--run-times",
+    type=click.Choice(["true", "declared", "nothing"]),
+    default="true",
+    show_default=True,
+    help="What policies are told of run times.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, 100),
+    default=1,
+    show_default=True,
+    help="Repeat with slightly changed traces and print 95 % confidence intervals.",
+)
+@click.option("--seed", type=int, default=7, show_default=True, help="The first random seed.")
+@click.option(
+    "--plot",
+    "picture",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Draw waits, completion times and GPUs in use (SVG).",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a row for each job and policy: Parquet, or JSON lines if FILE ends in .jsonl.",
+)
+@json_option
+def command(
+    trace: str,
+    kind: str,
+    rates: str,
+    policies: tuple[str, ...],
+    cluster: str,
+    nodes: int | None,
+    gpus: int,
+    placement: str,
+    overhead: str,
+    pause_cost: float,
+    run_times: str,
+    seeds: int,
+    seed: int,
+    picture: str | None,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Compare scheduling policies over a trace of jobs on an ideal cluster.
+
+    Runs each policy over the same jobs, without YARN: a gang starts the moment that the policy says
+    so. Prints job completion times (JCT, from submission to end), waits, the mean bounded slowdown,
+    the time until the last job has ended, and the share of the GPU time that was used.
+
+    Needs no cluster.
+    """
+    shape = _shape(cluster, nodes, gpus)
+    found = trace_reading.fitting(
+        trace_reading.read_jobs(trace, kind, rates), sum(each for each, _ in shape)
+    )
+    _note_left_out(found, sum(each for each, _ in shape))
+    runs = [
+        (text, _settings(text, shape, placement, overhead, pause_cost, run_times))
+        for text in dict.fromkeys(policies)
+    ]
+    rows: dict[str, list[IdealRow]] = {name: [] for name, _ in runs}
+    with _progress(len(runs) * seeds * len(found.jobs)) as advance:
+
+        def ended(name: str, at: int, row: IdealRow) -> None:
+            advance()
+            if output is not None and at == seed:
+                rows[name].append(row)
+
+        results = comparison.compare(found.jobs, runs, range(seed, seed + seeds), ended)
+    title = f"{len(found.jobs):,} jobs of {Path(trace).name} on {sum(e for e, _ in shape):,} GPUs"
+    if output is not None:
+        print_note(f"Rows written to {output}: {policy_runs.write_rows(output, rows)}.")
+    if picture is not None:
+        _write(picture, sim_text.policy_svg(results, title))
+    if as_json:
+        print_json(sim_text.policy_plain(results))
+        return
+    print_line(title + (f"; mean of {seeds} seeds ± 95 %" if seeds > 1 else ""))
+    print_lines(sim_text.policy_lines(results))
+
+
+def _shape(cluster: str, nodes: int | None, gpus: int) -> Sequence[tuple[int, int]]:
+    if cluster:
+        if nodes is not None:
+            raise click.UsageError("--cluster and --nodes exclude each other")
+        return policy_runs.nodes_of_file(cluster)
+    if nodes is None:
+        raise click.UsageError("name the cluster: --nodes N --gpus G, or --cluster FILE")
+    return ((gpus, 0),) * nodes
+
+
+def _settings(
+    text: str,
+    shape: Sequence[tuple[int, int]],
+    placement: str,
+    overhead: str,
+    pause_cost: float,
+    run_times: str,
+) -> IdealSettings:
+    name, chosen = policy_runs.named_policy(text)
+    return ideal_settings.IdealSettings(
+        policy=name,
+        gpus=sum(gpus for gpus, _ in shape),
+        settings=chosen,
+        nodes=() if placement == "count" else tuple(shape),
+        packing=ideal_nodes.Packing(placement if placement != "count" else "first"),
+        overhead=ideal_settings.Overhead(overhead),
+        overhead_of=lambda _job: pause_cost,
+        knows=ideal_settings.Knows(run_times),
+    )
+
+
+def _note_left_out(found: Trace, gpus: int) -> None:
+    for many, why in (
+        (found.never_ran, "never ran"),
+        (found.without_gpus, "have no GPUs"),
+        (found.too_large, f"need more than the cluster's {gpus:,} GPUs"),
+    ):
+        if many:
+            print_note(f"Left out: {many:,} jobs that {why}.")
+
+
+@contextmanager
+def _progress(jobs: int) -> Iterator[Callable[[], None]]:
+    """Calls count simulated jobs; a bar on a terminal, on standard error."""
+    bar = progress.Progress(
+        progress.TextColumn("Simulating"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TextColumn("jobs"),
+        progress.TimeRemainingColumn(),
+        console=live_console(on_stderr=True),
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task("", total=jobs)
+        yield lambda: bar.advance(task)
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+    print_note(f"Picture written to {path}.")
