@@ -609,6 +609,7 @@ OWN_TEXT_ONLY = {
     "history compact": "how many records",
     "history prune": "how many records",
     "sim": "figures of a simulation",
+    "sim compare": "figures; the names of policies and of the trace are arguments",
     "ui": "its own address; the pages: tests/unit/web",
     "queues generate": "names of the user's own policy, which are checked",
     "spec schema": "a document of ours",
@@ -638,6 +639,8 @@ NOT_IN_JSON = {
 
 def leaves(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:
     if isinstance(command, click.Group):
+        if command.invoke_without_command:
+            yield name, command
         for below, found in command.commands.items():
             yield from leaves(found, f"{name} {below}")
     else:
