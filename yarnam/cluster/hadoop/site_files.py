@@ -113,7 +113,8 @@ def _resource_manager(plan: ClusterPlan) -> Properties:
         "yarn.resourcemanager.connect.retry-interval.ms": "500",
         "yarn.resourcemanager.connect.max-wait.ms": "60000",
         "yarn.nm.liveness-monitor.expiry-interval-ms": str(plan.shape.nm_expiry_s * 1000),
-        "yarn.am.liveness-monitor.expiry-interval-ms": "60000",
+        # A busy machine may take minutes to start an AM. YARN's own default is ten of them.
+        "yarn.am.liveness-monitor.expiry-interval-ms": "180000",
         "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": str(plan.shape.heartbeat_ms),
         "yarn.resourcemanager.webapp.delegation-token-auth-filter.enabled": "false",
         "yarn.node-attribute.fs-store.root-dir": f"file://{plan.paths.data / 'node-attributes'}",
