@@ -12,6 +12,7 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any, cast
 
 from google.protobuf.message import DecodeError
@@ -69,7 +70,7 @@ from yarnam.client.environments import environment_check, environment_probe
 from yarnam.client.functions import call_results
 from yarnam.client.monitor.aggregated_logs import parse_log_dump
 from yarnam.client.monitor.yarn_status import verdict_from_yarn, yarn_status
-from yarnam.client.planning.traces import trace_file
+from yarnam.client.planning.traces import trace_file, trace_formats
 from yarnam.core.accounting.history_record import HistoryRecord
 from yarnam.core.accounting.job_summary import HistoryFilter, summary_of
 from yarnam.core.accounting.philly import philly_job
@@ -605,6 +606,22 @@ PLACES: dict[str, Place] = {
     "trace of past jobs": Place(
         lambda data: trace_file.parse_trace(data, Resources(1024, 1, 1)),
         (plain([philly_job(history_record())]),), MalformedData,
+    ),
+    "trace, CSV": Place(
+        lambda data: list(trace_formats.FORMATS["csv"].read(BytesIO(data), {})),
+        (b"job,submit_s,run_s,gpus,tasks\na,1.5,60,4,2\n",), MalformedData,
+    ),
+    "trace, SWF": Place(
+        lambda data: list(trace_formats.FORMATS["swf"].read(BytesIO(data), {})),
+        (b"; Version: 2\n 1 10 5 60 2 -1 -1 4 100 -1 1 7 7 -1 3 -1 -1 -1\n",), MalformedData,
+    ),
+    "trace, Gavel": Place(
+        lambda data: list(trace_formats.FORMATS["gavel"].read(BytesIO(data), {"LM/2": 10.0})),
+        (b"LM\tcd x\t--steps\t1\t500\t6.0\t2\n",), MalformedData,
+    ),
+    "throughputs of Gavel": Place(
+        trace_formats.gavel_rates, (plain({"v100": {"('LM', 2)": {"null": 10.0}}}),),
+        MalformedData,
     ),
     "outcome of a check": Place(
         lambda data: check_in_subprocess.parse(data.decode(errors="replace")),

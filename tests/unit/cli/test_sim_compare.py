@@ -1,0 +1,71 @@
+"""``yarnam sim compare``: a table, JSON, rows and a picture, the same for equal seeds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from click.testing import CliRunner, Result
+
+from yarnam.cli.setup.sim_command import command
+from yarnam.errors import UsageError
+
+TRACE = "job,submit_s,run_s,gpus\n" + "".join(
+    f"j{number},{number * 60},{600 + 37 * number % 900},{1 << number % 4}\n" for number in range(30)
+)
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> str:
+    path = tmp_path / "trace.csv"
+    path.write_text(TRACE + "huge,0,60,99\n")
+    return str(path)
+
+
+def compare(trace: str, *more: str) -> Result:
+    return CliRunner().invoke(command, ["compare", "--trace", trace, "--nodes", "2", *more])
+
+
+def test_policies_over_a_trace(trace: str, tmp_path: Path) -> None:
+    rows, picture = tmp_path / "rows.jsonl", tmp_path / "out.svg"
+    done = compare(
+        trace, "--policy", "fifo", "--policy", "tiresias:limits=600+7200,promote=2", "--seeds", "2",
+        "-o", str(rows), "--plot", str(picture),
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "30 jobs of trace.csv on 16 GPUs; mean of 2 seeds ± 95 %" in done.stdout
+    assert "Left out: 1 jobs that need more than the cluster's 16 GPUs." in done.stderr
+    lines = [json.loads(line) for line in rows.read_text().splitlines()]
+    assert len(lines) == 60
+    assert {line["policy"] for line in lines} == {"fifo", "tiresias:limits=600+7200,promote=2"}
+    drawn = ET.parse(picture).getroot()
+    assert len(drawn.findall("{http://www.w3.org/2000/svg}polyline")) == 6
+
+
+def test_equal_seeds_give_equal_bytes(trace: str) -> None:
+    first = compare(trace, "--policy", "srtf", "--seeds", "2", "--json")
+    again = compare(trace, "--policy", "srtf", "--seeds", "2", "--json")
+    assert first.stdout == again.stdout
+    other = compare(trace, "--policy", "srtf", "--seeds", "2", "--seed", "8", "--json")
+    assert other.stdout != first.stdout
+    found: list[dict[str, Any]] = json.loads(first.stdout)
+    assert found[0]["jobs"] == 30
+    assert found[0]["estimates"]["jct_mean_s"]["half"] > 0
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--policy", "fivo"), "unknown policy 'fivo'"),
+        (("--policy", "gandiva:slice=0"), "slice is '0'"),
+        (("--policy", "gandiva:slice"), "is no setting"),
+        (("--format", "json"), "unknown format of a trace"),
+    ],
+)
+def test_what_is_wrong_is_told(trace: str, more: tuple[str, ...], message: str) -> None:
+    done = compare(trace, *more)
+    assert isinstance(done.exception, UsageError)
+    assert message in done.exception.message
