@@ -9,12 +9,14 @@ from tests.benchmarks.forecast_sweep import WORLDS, holds, table
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.sim, pytest.mark.timeout(3600)]
 
+SEEDS = {"together": 8, "replayed": 8}
 LEAST, MOST = 0.85, 0.95
-"""Of all jobs together: single worlds of a few dozen jobs differ by more."""
+"""Of all jobs of one kind of world: single worlds of a few dozen jobs differ by more. Of replayed
+traces four seeds alone may be off by ten per cent."""
 
 
-def test_nine_of_ten_jobs_start_by_the_latest_time_that_was_forecast() -> None:
-    rows = [holds(world, range(4)) for world in WORLDS]
-    print(f"\n\n{table(rows)}")
-    jobs = sum(row.jobs for row in rows)
-    assert LEAST <= sum(row.by_latest * row.jobs for row in rows) / jobs <= MOST
+@pytest.mark.parametrize("world", WORLDS)
+def test_nine_of_ten_jobs_start_by_the_latest_time_that_was_forecast(world: str) -> None:
+    row = holds(world, range(SEEDS.get(world, 4)))
+    print(f"\n\n{table([row])}")
+    assert LEAST <= row.by_latest <= MOST

@@ -8,8 +8,9 @@ import pytest
 
 from yarnam.core.admission.forecast import (
     LEAST_WIDENING,
+    MOST_WHERE_DECLARED,
+    MOST_WHERE_UNDECLARED,
     MOST_WIDENING,
-    PRIOR_RATIOS,
     wait_ratio,
     widening,
 )
@@ -22,9 +23,11 @@ NOW_S = 10_000.0
 ME = Ticket(9, "me", "me", "root.a", (Demand(Resources(1, 1, 1), 8),), NOW_S, forecast_s=1.0)
 
 
-def factor(ratios: list[float | None], waiting: list[Ticket]) -> float:
+def factor(
+    ratios: list[float | None], waiting: list[Ticket], ends_at_s: float | None = NOW_S + 60.0
+) -> float:
     running = [
-        RunningGang(f"r{n}", "root.a", 8, None, (), 0.0, one) for n, one in enumerate(ratios)
+        RunningGang(f"r{n}", "root.a", 8, ends_at_s, (), 0.0, one) for n, one in enumerate(ratios)
     ]
     snapshot = ClusterSnapshot(NOW_S, (), QueueView("root.a"))
     return widening(ME, Contention(snapshot, [ME, *waiting], running, NOW_S))
@@ -35,7 +38,14 @@ def waits(for_s: float, forecast_s: float | None) -> Ticket:
 
 
 def test_nobody_has_waited_yet() -> None:
-    assert factor([], []) == factor([None] * 20, [waits(9000.0, None)]) == PRIOR_RATIOS[-1]
+    assert factor([None] * 20, [waits(9000.0, None)]) == MOST_WHERE_DECLARED
+
+
+@pytest.mark.parametrize("ends_at_s", [None, NOW_S - 1.0])
+def test_ends_that_nobody_has_declared_make_the_first_ranges_wider(ends_at_s: float | None) -> None:
+    assert factor([None] * 20, [], ends_at_s) == MOST_WHERE_UNDECLARED
+    assert factor([], []) == MOST_WHERE_UNDECLARED
+    assert factor([1.0] * 20, [], ends_at_s) == 1.0
 
 
 def test_waits_that_were_three_times_the_forecast_widen_the_next_one_by_that() -> None:
@@ -45,7 +55,7 @@ def test_waits_that_were_three_times_the_forecast_widen_the_next_one_by_that() -
 
 def test_who_has_waited_longer_than_forecast_and_still_waits_counts() -> None:
     assert factor([], [waits(2000.0, 1000.0)]) == 3.0
-    assert factor([], [waits(900.0, 1000.0)]) == PRIOR_RATIOS[-1]
+    assert factor([None], [waits(900.0, 1000.0)]) == MOST_WHERE_DECLARED
 
 
 @pytest.mark.parametrize(("ratio", "bound"), [(0.01, LEAST_WIDENING), (1e9, MOST_WIDENING)])

@@ -49,9 +49,11 @@ SOONEST, LIKELY, LATEST = 0.1, 0.7, 0.95
 Plays start sooner than jobs do: no other jobs come in them. In simulated worlds half of the jobs
 start by the time by which 70 % of the plays do (tests/benchmarks/forecast_sweep.py)."""
 
-PRIOR_RATIOS = (0.4, 0.6, 0.8, 1.0, 1.1)
-"""Waits as multiples of their forecasts, as they are where forecasts hold: what is known before
-anybody has waited here."""
+PRIOR_RATIOS = (0.4, 0.6, 0.8, 1.0)
+MOST_WHERE_DECLARED, MOST_WHERE_UNDECLARED = 1.1, 2.0
+"""Waits as multiples of their forecasts: what is known before anybody has waited here. The largest
+is the one where all running gangs have declared their ends or the one where none has, and between
+them by the square of the undeclared share: fitted to replayed traces (forecast_sweep)."""
 STILL_WAITS = 1.5
 """A job that has waited longer than was forecast is taken to wait so much longer in all. Ours."""
 LEAST_WAIT_S = 60.0
@@ -135,7 +137,8 @@ def widening(me: Ticket, seen: Contention) -> float:
     Gangs that all run longer than their ages and declared durations suggest, and jobs that keep
     coming, make all forecasts wrong alike: so the last ones tell of the next (conformal prediction:
     Vovk, Gammerman and Shafer, "Algorithmic learning in a random world", 2005)."""
-    ratios = [*PRIOR_RATIOS, *(g.wait_ratio for g in seen.running if g.wait_ratio is not None)]
+    ratios = [*PRIOR_RATIOS, _largest_prior(seen)]
+    ratios += [gang.wait_ratio for gang in seen.running if gang.wait_ratio is not None]
     for ticket in seen.tickets:
         if ticket.job != me.job and ticket.forecast_s is not None:
             ratio = wait_ratio(seen.now_s - ticket.taken_at_s, ticket.forecast_s)
@@ -144,6 +147,18 @@ def widening(me: Ticket, seen: Contention) -> float:
     ratios.sort()
     found = ratios[ceil(0.9 * len(ratios)) - 1]
     return min(MOST_WIDENING, max(LEAST_WIDENING, found))
+
+
+def _largest_prior(seen: Contention) -> float:
+    gpus = sum(gang.gpus for gang in seen.running)
+    declared = sum(
+        gang.gpus
+        for gang in seen.running
+        if gang.ends_at_s is not None and gang.ends_at_s > seen.now_s
+    )
+    undeclared = 1.0 - declared / gpus if gpus else 1.0
+    span = MOST_WHERE_UNDECLARED - MOST_WHERE_DECLARED
+    return MOST_WHERE_DECLARED + span * undeclared**2
 
 
 def wait_ratio(waited_s: float, forecast_s: float) -> float:
