@@ -10,7 +10,7 @@ from tests.unit.placement.clusters import best, cluster, job, node, where
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.job_spec import AmSpec, JobSpec, PackOrSpread, TopologyConstraint
 from yarnam.core.model.plans import LocalityLevel, NoFit, PlacementPlan, PlanPolicy, Reason, Target
-from yarnam.core.model.resources import Resources
+from yarnam.core.model.resources import NO_LIMIT, Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, Node, NodeState, QueueView
 from yarnam.core.placement import declared_targets, ladder_for_submit, plan
 
@@ -361,6 +361,12 @@ def test_the_same_input_gives_the_same_plan_in_any_order_of_nodes() -> None:
             job(1, 8),
             Reason.TASK_EXCEEDS_MAX_CONTAINER,
             "the largest container that queue root.ml grants",
+        ),
+        (
+            cluster({"a": (8, 8)}, maximum=Resources(NO_LIMIT, NO_LIMIT, 8)),
+            job(2, 8),
+            Reason.GANG_EXCEEDS_QUEUE,
+            "may use at most 8 GPUs",
         ),
         (
             cluster({"a": (8, 8)}, maximum=Resources(99999, 99, 8)),

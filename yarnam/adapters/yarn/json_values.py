@@ -11,11 +11,11 @@ from typing import Any
 
 from hdfs_utils.errors import MalformedData
 from hdfs_utils.protocols.untrusted import INT64, is_encodable, shown
-from yarnam.core.model.resources import Resources
+from yarnam.core.model.resources import NO_LIMIT, Resources
 
 Json = Mapping[str, Any]
 
-UNLIMITED = 2**31 - 1
+UNLIMITED = NO_LIMIT
 """The Fair Scheduler writes Integer.MAX_VALUE or Long.MAX_VALUE for "no limit"."""
 
 GPU_RESOURCE = "yarn.io/gpu"

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+NO_LIMIT = 2**31 - 1
+"""What YARN reports of an amount that nothing limits."""
+
 
 @dataclass(frozen=True, slots=True)
 class Resources:
@@ -51,7 +54,10 @@ class Resources:
         return count
 
     def __str__(self) -> str:
-        return f"{self.memory_mib} MiB, {self.vcores} vcores, {self.gpus} GPUs"
+        """Of a limit, what it limits."""
+        amounts = ((self.memory_mib, "MiB"), (self.vcores, "vcores"), (self.gpus, "GPUs"))
+        limited = [f"{amount} {unit}" for amount, unit in amounts if amount < NO_LIMIT]
+        return ", ".join(limited) or "no limit"
 
 
 def split_gpus(ids: Sequence[str], processes: int) -> tuple[tuple[str, ...], ...]:
