@@ -29,12 +29,21 @@ _SPNEGO = b"\x2b\x06\x01\x05\x05\x02"
 
 _MUTUAL, _REPLAY, _SEQUENCE, _INTEGRITY = 2, 4, 8, 32
 _INITIATE = 1
+_CONTINUE = 1  # the service has to answer
 _GSS_CODE, _MECHANISM_CODE = 1, 2
 _ERROR_BITS = 0xFFFF0000  # calling and routine errors; the rest are remarks
 
 
 class _Buffer(ctypes.Structure):
     _fields_ = (("length", ctypes.c_size_t), ("value", ctypes.c_void_p))
+
+
+class _Pair(ctypes.Structure):
+    _fields_ = (("key", ctypes.c_char_p), ("value", ctypes.c_char_p))
+
+
+class _Pairs(ctypes.Structure):
+    _fields_ = (("count", ctypes.c_uint32), ("elements", ctypes.POINTER(_Pair)))
 
 
 class _Oid(ctypes.Structure):
@@ -117,6 +126,85 @@ def _first_token(service: str, mechanism_id: bytes) -> bytes:
             return _bytes(token)
 
 
+class Initiator:
+    """A context with a service, as who asks for it. Not thread-safe.
+
+    Args:
+        service: as in ``zookeeper@host``.
+        keytab: whose first principal asks, in place of the process's own credentials; empty: those.
+
+    Raises:
+        NotAuthenticated: the keytab gives no ticket.
+        NotSupported: the machine has no Kerberos library.
+    """
+
+    def __init__(self, service: str, keytab: str = "") -> None:
+        library = _library()
+        self.is_established = False
+        self._open = ExitStack()
+        self._mechanism = _Oid(len(_KERBEROS), _KERBEROS)
+        self._context, self._name = ctypes.c_void_p(), ctypes.c_void_p()
+        self._credential = ctypes.c_void_p()
+        self._open.callback(_release_context, self._context)
+        kind = _Oid(len(_HOST_BASED_SERVICE), _HOST_BASED_SERVICE)
+        text = service.encode()
+        given = _buffer(text)
+        _call("gss_import_name", ctypes.byref(given), ctypes.byref(kind), ctypes.byref(self._name))
+        self._open.callback(_release, library.gss_release_name, self._name)
+        if keytab:
+            self._credential = _by_keytab(keytab)
+            self._open.callback(_release, library.gss_release_cred, self._credential)
+
+    def step(self, received: bytes) -> bytes:
+        """The next token to send; ``received``: the service's last one, empty at first."""
+        given = _buffer(received)
+        with _output() as token:
+            major = _call(
+                "gss_init_sec_context", self._credential, ctypes.byref(self._context), self._name,
+                ctypes.byref(self._mechanism), _MUTUAL | _REPLAY | _SEQUENCE | _INTEGRITY, 0, None,
+                ctypes.byref(given) if received else None, None, ctypes.byref(token), None, None,
+            )  # fmt: skip
+            self.is_established = not major & _CONTINUE
+            return _bytes(token)
+
+    def wrap(self, content: bytes) -> bytes:
+        """The content with its integrity protected."""
+        given = _buffer(content)
+        with _output() as found:
+            _call("gss_wrap", self._context, 0, 0, ctypes.byref(given), None, ctypes.byref(found))
+            return _bytes(found)
+
+    def unwrap(self, received: bytes) -> bytes:
+        """The content, if it is the service's own."""
+        given = _buffer(received)
+        with _output() as found:
+            _call("gss_unwrap", self._context, ctypes.byref(given), ctypes.byref(found), None, None)
+            return _bytes(found)
+
+    def close(self) -> None:
+        """Idempotent."""
+        self._open.close()
+
+
+def _by_keytab(keytab: str) -> ctypes.c_void_p:
+    """A credential with a ticket of its own, in the memory of this process."""
+    pairs = (_Pair * 2)(
+        _Pair(b"client_keytab", f"FILE:{keytab}".encode()),
+        _Pair(b"ccache", b"MEMORY:yarnam"),
+    )
+    store = _Pairs(len(pairs), pairs)
+    found = ctypes.c_void_p()
+    _call(
+        "gss_acquire_cred_from", None, 0, None, _INITIATE, ctypes.byref(store),
+        ctypes.byref(found), None, None,
+    )  # fmt: skip
+    return found
+
+
+def _buffer(content: bytes) -> _Buffer:
+    return _Buffer(len(content), ctypes.cast(ctypes.c_char_p(content), ctypes.c_void_p))
+
+
 @cache
 def _library() -> Any:
     try:
@@ -138,6 +226,11 @@ def _library() -> Any:
         "gss_display_name": (pointer, pointer, pointer),
         "gss_acquire_cred": (pointer, number, pointer, ctypes.c_int, pointer, pointer, pointer),
         "gss_inquire_cred": (pointer, pointer, pointer, pointer, pointer),
+        "gss_acquire_cred_from": (
+            pointer, number, pointer, ctypes.c_int, pointer, pointer, pointer, pointer,
+        ),
+        "gss_wrap": (pointer, ctypes.c_int, number, pointer, pointer, pointer),
+        "gss_unwrap": (pointer, pointer, pointer, pointer, pointer),
         "gss_display_status": (number, ctypes.c_int, pointer, pointer, pointer),
         "gss_init_sec_context": (
             pointer, pointer, pointer, pointer, number, number, pointer, pointer, pointer,
@@ -155,7 +248,8 @@ def _library() -> Any:
 _lock = threading.Lock()
 
 
-def _call(function: str, *arguments: Any) -> None:
+def _call(function: str, *arguments: Any) -> int:
+    """The major status, which has remarks only. Raises NotAuthenticated."""
     minor = ctypes.c_uint32()
     with _lock:
         major = getattr(_library(), function)(ctypes.byref(minor), *arguments)
@@ -163,6 +257,7 @@ def _call(function: str, *arguments: Any) -> None:
         parts = (_status(major, _GSS_CODE), _status(minor.value, _MECHANISM_CODE))
         message = "; ".join(part for part in parts if part)
         raise NotAuthenticated(explained(message), operation="kerberos")
+    return int(major)
 
 
 def _status(code: int, kind: int) -> str:

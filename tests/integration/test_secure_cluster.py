@@ -16,6 +16,8 @@ from typing import Any
 
 import psutil
 import pytest
+from kazoo.exceptions import NoAuthError
+from kazoo.security import make_acl
 
 from hdfs_utils import connect
 from hdfs_utils.backends.webhdfs import WebHdfsFileSystem
@@ -25,6 +27,8 @@ from hdfs_utils.protocols import gssapi
 from tests.unit.hdfs_utils.config.test_delegation_tokens import credentials
 from yarnam.adapters.http_identity import HttpIdentity
 from yarnam.adapters.yarn.rest import ResourceManager
+from yarnam.adapters.zookeeper.lazy_session import LazySession
+from yarnam.adapters.zookeeper.session import ZooKeeper
 from yarnam.cluster import EmbeddedCluster
 from yarnam.cluster.daemons import daemon_probes
 from yarnam.cluster.hadoop import site_files
@@ -33,6 +37,7 @@ from yarnam.cluster.hadoop.properties import properties_xml
 from yarnam.cluster.hadoop.site_files import write_files
 from yarnam.cluster.shape import ClusterShape
 from yarnam.errors import NoPermission
+from yarnam.wire.protocol import ZOOKEEPER_KERBEROS
 
 pytestmark = pytest.mark.secure
 
@@ -243,6 +248,49 @@ def test_a_job_has_tokens_for_all_file_systems_that_it_names(second: str, tmp_pa
     assert "SUCCEEDED" in yarnam("submit", "--watch", str(spec))
     made = connect(f"{second}/open", timeout_s=20).stat("/open/by-the-job")
     assert made.owner == "alice"
+
+
+def connected(session: LazySession) -> ZooKeeper:
+    """However long a busy machine takes."""
+    zookeeper, deadline = session.open(), time.monotonic() + 60
+    while not zookeeper.is_connected:
+        assert time.monotonic() < deadline, "ZooKeeper lets nobody in"
+        time.sleep(0.1)
+    return zookeeper
+
+
+@pytest.mark.usefixtures("alice")
+def test_zookeeper_knows_who_asks(
+    secure: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By the ticket, and by a keytab where there is none: what is alice's alone is hers."""
+    place = f"{secure.zookeeper}/yarnam-test"
+    keytab = secure.paths.keytab("alice")
+    nobody = LazySession(place)
+    by_ticket = LazySession(place, ZOOKEEPER_KERBEROS)
+    mine = [make_acl("sasl", "alice", all=True)]
+    connected(by_ticket).kazoo.create("/alices", b"hers", acl=mine)
+    with pytest.raises(NoAuthError):
+        connected(nobody).kazoo.get("/alices")
+    without_ticket(monkeypatch, tmp_path)
+    by_keytab = LazySession(place, f"{ZOOKEEPER_KERBEROS}:{keytab}")
+    assert connected(by_keytab).kazoo.get("/alices")[0] == b"hers"
+    # What yarnam itself makes there is everybody's.
+    assert by_keytab.connected().create(by_keytab.connected().path("node"), b"ours")
+    assert nobody.connected().read("/yarnam-test/node")[0] is not None
+    for session in (nobody, by_ticket, by_keytab):
+        session.close()
+
+
+@pytest.mark.usefixtures("alice")
+def test_zookeeper_by_tls_and_ticket(secure: EmbeddedCluster) -> None:
+    """Checked against the site's authority, which its truststore has."""
+    address = f"{secure.plan.master}:{secure.plan.ports['zookeeper_tls']}"
+    session = LazySession(f"tls://{address}/yarnam-tls", ZOOKEEPER_KERBEROS)
+    zookeeper = connected(session)
+    assert zookeeper.hosts == address
+    zookeeper.create("/yarnam-tls/node", b"encrypted")
+    session.close()
 
 
 JAVA_AM = "com.anaconda.skein.ApplicationMaster"

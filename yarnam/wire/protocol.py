@@ -39,6 +39,9 @@ PRE_RUNS_DIRECTORY = "pre-runs"
 # Names in a container's working directory (localized by YARN).
 LOCAL_JOB_FILE = "yarnam-job.json"
 LOCAL_CREDENTIALS_FILE = "yarnam-credentials.pem"
+ZOOKEEPER_KERBEROS = "kerberos"
+"""As credentials for ZooKeeper: by this process's ticket; with ``:FILE`` behind it by that
+keytab."""
 LOCAL_ZOOKEEPER_FILE = "yarnam-zookeeper-auth"
 """Optional, the AM's alone: credentials for ZooKeeper."""
 LOCAL_NOTIFY_FILE = "yarnam-notify-urls.json"

@@ -74,6 +74,14 @@ def test_the_environment_comes_first(tmp_path: Path) -> None:
     assert found == "z9:2181/dl/turns/rm1.example"
 
 
+def test_an_encrypted_one_says_so(tmp_path: Path) -> None:
+    asked = address(tmp_path, {"YARNAM_ZOOKEEPER": "tls://z9:2281"}, **HOST)
+    assert asked == "tls://z9:2281/yarnam/rm1.example"
+    settings = {"hadoop__zk__ssl__enabled": "true", "hadoop__zk__address": "z1:2281"}
+    assert address(tmp_path, **settings, **HOST) == "tls://z1:2281/yarnam/rm1.example"
+    assert ZooKeeper(asked, "kerberos").hosts == "z9:2281"
+
+
 def test_none_means_none(tmp_path: Path) -> None:
     environ = {"YARNAM_ZOOKEEPER": "none"}
     assert address(tmp_path, environ, hadoop__zk__address="z1:2181") == ""

@@ -70,10 +70,14 @@ def proxy_hosts(conf_dir: str | Path) -> tuple[str, ...]:
 PROXY_KEY = "yarn.web-proxy.address"
 
 ZOOKEEPER_VARIABLE = "YARNAM_ZOOKEEPER"
-"""``host:port,host:port``; with ``/path`` for another place than ``/yarnam``; ``none``: none."""
+"""``host:port,host:port``; ``tls://`` before it encrypts the connection; with ``/path`` for another
+place than ``/yarnam``; ``none``: none."""
 
 ZOOKEEPER_AUTH_VARIABLE = "YARNAM_ZOOKEEPER_AUTH_FILE"
-"""A file with ``digest:user:password``, where the ZooKeeper asks for it."""
+"""A file with ``digest:user:password`` or ``kerberos``, where the ZooKeeper asks for it."""
+
+
+_TLS = "tls://"
 
 
 def zookeeper_address(conf_dir: str | Path, environ: Mapping[str, str]) -> str:
@@ -86,11 +90,15 @@ def zookeeper_address(conf_dir: str | Path, environ: Mapping[str, str]) -> str:
         return ""
     given = given or settings.get("hadoop.zk.address", "")
     given = given or settings.get("yarn.resourcemanager.zk-address", "")
-    hosts, _, path = given.partition("/")
+    is_encrypted = settings.get("hadoop.zk.ssl.enabled", "").strip().lower() == "true"
+    scheme = _TLS if given.startswith(_TLS) or is_encrypted else ""
+    hosts, _, path = given.removeprefix(_TLS).partition("/")
     servers = [server.strip() for server in hosts.split(",") if server.strip()]
     if not servers:
         return ""
-    return "/".join([",".join(servers), path.strip("/") or "yarnam", _cluster_name(settings)])
+    return scheme + "/".join(
+        [",".join(servers), path.strip("/") or "yarnam", _cluster_name(settings)]
+    )
 
 
 def zookeeper_credentials(environ: Mapping[str, str]) -> str:

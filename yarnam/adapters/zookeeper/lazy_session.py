@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 with on_first_use():
     from yarnam.adapters.zookeeper import session
 
+
 CONNECT_LIMIT_S = 2.0
 """For the first connection: a healthy ensemble takes some milliseconds."""
 

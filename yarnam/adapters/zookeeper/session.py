@@ -7,10 +7,14 @@ ZooKeeper never loads it.
 
 from __future__ import annotations
 
+import atexit
 import logging
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from kazoo import exceptions
@@ -19,7 +23,11 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState, ZnodeStat
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
+from hdfs_utils.config import site_authority
+from hdfs_utils.errors import HdfsError
+from yarnam.adapters.zookeeper import sasl_connection
 from yarnam.errors import BadConfig, Unavailable
+from yarnam.wire.protocol import ZOOKEEPER_KERBEROS
 
 log = logging.getLogger("yarnam.zookeeper")
 
@@ -37,6 +45,9 @@ STOP_LIMIT_S = 2.0
 """For leaving in good order; a session that cannot be closed ends by its timeout."""
 
 DIGEST = "digest:"
+TLS = "tls://"
+"""Before an address: the connection is encrypted, and the servers' certificates are checked
+against the site's authority (``ssl-client.xml``) and those of this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +67,15 @@ class Entry:
 
 
 class ZooKeeper:
-    """``address``: ``host:port,host:port/root``. ``credentials``: empty, or
-    ``digest:user:password``; nodes made with them are theirs alone. Raises BadConfig when either is
-    malformed. Connecting begins with ``start``."""
+    """``address``: ``host:port,host:port/root``, behind ``tls://`` where it is to be encrypted.
+    ``credentials``: empty, ``digest:user:password`` (nodes made with them are theirs alone), or
+    ``kerberos``. Raises BadConfig when either is malformed. Connecting begins with ``start``."""
 
     def __init__(
         self, address: str, credentials: str = "", *, session_timeout_s: float = SESSION_TIMEOUT_S
     ) -> None:
-        hosts, slash, path = address.partition("/")
+        is_encrypted = address.startswith(TLS)
+        hosts, slash, path = address.removeprefix(TLS).partition("/")
         if not hosts or not slash or not path.strip("/"):
             raise BadConfig(
                 f"not an address of ZooKeeper: {address!r}", hint="As in zk1:2181,zk2:2181/yarnam."
@@ -77,7 +89,11 @@ class ZooKeeper:
             hosts=hosts,
             timeout=session_timeout_s,
             auth_data=_auth(credentials),
-            default_acl=CREATOR_ALL_ACL if credentials else OPEN_ACL_UNSAFE,
+            # Of Kerberos each user has an identity of his own, and the nodes are everybody's.
+            default_acl=CREATOR_ALL_ACL if credentials.startswith(DIGEST) else OPEN_ACL_UNSAFE,
+            use_ssl=is_encrypted,
+            check_hostname=is_encrypted,
+            ca=_authority_file() if is_encrypted else None,
             logger=quiet,
             connection_retry={
                 "max_tries": -1,
@@ -86,6 +102,8 @@ class ZooKeeper:
                 "max_delay": RECONNECT_CAP_S,
             },
         )
+        if credentials.partition(":")[0] == ZOOKEEPER_KERBEROS:
+            sasl_connection.by_kerberos(self._client, credentials.partition(":")[2])
         self._listeners: list[Callable[[bool], None]] = []
         self._lock = threading.Lock()
         self._is_started = False
@@ -268,14 +286,30 @@ def entry_of(data: bytes, stat: ZnodeStat) -> Entry:
     return Entry(data, stat.version, stat.mzxid, owner, written_at_s, stat.czxid)
 
 
+@cache
+def _authority_file() -> str | None:
+    """The site's authorities in a file of this process's own, as kazoo wants them."""
+    try:
+        pem = site_authority.authority(None)
+    except HdfsError as error:
+        raise BadConfig(f"reading the site's certificate authority: {error}") from error
+    if not pem:
+        return None
+    file = tempfile.NamedTemporaryFile("w", suffix=".pem", delete=False)  # noqa: SIM115 - stays
+    with file:
+        file.write(pem)
+    atexit.register(Path(file.name).unlink, missing_ok=True)
+    return file.name
+
+
 def _auth(credentials: str) -> list[tuple[str, str]]:
-    if not credentials:
+    if not credentials or credentials.partition(":")[0] == ZOOKEEPER_KERBEROS:
         return []
     user, colon, password = credentials.removeprefix(DIGEST).partition(":")
     if not credentials.startswith(DIGEST) or not colon or not user or not password:
         # Never the value itself: it is a secret.
         raise BadConfig(
-            "the credentials for ZooKeeper are not of the form digest:user:password",
+            "the credentials for ZooKeeper are neither digest:user:password nor kerberos",
             hint="See docs/how-to/zookeeper.md.",
         )
     return [("digest", f"{user}:{password}")]

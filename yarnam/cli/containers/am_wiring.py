@@ -80,6 +80,7 @@ from yarnam.wire.protocol import (
     LOCAL_ZOOKEEPER_FILE,
     PRE_RUNS_DIRECTORY,
     VERDICT_FILE,
+    ZOOKEEPER_KERBEROS,
 )
 from yarnam.wire.records import JobRecord, NotifyUrls
 
@@ -313,6 +314,9 @@ def _session(record: JobRecord) -> LazySession | None:
         return None
     credentials = Path(LOCAL_ZOOKEEPER_FILE)
     secret = _local(LOCAL_ZOOKEEPER_FILE).decode().strip() if credentials.exists() else ""
+    if secret == ZOOKEEPER_KERBEROS:
+        # The AM has no ticket: by the keytab that has come along.
+        secret = f"{ZOOKEEPER_KERBEROS}:{Path(LOCAL_KEYTAB_FILE).absolute()}"
     return LazySession(record.zookeeper, secret)
 
 

@@ -330,6 +330,14 @@ class JobUpload:
         """Credentials for ZooKeeper, for the AM alone: no task uses ZooKeeper. They lie in the
         job's directory, as the job's own do, since a later AM attempt needs them too."""
         credentials = self._site.zookeeper and zookeeper_credentials(self._site.environ)
+        if credentials == protocol.ZOOKEEPER_KERBEROS and not self._site.environ.get(
+            KEYTAB_VARIABLE
+        ):
+            raise BadConfig(
+                "the job cannot use ZooKeeper by Kerberos: its ApplicationMaster has no ticket",
+                hint=f"Let a keytab go along ({KEYTAB_VARIABLE}: docs/how-to/kerberos.md), or "
+                "set YARNAM_ZOOKEEPER=none: the job then waits without a place in the order.",
+            )
         if not credentials:
             return None
         return self._put_bytes(protocol.ZOOKEEPER_FILE, credentials.encode())

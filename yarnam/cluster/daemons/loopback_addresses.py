@@ -29,6 +29,7 @@ MASTER_PORTS = {
     "rm_admin": 8033,
     "rm_web": 8088,
     "zookeeper": 2181,
+    "zookeeper_tls": 2281,
     "kdc": 2088,
     "namenode_https": 9871,
 }

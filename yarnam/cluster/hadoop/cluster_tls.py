@@ -50,6 +50,25 @@ def write_tls(plan: ClusterPlan) -> None:
     for path, content in files.items():
         path.touch(mode=0o600)
         path.write_bytes(content)
+    if plan.zookeeper is not None:
+        _let_zookeeper_encrypt(plan, folder / KEY_STORE, password)
+
+
+def _let_zookeeper_encrypt(plan: ClusterPlan, key_store: Path, password: str) -> None:
+    """On a port beside its usual one."""
+    settings = {
+        "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+        "secureClientPort": str(plan.ports["zookeeper_tls"]),
+        "secureClientPortAddress": plan.master,
+        "ssl.keyStore.location": str(key_store),
+        "ssl.keyStore.password": password,
+        "ssl.keyStore.type": "PKCS12",
+        "ssl.clientAuth": "none",
+    }
+    file = plan.paths.daemon_conf("zk") / "zoo.cfg"
+    file.chmod(0o600)
+    with file.open("a", encoding="utf-8") as config:
+        config.writelines(f"{key}={value}\n" for key, value in settings.items())
 
 
 def make_stores(addresses: list[str], password: str) -> tuple[bytes, bytes]:
