@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Not in `make test`: what needs hardware or services that a plain machine lacks, and the second
 # tier that .ci/run adds (see CONTRIBUTING.md).
-ELSEWHERE := long or chaos or setup or benchmark or gpu or secure or browser
+ELSEWHERE := long or chaos or setup or benchmark or gpu or secure or browser or frameworks
 CLUSTER := yarn or hdfs or zookeeper
 
 # What the goals have taken until now. On two quiet cores `make check unit` takes at most 4 minutes and
@@ -28,11 +28,11 @@ CLUSTER := yarn or hdfs or zookeeper
 BEGAN := $(shell date +%s)
 TOOK = @s=$$(($$(date +%s) - $(BEGAN))); echo "=== $@ has ended: $$((s / 60)) min $$((s % 60)) s after make began"
 
-.PHONY: help demo demo-down test check .mypy .basedpyright unit integration long shapes chaos setup-guard bench docs format clean
+.PHONY: help demo demo-down test check .mypy .basedpyright unit integration long frameworks shapes chaos setup-guard bench docs format clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
-	@echo "also:       make check unit integration long shapes chaos setup-guard bench docs format demo-down clean"
+	@echo "also:       make check unit integration long frameworks shapes chaos setup-guard bench docs format demo-down clean"
 
 demo: .set-up-demo
 	@$(BIN)/python tools/demo.py
@@ -73,6 +73,10 @@ chaos: .set-up-test
 long: .set-up-test
 	$(PYTEST) -n 2 --dist worksteal -m "long or secure"
 	YARNAM_EXAMPLES=4 $(PYTEST) -n 2 --dist worksteal -m "not long" tests/property
+
+# The gallery of examples with real frameworks, which it installs: some 10 GB of disk. By hand only.
+frameworks: .set-up-test
+	$(PYTEST) -m frameworks
 
 # On clusters of other shapes: the other scheduler, Kerberos, other versions of Hadoop.
 SHAPES ?= --scheduler=capacity --hadoop=3.1.4 --hadoop=3.2.4 --hadoop=3.3.6 --hadoop=3.5.0

@@ -1,23 +1,16 @@
-"""Lightning for real: DDP over the processes of two agents, by the shape that the job gives it.
-
-Needs torch and Lightning in the Python that ``YARNAM_TORCH_PYTHON`` names: they are too big to be
-installed for a test.
-"""
+"""Lightning for real: DDP over the processes of two agents, by the shape that the job gives it."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.integration.agent_world import ROOT, World, small_job, world
+from tests.integration.framework_venvs import framework_python
 from yarnam.core.model.job_spec import EnvironmentSpec
 from yarnam.wire.pb import yarnam_pb2 as pb
 
-PYTHON = os.environ.get("YARNAM_TORCH_PYTHON", sys.executable)
 ASKS = ("a1.worker.0", "a1.worker.1")
 RUN_S = 400
 
@@ -59,22 +52,11 @@ print(
 )
 """
 
-LOOK = "import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, sys.argv[1:])))"
-
-
-def has_lightning() -> bool:
-    look = [PYTHON, "-c", LOOK, "torch", "pytorch_lightning"]
-    return subprocess.run(look, capture_output=True, check=False).returncode == 0
-
-
 pytestmark = [
     pytest.mark.grpc,
     pytest.mark.asyncio,
-    pytest.mark.long,
-    pytest.mark.timeout(900),
-    pytest.mark.skipif(
-        not has_lightning(), reason="no torch with Lightning: set YARNAM_TORCH_PYTHON"
-    ),
+    pytest.mark.frameworks,
+    pytest.mark.timeout(2500),
 ]
 
 
@@ -85,7 +67,7 @@ async def run(here: World, program: Path, *arguments: str) -> list[str]:
         tasks=2,
         processes=2,
         framework="pytorch",
-        environment=EnvironmentSpec(PYTHON),
+        environment=EnvironmentSpec(str(framework_python("torch"))),
         role_env=(("PYTHONPATH", str(ROOT)),),  # for the SDK
     )
     for ask in ASKS:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.integration.agent_world import World, small_job, world
+from tests.integration.framework_venvs import framework_python
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.wire.pb import yarnam_pb2 as pb
 
@@ -298,10 +299,10 @@ dist.destroy_process_group()
 """
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+@pytest.mark.frameworks
+@pytest.mark.timeout(1800)
 async def test_torch_meets_at_the_held_master_port(tmp_path: Path) -> None:
-    job = small_job([sys.executable, "-c", TORCH], processes=2, framework="pytorch")
+    job = small_job([str(framework_python("torch")), "-c", TORCH], processes=2, framework="pytorch")
     async with world(tmp_path) as here:
         container = here.container(job).start()
         await here.am.until(container.ask, pb.READY)

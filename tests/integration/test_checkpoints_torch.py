@@ -1,7 +1,4 @@
-"""torch.distributed.checkpoint on our storage: real ranks, another world size, damage.
-
-Needs PyTorch 2.3 or newer: in this Python, or in the one that ``YARNAM_TORCH_PYTHON`` names.
-"""
+"""torch.distributed.checkpoint on our storage: real ranks, another world size, damage."""
 
 from __future__ import annotations
 
@@ -14,9 +11,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PYTHON = os.environ.get("YARNAM_TORCH_PYTHON", sys.executable)
-LOOK = "import torch, sys; sys.exit(tuple(map(int, torch.__version__.split('.')[:2])) < (2, 3))"
+from tests.integration.framework_venvs import beside_ours
 
 RANK = """
     import os, sys, torch
@@ -69,23 +64,20 @@ RANK = """
 """
 
 
-def has_torch() -> bool:
-    return subprocess.run([PYTHON, "-c", LOOK], capture_output=True).returncode == 0
-
-
 def ranks(home: str, size: int, attempt: int, damage: str) -> tuple[str, str]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     env = {
         "PATH": os.environ["PATH"],
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": beside_ours("torch"),
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
         "WORLD_SIZE": str(size),
         "OMP_NUM_THREADS": "1",
         "GLOO_SOCKET_IFNAME": "lo",
     }
-    command = [PYTHON, "-W", "ignore", "-c", textwrap.dedent(RANK), home, str(attempt), damage]
+    program = textwrap.dedent(RANK)
+    command = [sys.executable, "-W", "ignore", "-c", program, home, str(attempt), damage]
     started = [
         subprocess.Popen(
             command,
@@ -105,9 +97,8 @@ def ranks(home: str, size: int, attempt: int, damage: str) -> tuple[str, str]:
     return "".join(out for out, _ in said), "".join(err for _, err in said)
 
 
-@pytest.mark.slow
-@pytest.mark.chaos
-@pytest.mark.skipif(not has_torch(), reason="no PyTorch 2.3 or newer: set YARNAM_TORCH_PYTHON")
+@pytest.mark.frameworks
+@pytest.mark.timeout(1800)
 def test_distributed_tensors_are_saved_and_restored_on_another_world_size(tmp_path: Path) -> None:
     home = f"file://{tmp_path}/c"
     ranks(home, 3, 1, "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -128,27 +127,3 @@ def test_the_tutorials_jobs(run: Run, unique_name: Callable[[str], str], tmp_pat
     refused = run(YARNAM, "submit", "--dry-run", str(spec))
     assert refused.returncode == 91
     assert "9 GPUs" in refused.stderr
-
-
-def test_pytorch(run: Run, unique_name: Callable[[str], str], tmp_path: Path) -> None:
-    """For real wherever a Python of this machine can import torch; YARNAM_TEST_TORCH names one."""
-    pythons = (os.environ.get("YARNAM_TEST_TORCH", ""), sys.executable, "/usr/bin/python3")
-    python = next((name for name in pythons if has_torch(name)), None)
-    if python is None:
-        pytest.skip("no Python here can import torch")
-    plain = yaml.safe_load((EXAMPLES / "pytorch" / "spec.yaml").read_text())
-    plain["code"] = str(EXAMPLES / "pytorch")
-    plain["environment"] = {"python": python}
-    spec = tmp_path / "spec.yaml"
-    spec.write_text(yaml.safe_dump(plain))
-    output = submit(run, spec, unique_name("pytorch"))
-    assert "done on 4 processes" in output
-    losses = [float(loss) for loss in re.findall(r"loss (\d\.\d+)", output)]
-    assert losses[-1] < losses[0] / 5
-
-
-def has_torch(python: str) -> bool:
-    if not Path(python).is_file():
-        return False
-    asked = subprocess.run([python, "-c", "import torch"], capture_output=True, check=False)
-    return asked.returncode == 0

@@ -216,6 +216,7 @@ def test_tensorboard_listens_for_as_long_as_the_block(tmp_path: Path) -> None:
 @pytest.mark.yarn
 @pytest.mark.hdfs
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_tensorboard_beside_a_job_and_over_its_outputs(
     submit_world: SubmitWorld, unique_name: Any
 ) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +19,7 @@ from fsspec.tests import abstract
 
 import hdfs_utils
 from hdfs_utils import FileSystem, to_fsspec, to_pyarrow
+from tests.integration.framework_venvs import beside_ours
 
 pytestmark = pytest.mark.hdfs
 
@@ -115,6 +119,42 @@ def test_dask_and_datasets_by_url(
     made.save_to_disk(f"hdfs://{home}/set", storage_options=options)
     loaded = datasets.load_from_disk(f"hdfs://{home}/set", storage_options=options)
     assert loaded["b"][99] == "99"
+
+
+DCP = """
+import sys
+import torch
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint import FsspecReader, FsspecWriter
+
+place = sys.argv[1]
+state = {"w": torch.arange(1000.0).reshape(10, 100), "step": 7}
+dcp.save(state, storage_writer=FsspecWriter(place))
+into = {"w": torch.zeros(10, 100), "step": 0}
+dcp.load(into, storage_reader=FsspecReader(place))
+assert torch.equal(into["w"], state["w"]) and into["step"] == 7
+print("the same again")
+"""
+
+
+@pytest.mark.frameworks
+@pytest.mark.timeout(1800)
+def test_torchs_own_checkpoints_by_url(
+    fs: FileSystem, home: str, cluster_env: dict[str, str]
+) -> None:
+    env = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": beside_ours("torch"),
+        "HADOOP_CONF_DIR": cluster_env["HADOOP_CONF_DIR"],
+        "HDFS_UTILS_BACKEND": fs.backend,
+    }
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", DCP, f"hdfs://{home}/step-7"],
+        env=env, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "the same again" in done.stdout
+    assert f"{home}/step-7/.metadata" in [one.path for one in fs.list(f"{home}/step-7")]
 
 
 @pytest.mark.long
