@@ -32,6 +32,12 @@ def test_every_example_has_a_spec() -> None:
     assert folders == {path.parent for path in SPECS}
 
 
+def test_the_gallery_names_every_example() -> None:
+    page = (EXAMPLES.parent / "how-to" / "gallery.md").read_text()
+    rows = {line.split("`")[1] for line in page.splitlines() if line.startswith("| `")}
+    assert rows == {path.name for path in EXAMPLES.iterdir() if path.is_dir()}
+
+
 def test_the_digits_run_as_two_tasks_of_two_processes() -> None:
     job = parse_spec_file(EXAMPLES / "digits" / "spec.yaml")
     (role,) = job.roles

@@ -1,0 +1,140 @@
+"""The gallery: each example whose framework installs here, as a job on the real cluster.
+
+The job's Python is a virtual environment with the framework; the program and the spec are the
+example's own.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.integration.framework_venvs import framework_python
+from tests.integration.submit_world import SubmitWorld
+from yarnam import Client
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+JOB_S = 600
+"""Imports alone take a minute for each process on a busy machine."""
+
+pytestmark = [
+    pytest.mark.yarn,
+    pytest.mark.hdfs,
+    pytest.mark.frameworks,
+    pytest.mark.timeout(2500),
+]
+
+TWO_RANKS = tuple(rf"rank {rank} of 2\b" for rank in range(2))
+FOUR_RANKS = tuple(rf"rank {rank} of 4\b" for rank in range(4))
+
+
+@dataclass(frozen=True)
+class Example:
+    """``packages``: of ``framework_venvs``; ``printed``: patterns of what all processes print."""
+
+    packages: str
+    printed: tuple[str, ...]
+    least_accuracy: float = 0.0
+    env: dict[str, str] = field(default_factory=dict)
+
+
+GALLERY = {
+    "hello": Example("", tuple(rf"rank {rank} of 3, task worker" for rank in range(3))),
+    "roles": Example("", (r"y = (2\.9|3\.0)\d x \+ (0\.9|1\.0)\d",)),
+    "pytorch": Example("torch", ("done on 4 processes", r"step 400 of 400  loss 0\.0")),
+    "torchrun": Example("torch", FOUR_RANKS, 0.9),
+    "fsdp": Example("torch", tuple(f"rank {rank} of 2 holds" for rank in range(2)), 0.9),
+    "lightning": Example("torch", TWO_RANKS, 0.9),
+    "accelerate": Example("torch", TWO_RANKS, 0.9),
+    "hf-trainer": Example("torch", TWO_RANKS, 0.9),
+    "deepspeed": Example(
+        "torch",
+        (r"rank 0 of 2, .*Zero", r"rank 1 of 2, .*Zero"),
+        0.9,
+        {"DS_ACCELERATOR": "cpu"},
+    ),
+    "keras": Example("keras", TWO_RANKS, 0.9),
+    "tensorflow": Example("tensorflow", TWO_RANKS, 0.9),
+    "xgboost": Example("xgboost", TWO_RANKS, 0.9),
+    "lightgbm": Example("lightgbm", TWO_RANKS, 0.9),
+    "dask": Example("dask", ("darts of worker-0, worker-1", r"pi is 3\.14")),
+    "ray": Example("ray", ("darts of 2 nodes", r"pi is 3\.14")),
+    "mpi": Example("openmpi", (*FOUR_RANKS, r"pi is 3\.14159265")),
+    "paddle": Example("paddle", tuple(f"rank {n} of 2: y = 3.000 x -1.000" for n in range(2))),
+}
+ELSEWHERE = {"digits"}
+"""In test_examples."""
+NOT_TO_BE_HAD = {"horovod", "mxnet"}
+"""PyPI has no wheel for this Python; the contract is tested alone."""
+NO_JOBS = {"queues", "pipelines"}
+
+
+def test_the_gallery_is_whole() -> None:
+    folders = {path.name for path in EXAMPLES.iterdir() if path.is_dir()}
+    assert folders == {*GALLERY, *ELSEWHERE, *NOT_TO_BE_HAD, *NO_JOBS}
+
+
+@pytest.mark.parametrize("name", GALLERY)
+def test_an_example_runs(name: str, submit_world: SubmitWorld, unique_name: Any) -> None:
+    example = GALLERY[name]
+    application = submit(submit_world, name, {"name": unique_name(name)})
+    output = output_of(submit_world, application)
+    for pattern in example.printed:
+        assert re.search(pattern, output), output
+    if example.least_accuracy:
+        assert accuracy_in(output) > example.least_accuracy, output
+
+
+def test_hugging_faces_trainer_saves_when_it_is_interrupted_and_goes_on(
+    submit_world: SubmitWorld, unique_name: Any
+) -> None:
+    """At SIGTERM it ends its step and saves; `stop_grace` of the example gives it the time."""
+    saved = submit_world.folder / "checkpoints"
+    command = ["python3", "code/train.py", "--checkpoints", str(saved), "--epochs", "100"]
+    keys = {"name": unique_name("hf"), "command": command, "retry": {"max_restarts": 0}}
+    application = submit(submit_world, "hf-trainer", keys)
+    deadline = time.monotonic() + JOB_S
+    while "'loss'" not in submit_world.run("logs", application).out:
+        assert time.monotonic() < deadline
+        time.sleep(1)
+    with Client(submit_world.conf_dir) as client:
+        client.job(application).interrupt()
+    output = output_of(submit_world, application)
+    assert re.search(r"going on from \S+/checkpoint-\d+", output), output
+    assert accuracy_in(output) > 0.9, output
+
+
+def submit(submit_world: SubmitWorld, example: str, keys: dict[str, Any]) -> str:
+    """An example's own spec, but for its Python and ``keys``."""
+    packages, folder = GALLERY[example].packages, EXAMPLES / example
+    document = yaml.safe_load((folder / "spec.yaml").read_text()) | keys
+    if "code" in document:
+        document["code"] = str((folder / document["code"]).resolve())
+    python = framework_python(packages) if packages else sys.executable
+    document["environment"] = {"python": str(python)}
+    document["env"] = {**document.get("env", {}), **GALLERY[example].env}
+    path = submit_world.folder / "spec.yaml"
+    path.write_text(yaml.safe_dump(document))
+    return submit_world.submit(str(path))
+
+
+def output_of(submit_world: SubmitWorld, application: str) -> str:
+    """What all its processes print; it succeeds."""
+    ends = ("SUCCEEDED", "FAILED", "CANCELLED")
+    status = submit_world.await_state(application, *ends, limit_s=JOB_S)
+    logs = submit_world.run("logs", application)
+    assert status["state"] == "SUCCEEDED", f"{status}\n{logs.out}"
+    assert logs.code == 0, logs.err
+    return logs.out
+
+
+def accuracy_in(output: str) -> float:
+    (accuracy,) = re.findall(r"test accuracy (\d\.\d+)", output)
+    return float(accuracy)
