@@ -247,14 +247,19 @@ class TicketPlanner(JitterPlanner):
             self._decided_at = (now_s, *versions)
             self._delay = self._delay.after(decision, now_s, fits=self._may_fit(action))
         assert self._last is not None
-        assert self._ticket is not None
-        if self._delay.is_over(self._ticket, self._last):
+        if self._has_waited_for_nothing():
             # The others do not take what is free: on by jitter, as without tickets.
             self._asked = None
             super()._poll(action)
             return
         pause_s = poll_interval_s(self._last, self._world.dice.random())
         self._after(pause_s, lambda: self._poll(action))
+
+    def _has_waited_for_nothing(self) -> bool:
+        """GPUs have been idle for long, and the jobs that come first do not take them."""
+        assert self._ticket is not None
+        assert self._last is not None
+        return self._delay.is_over(self._ticket, self._last)
 
     def _decide(self, action: RequestPlan) -> Decision:
         assert self._ticket is not None

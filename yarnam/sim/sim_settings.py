@@ -10,6 +10,7 @@ from yarnam.core.model.job_spec import EnvironmentSpec, GangSpec, JobSpec, RoleS
 from yarnam.core.model.outcomes import ContainerEnd
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import Node, NodeState
+from yarnam.core.policies.policy_settings import Settings
 from yarnam.core.queues.allocations import QueueConfig
 
 
@@ -202,6 +203,9 @@ class SimSettings:
     limit_s: float = 30 * 86400.0
     """Virtual time after which the run is cut off; jobs that have not ended then never will."""
     faults: tuple[Fault, ...] = ()
+    policy: str = "smallest-first"
+    """With tickets: who may ask. One that never suspends (``core.policies``)."""
+    policy_settings: Settings = field(default_factory=dict)
     checkpoint_s: float = 600.0
     """Processes that start again go on from their last checkpoint: so often they write one."""
 

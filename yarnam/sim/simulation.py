@@ -7,10 +7,13 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from yarnam.core.policies.policy_registry import DEFAULT, policy_named
+from yarnam.errors import UsageError
 from yarnam.sim.central import CentralScheduler
 from yarnam.sim.gangs.gang_job import GangJob
 from yarnam.sim.gangs.hold_job import HBOX_LIMIT_S, HoldJob
 from yarnam.sim.gangs.initial_gangs import InitialGangRun
+from yarnam.sim.gangs.policy_planner import PolicyPlanner
 from yarnam.sim.planners import JitterPlanner, TicketPlanner
 from yarnam.sim.sim_settings import Fault, Mode, SimSettings, Workload
 from yarnam.sim.sim_tickets import SimTicketQueue
@@ -65,7 +68,7 @@ def simulate(
     for gang in given.initial_gangs:
         InitialGangRun(gang, world).start()
     for record in records:
-        timeline.at(record.job.submit_s, _job(record, world, settings.mode).start)
+        timeline.at(record.job.submit_s, _job(record, world, settings).start)
     for fault in settings.faults:
         timeline.at(fault.at_s, _fault(fault, rm))
     is_quiet = timeline.run(settings.limit_s)
@@ -85,7 +88,14 @@ def _fault(fault: Fault, rm: SimResourceManager) -> Call:
     return lambda: rm.end_all_on(fault.node, fault.end, fault.away_s)
 
 
-def _job(record: JobRecord, world: World, mode: Mode) -> GangJob | HoldJob:
+def _job(record: JobRecord, world: World, settings: SimSettings) -> GangJob | HoldJob:
+    mode = settings.mode
+    if mode is Mode.TICKETS and settings.policy != DEFAULT:
+        policy = policy_named(settings.policy)
+        if policy.suspends or policy.resizes:
+            raise UsageError(f"the model of YARN cannot suspend or resize for {policy.name}")
+        planner = PolicyPlanner(record.job, world, policy, settings.policy_settings)
+        return GangJob(record, world, planner)
     if mode is Mode.TICKETS:
         return GangJob(record, world, TicketPlanner(record.job, world))
     if mode is Mode.JITTER:

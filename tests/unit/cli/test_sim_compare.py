@@ -45,6 +45,16 @@ def test_policies_over_a_trace(trace: str, tmp_path: Path) -> None:
     assert len(drawn.findall("{http://www.w3.org/2000/svg}polyline")) == 6
 
 
+def test_the_model_of_yarn_stands_beside_the_ideal_one(trace: str) -> None:
+    done = CliRunner().invoke(command, ["--trace", trace, "--nodes", "2"])
+    assert done.exit_code == 0, done.output
+    rows = [line.split()[0] for line in done.stdout.splitlines()[2:]]
+    assert rows == ["smallest-first", "smallest-first,"]
+    refused = compare(trace, "--policy", "srtf", "--model", "yarn")
+    assert isinstance(refused.exception, UsageError)
+    assert "cannot suspend" in refused.exception.message
+
+
 def test_equal_seeds_give_equal_bytes(trace: str) -> None:
     first = compare(trace, "--policy", "srtf", "--seeds", "2", "--json")
     again = compare(trace, "--policy", "srtf", "--seeds", "2", "--json")

@@ -76,6 +76,15 @@ RECOVERING = {"tickets", "jitter"}
 @click.option(
     "--compare", is_flag=True, help="Simulate all modes, including ask-and-hold launchers."
 )
+@click.option("--trace", default="", metavar="FILE", help="Simulate the jobs of a trace instead.")
+@click.option(
+    "--format",
+    "kind",
+    default="csv",
+    show_default=True,
+    metavar="NAME",
+    help="Of the trace; see `yarnam sim compare`.",
+)
 @json_option
 @click.pass_context
 def command(
@@ -92,6 +101,8 @@ def command(
     lost_nodes: int,
     preemptions: int,
     compare: bool,
+    trace: str,
+    kind: str,
     as_json: bool,
 ) -> None:
     """Simulate many jobs that compete for the GPUs of one cluster.
@@ -102,9 +113,16 @@ def command(
 
     Lost nodes and preemptions affect only the modes tickets and jitter, not the central scheduler.
 
-    For traces of jobs, and to compare scheduling policies over them: `yarnam sim compare`.
+    With --trace the jobs of the file are simulated on these nodes, in the model of YARN and beside
+    it in an ideal one. To compare scheduling policies over a trace: `yarnam sim compare`.
     """
     if ctx.invoked_subcommand is not None:
+        return
+    if trace:
+        ctx.invoke(
+            sim_compare.command, trace=trace, kind=kind, policies=("smallest-first",),
+            nodes=nodes, gpus=gpus, models=("ideal", "yarn"), seed=seed, as_json=as_json,
+        )  # fmt: skip
         return
     chosen = MODES if compare else tuple(dict.fromkeys(modes))
     if (lost_nodes or preemptions) and not RECOVERING.issuperset(chosen):

@@ -22,6 +22,7 @@ from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from yarnam.client.planning.traces.trace_reading import Trace
+    from yarnam.sim.ideal.comparison import PolicyFigures
     from yarnam.sim.ideal.ideal_report import IdealRow
     from yarnam.sim.ideal.ideal_settings import IdealSettings
 
@@ -31,7 +32,7 @@ with on_first_use():
     from yarnam.cli.rendering import sim_text
     from yarnam.client.planning import policy_runs
     from yarnam.client.planning.traces import trace_reading
-    from yarnam.sim.ideal import comparison, ideal_nodes, ideal_settings
+    from yarnam.sim.ideal import comparison, ideal_nodes, ideal_settings, yarn_beside
 
 DEFAULTS = ("smallest-first", "fifo", "fifo-backfill", "srtf", "tiresias")
 
@@ -63,6 +64,15 @@ COUNT = click.IntRange(min=1)
 )
 @click.option("--nodes", type=COUNT, default=None, help="Number of nodes that are all alike.")
 @click.option("--gpus", type=COUNT, default=8, show_default=True, help="GPUs per node.")
+@click.option(
+    "--model",
+    "models",
+    type=click.Choice(["ideal", "yarn"]),
+    multiple=True,
+    default=("ideal",),
+    show_default=True,
+    help="The world; yarn: the model of YARN, for policies that suspend nobody. Repeat for both.",
+)
 @click.option(
     "--placement",
     type=click.Choice(["count", "first", "pack", "spread"]),
@@ -122,6 +132,7 @@ def command(
     cluster: str,
     nodes: int | None,
     gpus: int,
+    models: tuple[str, ...],
     placement: str,
     overhead: str,
     pause_cost: float,
@@ -132,11 +143,13 @@ def command(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare scheduling policies over a trace of jobs on an ideal cluster.
+    """Compare scheduling policies over a trace of jobs.
 
-    Runs each policy over the same jobs, without YARN: a gang starts the moment that the policy says
-    so. Prints job completion times (JCT, from submission to end), waits, the mean bounded slowdown,
-    the time until the last job has ended, and the share of the GPU time that was used.
+    Runs each policy over the same jobs. In the ideal model a gang starts the moment that the policy
+    says so. With `--model yarn` each job runs yarnam's gang machine and planner on a model of YARN,
+    with the first seed only. Prints job completion times (JCT, from submission to end), waits, the
+    mean bounded slowdown, the time until the last job has ended, and the share of the GPU time that
+    was used.
 
     Needs no cluster.
     """
@@ -150,14 +163,19 @@ def command(
         for text in dict.fromkeys(policies)
     ]
     rows: dict[str, list[IdealRow]] = {name: [] for name, _ in runs}
-    with _progress(len(runs) * seeds * len(found.jobs)) as advance:
+    simulated = ("ideal" in models) * seeds + ("yarn" in models)
+    results: list[PolicyFigures] = []
+    with _progress(len(runs) * simulated * len(found.jobs)) as advance:
 
         def ended(name: str, at: int, row: IdealRow) -> None:
             advance()
             if output is not None and at == seed:
                 rows[name].append(row)
 
-        results = comparison.compare(found.jobs, runs, range(seed, seed + seeds), ended)
+        if "ideal" in models:
+            results += comparison.compare(found.jobs, runs, range(seed, seed + seeds), ended)
+        if "yarn" in models:
+            results += _on_yarn(found, runs, shape if not cluster else (), seed, advance)
     title = f"{len(found.jobs):,} jobs of {Path(trace).name} on {sum(e for e, _ in shape):,} GPUs"
     if output is not None:
         print_note(f"Rows written to {output}: {policy_runs.write_rows(output, rows)}.")
@@ -199,6 +217,23 @@ def _settings(
         overhead_of=lambda _job: pause_cost,
         knows=ideal_settings.Knows(run_times),
     )
+
+
+def _on_yarn(
+    found: Trace,
+    runs: Sequence[tuple[str, IdealSettings]],
+    shape: Sequence[tuple[int, int]],
+    seed: int,
+    on_end: Callable[[], None],
+) -> Iterator[PolicyFigures]:
+    if not shape:
+        raise click.UsageError("--model yarn needs nodes that are all alike: --nodes N --gpus G")
+    rm = yarn_beside.rm_of(len(shape), shape[0][0])
+    for text, settings in runs:
+        name = f"{text}, yarn"
+        yield yarn_beside.run_on_yarn(
+            found.jobs, rm, settings.policy, settings.settings, seed=seed, name=name, on_end=on_end
+        )
 
 
 def _note_left_out(found: Trace, gpus: int) -> None:
