@@ -121,7 +121,8 @@ def command(
     if trace:
         ctx.invoke(
             sim_compare.command, trace=trace, kind=kind, policies=("smallest-first",),
-            nodes=nodes, gpus=gpus, models=("ideal", "yarn"), seed=seed, as_json=as_json,
+            nodes=nodes, gpus=gpus, models=("ideal", "yarn"), overhead="none", seed=seed,
+            as_json=as_json,
         )  # fmt: skip
         return
     chosen = MODES if compare else tuple(dict.fromkeys(modes))
