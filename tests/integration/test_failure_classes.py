@@ -1,15 +1,27 @@
-"""For each class of failure a job that really fails: class, retries and end as they should be."""
+"""For each class of failure a job that really fails: class, retries and end as they should be.
+
+What can pass goes on from its checkpoint, with the losses of an undisturbed run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.integration.fault_world import MARKS
+from tests.integration.row_training import (
+    FAULT_STEP,
+    ROWS,
+    SCRIPT,
+    began_at,
+    losses_of,
+    references,
+)
 from yarnam.core.model.outcomes import FailureClass
 
 if TYPE_CHECKING:
@@ -21,18 +33,15 @@ pytestmark = [*MARKS, pytest.mark.long]
 AT_ONCE = 4
 F = FailureClass
 
-ONCE = "import os, sys, time\nif os.environ['YARNAM_ATTEMPT'] != '1': sys.exit()\n"
-"""What follows happens in the first attempt alone."""
+STEPS, RANKS = 8, 2
 
 
 @dataclass(frozen=True)
 class Case:
-    """``attempts``: how many it makes; it succeeds where that is more than one."""
+    """What starting it again cannot help: it makes one attempt."""
 
     code: str
     failure: FailureClass
-    attempts: int = 1
-    changes: Mapping[str, Any] = field(default_factory=dict)
 
 
 CASES = {
@@ -52,51 +61,99 @@ CASES = {
     ),
     "diverged": Case("raise FloatingPointError('loss is NaN at step 7')", F.DIVERGED),
     "permanent": Case("raise SystemExit(194)", F.DECLARED_PERMANENT),
-    # Those that can pass.
-    "peer-killed": Case(
-        ONCE + "if os.environ['YARNAM_RANK'] == '1': os.kill(os.getpid(), 9)\ntime.sleep(600)",
-        F.KILLED, 2, {"worker": {"tasks": 2}},
-    ),
-    "transient": Case(ONCE + "sys.exit(193)", F.DECLARED_TRANSIENT, 2),
-    "port-in-use": Case(
-        ONCE + "import socket\nheld = socket.create_server(('127.0.0.1', 0))\n"
-        "socket.create_server(held.getsockname())",
-        F.PORT_IN_USE, 2,
-    ),
-    "full-disk": Case(
-        ONCE + "with open('/dev/full', 'w') as log: log.write('x')", F.DISK_FULL, 2
-    ),
 }  # fmt: skip
+
+# Those that can pass.
+PASSING = {
+    "peer-killed": ("import os\nos.kill(os.getpid(), 9)", F.KILLED),
+    "transient": ("import os\nos._exit(193)", F.DECLARED_TRANSIENT),
+    "port-in-use": (
+        "import socket as s; a = s.create_server(('', 0)); s.create_server(a.getsockname())",
+        F.PORT_IN_USE,
+    ),
+    "full-disk": ("with open('/dev/full', 'w') as log: log.write('x')", F.DISK_FULL),
+}
+"""What the last rank does in the first attempt, after its checkpoint of step 5."""
+
+
+Submit = Callable[[str], "Job"]
+
+
+def run_all(names: Iterable[str], submit: Submit) -> Mapping[str, Job]:
+    """All of them to their end, some at a time."""
+
+    def run(name: str) -> Job:
+        job = submit(name)
+        job.wait(200)
+        return job
+
+    names = list(names)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return dict(zip(names, pool.map(run, names), strict=True))
 
 
 @pytest.fixture(scope="module")
 def ended(world: FaultWorld) -> Mapping[str, Job]:
-    """All of them, some at a time."""
+    def submit(name: str) -> Job:
+        command = ["python3", "-c", CASES[name].code]
+        return world.submit(f"class-{name}", command, worker={"tasks": 1})
 
-    def run(name: str) -> Job:
-        case = CASES[name]
-        worker = {"tasks": 1, **case.changes.get("worker", {})}
-        job = world.submit(
-            f"class-{name}", ["python3", "-c", case.code], worker=worker,
-            gang={"backoff": {"base": "200ms", "cap": "1s"}},
-        )  # fmt: skip
-        job.wait(200)
-        return job
-
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        return dict(zip(CASES, pool.map(run, CASES), strict=True))
+    return run_all(CASES, submit)
 
 
 @pytest.mark.timeout(600)  # the first one waits for all of them
 @pytest.mark.parametrize("name", CASES)
-def test_its_class_decides_what_becomes_of_it(
+def test_what_cannot_pass_ends_after_one_attempt(
     world: FaultWorld, ended: Mapping[str, Job], name: str
 ) -> None:
-    case, status = CASES[name], ended[name].status()
+    status = ended[name].status()
     first = status.history[0].cause
     assert first is not None, status.history
-    assert first.finding.failure is case.failure, first
-    assert len(status.history) == case.attempts, status.history
+    assert first.finding.failure is CASES[name].failure, first
+    assert len(status.history) == 1, status.history
     assert status.verdict is not None
-    assert (status.verdict.exit_code == 0) is (case.attempts > 1), status.verdict
+    assert status.verdict.exit_code != 0, status.verdict
     world.assert_cleared(ended[name])
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the ranks write their losses, whoever they run as."""
+    folder = tmp_path_factory.mktemp("results")
+    folder.chmod(0o777)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def passed(world: FaultWorld, results: Path) -> Mapping[str, Job]:
+    code = results / "code"
+    code.mkdir()
+    (code / "train.py").write_text(SCRIPT)
+
+    def submit(name: str) -> Job:
+        arguments = [str(ROWS), str(STEPS), str(results / name), PASSING[name][0]]
+        return world.submit(
+            f"class-{name}", ["python3", "code/train.py", *arguments], code=str(code),
+            worker={"tasks": RANKS}, checkpoint={"directory": f"/tmp/class-{name}-{os.getpid()}"},
+            gang={"backoff": {"base": "200ms", "cap": "1s"}},
+        )  # fmt: skip
+
+    return run_all(PASSING, submit)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", PASSING)
+def test_what_can_pass_goes_on_from_its_checkpoint(
+    world: FaultWorld, passed: Mapping[str, Job], results: Path, name: str
+) -> None:
+    status = passed[name].status()
+    first = status.history[0].cause
+    assert first is not None, status.history
+    assert first.finding.failure is PASSING[name][1], first
+    assert first.rank == RANKS - 1
+    assert len(status.history) == 2, status.history
+    assert status.verdict is not None
+    assert status.verdict.exit_code == 0, status.verdict
+    assert began_at(results / name, 2, RANKS) == [FAULT_STEP] * RANKS
+    assert losses_of(results / name, RANKS) == references(STEPS, RANKS), "an undisturbed run's"
+    world.assert_cleared(passed[name])

@@ -7,7 +7,7 @@ import socket
 import time
 from collections.abc import Callable
 
-LIMIT_S = 60.0
+LIMIT_S = 240.0
 
 
 def connect(port: int) -> socket.socket:
@@ -79,7 +79,7 @@ def by_grpc(rank: int, size: int, port: int) -> Callable[[], object]:
     barrier = threading.Barrier(size)
 
     def arrive(request: bytes, context: grpc.ServicerContext) -> bytes:
-        barrier.wait(timeout=20.0)
+        barrier.wait(timeout=LIMIT_S)
         return b""
 
     if rank == 0:
@@ -91,12 +91,12 @@ def by_grpc(rank: int, size: int, port: int) -> Callable[[], object]:
         server.start()
 
         def wait() -> None:
-            barrier.wait(timeout=20.0)
+            barrier.wait(timeout=LIMIT_S)
             assert server is not None
 
         return wait
     call = grpc.insecure_channel(f"127.0.0.1:{port}").unary_unary("/gang/arrive")
-    return lambda: call(b"", wait_for_ready=True, timeout=60.0)
+    return lambda: call(b"", wait_for_ready=True, timeout=2 * LIMIT_S)
 
 
 def by_jax(rank: int, size: int, port: int) -> Callable[[], object]:
@@ -106,7 +106,7 @@ def by_jax(rank: int, size: int, port: int) -> Callable[[], object]:
     from jax.experimental import multihost_utils
 
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
-    jax.distributed.initialize(f"127.0.0.1:{port}", size, rank, initialization_timeout=60)
+    jax.distributed.initialize(f"127.0.0.1:{port}", size, rank, initialization_timeout=int(LIMIT_S))
     return lambda: multihost_utils.process_allgather(np.ones(4))
 
 

@@ -19,7 +19,7 @@ from yarnam.core.failures.process_failure import UNKNOWN
 from yarnam.core.model.outcomes import Finding
 
 CODE = Path(__file__).parents[1]
-LIMIT_S = 120.0
+LIMIT_S = 600.0
 STOP_S = 2.0
 """From the first failure to the stop of the others, as in a job."""
 GRACE_S = 5.0
