@@ -84,7 +84,7 @@ def run_all(names: Iterable[str], submit: Submit) -> Mapping[str, Job]:
 
     def run(name: str) -> Job:
         job = submit(name)
-        job.wait(200)
+        job.wait(500)
         return job
 
     names = list(names)
@@ -101,7 +101,7 @@ def ended(world: FaultWorld) -> Mapping[str, Job]:
     return run_all(CASES, submit)
 
 
-@pytest.mark.timeout(600)  # the first one waits for all of them
+@pytest.mark.timeout(1500)  # the first one waits for all of them
 @pytest.mark.parametrize("name", CASES)
 def test_what_cannot_pass_ends_after_one_attempt(
     world: FaultWorld, ended: Mapping[str, Job], name: str
@@ -141,7 +141,7 @@ def passed(world: FaultWorld, results: Path) -> Mapping[str, Job]:
     return run_all(PASSING, submit)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 @pytest.mark.parametrize("name", PASSING)
 def test_what_can_pass_goes_on_from_its_checkpoint(
     world: FaultWorld, passed: Mapping[str, Job], results: Path, name: str
