@@ -30,6 +30,9 @@ PACKAGES = {
         *("torch", "accelerate", "transformers", "pytorch-lightning", "scikit-learn", "fsspec"),
         *("setuptools", "wheel", "ninja"),
     ),
+    "prefect": ("prefect",),
+    "dagster": ("dagster",),
+    "notebook": ("ipywidgets", "nbclient", "ipykernel", "jupyter-core"),
 }
 """From PyPI. Most have tens of megabytes; Paddle 0.8 GB, TensorFlow 1.4, torch 5 with CUDA's."""
 BUILT_ON_THEM = {"torch": ("deepspeed",)}
