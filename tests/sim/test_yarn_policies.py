@@ -8,11 +8,11 @@ import pytest
 from yarnam.core.policies.policy_registry import policy_named
 from yarnam.core.policies.policy_settings import read_settings
 from yarnam.errors import UsageError
-from yarnam.sim.ideal.comparison import PolicyFigures
 from yarnam.sim.ideal.ideal_run import run
 from yarnam.sim.ideal.ideal_settings import IdealSettings, Knows
+from yarnam.sim.ideal.policy_comparison import PolicyFigures
 from yarnam.sim.ideal.trace_job import TraceJob
-from yarnam.sim.ideal.yarn_beside import rm_of, run_on_yarn
+from yarnam.sim.ideal.yarn_trace_run import rm_of, run_on_yarn
 
 pytestmark = pytest.mark.sim
 

@@ -12,7 +12,7 @@ from yarnam.cli.rendering.console import Line, table
 from yarnam.core.model.printable import duration, printable
 
 if TYPE_CHECKING:
-    from yarnam.sim.ideal.comparison import Estimate, PolicyFigures
+    from yarnam.sim.ideal.policy_comparison import Estimate, PolicyFigures
 
 _SHOWN = (
     ("JCT MEAN", "jct_mean_s"),

@@ -22,9 +22,9 @@ from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from yarnam.client.planning.traces.trace_reading import Trace
-    from yarnam.sim.ideal.comparison import PolicyFigures
     from yarnam.sim.ideal.ideal_report import IdealRow
     from yarnam.sim.ideal.ideal_settings import IdealSettings
+    from yarnam.sim.ideal.policy_comparison import PolicyFigures
 
 with on_first_use():
     from rich import progress
@@ -32,7 +32,7 @@ with on_first_use():
     from yarnam.cli.rendering import sim_text
     from yarnam.client.planning import policy_runs
     from yarnam.client.planning.traces import trace_reading
-    from yarnam.sim.ideal import comparison, ideal_nodes, ideal_settings, yarn_beside
+    from yarnam.sim.ideal import ideal_nodes, ideal_settings, policy_comparison, yarn_trace_run
 
 DEFAULTS = ("smallest-first", "fifo", "fifo-backfill", "srtf", "tiresias")
 
@@ -173,7 +173,7 @@ def command(
                 rows[name].append(row)
 
         if "ideal" in models:
-            results += comparison.compare(found.jobs, runs, range(seed, seed + seeds), ended)
+            results += policy_comparison.compare(found.jobs, runs, range(seed, seed + seeds), ended)
         if "yarn" in models:
             results += _on_yarn(found, runs, shape if not cluster else (), seed, advance)
     title = f"{len(found.jobs):,} jobs of {Path(trace).name} on {sum(e for e, _ in shape):,} GPUs"
@@ -228,10 +228,10 @@ def _on_yarn(
 ) -> Iterator[PolicyFigures]:
     if not shape:
         raise click.UsageError("--model yarn needs nodes that are all alike: --nodes N --gpus G")
-    rm = yarn_beside.rm_of(len(shape), shape[0][0])
+    rm = yarn_trace_run.rm_of(len(shape), shape[0][0])
     for text, settings in runs:
         name = f"{text}, yarn"
-        yield yarn_beside.run_on_yarn(
+        yield yarn_trace_run.run_on_yarn(
             found.jobs, rm, settings.policy, settings.settings, seed=seed, name=name, on_end=on_end
         )
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from yarnam.core.policies.policy_settings import Settings
-from yarnam.sim.ideal.comparison import FIGURES, PolicyFigures, estimate
 from yarnam.sim.ideal.ideal_report import Figures, IdealRow
+from yarnam.sim.ideal.policy_comparison import FIGURES, PolicyFigures, estimate
 from yarnam.sim.ideal.trace_job import TraceJob
 from yarnam.sim.sim_settings import (
     Mode,
