@@ -24,7 +24,7 @@ class SaslGssapi:
         self._context = gssapi.Initiator(service, keytab)
         self.is_complete = False
 
-    def answer(self, challenge: bytes) -> bytes:
+    def next_token(self, challenge: bytes) -> bytes:
         """What to send; ``challenge``: what came, empty at first.
 
         Raises:

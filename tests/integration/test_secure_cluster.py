@@ -334,7 +334,8 @@ def submit_long(folder: Path, root: str, lives_s: float, **environ: str) -> tupl
 
 def step_of(root: str) -> int:
     fs = connect(timeout_s=20)
-    return int(fs.read_bytes(f"{root}/step")) if fs.exists(f"{root}/step") else 0
+    # Empty for a moment, while it is written anew.
+    return int(fs.read_bytes(f"{root}/step") or 0) if fs.exists(f"{root}/step") else 0
 
 
 def ends_well(application: str, limit_s: float) -> dict[str, Any]:

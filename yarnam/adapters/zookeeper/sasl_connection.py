@@ -40,7 +40,7 @@ class SaslConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no t
         challenge, xid = b"", 0
         while not exchange.is_complete:
             xid += 1
-            self._submit(SASL(exchange.answer(challenge)), timeout, xid)
+            self._submit(SASL(exchange.next_token(challenge)), timeout, xid)
             header, buffer, offset = self._read_header(timeout)
             if header.xid != xid or header.err:
                 raise AuthFailedError(f"ZooKeeper refuses Kerberos (error {header.err})")
