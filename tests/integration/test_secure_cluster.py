@@ -313,7 +313,7 @@ while time.time() < until:
     step += 1
     web = hdfs_utils.connect(backend="webhdfs", timeout_s=20)
     for fs in (first, hdfs_utils.connect(timeout_s=20), web):
-        fs.write_bytes(f"{ROOT}/step", str(step).encode(), overwrite=True)
+        fs.write_atomic(f"{ROOT}/step", str(step).encode())
     time.sleep(1)
 """
 """A checkpoint each second, by the client that was there first, by a new one, and over HTTP."""
@@ -334,8 +334,7 @@ def submit_long(folder: Path, root: str, lives_s: float, **environ: str) -> tupl
 
 def step_of(root: str) -> int:
     fs = connect(timeout_s=20)
-    # Empty for a moment, while it is written anew.
-    return int(fs.read_bytes(f"{root}/step") or 0) if fs.exists(f"{root}/step") else 0
+    return int(fs.read_bytes(f"{root}/step")) if fs.exists(f"{root}/step") else 0
 
 
 def ends_well(application: str, limit_s: float) -> dict[str, Any]:
