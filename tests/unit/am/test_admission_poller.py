@@ -497,7 +497,7 @@ async def test_a_gang_that_stands_is_shown_with_its_nodes() -> None:
         await world.run_gang()
         await world.advance(0.1)
         assert room.gangs[APPLICATION] == RunningGang(
-            APPLICATION, "root.dl", 8, None, ((NodeId("n1"), 8),), since_s=START_S
+            APPLICATION, "root.dl", 8, None, ((NodeId("n1"), 8),), since_s=START_S, user="u"
         )
 
 

@@ -746,7 +746,8 @@ def test_the_error_of_every_command_quotes_it_without_obeying(
 
     command = COMMANDS[name]
     monkeypatch.setattr(command, "callback", refuse)
-    monkeypatch.setattr(command, "params", [])
+    if not isinstance(command, click.Group):  # its words would be the names of its commands
+        monkeypatch.setattr(command, "params", [])
     monkeypatch.setattr(command, "context_settings", {"ignore_unknown_options": True})
     monkeypatch.setattr(command, "allow_extra_args", True)
     with on_terminal() as terminal:

@@ -114,10 +114,14 @@ def test_a_kdc_that_has_ended_takes_the_cluster_with_it(secure: ClusterPlan) -> 
 
 def test_clients_trust_the_authority_of_the_daemons(secure: ClusterPlan) -> None:
     secure.paths.conf.mkdir(parents=True)
+    zoo_cfg = secure.paths.daemon_conf("zk") / "zoo.cfg"
+    zoo_cfg.parent.mkdir(parents=True)
+    zoo_cfg.touch()
     cluster_tls.write_tls(secure)
+    assert "ssl.keyStore.password" in zoo_cfg.read_text()
     assert authority(secure.paths.conf).count("BEGIN CERTIFICATE") == 1
-    files: list[Path] = [*secure.paths.tls.iterdir(), secure.paths.conf / "ssl-server.xml"]
-    assert len(files) == 3
+    files: list[Path] = [*secure.paths.tls.iterdir(), secure.paths.conf / "ssl-server.xml", zoo_cfg]
+    assert len(files) == 4
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in files)
 
 

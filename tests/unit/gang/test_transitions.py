@@ -33,7 +33,9 @@ from yarnam.core.model.events import (
     NodeChecked,
     NodeLeaving,
     NodesSuspected,
+    ResumeRequested,
     StragglersFound,
+    SuspendRequested,
     TaskFailing,
     TaskReady,
     TimerFired,
@@ -362,6 +364,52 @@ def leaves_when_yarn_announces_it() -> None:
     assert elastic.gang.phase is Phase.LAUNCHING
 
 
+def suspensions() -> None:
+    """In each phase, and what comes to a job that is suspended."""
+
+    def suspend(play: Play) -> Play:
+        play.send(SuspendRequested(0, "ann", 60.0))
+        for ask in play.asks():
+            play.exited(ask, stopped(0), stopped(1))
+        assert play.gang.phase is Phase.SUSPENDED
+        return play
+
+    checked = replace(job(), placement=replace(job().placement, check=NodeCheck.QUICK))
+    staged = replace(job(), inputs=(DataInput("d", "/d", mode=InputMode.CACHE),))
+    waiting = Play()
+    waiting.start()
+    backing_off = Play()
+    backing_off.start()
+    backing_off.refuse()
+    marked = Play().to_running()
+    marked.send(ContainersMarked(0, (marked.asks()[0],)))
+    for play in (
+        waiting,
+        backing_off,
+        Play().to_acquiring(),
+        Play(checked).to_launching(),
+        Play(staged).to_launching(),
+        Play().to_launching(),
+        Play().to_running(),
+        marked,
+        replacing(Play(job(workers=3)).to_running()),
+    ):
+        suspend(play)
+    for what in (
+        lambda play: play.send(ResumeRequested(0, "ann")),
+        lambda play: play.fire(TimerKind.SUSPENSION),
+        lambda play: play.restart_am(),
+        lambda play: play.cancel(),
+        lambda play: play.send(InputsRefused(0, "corrupt")),
+        lambda play: play.send(BrokerFailed(0, "gone")),
+        lambda play: play.suspect("n1"),
+    ):
+        what(suspend(Play().to_running()))
+    elastic = suspend(Elastic(elastic_workers()).running(2))
+    assert isinstance(elastic, Elastic)
+    elastic.ask_size(3)
+
+
 def ends_of_roles() -> None:
     """What is lost without the gang; and a service that ends too early."""
     strict = role("worker", service=True, early_exit=EarlyExit.FAIL)
@@ -519,6 +567,7 @@ def walked() -> set[Edge]:
         edges |= world.edges
     ends_of_roles()
     roles_in_order()
+    suspensions()
     edges |= over_before_it_began().edges
     for seed in range(60):
         elastic = ElasticWorld(elastic_job(recovery_timeout_s=60.0 * (seed % 2)))
