@@ -65,3 +65,25 @@ def test_steps_that_all_have_a_pause_are_steps_of_no_usual_length() -> None:
         watch.see(report(step, pause="checkpoint"), float(step))
     seen = watch.activity(60.0)
     assert (seen.has_stepped, seen.step_s) == (True, None)
+
+
+def test_a_step_counts_from_when_it_was_made_not_from_when_it_was_told() -> None:
+    """A process writes the steps that it does not send; the agent looks for them every 2 s."""
+    watch = RankWatch(ASK, 2, 0.0)
+    watch.see(report(1), 1.0)
+    late = report(11)
+    late.metrics.age_s = 2.5
+    watch.see(late, 8.5)
+    seen = watch.activity(9.0)
+    assert (seen.step_s, seen.step_age_s) == (0.5, 3.0)
+
+
+def test_an_age_beyond_the_step_before_is_the_clock_of_a_node_that_was_set() -> None:
+    watch = RankWatch(ASK, 2, 0.0)
+    watch.see(report(1), 5.0)
+    for step, age_s in ((2, 3600.0), (3, float("nan")), (4, -7.0)):
+        late = report(step)
+        late.metrics.age_s = age_s
+        watch.see(late, 4.0 + step)
+    assert watch.activity(8.0).step_age_s == 0.0
+    assert watch.activity(8.0).step_s == 1.0

@@ -72,6 +72,31 @@ async def test_all_stacks_come_first(world: World) -> None:
     assert len(world.events) == 1, "once is enough"
 
 
+async def test_of_a_stopped_process_the_stacks_are_there_when_it_is_a_hang(world: World) -> None:
+    stalled = world.mailbox.active
+    world.mailbox.active = [replace(one, step_age_s=5.5) for one in stalled]
+    await world.poll()
+    assert world.is_asked
+    world.dumped("recv (ring.py:9)")
+    await world.poll()
+    assert world.events == [], "it may still go on"
+    world.mailbox.active = [replace(one, step_age_s=7.0) for one in world.mailbox.active]
+    await world.poll()
+    assert len(world.events) == 1
+
+
+async def test_nobody_waits_for_the_stack_of_a_stopped_process(world: World) -> None:
+    await world.poll()
+    world.mailbox.active = [
+        one if one.is_stopped else replace(one, stack=("recv (ring.py:9)",))
+        for one in world.mailbox.active
+    ]
+    await world.poll()
+    (event,) = world.events
+    assert isinstance(event, GangHung)
+    assert event.where == ("rank 1: stopped by a signal", "rank 0: recv (ring.py:9)")
+
+
 async def test_who_does_not_answer_is_not_waited_for(world: World) -> None:
     for _ in range(int(DUMP_LIMIT_S) + 2):
         await world.poll()

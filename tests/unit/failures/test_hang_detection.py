@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yarnam.core.failures.hang_detection import (
+    EARLY_S,
     LEAST_S,
     find_hang,
     hang_finding,
+    looks_like_hang,
     missing_ranks,
     where_text,
 )
@@ -38,6 +40,16 @@ def test_a_stopped_process_is_a_hang_after_three_steps_and_some_seconds() -> Non
     assert missing_ranks(ranks) == ((3,), "stopped by a signal")
     early = [replace(one, step_age_s=late_s - 0.1) for one in ranks]
     assert find_hang(early, SPEC) == ""
+
+
+def test_a_stopped_process_is_looked_at_before_it_is_a_hang() -> None:
+    early_s = SPEC.steps * 1.0 + LEAST_S - EARLY_S
+    ranks = gang(step_age_s=early_s, is_stopped=True)
+    assert looks_like_hang(ranks, SPEC)
+    assert find_hang(ranks, SPEC) == ""
+    assert not looks_like_hang(gang(step_age_s=early_s - 0.1, is_stopped=True), SPEC)
+    assert not looks_like_hang(gang(step_age_s=early_s, is_stopped=True, pause="x"), SPEC)
+    assert not looks_like_hang(gang(step_age_s=1799.0, idle_s=299.0), SPEC), "a dump is no small talk"
 
 
 def test_busy_processes_have_half_an_hour_idle_ones_five_minutes() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import deque
+from math import isfinite
 
 from yarnam.core.failures.rank_activity import Collective, RankActivity
 from yarnam.core.model.ids import AskId
@@ -55,13 +56,14 @@ class RankWatch:
         step = report.metrics.step if report.metrics.HasField("step") else None
         if step is None or step == self._step:
             return
+        at_s = max(self._step_at_s, now_s - _age_s(report.metrics))
         if self._step is not None and step > self._step:
             steps = step - self._step  # a report comes once a second, short steps more often
             self._steps += steps
             if not self._had_pause:
-                took_s = (now_s - self._step_at_s) / steps
+                took_s = (at_s - self._step_at_s) / steps
                 self._takes_s.extend([took_s] * min(steps, KEPT_STEPS // 4))
-        self._step, self._step_at_s, self._had_pause = step, now_s, bool(self._pause)
+        self._step, self._step_at_s, self._had_pause = step, at_s, bool(self._pause)
 
     def activity(self, now_s: float) -> RankActivity:
         """As of now."""
@@ -80,6 +82,10 @@ class RankWatch:
             stack=self._stack,
             collective=self._collective,
         )
+
+
+def _age_s(metrics: pb.Metrics) -> float:
+    return metrics.age_s if isfinite(metrics.age_s) and metrics.age_s > 0 else 0.0
 
 
 def _collective(report: pb.ProcessReport) -> Collective | None:

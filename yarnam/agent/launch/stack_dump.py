@@ -26,7 +26,8 @@ STACK_SIGNAL = signal.SIGRTMIN + 9
 """As ``yarnam.train`` registers it."""
 
 ANSWER_S = 1.0
-"""For faulthandler to write: it takes milliseconds."""
+"""For faulthandler to write, at most: it takes milliseconds."""
+ANSWER_POLL_S = 0.05
 TOOLS_S = 3.0
 """For the tools to attach and read, all together."""
 MAX_BYTES = 64 * 1024
@@ -55,8 +56,7 @@ async def dump_stack(pid: int, log: Path) -> tuple[str, ...]:
         start = _size(log)
         with suppress(OSError):
             os.kill(handler, STACK_SIGNAL)
-        await asyncio.sleep(ANSWER_S)
-        return innermost(_since(log, start).splitlines())
+        return await _answer(log, start)
     deadline = time.monotonic() + TOOLS_S
     for name, arguments in TOOLS:
         path = shutil.which(name)
@@ -66,6 +66,20 @@ async def dump_stack(pid: int, log: Path) -> tuple[str, ...]:
             append_note(log, f"yarnam: stacks by {name}:\n{text}")
             return found
     return ()
+
+
+async def _answer(log: Path, start: int) -> tuple[str, ...]:
+    """What faulthandler writes into the log, as soon as no more of it comes."""
+    deadline = time.monotonic() + ANSWER_S
+    before = ""
+    while time.monotonic() < deadline:
+        await asyncio.sleep(ANSWER_POLL_S)
+        text = _since(log, start)
+        # The main thread, which was signalled, comes last.
+        if text == before and (found := innermost(text.splitlines())):
+            return found
+        before = text
+    return innermost(before.splitlines())
 
 
 def innermost(lines: Sequence[str]) -> tuple[str, ...]:

@@ -92,6 +92,7 @@ def process_report(process: Process) -> Any:
         report.metrics.at_s = time.time()
     if sample is not None:
         report.metrics.at_s = sample.at_s
+        report.metrics.age_s = max(0.0, time.time() - sample.at_s)
         report.metrics.pause = sample.pause
         if sample.step is not None:
             report.metrics.step = sample.step

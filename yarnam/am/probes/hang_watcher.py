@@ -8,7 +8,12 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from yarnam.am.serial_executor import SerialExecutor
-from yarnam.core.failures.hang_detection import find_hang, hang_finding, where_text
+from yarnam.core.failures.hang_detection import (
+    find_hang,
+    hang_finding,
+    looks_like_hang,
+    where_text,
+)
 from yarnam.core.gang import Gang, MemberState
 from yarnam.core.model.events import GangHung
 from yarnam.core.model.job_spec import HangSpec
@@ -46,7 +51,6 @@ class HangWatcher:
         self._inbox = inbox
         self._unwatched = frozenset(unwatched)
         self._asked_at_s: float | None = None
-        self._why = ""
         self._reported = 0
         """The attempt that was reported."""
 
@@ -62,20 +66,22 @@ class HangWatcher:
         if len(ranks) < sum(member.target.processes_per_task for member in members):
             return  # not all have been heard of
         why, now_s = find_hang(ranks, self._spec), self._clock.now_s()
-        if not why:
+        if not why and not looks_like_hang(ranks, self._spec):
             self._asked_at_s = None
             return
         if self._asked_at_s is None:
-            log.warning("the gang seems to hang (%s): dumping the stacks of all processes", why)
-            self._asked_at_s, self._why = now_s, why
+            text = why or "a process is stopped"
+            log.warning("the gang seems to hang (%s): dumping the stacks of all processes", text)
+            self._asked_at_s = now_s
             asks = [member.ask for member in members]
             await self._executor.call(lambda: self._mailbox.dump(asks, gang.attempt))
             return
-        has_all = all(one.stack is not None for one in ranks)
-        if not has_all and now_s < self._asked_at_s + DUMP_LIMIT_S:
+        # One that is stopped is to blame wherever it is: nobody waits for the slow tools' answer.
+        has_all = all(one.stack is not None or one.is_stopped for one in ranks)
+        if not why or (not has_all and now_s < self._asked_at_s + DUMP_LIMIT_S):
             return
         self._reported = gang.attempt
-        missing, finding = hang_finding(ranks, self._why)
+        missing, finding = hang_finding(ranks, why)
         # Those to blame first, then the others.
         shown = sorted(ranks, key=lambda one: one.rank not in missing)[:MAX_STACKS]
         where = tuple(where_text(one) for one in shown)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from yarnam.core.failures.rank_activity import RankActivity
 from yarnam.core.model.job_spec import HangSpec
@@ -19,6 +20,10 @@ from yarnam.errors import Blame
 LEAST_S = 4.0
 """Beyond ``hang.steps`` usual steps: reports come up to 1 s late, activity is seen every 2 s, and
 short steps vary by more than their length."""
+
+EARLY_S = 2.0
+"""So much before the other limit the stacks of a gang with a stopped process are asked for: tools
+take their time."""
 
 SHOWN_RANKS = 8
 """Ranks in a text."""
@@ -50,6 +55,13 @@ def find_hang(ranks: Sequence[RankActivity], spec: HangSpec) -> str:
         return text
     is_idle = all(one.idle_s >= spec.idle_s for one in ranks)
     return f"{text}, and no process does anything" if is_idle else ""
+
+
+def looks_like_hang(ranks: Sequence[RankActivity], spec: HangSpec) -> bool:
+    """Whether it is to be expected that the gang is taken to hang soon: a process is stopped, and
+    the others make no step any more. It may still go on."""
+    early = [replace(one, step_age_s=one.step_age_s + EARLY_S) for one in ranks]
+    return any(one.is_stopped for one in ranks) and bool(find_hang(early, spec))
 
 
 def missing_ranks(ranks: Sequence[RankActivity]) -> tuple[tuple[int, ...], str]:

@@ -229,7 +229,7 @@ class Finding(_message.Message):
     def __init__(self, rule: _Optional[str] = ..., failure: _Optional[str] = ..., role: _Optional[str] = ..., action: _Optional[str] = ..., blame: _Optional[str] = ..., line: _Optional[str] = ..., explanation: _Optional[str] = ..., hint: _Optional[str] = ..., weak: _Optional[bool] = ..., at_s: _Optional[float] = ..., ruled_out: _Optional[_Iterable[str]] = ..., written_at_s: _Optional[float] = ..., stream: _Optional[str] = ...) -> None: ...
 
 class Metrics(_message.Message):
-    __slots__ = ("at_s", "step", "total_steps", "values", "pause")
+    __slots__ = ("at_s", "step", "total_steps", "values", "pause", "age_s")
     class ValuesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -242,12 +242,14 @@ class Metrics(_message.Message):
     TOTAL_STEPS_FIELD_NUMBER: _ClassVar[int]
     VALUES_FIELD_NUMBER: _ClassVar[int]
     PAUSE_FIELD_NUMBER: _ClassVar[int]
+    AGE_S_FIELD_NUMBER: _ClassVar[int]
     at_s: float
     step: int
     total_steps: int
     values: _containers.ScalarMap[str, float]
     pause: str
-    def __init__(self, at_s: _Optional[float] = ..., step: _Optional[int] = ..., total_steps: _Optional[int] = ..., values: _Optional[_Mapping[str, float]] = ..., pause: _Optional[str] = ...) -> None: ...
+    age_s: float
+    def __init__(self, at_s: _Optional[float] = ..., step: _Optional[int] = ..., total_steps: _Optional[int] = ..., values: _Optional[_Mapping[str, float]] = ..., pause: _Optional[str] = ..., age_s: _Optional[float] = ...) -> None: ...
 
 class ReportAck(_message.Message):
     __slots__ = ()
