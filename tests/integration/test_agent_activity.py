@@ -88,3 +88,28 @@ async def test_the_last_step_of_a_killed_process_counts(tmp_path: Path) -> None:
             )
             (process,) = ended.processes
             assert (process.signal, process.metrics.step) == (signal.SIGKILL, 299)
+
+
+NEVER_EXITS = """
+import threading
+from yarnam import train
+train.report(step=1)
+threading.Thread(target=threading.Event().wait).start()
+import no_such_module
+"""
+
+
+@pytest.mark.long
+async def test_a_process_that_has_failed_and_does_not_exit_is_ended(tmp_path: Path) -> None:
+    """Its thread is no daemon. The finding is that of its exception, not that of a kill."""
+    job = small_job([sys.executable, "-c", NEVER_EXITS])
+    async with world(tmp_path) as here:
+        container = here.container(job, sdk=True)
+        container.start()
+        await here.am.until(container.ask, pb.READY)
+        await here.am.launch(job, [container.ask])
+        ended = await here.am.until(container.ask, pb.EXITED, limit_s=120)
+        (process,) = ended.processes
+        assert (process.kind, process.code, process.signal) == ("non-zero", 1, 0)
+        assert process.finding.failure == "import-error"
+        assert "did not exit" in process.last_lines[-1]

@@ -7,7 +7,7 @@ import itertools
 import logging
 import os
 import signal
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
 from pathlib import Path
@@ -70,8 +70,9 @@ POLL_PAUSE_S = 0.05
 STOP_MARGIN_S = 3.0
 """Beyond the grace time, for the kill and the check that nothing is left."""
 
-PORT_POLL_FIRST_S, PORT_POLL_CAP_S = 0.25, 5.0
-"""How often the agent checks whether the user's processes listen on their ports."""
+PORT_POLL_FIRST_S, PORT_POLL_CAP_S = 0.25, 30.0
+"""How often the agent checks whether the user's processes listen on their ports: seldom after some
+minutes, since on a node with thousands of listeners it takes milliseconds."""
 
 READY_POLL_CAP_S = 1.0
 """The same where other roles wait for one of these ports."""
@@ -477,11 +478,11 @@ class Agent:
         cap_s = READY_POLL_CAP_S if self._job.ready_port else PORT_POLL_CAP_S
         while self._ports is not None and self._ports.held:
             await asyncio.sleep(wait_s)
-            served = self._ports.release_listening()
+            served, taken = self._ports.release_listening()
             if served:
                 _LOG.info("ports taken over by the processes: %s", ", ".join(served))
             self._note_listening()
-            if self._give_up_taken_ports():
+            if self._give_up_ports(taken):
                 return
             wait_s = min(cap_s, wait_s * 1.5)
 
@@ -497,7 +498,9 @@ class Agent:
     def _give_up_taken_ports(self) -> bool:
         """The other members of the gang would talk to the stranger, or the process that cannot
         listen would be blamed: the run is ended, and the node is the reason."""
-        taken = self._ports.taken_by_others() if self._ports is not None else {}
+        return self._give_up_ports(self._ports.taken_by_others() if self._ports else {})
+
+    def _give_up_ports(self, taken: Mapping[str, int]) -> bool:
         if not taken or self._task_run is None:
             return False
         self._task_run.abandon()
@@ -545,6 +548,7 @@ class Agent:
         run = self._task_run
         if run is None or run.state is not RunState.STARTED:
             return None
+        run.take_written_steps()
         return build_report(self._identity, pb.STARTED, run)
 
     def _take_sample(self, local_rank: int, sample: Sample) -> None:

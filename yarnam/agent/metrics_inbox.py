@@ -54,6 +54,8 @@ class Sample:
     """Why no step is to be expected now; empty: one is."""
     is_ready: bool = False
     """It is ready for the roles that start after its own."""
+    raised_pid: int = 0
+    """The process in which nothing has caught an exception; 0: there is none."""
 
 
 class MetricsInbox:
@@ -92,13 +94,13 @@ class MetricsInbox:
                 )
             except (BlockingIOError, InterruptedError):
                 return
-            self._take(data, _sender(ancillary))
+            self._take(data, *_sender(ancillary))
 
-    def _take(self, data: bytes, uid: int | None) -> None:
+    def _take(self, data: bytes, uid: int | None, pid: int = 0) -> None:
         try:
             if uid != os.getuid():
                 raise MalformedData("only this user's processes report here")
-            self._on_sample(*parse(data))
+            self._on_sample(*parse(data, pid))
         except MalformedData as error:
             self._rejections.add("a report of metrics", error, owner=f"user {uid}")
 
@@ -120,15 +122,17 @@ def with_newest_step(sample: Sample | None, stop_file: Path, local_rank: int) ->
     return replace(sample or Sample(at_s, None, None, ()), at_s=at_s, step=step)
 
 
-def _sender(ancillary: list[tuple[int, int, bytes]]) -> int | None:
+def _sender(ancillary: list[tuple[int, int, bytes]]) -> tuple[int | None, int]:
+    """User and process."""
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
-            return int(_CREDENTIALS.unpack(data[: _CREDENTIALS.size])[1])
-    return None
+            pid, uid, _ = _CREDENTIALS.unpack(data[: _CREDENTIALS.size])
+            return int(uid), int(pid)
+    return None, 0
 
 
-def parse(data: bytes) -> tuple[int, Sample]:
-    """``(local rank, sample)``. Raises MalformedData."""
+def parse(data: bytes, pid: int = 0) -> tuple[int, Sample]:
+    """``(local rank, sample)``; ``pid``: who sent it. Raises MalformedData."""
     # A loss may be NaN.
     plain = decode_record(data, max_bytes=MAX_BYTES, is_lenient=True)
     values = plain.record("values").plain
@@ -139,6 +143,7 @@ def parse(data: bytes) -> tuple[int, Sample]:
         values=tuple(_values(values))[:MAX_VALUES],
         pause=plain.text("pause", max_length=MAX_PAUSE, default=""),
         is_ready=plain.flag("ready", default=False),
+        raised_pid=pid if plain.flag("raised", default=False) else 0,
     )
     return plain.integer("local_rank", most=MAX_RANK), sample
 

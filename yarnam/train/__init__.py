@@ -40,8 +40,10 @@ from yarnam.train._skipped_records import TooManySkipped, decoded, skip, skipped
 from yarnam.train._stack_dump import listen
 from yarnam.train._stop import StopRequest, should_stop, stop_request
 from yarnam.train._tracking import tracking
+from yarnam.train._uncaught import listen as _tell_of_exceptions
 
 listen()
+_tell_of_exceptions()
 
 __all__ = [
     "Epoch",

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 _MAX_VALUES = 64
 _MAX_NAME = 100
 
-_SEND_EVERY_S = 0.25
-"""Between two reports that are sent, at least. More often would wake the agent for nothing."""
+_SEND_EVERY_S = 0.5
+"""Between two reports that are sent, at least. More often would wake the agent for nothing, which
+tells the ApplicationMaster once a second."""
 
 _MARK = struct.Struct("<qd")
 """The newest step, and when it was reported; ``yarnam.agent.metrics_inbox`` reads it."""
@@ -53,6 +54,7 @@ _last: dict[str, Any] = {}
 """The newest report: what is sent besides must not hide it."""
 _pauses: list[str] = []
 _is_ready = False
+_has_raised = False
 
 # One socket per process: a forked child (a data loader) must not share its parent's.
 _open: dict[int, socket.socket | None] = {}
@@ -117,9 +119,12 @@ def report(
 
     Never blocks and never raises: when the agent is away or busy the report is dropped; the next
     one replaces it anyway. Cheap enough for every step (some ten microseconds): metrics are sent
-    four times a second at most. In a pre-run it ends the program (SystemExit) that does not stop
+    twice a second at most. In a pre-run it ends the program (SystemExit) that does not stop
     when it should.
     """
+    global _has_raised  # noqa: PLW0603 - of the process, as the socket is
+    if _has_raised:
+        _has_raised = False  # it goes on
     if observers:
         _observe(step, metrics if loss is None else {"loss": loss, **metrics})
     if _remembered.take(step, total_steps, loss, metrics):
@@ -182,6 +187,14 @@ def ready() -> None:
     _report_pause()
 
 
+def report_raised() -> None:
+    """Report that nothing has caught an exception: this process ends. Said again with whatever is
+    reported later, but for a step."""
+    global _has_raised  # noqa: PLW0603 - of the process, as the socket is
+    _has_raised = True
+    _report_pause()
+
+
 @contextmanager
 def pause(reason: str) -> Iterator[None]:
     """A time in which no step ends, and nothing is wrong: an evaluation, a compilation.
@@ -239,6 +252,8 @@ def _send_last(address: str) -> None:
         "pause": reason[:_MAX_NAME],
         "ready": _is_ready,
     }
+    if _has_raised:
+        message["raised"] = True
     _send(address, json.dumps(message).encode())
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from yarnam.adapters.grpc.agent_session import finding_of_report
+from yarnam.adapters.grpc.finding_messages import finding_of_report
 from yarnam.agent.launch.task_run import Process, ProcessPlan
 from yarnam.agent.mailbox.agent_reports import process_report
 from yarnam.core.failures.process_failure import UNKNOWN

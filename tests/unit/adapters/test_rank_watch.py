@@ -87,3 +87,16 @@ def test_an_age_beyond_the_step_before_is_the_clock_of_a_node_that_was_set() -> 
         watch.see(late, 4.0 + step)
     assert watch.activity(8.0).step_age_s == 0.0
     assert watch.activity(8.0).step_s == 1.0
+
+
+def test_what_a_living_process_has_raised_counts_until_it_goes_on() -> None:
+    watch = RankWatch(ASK, 2, 0.0)
+    told = report(dumped=True, raised_age_s=4.0)
+    told.finding.rule, told.finding.failure, told.finding.role = "r", "import-error", "root"
+    told.finding.action, told.finding.blame = "never", "user"
+    watch.see(told, 100.0)
+    seen = watch.activity(110.0)
+    assert seen.raised is not None
+    assert (seen.raised.failure.value, seen.raised_age_s) == ("import-error", 14.0)
+    watch.see(report(7), 111.0)
+    assert watch.activity(111.0).raised is None

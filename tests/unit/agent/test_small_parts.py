@@ -101,11 +101,11 @@ def test_held_port_keeps_strangers_out_and_lets_servers_in() -> None:
     holder.close()
     with socket.socket() as stranger, pytest.raises(OSError, match="in use"):
         stranger.bind(("127.0.0.1", port))
-    assert first.release_listening() == ()
+    assert first.release_listening() == ((), {})
     first.let_servers_in(())
     with socket.create_server(("127.0.0.1", port)) as server:
         assert server.getsockname()[1] == port
-        assert first.release_listening() == ("a",)
+        assert first.release_listening() == (("a",), {})
     assert first.held == ()
     assert first.numbers == {"a": port}
 
@@ -115,7 +115,7 @@ def test_a_listener_on_another_address_is_not_ours() -> None:
     held.hold(["a"])
     held.let_servers_in(())
     with socket.create_server(("127.0.0.2", held.numbers["a"])):
-        assert held.release_listening() == ()
+        assert held.release_listening() == ((), {})
     held.release_all()
 
 
@@ -152,6 +152,9 @@ def test_metrics_that_make_sense() -> None:
     assert sample.values[0][0] == "loss"
     assert not sample.is_ready
     assert parse(b'{"local_rank": 0, "at_s": 1, "values": {}, "ready": true}')[1].is_ready
+    told = b'{"local_rank": 0, "at_s": 1, "values": {}, "raised": true}'
+    assert parse(told, 77)[1].raised_pid == 77
+    assert parse(told.replace(b"true", b"false"), 77)[1].raised_pid == 0
 
 
 @pytest.mark.parametrize(

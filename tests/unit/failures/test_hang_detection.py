@@ -20,6 +20,8 @@ from yarnam.core.failures.hang_detection import (
 from yarnam.core.failures.rank_activity import Collective, RankActivity
 from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_spec import HangSpec
+from yarnam.core.model.outcomes import FailureClass, FailureRole, Finding, RetryAction
+from yarnam.errors import Blame
 
 SPEC = HangSpec()
 
@@ -49,7 +51,9 @@ def test_a_stopped_process_is_looked_at_before_it_is_a_hang() -> None:
     assert find_hang(ranks, SPEC) == ""
     assert not looks_like_hang(gang(step_age_s=early_s - 0.1, is_stopped=True), SPEC)
     assert not looks_like_hang(gang(step_age_s=early_s, is_stopped=True, pause="x"), SPEC)
-    assert not looks_like_hang(gang(step_age_s=1799.0, idle_s=299.0), SPEC), "a dump is no small talk"
+    assert not looks_like_hang(gang(step_age_s=1799.0, idle_s=299.0), SPEC), (
+        "a dump is no small talk"
+    )
 
 
 def test_busy_processes_have_half_an_hour_idle_ones_five_minutes() -> None:
@@ -141,3 +145,42 @@ def test_honest_training_is_never_called_hung(
     age_s = pause_s if pause else min(step_s * noise, 1799.0)
     ranks = gang(step_s=step_s, step_age_s=age_s, idle_s=min(idle_s, age_s), pause=pause)
     assert find_hang(ranks, SPEC) == ""
+
+
+def of(failure: FailureClass, role: FailureRole = FailureRole.ROOT) -> Finding:
+    return Finding("a-rule", failure, role, RetryAction.NEVER, Blame.USER, "KeyError: 7")
+
+
+MISSING = of(FailureClass.IMPORT_ERROR)
+
+
+def test_a_rank_that_has_failed_and_does_not_exit_is_the_cause() -> None:
+    """As jax does, which waits at exit for the others, and they in a collective for it."""
+    ranks = [*gang()[:3], rank(3, raised=MISSING, raised_age_s=59.0)]
+    assert hang_finding(ranks, "no step for 60 s") == ((3,), MISSING)
+
+
+def test_what_was_raised_before_the_last_step_was_survived() -> None:
+    ranks = [*gang()[:3], rank(3, raised=MISSING, raised_age_s=90.0)]
+    assert hang_finding(ranks, "no step for 60 s")[1].failure is FailureClass.HANG
+
+
+def test_who_only_found_another_one_gone_is_not_the_cause() -> None:
+    lost = of(FailureClass.PEER_LOST, FailureRole.CASCADE)
+    ranks = [*gang()[:3], rank(3, raised=lost, raised_age_s=50.0)]
+    assert hang_finding(ranks, "no step for 60 s")[1].failure is FailureClass.HANG
+    ranks[1] = rank(1, raised=MISSING, raised_age_s=49.0)
+    assert hang_finding(ranks, "no step for 60 s")[0] == (1,)
+
+
+def test_a_stopped_rank_counts_more_than_what_others_say() -> None:
+    ranks = [*gang()[:2], rank(2, is_stopped=True), rank(3, raised=MISSING, raised_age_s=50.0)]
+    assert hang_finding(ranks, "no step for 60 s")[0] == (2,)
+
+
+def test_without_steps_it_counts_when_the_gang_fell_silent() -> None:
+    quiet = {"step": None, "step_s": None, "idle_s": 600.0}
+    ranks = [*gang(**quiet)[:3], rank(3, **quiet, raised=MISSING, raised_age_s=603.0)]
+    assert hang_finding(ranks, "silent")[0] == (3,)
+    old = replace(ranks[3], raised_age_s=3600.0)
+    assert hang_finding([*ranks[:3], old], "silent")[1].failure is FailureClass.HANG

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from yarnam.core.failures.evidence_zones import ProcessEvidence
+from yarnam.core.failures.evidence_zones import ProcessEvidence, own_traceback
 from yarnam.core.failures.process_failure import (
     container_finding,
     process_finding,
@@ -433,3 +433,22 @@ def test_what_the_agent_saw_has_no_stream() -> None:
     facts = ("yarnam: the kernel killed a process of this container for want of memory",)
     found = find("step 1", 0, 9, facts=facts, origins=written(OUT))
     assert (found.failure, found.origin) == (C.CPU_OUT_OF_MEMORY, None)
+
+
+def test_what_a_living_process_has_raised_is_its_last_traceback_alone() -> None:
+    """Not what faulthandler wrote when it was asked where it is, nor what it printed before."""
+    dump = ("Current thread 0x1 (most recent call first):", '  File "/x/json/decoder.py", line 3')
+    lines = ("MemoryError: survived", *IMPORT_ERROR.splitlines(), *dump)
+    origins = tuple(Origin(Stream.STDERR, float(number)) for number in range(len(lines)))
+    found = own_traceback(ProcessEvidence(1, log=lines, origins=origins))
+    assert found is not None
+    own, origin = found
+    assert own.log == tuple(IMPORT_ERROR.splitlines())
+    assert origin == Origin(Stream.STDERR, 1.0)
+    assert process_finding(own, RULES).failure is C.IMPORT_ERROR
+
+
+def test_a_living_process_without_a_traceback_has_raised_nothing() -> None:
+    assert own_traceback(ProcessEvidence(1, log=("MemoryError: survived",))) is None
+    told = ProcessEvidence(1, error_file=("MemoryError",), error_at_s=7.0)
+    assert own_traceback(told) == (told, None)

@@ -330,3 +330,41 @@ def test_a_step_file_of_any_size_is_read_no_further_than_a_step(tmp_path: Path) 
     with step_file(tmp_path / "stop", 0).open("wb") as file:
         file.truncate(1 << 36)  # sparse
     assert with_newest_step(None, tmp_path / "stop", 0) is None
+
+
+RAISES = """
+import atexit, os, sys
+from yarnam import train
+train.report(step=1)
+atexit.register(lambda: train._report._report_pause())
+if sys.argv[1] == "goes on":
+    sys.excepthook(ValueError, ValueError("logged"), None)
+    train.report(step=2, restored_step=1)
+else:
+    raise ValueError("not caught")
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "told"), [("fails", [None, True, True]), ("goes on", [None, True, None, None])]
+)
+def test_the_agent_hears_of_an_exception_that_nothing_caught(how: str, told: list[object]) -> None:
+    """A process may wait for others while it exits. What it says later does not hide it; a step
+    means that it goes on."""
+    name = f"yarnam-test-raises-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as agent:
+        agent.bind(f"\0{name}")
+        env = {
+            "PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"], "YARNAM_RANK": "0",
+            "YARNAM_SDK": json.dumps({"metrics_socket": f"@{name}"}),
+        }  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-c", RAISES, how],
+            env=env, capture_output=True, text=True, timeout=60,
+            check=False,
+        )  # fmt: skip
+        assert "ValueError" in done.stderr, "it is printed as ever"
+        assert done.returncode == (1 if how == "fails" else 0)
+        agent.settimeout(1.0)
+        seen = [json.loads(agent.recv(65536)).get("raised") for _ in told]
+    assert seen == told

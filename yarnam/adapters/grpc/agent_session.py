@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from math import isfinite
 
 from yarnam.adapters.grpc.check_messages import node_measures
+from yarnam.adapters.grpc.finding_messages import finding_of_report
 from yarnam.adapters.grpc.rank_watch import RankWatch
 from yarnam.adapters.grpc.wake_sender import WakePoint, wake_point
 from yarnam.core.model import events as ev
@@ -17,15 +18,8 @@ from yarnam.core.model.ids import AskId, ContainerId, NodeId
 from yarnam.core.model.job_status import Measured
 from yarnam.core.model.outcomes import (
     ExitKind,
-    FailureClass,
-    FailureRole,
-    Finding,
-    Origin,
     ProcessExit,
-    RetryAction,
-    Stream,
 )
-from yarnam.errors import Blame
 from yarnam.ports import AgentMetrics, AgentStaging
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.protocol import RESTORED_STEP
@@ -33,9 +27,6 @@ from yarnam.wire.protocol import RESTORED_STEP
 _MAX_SIZE = (1 << 63) - 1
 """What a record holds; protobuf has one bit more. Nor does a record hold NaN."""
 
-
-_LATEST_S = 4_102_444_800.0
-"""The year 2100: no clock is so wrong."""
 
 _FAILED = frozenset({ExitKind.NON_ZERO.value, ExitKind.SIGNAL.value})
 
@@ -277,31 +268,3 @@ def process_exit(process: pb.ProcessReport) -> ProcessExit:
         step_s=process.step_s if process.HasField("step_s") and isfinite(process.step_s) else None,
         peak_memory_mib=process.peak_memory_mib or None,
     )
-
-
-def _origin(report: pb.Finding) -> Origin | None:
-    """Raises ValueError."""
-    if not report.HasField("written_at_s") or not 0 <= report.written_at_s <= _LATEST_S:
-        return None
-    return Origin(Stream(report.stream) if report.stream else None, report.written_at_s)
-
-
-def finding_of_report(report: pb.Finding) -> Finding | None:
-    """None: it has a word that this version does not know."""
-    try:
-        return Finding(
-            rule=report.rule,
-            failure=FailureClass(report.failure),
-            role=FailureRole(report.role),
-            action=RetryAction(report.action),
-            blame=Blame(report.blame),
-            line=report.line,
-            explanation=report.explanation,
-            hint=report.hint,
-            is_weak=report.weak,
-            at_s=report.at_s if report.HasField("at_s") and isfinite(report.at_s) else None,
-            ruled_out=tuple(report.ruled_out),
-            origin=_origin(report),
-        )
-    except ValueError:
-        return None

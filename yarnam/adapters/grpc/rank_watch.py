@@ -6,8 +6,10 @@ import statistics
 from collections import deque
 from math import isfinite
 
+from yarnam.adapters.grpc.finding_messages import finding_of_report
 from yarnam.core.failures.rank_activity import Collective, RankActivity
 from yarnam.core.model.ids import AskId
+from yarnam.core.model.outcomes import Finding
 from yarnam.core.model.printable import printable
 from yarnam.wire.pb import yarnam_pb2 as pb
 
@@ -39,6 +41,8 @@ class RankWatch:
         self._idle_since_s: float | None = None
         self._stack: tuple[str, ...] | None = None
         self._collective: Collective | None = None
+        self._raised: Finding | None = None
+        self._raised_at_s = now_s
 
     def see(self, report: pb.ProcessReport, now_s: float) -> None:
         """A report on the process."""
@@ -49,6 +53,9 @@ class RankWatch:
             self._idle_since_s = now_s - report.idle_s
         self._stack = tuple(report.stack) if report.dumped else None
         self._collective = _collective(report) if report.dumped else None
+        has_raised = report.dumped and report.HasField("raised_age_s")
+        self._raised = finding_of_report(report.finding) if has_raised else None
+        self._raised_at_s = now_s - _seconds(report.raised_age_s)
         if not report.HasField("metrics"):
             return
         self._pause = report.metrics.pause
@@ -56,7 +63,7 @@ class RankWatch:
         step = report.metrics.step if report.metrics.HasField("step") else None
         if step is None or step == self._step:
             return
-        at_s = max(self._step_at_s, now_s - _age_s(report.metrics))
+        at_s = max(self._step_at_s, now_s - _seconds(report.metrics.age_s))
         if self._step is not None and step > self._step:
             steps = step - self._step  # a report comes once a second, short steps more often
             self._steps += steps
@@ -81,11 +88,13 @@ class RankWatch:
             idle_s=0.0 if idle_since_s is None else max(0.0, now_s - idle_since_s),
             stack=self._stack,
             collective=self._collective,
+            raised=self._raised,
+            raised_age_s=max(0.0, now_s - self._raised_at_s),
         )
 
 
-def _age_s(metrics: pb.Metrics) -> float:
-    return metrics.age_s if isfinite(metrics.age_s) and metrics.age_s > 0 else 0.0
+def _seconds(told: float) -> float:
+    return told if isfinite(told) and told > 0 else 0.0
 
 
 def _collective(report: pb.ProcessReport) -> Collective | None:

@@ -10,11 +10,11 @@ from typing import Any
 
 from yarnam.agent.launch.log_evidence import error_file_evidence, log_evidence
 from yarnam.agent.launch.output_streams import OutputStreams
-from yarnam.core.failures.evidence_zones import ProcessEvidence
+from yarnam.core.failures.evidence_zones import ProcessEvidence, own_traceback
 from yarnam.core.failures.process_failure import process_finding
 from yarnam.core.failures.rule_matching import rules_of
 from yarnam.core.failures.shipped_rules import SHIPPED_RULES
-from yarnam.core.model.outcomes import Finding
+from yarnam.core.model.outcomes import FailureRule, Finding
 
 _LOG = logging.getLogger("yarnam.agent")
 
@@ -32,17 +32,45 @@ class FailedRun:
     error_file: Path | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """A failure of a process that lives. ``at_s``: seconds since the epoch."""
+
+    finding: Finding
+    at_s: float
+
+
 def examine(
     run: FailedRun, own_rules: Iterable[Mapping[str, Any]], secrets: Collection[str]
 ) -> Finding:
     """Read what the process left and try the rules on it. ``own_rules``: the job's, as its record
     holds them."""
+    return process_finding(_evidence(run, secrets), SHIPPED_RULES, _own(own_rules))
+
+
+def raised(
+    run: FailedRun, own_rules: Iterable[Mapping[str, Any]], secrets: Collection[str]
+) -> Raised | None:
+    """What a process that lives says of a failure of its own: by its last traceback, or by its
+    framework's error file; None: it says nothing, or nobody knows when it did."""
+    evidence = _evidence(run, secrets)
+    found = own_traceback(evidence)
+    if found is None:
+        return None
+    own, origin = found
+    at_s = origin.at_s if origin is not None else evidence.error_at_s
+    if at_s is None:
+        return None
+    return Raised(process_finding(own, SHIPPED_RULES, _own(own_rules)), at_s)
+
+
+def _evidence(run: FailedRun, secrets: Collection[str]) -> ProcessEvidence:
     message: tuple[str, ...] = ()
     at_s = None
     if run.error_file is not None:
         message, at_s = error_file_evidence(run.error_file)
     lines = log_evidence(run.log, run.output.start, secrets)
-    evidence = ProcessEvidence(
+    return ProcessEvidence(
         code=run.code,
         signal=run.signal,
         log=tuple(line.text for line in lines),
@@ -51,9 +79,11 @@ def examine(
         error_file=message,
         error_at_s=at_s,
     )
+
+
+def _own(own_rules: Iterable[Mapping[str, Any]]) -> tuple[FailureRule, ...]:
     try:
-        own = rules_of(own_rules)
+        return rules_of(own_rules)
     except (LookupError, TypeError, ValueError) as error:
         _LOG.warning("the job's own rules cannot be read: %r", error)
-        own = ()
-    return process_finding(evidence, SHIPPED_RULES, own)
+        return ()

@@ -29,6 +29,7 @@ IDLE_S = 6.0
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_MAX_READ = 1 << 16
 
 
 @dataclass(slots=True)
@@ -102,9 +103,9 @@ def tree(pid: int) -> Iterator[int]:
         pid = todo.pop(0)
         yield pid
         with suppress(OSError):
-            for task in Path(f"/proc/{pid}/task").iterdir():
+            for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - cheaper
                 with suppress(OSError, ValueError):
-                    todo += map(int, (task / "children").read_text().split())
+                    todo += map(int, _read(f"/proc/{pid}/task/{task}/children").split())
 
 
 def _facts(pids: Iterable[int]) -> _Facts:
@@ -112,17 +113,26 @@ def _facts(pids: Iterable[int]) -> _Facts:
     found, states = _Facts(), set()
     for pid in pids:
         with suppress(OSError, ValueError, IndexError):
-            text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-            fields = text.rpartition(") ")[2].split()
-            states.add(fields[0])
+            fields = _read(f"/proc/{pid}/stat").rpartition(b") ")[2].split()
+            states.add(fields[0].decode("ascii", "replace"))
             found.cpu_s += sum(map(int, fields[11:15])) / _TICKS
             found.memory_bytes += int(fields[21]) * _PAGE_BYTES
         with suppress(OSError, ValueError):
-            for line in Path(f"/proc/{pid}/io").read_text().splitlines():
-                name, _, count = line.partition(": ")
-                if name == "rchar":
+            for line in _read(f"/proc/{pid}/io").splitlines():
+                name, _, count = line.partition(b": ")
+                if name == b"rchar":
                     found.read_bytes += int(count)
-                elif name == "wchar":
+                elif name == b"wchar":
                     found.written_bytes += int(count)
     found.states = frozenset(states)
     return found
+
+
+def _read(path: str) -> bytes:
+    """A small file of the kernel, in the cheapest way: a process may have a hundred threads, and
+    all of them are looked at every other second. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, _MAX_READ)
+    finally:
+        os.close(descriptor)

@@ -19,7 +19,8 @@ from typing import Any
 from yarnam.agent.keeper.keeper_client import Exited, KeeperClient, StartOrder
 from yarnam.agent.launch.log_files import append_note, last_lines, log_disk_problem
 from yarnam.agent.launch.output_streams import OutputStreams
-from yarnam.agent.launch.process_activity import ActivityProbe
+from yarnam.agent.launch.overdue_exit import OverdueExit
+from yarnam.agent.launch.process_activity import ActivityProbe, tree
 from yarnam.agent.launch.stack_dump import dump_stack
 from yarnam.agent.launch.stop_agreement import (
     GIVE_UP_S,
@@ -55,6 +56,8 @@ _FAILED_BY_ITSELF = frozenset({ExitKind.NON_ZERO, ExitKind.SIGNAL})
 
 _BY_OUR_STOP = frozenset({signal.SIGTERM, signal.SIGKILL, signal.SIGINT})
 """How a process ends that was asked to. One that ends otherwise may have failed before."""
+
+OVERDUE = "yarnam: an exception had ended the process, but it did not exit: the agent ended it"
 
 SAVE_POLL_S = 0.1
 """How often it is seen whether a checkpoint is still being written."""
@@ -109,11 +112,17 @@ class Process:
     """The most main memory that it, or one of its children, has used; 0: not known."""
     probe: ActivityProbe | None = None
     """Whether it does anything; None: it has not been started."""
+    exit: OverdueExit | None = None
+    """Whether it should have exited; None: as above."""
+    is_overdue: bool = False
+    """It did not exit after an exception, and was ended."""
     stack: tuple[str, ...] | None = None
     """Where it was when its stack was dumped; None: it has gone on since, or it was not dumped."""
 
     collective: Collective | None = None
     """The last one that it had begun by then, where its framework has recorded that."""
+    raised: failure_examination.Raised | None = None
+    """What its output said of a failure by then, although it lives."""
 
     @property
     def step_s(self) -> float | None:
@@ -313,7 +322,7 @@ class TaskRun:
         for process in self.processes:
             if process.plan.local_rank == local_rank and not process.ended:
                 if process.sample is not None and sample.step != process.sample.step:
-                    process.stack = process.collective = None
+                    process.stack = process.collective = process.raised = None
                 process.sample = sample
                 process.is_ready = process.is_ready or sample.is_ready
                 if process.first_sample is None and sample.step is not None:
@@ -327,6 +336,12 @@ class TaskRun:
             self.take_sample(rank, sample)
         return sample is not None
 
+    def take_written_steps(self) -> None:
+        """What is reported next has the newest steps."""
+        for process in self.processes:
+            if process.pid and not process.ended:
+                self._take_written_step(process)
+
     def poll(self) -> bool:
         """See what the processes do; whether any has fallen idle, stopped, gone on, or reported
         a step."""
@@ -338,13 +353,36 @@ class TaskRun:
                 process.output.poll(process.plan.log)
                 ids = process.plan.env.get(ENV_GPU_IDS, "").split(",")
                 process.probe.usage.update(self._gpus.read([one for one in ids if one]))
+                self._end_overdue(process)
         return has_changed
+
+    def _end_overdue(self, process: Process) -> None:
+        """As if it had exited by the exception that has ended it."""
+        sample = process.sample
+        assert process.probe is not None
+        assert process.exit is not None
+        is_due = process.exit.poll(
+            sample.raised_pid if sample else 0,
+            process.probe.idle_s,
+            stepped_at_s=sample.at_s if sample else 0.0,
+            is_paused=sample is not None and bool(sample.pause),
+        )
+        if not is_due or self._is_stopping or process.is_overdue:
+            return
+        _LOG.warning("rank %d does not exit after an exception: it is ended", process.plan.rank)
+        process.is_overdue = True
+        for pid in [*tree(process.pid)]:
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
 
     async def dump_stacks(self) -> None:
         """Of all processes at once; see ``dump_stack`` and ``last_collective``."""
         left = [one for one in self.processes if one.pid and not one.ended]
+        self.take_written_steps()
         for process in left:
-            self._take_written_step(process)
+            process.output.poll(process.plan.log)
+            run = self._failed_run(process, 1, 0, ())
+            process.raised = failure_examination.raised(run, self.rules, self.secrets)
         plans = [one.plan for one in left]
         asked = asyncio.gather(
             *(flight_recorder.last_collective(one.env, one.log) for one in plans)
@@ -387,6 +425,8 @@ class TaskRun:
             process.pid = started.pid
             process.output.descriptors = started.logs
             process.probe = ActivityProbe(started.pid, plan.log)
+            error_file = plan.env.get(ENV_ERROR_FILE)
+            process.exit = OverdueExit(started.pid, Path(error_file) if error_file else None)
             _LOG.info("rank %d runs as process %d", plan.rank, started.pid)
         else:
             kind, text = explain(plan, started.stage, started.errno)
@@ -418,6 +458,8 @@ class TaskRun:
         process.peak_memory_mib = end.peak_kib >> 10
         process.output.mark(*end.ends, process.plan.log)
         code, number = decode_status(end.status)
+        if process.is_overdue:
+            code, number = 1, 0
         if self._is_stopping:
             kind = ExitKind.STOPPED
         elif number:
@@ -425,6 +467,9 @@ class TaskRun:
         else:
             kind = ExitKind.NON_ZERO if code else ExitKind.OK
         self._end(process, kind, code, number)
+        if process.is_overdue:
+            process.last_lines += (OVERDUE,)
+            append_note(process.plan.log, OVERDUE)
         if kind in (ExitKind.SIGNAL, ExitKind.NON_ZERO) and not self._all_ended.is_set():
             self._is_stopping = True
             self._stopper = asyncio.create_task(
@@ -483,15 +528,7 @@ class TaskRun:
         return tuple(facts)
 
     def _examine(self, process: Process, code: int, number: int, facts: tuple[str, ...]) -> None:
-        path = process.plan.env.get(ENV_ERROR_FILE)
-        run = failure_examination.FailedRun(
-            process.plan.log,
-            process.output,
-            code,
-            number,
-            facts,
-            Path(path) if path else None,
-        )
+        run = self._failed_run(process, code, number, facts)
         process.finding = failure_examination.examine(run, self.rules, self.secrets)
         _LOG.info(
             "rank %d: %s (%s): %s",
@@ -499,6 +536,14 @@ class TaskRun:
             process.finding.failure.value,
             process.finding.rule or "no rule",
             process.finding.line,
+        )
+
+    def _failed_run(
+        self, process: Process, code: int, number: int, facts: tuple[str, ...]
+    ) -> failure_examination.FailedRun:
+        path = process.plan.env.get(ENV_ERROR_FILE)
+        return failure_examination.FailedRun(
+            process.plan.log, process.output, code, number, facts, Path(path) if path else None
         )
 
     def _change(self, state: RunState) -> None:

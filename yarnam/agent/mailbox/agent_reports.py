@@ -84,6 +84,9 @@ def process_report(process: Process) -> Any:
                 group=one.group, operation=one.operation, state=one.state, number=one.number
             )
         )
+    if process.raised is not None and not process.ended:
+        report.finding.CopyFrom(_finding(process.raised.finding))
+        report.raised_age_s = max(0.0, time.time() - process.raised.at_s)
     if process.finding is not None:
         report.finding.CopyFrom(_finding(process.finding))
     sample = process.sample

@@ -104,11 +104,13 @@ class HeldPorts:
     def release_all(self) -> None:
         self.release(self.held)
 
-    def release_listening(self) -> tuple[str, ...]:
-        """Release each port on which a server of this user listens by now; returns their names."""
-        served = tuple(name for name, uid in self._listeners() if uid == os.getuid())
+    def release_listening(self) -> tuple[tuple[str, ...], dict[str, int]]:
+        """Release each port on which a server of this user listens by now; returns their names, and
+        of the others what ``taken_by_others`` does."""
+        listeners = self._listeners()
+        served = tuple(name for name, uid in listeners if uid == os.getuid())
         self.release(served)
-        return served
+        return served, {name: uid for name, uid in listeners if name in self._sockets}
 
     def taken_by_others(self) -> dict[str, int]:
         """Held ports on which another user's server listens, with that user's number."""

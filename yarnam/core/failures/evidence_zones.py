@@ -8,7 +8,7 @@ was printed long before has been survived.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from yarnam.core.model.outcomes import Origin, Stream
 
@@ -53,6 +53,24 @@ class Zone:
     is_log: bool = False
     is_child: bool = False
     """What a child process printed before the last traceback, its parent's."""
+
+
+DUMP = "(most recent call first):"
+"""What faulthandler writes before the stack of a thread, for whoever asks where it is."""
+
+
+def own_traceback(evidence: ProcessEvidence) -> tuple[ProcessEvidence, Origin | None] | None:
+    """Of a process that lives: its last traceback alone, or its error file, and where the traceback
+    began; None: it has written neither."""
+    log = [without_prefix(line) for line in evidence.log]
+    begin = _last_traceback(log)
+    if begin < 0:
+        return (replace(evidence, log=(), origins=()), None) if evidence.error_file else None
+    end = next((n for n in range(begin, len(log)) if log[n].endswith(DUMP)), len(log))
+    begin_of_chain = _chain_begin(log, begin)
+    origins = evidence.origins[begin_of_chain:end]
+    cut = replace(evidence, log=evidence.log[begin_of_chain:end], origins=origins)
+    return cut, evidence.origins[begin] if evidence.origins else None
 
 
 def zones_of(evidence: ProcessEvidence) -> list[Zone]:

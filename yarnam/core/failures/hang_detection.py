@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from yarnam.core.failures.first_failure import FailedProcess, in_order_of_cause
 from yarnam.core.failures.rank_activity import RankActivity
 from yarnam.core.model.job_spec import HangSpec
 from yarnam.core.model.outcomes import FailureClass, FailureRole, Finding, RetryAction
@@ -64,6 +65,27 @@ def looks_like_hang(ranks: Sequence[RankActivity], spec: HangSpec) -> bool:
     return any(one.is_stopped for one in ranks) and bool(find_hang(early, spec))
 
 
+RAISED_SLACK_S = 5.0
+"""A traceback counts also if it was written so much before the others' last step, or before the
+last of the gang fell silent: its time is known to the seconds between two polls."""
+
+
+def raised_first(ranks: Sequence[RankActivity]) -> RankActivity | None:
+    """The rank that failed, though its process lives: a traceback of its own, written since the
+    gang's last step. Of several the first cause."""
+    stepped = [one.step_age_s for one in ranks if one.has_stepped or one.step_s is not None]
+    quiet_s = min(stepped) if stepped else min(one.idle_s for one in ranks)
+    failed = [
+        FailedProcess(number, one.rank, -one.raised_age_s, one.raised)
+        for number, one in enumerate(ranks)
+        if one.raised is not None
+        and one.raised.role is FailureRole.ROOT
+        and one.raised_age_s <= quiet_s + RAISED_SLACK_S
+    ]
+    first = next(iter(in_order_of_cause(failed)), None)
+    return None if first is None else ranks[first.key]
+
+
 def missing_ranks(ranks: Sequence[RankActivity]) -> tuple[tuple[int, ...], str]:
     """The ranks that the others wait for, as far as it shows, and how it shows."""
     stopped = tuple(one.rank for one in ranks if one.is_stopped)
@@ -98,7 +120,12 @@ def _behind(ranks: Sequence[RankActivity]) -> tuple[tuple[int, ...], str] | None
 
 def hang_finding(ranks: Sequence[RankActivity], why: str) -> tuple[tuple[int, ...], Finding]:
     """The ranks to blame, lowest first (empty: nobody knows which), and the class with its
-    evidence."""
+    evidence: ``hang``, or that of a failure which a rank has written of."""
+    is_stopped = any(one.is_stopped for one in ranks)
+    first = None if is_stopped or not ranks else raised_first(ranks)
+    if first is not None and first.raised is not None:
+        # It waits for the others while it exits, or one of its threads has failed.
+        return (first.rank,), first.raised
     missing, how = missing_ranks(ranks)
     line = f"{why}; {_ranks(missing)} did not arrive: {how}" if missing else why
     finding = Finding(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from yarnam.core.model.ids import AskId
+from yarnam.core.model.outcomes import Finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +52,7 @@ class RankActivity:
     None: there was no dump."""
     collective: Collective | None = None
     """The last one that it had begun by then; None: nothing has recorded any."""
+    raised: Finding | None = None
+    """What its output said of a failure of its own by then; None: nothing."""
+    raised_age_s: float = 0.0
+    """Since it wrote that."""

@@ -147,7 +147,7 @@ class NamedPort(_message.Message):
     def __init__(self, name: _Optional[str] = ..., port: _Optional[int] = ...) -> None: ...
 
 class ProcessReport(_message.Message):
-    __slots__ = ("local_rank", "rank", "pid", "ended", "kind", "code", "signal", "ended_at_s", "last_lines", "metrics", "finding", "stopped", "idle_s", "dumped", "stack", "step_s", "peak_memory_mib", "collective")
+    __slots__ = ("local_rank", "rank", "pid", "ended", "kind", "code", "signal", "ended_at_s", "last_lines", "metrics", "finding", "stopped", "idle_s", "dumped", "stack", "step_s", "peak_memory_mib", "collective", "raised_age_s")
     LOCAL_RANK_FIELD_NUMBER: _ClassVar[int]
     RANK_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
@@ -166,6 +166,7 @@ class ProcessReport(_message.Message):
     STEP_S_FIELD_NUMBER: _ClassVar[int]
     PEAK_MEMORY_MIB_FIELD_NUMBER: _ClassVar[int]
     COLLECTIVE_FIELD_NUMBER: _ClassVar[int]
+    RAISED_AGE_S_FIELD_NUMBER: _ClassVar[int]
     local_rank: int
     rank: int
     pid: int
@@ -184,7 +185,8 @@ class ProcessReport(_message.Message):
     step_s: float
     peak_memory_mib: int
     collective: Collective
-    def __init__(self, local_rank: _Optional[int] = ..., rank: _Optional[int] = ..., pid: _Optional[int] = ..., ended: _Optional[bool] = ..., kind: _Optional[str] = ..., code: _Optional[int] = ..., signal: _Optional[int] = ..., ended_at_s: _Optional[float] = ..., last_lines: _Optional[_Iterable[str]] = ..., metrics: _Optional[_Union[Metrics, _Mapping]] = ..., finding: _Optional[_Union[Finding, _Mapping]] = ..., stopped: _Optional[bool] = ..., idle_s: _Optional[float] = ..., dumped: _Optional[bool] = ..., stack: _Optional[_Iterable[str]] = ..., step_s: _Optional[float] = ..., peak_memory_mib: _Optional[int] = ..., collective: _Optional[_Union[Collective, _Mapping]] = ...) -> None: ...
+    raised_age_s: float
+    def __init__(self, local_rank: _Optional[int] = ..., rank: _Optional[int] = ..., pid: _Optional[int] = ..., ended: _Optional[bool] = ..., kind: _Optional[str] = ..., code: _Optional[int] = ..., signal: _Optional[int] = ..., ended_at_s: _Optional[float] = ..., last_lines: _Optional[_Iterable[str]] = ..., metrics: _Optional[_Union[Metrics, _Mapping]] = ..., finding: _Optional[_Union[Finding, _Mapping]] = ..., stopped: _Optional[bool] = ..., idle_s: _Optional[float] = ..., dumped: _Optional[bool] = ..., stack: _Optional[_Iterable[str]] = ..., step_s: _Optional[float] = ..., peak_memory_mib: _Optional[int] = ..., collective: _Optional[_Union[Collective, _Mapping]] = ..., raised_age_s: _Optional[float] = ...) -> None: ...
 
 class Collective(_message.Message):
     __slots__ = ("group", "operation", "state", "number")

@@ -14,7 +14,14 @@ from yarnam.core.failures.first_failure import (
 from yarnam.core.failures.process_failure import UNKNOWN
 from yarnam.core.gang.state import Gang, Loss, LossKind, Member
 from yarnam.core.model.events import GangHung
-from yarnam.core.model.outcomes import ExitKind, Finding, FirstCause, ProcessExit, RetryAction
+from yarnam.core.model.outcomes import (
+    ExitKind,
+    FailureClass,
+    Finding,
+    FirstCause,
+    ProcessExit,
+    RetryAction,
+)
 
 HARMLESS = frozenset({ExitKind.OK, ExitKind.STOPPED})
 
@@ -120,7 +127,9 @@ def _hang_cause(gang: Gang, hang: GangHung) -> FirstCause:
         default=gang.members[0],
     )
     node = str(member.grant.node) if member.grant else ""
-    return FirstCause(member.name, rank, node, "hung", hang.finding, hang.where)
+    is_hang = hang.finding.failure is FailureClass.HANG
+    ended = "hung" if is_hang else "failed, and did not exit"
+    return FirstCause(member.name, rank, node, ended, hang.finding, hang.where)
 
 
 def _cause(
