@@ -56,13 +56,45 @@ for step in range(1, {{steps}} + 1):
     if step == 5:
         with train.pause("evaluation"):
             time.sleep({{pause}})
+    {{more}}
     train.report(step=done + step)
 """
+
+HONEST = """
+    if step == 1:
+        time.sleep(20)  # compiles
+    if step % 40 == 0:
+        with train.pause("evaluation"):
+            time.sleep(12)
+    if step % 60 == 0 and rank == 0:
+        with train.pause("checkpoint"):
+            time.sleep(9)
+    if step % 70 == 30 and rank == 1:
+        time.sleep(8)  # waits for its input
+    if step == 100:
+        import traceback
+        try:
+            [].pop()
+        except IndexError:
+            traceback.print_exc()
+        time.sleep(8)
+"""
+HONEST_STEPS = int(os.environ.get("YARNAM_HONEST_STEPS", "240"))
+
+FAILS = """
+    if step == 15 and rank == 1:
+        import threading
+        threading.Thread(target=threading.Event().wait).start()
+        import no_such_module
+"""
+"""As programs whose libraries wait for the others at exit."""
 RANKS = 3
 
 
-def submitted(world: FaultWorld, name: str, base: int, *, steps: int, pause: float = 0.0) -> Job:
-    code = RING.format(base=base, steps=steps, pause=pause)
+def submitted(
+    world: FaultWorld, name: str, base: int, *, steps: int, pause: float = 0.0, more: str = ""
+) -> Job:
+    code = RING.format(base=base, steps=steps, pause=pause, more=more.strip())
     return world.submit(
         name, ["python3", "-c", code], worker={"tasks": RANKS, "gpus": 1}, framework="command",
         retry={"max_restarts": 99},
@@ -77,14 +109,18 @@ def stop_one(world: FaultWorld, job: Job, attempt: int, dice: random.Random) -> 
     """Stops a random rank once the gang has steps enough; which it is, and when."""
     world.until(job, steps_of_attempt(attempt, 12), "some steps")
     rank = dice.randrange(RANKS)
+    os.kill(pid_of(world, job, rank), signal.SIGSTOP)
+    return rank, time.time()
+
+
+def pid_of(world: FaultWorld, job: Job, rank: int) -> int:
     marker = f"YARNAM_RANK={rank}".encode()
     (pid,) = [
         pid
         for pid in world.pids(job, "create_server")
         if marker in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     ]
-    os.kill(pid, signal.SIGSTOP)
-    return rank, time.time()
+    return pid
 
 
 def named(world: FaultWorld, job: Job, seed: int, times: int) -> list[float]:
@@ -123,6 +159,35 @@ def test_a_pause_is_no_hang(world: FaultWorld) -> None:
     job = submitted(world, "pauses", 27200, steps=12, pause=12.0)
     assert world.end_of(job).exit_code == 0
     assert world.events(job, GangHung) == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_a_run_with_honest_pauses_is_left_alone(world: FaultWorld) -> None:
+    """It compiles, evaluates, saves, waits for input, prints an exception that it has caught, and
+    is stopped for some seconds by somebody who looks at it. YARNAM_HONEST_STEPS makes it longer."""
+    job = submitted(world, "honest", 27400, steps=HONEST_STEPS, more=HONEST)
+    for number in range(1, 4):
+        steps = HONEST_STEPS // 4 * number
+        world.until(job, lambda s, n=steps: (s.step or 0) >= STRIDE + n, "some steps")  # type: ignore[misc]
+        pid = pid_of(world, job, number % RANKS)
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(1.5)
+        os.kill(pid, signal.SIGCONT)
+    assert world.end_of(job).exit_code == 0
+    assert world.events(job, GangHung) == []
+    assert len(job.status().history) == 1
+
+
+@pytest.mark.long
+def test_a_rank_that_fails_and_does_not_exit_is_the_cause(world: FaultWorld) -> None:
+    """One of its threads is no daemon, and the others wait for it in the ring."""
+    job = submitted(world, "no-exit", 27500, steps=1000, more=FAILS)
+    assert world.end_of(job).exit_code != 0
+    (attempt,) = job.status().history
+    assert attempt.cause is not None
+    assert attempt.cause.finding.failure is FailureClass.IMPORT_ERROR
+    assert attempt.cause.rank == 1
 
 
 @pytest.mark.chaos

@@ -4,6 +4,7 @@
 from . import (
     everyday_faults,
     faults,
+    foreign_faults,
     framework_faults,
     further_faults,
     program_faults,
@@ -13,6 +14,7 @@ from . import (
 __all__ = [
     "everyday_faults",
     "faults",
+    "foreign_faults",
     "framework_faults",
     "further_faults",
     "program_faults",

@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from yarnam.agent.launch.failure_examination import FailedRun, examine
+from yarnam.agent.launch.log_evidence import log_evidence
 from yarnam.agent.launch.output_streams import OutputStreams
+from yarnam.core.failures.evidence_zones import ProcessEvidence, own_traceback
 from yarnam.core.failures.first_failure import FailedProcess, in_order_of_cause
-from yarnam.core.failures.process_failure import UNKNOWN
+from yarnam.core.failures.process_failure import UNKNOWN, process_finding
+from yarnam.core.failures.shipped_rules import SHIPPED_RULES
 from yarnam.core.model.outcomes import Finding
 
 CODE = Path(__file__).parents[1]
@@ -23,6 +26,8 @@ LIMIT_S = 600.0
 STOP_S = 2.0
 """From the first failure to the stop of the others, as in a job."""
 GRACE_S = 5.0
+QUIET_S = 20.0
+"""A gang that prints nothing for so long hangs, if a rank has raised something."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +69,31 @@ def run_gang(case: GangCase, folder: Path) -> GangEnd:
             deadline_s = now_s + GRACE_S
             for process in ranks:
                 process.terminate()
+        elif not asked and not first_s and (hung := _hung(logs, now_s)) is not None:
+            for process in ranks:
+                process.kill()
+            return hung
         elif asked and now_s > deadline_s:
             for process in ranks:
                 process.kill()
         time.sleep(0.01)
     return _judge(ranks, logs, ended)
+
+
+def _hung(logs: list[Path], now_s: float) -> GangEnd | None:
+    """As the ApplicationMaster judges a gang that hangs: by what a living rank has raised; None:
+    the gang goes on, or none has raised anything."""
+    if now_s - max(log.stat().st_mtime for log in logs) < QUIET_S:
+        return None
+    failed = []
+    for rank, log in enumerate(logs):
+        lines = tuple(line.text for line in log_evidence(log))
+        found = own_traceback(ProcessEvidence(1, log=lines))
+        if found is not None:
+            finding = process_finding(found[0], SHIPPED_RULES)
+            failed.append(FailedProcess(rank, rank, log.stat().st_mtime, finding))
+    first = next(iter(in_order_of_cause(failed)), None)
+    return None if first is None else GangEnd(first.rank, first.finding or UNKNOWN)
 
 
 def _start(case: GangCase, rank: int, port: int, log: Path) -> subprocess.Popen[bytes]:

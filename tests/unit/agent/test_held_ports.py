@@ -140,7 +140,7 @@ def test_another_user_who_listens_is_named_and_the_port_stays_held(held: HeldPor
     try:
         assert os.read(ready, 1) == b"x"
         assert held.taken_by_others() == {"web.0": NOBODY}
-        assert held.release_listening() == ((), {})
+        assert held.release_listening() == ((), {"web.0": NOBODY})
         assert "web.0" in held.held
     finally:
         os.close(done)
