@@ -13,20 +13,25 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import grpc
 import pytest
 
 from tests.benchmarks.test_footprint import peak_mb, show
+from yarnam.adapters.grpc.job_client import GrpcJobClient
+from yarnam.agent.log_service import LogFile, LogService
 from yarnam.agent.mailbox.mailbox_client import MailboxClient
 from yarnam.agent.mailbox.wake_listener import WakeListener
+from yarnam.client.monitor.job_logs import LogRequest, read_logs
 from yarnam.core.model.job_status import JobState, JobStatus
+from yarnam.ports.job_access import StatusVersion
 from yarnam.wire.codec import decode
 from yarnam.wire.credentials import new_credentials
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc
 from yarnam.wire.protocol import PROTOCOL
-from yarnam.wire.tls import CHANNEL_OPTIONS, channel_credentials
+from yarnam.wire.tls import CHANNEL_OPTIONS, channel_credentials, server_credentials
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
 
@@ -44,7 +49,7 @@ ROOT = Path(__file__).resolve().parents[2]
 class Agent:
     """As ``yarnam.agent`` talks: a long poll that is its heartbeat, and reports with metrics."""
 
-    def __init__(self, address: str, pem: bytes, number: int) -> None:
+    def __init__(self, address: str, pem: bytes, number: int, log_address: str) -> None:
         # One on each node, which the AM grants in this order.
         self.ask = f"a1.worker.{number}"
         self.container = f"container_{self.ask}"
@@ -53,13 +58,14 @@ class Agent:
         self.is_started = False
         self.period_s = 0.0
         self.stopped_at = 0.0
+        self.log_address = log_address
         self.wake = WakeListener()
         self.client = MailboxClient(address, pem, self.ask, self.container, 600.0, self.wake)
 
     def report(self, state: int, **fields: object) -> pb.AgentReport:
         return pb.AgentReport(
             protocol=PROTOCOL, ask=self.ask, container=self.container, node=f"n{self.number + 1}",
-            address="127.0.0.1", log_address="127.0.0.1:1", gpu_ids=["0"], state=state,
+            address="127.0.0.1", log_address=self.log_address, gpu_ids=["0"], state=state,
             ports=[pb.NamedPort(name="coordinator", port=4000)], wake=self.wake.port, **fields,
         )  # fmt: skip
 
@@ -98,6 +104,46 @@ class Agent:
             await self.client.report(self.running())
 
 
+class Logs:
+    """What agents serve, each at an address of its own; and the job as ``yarnam logs`` sees it."""
+
+    def __init__(self, folder: Path, address: str, pem: bytes) -> None:
+        log = folder / "log"
+        log.write_text("".join(f"step {step} loss {1 / step:.4f}\n" for step in range(1, 1000)))
+        self._service = LogService(log, 1)
+        self._service.files[0] = LogFile(log)
+        self._client = GrpcJobClient(address, pem)
+        self._pem = pem
+        self.site = SimpleNamespace(timing=SimpleNamespace(process_poll_s=0.5))
+
+    async def serve(self) -> list[str]:
+        server = grpc.aio.server()
+        yarnam_pb2_grpc.add_AgentLogsServicer_to_server(self._service, server)  # type: ignore[no-untyped-call]
+        credentials = server_credentials(self._pem)
+        ports = [server.add_secure_port("127.0.0.1:0", credentials) for _ in range(TASKS)]
+        await server.start()
+        self._server = server
+        return [f"127.0.0.1:{port}" for port in ports]
+
+    def status(self) -> StatusVersion:
+        return self._client.status()
+
+    def job_client(self) -> GrpcJobClient:
+        return self._client
+
+    def close(self) -> None:
+        self._client.close()
+
+    def read(self, request: LogRequest) -> tuple[float, float, int]:
+        """As a client that has just come: seconds to the first piece and to all; pieces."""
+        began, first, pieces = time.perf_counter(), 0.0, 0
+        for piece in read_logs(self, request):  # type: ignore[arg-type]
+            assert not piece.is_note, piece.data
+            first = first or time.perf_counter() - began
+            pieces += 1
+        return first, time.perf_counter() - began, pieces
+
+
 def cpu_s(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -125,8 +171,10 @@ async def stop_all(address: str, pem: bytes, agents: list[Agent]) -> float:
     return max(agent.stopped_at for agent in agents) - began_s
 
 
-async def drive(address: str, pem: bytes, pid: int) -> None:
-    agents = [Agent(address, pem, number) for number in range(TASKS)]
+async def drive(address: str, pem: bytes, pid: int, folder: Path) -> None:
+    logs = Logs(folder, address, pem)
+    addresses = await logs.serve()
+    agents = [Agent(address, pem, n, addresses[n]) for n in range(TASKS)]
     began_s = time.monotonic()
     connecting = asyncio.Semaphore(20)  # the handshakes of both sides share this machine
     tasks = [asyncio.create_task(agent.run(connecting)) for agent in agents]
@@ -154,6 +202,14 @@ async def drive(address: str, pem: bytes, pid: int) -> None:
     assert status.state is JobState.RUNNING, status.reason
     assert len(status.tasks) == TASKS
     show("a client's status: connect, fetch, decode", took_s, ANSWER_LIMIT_S, "s")
+    one = LogRequest(rank=TASKS - 1, tail=10)
+    took_s = [(await asyncio.to_thread(Logs(folder, address, pem).read, one))[1] for _ in range(5)]
+    show("a client's logs of one rank: connect, find, read", sorted(took_s)[2], ANSWER_LIMIT_S, "s")
+    every = LogRequest(tail=10)
+    first_s, all_s, pieces = await asyncio.to_thread(Logs(folder, address, pem).read, every)
+    assert pieces == TASKS
+    show("a client's logs of all ranks: the first", first_s, ANSWER_LIMIT_S, "s")
+    print(f"  of all {TASKS} ranks: {all_s:.1f} s")
     show("until the last agent is told to stop", await stop_all(address, pem, agents),
          STOP_LIMIT_S, "s")  # fmt: skip
     for agent, task in zip(agents, tasks, strict=True):
@@ -175,7 +231,7 @@ def test_what_a_large_gang_takes(tmp_path: Path) -> None:
     try:
         word, _, address = am.stdout.readline().strip().partition(" ")
         assert word == "address"
-        asyncio.run(drive(address, pem, am.pid))
+        asyncio.run(drive(address, pem, am.pid, tmp_path))
     finally:
         am.stdin.close()
         am.stdout.close()

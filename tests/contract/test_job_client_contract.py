@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from tests.fakes.job_client import FakeJobClient
-from yarnam.adapters.grpc.job_client import GrpcJobClient
+from yarnam.adapters.grpc.job_client import OPENING_AT_ONCE, GrpcJobClient
 from yarnam.adapters.grpc.job_control import JobControlService
 from yarnam.core.model.events import (
     CancelRequested,
@@ -101,8 +101,15 @@ class FakeAm:
 class Logs(rpc.AgentLogsServicer):  # type: ignore[misc]
     def __init__(self) -> None:
         self.pieces: dict[int, tuple[bytes, ...]] = {}
+        self.answers_after_s = 0.0
+        self.unanswered = self.most_unanswered = 0
 
     async def Tail(self, request: Any, context: Any) -> AsyncIterator[Any]:  # noqa: N802
+        self.unanswered += 1
+        self.most_unanswered = max(self.most_unanswered, self.unanswered)
+        await asyncio.sleep(self.answers_after_s)
+        await context.send_initial_metadata(())
+        self.unanswered -= 1
         for piece in self.pieces.get(request.local_rank, ()):
             yield pb.LogChunk(data=piece)
         while request.follow:  # as an agent whose process goes on
@@ -294,6 +301,22 @@ def test_closing_ends_a_tail_under_way(real: RealAm) -> None:
     began = time.monotonic()
     assert list(pieces) == []
     assert time.monotonic() - began < 5.0
+
+
+def test_the_logs_of_a_large_gang_are_opened_a_few_at_a_time(real: RealAm) -> None:
+    """Also where those that are open already say nothing."""
+    real.logs.answers_after_s = 1.0
+    silent = [real.line.tail(real.log_address, 1, follow=True) for _ in range(3 * OPENING_AT_ONCE)]
+    readers = [threading.Thread(target=list, args=(pieces,)) for pieces in silent]
+    for reader in readers:
+        reader.start()
+    real.prints(0, b"first\n")
+    assert list(real.line.tail(real.log_address, 0)) == [b"first\n"]
+    assert 1 < real.logs.most_unanswered <= OPENING_AT_ONCE
+    real.line.close()
+    for reader in readers:
+        reader.join(10.0)
+        assert not reader.is_alive()
 
 
 def test_a_line_with_another_jobs_credentials_is_refused(real: RealAm) -> None:

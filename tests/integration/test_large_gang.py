@@ -14,7 +14,7 @@ from yarnam.wire.protocol import HELD_CALLS
 if TYPE_CHECKING:
     from tests.integration.fault_world import FaultWorld
 
-pytestmark = [*MARKS, pytest.mark.long]
+pytestmark = [*MARKS, pytest.mark.long, pytest.mark.timeout(900)]
 
 START_S = 480.0
 """On two cores, which start some three agents a second."""

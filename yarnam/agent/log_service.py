@@ -48,6 +48,8 @@ class LogService(yarnam_pb2_grpc.AgentLogsServicer):
                 grpc.StatusCode.INVALID_ARGUMENT,
                 f"this task has {self._processes} processes, there is no {request.local_rank}",
             )
+        # The reader knows that it has been heard, also where there is nothing to read for long.
+        await context.send_initial_metadata(())
         self._readers += 1
         try:
             async for chunk in self._tail(request):

@@ -24,6 +24,9 @@ from yarnam.wire.tls import CHANNEL_OPTIONS, channel_credentials
 CALL_LIMIT_S = 4.0
 """A living AM answers in milliseconds; one on a dead node never does."""
 
+OPENING_AT_ONCE = 32
+"""A thousand agents' TLS handshakes at the same moment outlast gRPC's limit for each of them."""
+
 CANCEL_LIMIT_S = 10.0
 """The AM journals the request to HDFS before it answers."""
 
@@ -37,6 +40,7 @@ class GrpcJobClient:
         self._lock = threading.Lock()
         self._channels: dict[str, grpc.Channel] = {}
         self._tails: set[Any] = set()
+        self._opening = threading.Semaphore(OPENING_AT_ONCE)
         self._closed = False
 
     def status(self, *, seen: int = 0, hold_s: float = 0.0) -> StatusVersion:
@@ -85,12 +89,14 @@ class GrpcJobClient:
         request = pb.TailRequest(
             local_rank=local_rank, agent_log=agent_log, last_lines=last_lines or 0, follow=follow
         )
-        stub = rpc.AgentLogsStub(self._channel(log_address))  # type: ignore[no-untyped-call]
-        call = stub.Tail(request, timeout=None if follow else 60.0)
-        with self._lock:
-            if self._closed:
-                call.cancel()
-            self._tails.add(call)
+        with self._opening:
+            stub = rpc.AgentLogsStub(self._channel(log_address))  # type: ignore[no-untyped-call]
+            call = stub.Tail(request, timeout=None if follow else 60.0)
+            with self._lock:
+                if self._closed:
+                    call.cancel()
+                self._tails.add(call)
+            call.initial_metadata()  # the agent has answered, or the call has ended
         try:
             for chunk in call:
                 yield chunk.data
