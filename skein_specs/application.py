@@ -112,7 +112,7 @@ def application_spec(
                 service,
                 task_files,
                 instances=early.get(target.service, 0),
-                node_label=job.placement.node_label,
+                node_label=job.node_label(target.role),
             )
             for target in record.targets
         },

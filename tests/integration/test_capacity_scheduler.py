@@ -122,33 +122,58 @@ def test_the_snapshot_knows_the_scheduler_and_its_shares(world: SubmitWorld) -> 
     assert snapshot.queue.maximum is None
 
 
-def test_a_labelled_node_takes_jobs_of_its_label_only(
-    world: SubmitWorld, capacity: EmbeddedCluster, unique_name: Any
-) -> None:
+@pytest.fixture
+def gpu_node(capacity: EmbeddedCluster) -> Iterator[str]:
+    """The last node, alone with the label ``gpu``, which ``root.dl`` may use."""
     address = capacity.plan.nodes[-1].address
     exclusive = {"name": "gpu", "exclusivity": "true"}
     post(capacity, "add-node-labels", {"nodeLabelInfo": [exclusive]})
     label(capacity, address, "gpu")
-    assert {node.labels for node in world.rm.snapshot("root.dl").nodes} == {(), ("gpu",)}
     allow(capacity, "dl", "gpu")
+    yield address
+    label(capacity, address, "")
+
+
+def test_a_labelled_node_takes_jobs_of_its_label_only(
+    world: SubmitWorld, gpu_node: str, unique_name: Any
+) -> None:
+    assert {node.label for node in world.rm.snapshot("root.dl").nodes} == {"", "gpu"}
+    whole = world.run("submit", world.spec(unique_name("whole"), "true", gpus=16), "--detach")
+    assert whole.code == 91, whole.err
+    spec = world.spec(unique_name("label"), "sleep 600", gpus=4, placement={"node_label": "gpu"})
+    application = world.submit(spec)
     try:
-        whole = world.run("submit", world.spec(unique_name("whole"), "true", gpus=16), "--detach")
-        assert whole.code == 91, whole.err
-        spec = world.spec(
-            unique_name("label"), "sleep 600", gpus=4, placement={"node_label": "gpu"}
-        )
-        application = world.submit(spec)
-        try:
-            status = world.await_state(application, "RUNNING")
-            assert {task["node"] for task in status["tasks"]} == {address}
-        finally:
-            assert world.run("kill", application).code == 0
-        unknown = world.spec(unique_name("tpu"), "true", placement={"node_label": "tpu"})
-        refused = world.run("submit", unknown, "--detach")
-        assert refused.code == 65
-        assert "Labels: gpu" in refused.err
+        status = world.await_state(application, "RUNNING")
+        assert {task["node"] for task in status["tasks"]} == {gpu_node}
     finally:
-        label(capacity, address, "")
+        assert world.run("kill", application).code == 0
+    unknown = world.spec(unique_name("tpu"), "true", placement={"node_label": "tpu"})
+    refused = world.run("submit", unknown, "--detach")
+    assert refused.code == 65
+    assert "Labels: gpu" in refused.err
+
+
+def test_each_role_runs_on_the_nodes_of_its_label(
+    world: SubmitWorld, gpu_node: str, unique_name: Any
+) -> None:
+    roles = {
+        "worker": {"tasks": 2, "gpus": 2, "node_label": "gpu"},
+        "server": {"tasks": 2, "memory": "512MiB", "service": True},
+    }
+    too_many = {**roles, "worker": {**roles["worker"], "tasks": 3}}
+    refused = world.run(
+        "submit", world.spec(unique_name("many"), "true", gpus=None, roles=too_many), "--detach"
+    )
+    assert refused.code == 91, refused.err
+    spec = world.spec(unique_name("roles"), "sleep 600", gpus=None, roles=roles)
+    application = world.submit(spec)
+    try:
+        status = world.await_state(application, "RUNNING")
+        assert len(status["tasks"]) == 4
+        for task in status["tasks"]:
+            assert (task["node"] == gpu_node) is (task["role"] == "worker"), task
+    finally:
+        assert world.run("kill", application).code == 0
 
 
 CHANGES = (

@@ -160,12 +160,12 @@ class Site:
         """YARN's records of applications, for who asks for many again and again."""
         return ApplicationCache(self.rm, self.user)
 
-    def snapshot(self, queue: str, node_label: str = "") -> ClusterSnapshot:
-        """All nodes, and the queue's part of a partition, with all known GPU models. Raises
+    def snapshot(self, queue: str, node_labels: Sequence[str] = ("",)) -> ClusterSnapshot:
+        """All nodes, and the queue's part of these partitions, with all known GPU models. Raises
         Unavailable, BadConfig."""
         with ThreadPoolExecutor(1, thread_name_prefix="gpu-models") as pool:
             learnt = pool.submit(self.learnt)
-            taken = self.rm.snapshot(queue, node_label)
+            taken = self.rm.snapshot(queue, node_labels)
             return with_gpu_models(taken, self.gpu_rules(), learnt.result())
 
     def gpu_rules(self) -> GpuModelRules:

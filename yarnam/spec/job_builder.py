@@ -151,6 +151,7 @@ def _role(name: str, role: Role, document: Document, variables: _Variables) -> j
         env=variables.resolve(("roles", name, "env"), role.env),
         ports=(*document.ports, *role.ports, *(PORTS if document.compat else ())),
         gpu_model=role.gpu_model or "",
+        node_label=_node_label(role, document),
         completion=_completion(role),
         service=role.service,
         early_exit=job_spec.EarlyExit(role.early_exit),
@@ -160,6 +161,13 @@ def _role(name: str, role: Role, document: Document, variables: _Variables) -> j
         ),
         ready=_from_section(job_spec.ReadySpec, role.ready),
     )
+
+
+def _node_label(role: Role, document: Document) -> str | None:
+    """None: all roles have the same one, the job's."""
+    if all(one.node_label is None for one in (document.roles or {}).values()):
+        return None
+    return document.placement.node_label if role.node_label is None else role.node_label
 
 
 def _completion(role: Role) -> job_spec.Completion:

@@ -487,6 +487,8 @@ class RoleDict(TypedDict, total=False):
     """GPUs per task."""
     gpu_model: str
     """The GPU model of this role, as in `placement.gpu_model`, which is the default."""
+    node_label: str
+    """The YARN node label of this role's nodes, as in `placement.node_label`, the default."""
     memory: str
     """Memory per task. Default: `memory_per_gpu` times `gpus`; 2GiB without GPUs."""
     vcores: int

@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.placement.clusters import cluster, job, node
+from tests.unit.placement.clusters import cluster, job, node, where
 from yarnam.client.submit.preflight import checked_on
-from yarnam.core.model.plans import LocalityLevel, NoFit
+from yarnam.core.model.job_spec import JobSpec, PackOrSpread
+from yarnam.core.model.plans import LocalityLevel, NoFit, Reason, Supplement
 from yarnam.core.model.resources import Resources
-from yarnam.core.model.snapshot import ClusterSnapshot, Scheduler, in_partition
+from yarnam.core.model.snapshot import ClusterSnapshot, QueueView, Scheduler, in_partitions
 from yarnam.core.placement import declared_targets, ladder_for_submit, plan
+from yarnam.core.placement.supplement import plan_supplement
 from yarnam.errors import BadSpec, NeverFits
 
 
@@ -75,7 +77,93 @@ def test_a_label_that_cannot_be_is_refused_by_name(
 
 def test_other_schedulers_have_no_partitions() -> None:
     snapshot = replace(labelled(), scheduler=Scheduler.FAIR)
-    assert in_partition(snapshot, "") is snapshot
+    assert in_partitions(snapshot, ("",)) is snapshot
+
+
+def two_labels(tasks: int = 4, **placement: object) -> JobSpec:
+    """Workers of 2 GPUs on nodes with the label ``gpu``, a parameter server on those without."""
+    one = job(tasks, 2, ps=1, am=True, **placement)
+    labels = {"worker": "gpu", "ps": ""}
+    return replace(
+        one, roles=tuple(replace(role, node_label=labels[role.name]) for role in one.roles)
+    )
+
+
+@pytest.mark.parametrize("placement", [{}, {"strategy": PackOrSpread.SPREAD}, {"max_nodes": 3}])
+def test_each_role_keeps_to_the_nodes_of_its_label(placement: dict[str, object]) -> None:
+    snapshot = by_capacity(
+        ClusterSnapshot(
+            1000.0,
+            (
+                *(node(f"a{i}", "/a", 8) for i in range(2)),
+                *(node(f"g{i}", "/a", 4, labels=("gpu",)) for i in range(2)),
+                node("t0", "/a", 8, labels=("tpu",)),
+            ),
+            QueueView("root.ml"),
+        )
+    )
+    one = two_labels(2, **placement)
+    assert one.node_labels == ("gpu", "")
+    checked = checked_on(snapshot, one)
+    for rung in checked.plan.rungs:
+        assert where(rung, "worker").keys() <= {"g0", "g1"}
+        assert where(rung, "ps").keys() <= {"a0", "a1"}
+    pins = [target for target in checked.plan.extra_targets if target.domain.startswith("pin")]
+    assert all(t.nodes[0][0] == {"worker": "g", "ps": "a"}[t.role] for t in pins)
+    # As planned again by the ApplicationMaster, and for the replacement of one lost task.
+    kept = in_partitions(snapshot, one.node_labels)
+    targets = declared_targets(checked.plan)
+    again = plan(kept, one, targets=targets)
+    assert not isinstance(again, NoFit)
+    lost = next(ask for ask in again.rungs[0].asks if ask.target.role == "ps")
+    for ask, nodes in ((lost, {"a0", "a1"}), (again.rungs[0].asks[0], {"g0", "g1"})):
+        part = Supplement((replace(ask, count=1),), (), again.rungs[0])
+        found = plan_supplement(kept, one, part, targets=targets)
+        assert not isinstance(found, NoFit)
+        assert set(found.rungs[0].asks[0].expected_nodes) <= nodes
+
+
+def test_what_one_partition_lacks_another_does_not_give() -> None:
+    assert checked_on(labelled(), two_labels(4)).plan.rungs
+    with pytest.raises(NeverFits):
+        checked_on(labelled(), two_labels(5))
+
+
+def test_the_limits_of_a_queue_hold_in_each_partition() -> None:
+    snapshot, unlimited = labelled(), Resources(1 << 40, 1 << 20, 100)
+
+    def limited(gpus: int, maximum: int = 8) -> ClusterSnapshot:
+        here = replace(
+            snapshot.queue,
+            maximum=replace(unlimited, gpus=maximum),
+            headroom=replace(unlimited, gpus=gpus),
+        )
+        return replace(snapshot, queue=here, partitions=(("gpu", here), ("", snapshot.queue)))
+
+    targets = declared_targets(checked_on(limited(8), two_labels()).plan)
+    assert not isinstance(plan(limited(8), two_labels(), targets=targets), NoFit)
+    full = plan(limited(7), two_labels(), targets=targets)
+    assert isinstance(full, NoFit)
+    assert full.reason is Reason.QUEUE_FULL
+    with pytest.raises(NeverFits, match="may use at most"):
+        checked_on(limited(7, maximum=7), two_labels())
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "says"),
+    [
+        (cluster({"a": [8]}), r"roles.worker.node_label is 'gpu', but this cluster has no node"),
+        (
+            by_capacity(cluster({"a": [8]})),
+            r"no node has the label 'gpu' \(roles.worker.node_label",
+        ),
+    ],
+)
+def test_a_role_whose_label_cannot_be_is_refused_by_name(
+    snapshot: ClusterSnapshot, says: str
+) -> None:
+    with pytest.raises(BadSpec, match=says):
+        checked_on(snapshot, two_labels())
 
 
 def test_a_queue_without_the_label_is_refused_by_name() -> None:

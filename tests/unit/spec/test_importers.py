@@ -27,6 +27,7 @@ TONY = {
     "tony.task.heartbeat-interval-ms": "500",
     "tony.container.allocation.timeout": "600500",
     "tony.application.node-label": "gpu",
+    "tony.worker.node-label": "v100",
     "tony.application.fail-on-worker-failure-enabled": "true",
     "yarn.of.somebody.else": "1",
 }
@@ -115,7 +116,8 @@ def test_tony() -> None:
         ],
         "roles": {
             "worker": {
-                "tasks": 4, "gpus": 1, "memory": "8GiB", "vcores": 1, "processes": "per-task"
+                "tasks": 4, "gpus": 1, "memory": "8GiB", "vcores": 1, "processes": "per-task",
+                "node_label": "v100",
             }
         },
         "placement": {"node_label": "gpu"},

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from yarnam.core.model import gpu_names
 from yarnam.core.model.ids import NodeId, RackId
-from yarnam.core.model.snapshot import ClusterSnapshot, in_partition
+from yarnam.core.model.snapshot import ClusterSnapshot, in_partitions
 from yarnam.errors import YarnamError
 from yarnam.ports import ClusterView
 
@@ -19,7 +19,7 @@ REFRESH_S = 2.0
 class NodeDirectory:
     """A ``ports.ClusterView`` that remembers the nodes of the snapshots taken through it, adds the
     GPU models that administrators (``rules``) and agents (``learnt``) have reported, and shows the
-    nodes of one partition (``node_label``; empty: without a label)."""
+    nodes of these partitions (``node_labels``; empty: without a label)."""
 
     def __init__(
         self,
@@ -29,13 +29,13 @@ class NodeDirectory:
         rules: gpu_names.GpuModelRules = gpu_names.NO_RULES,
         learnt: Callable[[], gpu_names.Inventory] = lambda: gpu_names.NOTHING_LEARNT,
         refresh_s: float = REFRESH_S,
-        node_label: str = "",
+        node_labels: Collection[str] = ("",),
     ) -> None:
         self._view = view
         self._queue = queue
         self._rules = rules
         self._learnt = learnt
-        self._node_label = node_label
+        self._node_labels = node_labels
         self._lock = threading.Lock()
         self._nodes: dict[str, tuple[NodeId, RackId]] = {}
         self._refresh_s = refresh_s
@@ -48,7 +48,7 @@ class NodeDirectory:
         with self._lock:
             for node in taken.nodes:
                 self._nodes[node.http_address] = (node.node_id, node.rack)
-        return in_partition(taken, self._node_label)
+        return in_partitions(taken, self._node_labels)
 
     def nodes(self) -> frozenset[NodeId]:
         """All that there have been so far."""

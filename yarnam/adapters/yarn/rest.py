@@ -11,9 +11,11 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
+from hdfs_utils.concurrency.retry import Backoff, retry
 from hdfs_utils.config import delegation_tokens
 from hdfs_utils.config.delegation_tokens import DelegationToken
 from hdfs_utils.errors import MalformedData
@@ -60,8 +62,9 @@ _HINT = "Check that it runs and that yarn.resourcemanager.webapp.address is righ
 
 class ResourceManager:
     """Calls to the RM's REST API. Thread-safe; also a ``ports.ClusterView``. ``who`` asks; None:
-    ``user``, whom simple authentication believes. ``partition``: the node label whose part of the
-    queues is shown (Capacity Scheduler; empty: the nodes without a label). ``budget``: how often it
+    ``user``, whom simple authentication believes. ``partitions``: the node labels whose
+    parts of the queues are shown, the first of them first (Capacity Scheduler; empty: the nodes
+    without a label). ``budget``: how often it
     may ask; None: without a limit. ``failover_s``: how much longer a call may take while none of
     several ResourceManagers is active."""
 
@@ -71,7 +74,7 @@ class ResourceManager:
         *,
         user: str = "",
         who: HttpIdentity | None = None,
-        partition: str = "",
+        partitions: Sequence[str] = ("",),
         budget: RequestBudget | None = None,
         failover_s: float = 0.0,
     ) -> None:
@@ -81,7 +84,7 @@ class ResourceManager:
         self._who = who or HttpIdentity(user)
         self._budget = budget
         self._failover_s = failover_s if len(self._urls) > 1 else 0.0
-        self._partition = partition
+        self._partitions = partitions
         self._lock = threading.Lock()
         self._known_rules: tuple[AllocationSteps, bool] | None = None
         self._rejections = Rejections(
@@ -109,18 +112,25 @@ class ResourceManager:
             return self._urls[0]
 
     def snapshot(
-        self, queue: str, partition: str | None = None, *, max_age_s: float | None = None
+        self, queue: str, partitions: Sequence[str] = (), *, max_age_s: float | None = None
     ) -> ClusterSnapshot:
-        """All nodes and the queue (its part of this ``partition``), always as they are now. A queue
-        that is not there (yet) has no limits. Raises Unavailable when no ResourceManager answers
-        within 10 s."""
-        partition = self._partition if partition is None else partition
+        """All nodes and the queue (its part of these ``partitions``), always as they are now. A
+        queue that is not there (yet) has no limits. Raises Unavailable when no ResourceManager
+        answers within 10 s."""
+        partitions = partitions or self._partitions
         deadline = time.monotonic() + TOTAL_TIMEOUT_S
         scheduler = self._get("/ws/v1/cluster/scheduler", deadline=deadline)
         reply = self._get("/ws/v1/cluster/nodes", {"states": NODE_STATES}, deadline=deadline)
         nodes = self._understood(lambda: rest_parse.nodes_of(reply, self._reject))
-        queues = self._understood(lambda: rest_parse.queues_of(scheduler, partition))
-        view = next((one for one in queues if one.name == queue), QueueView(name=queue))
+        by_label = [
+            (label, self._understood(partial(rest_parse.queues_of, scheduler, label)))
+            for label in partitions
+        ]
+        views = [
+            (label, next((one for one in queues if one.name == queue), QueueView(name=queue)))
+            for label, queues in by_label
+        ]
+        view, queues = views[0][1], by_label[0][1]
         steps, preempts = self._rules(deadline)
         return ClusterSnapshot(
             taken_at_s=time.time(),
@@ -131,6 +141,7 @@ class ResourceManager:
             steps=steps,
             preempts=preempts,
             scheduler=self._understood(lambda: rest_parse.scheduler_of(scheduler)),
+            partitions=tuple(views) if len(views) > 1 else (),
         )
 
     def queue_report(self) -> QueueReport | None:
@@ -190,7 +201,7 @@ class ResourceManager:
     def queues(self) -> tuple[QueueView, ...]:
         """All leaf queues by their full names."""
         reply = self._get("/ws/v1/cluster/scheduler")
-        return self._understood(lambda: rest_parse.queues_of(reply, self._partition))
+        return self._understood(lambda: rest_parse.queues_of(reply, self._partitions[0]))
 
     def queue_access(self, queue: str, user: str) -> bool | None:
         """Whether this user may submit to this queue; None when the ResourceManager does not tell
@@ -324,16 +335,19 @@ class ResourceManager:
         deadline: float | None = None,
     ) -> Mapping[str, Any]:
         """Ask each address until one answers with JSON, once more where there is a failover."""
-        began = time.monotonic()
-        deadline = deadline or began + TOTAL_TIMEOUT_S
-        while True:
-            try:
-                return self._ask_each(method, path, query, body, deadline)
-            except Unavailable:
-                if time.monotonic() + _FAILOVER_PAUSE_S > began + self._failover_s:
-                    raise
-                time.sleep(_FAILOVER_PAUSE_S)
-                deadline = max(deadline, time.monotonic() + TOTAL_TIMEOUT_S)
+        until_s = deadline or time.monotonic() + TOTAL_TIMEOUT_S
+
+        def give_more_time(*_: object) -> None:
+            nonlocal until_s
+            until_s = max(until_s, time.monotonic() + _FAILOVER_PAUSE_S + TOTAL_TIMEOUT_S)
+
+        return retry(
+            lambda: self._ask_each(method, path, query, body, until_s),
+            self._failover_s,
+            is_retriable=lambda error: isinstance(error, Unavailable),
+            on_failure=give_more_time,
+            backoff=Backoff(_FAILOVER_PAUSE_S, _FAILOVER_PAUSE_S, is_jittered=False),
+        )
 
     def _ask_each(
         self,

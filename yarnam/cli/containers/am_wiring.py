@@ -192,8 +192,8 @@ def _ports(
     """The real adapters."""
     job, application, am_attempt = record.job, facts.application, facts.am_attempt
     budget = RequestBudget()
-    node_label = job.placement.node_label
-    rm = ResourceManager(_rm_urls(record), who=_who(job.user), partition=node_label, budget=budget)
+    labels = job.node_labels
+    rm = ResourceManager(_rm_urls(record), who=_who(job.user), partitions=labels, budget=budget)
     inventory = GpuInventory(
         inventory_store.ZooKeeperInventoryStore(session)
         if session
@@ -201,11 +201,11 @@ def _ports(
     )
     directory = NodeDirectory(
         # What is shared of the queues is their part of the partition without a label.
-        _shared(FallbackView(rm, SkeinNodeView()), None if node_label else session),
+        _shared(FallbackView(rm, SkeinNodeView()), session if labels == ("",) else None),
         job.queue,
         rules=record.gpu_models,
         learnt=inventory.known,
-        node_label=node_label,
+        node_labels=labels,
     )
     # A later AM attempt goes by the journal: what Skein asks for again by itself is released.
     early = EarlyContainers(

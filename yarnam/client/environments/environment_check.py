@@ -85,7 +85,7 @@ def check_job(job: JobSpec, modules: Iterable[str]) -> JobSpec:
         checkpoint=CheckpointSpec(),
         placement=replace(
             PlacementSpec(),
-            node_label=job.placement.node_label,
+            node_label=job.node_label(first.name),
             include_nodes=job.placement.include_nodes,
             exclude_nodes=job.placement.exclude_nodes,
         ),

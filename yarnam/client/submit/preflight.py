@@ -21,7 +21,7 @@ from yarnam.core.model.input_locality import NO_DATA, BytesByNode
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.plans import NoFit, PlacementPlan, Target
 from yarnam.core.model.resources import Resources
-from yarnam.core.model.snapshot import ClusterSnapshot, Scheduler, in_partition
+from yarnam.core.model.snapshot import ClusterSnapshot, Scheduler, in_partitions
 from yarnam.core.placement import declared_targets
 from yarnam.core.placement.elastic_sizes import elastic_ladder, settled_shape
 from yarnam.core.placement.further_targets import larger_targets, pre_run_targets
@@ -171,7 +171,7 @@ def _snapshot_with_nodes(site: Site, job: JobSpec) -> ClusterSnapshot:
     """A ResourceManager that has just taken over knows no node yet: they come within seconds."""
     give_up_at = time.monotonic() + site.timing.nodes_s
     while True:
-        snapshot = site.snapshot(job.queue, job.placement.node_label)
+        snapshot = site.snapshot(job.queue, job.node_labels)
         if snapshot.nodes or time.monotonic() > give_up_at:
             return snapshot
         time.sleep(site.timing.poll_s)
@@ -182,7 +182,7 @@ def checked_on(
 ) -> CheckedJob:
     """The job with its ladder on this cluster. Raises NeverFits, BadSpec (a label that no node
     has)."""
-    snapshot = _labelled(snapshot, job.placement.node_label)
+    snapshot = _labelled(snapshot, job)
     job = settled_shape(snapshot, job)
     plan = elastic_ladder(snapshot, job, data=data, seed=seed)
     if isinstance(plan, NoFit):
@@ -192,30 +192,35 @@ def checked_on(
     return CheckedJob(job, snapshot, plan, data, larger, pre_run)
 
 
-def _labelled(snapshot: ClusterSnapshot, node_label: str) -> ClusterSnapshot:
-    found = in_partition(snapshot, node_label)
-    if not node_label:
-        return found
-    if snapshot.scheduler is Scheduler.CAPACITY and found.nodes:
-        if snapshot.queue.maximum == Resources():
-            raise BadSpec(
-                f"queue {snapshot.queue.name} has no part of the nodes with the label "
-                f"'{node_label}' (placement.node_label)",
-                hint="Use another queue, or ask the administrators: accessible-node-labels and "
-                f"accessible-node-labels.{node_label}.maximum-capacity of the queue.",
-            )
-        return found
+def _labelled(snapshot: ClusterSnapshot, job: JobSpec) -> ClusterSnapshot:
+    """The nodes that the job's labels name. Raises BadSpec."""
+    for role in job.roles:
+        key = "placement" if role.node_label is None else f"roles.{role.name}"
+        if label := job.node_label(role.name):
+            _check_label(snapshot, label, f"{key}.node_label")
+    return in_partitions(snapshot, job.node_labels)
+
+
+def _check_label(snapshot: ClusterSnapshot, node_label: str, key: str) -> None:
     if snapshot.scheduler is not Scheduler.CAPACITY:
         raise BadSpec(
-            f"placement.node_label is '{node_label}', but this cluster has no node labels: only "
-            "the Capacity Scheduler does",
+            f"{key} is '{node_label}', but this cluster has no node labels: only the Capacity "
+            "Scheduler does",
             hint="To choose nodes: placement.include_nodes, placement.gpu_model.",
         )
-    labels = sorted({label for node in snapshot.nodes for label in node.labels})
-    raise BadSpec(
-        f"no node has the label '{node_label}' (placement.node_label)",
-        hint=f"Labels: {', '.join(labels)}" if labels else "No node has a label.",
-    )
+    labels = sorted({node.label for node in snapshot.nodes if node.label})
+    if node_label not in labels:
+        raise BadSpec(
+            f"no node has the label '{node_label}' ({key})",
+            hint=f"Labels: {', '.join(labels)}" if labels else "No node has a label.",
+        )
+    if snapshot.queue_in(node_label).maximum == Resources():
+        raise BadSpec(
+            f"queue {snapshot.queue.name} has no part of the nodes with the label "
+            f"'{node_label}' ({key})",
+            hint="Use another queue, or ask the administrators: accessible-node-labels and "
+            f"accessible-node-labels.{node_label}.maximum-capacity of the queue.",
+        )
 
 
 def _check_shipped(site: Site, job: JobSpec) -> None:

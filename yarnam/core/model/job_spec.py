@@ -121,6 +121,9 @@ class RoleSpec:
     """Names of extra ports, each process gets one of each as ``YARNAM_PORT_<NAME>``."""
     gpu_model: str = ""
     """As in ``PlacementSpec``, for this role alone; empty: the job's."""
+    node_label: str | None = None
+    """As in ``PlacementSpec``, where the roles of a job have different ones; None: all roles have
+    the job's."""
     min_tasks: int | None = None
     """Fewest tasks that the gang may run with, ``tasks`` being the most (an elastic role); None:
     exactly ``tasks``. At most one role of a job is elastic."""
@@ -636,6 +639,17 @@ class JobSpec:
     @property
     def tasks(self) -> int:
         return sum(role.tasks for role in self.roles)
+
+    @property
+    def node_labels(self) -> tuple[str, ...]:
+        """Of its tasks' nodes, the first role's first; empty: the nodes without a label."""
+        return tuple(dict.fromkeys(self.node_label(role.name) for role in self.roles))
+
+    def node_label(self, role: str) -> str:
+        """Of the nodes for this role; for the job's pre-run, that of its leading role."""
+        name = self.leading_role if role == PRE_RUN_ROLE else role
+        own = next((one.node_label for one in self.roles if one.name == name), None)
+        return self.placement.node_label if own is None else own
 
     @property
     def is_staged(self) -> bool:

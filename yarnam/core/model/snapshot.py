@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -46,6 +47,11 @@ class Node:
     @property
     def is_usable(self) -> bool:
         return self.state is NodeState.RUNNING
+
+    @property
+    def label(self) -> str:
+        """Of its partition, of which a node has one; empty: it is without a label."""
+        return self.labels[0] if self.labels else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +133,12 @@ class ClusterSnapshot:
     is_shared: bool = False
     """Another job took it, so it may be old or forged: enough to wait by, not enough to ask by."""
     scheduler: Scheduler = Scheduler.FAIR
+    partitions: tuple[tuple[str, QueueView], ...] = ()
+    """The queue's part of each partition, by label, for a job whose roles have several."""
+
+    def queue_in(self, node_label: str | None) -> QueueView:
+        """The queue's part of that partition, where the view tells."""
+        return next((view for label, view in self.partitions if label == node_label), self.queue)
 
     @property
     def grants_rack_asks(self) -> bool:
@@ -139,15 +151,14 @@ class ClusterSnapshot:
         return next((node for node in self.nodes if node.node_id == node_id), None)
 
 
-def in_partition(snapshot: ClusterSnapshot, node_label: str) -> ClusterSnapshot:
-    """The snapshot with the nodes of one partition only: those with this label, or (empty) those
-    without one. YARN gives a container that asks for no label nothing on labelled nodes (of a
-    partition that is not exclusive, what is idle; not counted on). Schedulers other than the
-    Capacity Scheduler have no labels: all nodes."""
+def in_partitions(snapshot: ClusterSnapshot, node_labels: Collection[str]) -> ClusterSnapshot:
+    """The snapshot with the nodes of these partitions only: those with one of the labels, and
+    (empty) those without one. YARN gives a container that asks for no label nothing on labelled
+    nodes (of a partition that is not exclusive, what is idle; not counted on). Schedulers other
+    than the Capacity Scheduler have no labels: all nodes."""
     if snapshot.scheduler is not Scheduler.CAPACITY:
         return snapshot
-    wanted = (node_label,) if node_label else ()
-    nodes = tuple(node for node in snapshot.nodes if node.labels == wanted)
+    nodes = tuple(node for node in snapshot.nodes if node.label in node_labels)
     return snapshot if len(nodes) == len(snapshot.nodes) else replace(snapshot, nodes=nodes)
 
 

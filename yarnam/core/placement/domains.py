@@ -132,6 +132,7 @@ def _shape(job: JobSpec, choice: tuple[Target, ...]) -> Shape | None:
                 target.gpu_model,
                 within_nodes=frozenset(target.nodes) if differ and target.nodes else None,
                 within_racks=frozenset(target.racks) if differ and target.racks else None,
+                label=role.node_label,
             )
         )
     return tuple(groups)

@@ -27,6 +27,9 @@ class Group:
     within_nodes: frozenset[NodeId] | None = None
     """The only nodes for it; None: all of the domain."""
     within_racks: frozenset[RackId] | None = None
+    label: str | None = None
+    """The only nodes for it are those with this label (empty: without one); None: the nodes of the
+    whole gang have one label."""
 
     @property
     def is_bounded(self) -> bool:
@@ -36,7 +39,7 @@ class Group:
     @property
     def is_choosy(self) -> bool:
         """Whether it may not use just any node with enough capacity."""
-        return bool(self.model) or self.is_bounded
+        return bool(self.model) or self.is_bounded or self.label is not None
 
 
 Shape = tuple[Group, ...]
@@ -118,4 +121,10 @@ def resized(role: RoleSpec, gpus_per_task: int) -> RoleSpec:
 
 
 def _group(role: RoleSpec, steps: AllocationSteps) -> Group:
-    return Group(role.name, role.tasks, steps.rounded(role.resources), role.processes_per_task)
+    return Group(
+        role.name,
+        role.tasks,
+        steps.rounded(role.resources),
+        role.processes_per_task,
+        label=role.node_label,
+    )

@@ -128,9 +128,11 @@ def view_of(
 def _after_placing_am(
     index: CapacityIndex, am: Resources, task: Resources
 ) -> tuple[CapacityIndex | None, NodeId | None]:
-    """What is left beside an ApplicationMaster, and its node; None if no node can hold it."""
-    chosen = index_for_am(index.capacities, am, task)
+    """What is left beside an ApplicationMaster, and its node; None if no node can hold it. Where
+    the job's roles have several labels, it stands on a node without one."""
+    capacities = [one for one in index.capacities if not one.label] or index.capacities
+    chosen = index_for_am(capacities, am, task)
     if chosen is None:
         return None, None
-    left = reserve(index.capacities[chosen], am)
+    left = reserve(capacities[chosen], am)
     return index.with_changed([left]), left.node

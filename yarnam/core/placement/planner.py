@@ -88,9 +88,9 @@ def plan(
         ranked = rank_candidates(view, candidates_from(job, split_pinned(targets)[1]))
     if not blind:
         shape = shape_of(job, snapshot.steps)
-        refusal = exceeds_queue_headroom(
-            snapshot.queue, shape, view.am, job.user
-        ) or no_capacity_for_am(view)
+        refusal = exceeds_queue_headroom(snapshot, shape, view.am, job.user) or no_capacity_for_am(
+            view
+        )
         if refusal is not None:
             return refusal
     fitting = _that_fit(ranked, first_rung)

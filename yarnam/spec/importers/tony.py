@@ -47,7 +47,6 @@ _OF_TONY = {
     r"tony\.gpu-exec-path": "agents find nvidia-smi on the PATH",
     r"tony\.[a-z]+\.(max-instances|depends-on)": "TonY's client only checks or ignores it",
     r"tony\.[a-z]+\.(placement-spec|allocation-tags)": "`placement` says where tasks run",
-    r"tony\.[a-z]+\.node-label": "one label is for all roles: see `placement.node_label`",
 }
 """Patterns of the keys that are dropped, and why."""
 
@@ -124,6 +123,8 @@ def _role(source: Source, name: str) -> dict[str, Any]:
     }
     if command := source.take(f"{prefix}command"):
         role["command"] = command
+    if label := source.take(f"{prefix}node-label"):
+        role["node_label"] = label
     role["files"] = _files(source.take(f"{prefix}resources", ""))
     return role
 

@@ -211,7 +211,6 @@ class Role(Section):
     """A group of identical tasks. All tasks of all roles start together or not at all."""
 
     refused_keys = {
-        "node_label": "one label is for all roles; write placement: {node_label: ...}",
         "docker": "one image is for all roles; write environment: {docker: ...}",
         "image": "one image is for all roles; write environment: {docker: ...}",
     }
@@ -222,6 +221,8 @@ class Role(Section):
     """GPUs per task."""
     gpu_model: Text | None = None
     """The GPU model of this role, as in `placement.gpu_model`, which is the default."""
+    node_label: Text | None = None
+    """The YARN node label of this role's nodes, as in `placement.node_label`, the default."""
     memory: Memory | None = None
     """Memory per task. Default: `memory_per_gpu` times `gpus`; 2GiB without GPUs."""
     vcores: Vcores | None = None

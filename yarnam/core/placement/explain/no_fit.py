@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -46,7 +46,13 @@ def never_fits(
         _no_nodes(view)
         or exceeds_container(view.snapshot, smallest)
         or _exceeds_node(view, [with_gpu_models(smallest, choice) for choice in choices])
-        or _exceeds_queue(view.snapshot.queue, smallest, view.am)
+        or next(
+            filter(
+                None,
+                (_exceeds_queue(*one) for one in _by_partition(view.snapshot, smallest, view.am)),
+            ),
+            None,
+        )
         or _exceeds_cluster(view, sizes, choices)
     )
 
@@ -70,10 +76,29 @@ def exceeds_container(snapshot: ClusterSnapshot, shape: Shape) -> NoFit | None:
 
 
 def exceeds_queue_headroom(
-    queue: QueueView, shape: Shape, am: Resources, user: str = ""
+    snapshot: ClusterSnapshot, shape: Shape, am: Resources, user: str = ""
 ) -> NoFit | None:
     """The maximum of the queue, or of one above it, or what one user may have of it, does not leave
     enough for the gang now."""
+    refusals = (
+        _exceeds_headroom(queue, part, am_there, user)
+        for queue, part, am_there in _by_partition(snapshot, shape, am)
+    )
+    return next(filter(None, refusals), None)
+
+
+def _by_partition(
+    snapshot: ClusterSnapshot, shape: Shape, am: Resources
+) -> Iterable[tuple[QueueView, Shape, Resources]]:
+    """The queue's part of each partition, with what the gang needs there. The ApplicationMaster,
+    whose partition is the queue's own affair, counts in the first one."""
+    for label in dict.fromkeys(group.label for group in shape):
+        part = tuple(group for group in shape if group.label == label)
+        yield snapshot.queue_in(label), part, am
+        am = Resources()
+
+
+def _exceeds_headroom(queue: QueueView, shape: Shape, am: Resources, user: str) -> NoFit | None:
     left = queue.headroom
     if left is None:
         if queue.maximum is None:

@@ -52,4 +52,4 @@ def _changed(before: tuple[Node, ...], now: tuple[Node, ...]) -> list[Node] | No
 
 
 def _facts(node: Node) -> tuple[object, ...]:
-    return node.node_id, node.rack, node.state, node.total, node.gpu_model
+    return node.node_id, node.rack, node.state, node.total, node.gpu_model, node.label

@@ -27,6 +27,8 @@ class NodeCapacity(NamedTuple):
     gpus: int
     model: str = ""
     """Of its GPUs; empty: not known."""
+    label: str = ""
+    """Of its partition; empty: it has none."""
 
     @property
     def resources(self) -> Resources:
@@ -60,7 +62,7 @@ def total_capacity(nodes: Iterable[Node], excluded: Collection[NodeId]) -> list[
     """Usable nodes as if nothing ran on them."""
     running = NodeState.RUNNING
     return [
-        NodeCapacity(n.node_id, n.rack, t.memory_mib, t.vcores, t.gpus, n.gpu_model)
+        NodeCapacity(n.node_id, n.rack, t.memory_mib, t.vcores, t.gpus, n.gpu_model, n.label)
         for n in nodes
         if n.state is running and n.node_id not in excluded
         for t in (n.total,)
@@ -78,6 +80,7 @@ def free_capacity(nodes: Iterable[Node], excluded: Collection[NodeId]) -> list[N
             t.vcores - u.vcores,
             t.gpus - u.gpus,
             n.gpu_model,
+            n.label,
         )
         for n in nodes
         if n.state is running and n.node_id not in excluded
@@ -123,6 +126,8 @@ def may_host(group: Group, capacity: NodeCapacity) -> bool:
         return False
     if group.within_racks is not None and capacity.rack not in group.within_racks:
         return False
+    if group.label is not None and capacity.label != group.label:
+        return False
     if not group.model:
         return True
     return has_words(capacity.model, group.model) if capacity.model else group.has_trust
@@ -137,6 +142,7 @@ def reserve(capacity: NodeCapacity, want: Resources, count: int = 1) -> NodeCapa
         capacity.vcores - want.vcores * count,
         capacity.gpus - want.gpus * count,
         capacity.model,
+        capacity.label,
     )
 
 

@@ -19,6 +19,7 @@ from yarnam.core.placement.candidates import RankedCandidate
 from yarnam.core.placement.domains import PlacementDomain, target_in
 from yarnam.core.placement.gang_shape import biggest, tasks_of
 from yarnam.core.placement.job_view import JobView
+from yarnam.core.placement.packing.node_capacity import may_host
 
 PINNED = "pin"
 """The names of pinned domains: this and a number."""
@@ -68,6 +69,7 @@ def pinned_targets(
         target_in(group, PlacementDomain(nodes=(node,)), f"{PINNED}{number}")
         for number, node in enumerate(chosen)
         for group in shape
+        if group.label is None or may_host(group, view.total.by_node[node])
     )
 
 
