@@ -57,6 +57,8 @@ _BY_MESSAGE: tuple[tuple[str, type[HdfsError]], ...] = (
     ("could only be written to 0 of", errors.Unavailable),
     # Of a file that is open still, once its DataNode has restarted.
     ("Cannot obtain block length", errors.Unavailable),
+    # Of the native client, where the site's keys are in no KMS that it can ask.
+    ("encryption zone", errors.NotSupported),
     # A NameNode that has just taken over, asked over HTTP where to write.
     ("Failed to find datanode", errors.Unavailable),
     # Of a pair, an active one that waits for its DataNodes says so by another class and this name.

@@ -228,6 +228,27 @@ def test_the_capacity_scheduler_gives_names_and_use(stub: StubRm) -> None:
     assert (queue.name, queue.used) == ("root.a", Resources(5, 1, 1))
 
 
+@pytest.mark.parametrize("labels", [("",), ("gpu", "")])
+def test_a_look_at_the_capacity_scheduler_costs_no_more_requests(
+    stub: StubRm, labels: tuple[str, ...]
+) -> None:
+    """Whatever partitions are looked at; its rules are asked for once."""
+
+    def asked_by_one_look() -> list[str]:
+        rm = ResourceManager([stub.url], partitions=labels)
+        rm.snapshot("root.dl")
+        stub.asked.clear()
+        rm.snapshot("root.dl")
+        return [path.partition("?")[0] for _, path in stub.asked]
+
+    stub.pages["/conf"] = (200, {"properties": []})
+    fair = asked_by_one_look()
+    info = {"type": "capacityScheduler", "queueName": "root", "queues": None}
+    stub.pages["/ws/v1/cluster/scheduler"] = (200, {"scheduler": {"schedulerInfo": info}})
+    assert asked_by_one_look() == fair
+    assert len(fair) == 2
+
+
 @pytest.mark.yarn
 def test_what_the_real_scheduler_hands_out(cluster_env: dict[str, str]) -> None:
     rm = ResourceManager.from_conf(cluster_env["HADOOP_CONF_DIR"])

@@ -149,7 +149,7 @@ class FakeResourceManager:
         return self.access.get(queue, True)
 
     def snapshot(
-        self, queue: str, partition: str | None = None, *, max_age_s: float | None = None
+        self, queue: str, partitions: Sequence[str] = (), *, max_age_s: float | None = None
     ) -> ClusterSnapshot:
         self._enter()
         return ClusterSnapshot(1000.0, self.nodes, QueueView(queue))

@@ -37,6 +37,7 @@ from yarnam.cluster.hadoop.properties import properties_xml
 from yarnam.cluster.hadoop.site_files import write_files
 from yarnam.cluster.shape import ClusterShape
 from yarnam.errors import NoPermission
+from yarnam.wire.http_request import HttpError
 from yarnam.wire.protocol import ZOOKEEPER_KERBEROS
 
 pytestmark = pytest.mark.secure
@@ -194,6 +195,32 @@ def test_a_job_runs_as_the_principal(tmp_path: Path) -> None:
     yarnam("doctor")
 
 
+@pytest.mark.usefixtures("alice")
+@pytest.mark.timeout(400)
+def test_the_page_of_a_job_is_behind_spnego(secure: EmbeddedCluster, tmp_path: Path) -> None:
+    """By YARN's proxy, which speaks HTTPS alone; and the API below it, for scripts."""
+    spec = tmp_path / "job.yaml"
+    spec.write_text(
+        "version: 1\nname: page\nqueue: root.dl\ncommand: sleep 600\n"
+        "roles:\n  worker: {tasks: 1, gpus: 1, memory: 512MiB, vcores: 1}\n"
+    )
+    application = run("submit", "--detach", str(spec)).stdout.split()[0]
+    try:
+        status = await_state(application, "RUNNING", COMMAND_S)
+        url = status["tracking_url"]
+        assert url.startswith(f"{secure.rm_url}/proxy/{application}")
+        assert secure.rm_url.startswith("https:")
+        conf = str(secure.conf_dir)
+        alice = HttpIdentity(is_kerberos=True, conf_dir=conf)
+        assert b"<html" in alice.get(url, timeout_s=30).body
+        assert alice.get(f"{url}api/v1/job", timeout_s=30).json()["name"] == "page"
+        with pytest.raises(HttpError) as refused:
+            HttpIdentity("alice", conf_dir=conf).get(url, timeout_s=30)
+        assert refused.value.status == 401
+    finally:
+        yarnam("kill", application)
+
+
 @pytest.fixture
 def second(secure: EmbeddedCluster, tmp_path: Path) -> Iterator[str]:
     """Another HDFS of the realm: a NameNode without DataNodes. The URI of its web server."""
@@ -335,6 +362,17 @@ def submit_long(folder: Path, root: str, lives_s: float, **environ: str) -> tupl
 def step_of(root: str) -> int:
     fs = connect(timeout_s=20)
     return int(fs.read_bytes(f"{root}/step")) if fs.exists(f"{root}/step") else 0
+
+
+def await_state(application: str, state: str, limit_s: float) -> dict[str, Any]:
+    deadline = time.monotonic() + limit_s
+    while time.monotonic() < deadline:
+        found: dict[str, Any] = json.loads(yarnam("status", application, "--json"))
+        if found["state"] == state:
+            return found
+        assert not found["verdict"], found["verdict"]
+        time.sleep(1)
+    raise AssertionError(f"{application} is not {state} within {limit_s:g} s")
 
 
 def ends_well(application: str, limit_s: float) -> dict[str, Any]:

@@ -79,8 +79,8 @@ class ClusterPlan:
     @property
     def rm_urls(self) -> dict[str, str]:
         """Daemon to its web address."""
-        port = self.ports["rm_web"]
-        return {name: f"http://{host}:{port}" for name, host in self.resourcemanagers.items()}
+        scheme, port = "https" if self.shape.secure else "http", self.ports["rm_web"]
+        return {name: f"{scheme}://{host}:{port}" for name, host in self.resourcemanagers.items()}
 
     @property
     def kdc_jar_folder(self) -> Path:

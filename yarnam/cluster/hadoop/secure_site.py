@@ -1,6 +1,6 @@
 """What the configuration of a secure cluster has on top of a plain one's.
 
-Data between clients and DataNodes is encrypted, pages and WebHDFS want SPNEGO, HDFS speaks HTTPS.
+Data between clients and DataNodes is encrypted, pages and REST APIs want SPNEGO and HTTPS.
 Two things differ from a site's: containers run as the cluster's user (the LinuxContainerExecutor
 needs root), and logs are not aggregated (the NodeManager wants Hadoop's native library for it).
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 from yarnam.cluster.cluster_plan import ClusterPlan
 from yarnam.cluster.hadoop.kerberos_realm import REALM, SERVICES, service_principals
 from yarnam.cluster.hadoop.properties import Properties
+from yarnam.cluster.shape import Node
 
 
 def secure_core(plan: ClusterPlan) -> Properties:
@@ -53,6 +54,7 @@ def secure_hdfs(plan: ClusterPlan) -> Properties:
 def secure_yarn(plan: ClusterPlan) -> Properties:
     who, keytab, web = service_principals(plan), _keytab(plan), f"HTTP/_HOST@{REALM}"
     return {
+        "yarn.http.policy": "HTTPS_ONLY",
         "yarn.resourcemanager.principal": who["resourcemanager"],
         "yarn.resourcemanager.keytab": keytab,
         "yarn.resourcemanager.webapp.spnego-principal": web,
@@ -70,11 +72,12 @@ def secure_yarn(plan: ClusterPlan) -> Properties:
     }
 
 
-def secure_nodemanager(plan: ClusterPlan) -> Properties:
+def secure_nodemanager(plan: ClusterPlan, node: Node) -> Properties:
     """Containers find the realm as they would by a site's ``/etc/krb5.conf``: Java reads no
     KRB5_CONFIG, and Hadoop's client wants a realm even where it has tokens only."""
     option = f"-Djava.security.krb5.conf={plan.paths.krb5_conf}"
     return {
+        "yarn.nodemanager.webapp.https.address": f"{node.address}:{plan.ports['nm_web']}",
         "yarn.nodemanager.admin-env.KRB5_CONFIG": str(plan.paths.krb5_conf),
         "yarn.nodemanager.admin-env.JAVA_TOOL_OPTIONS": option,
     }

@@ -10,6 +10,7 @@ from yarnam.cluster.hadoop.kerberos_realm import client_variables, users
 from yarnam.errors import UsageError
 
 _HDFS = {
+    "crypto": "org.apache.hadoop.hdfs.tools.CryptoAdmin",
     "dfs": "org.apache.hadoop.fs.FsShell",
     "dfsadmin": "org.apache.hadoop.hdfs.tools.DFSAdmin",
     "fsck": "org.apache.hadoop.hdfs.tools.DFSck",
@@ -34,6 +35,7 @@ _YARN = {
 _HADOOP = {
     "fs": "org.apache.hadoop.fs.FsShell",
     "conf": "org.apache.hadoop.conf.ConfTool",
+    "key": "org.apache.hadoop.crypto.key.KeyShell",
     "version": "org.apache.hadoop.util.VersionInfo",
 }
 

@@ -129,7 +129,7 @@ def _addresses(plan: ClusterPlan, host: str, suffix: str = "") -> Properties:
     keys = {
         "address": "rm_client", "scheduler.address": "rm_scheduler",
         "resource-tracker.address": "rm_tracker", "admin.address": "rm_admin",
-        "webapp.address": "rm_web",
+        ("webapp.https.address" if plan.shape.secure else "webapp.address"): "rm_web",
     }  # fmt: skip
     prefix = "yarn.resourcemanager"
     found = {f"{prefix}.{key}{suffix}": f"{host}:{plan.ports[port]}" for key, port in keys.items()}
@@ -275,7 +275,7 @@ def nodemanager_site(plan: ClusterPlan, node: Node) -> Properties:
         "yarn.nodemanager.force.path": container_path(os.environ),
     }
     if plan.shape.secure:
-        properties |= secure_site.secure_nodemanager(plan)
+        properties |= secure_site.secure_nodemanager(plan, node)
     if can_recover():
         properties |= {
             "yarn.nodemanager.recovery.enabled": "true",
