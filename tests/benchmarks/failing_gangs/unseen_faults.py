@@ -323,11 +323,6 @@ def memory_of_perl() -> None:
     run_source("step.pl", "my $x = 'x' x (1 << 34);\n", "bash", "-c", "ulimit -v 500000; perl {}")
 
 
-@program("cpu-out-of-memory", "sort")
-def memory_of_sort() -> None:
-    end_as("bash", "-c", "ulimit -v 20000; seq 9 | sort -S 4G --parallel=1")
-
-
 @fault("disk-full", held_out=True)
 def trials_fill_their_database() -> None:
     with tempfile.TemporaryDirectory() as folder:

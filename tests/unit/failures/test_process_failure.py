@@ -47,6 +47,13 @@ def find(text: str = "", code: int = 1, signal: int = 0, **more: Any) -> Finding
 
 
 ONE_LINE = [
+    ("TypeError: Cannot read properties of undefined (reading 'push')", C.SEMANTIC_ERROR),
+    ('can\'t read "rate": no such variable', C.SEMANTIC_ERROR),
+    ("dataclasses.FrozenInstanceError: cannot assign to field 'rate'", C.SEMANTIC_ERROR),
+    ("can't find package yaml_reader 2.0", C.IMPORT_ERROR),
+    ("Makefile:2: *** missing separator (did you mean TAB?).  Stop.", C.SYNTAX_ERROR),
+    ("mawk: line 1: missing ) near }", C.SYNTAX_ERROR),
+    ("xml.etree.ElementTree.ParseError: syntax error: line 1, column 0", C.INCORRECT_INPUTS),
     ("OSError: [Errno 98] Address already in use", C.PORT_IN_USE),
     ("train.py: error: unrecognized arguments: --epocs", C.SEMANTIC_ERROR),
     ("OSError: [Errno 28] No space left on device: 'out.bin'", C.DISK_FULL),
