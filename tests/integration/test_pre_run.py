@@ -57,6 +57,11 @@ def test_what_has_passed_goes_on_to_the_gang_and_is_not_tried_again(world: Fault
     assert status.ledger is not None
     assert status.ledger.of(Use.PRE_RUN).gpu_s > 0
     assert not files.exists(place) or not files.list(place), "its checkpoints are thrown away"
+    planned = world.client.outlook(document).measured
+    assert planned is not None, "plan shows what the pre-run has measured"
+    assert planned.application == str(first.application)
+    assert (planned.step_s or 0.0) >= 0.1
+    assert (planned.peak_memory_mib or 0) > 4
     second = world.client.submit(document)
     world.jobs.append(second)
     assert world.end_of(second).kind is VerdictKind.SUCCEEDED
