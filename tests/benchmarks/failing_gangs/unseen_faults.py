@@ -429,11 +429,6 @@ def port_of_perl_taken() -> None:
     run_source("step.pl", code, "perl", "{}")
 
 
-@program("port-in-use", "tclsh")
-def port_of_tcl_taken() -> None:
-    run_source("step.tcl", f"socket -server accept {taken_port()}\nvwait x\n", "tclsh", "{}")
-
-
 @program("communication-error", "curl")
 def nobody_there_for_curl() -> None:
     end_as("curl", "-sS", "--noproxy", "*", "http://127.0.0.1:1/shards.json")

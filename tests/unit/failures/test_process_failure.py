@@ -47,6 +47,9 @@ def find(text: str = "", code: int = 1, signal: int = 0, **more: Any) -> Finding
 
 
 ONE_LINE = [
+    ("make: *** [Makefile:2: all] Killed", C.KILLED),
+    ("make: *** [Makefile:2: all] Segmentation fault (core dumped)", C.INVALID_MEMORY_ACCESS),
+    ("curl: (7) Failed to connect to h port 1: Couldn't connect to server", C.COMMUNICATION_ERROR),
     ("TypeError: Cannot read properties of undefined (reading 'push')", C.SEMANTIC_ERROR),
     ('can\'t read "rate": no such variable', C.SEMANTIC_ERROR),
     ("dataclasses.FrozenInstanceError: cannot assign to field 'rate'", C.SEMANTIC_ERROR),
