@@ -35,6 +35,7 @@ class FakeResourceManager:
         self.queue_names = ["root.dl", "root.research"]
         self.queue_tree: QueueState | None = None
         self.scheduler = Scheduler.FAIR
+        self.node_label = ""
         self.access: dict[str, bool | None] = {}
         self.apps: dict[str, YarnApplication] = {}
         self.attempts: dict[str, int] = {}
@@ -127,8 +128,9 @@ class FakeResourceManager:
         self._enter()
         return [QueueView(name) for name in self.queue_names]
 
-    def queue_report(self) -> QueueReport | None:
+    def queue_report(self, node_label: str = "") -> QueueReport | None:
         self._enter()
+        self.node_label = node_label
         whole = Resources()
         for one in self.nodes:
             whole = whole.plus(one.total)

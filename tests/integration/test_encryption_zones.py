@@ -4,6 +4,7 @@ processes encrypt and decrypt, and HDFS's native client cannot."""
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 
@@ -35,11 +36,21 @@ def zone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
         hadoop(cluster, "hadoop", "key", "create", "key1", "-provider", keys)
         # It reads its key store when it starts.
         cluster.daemon("nn").restart()
-        connect(conf_dir=str(cluster.conf_dir), timeout_s=30).mkdirs("/zone")
+        connect(conf_dir=client_conf(cluster), timeout_s=30).mkdirs("/zone")
         hadoop(cluster, "hdfs", "crypto", "-createZone", "-keyName", "key1", "-path", "/zone")
         yield cluster
     finally:
         cluster.down()
+
+
+def client_conf(cluster: EmbeddedCluster) -> str:
+    """A client's configuration without the key store, which is the daemons' own."""
+    folder = cluster.paths.root / "client-conf"
+    if not folder.exists():
+        shutil.copytree(cluster.conf_dir, folder)
+        site = (folder / "hdfs-site.xml").read_text()
+        (folder / "hdfs-site.xml").write_text(site.replace(PROVIDER, "of.the.daemons"))
+    return str(folder)
 
 
 def hadoop(cluster: EmbeddedCluster, *command: str) -> bytes:
@@ -50,7 +61,7 @@ def hadoop(cluster: EmbeddedCluster, *command: str) -> bytes:
 
 def test_webhdfs_reads_and_writes_in_it(zone: EmbeddedCluster) -> None:
     """And by default it is taken where the native client cannot."""
-    conf = str(zone.conf_dir)
+    conf = client_conf(zone)
     web = connect(conf_dir=conf, backend="webhdfs", timeout_s=30)
     web.write_bytes("/zone/by-http", CONTENT)
     assert web.read_bytes("/zone/by-http") == CONTENT
@@ -63,7 +74,7 @@ def test_webhdfs_reads_and_writes_in_it(zone: EmbeddedCluster) -> None:
 
 
 def test_the_native_client_says_why_it_cannot(zone: EmbeddedCluster) -> None:
-    conf = str(zone.conf_dir)
+    conf = client_conf(zone)
     connect(conf_dir=conf, backend="webhdfs", timeout_s=30).write_bytes("/zone/told", CONTENT)
     native = connect(conf_dir=conf, backend="native", timeout_s=30)
     with pytest.raises(NotSupported, match="encryption zone"):

@@ -114,6 +114,10 @@ def test_each_partition_has_capacities_of_its_own() -> None:
     assert found.used == Resources()
     (elsewhere,) = queues_of(info, "")
     assert elsewhere.maximum is None
+    tree = queue_tree_of(info, "gpu")
+    assert tree is not None
+    assert tree.children[0].maximum == Resources(200, 20, 6)
+    assert tree.children[0].minimum == Resources(100, 10, 4)
 
 
 def test_a_user_has_so_many_times_the_capacity() -> None:

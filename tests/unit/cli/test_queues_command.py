@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +204,22 @@ def test_show_under_the_capacity_scheduler(
     header = next(line for line in lines_of(capsys) if line.startswith("QUEUE"))
     assert "ONE USER" in header
     assert "WEIGHT" not in header
+
+
+@pytest.mark.parametrize("command", [("show", "root.research"), ("why", "root.research")])
+def test_one_partition_is_looked_at_by_its_label(
+    command: tuple[str, str], world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, *others = world.rm.nodes
+    world.rm.nodes = (replace(first, labels=("v100",)), *others)
+    assert yarnam(world, *command, "--node-label", "v100") == 64  # the Fair Scheduler has none
+    world.rm.scheduler = Scheduler.CAPACITY
+    assert yarnam(world, *command, "--node-label", "a100") == 64
+    assert "Labels: v100" in capsys.readouterr().err
+    assert yarnam(world, *command, "--node-label", "v100") == 0
+    assert world.rm.node_label == "v100"
+    if command[0] == "show":
+        assert "GPUs, 8 free;" in lines_of(capsys)[0]
 
 
 def test_apply_replaces_the_file_and_says_when_yarn_has_it(

@@ -25,12 +25,12 @@ from yarnam.core.queues.capacity.capacity_file import (
 from yarnam.core.queues.queue_state import QueueState
 
 
-def queue_tree_of(json: Json) -> QueueState | None:
-    """The root queue with all below it; None: the scheduler is another one. Raises
-    MalformedData."""
+def queue_tree_of(json: Json, node_label: str = "") -> QueueState | None:
+    """The root queue with all below it, as they are in one partition (Capacity Scheduler); None:
+    the scheduler is another one. Raises MalformedData."""
     info = object_of(object_of(json, "scheduler"), "schedulerInfo")
     if info.get("type") == "capacityScheduler":
-        return capacity_tree(info)
+        return capacity_tree(info, node_label)
     if info.get("type") != "fairScheduler":
         return None
     return _state(object_of(info, "rootQueue"), MAX_DEPTH)

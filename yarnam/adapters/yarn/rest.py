@@ -144,13 +144,13 @@ class ResourceManager:
             partitions=tuple(views) if len(views) > 1 else (),
         )
 
-    def queue_report(self) -> QueueReport | None:
-        """The queues and all nodes, now; None: the scheduler has no such queues. Raises
-        Unavailable when no ResourceManager answers within 10 s."""
+    def queue_report(self, node_label: str = "") -> QueueReport | None:
+        """The queues, as they are in one partition, and all nodes, now; None: the scheduler has no
+        such queues. Raises Unavailable when no ResourceManager answers within 10 s."""
         deadline = time.monotonic() + TOTAL_TIMEOUT_S
         scheduler = self._get("/ws/v1/cluster/scheduler", deadline=deadline)
         reply = self._get("/ws/v1/cluster/nodes", {"states": NODE_STATES}, deadline=deadline)
-        tree = self._understood(lambda: queue_tree_of(scheduler))
+        tree = self._understood(lambda: queue_tree_of(scheduler, node_label))
         nodes = self._understood(lambda: rest_parse.nodes_of(reply, self._reject))
         if tree is None:
             return None

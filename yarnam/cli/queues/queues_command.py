@@ -45,6 +45,14 @@ WATCH_EVERY_S = 2.0
 """Between two looks of --watch: each asks the ResourceManager for all nodes and jobs."""
 
 
+node_label_option = click.option(
+    "--node-label",
+    default="",
+    metavar="LABEL",
+    help="Look at the nodes with this label (Capacity Scheduler). Default: those without one.",
+)
+
+
 @click.group("queues")
 def command() -> None:
     """Show, check and change the scheduler's queues."""
@@ -53,21 +61,21 @@ def command() -> None:
 @command.command()
 @click.argument("queue", required=False, default="root", metavar="[QUEUE]")
 @click.option("--watch", is_flag=True, help="Refresh every 2 seconds until Ctrl-C.")
+@node_label_option
 @json_option
 @click.pass_context
-def show(ctx: click.Context, queue: str, watch: bool, as_json: bool) -> int:
+def show(ctx: click.Context, queue: str, watch: bool, node_label: str, as_json: bool) -> int:
     """Show the queues as they are now: shares, use, jobs, and the largest gang that fits.
 
     QUEUE is a full name; default: all queues. FAIR is the share that a queue has now, STEADY the
     one it has when all queues are in use. The weights come from the allocation file, where this
     machine has it: the ResourceManager does not report them. Under the Capacity Scheduler CAPACITY
-    is what a queue is guaranteed, ONE USER what a single user may have; of the nodes without a
-    label.
+    is what a queue is guaranteed, ONE USER what a single user may have.
     """
     with open_client(ctx) as client:
         if watch:
-            return _watch(client, queue, as_json=as_json)
-        now = queue_view.queues_now(client.site)
+            return _watch(client, queue, node_label, as_json=as_json)
+        now = queue_view.queues_now(client.site, node_label)
         shown = _find(now, queue)
         if as_json:
             print_json(queue_text.queues_plain(now, shown))
@@ -76,9 +84,9 @@ def show(ctx: click.Context, queue: str, watch: bool, as_json: bool) -> int:
     return 0
 
 
-def _watch(client: Client, queue: str, *, as_json: bool) -> int:
+def _watch(client: Client, queue: str, node_label: str, *, as_json: bool) -> int:
     def take() -> tuple[QueuesNow, QueueState]:
-        now = queue_view.queues_now(client.site)
+        now = queue_view.queues_now(client.site, node_label)
         return now, _find(now, queue)
 
     def drawn() -> Group:
@@ -104,16 +112,17 @@ def _watch(client: Client, queue: str, *, as_json: bool) -> int:
 
 @command.command()
 @click.argument("what", metavar="JOB|QUEUE")
+@node_label_option
 @json_option
 @click.pass_context
-def why(ctx: click.Context, what: str, as_json: bool) -> int:
+def why(ctx: click.Context, what: str, node_label: str, as_json: bool) -> int:
     """Tell why a job, or each waiting job of a queue, waits, and what would start it.
 
     QUEUE is a full name, as in root.dl. The answer names the first thing that holds a job up, with
     figures, and the smallest change that would remove it.
     """
     with open_client(ctx) as client:
-        now = queue_view.queues_now(client.site)
+        now = queue_view.queues_now(client.site, node_label)
         if what == "root" or what.startswith("root."):
             stages = tuple(
                 stage for stage in queues_now.Stage if stage is not queues_now.Stage.RUNNING

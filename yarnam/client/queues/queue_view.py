@@ -16,6 +16,7 @@ from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import AllocationSteps, Scheduler
 from yarnam.core.model.tickets import RunningGang, Ticket
 from yarnam.core.queues.allocations import Allocations
+from yarnam.core.queues.queue_state import QueueReport
 from yarnam.core.queues.queues_now import QueueJob, QueuesNow, Stage
 from yarnam.errors import UsageError, YarnamError
 from yarnam.ports.ticket_queue import TicketList
@@ -29,15 +30,17 @@ MOST_JOBS = 10_000
 """Applications that are listed; the ResourceManager keeps as many by default."""
 
 
-def queues_now(site: Site) -> QueuesNow:
+def queues_now(site: Site, node_label: str = "") -> QueuesNow:
     """What the ResourceManager, the ticket queue and, where it can be read, the allocation file
-    say now. Raises Unavailable; UsageError: the scheduler has no such queues."""
-    report = site.rm.queue_report()
+    say now; of the nodes with this label (empty: without one). Raises Unavailable; UsageError: the
+    scheduler has no such queues, or no node the label."""
+    report = site.rm.queue_report(node_label)
     if report is None:
         raise UsageError(
             "the cluster runs neither the Fair Scheduler nor the Capacity Scheduler",
             hint="`yarnam nodes` and `yarnam plan` work with every scheduler.",
         )
+    _check_label(report, node_label)
     applications = site.rm.applications(states=LIVING, most=MOST_JOBS)
     found = read_wait_queue(site)
     waiting = found if isinstance(found, TicketList) else TicketList()
@@ -49,7 +52,9 @@ def queues_now(site: Site) -> QueuesNow:
     return QueuesNow(
         taken_at_s=time.time(),
         root=report.root,
-        nodes=report.nodes if is_fair else tuple(one for one in report.nodes if not one.labels),
+        nodes=report.nodes
+        if is_fair
+        else tuple(one for one in report.nodes if one.label == node_label),
         jobs=tuple(
             _job(app, tickets.get(app.application), gangs.get(app.application), report.steps)
             for app in applications
@@ -60,6 +65,17 @@ def queues_now(site: Site) -> QueuesNow:
         preempts=report.preempts,
         scheduler=report.scheduler,
     )
+
+
+def _check_label(report: QueueReport, node_label: str) -> None:
+    labels = sorted({node.label for node in report.nodes if node.label})
+    if node_label and (report.scheduler is Scheduler.FAIR or node_label not in labels):
+        raise UsageError(
+            f"no node has the label '{node_label}'",
+            hint=f"Labels: {', '.join(labels)}"
+            if labels
+            else "No node has a label; the Capacity Scheduler alone knows them.",
+        )
 
 
 def allocation_file(site: Site) -> Path:
