@@ -100,7 +100,7 @@ def spec(world: SubmitWorld, name: str, given: dict[str, Any], **more: Any) -> s
 
 
 def finished(world: SubmitWorld, application: str) -> dict[str, Any]:
-    status = world.await_state(application, "SUCCEEDED", "FAILED", "CANCELLED", limit_s=90.0)
+    status = world.await_state(application, "SUCCEEDED", "FAILED", "CANCELLED", limit_s=240.0)
     assert status["state"] == "SUCCEEDED", status["verdict"]
     return status
 
