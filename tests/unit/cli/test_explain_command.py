@@ -50,6 +50,8 @@ def test_the_first_cause_among_several_logs(world: World, tmp_path: Path) -> Non
     assert code == 0
     assert out.splitlines()[0] == "rank-1 failed: import-error"
     assert "  evidence  ModuleNotFoundError: No module named 'nope'" in out
+    assert "  action    never: the same would happen again" in out
+    assert "  to act    user: the job's code, inputs or spec have to change" in out
     assert "  after it  rank-0: peer-lost (gloo-peer)" in out
 
 

@@ -5,7 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from yarnam.cli.rendering.console import Line, Styled, clock_time
-from yarnam.core.model.outcomes import FirstCause, Origin
+from yarnam.core.model.outcomes import FirstCause, Origin, RetryAction
+from yarnam.errors import Blame
+
+_ACTION_WORDS = {
+    RetryAction.NEVER: "the same would happen again",
+    RetryAction.ALLOWED: "started again as often as retry.on_user_failure says",
+    RetryAction.RETRY: "started again, for one of retry.max_restarts",
+    RetryAction.ELSEWHERE: "started again on other nodes, for one of retry.max_restarts",
+    RetryAction.FREE: "started again for free, after a wait",
+    RetryAction.MORE_MEMORY: "started again with more memory, where retry.more_memory is set",
+    RetryAction.WITHOUT_INPUT: "started again without corrupt inputs, where on_corrupt says so",
+}
+
+_BLAME_WORDS = {
+    Blame.USER: "user: the job's code, inputs or spec have to change",
+    Blame.PLATFORM: "platform: yarnam itself",
+    Blame.INFRA: "infra: the cluster, or what the job has no power over",
+}
 
 
 def cause_lines(cause: FirstCause, *, indent: str = "") -> Iterator[Line]:
@@ -19,8 +36,8 @@ def cause_lines(cause: FirstCause, *, indent: str = "") -> Iterator[Line]:
         ("evidence", finding.line or "the exit status alone"),
         ("written", written(finding.origin)),
         ("rule", f"{finding.rule or 'none'} ({finding.role.value})"),
-        ("retry", finding.action.value),
-        ("to act", finding.blame.value),
+        ("action", f"{finding.action.value}: {_ACTION_WORDS[finding.action]}"),
+        ("to act", _BLAME_WORDS[finding.blame]),
         ("next", finding.hint),
     ]
     for name, text in rows:
