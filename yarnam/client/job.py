@@ -288,13 +288,14 @@ class Job:
             line = self._living_am()
             found = line.status(seen=seen, hold_s=self._timing.process_poll_s if seen else 0.0)
             seen, status = found.number, found.status
-            if (status.state is JobState.SUSPENDED) is is_wanted:
-                return status
-            if status.state.is_final or status.state is JobState.STORING:
+            if status.state.is_final or (is_wanted and status.state is JobState.STORING):
+                verb = "suspend" if is_wanted else "resume"
                 raise UsageError(
-                    f"{self.id} is {status.state.value}: there is nothing to suspend",
+                    f"{self.id} is {status.state.value}: there is nothing to {verb}",
                     hint=f"For its result: yarnam status {self.id}",
                 )
+            if (status.state is JobState.SUSPENDED) is is_wanted:
+                return status
             if time.monotonic() >= deadline:
                 done = "suspended" if is_wanted else "resumed"
                 raise Unavailable(

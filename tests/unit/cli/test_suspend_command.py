@@ -46,10 +46,13 @@ def test_suspend_returns_when_nothing_is_held(
     assert f"yarnam resume {APPLICATION}" in out
 
 
-def test_what_is_suspended_already_is_left_as_it_is(world: World) -> None:
-    world.line.statuses = [SUSPENDED]
-    assert yarnam(world, "suspend", APPLICATION) == 0
+def test_what_is_suspended_already_is_left_as_it_is(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.line.statuses = [replace(SUSPENDED, at_s=1000.0, deadline_s=1000.0 + 1800.0)]
+    assert yarnam(world, "suspend", APPLICATION, "--for", "2h") == 0
     assert world.line.suspended == []
+    assert "is suspended for up to 30m" in capsys.readouterr().out
 
 
 def test_a_job_without_checkpoints_is_suspended_by_force_alone(
@@ -72,6 +75,15 @@ def test_a_job_that_is_done_is_told(
     world.line.statuses = [replace(status(state), phase=state.value)]
     assert yarnam(world, "suspend", APPLICATION) == ExitCode.USAGE
     assert f"is {state.value}: there is nothing to suspend" in capsys.readouterr().err
+
+
+def test_a_job_that_ends_while_it_is_resumed_is_told(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    killed = replace(status(JobState.FAILED), phase="FAILED")
+    world.line.statuses = [SUSPENDED, killed]
+    assert yarnam(world, "resume", APPLICATION) == ExitCode.USAGE
+    assert "is FAILED: there is nothing to resume" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["soon", "0s", "900d", "7"])
