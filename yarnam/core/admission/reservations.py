@@ -61,7 +61,7 @@ class ReservationLedger:
     """Free capacity of each usable node, before (``free``) and after (``left``) the reservations
     made so far."""
 
-    __slots__ = ("_closed", "_soonest", "_too_many", "free", "left", "nodes", "touched")
+    __slots__ = ("_closed", "_layouts", "_soonest", "_too_many", "free", "left", "nodes", "touched")
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self.nodes: dict[NodeId, Node] = {}
@@ -77,6 +77,8 @@ class ReservationLedger:
         # How many containers of a size there was no room for: what is left only shrinks.
         self._soonest: list[tuple[Ticket, Sequence[RunningGang], float, Reservation]] = []
         # The last answer of ``soonest_for``, shared with copies until one of them reserves more.
+        self._layouts: dict[tuple[Resources, frozenset[NodeId]], _Layout] = {}
+        # What of it time does not change: many ask at different times. Shared in the same way.
 
     def reserve(
         self, ticket: Ticket, *, closed: frozenset[NodeId] = frozenset()
@@ -109,7 +111,7 @@ class ReservationLedger:
                 taken.append((name, amount))
                 self.left[name] = self.left[name].minus(amount)
         self.touched.update(name for name, _ in before)
-        self._soonest = []
+        self._forget()
         return taken
 
     def moved_to(self, snapshot: ClusterSnapshot) -> ReservationLedger:
@@ -124,7 +126,8 @@ class ReservationLedger:
             if self.nodes[name] is not node:
                 twin.free[name] = node.free
         twin.left = dict(twin.free)
-        twin._closed, twin._too_many, twin._soonest = {}, {}, []  # noqa: SLF001 - of the same class
+        twin._closed, twin._too_many = {}, {}  # noqa: SLF001 - of the same class
+        twin._forget()  # noqa: SLF001 - of the same class
         return twin
 
     def copy(self) -> ReservationLedger:
@@ -136,7 +139,7 @@ class ReservationLedger:
 
     def release(self, what: Iterable[NodeShare]) -> None:
         """This comes free."""
-        self._soonest = []
+        self._forget()
         self._too_many.clear()
         for name, amount in what:
             if name in self.left:
@@ -153,7 +156,7 @@ class ReservationLedger:
 
     def reserve_what_fits(self, ticket: Ticket) -> None:
         """Reserve as many of its containers as there is room for: they are on their way."""
-        self._soonest = []
+        self._forget()
         refused = self._closed_to(ticket)
         for demand in _biggest_first(ticket.demands):
             closed = refused
@@ -192,15 +195,14 @@ class ReservationLedger:
 
     def _soonest_for(self, ticket: Ticket, releases: _Releases, now_s: float) -> Reservation:
         closed = self._closed_to(ticket)
-        usable = [name for name in self.nodes if name not in closed] if closed else [*self.nodes]
         choices = [
-            _DemandSlots(self, demand, usable, releases)
+            _DemandSlots(self, demand, self._layout(demand.resources, closed, releases), releases)
             for demand in _biggest_first(ticket.demands)
         ]
         best = _cheapest(choices, None, now_s, most_gpu_s=inf) or _NOWHERE
         if len({self.nodes[name].rack for name in best.nodes}) < 2:
             return best
-        sizes = Counter(self.nodes[name].rack for name in usable)
+        sizes = Counter(node.rack for name, node in self.nodes.items() if name not in closed)
         most_gpu_s = RACK_SLACK * best.work_gpu_s + RACK_SLACK_S * ticket.gpus
         in_rack = None
         for rack in sorted(sizes):
@@ -210,6 +212,16 @@ class ReservationLedger:
             if found is not None and (in_rack is None or found.work_gpu_s < in_rack.work_gpu_s):
                 in_rack, most_gpu_s = found, found.work_gpu_s
         return in_rack or best
+
+    def _layout(self, want: Resources, closed: frozenset[NodeId], releases: _Releases) -> _Layout:
+        known = self._layouts.get((want, closed))
+        if known is None or known.gangs_on is not releases.gangs_on:
+            known = self._layouts[want, closed] = _Layout(self, want, closed, releases.gangs_on)
+        return known
+
+    def _forget(self) -> None:
+        """What is known of the soonest nodes does not hold any more."""
+        self._soonest, self._layouts = [], {}
 
     def contested_nodes(self, ticket: Ticket) -> frozenset[NodeId]:
         """Nodes on which this gang could take what is reserved there, however YARN places it:
@@ -276,13 +288,14 @@ def gangs_on_nodes(running: Iterable[RunningGang]) -> GangsOnNodes:
 class _Releases:
     """The ends to come, node by node. A gang that is past its declared end is about to end."""
 
-    __slots__ = ("ends", "gangs_on", "now_s")
+    __slots__ = ("_on", "ends", "gangs_on", "now_s")
 
     def __init__(
         self, running: Iterable[RunningGang], gangs_on: GangsOnNodes, now_s: float
     ) -> None:
         self.now_s = now_s
         self.gangs_on = gangs_on
+        self._on: dict[NodeId, Sequence[GpuRelease]] = {}
         self.ends: list[tuple[float, bool]] = []
         """Of each gang: when, and whether that is declared."""
         for gang in running:
@@ -295,15 +308,58 @@ class _Releases:
 
     def on(self, name: NodeId) -> Sequence[GpuRelease]:
         """What comes free on this node, soonest first."""
+        known = self._on.get(name)
+        if known is not None:
+            return known
         found: list[GpuRelease] = []
         for position, gpus in self.gangs_on.get(name, ()):
             at_s, is_declared = self.ends[position]
             found.append((at_s, gpus, is_declared))
         found.sort()
+        self._on[name] = found
         return found
 
 
 _NOWHERE = Reservation(frozenset(), inf, is_declared=False, work_gpu_s=inf)
+
+
+class _Layout:
+    """What time does not change of the first slots for containers of one size, node by node."""
+
+    __slots__ = ("alone", "free", "gangs_on", "shared")
+
+    def __init__(
+        self,
+        ledger: ReservationLedger,
+        want: Resources,
+        closed: Collection[NodeId],
+        gangs_on: GangsOnNodes,
+    ) -> None:
+        self.gangs_on = gangs_on
+        self.free: list[NodeId] = []
+        """Nodes with room now."""
+        self.alone: list[tuple[NodeId, int, int, int]] = []
+        """Where the end of the only gang will do: how many GPUs are missing, which gang runs there,
+        and on how many."""
+        self.shared: list[tuple[NodeId, int]] = []
+        """The other nodes that could hold one: how many GPUs are missing."""
+        total, could_hold = None, False
+        for name, node in ledger.nodes.items():
+            if name in closed:
+                continue
+            if node.total is not total:
+                total, could_hold = node.total, want.count_in(node.total) > 0
+            if not could_hold:
+                continue
+            missing = want.gpus - ledger.left[name].gpus
+            gangs = gangs_on.get(name, ())
+            if missing <= 0:
+                self.free.append(name)
+            elif len(gangs) == 1 and gangs[0][1] >= missing:
+                gang, gpus = gangs[0]
+                self.alone.append((name, missing, gang, gpus))
+            else:
+                self.shared.append((name, missing))
 
 
 class _DemandSlots:
@@ -319,7 +375,7 @@ class _DemandSlots:
         self,
         ledger: ReservationLedger,
         demand: Demand,
-        usable: Iterable[NodeId],
+        layout: _Layout,
         releases: _Releases,
     ) -> None:
         self.count = demand.count
@@ -327,7 +383,7 @@ class _DemandSlots:
         self._nodes, self._left = ledger.nodes, ledger.left
         self._releases = releases
         self._most: dict[Resources, int] = {}
-        self._firsts = self._first_slots(usable)
+        self._firsts = _first_slots(layout, releases) if demand.count else []
         self._racks: dict[str, list[_Slot]] = {}
         self._made: dict[NodeId, list[_Slot]] = {}
         self._rest: dict[NodeId, Iterator[_Slot]] = {}
@@ -366,31 +422,6 @@ class _DemandSlots:
             for slot in self._firsts:
                 self._racks.setdefault(self._nodes[slot[4]].rack, []).append(slot)
         return self._racks.get(rack, [])
-
-    def _first_slots(self, usable: Iterable[NodeId]) -> list[_Slot]:
-        """The first of ``_slots`` of each of these nodes, in order."""
-        now_s, want, found = self._releases.now_s, self._want, list[_Slot]()
-        gangs_on, ends = self._releases.gangs_on, self._releases.ends
-        total, most = None, 0
-        for name in usable:
-            if self._nodes[name].total is not total:
-                total, most = self._nodes[name].total, self._most_on(name)
-            left = self._left[name]
-            missing = want.gpus - left.gpus
-            gangs = gangs_on.get(name, ())
-            if not most:
-                continue
-            if missing <= 0:
-                found.append((0.0, 0, now_s, True, name))
-            elif len(gangs) == 1 and gangs[0][1] >= missing:
-                at_s, is_declared = ends[gangs[0][0]]
-                left_s = at_s - now_s
-                ready_at_s = at_s if is_declared else now_s + left_s
-                found.append((gangs[0][1] * left_s, missing, ready_at_s, is_declared, name))
-            else:
-                found.append(next(_slots(name, want, 1, left, self._releases.on(name), now_s)))
-        found.sort()
-        return found
 
     def _at(self, name: NodeId, index: int) -> _Slot | None:
         """The slot with this index, where those before it have been asked for; None: no more."""
@@ -474,6 +505,43 @@ def _slots(
         ready_at_s = max(declared_s, now_s + left_s * stretch)
         is_known = not estimated and not unknown
         yield work + unknown * UNKNOWN_LEFT_S, missing, ready_at_s, is_known, name
+
+
+def _first_slots(layout: _Layout, releases: _Releases) -> list[_Slot]:
+    """The first of ``_slots`` of each node, in order."""
+    now_s, ends = releases.now_s, releases.ends
+    found: list[_Slot] = [(0.0, 0, now_s, True, name) for name in layout.free]
+    for name, missing, gang, gpus in layout.alone:
+        at_s, is_declared = ends[gang]
+        left_s = at_s - now_s
+        ready_at_s = at_s if is_declared else now_s + left_s
+        found.append((gpus * left_s, missing, ready_at_s, is_declared, name))
+    for name, missing in layout.shared:
+        found.append(_first_busy_slot(name, missing, releases.on(name), now_s))
+    found.sort()
+    return found
+
+
+def _first_busy_slot(name: NodeId, missing: int, ends: Sequence[GpuRelease], now_s: float) -> _Slot:
+    """The first of ``_slots``, where that misses so many GPUs: most nodes are asked for no other,
+    and there are many nodes."""
+    freed = estimated = 0
+    work, declared_s, left_s, stretch = 0.0, now_s, 0.0, 0.0
+    for at_s, gpus, is_declared in ends:
+        freed += gpus
+        work += gpus * (at_s - now_s)
+        if is_declared:
+            declared_s = at_s
+        else:
+            estimated += 1
+            stretch += 1.0 / estimated
+            left_s = at_s - now_s
+        if freed >= missing:
+            break
+    unknown = max(0, missing - freed)
+    ready_at_s = max(declared_s, now_s + left_s * stretch)
+    is_known = not estimated and not unknown
+    return work + unknown * UNKNOWN_LEFT_S, missing, ready_at_s, is_known, name
 
 
 def _either(one: frozenset[NodeId], other: frozenset[NodeId]) -> frozenset[NodeId]:
