@@ -26,7 +26,7 @@ from yarnam.core.model.ids import NodeId
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import Phase
 from yarnam.core.model.plans import Target
-from yarnam.core.model.tickets import Demand, RunningGang, Ticket
+from yarnam.core.model.tickets import BACKS_OFF, SUSPENDED, Demand, RunningGang, Ticket
 from yarnam.errors import YarnamError
 from yarnam.ports import Clock
 from yarnam.ports.ticket_queue import Claim, TicketList, TicketQueue
@@ -296,9 +296,9 @@ class TicketHolder:
         if phase in RUNNING_PHASES:
             return RunningTicket(self._running(gang))
         if phase is Phase.BACKING_OFF:
-            return AsideTicket("its attempt backs off")
+            return AsideTicket(BACKS_OFF)
         if phase is Phase.SUSPENDED:
-            return AsideTicket("it is suspended")
+            return AsideTicket(SUSPENDED)
         return None  # PENDING: AdmissionPoller holds the ticket. The end: the queue is closed.
 
     def _running(self, gang: Gang) -> RunningGang:

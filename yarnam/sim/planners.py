@@ -28,7 +28,7 @@ from yarnam.core.model.ids import NodeId
 from yarnam.core.model.job_status import Phase
 from yarnam.core.model.plans import NoFit, PlacementPlan, Reason, Target
 from yarnam.core.model.snapshot import ClusterSnapshot
-from yarnam.core.model.tickets import Demand, MustWait, RunningGang, Ticket
+from yarnam.core.model.tickets import BACKS_OFF, Demand, MustWait, RunningGang, Ticket
 from yarnam.core.placement import declared_targets, ladder_for_submit
 from yarnam.core.placement.plan_request import plan_request
 from yarnam.core.placement.prelaunch import has_spare_capacity
@@ -194,7 +194,7 @@ class TicketPlanner(JitterPlanner):
         if phase is Phase.BACKING_OFF:
             self._world.tickets.gone(self._job.spec.name)
             if self._is_waiting and self._ticket is not None:
-                self._world.tickets.update(replace(self._ticket, aside="its attempt backs off"))
+                self._world.tickets.update(replace(self._ticket, aside=BACKS_OFF))
 
     def launched(self, containers: Sequence[Container]) -> None:
         self._give_back()

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from tests.fakes.cluster_view import cluster
-from tests.unit.client.world import APPLICATION, World
+from tests.unit.client.world import APPLICATION, World, status
 from tests.unit.queues.test_lint import GOOD
 from yarnam.cli.shell import Shell, run
 from yarnam.client.planning.snapshot_file import save_snapshot
 from yarnam.client.queues import apply_file
+from yarnam.core.model.job_status import JobState, WaitQueueStatus
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import Scheduler
 from yarnam.core.queues.queue_state import QueueState
@@ -96,6 +97,19 @@ def test_why_of_a_job_and_of_a_queue(world: World, capsys: pytest.CaptureFixture
     assert out[1] == "  What would start it: maxAMShare of root.research at 0.01."
     assert yarnam(world, "why", "root.research", "--json") == 0
     assert json.loads(capsys.readouterr().out)[0]["cause"] == "am-share"
+
+
+def test_what_no_ticket_tells_is_asked_of_the_job(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.job()
+    world.rm.change(APPLICATION, queue="root.research", running_containers=1)
+    found = status(JobState.QUEUED, reason="the gang does not fit in one rack")
+    world.line.statuses = [replace(found, wait_queue=WaitQueueStatus(1, 0, missing="2 of 4"))]
+    assert yarnam(world, "why", APPLICATION) == 0
+    out = lines_of(capsys)
+    assert "no ticket in ZooKeeper" in out[0]
+    assert out[1] == "  Its own status says: the gang does not fit in one rack; 2 of 4."
 
 
 def test_errors_say_what_next(world: World, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import Node, NodeState, Scheduler
-from yarnam.core.model.tickets import Demand
+from yarnam.core.model.tickets import BACKS_OFF, SUSPENDED, Admitted, Demand, MustWait, Ticket
 from yarnam.core.queues.queue_state import QueueState
 from yarnam.core.queues.queues_now import QueueJob, QueuesNow, Stage, largest_gangs
 from yarnam.core.queues.waiting import why_waiting
@@ -49,6 +50,15 @@ def other(number: int, **facts: Any) -> QueueJob:
     given = {"stage": Stage.RUNNING, "gpus": 8, "queue": "root.a", "since_s": 10.0, **facts}
     application = f"application_1_000{number}"
     return QueueJob(application, "other", "bob", submitted_at_s=10.0, **given)
+
+
+TICKET = Ticket(5, "application_1_0005", "train", "root.a", (Demand(TASK, 2),), 50.0)
+
+
+def waits_behind(**facts: Any) -> Callable[[Ticket], MustWait]:
+    head = Ticket(1, "application_1_0001", "big", "root.a", (Demand(TASK, 4),), 10.0)
+    reason = "the free GPUs are needed by the jobs ahead of it"
+    return lambda _: MustWait(2, head, reason, **facts)
 
 
 AM = job(stage=Stage.WAITS_FOR_AM, demands=(), gpus=None)
@@ -118,10 +128,40 @@ CASES: dict[str, tuple[QueueJob, QueuesNow, str, str]] = {
         "tasks of 4000 MiB, 4 vcores, 4 GPUs (2 of them)",
     ),
     "wait-queue": (
-        job(),
-        now(jobs=(other(1, stage=Stage.WAITS_FOR_GANG), job())),
-        "1 gang waited before it; the first is application_1_0001",
-        "the start of application_1_0001",
+        job(ticket=TICKET),
+        now(admission=waits_behind()),
+        "by the jobs ahead of it; 2 gangs are ahead of it, first application_1_0001 (big, 16 GPUs)",
+        "the start of application_1_0001, or a higher gang.priority",
+    ),
+    "reserved": (
+        job(ticket=TICKET),
+        now(admission=waits_behind(is_reserved=True)),
+        "2 gangs are ahead",
+        "a declared `duration` that ends before it",
+    ),
+    "suspended": (
+        job(ticket=replace(TICKET, aside=SUSPENDED)),
+        now(nodes=FULL),
+        "it is suspended; it took its ticket 50s ago",
+        "yarnam resume application_1_0005",
+    ),
+    "back-off": (
+        job(ticket=replace(TICKET, aside=BACKS_OFF)),
+        now(),
+        "its attempt backs off: no free GPU would help it now",
+        "yarnam status application_1_0005",
+    ),
+    "asked": (
+        job(ticket=replace(TICKET, is_acquiring=True)),
+        now(leaf(), leaf("root.b", reserved_containers=3), nodes=FULL, preempts=True),
+        "asked YARN for 2 tasks with 8 GPUs; 0 are free, and YARN keeps nodes reserved for 3",
+        "YARN takes them from queues above their fair share",
+    ),
+    "own-nodes": (
+        job(ticket=replace(TICKET, excluded=(NodeId("n1"), NodeId("n2"), NodeId("n3")))),
+        now(nodes=(*NODES[:3], *FULL[3:])),
+        "leaves it 1 of 4 nodes (placement.exclude_nodes), where 0 of 2 tasks find room; on all",
+        "other nodes allowed by its spec (placement.exclude_nodes)",
     ),
     "fits": (job(), now(), "fits now", ""),
     "running": (job(stage=Stage.RUNNING), now(), "does not wait", ""),
@@ -136,6 +176,28 @@ def test_the_cause_with_figures_and_the_smallest_change(cause: str) -> None:
     assert found.cause == cause
     assert reason in found.reason
     assert change in found.change
+
+
+def test_whose_turn_it_is_only_has_to_ask() -> None:
+    seen = now(admission=lambda _: Admitted("first in the queue"))
+    assert why_waiting(job(ticket=TICKET), seen).cause == "fits"
+
+
+def test_nodes_that_its_spec_leaves_out_are_no_use() -> None:
+    """Neither would all nodes do: so that is not the spec's fault."""
+    choosy = job(ticket=replace(TICKET, excluded=(NodeId("n1"),)))
+    assert why_waiting(choosy, now(nodes=FULL)).cause == "not-enough-gpus"
+    small = replace(NODES[3], total=Resources(1000, 1, 1))
+    found = why_waiting(
+        job(ticket=replace(TICKET, included=(NodeId("n4"),))), now(nodes=(*NODES[:3], small))
+    )
+    assert found.cause == "no-such-node"
+    assert "none of 1 running node that its spec allows is so large" in found.reason
+
+
+def test_grants_of_a_gang_that_has_asked_are_on_their_way() -> None:
+    asked = job(ticket=replace(TICKET, is_acquiring=True))
+    assert "next heartbeats" in why_waiting(asked, now()).change
 
 
 def test_a_limit_above_the_queue_holds_too() -> None:

@@ -155,7 +155,9 @@ class ResourceManager:
         if tree is None:
             return None
         kind = self._understood(lambda: rest_parse.scheduler_of(scheduler))
-        return QueueReport(tree, nodes, *self._rules(deadline), scheduler=kind)
+        leaves = self._understood(lambda: rest_parse.queues_of(scheduler, node_label))
+        steps, preempts = self._rules(deadline)
+        return QueueReport(tree, nodes, steps, preempts, kind, leaves)
 
     def capacity_config(self) -> CapacityConfig | None:
         """What it tells of the Capacity Scheduler's settings; None: the scheduler is another one.

@@ -22,7 +22,7 @@ from yarnam.cli.rendering.console import (
     print_lines,
 )
 from yarnam.cli.signals import INTERRUPTED, Terminated
-from yarnam.errors import UsageError
+from yarnam.errors import UsageError, YarnamError
 from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from yarnam.client import Client
     from yarnam.core.queues.queue_state import QueueState
-    from yarnam.core.queues.queues_now import QueuesNow
+    from yarnam.core.queues.queues_now import QueueJob, QueuesNow
 
 with on_first_use():
     from rich import console as rich_console
@@ -122,7 +122,7 @@ def why(ctx: click.Context, what: str, node_label: str, as_json: bool) -> int:
     figures, and the smallest change that would remove it.
     """
     with open_client(ctx) as client:
-        now = queue_view.queues_now(client.site, node_label)
+        now, own_reason = queue_view.queues_now(client.site, node_label), ""
         if what == "root" or what.startswith("root."):
             stages = tuple(
                 stage for stage in queues_now.Stage if stage is not queues_now.Stage.RUNNING
@@ -136,6 +136,7 @@ def why(ctx: click.Context, what: str, node_label: str, as_json: bool) -> int:
                     f"{application} has ended: it waits for nothing",
                     hint=f"How it ended: yarnam status {application}",
                 )
+            own_reason = _own_reason(client, jobs[0], now)
     if as_json:
         print_json([queue_text.job_plain(job, now) for job in jobs])
         return 0
@@ -144,9 +145,25 @@ def why(ctx: click.Context, what: str, node_label: str, as_json: bool) -> int:
     for job in jobs:
         found = waiting.why_waiting(job, now)
         print_line(f"{job.application} ({job.name}) in {job.queue}: {found.reason}.")
+        if own_reason:
+            print_line(f"  Its own status says: {own_reason}.")
         if found.change:
             print_line(f"  What would start it: {found.change}.")
     return 0
+
+
+def _own_reason(client: Client, job: QueueJob, now: QueuesNow) -> str:
+    """The job's own word, where tickets and queues leave the question open: it alone knows that it
+    wants one rack, or which nodes it has learnt to avoid."""
+    if waiting.why_waiting(job, now).cause not in waiting.OPEN or not job.is_gang:
+        return ""
+    try:
+        status = client.job(job.application).status()
+    except YarnamError:
+        return ""
+    queue = status.wait_queue
+    missing = queue.missing if queue is not None else ""
+    return "; ".join(filter(None, (status.reason, missing)))
 
 
 for below in (lint_command, generate, diff, apply, convert, what_if_command):

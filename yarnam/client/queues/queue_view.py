@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from yarnam.adapters.yarn.addresses import read_settings
@@ -12,9 +13,10 @@ from yarnam.adapters.yarn.pending_applications import LIVING
 from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.client.site import Site
 from yarnam.client.submit.waiting_jobs import read_wait_queue
+from yarnam.core.admission import Contention, admit
 from yarnam.core.model.resources import Resources
-from yarnam.core.model.snapshot import AllocationSteps, Scheduler
-from yarnam.core.model.tickets import RunningGang, Ticket
+from yarnam.core.model.snapshot import AllocationSteps, ClusterSnapshot, QueueView, Scheduler
+from yarnam.core.model.tickets import AdmissionDecision, RunningGang, Ticket
 from yarnam.core.queues.allocations import Allocations
 from yarnam.core.queues.queue_state import QueueReport
 from yarnam.core.queues.queues_now import QueueJob, QueuesNow, Stage
@@ -49,12 +51,13 @@ def queues_now(site: Site, node_label: str = "") -> QueuesNow:
     is_fair = report.scheduler is Scheduler.FAIR
     configured = site_allocations(site) if is_fair else None
     queues = tuple(configured.root.walk()) if configured is not None else ()
+    if not is_fair:
+        own = tuple(one for one in report.nodes if one.label == node_label)
+        report = replace(report, nodes=own)
     return QueuesNow(
         taken_at_s=time.time(),
         root=report.root,
-        nodes=report.nodes
-        if is_fair
-        else tuple(one for one in report.nodes if one.label == node_label),
+        nodes=report.nodes,
         jobs=tuple(
             _job(app, tickets.get(app.application), gangs.get(app.application), report.steps)
             for app in applications
@@ -64,6 +67,7 @@ def queues_now(site: Site, node_label: str = "") -> QueuesNow:
         | {queue.name: queue.am_part for queue in report.root.walk() if queue.am_part is not None},
         preempts=report.preempts,
         scheduler=report.scheduler,
+        admission=partial(_admission, report, waiting) if waiting.tickets else None,
     )
 
 
@@ -76,6 +80,20 @@ def _check_label(report: QueueReport, node_label: str) -> None:
             if labels
             else "No node has a label; the Capacity Scheduler alone knows them.",
         )
+
+
+def _admission(report: QueueReport, waiting: TicketList, ticket: Ticket) -> AdmissionDecision:
+    """What the job's ApplicationMaster would decide, if its gang fits."""
+    now_s = time.time()
+    queue = next(
+        (one for one in report.leaves if one.name == ticket.queue), QueueView(ticket.queue)
+    )
+    snapshot = ClusterSnapshot(
+        now_s, report.nodes, queue, queue.max_container, report.steps, report.preempts,
+        report.leaves, scheduler=report.scheduler,
+    )  # fmt: skip
+    seen = Contention(snapshot, waiting.tickets, waiting.running, now_s)
+    return admit(ticket, seen, fits_now=True)
 
 
 def allocation_file(site: Site) -> Path:
@@ -122,5 +140,5 @@ def _job(
         ),
         gpus=gpus,
         am=steps.rounded(AM),
-        aside=ticket.aside if ticket is not None else "",
+        ticket=ticket,
     )

@@ -35,6 +35,10 @@ they change. Jobs of two versions wait in one queue, and by two orders each coul
 other."""
 
 
+SUSPENDED, BACKS_OFF = "it is suspended", "its attempt backs off"
+"""``Ticket.aside``: why no free GPU could help a job."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ticket:
     """One job's place among those that wait, and what it waits for.
@@ -65,9 +69,8 @@ class Ticket:
     priority: int = 0
     """Among the tickets of its queue; see ``core.admission.wait_queue``."""
     aside: str = ""
-    """Why no free GPU could help it now (its queue is at its maximum, its attempt backs off), as
-    of its last poll; empty: it waits for GPUs. A ticket that is set aside keeps its number and
-    blocks nobody."""
+    """Why no free GPU could help it now (``SUSPENDED``, ``BACKS_OFF``); empty: it waits for GPUs.
+    A ticket that is set aside keeps its number and blocks nobody."""
     seen_at_s: float | None = None
     """When its holder last gave a sign of life, by the clock of whoever decides; None:
     unknown."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from yarnam.core.model.resources import Resources
-from yarnam.core.model.snapshot import AllocationSteps, Node, Scheduler
+from yarnam.core.model.snapshot import AllocationSteps, Node, QueueView, Scheduler
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +74,5 @@ class QueueReport:
     preempts: bool = False
     """It takes containers from queues above their share for those below."""
     scheduler: Scheduler = Scheduler.FAIR
+    leaves: tuple[QueueView, ...] = ()
+    """The leaf queues, as a snapshot has them."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import Node, Scheduler
-from yarnam.core.model.tickets import Demand
+from yarnam.core.model.tickets import AdmissionDecision, Demand, Ticket
 from yarnam.core.queues.queue_state import QueueState
 
 
@@ -41,8 +41,8 @@ class QueueJob:
     """That its gang needs or has; None: not known."""
     am: Resources = Resources(1536, 1, 0)
     """What its ApplicationMaster needs, as YARN rounds it."""
-    aside: str = ""
-    """Why no free GPU would help it, by its own word."""
+    ticket: Ticket | None = None
+    """Of a job that waits for its gang; None: it has none, or nobody knows."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,9 @@ class QueuesNow:
     am_shares: Mapping[str, float] = field(default_factory=dict[str, float])
     preempts: bool = False
     scheduler: Scheduler = Scheduler.FAIR
+    admission: Callable[[Ticket], AdmissionDecision] | None = None
+    """Whether the holder of a ticket may ask now, if its gang fits (``core.admission``); None:
+    there is no wait queue."""
 
     @cached_property
     def by_name(self) -> Mapping[str, QueueState]:

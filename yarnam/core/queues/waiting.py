@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 
+from yarnam.core.model.printable import duration
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import Node, Scheduler
-from yarnam.core.model.tickets import Demand
+from yarnam.core.model.tickets import SUSPENDED, Demand, MustWait
 from yarnam.core.queues.queue_state import QueueState
 from yarnam.core.queues.queues_now import QueueJob, QueuesNow, Stage
 
@@ -49,6 +50,10 @@ RESOURCES = (("GPUs", "gpus"), ("MiB", "memory_mib"), ("vcores", "vcores"))
 """Names for people and of the fields; the scarcest first."""
 
 
+OPEN = frozenset({"fits", "unknown"})
+"""Causes after which a gang's own ApplicationMaster may know more."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wait:
     """``cause`` is one of a few words, for programs; ``change`` is empty where none is known."""
@@ -71,7 +76,7 @@ def why_waiting(job: QueueJob, now: QueuesNow) -> Wait:
         return Wait(
             "unknown",
             "what its gang needs is not known: it has no ticket in ZooKeeper",
-            f"its own status says more: yarnam status {job.application}",
+            f"see yarnam status {job.application}",
         )
     return _without_gang(job, path, now)
 
@@ -163,20 +168,96 @@ def _no_node_for_am(job: QueueJob, now: QueuesNow) -> Wait | None:
 
 def _without_gang(job: QueueJob, path: Sequence[QueueState], now: QueuesNow) -> Wait:
     usable = [node for node in now.nodes if node.is_usable]
+    allowed = _allowed(job, usable)
     need = _total(job.demands)
     return (
-        _never_on_a_node(job, path[0], usable, _terms(now))
+        _aside(job, now)
+        or _never_on_a_node(job, path[0], usable, allowed, _terms(now))
         or _beyond_maximum(need, f"its gang of {_gang(job.demands)}", path, now)
         or _beyond_user_limit(job, need, path[0])
-        or _not_enough(job, need, path[0], usable, now)
-        or _in_pieces(job, usable)
+        or _asked(job, need, allowed, now)
+        or _other_nodes_would_do(job, usable, allowed)
+        or _not_enough(job, need, path[0], allowed, now)
+        or _in_pieces(job, allowed)
         or _behind_others(job, now)
         or Wait("fits", "nothing holds it up: its gang fits now, and it asks at its next poll")
     )
 
 
+def _allowed(job: QueueJob, usable: Sequence[Node]) -> Sequence[Node]:
+    """Those that its tasks may use."""
+    if job.ticket is None or not job.ticket.is_choosy:
+        return usable
+    names = job.ticket.nodes_of(usable)
+    return [node for node in usable if node.node_id in names]
+
+
+def _aside(job: QueueJob, now: QueuesNow) -> Wait | None:
+    """No free GPU would help it."""
+    aside = job.ticket.aside if job.ticket is not None else ""
+    if not aside:
+        return None
+    since = duration(now.taken_at_s - job.since_s)
+    if aside == SUSPENDED:
+        change = f"yarnam resume {job.application}"
+        return Wait("suspended", f"{aside}; it took its ticket {since} ago", change)
+    return Wait(
+        "back-off",
+        f"{aside}: no free GPU would help it now; it took its ticket {since} ago",
+        f"time; yarnam status {job.application} says how its attempt ended and until when it waits",
+    )
+
+
+def _asked(job: QueueJob, need: Resources, allowed: Sequence[Node], now: QueuesNow) -> Wait | None:
+    """It is its turn: its containers have been asked for."""
+    if job.ticket is None or not job.ticket.is_acquiring:
+        return None
+    free = sum(node.free.gpus for node in allowed)
+    reason = f"it has asked YARN for {_gang(job.demands)} with {need.gpus} GPUs; {free} are free"
+    reserved = [queue for queue in _leaves(now) if queue.reserved_containers]
+    if reserved:
+        first = reserved[0]
+        reason += (
+            f", and YARN keeps nodes reserved for {_count(first.reserved_containers, 'container')} "
+            f"of {first.name}"
+        )
+    if need.gpus <= free:
+        return Wait("asked", reason, "nothing: YARN grants at the nodes' next heartbeats")
+    takes = f"YARN takes them from queues above their {_terms(now).share}" if now.preempts else ""
+    return Wait("asked", reason, takes or f"{_count(need.gpus - free, 'GPU')} more that come free")
+
+
+def _other_nodes_would_do(
+    job: QueueJob, usable: Sequence[Node], allowed: Sequence[Node]
+) -> Wait | None:
+    """It would fit, were it not for the nodes that its spec leaves out."""
+    if len(allowed) == len(usable):
+        return None
+    placed, wanted = _packed(job.demands, allowed)
+    if placed == wanted or _packed(job.demands, usable)[0] < wanted:
+        return None
+    assert job.ticket is not None
+    ticket = job.ticket
+    limits = (
+        ("placement.include_nodes", bool(ticket.included)),
+        ("placement.exclude_nodes", bool(ticket.excluded)),
+        (f"placement.gpu_model {ticket.gpu_model}", bool(ticket.gpu_model)),
+    )
+    keys = " and ".join(key for key, is_set in limits if is_set)
+    return Wait(
+        "own-nodes",
+        f"its spec leaves it {len(allowed)} of {_count(len(usable), 'node')} ({keys}), where "
+        f"{placed} of {_count(wanted, 'task')} find room; on all nodes it would fit",
+        f"other nodes allowed by its spec ({keys}), or the end of jobs on those that it may use",
+    )
+
+
 def _never_on_a_node(
-    job: QueueJob, leaf: QueueState, usable: Sequence[Node], terms: _Terms
+    job: QueueJob,
+    leaf: QueueState,
+    usable: Sequence[Node],
+    allowed: Sequence[Node],
+    terms: _Terms,
 ) -> Wait | None:
     for demand in job.demands:
         task = demand.resources
@@ -187,12 +268,14 @@ def _never_on_a_node(
                 f"({terms.container}), and a task needs {task}",
                 f"{terms.container} of {leaf.name} at {task}, or smaller tasks",
             )
-        if not any(task.fits_in(node.total) for node in usable):
+        if not any(task.fits_in(node.total) for node in allowed):
+            may = "" if len(allowed) == len(usable) else " that its spec allows"
+            largest = f" (the largest by GPUs has {_largest(allowed)})" if allowed else ""
             return Wait(
                 "no-such-node",
-                f"a task needs {task}, and none of {_count(len(usable), 'running node')} is so "
-                f"large (the largest by GPUs has {_largest(usable)})",
-                "smaller tasks, or a larger node",
+                f"a task needs {task}, and none of {_count(len(allowed), 'running node')}{may} is "
+                f"so large{largest}",
+                "smaller tasks, or a larger node" + (", or other nodes in its spec" * bool(may)),
             )
     return None
 
@@ -338,23 +421,26 @@ def _packed(demands: Sequence[Demand], usable: Sequence[Node]) -> tuple[int, int
 
 
 def _behind_others(job: QueueJob, now: QueuesNow) -> Wait | None:
-    ahead = [
-        other
-        for other in now.jobs
-        if other.stage is Stage.WAITS_FOR_GANG
-        and other.application != job.application
-        and other.since_s < job.since_s
-        and not other.aside
-    ]
-    if not ahead:
+    """By the decision that its ApplicationMaster takes."""
+    if job.ticket is None or now.admission is None:
         return None
-    first = min(ahead, key=lambda other: other.since_s)
-    return Wait(
-        "wait-queue",
-        f"its gang would fit, but {_count(len(ahead), 'gang')} waited before it; the first is "
-        f"{first.application} ({first.name}, {first.gpus} GPUs)",
-        f"the start of {first.application}, or a higher priority within one queue",
-    )
+    decision = now.admission(job.ticket)
+    if not isinstance(decision, MustWait):
+        return None
+    head = decision.head
+    own = head.job == job.application
+    reason = f"its gang would fit, but {decision.reason}"
+    if not own:
+        reason += (
+            f"; {_count(decision.ahead, 'gang')} {'is' if decision.ahead == 1 else 'are'} ahead "
+            f"of it, first {head.job} ({head.name}, {_count(head.gpus, 'GPU')})"
+        )
+    start = "the grants of the jobs that have asked" if own else f"the start of {head.job}"
+    if decision.is_reserved:
+        return Wait("reserved", reason, f"{start}, or a declared `duration` that ends before it")
+    is_of_one_queue = not own and head.queue == job.queue
+    higher = ", or a higher gang.priority" if is_of_one_queue else ""
+    return Wait("wait-queue", reason, f"{start}{higher}")
 
 
 # ---- text --------------------------------------------------------------------------------------
