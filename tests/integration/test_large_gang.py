@@ -25,7 +25,9 @@ def test_agents_of_a_large_gang_are_woken(world: FaultWorld) -> None:
     tasks = HELD_CALLS + 5
     worker = {"tasks": tasks, "gpus": 0, "memory": "256MiB", "processes_per_task": 1}
     gang = {"hold_timeout": "10min", "launch_timeout": "5min"}
-    job = world.submit("large", "exec sleep 1200", worker=worker, gang=gang)
+    # 205 agents that start on one machine keep each other waiting: none is lost for that.
+    am = {"agent_silence": "60s"}
+    job = world.submit("large", "exec sleep 1200", worker=worker, gang=gang, am=am)
     status = world.until_phase(job, Phase.RUNNING, START_S)
     assert len(status.tasks) == tasks
     job.kill("its test is over")
