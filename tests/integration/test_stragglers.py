@@ -43,7 +43,7 @@ while not os.path.exists("{folder}/enough") and not train.should_stop():
 
 
 @pytest.mark.long
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_slow_node_is_named_and_left(world: FaultWorld, tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     code = RING.format(ring=JOIN_RING, base=27500, folder=tmp_path)
@@ -55,13 +55,13 @@ def test_a_slow_node_is_named_and_left(world: FaultWorld, tmp_path: Path) -> Non
     slow = status.tasks[1]
     (tmp_path / slow.node).touch()
     slow_at_s = time.time()
-    world.until(job, lambda s: bool(s.history[0].stragglers), "the straggler", 90.0)
+    world.until(job, lambda s: bool(s.history[0].stragglers), "the straggler", 180.0)
     event = world.events(job, StragglersFound)[0]
     (found,) = event.stragglers
     assert (found.rank, found.node) == (slow.ranks[0], slow.node)
     assert found.slowdown > 1.5
     status = world.until(
-        job, lambda s: s.phase == Phase.RUNNING.value and s.attempt == 2, "the move", 60.0
+        job, lambda s: s.phase == Phase.RUNNING.value and s.attempt == 2, "the move", 180.0
     )
     named_s, moved_s = event.at_s - slow_at_s, time.time() - event.at_s
     print(f"named after {named_s:.1f} s, runs elsewhere {moved_s:.1f} s later")
@@ -73,7 +73,7 @@ def test_a_slow_node_is_named_and_left(world: FaultWorld, tmp_path: Path) -> Non
         job,
         lambda s: any(one.cause is SlownessCause.NODE for one in s.history[0].stragglers),
         "that it was the node",
-        90.0,
+        180.0,
     )
     (tmp_path / "enough").touch()
     assert world.end_of(job).exit_code == 0
@@ -82,7 +82,7 @@ def test_a_slow_node_is_named_and_left(world: FaultWorld, tmp_path: Path) -> Non
 
 
 @pytest.mark.long
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_slow_data_is_slow_on_another_node_too(world: FaultWorld, tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     code = RING.format(ring=JOIN_RING, base=27600, folder=tmp_path)
