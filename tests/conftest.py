@@ -63,7 +63,12 @@ STUCK_S = 180.0
 started. Who has not come back by then never will: a thread holds Python's global lock, or a join
 has no end. The process then ends with the stacks of all its threads on stderr."""
 
+BEGIN_WITHIN_S = float(os.environ.get("YARNAM_BEGIN_WITHIN_S", "inf"))
+"""Tests whose turn comes later than this (seconds after the run began) do not run, and are reported
+so: `.ci/run` runs as much of `make long` as fits, in an order of each commit's own."""
+
 _real_stderr = pytest.StashKey[int]()
+_began_s = time.monotonic()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -85,6 +90,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return (yield)
     finally:
         faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before the fixtures: a cluster takes half a minute."""
+    if time.monotonic() - _began_s > BEGIN_WITHIN_S:
+        pytest.skip(f"NOT RUN: no time left (after {BEGIN_WITHIN_S:.0f} s no test begins)")
 
 
 @pytest.hookimpl(trylast=True)
