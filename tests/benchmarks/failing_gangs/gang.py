@@ -72,6 +72,7 @@ def run_gang(case: GangCase, folder: Path) -> GangEnd:
         elif not asked and not first_s and (hung := _hung(logs, now_s)) is not None:
             for process in ranks:
                 process.kill()
+                process.wait()
             return hung
         elif asked and now_s > deadline_s:
             for process in ranks:

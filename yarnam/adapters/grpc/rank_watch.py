@@ -93,8 +93,8 @@ class RankWatch:
         )
 
 
-def _seconds(told: float) -> float:
-    return told if isfinite(told) and told > 0 else 0.0
+def _seconds(value: float) -> float:
+    return value if isfinite(value) and value > 0 else 0.0
 
 
 def _collective(report: pb.ProcessReport) -> Collective | None:

@@ -56,7 +56,7 @@ async def dump_stack(pid: int, log: Path) -> tuple[str, ...]:
         start = _size(log)
         with suppress(OSError):
             os.kill(handler, STACK_SIGNAL)
-        return await _answer(log, start)
+        return await _faulthandler_dump(log, start)
     deadline = time.monotonic() + TOOLS_S
     for name, arguments in TOOLS:
         path = shutil.which(name)
@@ -68,7 +68,7 @@ async def dump_stack(pid: int, log: Path) -> tuple[str, ...]:
     return ()
 
 
-async def _answer(log: Path, start: int) -> tuple[str, ...]:
+async def _faulthandler_dump(log: Path, start: int) -> tuple[str, ...]:
     """What faulthandler writes into the log, as soon as no more of it comes."""
     deadline = time.monotonic() + ANSWER_S
     before = ""
