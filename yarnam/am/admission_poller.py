@@ -40,7 +40,7 @@ from yarnam.core.model.ids import NodeId
 from yarnam.core.model.job_status import StartForecast, WaitQueueStatus
 from yarnam.core.model.plans import NoFit, PlacementPlan, Reason
 from yarnam.core.model.snapshot import ClusterSnapshot
-from yarnam.core.model.tickets import MustWait, Ticket
+from yarnam.core.model.tickets import MustWait, Ticket, in_same_partitions
 from yarnam.core.placement.planner import PlanOutcome
 from yarnam.core.placement.prelaunch import has_spare_capacity
 from yarnam.ports import Clock
@@ -220,10 +220,11 @@ class AdmissionPoller:
         return await self._executor.call(lambda: self._decided(polled, listed))
 
     def _decided(self, polled: ClusterPoll, listed: TicketList) -> Decision:
-        now_s = self._clock.now_s()
+        now_s, me = self._clock.now_s(), self._holder.waiting_ticket
+        tickets = in_same_partitions(me, listed.tickets)
         return decide(
-            self._holder.waiting_ticket,
-            Contention(polled.snapshot, listed.tickets, listed.running, now_s),
+            me,
+            Contention(polled.snapshot, tickets, listed.running, now_s),
             polled.plan,
             may_fit=polled.fits,
             excluded=polled.excluded,
@@ -292,8 +293,9 @@ class AdmissionPoller:
         began_s, listed = self._clock.now_s(), self._listed
         if listed is None or began_s < self._next_forecast_s:
             return
-        seen = Contention(polled.snapshot, listed.tickets, listed.running, began_s)
         me = self._holder.waiting_ticket
+        tickets = in_same_partitions(me, listed.tickets)
+        seen = Contention(polled.snapshot, tickets, listed.running, began_s)
         try:
             found = await self._executor.call(lambda: forecast(me, seen))
         except Exception:

@@ -7,14 +7,19 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.placement.clusters import cluster, job, node, where
+from yarnam.client.planning.outlook import outlook
 from yarnam.client.submit.preflight import checked_on
+from yarnam.core.admission.forecast import Forecast
+from yarnam.core.admission.job_ticket import job_ticket
 from yarnam.core.model.job_spec import JobSpec, PackOrSpread
 from yarnam.core.model.plans import LocalityLevel, NoFit, Reason, Supplement
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, QueueView, Scheduler, in_partitions
+from yarnam.core.model.tickets import Ticket, in_same_partitions
 from yarnam.core.placement import declared_targets, ladder_for_submit, plan
 from yarnam.core.placement.supplement import plan_supplement
 from yarnam.errors import BadSpec, NeverFits
+from yarnam.ports.ticket_queue import TicketList
 
 
 def by_capacity(snapshot: ClusterSnapshot) -> ClusterSnapshot:
@@ -201,3 +206,20 @@ def test_what_the_user_has_already_counts_against_his_limit() -> None:
     assert not full.is_never
     assert "of which one user may have" in full.message
     assert not isinstance(planned(u=4, v=4), NoFit)  # the last container may pass it
+
+
+def test_who_waits_for_nodes_of_another_label_is_not_waited_for() -> None:
+    """Both gangs need all GPUs of their partition: the other's are no concern of theirs."""
+    snapshot = labelled()
+
+    def waits(one: JobSpec, number: int) -> Ticket:
+        return job_ticket(one, (), f"application_1_{number:04}", number, 1000.0 + number)
+
+    in_gpu = with_label("gpu")
+    first = waits(in_gpu, 1)  # type: ignore[arg-type]
+    assert in_same_partitions(waits(two_labels(), 2), [first]) == (first,)
+    for me, sees_first in ((job(4, 2), False), (in_gpu, True)):
+        listed = TicketList((first,))
+        start = outlook(checked_on(snapshot, me), listed, None).start  # type: ignore[arg-type]
+        assert isinstance(start, Forecast)
+        assert (start.likely_s == 0.0) is not sees_first

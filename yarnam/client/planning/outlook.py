@@ -18,6 +18,7 @@ from yarnam.core.model.ids import AskId, ContainerId, NodeId, RackId
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.plans import NoFit, PlacementPlan, Rung
 from yarnam.core.model.snapshot import ClusterSnapshot
+from yarnam.core.model.tickets import in_same_partitions
 from yarnam.core.placement import plan
 from yarnam.core.placement.elastic_sizes import plan_largest
 from yarnam.ports.ticket_queue import TicketList
@@ -106,13 +107,14 @@ def _start(
     fits = isinstance(now, PlacementPlan)
     if isinstance(line, str):
         return Forecast(0.0, 0.0, 0.0) if fits else UnknownStart(line)
-    if fits and not line.tickets:
-        return Forecast(0.0, 0.0, 0.0)
     now_s = time.time()
     # It would be the last to come.
     number = max((ticket.number for ticket in line.tickets), default=0) + 1
     mine = job_ticket(checked.job, checked.targets, "", number, now_s)
-    return forecast(mine, Contention(checked.snapshot, line.tickets, line.running, now_s))
+    tickets = in_same_partitions(mine, line.tickets)
+    if fits and not tickets:
+        return Forecast(0.0, 0.0, 0.0)
+    return forecast(mine, Contention(checked.snapshot, tickets, line.running, now_s))
 
 
 def _planned_tasks(checked: CheckedJob, rung: Rung) -> tuple[PlannedTask, ...]:

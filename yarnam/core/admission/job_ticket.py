@@ -27,6 +27,7 @@ def job_ticket(
         gpu_model=wanted_model(job),
         included=tuple(NodeId(node) for node in job.placement.include_nodes),
         excluded=tuple(NodeId(node) for node in job.placement.exclude_nodes),
+        node_labels=job.node_labels,
         priority=job.gang.priority,
         user=job.user,
     )

@@ -101,6 +101,8 @@ def _absurd_ticket(ticket: Ticket) -> str:
         return f"it wants {ticket.tasks} containers"
     if max(len(ticket.included), len(ticket.excluded)) > MAX_TASKS:
         return "it names more nodes than a gang may have tasks"
+    if len(ticket.node_labels) > MAX_TASKS:
+        return "it names more node labels than a gang may have tasks"
     if not _within(-MOST_PRIORITY, MOST_PRIORITY, ticket.priority):
         return "its priority is out of range"
     times_s = (ticket.taken_at_s, ticket.duration_s or 0.0, ticket.forecast_s or 0.0)
@@ -108,7 +110,7 @@ def _absurd_ticket(ticket: Ticket) -> str:
         return "its times are no times"
     words = (ticket.name, ticket.queue, ticket.user, ticket.gpu_model, ticket.aside)
     places = (name for demand in ticket.demands for name in (*demand.nodes, *demand.racks))
-    return _absurd_text(chain(words, places))
+    return _absurd_text(chain(words, ticket.node_labels, places))
 
 
 def _absurd_gang(gang: RunningGang) -> str:

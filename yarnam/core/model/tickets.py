@@ -29,7 +29,7 @@ class Demand:
     anywhere."""
 
 
-ADMISSION_RULES = 5
+ADMISSION_RULES = 6
 """By which rules this version orders the wait queue (``admission.wait_queue``): one more whenever
 they change. Jobs of two versions wait in one queue, and by two orders each could wait for the
 other."""
@@ -66,6 +66,8 @@ class Ticket:
     """The only nodes that its tasks may use; empty: all."""
     excluded: tuple[NodeId, ...] = ()
     """Nodes that its tasks may not use: those that its user named."""
+    node_labels: tuple[str, ...] = ("",)
+    """Of the only nodes that its tasks may use (Capacity Scheduler); empty: those without one."""
     priority: int = 0
     """Among the tickets of its queue; see ``core.admission.wait_queue``."""
     aside: str = ""
@@ -109,6 +111,13 @@ class Ticket:
     @property
     def tasks(self) -> int:
         return sum(demand.count for demand in self.demands)
+
+
+def in_same_partitions(me: Ticket, tickets: Iterable[Ticket]) -> tuple[Ticket, ...]:
+    """Those that wait for nodes of a partition in which ``me`` waits too: no snapshot of its job
+    shows the nodes of others."""
+    mine = frozenset(me.node_labels)
+    return tuple(ticket for ticket in tickets if not mine.isdisjoint(ticket.node_labels))
 
 
 @dataclass(frozen=True, slots=True)
