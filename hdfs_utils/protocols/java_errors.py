@@ -57,8 +57,8 @@ _BY_MESSAGE: tuple[tuple[str, type[HdfsError]], ...] = (
     ("could only be written to 0 of", errors.Unavailable),
     # Of a file that is open still, once its DataNode has restarted.
     ("Cannot obtain block length", errors.Unavailable),
-    # Of the native client, where the site's keys are in no KMS that it can ask.
-    ("encryption zone", errors.NotSupported),
+    # Of the native client, in an encryption zone: there is no KMS that it can ask for the keys.
+    ("KMS", errors.NotSupported),
     # A NameNode that has just taken over, asked over HTTP where to write.
     ("Failed to find datanode", errors.Unavailable),
     # Of a pair, an active one that waits for its DataNodes says so by another class and this name.
@@ -114,6 +114,8 @@ def translate(error: BaseException, operation: str, path: str, where: str) -> Hd
     elif message in ("", path):
         # The client said which path and nothing else; the class says what.
         message = (kind.__doc__ or kind.__name__).partition(".")[0].lower()
+    elif "KMS" in message:
+        message = f"{message}; in an encryption zone use the back-end webhdfs or arrow"
     elif issubclass(kind, errors.PermissionDenied):
         message = explained(message)
     unknown = issubclass(kind, _UNKNOWN_OUTCOME) and not issubclass(kind, errors.SafeMode)

@@ -40,6 +40,17 @@ CASES: list[tuple[BaseException, type[HdfsError]]] = [
     (OSError("Connection refused (os error 111)"), errors.Unavailable),
     (NotImplementedError("erasure coding"), errors.NotSupported),
     (
+        RuntimeError('OperationFailed("KMS URI must start with `kms://`, got `jceks://file/k`")'),
+        errors.NotSupported,
+    ),
+    (
+        RuntimeError(
+            'OperationFailed("File is in an HDFS encryption zone but no KMS provider is '
+            'configured (set `hadoop.security.key.provider.path` in core-site.xml)")'
+        ),
+        errors.NotSupported,
+    ),
+    (
         rpc("org.apache.hadoop.security.AccessControlException", "Permission denied: user=bob"),
         errors.PermissionDenied,
     ),
