@@ -62,7 +62,7 @@ def dashboard_of_werkzeug() -> None:
     run_simple("127.0.0.1", port_that_is_taken(), lambda *_: [b""])
 
 
-@fault("port-in-use", held_out=True)
+@fault("port-in-use")
 def parameter_server_of_grpc() -> None:
     from concurrent.futures import ThreadPoolExecutor
 
@@ -167,13 +167,13 @@ def picture_that_is_a_bomb() -> object:
         return Image.open(path)
 
 
-@fault("incorrect-inputs", held_out=True)
+@fault("incorrect-inputs")
 def cache_of_unknown_kind() -> object:
     with file_with(b"\x01\x02 nothing that dbm knows" * 9, "cache") as path:
         return dbm.open(str(path))
 
 
-@fault("incorrect-inputs", held_out=True)
+@fault("incorrect-inputs")
 def sealed_input_with_another_key() -> object:
     from cryptography.fernet import Fernet
 
@@ -258,7 +258,7 @@ def matrix_without_an_inverse() -> object:
     return linalg.inv([[1.0, 2.0], [2.0, 4.0]])
 
 
-@fault("semantic-error", held_out=True)
+@fault("semantic-error")
 def column_for_narwhals() -> object:
     import narwhals
     import pandas as pd
@@ -273,7 +273,7 @@ def task_of_dask_that_fails() -> object:
     return dask.delayed(lambda shard: {"a": 1}[shard])("b").compute()
 
 
-@fault("semantic-error", held_out=True)
+@fault("semantic-error")
 def language_not_installed() -> None:
     import locale
 
@@ -313,7 +313,7 @@ def symbol_that_the_library_lacks() -> object:
     return ctypes.CDLL("libm.so.6").fast_attention_forward
 
 
-@program("library-not-loaded", "g++")
+@program("library-not-loaded", "g++", held_out=False)
 def kernels_linked_with_nothing() -> None:
     run_source("k.cc", "int main() { return 0; }\n", "g++", "{}", "-lcudart_of_nobody")
 
@@ -368,7 +368,7 @@ def nan_found_by_jax() -> object:
     return jax.jit(lambda x: jnp.log(x - 2.0))(1.0)
 
 
-@fault("core-dump", held_out=True)
+@fault("invalid-memory-access", held_out=True)
 def pointer_that_was_never_allocated() -> None:
     libc = ctypes.CDLL("libc.so.6")
     libc.free(ctypes.c_void_p(ctypes.addressof(ctypes.create_string_buffer(64)) + 16))
@@ -428,7 +428,7 @@ def error_of_the_programs_own() -> None:
     raise ShardExhausted("shard 7 gave 12 of 4096 samples")
 
 
-@fault("semantic-error", held_out=True)
+@fault("semantic-error")
 def child_of_a_launcher_fails() -> None:
     code = "def main(argv): return argv[3]\nimport sys\nmain(sys.argv)\n"
     with file_with(code.encode(), "worker.py") as path:

@@ -28,11 +28,11 @@ from .further_faults import become_nobody, end_as, file_with
 Do = Callable[[], object]
 
 
-def program(failure: str, needs: str) -> Callable[[Do], Do]:
+def program(failure: str, needs: str, *, held_out: bool = True) -> Callable[[Do], Do]:
     """A fault of a program that is run by ``needs``: left out where that is not installed."""
 
     def add(do: Do) -> Do:
-        return fault(failure, held_out=True)(do) if shutil.which(needs) else do
+        return fault(failure, held_out=held_out)(do) if shutil.which(needs) else do
 
     return add
 

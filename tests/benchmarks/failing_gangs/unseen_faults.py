@@ -155,7 +155,7 @@ def next_of_nothing() -> object:
     return next(iter([]))
 
 
-@fault("semantic-error", held_out=True)
+@fault("semantic-error")
 def setting_that_cannot_be_set() -> None:
     @dataclass(frozen=True)
     class Settings:
@@ -206,12 +206,12 @@ def method_of_perl_missing() -> None:
     run_source("step.pl", "my $m = bless {}, 'Model'; $m->train(3);\n", "perl", "{}")
 
 
-@program("semantic-error", "node")
+@program("semantic-error", "node", held_out=False)
 def undefined_in_node() -> None:
     run_source("step.js", "const model = {};\nmodel.layers.push(1);\n", "node", "{}")
 
 
-@program("semantic-error", "tclsh")
+@program("semantic-error", "tclsh", held_out=False)
 def variable_of_tcl_missing() -> None:
     run_source("step.tcl", "puts [expr {$rate * 2}]\n", "tclsh", "{}")
 
@@ -236,7 +236,7 @@ def function_of_a_newer_scipy() -> object:
     return log_bessel_of_all
 
 
-@program("import-error", "tclsh")
+@program("import-error", "tclsh", held_out=False)
 def package_of_tcl_missing() -> None:
     run_source("step.tcl", "package require yaml_reader 2.0\n", "tclsh", "{}")
 
@@ -277,7 +277,7 @@ def command_of_env_missing() -> None:
     end_as("env", "OMP_NUM_THREADS=1", "train-model", "--steps", "10")
 
 
-@fault("command-not-found", held_out=True)
+@fault("command-not-found")
 def becomes_a_command_that_is_missing() -> None:
     os.execvp("train-model", ["train-model"])
 
@@ -292,12 +292,12 @@ def syntax_of_node() -> None:
     run_source("step.js", "const a = {b: 1;\n", "node", "{}")
 
 
-@program("syntax-error", "mawk")
+@program("syntax-error", "mawk", held_out=False)
 def syntax_of_awk() -> None:
     end_as("mawk", "BEGIN { print (1 + }")
 
 
-@program("syntax-error", "make")
+@program("syntax-error", "make", held_out=False)
 def spaces_for_a_tab() -> None:
     with file_with(b"all:\n        echo train\n", "Makefile") as path:
         end_as("make", "-f", path)
@@ -429,12 +429,12 @@ def port_of_perl_taken() -> None:
     run_source("step.pl", code, "perl", "{}")
 
 
-@program("communication-error", "curl")
+@program("communication-error", "curl", held_out=False)
 def nobody_there_for_curl() -> None:
     end_as("curl", "-sS", "--noproxy", "*", "http://127.0.0.1:1/shards.json")
 
 
-@program("communication-error", "node")
+@program("communication-error", "node", held_out=False)
 def nobody_there_for_node() -> None:
     run_source(
         "step.js",
@@ -494,7 +494,7 @@ def terminal_hangs_up() -> None:
     os.kill(os.getpid(), signal.SIGHUP)
 
 
-@program("killed", "make")
+@program("killed", "make", held_out=False)
 def recipe_killed() -> None:
     with file_with(b"all:\n\t@kill -9 $$$$\n", "Makefile") as path:
         end_as("make", "-f", path)

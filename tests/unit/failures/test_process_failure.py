@@ -47,6 +47,10 @@ def find(text: str = "", code: int = 1, signal: int = 0, **more: Any) -> Finding
 
 
 ONE_LINE = [
+    ("RuntimeError: Failed to bind to address 127.0.0.1:5000", C.PORT_IN_USE),
+    ("bind failed: Permission denied", C.PERMISSION_ERROR),
+    ("lib.ColumnNotFoundError: The following columns were not found", C.SEMANTIC_ERROR),
+    ("/usr/bin/ld: cannot find -lcudart: No such file or directory", C.LIBRARY_NOT_LOADED),
     ("make: *** [Makefile:2: all] Killed", C.KILLED),
     ("make: *** [Makefile:2: all] Segmentation fault (core dumped)", C.INVALID_MEMORY_ACCESS),
     ("curl: (7) Failed to connect to h port 1: Couldn't connect to server", C.COMMUNICATION_ERROR),
@@ -453,9 +457,29 @@ def test_what_a_living_process_has_raised_is_its_last_traceback_alone() -> None:
     found = own_traceback(ProcessEvidence(1, log=lines, origins=origins))
     assert found is not None
     own, origin = found
-    assert own.log == tuple(IMPORT_ERROR.splitlines())
+    assert not any("json" in line for line in own.log)
     assert origin == Origin(Stream.STDERR, 1.0)
     assert process_finding(own, RULES).failure is C.IMPORT_ERROR
+
+
+def test_a_living_process_may_have_failed_by_its_child() -> None:
+    lines = (*IMPORT_ERROR.splitlines(), *CALLED.splitlines())
+    found = own_traceback(ProcessEvidence(1, log=lines))
+    assert found is not None
+    assert process_finding(found[0], RULES).failure is C.IMPORT_ERROR
+
+
+CALLED = """\
+Traceback (most recent call last):
+  File "train.py", line 9, in <module>
+    subprocess.run(["eval.py"], check=True)
+subprocess.CalledProcessError: Command '['eval.py']' returned non-zero exit status 1.
+"""
+
+
+def test_what_a_living_process_has_survived_for_long_does_not_count() -> None:
+    lines = (*IMPORT_ERROR.splitlines(), *("step" for _ in range(300)))
+    assert own_traceback(ProcessEvidence(1, log=lines)) is None
 
 
 def test_a_living_process_without_a_traceback_has_raised_nothing() -> None:

@@ -60,16 +60,14 @@ DUMP = "(most recent call first):"
 
 
 def own_traceback(evidence: ProcessEvidence) -> tuple[ProcessEvidence, Origin | None] | None:
-    """Of a process that lives: its last traceback alone, or its error file, and where the traceback
-    began; None: it has written neither."""
+    """Of a process that lives: what it has written up to the end of its last traceback, or its
+    error file, and where the traceback began; None: it has written neither."""
     log = [without_prefix(line) for line in evidence.log]
     begin = _last_traceback(log)
-    if begin < 0:
+    end = next((n for n in range(max(0, begin), len(log)) if log[n].endswith(DUMP)), len(log))
+    if begin < max(0, end - TRACEBACK_LINES):
         return (replace(evidence, log=(), origins=()), None) if evidence.error_file else None
-    end = next((n for n in range(begin, len(log)) if log[n].endswith(DUMP)), len(log))
-    begin_of_chain = _chain_begin(log, begin)
-    origins = evidence.origins[begin_of_chain:end]
-    cut = replace(evidence, log=evidence.log[begin_of_chain:end], origins=origins)
+    cut = replace(evidence, log=evidence.log[:end], origins=evidence.origins[:end])
     return cut, evidence.origins[begin] if evidence.origins else None
 
 
