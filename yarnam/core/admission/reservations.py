@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from itertools import repeat
 from math import inf
 
 from yarnam.core.model.ids import NodeId, RackId
@@ -315,7 +314,8 @@ class _Releases:
         for position, gpus in self.gangs_on.get(name, ()):
             at_s, is_declared = self.ends[position]
             found.append((at_s, gpus, is_declared))
-        found.sort()
+        if len(found) > 1:
+            found.sort()
         self._on[name] = found
         return found
 
@@ -326,7 +326,7 @@ _NOWHERE = Reservation(frozenset(), inf, is_declared=False, work_gpu_s=inf)
 class _Layout:
     """What time does not change of the first slots for containers of one size, node by node."""
 
-    __slots__ = ("alone", "free", "gangs_on", "shared")
+    __slots__ = ("alone", "free", "gangs_on", "room", "shared")
 
     def __init__(
         self,
@@ -336,6 +336,8 @@ class _Layout:
         gangs_on: GangsOnNodes,
     ) -> None:
         self.gangs_on = gangs_on
+        self.room: dict[NodeId, int] = {}
+        """How many each node could hold if it were empty, of nodes that could hold any."""
         self.free: list[NodeId] = []
         """Nodes with room now."""
         self.alone: list[tuple[NodeId, int, int, int]] = []
@@ -343,14 +345,15 @@ class _Layout:
         and on how many."""
         self.shared: list[tuple[NodeId, int]] = []
         """The other nodes that could hold one: how many GPUs are missing."""
-        total, could_hold = None, False
+        total, room = None, 0
         for name, node in ledger.nodes.items():
             if name in closed:
                 continue
             if node.total is not total:
-                total, could_hold = node.total, want.count_in(node.total) > 0
-            if not could_hold:
+                total, room = node.total, want.count_in(node.total)
+            if room <= 0:
                 continue
+            self.room[name] = room
             missing = want.gpus - ledger.left[name].gpus
             gangs = gangs_on.get(name, ())
             if missing <= 0:
@@ -368,8 +371,7 @@ class _DemandSlots:
     containers, and most nodes are asked for their first slot only. Kept: a node is looked at among
     all, and within its rack."""
 
-    __slots__ = ("_firsts", "_left", "_made", "_most", "_nodes", "_racks", "_releases", "_rest",
-                 "_want", "count")  # fmt: skip
+    __slots__ = ("_firsts", "_left", "_nodes", "_racks", "_releases", "_room", "_want", "count")
 
     def __init__(
         self,
@@ -382,11 +384,9 @@ class _DemandSlots:
         self._want = demand.resources
         self._nodes, self._left = ledger.nodes, ledger.left
         self._releases = releases
-        self._most: dict[Resources, int] = {}
+        self._room = layout.room
         self._firsts = _first_slots(layout, releases) if demand.count else []
         self._racks: dict[str, list[_Slot]] = {}
-        self._made: dict[NodeId, list[_Slot]] = {}
-        self._rest: dict[NodeId, Iterator[_Slot]] = {}
 
     def least(
         self, rack: str | None, taken: Container[NodeId], most_gpu_s: float
@@ -424,25 +424,14 @@ class _DemandSlots:
         return self._racks.get(rack, [])
 
     def _at(self, name: NodeId, index: int) -> _Slot | None:
-        """The slot with this index, where those before it have been asked for; None: no more."""
-        if index >= self._most_on(name):
+        """The slot with this index; None: the node could never have so many."""
+        if index >= min(self.count, self._room[name]):
             return None
-        made = self._made.get(name)
-        if made is None:
-            ends, now_s = self._releases.on(name), self._releases.now_s
-            most = self._most_on(name)
-            self._rest[name] = _slots(name, self._want, most, self._left[name], ends, now_s)
-            made = self._made[name] = [next(self._rest[name])]
-        if index == len(made):
-            made.append(next(self._rest[name]))
-        return made[index]
-
-    def _most_on(self, name: NodeId) -> int:
-        total = self._nodes[name].total
-        most = self._most.get(total)
-        if most is None:
-            most = self._most[total] = min(self.count, self._want.count_in(total))
-        return most
+        left, want = self._left[name], self._want
+        if left.gpus >= want.gpus and index < want.count_in(left):
+            return 0.0, 0, self._releases.now_s, True, name
+        missing = max(0, (index + 1) * want.gpus - left.gpus)
+        return _busy_slot(name, missing, self._releases.on(name), self._releases.now_s)
 
 
 def _cheapest(
@@ -468,47 +457,8 @@ def _cheapest(
     return Reservation(frozenset(reserved), ready_at_s, is_declared, work_gpu_s)
 
 
-def _slots(
-    name: NodeId,
-    want: Resources,
-    most: int,
-    left: Resources,
-    ends: Sequence[GpuRelease],
-    now_s: float,
-) -> Iterator[_Slot]:
-    """Up to ``most`` slots for containers of this size, in order. GPUs are what gangs wait for;
-    memory and cores are taken to come free with them.
-
-    Of several estimated ends all must come: the last of ``n`` alike is expected after
-    1 + 1/2 + ... + 1/n times the one (the maximum of n exponential times)."""
-    now = min(most, want.count_in(left)) if left.gpus >= want.gpus else 0
-    yield from repeat((0.0, 0, now_s, True, name), now)
-    coming = iter(ends)
-    freed = estimated = 0
-    work, declared_s, left_s, stretch = 0.0, now_s, 0.0, 0.0
-    for number in range(now + 1, most + 1):
-        missing = max(0, number * want.gpus - left.gpus)
-        while freed < missing:
-            end = next(coming, None)
-            if end is None:
-                break
-            at_s, gpus, is_declared = end
-            freed += gpus
-            work += gpus * (at_s - now_s)
-            if is_declared:
-                declared_s = at_s
-            else:
-                estimated += 1
-                stretch += 1.0 / estimated
-                left_s = at_s - now_s
-        unknown = max(0, missing - freed)
-        ready_at_s = max(declared_s, now_s + left_s * stretch)
-        is_known = not estimated and not unknown
-        yield work + unknown * UNKNOWN_LEFT_S, missing, ready_at_s, is_known, name
-
-
 def _first_slots(layout: _Layout, releases: _Releases) -> list[_Slot]:
-    """The first of ``_slots`` of each node, in order."""
+    """The first slot of each node, in order."""
     now_s, ends = releases.now_s, releases.ends
     found: list[_Slot] = [(0.0, 0, now_s, True, name) for name in layout.free]
     for name, missing, gang, gpus in layout.alone:
@@ -517,17 +467,22 @@ def _first_slots(layout: _Layout, releases: _Releases) -> list[_Slot]:
         ready_at_s = at_s if is_declared else now_s + left_s
         found.append((gpus * left_s, missing, ready_at_s, is_declared, name))
     for name, missing in layout.shared:
-        found.append(_first_busy_slot(name, missing, releases.on(name), now_s))
+        found.append(_busy_slot(name, missing, releases.on(name), now_s))
     found.sort()
     return found
 
 
-def _first_busy_slot(name: NodeId, missing: int, ends: Sequence[GpuRelease], now_s: float) -> _Slot:
-    """The first of ``_slots``, where that misses so many GPUs: most nodes are asked for no other,
-    and there are many nodes."""
+def _busy_slot(name: NodeId, missing: int, ends: Sequence[GpuRelease], now_s: float) -> _Slot:
+    """Room for which so many GPUs are missing. GPUs are what gangs wait for; memory and cores are
+    taken to come free with them.
+
+    Of several estimated ends all must come: the last of ``n`` alike is expected after
+    1 + 1/2 + ... + 1/n times the one (the maximum of n exponential times)."""
     freed = estimated = 0
     work, declared_s, left_s, stretch = 0.0, now_s, 0.0, 0.0
     for at_s, gpus, is_declared in ends:
+        if freed >= missing:
+            break
         freed += gpus
         work += gpus * (at_s - now_s)
         if is_declared:
@@ -536,8 +491,6 @@ def _first_busy_slot(name: NodeId, missing: int, ends: Sequence[GpuRelease], now
             estimated += 1
             stretch += 1.0 / estimated
             left_s = at_s - now_s
-        if freed >= missing:
-            break
     unknown = max(0, missing - freed)
     ready_at_s = max(declared_s, now_s + left_s * stretch)
     is_known = not estimated and not unknown
