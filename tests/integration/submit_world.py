@@ -104,7 +104,7 @@ class SubmitWorld:
         assert done.code == 0, done.err
         return done.out.strip()
 
-    def await_state(self, application: str, *states: str, limit_s: float = 60.0) -> dict[str, Any]:
+    def await_state(self, application: str, *states: str, limit_s: float = 180.0) -> dict[str, Any]:
         deadline = time.monotonic() + limit_s
         while True:
             status = self.run("status", application, "--json").json
