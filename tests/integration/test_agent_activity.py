@@ -99,10 +99,27 @@ import no_such_module
 """
 
 
+RECORDS = """
+import json, os, threading, time
+text = "FileNotFoundError: [Errno 2] No such file or directory: '/data/part-7'"
+error = {"message": text, "extraInfo": {"timestamp": str(int(time.time()))}}
+time.sleep(1)
+with open(os.environ["TORCHELASTIC_ERROR_FILE"], "w") as file:
+    json.dump({"message": error}, file)
+threading.Event().wait()
+"""
+"""As torch's ``@record``, in a process whose process group waits in its destructor."""
+
+
 @pytest.mark.long
-async def test_a_process_that_has_failed_and_does_not_exit_is_ended(tmp_path: Path) -> None:
-    """Its thread is no daemon. The finding is that of its exception, not that of a kill."""
-    job = small_job([sys.executable, "-c", NEVER_EXITS])
+@pytest.mark.parametrize(
+    ("code", "failure"), [(NEVER_EXITS, "import-error"), (RECORDS, "incorrect-inputs")]
+)
+async def test_a_process_that_has_failed_and_does_not_exit_is_ended(
+    tmp_path: Path, code: str, failure: str
+) -> None:
+    """A thread of it is no daemon. The finding is that of its exception, not that of a kill."""
+    job = small_job([sys.executable, "-c", code])
     async with world(tmp_path) as here:
         container = here.container(job, sdk=True)
         container.start()
@@ -111,5 +128,5 @@ async def test_a_process_that_has_failed_and_does_not_exit_is_ended(tmp_path: Pa
         ended = await here.am.until(container.ask, pb.EXITED, limit_s=120)
         (process,) = ended.processes
         assert (process.kind, process.code, process.signal) == ("non-zero", 1, 0)
-        assert process.finding.failure == "import-error"
+        assert process.finding.failure == failure
         assert "did not exit" in process.last_lines[-1]
