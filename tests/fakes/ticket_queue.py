@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from yarnam.core.admission.ticket_checks import believed_gang, believed_ticket
 from yarnam.core.admission.wait_queue import SILENT_AFTER_S
 from yarnam.core.model.tickets import RunningGang, Ticket
+from yarnam.core.policies.chosen_policy import NOTHING_CHOSEN, QueuePolicy
 from yarnam.errors import Unavailable
 from yarnam.ports import Superseded
 from yarnam.ports.ticket_queue import Claim, LiveApplications, TicketList
@@ -34,6 +35,9 @@ class FakeTicketStore:
     lock: threading.RLock = field(default_factory=threading.RLock)
     applications: LiveApplications | None = None
     """None: the ResourceManager is not asked."""
+    policy: QueuePolicy = NOTHING_CHOSEN
+    """Of all queues."""
+    recorded_gpu_s: dict[str, float] = field(default_factory=dict)
 
     def notify(self, but: FakeTicketQueue) -> None:
         for queue in self.queues:
@@ -56,7 +60,8 @@ class FakeTicketStore:
             believed_gang(gang, live) for name, gang in sorted(self.gangs.items()) if name != job
         ]
         running = tuple(gang for gang in gangs if not isinstance(gang, str))
-        return TicketList(tuple(tickets), running, found.trouble if found else "")
+        trouble = found.trouble if found else ""
+        return TicketList(tuple(tickets), running, trouble, self.policy, self.recorded_gpu_s)
 
 
 class FakeTicketQueue:
@@ -98,6 +103,13 @@ class FakeTicketQueue:
             if self._ticket is not None:
                 self._ticket = replace(ticket, number=self._ticket.number)
                 self._write()
+                if ticket.aside:
+                    self._gang = None
+                    self.hall.gangs.pop(self.job, None)
+
+    def policy(self) -> QueuePolicy:
+        with self._answering():
+            return self.hall.policy
 
     def others(self) -> TicketList:
         with self._answering():

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from yarnam.core.policies.node_capacity import Packing
 from yarnam.core.policies.policy_registry import NAMES, policy_named
 from yarnam.core.policies.policy_settings import read_settings
 from yarnam.errors import UsageError
-from yarnam.sim.ideal.ideal_nodes import Packing
 from yarnam.sim.ideal.ideal_report import IdealRow
 from yarnam.sim.ideal.ideal_run import IdealOutcome, run
 from yarnam.sim.ideal.ideal_settings import IdealSettings, Instant, Knows, Overhead

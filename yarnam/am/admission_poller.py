@@ -43,6 +43,7 @@ from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.model.tickets import MustWait, Ticket, in_same_partitions
 from yarnam.core.placement.planner import PlanOutcome
 from yarnam.core.placement.prelaunch import has_spare_capacity
+from yarnam.core.policies.queue_schedule import decide_by_policy
 from yarnam.ports import Clock
 from yarnam.ports.ticket_queue import TicketList
 
@@ -55,6 +56,8 @@ other jobs, so it takes at most a fiftieth of the time."""
 UNCONFIRMED = "another job's snapshot shows room that was not there a moment ago"
 
 OUTDATED = "another gang has just started"
+
+NOT_ITS_TURN = "the policy of its queue has others go first"
 
 CLOCKS_DIFFER_S = 2.0
 """By how much the clocks of two nodes may differ without harm. Those of a cluster are within
@@ -141,6 +144,7 @@ class AdmissionPoller:
             if decision is not None:
                 lost_at_s, last = None, decision
                 self._has_waited = True
+                await self._holder.set_aside(NOT_ITS_TURN if decision.is_by_policy else "")
                 if self._has_been_delayed(decision, polled):
                     self._holder.pass_over(_overdue(decision))
                     self.waiting = None
@@ -204,6 +208,9 @@ class AdmissionPoller:
         """Whether others have left GPUs idle for too long. By this job's own polls; another's can
         only show that the GPUs have been in use meanwhile."""
         now_s = self._clock.now_s()
+        if decision.is_by_policy:
+            self._delay = Delay()
+            return False
         if polled.snapshot.is_shared:
             if not polled.fits:
                 self._delay = self._delay.after(decision, now_s, fits=False)
@@ -220,16 +227,22 @@ class AdmissionPoller:
         return await self._executor.call(lambda: self._decided(polled, listed))
 
     def _decided(self, polled: ClusterPoll, listed: TicketList) -> Decision:
-        now_s, me = self._clock.now_s(), self._holder.waiting_ticket
+        now_s, holder = self._clock.now_s(), self._holder
+        holder.note_policy(listed.policy)
+        me, in_force = holder.waiting_ticket, holder.in_force
         tickets = in_same_partitions(me, listed.tickets)
-        return decide(
-            me,
-            Contention(polled.snapshot, tickets, listed.running, now_s),
-            polled.plan,
-            may_fit=polled.fits,
-            excluded=polled.excluded,
-            may_claim=self._claims.may_claim(now_s),
-        )
+        seen = Contention(polled.snapshot, tickets, listed.running, now_s)
+        may_claim = self._claims.may_claim(now_s)
+        if in_force is None or not me.gpus:
+            return decide(
+                me, seen, polled.plan, may_fit=polled.fits, excluded=polled.excluded,
+                may_claim=may_claim,
+            )  # fmt: skip
+        decision, holder.row = decide_by_policy(
+            me, seen, polled.plan, in_force, listed.recorded_gpu_s, may_fit=polled.fits,
+            excluded=polled.excluded, may_claim=may_claim,
+        )  # fmt: skip
+        return decision
 
     async def _decide(self, polled: ClusterPoll) -> Decision | None:
         """Decides with the other jobs' tickets; None: there are no tickets now. The first poll
@@ -291,6 +304,9 @@ class AdmissionPoller:
     async def _foresee(self, polled: ClusterPoll) -> None:
         """When the job is likely to start. Computed now and then, as it takes a while."""
         began_s, listed = self._clock.now_s(), self._listed
+        if self._holder.in_force is not None:
+            self._start = None  # Forecasts know the order of today's rules only.
+            return
         if listed is None or began_s < self._next_forecast_s:
             return
         me = self._holder.waiting_ticket

@@ -36,6 +36,9 @@ class AmSettings:
     store_patience_s: float = 60.0
     """The same for the verdict, which the journal can replace."""
     retry_pause_s: float = 2.0
+    policy_look_s: float = 5.0
+    """Between two looks at the policy of the queue, each shortened or prolonged by up to a quarter.
+    A look of a job whose queue has no policy is one small call of ZooKeeper's."""
     status_period_s: float = 1.0
     """Seconds between two checks of the metrics for the published status."""
     ledger_period_s: float = 30.0

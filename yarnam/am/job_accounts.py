@@ -6,18 +6,32 @@ from collections.abc import Iterable, Sequence
 from math import isfinite
 
 from yarnam.am.status_report import AmFacts
+from yarnam.core.accounting.attained_service import (
+    JobFacts,
+    Service,
+    policy_ticket,
+    promoted,
+    served,
+)
 from yarnam.core.accounting.history_record import (
     HistoryRecord,
     RecordFacts,
     history_record,
     thinned,
 )
-from yarnam.core.accounting.ledger import account, account_all, ledger, open_accounts
+from yarnam.core.accounting.ledger import (
+    Accounts,
+    account,
+    account_all,
+    ledger,
+    open_accounts,
+)
 from yarnam.core.accounting.training_reports import is_due
-from yarnam.core.gang import Gang
+from yarnam.core.gang import Gang, policy_for
 from yarnam.core.model.events import Event, TrainingReported
 from yarnam.core.model.job_status import ExcludedFiles, Holding, Ledger, Phase
 from yarnam.core.model.outcomes import Verdict
+from yarnam.core.model.tickets import PolicyTicket
 from yarnam.ports import AgentMetrics
 from yarnam.wire.protocol import RESUMED_STEP, SAVED_STEP, SAVING_S
 from yarnam.wire.records import JobRecord, spec_digest
@@ -32,16 +46,35 @@ class JobAccounts:
     def __init__(self, record: JobRecord) -> None:
         self._record = record
         self._accounts = open_accounts(record.submitted_at_s)
+        self._size = policy_for(record.job).size
+        self.service = Service()
         self._reported: TrainingReported | None = None
 
     def replay(self, events: Iterable[Event]) -> Gang:
         """The gang after the events of the earlier AM attempts, which are booked."""
-        gang, self._accounts = account_all(self._record.job, self._record.submitted_at_s, events)
+        gang, self._accounts = account_all(
+            self._record.job, self._record.submitted_at_s, events, self._serve
+        )
         return gang
 
     def take(self, before: Gang, event: Event, after: Gang) -> None:
         """Book one step."""
         self._accounts = account(self._accounts, before, event, after)
+        self._serve(before, event, after, self._accounts)
+
+    def _serve(self, before: Gang, event: Event, after: Gang, accounts: Accounts) -> None:
+        self.service = served(self.service, before, event, after, accounts)
+
+    def promote(self) -> None:
+        """The policy of its queue has it begin anew. An ApplicationMaster that is killed forgets
+        it: the job is promoted again then."""
+        self.service = promoted(self.service)
+
+    def policy_ticket(self, gang: Gang, facts: JobFacts, now_s: float) -> PolicyTicket:
+        """What the job tells the policy of its queue."""
+        return policy_ticket(
+            self._record.job, gang, self._size, self.service, self._accounts, facts, now_s
+        )
 
     def report(
         self, gang: Gang, metrics: Sequence[AgentMetrics], now_s: float, *, at_once: bool

@@ -30,6 +30,7 @@ from yarnam.am.output_storer import OutputStorer
 from yarnam.am.plan_service import PlanService
 from yarnam.am.probes.hang_watcher import HangWatcher
 from yarnam.am.probes.idle_gpu_watcher import IdleGpuWatcher
+from yarnam.am.probes.policy_watcher import PolicyWatcher
 from yarnam.am.probes.straggler_watcher import StragglerWatcher
 from yarnam.am.status_report import (
     AmFacts,
@@ -41,12 +42,14 @@ from yarnam.am.status_report import (
     with_suspects,
 )
 from yarnam.am.ticket_holder import TicketHolder
+from yarnam.core.accounting.attained_service import JobFacts
 from yarnam.core.gang import RECENT_EVENTS, Gang, initial, policy_for, step
 from yarnam.core.gang.elastic.sizing import WaitingJob
 from yarnam.core.model.actions import Action
 from yarnam.core.model.events import AgentRegistered, AmRestarted, Event, JobStarted, TimerKind
-from yarnam.core.model.job_status import JobStatus
+from yarnam.core.model.job_status import JobStatus, PolicyStatus
 from yarnam.core.model.outcomes import Verdict, VerdictKind
+from yarnam.core.model.tickets import PolicyTicket
 from yarnam.errors import QuotaFull, Unavailable, YarnamError
 from yarnam.ports import Clock, StateStore, Superseded
 from yarnam.wire.codec import decode, encode, encode_event
@@ -109,6 +112,7 @@ class AmParts:
     hangs: HangWatcher
     stragglers: StragglerWatcher
     idle_gpus: IdleGpuWatcher
+    policy: PolicyWatcher
     inputs: InputIntegrity | None
     """None: the job has no inputs."""
     notifier: Notifier | None
@@ -154,6 +158,7 @@ class ApplicationMaster:
         self._hangs = parts.hangs
         self._stragglers = parts.stragglers
         self._idle_gpus = parts.idle_gpus
+        self._following = parts.policy
 
     @property
     def gang(self) -> Gang:
@@ -177,6 +182,7 @@ class ApplicationMaster:
             # Clients only read it: the agents have the address in their environment.
             aside.append(loop.create_task(self._announce(where)))
             aside.append(loop.create_task(self._watch()))
+            aside.append(loop.create_task(self._following.run(lambda: self._gang)))
             verdict = self._addressed(await self._serve())
             await self._farewell(verdict)
         finally:
@@ -276,6 +282,22 @@ class ApplicationMaster:
         """The waiting jobs that YARN knows, and those that wait with a ticket and have not asked
         YARN yet."""
         return (*self._ports.waiters(), *self._holder.waiters())
+
+    def policy_ticket(self, version: int) -> PolicyTicket:
+        """What the job tells the policy of its queue, of which it knows this version."""
+        status = self._published
+        has_total = status is not None and status.total_steps and status.step is not None
+        steps_left = (
+            float(max(0, (status.total_steps or 0) - (status.step or 0)))
+            if status is not None and has_total
+            else None
+        )
+        facts = JobFacts(self._facts.application, self._record.submitted_at_s, version, steps_left)
+        return self._accounts.policy_ticket(self._gang, facts, self._clock.now_s())
+
+    def promote(self) -> None:
+        """The policy of its queue has the job begin anew."""
+        self._accounts.promote()
 
     def open_checks(self) -> int:
         """Inputs that processes have reported and that are not checked yet."""
@@ -421,7 +443,25 @@ class ApplicationMaster:
             self._ports.mailbox.staging(),
             self._accounts.ledger(self._gang, self._clock.now_s()),
             self._accounts.holdings,
+            self._policy_status(),
         )
+
+    def _policy_status(self) -> PolicyStatus | None:
+        in_force, row = self._holder.in_force, self._holder.row
+        if in_force is None:
+            return None
+        told = self.policy_ticket(in_force.version)
+        shown = PolicyStatus(
+            in_force.name,
+            in_force.version,
+            trouble=in_force.trouble,
+            service_gpu_s=told.service_gpu_s,
+            pause_cost_s=told.pause_cost_s,
+            can_suspend=told.can_suspend,
+        )
+        if row is None:
+            return shown
+        return replace(shown, act=row.act.value, gpus=row.gpus, rank=row.rank, why=row.why)
 
     def _publish(self) -> JobStatus:
         """Publishes the status if anything but its time has changed. The final status is published

@@ -18,6 +18,7 @@ from yarnam.core.model.job_status import (
     Measured,
     OutputStatus,
     Phase,
+    PolicyStatus,
     SizeStatus,
     StagingStatus,
     SuspectStatus,
@@ -102,13 +103,14 @@ def job_status(
     staging: Sequence[AgentStaging] = (),
     ledger: Ledger | None = None,
     holdings: tuple[Holding, ...] = (),
+    policy: PolicyStatus | None = None,
 ) -> JobStatus:
     """``trouble``: what holds the AM itself back (HDFS or the RM not answering); it comes before
     the gang's own reason. ``wait_queue``: the position of a job that waits.
     ``no_ticket_reason``: why the job has no ticket; it matters while the job waits. ``output``: how
     far it is stored. ``inputs``: what is excluded from them now, and what is suspected.
     ``staging``: how far each agent is with its inputs. ``ledger``: where the job's time went.
-    ``holdings``: what it has held."""
+    ``holdings``: what it has held. ``policy``: what that of its queue has decided for it."""
     bringing = staging_status(gang, staging)
     reported = inputs or InputsStatus(excluded_files_of(record.job), ())
     by_rank = {metric.rank: metric for metric in metrics}
@@ -143,6 +145,7 @@ def job_status(
         verdict=_verdict(gang, record.job, facts, reported.suspects),
         ledger=ledger,
         holdings=holdings,
+        policy=policy,
     )
 
 

@@ -26,7 +26,21 @@ from yarnam.core.model.ids import NodeId
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import Phase
 from yarnam.core.model.plans import Target
-from yarnam.core.model.tickets import BACKS_OFF, SUSPENDED, Demand, RunningGang, Ticket
+from yarnam.core.model.tickets import (
+    BACKS_OFF,
+    SUSPENDED,
+    Demand,
+    PolicyTicket,
+    RunningGang,
+    Ticket,
+)
+from yarnam.core.policies.chosen_policy import (
+    NOTHING_CHOSEN,
+    PolicyInForce,
+    QueuePolicy,
+    in_force,
+)
+from yarnam.core.policies.schedule import JobDecision
 from yarnam.errors import YarnamError
 from yarnam.ports import Clock
 from yarnam.ports.ticket_queue import Claim, TicketList, TicketQueue
@@ -51,6 +65,8 @@ class AsideTicket:
     """Why the job waits for something else than free GPUs."""
 
     why: str
+    is_yielding: bool = False
+    """It has given its GPUs back for the policy of its queue, which counts it on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +94,9 @@ class TicketHolder:
         settings: AmSettings,
         remember: Callable[[TicketRecord], None] = lambda record: None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        tell: Callable[[int], PolicyTicket | None] = lambda version: None,
     ) -> None:
+        """``tell``: what the job tells the policy of its queue, of this version."""
         takes_tickets = job.gang.ticket and job.gang.look_before_ask
         self._job = job
         self._asked_for = job.as_pre_run() if job.pre_run.is_due else job
@@ -92,6 +110,14 @@ class TicketHolder:
         self._settings = settings
         self._remember = remember
         self._sleep = sleep
+        self._tell = tell
+        self._gang: Gang | None = None
+        self._chosen = NOTHING_CHOSEN
+        self._aside = ""
+        self.in_force: PolicyInForce | None = None
+        """The policy of the job's queue, as of the last look; None: there is none."""
+        self.row: JobDecision | None = None
+        """What it has decided for this job; None: nothing yet."""
         self._changed = asyncio.Event()
         self._shown = asyncio.Event()
         self._state: TicketState | None = None
@@ -201,6 +227,71 @@ class TicketHolder:
             self._has_failed(error)
             return None
 
+    # ---- the policy of the queue -------------------------------------------------------------
+
+    def note_policy(self, chosen: QueuePolicy) -> None:
+        """What has been read with the others' tickets. In any thread."""
+        if chosen == self._chosen:
+            return
+        self._chosen, self.in_force = chosen, in_force(chosen)
+        if self.in_force is None:
+            self.row = None
+        if self._ticket is not None:
+            self._ticket = replace(self._ticket, policy=self._told())
+
+    async def look_at_policy(self) -> bool:
+        """Reads what is chosen for the queue, for a job that does not wait; False: the queue does
+        not answer."""
+        queue = self._queue
+        if queue is None:
+            return False
+        try:
+            self.note_policy(await self._executor.call(queue.policy))
+        except YarnamError as error:
+            self._has_failed(error)
+            return False
+        self._trouble = ""
+        if self._gang is not None:
+            self.show(self._gang)
+        return True
+
+    async def seen_by_policy(self) -> tuple[TicketList, Ticket | RunningGang] | None:
+        """The others, and what they see of this job while its gang runs or is suspended; None: that
+        is not known now."""
+        queue, state = self._queue, self._state
+        if queue is None or state is None:
+            return None
+        mine: Ticket | RunningGang
+        if isinstance(state, RunningTicket):
+            mine = state.gang
+        else:
+            mine = replace(self._wanted(), policy=self._told())
+        try:
+            return await self._executor.call(queue.others), mine
+        except YarnamError as error:
+            self._has_failed(error)
+            return None
+
+    async def set_aside(self, why: str) -> None:
+        """The job waits for its turn, not for free GPUs; empty: it waits for those."""
+        queue, ticket = self._queue, self._ticket
+        if why == self._aside or queue is None or ticket is None:
+            return
+        self._aside = why
+        self._ticket = shown = replace(ticket, aside=why)
+        try:
+            await self._executor.call(lambda: queue.update(shown))
+        except YarnamError as error:
+            self._has_failed(error)
+
+    def _told(self) -> PolicyTicket | None:
+        if self.in_force is None:
+            return None
+        told = self._tell(self.in_force.version)
+        return told if told is not None and told.gpus else None
+
+    # ---- asking ------------------------------------------------------------------------------
+
     async def claim(self, claim: Claim) -> bool | None:
         """Whether the job may ask now, and the others know for what; None: there are no tickets
         now."""
@@ -277,6 +368,7 @@ class TicketHolder:
         background."""
         if not self.is_there:
             return
+        self._gang = gang
         if not gang.is_pre_run:
             self._asked_for = self._job
         state = self._state_of(gang)
@@ -298,7 +390,7 @@ class TicketHolder:
         if phase is Phase.BACKING_OFF:
             return AsideTicket(BACKS_OFF)
         if phase is Phase.SUSPENDED:
-            return AsideTicket(SUSPENDED)
+            return AsideTicket(SUSPENDED, gang.is_yielding)
         return None  # PENDING: AdmissionPoller holds the ticket. The end: the queue is closed.
 
     def _running(self, gang: Gang) -> RunningGang:
@@ -324,6 +416,7 @@ class TicketHolder:
             since_s=self._launched_at_s,
             wait_ratio=self._wait_ratio,
             user=self._job.user,
+            policy=self._told(),
         )
 
     async def _keep_shown(self) -> None:
@@ -379,8 +472,10 @@ class TicketHolder:
             if isinstance(state, AcquiringTicket):
                 demands = state.demands or ticket.demands
                 ticket = replace(ticket, demands=demands, is_acquiring=True, aside="")
+                self._aside = ""
             else:
-                ticket = replace(ticket, is_acquiring=False, aside=state.why)
+                told = self._told() if state.is_yielding else None
+                ticket = replace(ticket, is_acquiring=False, aside=state.why, policy=told)
             await self._executor.call(lambda: queue.update(ticket))
         except YarnamError as error:
             self._has_failed(error)
@@ -413,7 +508,8 @@ class TicketHolder:
         taken_at_s = self._taken_at_s or self._clock.now_s()
         job, targets = self._asked_for, self._targets
         ticket = job_ticket(job, targets, self._application, self._number, taken_at_s)
-        return replace(ticket, forecast_s=self._forecast_s)
+        told = self._told()
+        return replace(ticket, forecast_s=self._forecast_s, policy=told, aside=self._aside)
 
     def _patience_s(self) -> float:
         """Of the start: the queue is connected to while the AM starts, so there is little left."""

@@ -59,6 +59,7 @@ SECTIONS: dict[str, tuple[CommandEntry, ...]] = {
     "Queues": _section(
         "queues",
         queues="Show, check and change the queues of the Fair Scheduler.",
+        policy="Choose which of a queue's jobs run first.",
     ),
     "Setup": _section(
         "setup",

@@ -8,10 +8,11 @@ snapshots of the cluster and by jitter.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from yarnam.core.model.tickets import LiveApplication, RunningGang, Ticket
+from yarnam.core.policies.chosen_policy import NOTHING_CHOSEN, QueuePolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,10 @@ class TicketList:
     running: tuple[RunningGang, ...] = ()
     trouble: str = ""
     """Why none of this is confirmed by the ResourceManager; empty: all of it is."""
+    policy: QueuePolicy = NOTHING_CHOSEN
+    """What is chosen for the job's own queue."""
+    recorded_gpu_s: Mapping[str, float] = field(default_factory=dict[str, float])
+    """GPU-seconds that the ResourceManager has charged applications, as far as it tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +77,14 @@ class TicketQueue(Protocol):
         it updates the ticket. What is lost with a session the queue restores by itself."""
 
     def update(self, ticket: Ticket) -> None:
-        """Show this to the others instead. Each call is also a heartbeat."""
+        """Show this to the others instead. Each call is also a heartbeat. A ticket that is set
+        aside is that of a job that holds nothing: it is not shown as running any more."""
 
     def others(self) -> TicketList:
         """Those that the ResourceManager confirms (``ticket_checks``), as they are now."""
+
+    def policy(self) -> QueuePolicy:
+        """What is chosen for the job's own queue: one call of ZooKeeper's, for a job that runs."""
 
     def claim(self, claim: Claim) -> bool:
         """Announce that containers are requested from now on (``is_acquiring``), by the ticket that

@@ -7,8 +7,10 @@ import importlib
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -30,6 +32,7 @@ from yarnam.cli.shell import Shell, run
 from yarnam.client import Client, Job, LogPiece
 from yarnam.client.environments.environment_probe import MARK
 from yarnam.client.planning.snapshot_file import save_snapshot
+from yarnam.client.site import Site
 from yarnam.cluster.cluster_paths import ClusterPaths
 from yarnam.cluster.cluster_plan import ClusterPlan, ClusterRecord, save_cluster
 from yarnam.cluster.daemons.loopback_addresses import MASTER_PORTS, NODE_PORTS
@@ -40,11 +43,13 @@ from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.job_status import (
     AttemptRecord,
     JobState,
+    PolicyStatus,
     RefusedNode,
     StartForecast,
     WaitQueueStatus,
 )
 from yarnam.core.model.outcomes import FirstCause, VerdictKind
+from yarnam.core.policies.chosen_policy import QueuePolicy
 from yarnam.errors import NoPermission
 from yarnam.wire.codec import encode
 from yarnam.wire.records import JobRecord
@@ -248,6 +253,47 @@ def resume(stage: Stage) -> list[str]:
     job_with_everything(stage, JobState.SUSPENDED)
     stage.world.site.timing = replace(stage.world.site.timing, cancel_patience_s=0.0)
     return [APPLICATION]  # as above
+
+
+def chosen_by_others(stage: Stage) -> None:
+    """What lies in ZooKeeper, where anybody may write."""
+    odd = TEXT.replace("\udcff", "")
+    chosen = QueuePolicy("fifo", ((odd, odd),), by=odd, at_s=1e9, version=3)
+
+    @contextmanager
+    def opened(site: Site) -> Iterator[Any]:
+        yield SimpleNamespace(
+            of=lambda queue: chosen,
+            all=lambda: {NAME: chosen},
+            choose=lambda queue, wanted, **more: wanted,
+            is_protected=lambda queue: False,
+        )
+
+    stage.world.site.zookeeper = "zk1:2181/yarnam"
+    stage.patch.setattr("yarnam.client.queues.chosen_policies._opened", opened)
+
+
+def policy_ls(stage: Stage) -> list[str]:
+    chosen_by_others(stage)
+    return []
+
+
+def policy_show(stage: Stage) -> list[str]:
+    chosen_by_others(stage)
+    return ["root.dl"]
+
+
+def policy_set(stage: Stage) -> list[str]:
+    chosen_by_others(stage)
+    return ["root.dl", "fifo"]  # it tells what was chosen before
+
+
+def policy_explain(stage: Stage) -> list[str]:
+    job_with_everything(stage, JobState.RUNNING)
+    [shown] = stage.world.line.statuses
+    row = PolicyStatus(TEXT, 3, "wait", 0, 2, TEXT, TEXT)
+    stage.world.line.statuses = [replace(shown, policy=row)]
+    return [APPLICATION]
 
 
 def tensorboard(stage: Stage) -> list[str]:
@@ -583,6 +629,10 @@ CASES: dict[str, Prepare] = {
     "queues lint": queues_lint,
     "queues convert": queues_convert,
     "queues what-if": queues_what_if,
+    "policy ls": policy_ls,
+    "policy show": policy_show,
+    "policy set": policy_set,
+    "policy explain": policy_explain,
     "queues diff": lambda stage: [*no_such_file(stage), "new.xml"],
     "queues apply": no_such_file,
     "history list": history,
@@ -633,6 +683,7 @@ NOT_IN_JSON = {
     "submit --dry-run": "warnings are for people",
     "blacklist add": "the path is an argument",
     "queues lint": "the path is an argument",
+    "policy set": "what was chosen before is for people",
     "import": "unknown keys are an error",
 }
 

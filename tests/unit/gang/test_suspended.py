@@ -26,6 +26,7 @@ from yarnam.core.model.events import (
     CancelRequested,
     ContainersMarked,
     ResumeRequested,
+    ScaleRequested,
     SuspendRequested,
     TimerKind,
 )
@@ -202,6 +203,80 @@ def test_a_suspended_job_can_be_cancelled() -> None:
     play = suspended(Play().to_running().after(30.0))
     verdict = only(play.send(CancelRequested(0, "ann")), Finish).verdict
     assert verdict.kind is VerdictKind.CANCELLED
+
+
+def yielding() -> Play:
+    """Suspended by the policy of its queue."""
+    play = Play().to_running().after(30.0)
+    play.send(SuspendRequested(0, "the policy", LIMIT_S, "others first", is_policy=True))
+    for ask in play.asks():
+        play.after(1).exited(ask, stopped(0), stopped(1))
+    assert play.gang.is_yielding
+    return play
+
+
+def test_what_the_policy_has_suspended_the_policy_resumes() -> None:
+    play = yielding()
+    assert only(play.send(ResumeRequested(0, "the policy", is_policy=True)), RequestPlan)
+    assert not play.gang.is_yielding
+
+
+def test_a_user_resumes_it_too() -> None:
+    assert only(yielding().send(ResumeRequested(0, "ann")), RequestPlan)
+
+
+def test_what_a_user_has_suspended_the_policy_does_not_resume() -> None:
+    play = suspended(Play().to_running().after(30.0))
+    assert play.send(ResumeRequested(0, "the policy", is_policy=True)) == ()
+    assert play.gang.phase is Phase.SUSPENDED
+
+
+def test_a_user_takes_over_what_the_policy_has_suspended() -> None:
+    play = yielding()
+    suspend(play)
+    assert play.gang.phase is Phase.SUSPENDED
+    assert play.gang.reason == "suspended by ann: the demo needs the GPUs"
+    assert play.send(ResumeRequested(0, "the policy", is_policy=True)) == ()
+
+
+def test_a_user_takes_over_while_it_is_stopped_for_the_policy() -> None:
+    play = Play().to_running().after(30.0)
+    play.send(SuspendRequested(0, "the policy", LIMIT_S, "others first", is_policy=True))
+    suspend(play)
+    for ask in play.asks():
+        play.after(1).exited(ask, stopped(0), stopped(1))
+    assert play.gang.phase is Phase.SUSPENDED
+    assert not play.gang.is_yielding
+
+
+def test_the_policys_next_word_changes_no_suspension() -> None:
+    play = suspended(Play().to_running().after(30.0))
+    before = play.gang
+    assert play.send(SuspendRequested(0, "the policy", LIMIT_S, is_policy=True)) == ()
+    assert play.gang == before
+
+
+@pytest.mark.parametrize("is_stopping", [True, False])
+def test_a_killed_application_master_leaves_it_to_the_policy(is_stopping: bool) -> None:
+    play = Play().to_running().after(30.0)
+    play.send(SuspendRequested(0, "the policy", LIMIT_S, "others first", is_policy=True))
+    if not is_stopping:
+        for ask in play.asks():
+            play.after(1).exited(ask, stopped(0), stopped(1))
+    play.after(1).send(AmRestarted(0, 2))
+    assert play.gang.phase is Phase.SUSPENDED
+    assert play.gang.is_yielding
+    assert only(play.send(ResumeRequested(0, "the policy", is_policy=True)), RequestPlan)
+
+
+def test_a_users_size_comes_before_the_policys() -> None:
+    play = Elastic(elastic_job()).running(2)
+    play.send(ScaleRequested(0, "the policy", 3, is_policy=True))
+    assert (play.gang.requested_size, play.gang.is_sized_by_policy) == (3, True)
+    play.ask_size(4)
+    assert not play.gang.is_sized_by_policy
+    play.send(ScaleRequested(0, "the policy", 2, is_policy=True))
+    assert play.gang.requested_size == 4
 
 
 def test_its_time_is_in_the_ledger() -> None:

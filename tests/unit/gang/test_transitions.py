@@ -405,6 +405,11 @@ def suspensions() -> None:
         lambda play: play.suspect("n1"),
     ):
         what(suspend(Play().to_running()))
+    yielding = Play().to_running()
+    yielding.send(SuspendRequested(0, "the policy", 60.0, is_policy=True))
+    for ask in yielding.asks():
+        yielding.exited(ask, stopped(0), stopped(1))
+    yielding.send(SuspendRequested(0, "ann", 60.0))
     elastic = suspend(Elastic(elastic_workers()).running(2))
     assert isinstance(elastic, Elastic)
     elastic.ask_size(3)

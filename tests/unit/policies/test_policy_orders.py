@@ -7,8 +7,7 @@ import pytest
 from tests.unit.policies.policy_worlds import run_by, running, schedule, suspended, view, waiting
 from yarnam.core.admission.decision import admit
 from yarnam.core.admission.wait_queue import wait_queue
-from yarnam.core.model.tickets import Admitted
-from yarnam.core.policies.policy_ticket import PolicyTicket
+from yarnam.core.model.tickets import Admitted, PolicyTicket
 from yarnam.core.policies.schedule import Act
 from yarnam.core.policies.shipped.smallest_first import contention
 

@@ -104,14 +104,19 @@ def zookeeper_address(conf_dir: str | Path, environ: Mapping[str, str]) -> str:
 def zookeeper_credentials(environ: Mapping[str, str]) -> str:
     """The content of the file that YARNAM_ZOOKEEPER_AUTH_FILE names; empty: none is named. Raises
     BadConfig, which does not tell the content."""
-    name = environ.get(ZOOKEEPER_AUTH_VARIABLE, "")
+    return secret_file(environ, ZOOKEEPER_AUTH_VARIABLE)
+
+
+def secret_file(environ: Mapping[str, str], variable: str) -> str:
+    """The content of the file that the variable names, as above."""
+    name = environ.get(variable, "")
     if not name:
         return ""
     try:
         return Path(name).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise BadConfig(
-            f"cannot read {name}, which {ZOOKEEPER_AUTH_VARIABLE} names: {type(error).__name__}",
+            f"cannot read {name}, which {variable} names: {type(error).__name__}",
             hint="It holds digest:user:password: docs/how-to/zookeeper.md",
         ) from error
 

@@ -145,4 +145,5 @@ def _live(app: YarnApplication) -> LiveApplication:
         queue=app.queue,
         started_at_s=app.started_at_s,
         containers=app.running_containers,
+        gpu_s=app.gpu_s,
     )

@@ -78,6 +78,8 @@ class YarnApplication:
     started_at_s: float = 0.0
     finished_at_s: float | None = None
     running_containers: int = 0
+    gpu_s: float = 0.0
+    """GPU-seconds that it has been charged so far; 0: none, or it is not reported."""
     am_log_url: str = ""
     log_aggregation: str = ""
     """YARN's: DISABLED, NOT_START, RUNNING, SUCCEEDED, ...; empty where it is not reported."""
@@ -303,6 +305,14 @@ def applications_of(json: Json, rejected: Rejected = _raise) -> tuple[YarnApplic
     return tuple(sorted(found, key=lambda app: (app.started_at_s, app.application))[::-1])
 
 
+def _gpu_seconds(row: Json) -> float:
+    """From ``resourceSecondsMap``: one entry or several, by name (Hadoop 3.1)."""
+    for entry in rows_of(row, "resourceSecondsMap", "entry"):
+        if text_of(entry, "key") == GPU_RESOURCE:
+            return float(max(0, whole_of(entry, "value")))
+    return 0.0
+
+
 def _application(row: Json) -> YarnApplication:
     finished_ms = whole_of(row, "finishedTime")
     return YarnApplication(
@@ -319,6 +329,7 @@ def _application(row: Json) -> YarnApplication:
         started_at_s=whole_of(row, "startedTime") / 1000.0,
         finished_at_s=finished_ms / 1000.0 if finished_ms else None,
         running_containers=max(0, whole_of(row, "runningContainers")),
+        gpu_s=_gpu_seconds(row),
         am_log_url=text_of(row, "amContainerLogs"),
         log_aggregation=text_of(row, "logAggregationStatus"),
     )

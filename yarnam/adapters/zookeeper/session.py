@@ -21,7 +21,7 @@ from kazoo import exceptions
 from kazoo.client import KazooClient
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState, ZnodeStat
-from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
+from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE
 
 from hdfs_utils.config import site_authority
 from hdfs_utils.errors import HdfsError
@@ -180,13 +180,20 @@ class ZooKeeper:
         return "/".join([self.root, *names])
 
     def create(
-        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False
+        self,
+        path: str,
+        data: bytes = b"",
+        *,
+        ephemeral: bool = False,
+        sequence: bool = False,
+        acl: Sequence[ACL] | None = None,
     ) -> str:
-        """The path made, its parents with it. Raises kazoo's NodeExistsError."""
+        """The path made, its parents with it. ``acl`` None: the session's own. Raises kazoo's
+        NodeExistsError."""
         return str(
             self._wait(
                 lambda: self._client.create_async(
-                    path, data, ephemeral=ephemeral, sequence=sequence, makepath=True
+                    path, data, acl=acl, ephemeral=ephemeral, sequence=sequence, makepath=True
                 ),
                 f"making {path}",
             )

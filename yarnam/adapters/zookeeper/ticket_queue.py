@@ -5,6 +5,7 @@
     <root>/queue/tickets/<job>@<AM attempt>-<number>   a ticket: ephemeral, numbered by ZooKeeper
     <root>/queue/running/<job>@<AM attempt>            a running gang: ephemeral
     <root>/queue/claim           written by every claim, so that claims come one by one
+    <root>/policies/<queue>      the policy of a YARN queue (``queue_policies``)
 
 A ticket's node goes with its holder's session (``SESSION_TIMEOUT_S``), so that a dead holder blocks
 nobody. The holder itself remembers its number: one that was only cut off comes back to its place
@@ -29,6 +30,7 @@ from typing import TypeVar, Union
 from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError
 
 from hdfs_utils.protocols.rejections import Rejections
+from yarnam.adapters.zookeeper.queue_policies import QueuePolicies
 from yarnam.adapters.zookeeper.session import Entry, ZooKeeper
 from yarnam.adapters.zookeeper.ticket_nodes import (
     ADVICE,
@@ -46,6 +48,7 @@ from yarnam.adapters.zookeeper.ticket_nodes import (
 from yarnam.core.admission.ticket_checks import believed_gang, believed_ticket
 from yarnam.core.admission.wait_queue import SILENT_AFTER_S
 from yarnam.core.model.tickets import RunningGang, Ticket
+from yarnam.core.policies.chosen_policy import NOTHING_CHOSEN, QueuePolicy
 from yarnam.errors import Unavailable, WireMismatch
 from yarnam.ports import Superseded
 from yarnam.ports.ticket_queue import Claim, LiveApplications, TicketList
@@ -112,6 +115,7 @@ class ZooKeeperTicketQueue:
         applications: LiveApplications,
         am_attempt: int = 1,
         *,
+        queue: str = "",
         now_s: Callable[[], float] = time.time,
     ) -> None:
         self._zk = zookeeper
@@ -124,6 +128,8 @@ class ZooKeeperTicketQueue:
         self._owned: dict[str, _Owned] = {}
         self._applications = applications
         self._nodes = TicketNodes(zookeeper, job, applications, self._has_changed)
+        self._queue = queue
+        self._policies = QueuePolicies(zookeeper)
         self._seen: dict[str, _Sign] = {}
         self._acquiring: frozenset[str] = frozenset()
         """Paths of tickets that ask for containers: what they still ask for soon changes."""
@@ -159,6 +165,20 @@ class ZooKeeperTicketQueue:
                 return
             self._ticket = replace(ticket, number=self._ticket.number)
             self._write_ticket(self._ticket)
+            if ticket.aside and self._gang is not None:
+                self._gang = None
+                self._remove(self._running_path)
+
+    def policy(self) -> QueuePolicy:
+        with self._lock:
+            if not self._queue:
+                return NOTHING_CHOSEN
+            if not self._zk.is_connected:
+                raise Unavailable(self.trouble)
+            return self._policies.of(self._queue, self._on_policy)
+
+    def _on_policy(self, event: object) -> None:
+        self._has_changed()
 
     def others(self) -> TicketList:
         with self._lock:
@@ -390,6 +410,10 @@ class ZooKeeperTicketQueue:
             ),
             running=tuple(sorted(running, key=lambda gang: gang.job)),
             trouble=nodes.trouble,
+            policy=self.policy(),
+            recorded_gpu_s={
+                name: app.gpu_s for name, app in (nodes.applications or {}).items() if app.gpu_s
+            },
         )
 
     def _decoded(

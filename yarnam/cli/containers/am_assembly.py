@@ -11,6 +11,7 @@ from yarnam.am.output_storer import OutputStorer
 from yarnam.am.plan_service import PlanService
 from yarnam.am.probes.hang_watcher import HangWatcher
 from yarnam.am.probes.idle_gpu_watcher import IdleGpuWatcher
+from yarnam.am.probes.policy_watcher import PolicyWatcher
 from yarnam.am.probes.straggler_watcher import StragglerWatcher
 from yarnam.am.status_report import AmFacts
 from yarnam.am.ticket_holder import TicketHolder
@@ -42,7 +43,7 @@ def _parts(
     clock = ports.clock(inbox)
     holder = TicketHolder(
         record.job, record.targets, facts.application, ports.ticket_queue, executors.ticket_queue,
-        clock, settings, am.remember, ports.sleep,
+        clock, settings, am.remember, ports.sleep, am.policy_ticket,
     )  # fmt: skip
     admission = AdmissionPoller(
         holder, executors.view, clock, settings, ports.draw, ports.sleep, am.wait_ends_at_s
@@ -63,6 +64,10 @@ def _parts(
     )
     stragglers = StragglerWatcher(record.job.stragglers, ports.mailbox, clock, inbox)
     idle_gpus = IdleGpuWatcher(ports.mailbox, clock, inbox)
+    policy = PolicyWatcher(
+        record.job, holder, ports.view, executors.view, clock, inbox, settings, ports.draw,
+        ports.sleep, am.promote,
+    )  # fmt: skip
     inputs = None
     if ports.data is not None:
         inputs = input_integrity.InputIntegrity(
@@ -85,6 +90,7 @@ def _parts(
         hangs,
         stragglers,
         idle_gpus,
+        policy,
         inputs,
         notify,
     )

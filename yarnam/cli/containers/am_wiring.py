@@ -234,7 +234,7 @@ def _ports(
         draw=random.random,
         waiters=PendingApplications(rm, application),
         budget_trouble=lambda: budget.trouble,
-        ticket_queue=_ticket_queue(session, application, rm, am_attempt),
+        ticket_queue=_ticket_queue(session, application, rm, am_attempt, job.queue),
         hints=(
             node_hints.ZooKeeperHints(session, application, directory.nodes)
             if session
@@ -346,7 +346,11 @@ def _notification_sender(job: JobSpec) -> NotificationSender | None:
 
 
 def _ticket_queue(
-    session: LazySession | None, application: str, rm: ResourceManager, am_attempt: int
+    session: LazySession | None,
+    application: str,
+    rm: ResourceManager,
+    am_attempt: int,
+    queue: str,
 ) -> Callable[[], TicketQueue] | None:
     """kazoo is loaded by the first call, beside the rest of the AM's start."""
     if session is None:
@@ -355,7 +359,7 @@ def _ticket_queue(
     def make() -> TicketQueue:
         applications = ApplicationList(rm)
         return ticket_queue.ZooKeeperTicketQueue(
-            session.open(), application, applications, am_attempt
+            session.open(), application, applications, am_attempt, queue=queue
         )
 
     return make

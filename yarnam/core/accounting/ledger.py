@@ -33,7 +33,7 @@ than nothing, and the sum is the time from the first to the last event.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from yarnam.core.gang import RECENT_EVENTS, Gang, MemberState, initial, policy_for, step
@@ -122,8 +122,15 @@ def account(accounts: Accounts, before: Gang, event: Event, after: Gang) -> Acco
     return _with_holding(accounts, after)
 
 
+Booked = Callable[[Gang, Event, Gang, Accounts], None]
+"""One step, and the accounts after it."""
+
+
 def account_all(
-    job: JobSpec, submitted_at_s: float, events: Iterable[Event]
+    job: JobSpec,
+    submitted_at_s: float,
+    events: Iterable[Event],
+    booked: Booked = lambda before, event, after, accounts: None,
 ) -> tuple[Gang, Accounts]:
     """The gang and its accounts after these events. The actions were performed when the events were
     first stepped; what they built (containers, timers) went with the AM attempt that did it."""
@@ -133,6 +140,7 @@ def account_all(
         before = gang
         gang, _ = step(before, event, policy, recent)
         accounts = account(accounts, before, event, gang)
+        booked(before, event, gang, accounts)
         recent.append(event)
     return gang, accounts
 

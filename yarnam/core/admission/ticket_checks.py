@@ -18,7 +18,7 @@ from math import isfinite
 from typing import Union
 
 from yarnam.core.model.job_spec import MAX_TASKS
-from yarnam.core.model.tickets import LiveApplication, RunningGang, Ticket
+from yarnam.core.model.tickets import LiveApplication, PolicyTicket, RunningGang, Ticket
 
 CLOCK_SKEW_S = 60.0
 """How far the clock of an ApplicationMaster's node may be behind the ResourceManager's. Hadoop
@@ -36,6 +36,9 @@ MOST_DEMANDS = 100
 
 MOST_AMOUNT = 2**31 - 1
 """Of one resource: YARN's own limit."""
+
+MOST_SIZES = 64
+"""Of an elastic gang, at which it has run."""
 
 MOST_PRIORITY = 10
 """``gang.priority`` goes from -10 to 10."""
@@ -63,7 +66,8 @@ def believed_ticket(
     if is_settled and not ticket.is_acquiring and not ticket.aside and app.containers > 1:
         return f"its application holds {app.containers} containers, so it does not wait"
     taken_at_s = max(ticket.taken_at_s, app.started_at_s)
-    return replace(ticket, queue=_queue(ticket.queue, app), taken_at_s=taken_at_s)
+    policy = _since_its_start(ticket.policy, app)
+    return replace(ticket, queue=_queue(ticket.queue, app), taken_at_s=taken_at_s, policy=policy)
 
 
 def believed_gang(gang: RunningGang, applications: Applications | None) -> Union[RunningGang, str]:
@@ -75,7 +79,19 @@ def believed_gang(gang: RunningGang, applications: Applications | None) -> Union
     if app is None:
         return "the ResourceManager knows no such living application"
     since_s = None if gang.since_s is None else max(gang.since_s, app.started_at_s)
-    return replace(gang, queue=_queue(gang.queue, app), since_s=since_s)
+    policy = _since_its_start(gang.policy, app)
+    return replace(gang, queue=_queue(gang.queue, app), since_s=since_s, policy=policy)
+
+
+def _since_its_start(told: PolicyTicket | None, app: LiveApplication) -> PolicyTicket | None:
+    """Nobody has come before his application began."""
+    if told is None:
+        return None
+    return replace(
+        told,
+        submitted_at_s=max(told.submitted_at_s, app.started_at_s),
+        since_s=max(told.since_s, app.started_at_s),
+    )
 
 
 def _queue(named: str, app: LiveApplication) -> str:
@@ -108,6 +124,9 @@ def _absurd_ticket(ticket: Ticket) -> str:
     times_s = (ticket.taken_at_s, ticket.duration_s or 0.0, ticket.forecast_s or 0.0)
     if not all(isfinite(at_s) and at_s >= 0 for at_s in times_s):
         return "its times are no times"
+    absurd = _absurd_policy(ticket.policy, ticket.job)
+    if absurd:
+        return absurd
     words = (ticket.name, ticket.queue, ticket.user, ticket.gpu_model, ticket.aside)
     places = (name for demand in ticket.demands for name in (*demand.nodes, *demand.racks))
     return _absurd_text(chain(words, ticket.node_labels, places))
@@ -121,7 +140,26 @@ def _absurd_gang(gang: RunningGang) -> str:
     times_s = (gang.ends_at_s or 0.0, gang.since_s or 0.0, gang.wait_ratio or 0.0)
     if not all(isfinite(at_s) and at_s >= 0 for at_s in times_s):
         return "its times are no times"
-    return _absurd_text((gang.queue,))
+    return _absurd_policy(gang.policy, gang.job) or _absurd_text((gang.queue,))
+
+
+def _absurd_policy(told: PolicyTicket | None, job: str) -> str:
+    """Of what it tells the policy of its queue."""
+    if told is None:
+        return ""
+    if told.job != job or len(told.rates) > MOST_SIZES:
+        return "what it tells the policy of its queue is not about this job"
+    counts = (told.gpus, told.least_gpus, told.most_gpus, told.nodes, *(g for g, _ in told.rates))
+    amounts = (
+        told.submitted_at_s, told.since_s, told.service_gpu_s, told.counted_gpu_s,
+        told.pause_cost_s, told.remaining_s or 0.0, told.remaining_steps or 0.0,
+        *(rate for _, rate in told.rates),
+    )  # fmt: skip
+    if not _within(0, MOST_AMOUNT, *counts) or not all(
+        isfinite(amount) and amount >= 0 for amount in amounts
+    ):
+        return "what it tells the policy of its queue are no amounts"
+    return _absurd_text((told.queue,))
 
 
 def _absurd_text(words: Iterable[str]) -> str:

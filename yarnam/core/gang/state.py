@@ -176,6 +176,8 @@ class Stopping:
     """UNMET: what to do about it."""
     limit_s: float = 0.0
     """SUSPENDED: after how long it resumes by itself."""
+    is_policy: bool = False
+    """SUSPENDED: by the policy of its queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,6 +341,10 @@ class Gang:
     since others may be there first, or a node may be dead long before the RM notices."""
     requested_size: int | None = None
     """Tasks of the elastic role that a user asked for; None: the job chooses."""
+    is_sized_by_policy: bool = False
+    """It was the policy of its queue that asked for this size."""
+    is_yielding: bool = False
+    """SUSPENDED by the policy of its queue, which resumes it."""
     growth: Growth | None = None
     is_probing: bool = False
     """Whether the answer to ``ProbeCluster`` is awaited."""

@@ -444,8 +444,9 @@ BACKING_OFF = (
 )
 
 SUSPENDED = (
-    on(ResumeRequested, suspended.resume, P.PENDING),
+    on(ResumeRequested, suspended.resume, P.PENDING, when=suspended.may_resume),
     on(T.SUSPENSION, suspended.resume, P.PENDING),
+    on(SuspendRequested, suspended.keep, when=suspended.is_taken_over),
     on(AmRestarted, suspended.stay),
     HINTS,
     SIZE,

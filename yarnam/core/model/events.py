@@ -328,6 +328,8 @@ class SuspendRequested:
     by: str
     limit_s: float
     reason: str = ""
+    is_policy: bool = False
+    """By the policy of its queue, not by a user: the policy resumes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,6 +338,8 @@ class ResumeRequested:
 
     at_s: float
     by: str
+    is_policy: bool = False
+    """By the policy of its queue: only what the policy has suspended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,6 +360,8 @@ class ScaleRequested:
     at_s: float
     by: str
     tasks: int | None = None
+    is_policy: bool = False
+    """By the policy of its queue: it counts unless a user has asked for a size."""
 
 
 @dataclass(frozen=True, slots=True)

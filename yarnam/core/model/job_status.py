@@ -236,6 +236,30 @@ class WaitQueueStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class PolicyStatus:
+    """What the policy of its queue has decided for the job, as its own AM computes it."""
+
+    policy: str
+    version: int
+    """Of the administrator's choice."""
+    act: str = ""
+    """run, wait, yield, size or move; empty: it has not looked yet."""
+    gpus: int = 0
+    """That it is to hold."""
+    rank: int = 0
+    """In the order of the queue's jobs, from 1."""
+    why: str = ""
+    trouble: str = ""
+    """Why the jobs go by arrival instead; empty: they do not."""
+    service_gpu_s: float = 0.0
+    """GPU-seconds that the job has attained."""
+    pause_cost_s: float = 0.0
+    """What its last suspend and start have cost, as measured; 0: not known."""
+    can_suspend: bool = False
+    """Whether the policy may suspend it: it has a checkpoint."""
+
+
+@dataclass(frozen=True, slots=True)
 class RefusedNode:
     """A node on the job's blacklist, until when, and why."""
 
@@ -452,6 +476,8 @@ class JobStatus:
     """The nodes that the job refuses now, by its own experience."""
     wait_queue: WaitQueueStatus | None = None
     """While the job waits for admission; None: it does not, or there is no wait queue."""
+    policy: PolicyStatus | None = None
+    """None: nothing is chosen for its queue."""
     size: SizeStatus | None = None
     """None: the job has one size."""
     roles: tuple[RoleStatus, ...] = ()

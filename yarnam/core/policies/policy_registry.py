@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
 
+from yarnam.core.model.tickets import POLICY_RULES, PolicyTicket
 from yarnam.core.policies import shipped
 from yarnam.core.policies.policy_settings import Settings, read_settings
-from yarnam.core.policies.policy_ticket import POLICY_RULES, PolicyTicket
 from yarnam.core.policies.schedule import Schedule
 from yarnam.core.policies.scheduling_policy import Policy
 from yarnam.core.policies.scheduling_view import SchedulingView

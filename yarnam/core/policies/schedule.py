@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from math import inf
 
-from yarnam.core.policies.policy_ticket import PolicyTicket
+from yarnam.core.model.tickets import PolicyTicket
 from yarnam.core.policies.scheduling_view import Capacity
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from yarnam.core.model.snapshot import ClusterSnapshot
-from yarnam.core.policies.policy_ticket import PolicyTicket
+from yarnam.core.model.tickets import PolicyTicket
 
 
 class Capacity(Protocol):

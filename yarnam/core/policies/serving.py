@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from yarnam.core.policies.policy_ticket import PolicyTicket, arrival
+from yarnam.core.model.tickets import PolicyTicket
+from yarnam.core.policies.policy_ticket import arrival
 from yarnam.core.policies.schedule import Explain, Schedule
 from yarnam.core.policies.scheduling_view import Capacity, SchedulingView
 

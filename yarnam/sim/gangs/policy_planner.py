@@ -9,10 +9,16 @@ from yarnam.core.admission import Ask, Decision
 from yarnam.core.admission.job_ticket import asked_demands
 from yarnam.core.model.actions import RequestPlan
 from yarnam.core.model.plans import NoFit
-from yarnam.core.model.tickets import Admitted, MustWait, RunningGang, Ticket
+from yarnam.core.model.tickets import (
+    Admitted,
+    MustWait,
+    PolicyTicket,
+    RunningGang,
+    Standing,
+    Ticket,
+)
 from yarnam.core.policies.policy_registry import decide
 from yarnam.core.policies.policy_settings import Settings
-from yarnam.core.policies.policy_ticket import JobState, PolicyTicket
 from yarnam.core.policies.scheduling_policy import Policy
 from yarnam.core.policies.scheduling_view import GpuCount, SchedulingView
 from yarnam.sim.planners import TicketPlanner
@@ -72,7 +78,7 @@ def _waiting(ticket: Ticket) -> PolicyTicket:
         submitted_at_s=ticket.taken_at_s,
         gpus=ticket.gpus,
         queue=ticket.queue,
-        state=JobState.RUNNING if ticket.is_acquiring else JobState.WAITING,
+        state=Standing.RUNNING if ticket.is_acquiring else Standing.WAITING,
         since_s=ticket.taken_at_s,
         remaining_s=ticket.duration_s,
     )
@@ -86,7 +92,7 @@ def _running(gang: RunningGang) -> PolicyTicket:
         submitted_at_s=since_s,
         gpus=gang.gpus,
         queue=gang.queue,
-        state=JobState.RUNNING,
+        state=Standing.RUNNING,
         since_s=since_s,
         remaining_s=None if gang.ends_at_s is None else max(0.0, gang.ends_at_s - since_s),
     )

@@ -64,6 +64,8 @@ def is_another_size(ctx: StepContext, event: ScaleRequested) -> bool:
     size = ctx.job_policy.size
     if size is None or event.tasks == ctx.gang.requested_size:
         return False
+    if event.is_policy and ctx.gang.requested_size is not None and not ctx.gang.is_sized_by_policy:
+        return False
     return event.tasks is None or size.least <= event.tasks <= size.most
 
 
@@ -130,7 +132,7 @@ def began_to_run(ctx: StepContext) -> None:
 
 def note_size(ctx: StepContext, event: ScaleRequested) -> None:
     """Elastic: remember the size that the user asked for."""
-    ctx.gang = replace(ctx.gang, requested_size=event.tasks)
+    ctx.gang = replace(ctx.gang, requested_size=event.tasks, is_sized_by_policy=event.is_policy)
     ctx.drop_growth(f"{event.by} asked for another size")
 
 

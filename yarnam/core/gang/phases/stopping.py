@@ -85,11 +85,13 @@ def stop_gang(
     slow_nodes: tuple[NodeId, ...] = (),
     hint: str = "",
     limit_s: float = 0.0,
+    is_policy: bool = False,
 ) -> None:
     """Stop every process that may run, and wait for the agents to say how they ended. ``grace_s``:
     in place of the job's usual one; ``to``: see ``Stopping``; ``ending``: whose agent ends its
     processes already; ``hang``, ``slow_nodes``: what it is stopped for; ``hint``: what to do
-    about that; ``limit_s``: for how long it is to be suspended at most."""
+    about that; ``limit_s``: for how long it is to be suspended at most; ``is_policy``: by the
+    policy of its queue."""
     was_running = ctx.gang.phase is Phase.RUNNING
     ran_s = ctx.at_s - ctx.gang.since_s if was_running else 0.0
     grace_s = ctx.policy.stop_grace_s if grace_s is None else grace_s
@@ -97,7 +99,9 @@ def stop_gang(
         ctx.drop_growth(text)
     ctx.disarm(*UNTIL_STOPPED)
     ctx.enter(Phase.STOPPING, text)
-    stopping = Stopping(kind, text, was_running, ran_s, to, None, hang, slow_nodes, hint, limit_s)
+    stopping = Stopping(
+        kind, text, was_running, ran_s, to, None, hang, slow_nodes, hint, limit_s, is_policy
+    )
     ctx.gang = replace(ctx.gang, stopping=stopping)
     awaited = [m for m in ctx.gang.members if may_run(m)]
     # Those that are left wait for the others in vain.
@@ -162,7 +166,8 @@ def is_undecided(ctx: StepContext, event: InputsRefused) -> bool:
 
 def is_passing(ctx: StepContext, event: SuspendRequested) -> bool:
     """Nothing is wrong with it: it would start again."""
-    return stopping_of(ctx).kind in PASSING
+    stopping = stopping_of(ctx)
+    return stopping.kind in PASSING or (stopping.is_policy and not event.is_policy)
 
 
 def is_resize(ctx: StepContext, event: Event) -> bool:
@@ -211,7 +216,8 @@ def refuse_inputs(ctx: StepContext, event: InputsRefused) -> None:
 
 def suspend(ctx: StepContext, event: SuspendRequested) -> None:
     """The gang is suspended then."""
-    _stop_for(ctx, StopKind.SUSPENDED, suspend_text(event), limit_s=event.limit_s)
+    kind, text = StopKind.SUSPENDED, suspend_text(event)
+    _stop_for(ctx, kind, text, limit_s=event.limit_s, is_policy=event.is_policy)
 
 
 def conclude_late(ctx: StepContext, event: AmRestarted) -> None:
@@ -252,10 +258,19 @@ def mark_lost(ctx: StepContext, member: Member, loss: Loss, *, is_tolerated: boo
         node_blacklist.strike(ctx, member.grant.node, why, is_full=is_full)
 
 
-def _stop_for(ctx: StepContext, kind: StopKind, text: str, *, limit_s: float = 0.0) -> None:
+def _stop_for(
+    ctx: StepContext,
+    kind: StopKind,
+    text: str,
+    *,
+    limit_s: float = 0.0,
+    is_policy: bool = False,
+) -> None:
     if kind is StopKind.SUSPENDED:
         ctx.drop_growth(text)
-    stopping = replace(stopping_of(ctx), kind=kind, text=text, to=None, limit_s=limit_s)
+    stopping = replace(
+        stopping_of(ctx), kind=kind, text=text, to=None, limit_s=limit_s, is_policy=is_policy
+    )
     ctx.gang = replace(ctx.gang, stopping=stopping, reason=text)
     settle(ctx)
 

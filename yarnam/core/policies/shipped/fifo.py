@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from yarnam.core.model.tickets import PolicyTicket
 from yarnam.core.policies.policy_settings import Setting, Settings
-from yarnam.core.policies.policy_ticket import PolicyTicket
 from yarnam.core.policies.schedule import Schedule
 from yarnam.core.policies.scheduling_policy import Policy
 from yarnam.core.policies.scheduling_view import SchedulingView

@@ -6,9 +6,9 @@ from __future__ import annotations
 from functools import lru_cache
 from math import inf
 
+from yarnam.core.model.tickets import PolicyTicket
 from yarnam.core.policies.fits.service_distribution import ServiceDistribution
 from yarnam.core.policies.policy_settings import LEAST_PAUSE, LEAST_RUN, Setting, Settings
-from yarnam.core.policies.policy_ticket import PolicyTicket
 from yarnam.core.policies.schedule import Schedule
 from yarnam.core.policies.scheduling_policy import Policy
 from yarnam.core.policies.scheduling_view import SchedulingView

@@ -9,8 +9,9 @@ import heapq
 from collections.abc import Iterable
 from math import inf
 
+from yarnam.core.model.tickets import PolicyTicket
 from yarnam.core.policies.policy_settings import Setting, Settings
-from yarnam.core.policies.policy_ticket import PolicyTicket, arrival
+from yarnam.core.policies.policy_ticket import arrival
 from yarnam.core.policies.schedule import Schedule
 from yarnam.core.policies.scheduling_policy import Policy
 from yarnam.core.policies.scheduling_view import Capacity, SchedulingView

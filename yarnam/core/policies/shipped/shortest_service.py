@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from math import inf
 
+from yarnam.core.model.tickets import PolicyTicket
 from yarnam.core.policies.policy_settings import LEAST_PAUSE, LEAST_RUN, Settings
-from yarnam.core.policies.policy_ticket import PolicyTicket, arrival
+from yarnam.core.policies.policy_ticket import arrival
 from yarnam.core.policies.schedule import Schedule
 from yarnam.core.policies.scheduling_policy import Policy
 from yarnam.core.policies.scheduling_view import SchedulingView

@@ -10,9 +10,9 @@ from yarnam.core.admission.wait_queue import Contention, node_sizes, presorted, 
 from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, Node, NodeState, QueueView
-from yarnam.core.model.tickets import Admitted, Demand, RunningGang, Ticket
+from yarnam.core.model.tickets import Admitted, Demand, PolicyTicket, RunningGang, Ticket
 from yarnam.core.policies.policy_settings import Settings
-from yarnam.core.policies.policy_ticket import PolicyTicket, arrival
+from yarnam.core.policies.policy_ticket import arrival
 from yarnam.core.policies.schedule import Schedule
 from yarnam.core.policies.scheduling_policy import Policy
 from yarnam.core.policies.scheduling_view import SchedulingView

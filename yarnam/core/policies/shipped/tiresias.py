@@ -15,8 +15,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
 
+from yarnam.core.model.tickets import PolicyTicket
 from yarnam.core.policies.policy_settings import LEAST_PAUSE, LEAST_RUN, Setting, Settings
-from yarnam.core.policies.policy_ticket import PolicyTicket, arrival
+from yarnam.core.policies.policy_ticket import arrival
 from yarnam.core.policies.schedule import Schedule
 from yarnam.core.policies.scheduling_policy import Policy
 from yarnam.core.policies.scheduling_view import SchedulingView

@@ -1,4 +1,5 @@
-"""SUSPENDED: a user has the gang hold nothing; the job goes on when it is resumed.
+"""SUSPENDED: a user, or the policy of its queue, has the gang hold nothing; the job goes on when it
+is resumed.
 
 A launched gang is stopped first, as before a preemption: its processes come to one more step and
 save. Whatever else the gang is about, it gives up at once. A process that fails while it is stopped
@@ -17,7 +18,13 @@ from yarnam.core.gang.phases.stopping import stop_gang, stopping_of
 from yarnam.core.gang.phases.waiting.pending import enter_pending
 from yarnam.core.gang.state import StopKind
 from yarnam.core.model.actions import CancelPlanRequest
-from yarnam.core.model.events import AmRestarted, Event, SuspendRequested, TimerKind
+from yarnam.core.model.events import (
+    AmRestarted,
+    Event,
+    ResumeRequested,
+    SuspendRequested,
+    TimerKind,
+)
 from yarnam.core.model.job_status import Phase
 
 # ---- guards --------------------------------------------------------------------------------------
@@ -26,6 +33,16 @@ from yarnam.core.model.job_status import Phase
 def has_begun(ctx: StepContext, event: Event) -> bool:
     """The job has begun."""
     return ctx.gang.is_started
+
+
+def may_resume(ctx: StepContext, event: ResumeRequested) -> bool:
+    """A user resumes it, or the policy does what it has suspended."""
+    return ctx.gang.is_yielding or not event.is_policy
+
+
+def is_taken_over(ctx: StepContext, event: SuspendRequested) -> bool:
+    """The policy of its queue has suspended it, and now a user does."""
+    return ctx.gang.is_yielding and not event.is_policy
 
 
 def is_to_suspend(ctx: StepContext, event: AllEnded) -> bool:
@@ -40,14 +57,15 @@ def is_to_suspend(ctx: StepContext, event: AllEnded) -> bool:
 
 def stop(ctx: StepContext, event: SuspendRequested) -> None:
     """StopTask for every member; start STOP."""
-    stop_gang(ctx, StopKind.SUSPENDED, suspend_text(event), limit_s=event.limit_s)
+    kind, text = StopKind.SUSPENDED, suspend_text(event)
+    stop_gang(ctx, kind, text, limit_s=event.limit_s, is_policy=event.is_policy)
 
 
 def suspend_stopped(ctx: StepContext, event: AllEnded) -> None:
     """Release all; start SUSPENSION."""
     concluding.note_progress(ctx, counts_failure=False)
     stopping = stopping_of(ctx)
-    _suspend(ctx, stopping.text, stopping.limit_s)
+    _suspend(ctx, stopping.text, stopping.limit_s, is_policy=stopping.is_policy)
 
 
 def suspend(ctx: StepContext, event: SuspendRequested) -> None:
@@ -55,14 +73,19 @@ def suspend(ctx: StepContext, event: SuspendRequested) -> None:
     search = ctx.gang.search
     if ctx.gang.phase is Phase.PENDING or (search is not None and search.is_planning):
         ctx.do(CancelPlanRequest(ctx.gang.attempt))
-    _suspend(ctx, suspend_text(event), event.limit_s)
+    _suspend(ctx, suspend_text(event), event.limit_s, is_policy=event.is_policy)
 
 
 def resume(ctx: StepContext, event: Event) -> None:
     """The next attempt number; start WAIT; RequestPlan from the first rung on."""
     ctx.disarm(TimerKind.SUSPENSION)
     ctx.gang = replace(
-        ctx.gang, attempt=next_number(ctx.gang), failures=0, refused_plans=0, avoid=()
+        ctx.gang,
+        attempt=next_number(ctx.gang),
+        failures=0,
+        refused_plans=0,
+        avoid=(),
+        is_yielding=False,
     )
     ctx.arm(TimerKind.WAIT, ctx.policy.gang.wait_timeout_s)
     enter_pending(ctx)
@@ -74,8 +97,16 @@ def stay(ctx: StepContext, event: AmRestarted) -> None:
     ctx.rearm()
 
 
-def _suspend(ctx: StepContext, text: str, limit_s: float) -> None:
+def keep(ctx: StepContext, event: SuspendRequested) -> None:
+    """It is the user's suspension from now on; start SUSPENSION."""
+    text = suspend_text(event)
+    ctx.gang = replace(ctx.gang, is_yielding=False, reason=text)
+    ctx.arm(TimerKind.SUSPENSION, event.limit_s)
+
+
+def _suspend(ctx: StepContext, text: str, limit_s: float, *, is_policy: bool) -> None:
     close_attempt(ctx, text)
     ctx.disarm(TimerKind.WAIT)
     hold_nothing(ctx, Phase.SUSPENDED, text)
+    ctx.gang = replace(ctx.gang, is_yielding=is_policy)
     ctx.arm(TimerKind.SUSPENSION, limit_s)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from yarnam.core.policies.policy_ticket import PolicyTicket
+from yarnam.core.model.tickets import PolicyTicket
 
 Piece = tuple[int, int, int]
 """A node, and what the gang has there: GPUs and cores."""
@@ -39,6 +39,7 @@ class NodeCapacity:
     larger than a node, onto whole free nodes and one with room for the rest."""
 
     __slots__ = (
+        "barred",
         "free",
         "free_gpus",
         "largest",
@@ -57,8 +58,10 @@ class NodeCapacity:
         packing: Packing = Packing.FIRST,
         *,
         moves: bool = False,
+        barred: Mapping[str, frozenset[int]] | None = None,
     ) -> None:
-        """``nodes``: GPUs and cores of each. ``moves``: a gang that runs moves for nothing, so its
+        """``nodes``: GPUs and cores of each. ``barred``: of some jobs, nodes that they may not
+        use. ``moves``: a gang that runs moves for nothing, so its
         nodes count for no more than others (as Muri's simulator has it)."""
         self.sizes = nodes
         self.free = list(nodes)
@@ -66,6 +69,7 @@ class NodeCapacity:
         self.shapes = shapes
         self.packing = packing
         self.moves = moves
+        self.barred = barred or {}
         self.total_gpus = sum(gpus for gpus, _ in nodes)
         self.free_gpus = self.total_gpus
         self.pieces: dict[str, tuple[Piece, ...]] = {}
@@ -75,7 +79,7 @@ class NodeCapacity:
         twin = NodeCapacity.__new__(NodeCapacity)
         twin.sizes, twin.free = self.sizes, list(self.free)
         twin.largest, twin.shapes = self.largest, self.shapes
-        twin.packing, twin.moves = self.packing, self.moves
+        twin.packing, twin.moves, twin.barred = self.packing, self.moves, self.barred
         twin.total_gpus, twin.free_gpus = self.total_gpus, self.free_gpus
         twin.pieces = dict(self.pieces)
         return twin
@@ -124,31 +128,40 @@ class NodeCapacity:
     def placement(self, ticket: PolicyTicket, gpus: int) -> tuple[Piece, ...] | None:
         shape = self.shapes.get(ticket.job)
         if shape is not None and gpus == ticket.gpus:
-            return self._by_tasks(shape.tasks)
+            return self._by_tasks(shape.tasks, self.barred.get(ticket.job))
         largest = max(1, self.largest)
         whole, rest = divmod(gpus, largest)
-        return self._by_tasks([(largest, 0)] * whole + ([(rest, 0)] if rest else []))
+        tasks = [(largest, 0)] * whole + ([(rest, 0)] if rest else [])
+        return self._by_tasks(tasks, self.barred.get(ticket.job))
 
-    def _by_tasks(self, tasks: list[tuple[int, int]]) -> tuple[Piece, ...] | None:
+    def _by_tasks(
+        self, tasks: list[tuple[int, int]], barred: frozenset[int] | None
+    ) -> tuple[Piece, ...] | None:
         if len(tasks) == 1:
-            node = self._node_for(*tasks[0], {})
+            node = self._node_for(*tasks[0], {}, barred)
             return None if node is None else ((node, *tasks[0]),)
         used: dict[int, tuple[int, int]] = {}
         for gpus, cores in tasks:
-            node = self._node_for(gpus, cores, used)
+            node = self._node_for(gpus, cores, used, barred)
             if node is None:
                 return None
             had = used.get(node, (0, 0))
             used[node] = (had[0] + gpus, had[1] + cores)
         return tuple((node, gpus, cores) for node, (gpus, cores) in used.items())
 
-    def _node_for(self, gpus: int, cores: int, used: dict[int, tuple[int, int]]) -> int | None:
+    def _node_for(
+        self,
+        gpus: int,
+        cores: int,
+        used: dict[int, tuple[int, int]],
+        barred: frozenset[int] | None,
+    ) -> int | None:
         best: tuple[int, int] | None = None
         for node, (free, free_cores) in enumerate(self.free):
             if used and node in used:
                 taken, taken_cores = used[node]
                 free, free_cores = free - taken, free_cores - taken_cores
-            if free < gpus or free_cores < cores:
+            if free < gpus or free_cores < cores or (barred and node in barred):
                 continue
             if self.packing is Packing.FIRST:
                 return node

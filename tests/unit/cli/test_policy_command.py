@@ -1,0 +1,169 @@
+"""``yarnam policy`` over a client on fakes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.client.monitor.test_requested_size import KEY
+from tests.unit.client.world import APPLICATION, World, status
+from yarnam.cli.shell import Shell, run
+from yarnam.client.site import Site
+from yarnam.core.model.job_status import JobState, PolicyStatus
+from yarnam.core.model.snapshot import QueueView
+from yarnam.core.policies.chosen_policy import NOTHING_CHOSEN, QueuePolicy
+from yarnam.core.policies.policy_registry import NAMES
+from yarnam.errors import UsageError
+
+QUEUE = "root.dl"
+
+
+class Policies:
+    """What ``queue_policies.QueuePolicies`` keeps."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, QueuePolicy] = {}
+        self.admin = ""
+
+    def of(self, queue: str) -> QueuePolicy:
+        return self.kept.get(queue, NOTHING_CHOSEN)
+
+    def all(self) -> dict[str, QueuePolicy]:
+        return self.kept
+
+    def choose(
+        self, queue: str, chosen: QueuePolicy, *, expected: int, admin: str = ""
+    ) -> QueuePolicy:
+        if self.of(queue).version != expected:
+            raise UsageError(f"the policy of {queue} was changed meanwhile")
+        self.admin = admin
+        self.kept[queue] = replace(chosen, version=expected + 1)
+        return self.kept[queue]
+
+    def is_protected(self, queue: str) -> bool:
+        return bool(self.admin)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    made = World(tmp_path)
+    made.job(key=KEY)
+    made.site.zookeeper = "zk1:2181/yarnam"
+    return made
+
+
+@pytest.fixture
+def kept(world: World, monkeypatch: pytest.MonkeyPatch) -> Policies:
+    found = Policies()
+
+    @contextmanager
+    def opened(site: Site) -> Iterator[Any]:
+        yield found
+
+    monkeypatch.setattr("yarnam.client.queues.chosen_policies._opened", opened)
+    return found
+
+
+def yarnam(world: World, *arguments: str) -> int:
+    return run(arguments, Shell(lambda **_: world.client))
+
+
+def test_a_policy_is_chosen_shown_and_listed(
+    world: World, kept: Policies, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert yarnam(world, "policy", "set", QUEUE, "tiresias", "limits=3600,36000") == 0
+    heard = capsys.readouterr()
+    assert "root.dl: tiresias limits=3600,36000 (by me, " in heard.out
+    assert "may change this" in heard.err, "nothing protects it"
+    assert yarnam(world, "policy", "set", QUEUE, "fifo") == 0
+    assert "before: tiresias limits=3600,36000 (by me" in capsys.readouterr().out
+    assert yarnam(world, "policy", "show", QUEUE) == 0
+    out = capsys.readouterr().out
+    assert "version 2" in out
+    assert "skip" in out, "all settings, with their defaults"
+    assert yarnam(world, "policy", "ls") == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in NAMES)
+    assert "root.dl" in out
+
+
+def test_of_two_administrators_the_later_one_is_refused(world: World, kept: Policies) -> None:
+    assert yarnam(world, "policy", "set", QUEUE, "fifo", "--version", "0") == 0
+    assert yarnam(world, "policy", "set", QUEUE, "srtf", "--version", "0") == 64
+    assert kept.of(QUEUE).policy == "fifo"
+
+
+@pytest.mark.parametrize(
+    "slip",
+    [
+        ["no-such"],
+        ["tiresias", "limits=-1"],
+        ["tiresias", "limits=nan"],
+        ["fifo", "limits=3"],
+        ["fifo", "skip"],
+        ["fifo", "skip=1", "skip=0"],
+    ],
+)
+def test_a_slip_is_refused_and_changes_nothing(
+    world: World, kept: Policies, slip: list[str]
+) -> None:
+    assert yarnam(world, "policy", "set", QUEUE, *slip) == 64
+    assert kept.kept == {}
+
+
+def test_a_queue_that_is_not_there_is_refused(
+    world: World,
+    kept: Policies,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shown = replace(world.site.rm.snapshot(QUEUE), queues=(QueueView(QUEUE),))
+    monkeypatch.setattr(world.site.rm, "snapshot", lambda queue: shown)
+    assert yarnam(world, "policy", "set", "root.typo", "fifo") == 64
+    assert "there is no leaf queue 'root.typo'" in capsys.readouterr().err
+
+
+def test_an_administrators_credentials_protect_it(
+    world: World, kept: Policies, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "admin.auth"
+    file.write_text("digest:admin:secret\n")
+    name = "YARNAM_ZOOKEEPER_ADMIN_AUTH_FILE"
+    world.site.environ = {**world.site.environ, name: str(file)}
+    assert yarnam(world, "policy", "set", QUEUE, "fifo") == 0
+    assert kept.admin == "digest:admin:secret"
+    heard = capsys.readouterr()
+    assert "may change this" not in heard.err
+    assert "secret" not in heard.out + heard.err
+
+
+def test_without_zookeeper_nothing_can_be_chosen(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.site.zookeeper = ""
+    assert yarnam(world, "policy", "set", QUEUE, "fifo") == 64
+    assert "kept in ZooKeeper, and none is configured" in capsys.readouterr().err
+    assert yarnam(world, "policy", "ls") == 0
+
+
+def test_what_it_has_decided_for_a_job_is_told(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    running = replace(status(JobState.RUNNING), phase="RUNNING")
+    world.line.statuses = [running]
+    assert yarnam(world, "policy", "explain", APPLICATION) == 0
+    assert "nothing is chosen for its queue" in capsys.readouterr().out
+    row = PolicyStatus("tiresias", 7, "yield", 0, 3, "queue 2 of 3", "", 900.0, 4.5, True)
+    world.line.statuses = [replace(running, policy=row)]
+    assert yarnam(world, "policy", "explain", APPLICATION) == 0
+    out = capsys.readouterr().out
+    assert "yield, rank 3: queue 2 of 3" in out
+    assert "a suspend and start: 4.5 s" in out
+    assert yarnam(world, "policy", "explain", APPLICATION, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["policy"]["rank"] == 3

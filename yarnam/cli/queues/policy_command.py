@@ -1,0 +1,123 @@
+"""``yarnam policy``: which of a queue's jobs run, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from yarnam.cli.options import job_argument, json_option, open_client
+from yarnam.cli.rendering.console import print_json, print_line, print_lines, print_note
+from yarnam.errors import UsageError
+from yarnam.wire.light_imports import on_first_use
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+with on_first_use():
+    from yarnam.cli.rendering import policy_text
+    from yarnam.client.queues import chosen_policies
+
+NOT_PROTECTED = (
+    "whoever reaches the ZooKeeper may change this: its jobs and its administrators are one to it. "
+    "To keep it for administrators: docs/how-to/policies.md"
+)
+
+
+@click.group("policy")
+def command() -> None:
+    """Choose which of a queue's jobs run first."""
+
+
+@command.command("ls")
+@json_option
+@click.pass_context
+def list_policies(ctx: click.Context, as_json: bool) -> None:
+    """List the policies, and the queues for which one is chosen."""
+    with open_client(ctx) as client:
+        chosen = chosen_policies.chosen_policies(client.site) if client.site.zookeeper else {}
+    if as_json:
+        print_json(policy_text.list_as_plain(chosen))
+    else:
+        print_lines(policy_text.list_lines(chosen))
+
+
+@command.command()
+@click.argument("queue", metavar="QUEUE")
+@json_option
+@click.pass_context
+def show(ctx: click.Context, queue: str, as_json: bool) -> None:
+    """Show the policy of a queue, with all its settings.
+
+    QUEUE is a full name, as in root.research.
+    """
+    with open_client(ctx) as client:
+        found = chosen_policies.policy_of(client.site, queue)
+    if as_json:
+        print_json(policy_text.as_plain(queue, found))
+    else:
+        print_lines(policy_text.policy_lines(queue, found))
+
+
+@command.command("set")
+@click.argument("queue", metavar="QUEUE")
+@click.argument("name", metavar="NAME")
+@click.argument("settings", nargs=-1, metavar="[KEY=VALUE]...")
+@click.option(
+    "--version",
+    type=click.IntRange(min=0),
+    help="Only if the queue's policy is still of this version, as `show` prints it.",
+)
+@json_option
+@click.pass_context
+def set_policy(
+    ctx: click.Context,
+    queue: str,
+    name: str,
+    settings: tuple[str, ...],
+    version: int | None,
+    as_json: bool,
+) -> None:
+    """Choose the policy of a queue.
+
+    Settings that are not given have their defaults. Jobs that wait or run go by it from their next
+    look on, within seconds; smallest-first is what they do where nothing is chosen.
+    """
+    given = _settings(settings)
+    with open_client(ctx) as client:
+        choice = chosen_policies.choose_policy(client.site, queue, name, given, version)
+    if as_json:
+        print_json(policy_text.as_plain(queue, choice.now))
+    else:
+        print_line(f"{queue}: {policy_text.words(choice.now)}, version {choice.now.version}")
+        if choice.before.version:
+            print_line(f"before: {policy_text.words(choice.before)}")
+    if not choice.is_protected:
+        print_note(NOT_PROTECTED)
+
+
+@command.command()
+@job_argument
+@json_option
+@click.pass_context
+def explain(ctx: click.Context, job: str, as_json: bool) -> None:
+    """Show what the policy of its queue has decided for a job, and why."""
+    with open_client(ctx) as client:
+        handle = client.job(job)
+        status = handle.status()
+    if as_json:
+        print_json(policy_text.explained_as_plain(status))
+    else:
+        print_lines(policy_text.explained_lines(status))
+
+
+def _settings(texts: Sequence[str]) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise UsageError(f"{text[:60]!a} is no setting", hint="Give it as key=value.")
+        if key in given:
+            raise UsageError(f"the setting {key[:60]!a} is given twice")
+        given[key] = value
+    return given

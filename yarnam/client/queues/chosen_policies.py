@@ -1,0 +1,85 @@
+"""Looks at the policies that are chosen for queues, and chooses one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from yarnam.adapters.yarn.addresses import secret_file, zookeeper_credentials
+from yarnam.client.site import Site
+from yarnam.core.policies.chosen_policy import QueuePolicy, checked
+from yarnam.errors import UsageError
+from yarnam.wire.light_imports import on_first_use
+
+if TYPE_CHECKING:
+    from yarnam.adapters.zookeeper.queue_policies import QueuePolicies
+
+with on_first_use():
+    from yarnam.adapters.zookeeper import lazy_session, queue_policies
+
+ADMIN_VARIABLE = "YARNAM_ZOOKEEPER_ADMIN_AUTH_FILE"
+"""A file with ``digest:user:password`` of those who may choose policies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A change of a queue's policy."""
+
+    before: QueuePolicy
+    now: QueuePolicy
+    is_protected: bool
+    """Whether ZooKeeper keeps others from changing it."""
+
+
+def policy_of(site: Site, queue: str) -> QueuePolicy:
+    """Raises Unavailable, UsageError."""
+    with _opened(site) as policies:
+        return policies.of(queue)
+
+
+def chosen_policies(site: Site) -> Mapping[str, QueuePolicy]:
+    """Of each queue for which one is chosen. Raises Unavailable, UsageError."""
+    with _opened(site) as policies:
+        return policies.all()
+
+
+def choose_policy(
+    site: Site, queue: str, name: str, settings: Mapping[str, str], version: int | None = None
+) -> Choice:
+    """``version``: of the choice that this is a change of; None: of what is there now. Raises
+    UsageError (there is no such queue, policy or setting; somebody else has changed it meanwhile),
+    Unavailable."""
+    wanted = checked(name, settings, by=site.user, at_s=time.time())
+    _must_be_there(site, queue)
+    admin = secret_file(site.environ, ADMIN_VARIABLE)
+    with _opened(site) as policies:
+        before = policies.of(queue)
+        expected = before.version if version is None else version
+        now = policies.choose(queue, wanted, expected=expected, admin=admin)
+        return Choice(before, now, policies.is_protected(queue))
+
+
+@contextmanager
+def _opened(site: Site) -> Iterator[QueuePolicies]:
+    if not site.zookeeper:
+        raise UsageError(
+            "policies of queues are kept in ZooKeeper, and none is configured",
+            hint="docs/how-to/zookeeper.md tells how. Without it every job acts by itself.",
+        )
+    session = lazy_session.LazySession(site.zookeeper, zookeeper_credentials(site.environ))
+    try:
+        yield queue_policies.QueuePolicies(session.connected())
+    finally:
+        session.close()
+
+
+def _must_be_there(site: Site, queue: str) -> None:
+    """Jobs know their queue by the name that the ResourceManager gives it."""
+    names = {one.name for one in site.rm.snapshot(queue).queues}
+    if names and queue not in names:
+        raise UsageError(
+            f"there is no leaf queue {queue[:60]!a}", hint=f"There are: {', '.join(sorted(names))}"
+        )

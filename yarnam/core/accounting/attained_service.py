@@ -1,0 +1,192 @@
+"""What a job tells the policy of its queue: its attained service, what it still needs, and what a
+pause costs it. A fold over its journal, like the ledger, so that a killed ApplicationMaster's
+successor knows the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from yarnam.core.accounting.ledger import Accounts
+from yarnam.core.gang import Gang
+from yarnam.core.gang.policy import SizePolicy
+from yarnam.core.gang.state import StopKind
+from yarnam.core.model.events import Event, TrainingReported
+from yarnam.core.model.job_spec import JobSpec
+from yarnam.core.model.job_status import Phase
+from yarnam.core.model.tickets import PolicyTicket, Standing
+
+HOLDING = frozenset({Phase.CHECKING, Phase.STAGING, Phase.LAUNCHING, Phase.RUNNING, Phase.STOPPING})
+"""In these phases the whole gang is held."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The state of the fold. Times in seconds since the epoch."""
+
+    standing: Standing = Standing.WAITING
+    since_s: float = 0.0
+    """When the gang was complete, or had given all back to a policy; of a job that waits again
+    after a failure, when it last was complete."""
+    gpu_s: float = 0.0
+    """Up to ``since_s``; of a job that waits again, all of it."""
+    ran_s: float = 0.0
+    """How long it has been complete before this run."""
+    stop_began_s: float | None = None
+    """When the policy began to suspend it; None: it does not."""
+    stop_cost_s: float = 0.0
+    """From there until it held nothing."""
+    start_cost_s: float = 0.0
+    """From the complete gang to the running one, the last time."""
+    promoted_gpu_s: float = 0.0
+    """What it had attained when it was last promoted."""
+    has_checkpoint: bool = False
+    speeds: tuple[tuple[int, float], ...] = ()
+    """Steps in a second by GPUs, of finished runs."""
+
+
+def served(service: Service, before: Gang, event: Event, after: Gang, books: Accounts) -> Service:
+    """After one step; ``books``: the accounts after it."""
+    if isinstance(event, TrainingReported):
+        is_kept = event.saved_step is not None or event.resumed_step is not None
+        return replace(service, has_checkpoint=True) if is_kept else service
+    if after.phase is before.phase or after.is_pre_run or before.is_pre_run:
+        return service
+    was_held, is_held, at_s = before.phase in HOLDING, after.phase in HOLDING, event.at_s
+    if is_held and not was_held:
+        spent = gpu_seconds(books)
+        service = replace(service, standing=Standing.RUNNING, since_s=at_s, gpu_s=spent)
+    if after.phase is Phase.RUNNING:
+        return replace(service, start_cost_s=max(0.0, at_s - service.since_s))
+    if after.phase is Phase.STOPPING and after.stopping is not None:
+        is_pause = after.stopping.kind is StopKind.SUSPENDED
+        return replace(service, stop_began_s=at_s if is_pause else None)
+    if was_held and not is_held:
+        return _ended(service, after, at_s, books)
+    return service
+
+
+def _ended(service: Service, after: Gang, at_s: float, books: Accounts) -> Service:
+    ran_s = service.ran_s + max(0.0, at_s - service.since_s)
+    speeds = _with_speed(service.speeds, _speed(books))
+    gpu_s = gpu_seconds(books)
+    if after.phase is not Phase.SUSPENDED:
+        return replace(service, standing=Standing.WAITING, gpu_s=gpu_s, ran_s=ran_s, speeds=speeds)
+    began_s = at_s if service.stop_began_s is None else service.stop_began_s
+    return replace(
+        service, standing=Standing.SUSPENDED, since_s=at_s, gpu_s=gpu_s, ran_s=ran_s,
+        stop_began_s=None, stop_cost_s=max(0.0, at_s - began_s), speeds=speeds,
+    )  # fmt: skip
+
+
+def promoted(service: Service) -> Service:
+    """Its policy has it begin anew."""
+    return replace(service, promoted_gpu_s=service.gpu_s)
+
+
+def gpu_seconds(books: Accounts) -> float:
+    """All that the job has held so far."""
+    of_runs = sum(run.before_gpu_s + run.training_gpu_s for run in books.runs)
+    return of_runs + sum(gpu_s for _, gpu_s in books.spent.values())
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """What does not follow from the journal."""
+
+    application: str
+    submitted_at_s: float
+    settings_version: int
+    steps_left: float | None = None
+    """Now, by the program's own report; None: it does not say how many there are."""
+
+
+def policy_ticket(
+    job: JobSpec, gang: Gang, size: SizePolicy | None, service: Service, books: Accounts,
+    facts: JobFacts, now_s: float,
+) -> PolicyTicket:  # fmt: skip
+    """What the job tells now. ``gpus`` is a matter of its ticket."""
+    duration_s = job.duration_s
+    least, most = _gpu_range(job, gang, size)
+    steps_left = facts.steps_left if most else None
+    rates = _rates(_with_speed(service.speeds, _speed(books))) if most else ()
+    if steps_left is not None and service.standing is Standing.RUNNING and rates:
+        # Of the beginning of this run: what is left now follows from the time.
+        held = sum(m.target.resources.gpus for m in gang.members if m.is_holding)
+        rate = dict(rates).get(held, 0.0)
+        steps_left += rate * max(0.0, now_s - service.since_s)
+    return PolicyTicket(
+        job=facts.application,
+        number=0,
+        submitted_at_s=facts.submitted_at_s,
+        gpus=least or sum(role.tasks * role.resources.gpus for role in job.roles),
+        queue=job.queue,
+        state=service.standing,
+        since_s=service.since_s or facts.submitted_at_s,
+        service_gpu_s=round(service.gpu_s, 1),
+        counted_gpu_s=round(max(0.0, service.gpu_s - service.promoted_gpu_s), 1),
+        remaining_s=None if duration_s is None else max(0.0, duration_s - service.ran_s),
+        can_suspend=bool(job.checkpoint.directory) and service.has_checkpoint,
+        pause_cost_s=round(service.stop_cost_s + service.start_cost_s, 1),
+        least_gpus=least,
+        most_gpus=most,
+        rates=rates,
+        remaining_steps=None if steps_left is None else float(f"{steps_left:.3g}"),
+        settings_version=facts.settings_version,
+    )
+
+
+def _gpu_range(job: JobSpec, gang: Gang, size: SizePolicy | None) -> tuple[int, int]:
+    """Of an elastic gang for whose size no user has asked; else 0 and 0."""
+    if size is None or (gang.requested_size is not None and not gang.is_sized_by_policy):
+        return 0, 0
+    each = gpus_per_task(job, gang, size)
+    others = sum(role.tasks * role.resources.gpus for role in job.roles if role.name != size.role)
+    return others + size.least * each, others + size.most * each
+
+
+def gpus_per_task(job: JobSpec, gang: Gang, size: SizePolicy) -> int:
+    """Of the elastic role, in the containers that it has now."""
+    held = (m.target.resources.gpus for m in gang.members if m.target.role == size.role)
+    declared = next(role.resources.gpus for role in job.roles if role.name == size.role)
+    return next(held, declared)
+
+
+def tasks_for(job: JobSpec, gang: Gang, size: SizePolicy, gpus: int) -> int:
+    """Tasks of the elastic role with which the gang has no more than so many GPUs."""
+    each = gpus_per_task(job, gang, size)
+    others = sum(role.tasks * role.resources.gpus for role in job.roles if role.name != size.role)
+    return size.bounded((gpus - others) // each) if each else size.least
+
+
+# ---- speeds --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Speed:
+    gpus: int
+    steps_per_s: float
+
+
+def _speed(books: Accounts) -> _Speed | None:
+    """Of the newest run; None: it has not come far enough."""
+    if not books.runs:
+        return None
+    run = books.runs[-1]
+    gpus = sum(node.gpus for node in run.nodes)
+    if run.step is None or run.first_step is None or run.training_s < 1.0 or not gpus:
+        return None
+    steps = run.step - run.first_step
+    return _Speed(gpus, steps / run.training_s) if steps > 0 else None
+
+
+def _with_speed(
+    speeds: tuple[tuple[int, float], ...], new: _Speed | None
+) -> tuple[tuple[int, float], ...]:
+    if new is None:
+        return speeds
+    return tuple(sorted({**dict(speeds), new.gpus: new.steps_per_s}.items()))
+
+
+def _rates(speeds: tuple[tuple[int, float], ...]) -> tuple[tuple[int, float], ...]:
+    """With two digits, so that the ticket seldom changes."""
+    return tuple((gpus, float(f"{rate:.2g}")) for gpus, rate in speeds)

@@ -1,0 +1,76 @@
+"""The policy that an administrator has chosen for a queue: what is kept, and what of it is in
+force."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from yarnam.core.policies.policy_registry import DEFAULT, policy_named
+from yarnam.core.policies.policy_settings import Settings, read_settings
+from yarnam.core.policies.scheduling_policy import Policy
+from yarnam.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePolicy:
+    """As it is kept. ``settings`` as they were given; all others have their defaults."""
+
+    policy: str
+    settings: tuple[tuple[str, str], ...] = ()
+    by: str = ""
+    """Who chose it, by their own word."""
+    at_s: float = 0.0
+    """When: seconds since the epoch."""
+    version: int = 0
+    """Of this choice: another one after each change, greater than before. By the store; 0: none is
+    kept."""
+    trouble: str = ""
+    """Why what is kept cannot be read; empty: it can. By the reader."""
+
+    @property
+    def is_default(self) -> bool:
+        """Whether all jobs act as if nothing were chosen."""
+        return not self.trouble and self.policy == DEFAULT
+
+
+NOTHING_CHOSEN = QueuePolicy(DEFAULT)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyInForce:
+    """What jobs go by."""
+
+    policy: Policy | None
+    """None: by arrival, for the reason in ``trouble``."""
+    settings: Settings
+    version: int
+    trouble: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.policy.name if self.policy is not None else "by arrival"
+
+
+def checked(name: str, given: Mapping[str, str], *, by: str = "", at_s: float = 0.0) -> QueuePolicy:
+    """What an administrator asks for. Raises UsageError: there is no such policy or setting, or a
+    value is out of range."""
+    read_settings(name, policy_named(name).settings, given)
+    return QueuePolicy(name, tuple(sorted(given.items())), by, at_s)
+
+
+def in_force(chosen: QueuePolicy | None) -> PolicyInForce | None:
+    """None: nothing but the default is chosen, so every job acts by itself. A choice that this
+    version of yarnam cannot carry out makes its jobs go by arrival, and say so."""
+    if chosen is None or chosen.is_default:
+        return None
+    trouble = chosen.trouble
+    if not trouble:
+        try:
+            policy = policy_named(chosen.policy)
+            settings = read_settings(policy.name, policy.settings, dict(chosen.settings))
+        except UsageError as error:
+            trouble = error.message
+        else:
+            return PolicyInForce(policy, settings, chosen.version)
+    return PolicyInForce(None, {}, chosen.version, f"the queue's policy is not usable: {trouble}")

@@ -1,0 +1,296 @@
+"""The schedule of one YARN queue from what all its ApplicationMasters see alike, and what follows
+from it for one job: pure, the same in the ApplicationMaster and in the simulator.
+
+A policy orders the jobs of its queue and no others. What it gives out is what they hold and what is
+free, within the queue's maximum. Between queues the admission decision stays: a job that the policy
+has run still asks only when ``admission.decide`` lets it.
+
+Nobody yields while a gang of the queue is being acquired: its containers count twice for a moment,
+as granted in the snapshot and as asked for by its ticket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from yarnam.core.admission import Ask, Contention, Decision, Planner
+from yarnam.core.admission import decide as decide_admission
+from yarnam.core.admission.wait_queue import is_silent
+from yarnam.core.model.ids import NodeId
+from yarnam.core.model.snapshot import ClusterSnapshot, QueueView
+from yarnam.core.model.tickets import MustWait, PolicyTicket, RunningGang, Standing, Ticket
+from yarnam.core.policies.chosen_policy import PolicyInForce
+from yarnam.core.policies.fits.speed_curve import SpeedCurve, fit_speed
+from yarnam.core.policies.node_capacity import NodeCapacity, Shape
+from yarnam.core.policies.policy_registry import by_arrival, decide
+from yarnam.core.policies.policy_ticket import believed
+from yarnam.core.policies.schedule import Act, JobDecision, Schedule
+from yarnam.core.policies.scheduling_view import SchedulingView
+
+NO_RULES = 0
+"""Of a job that says nothing for policies: its version of yarnam knows none, or it has not seen
+the queue's yet."""
+
+UNTRIED_SHARE = 0.9
+"""Of a step's time, the part that more GPUs divide among them, of a job that has run at fewer than
+three sizes: good scaling, so that it is tried. Ours."""
+
+RECORD_SLACK_S = 60.0
+"""The ResourceManager counts a gang's GPUs from each container's grant on, the job from the last
+one's: by so much of its gang's time a job's own word may fall short of the record. A job that lies
+gains no more. Ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSchedule:
+    """The rows of all jobs of the queue."""
+
+    schedule: Schedule
+    acquiring: str
+    """The first of the jobs that are acquiring their gangs; empty: there is none."""
+    moved: frozenset[str] = frozenset()
+    """Jobs that run on, but for which the schedule counts on other nodes."""
+
+    def row(self, job: str) -> JobDecision:
+        """What this job does. Raises KeyError: it has no ticket."""
+        row = self.schedule.of(job)
+        if job in self.moved and row.act is Act.RUN:
+            why = f"{row.why}; it moves, since another gang fits only where it runs"
+            row = replace(row, act=Act.MOVE, why=why)
+        if self.acquiring and row.act in {Act.YIELD, Act.MOVE, Act.RESIZE}:
+            held = next(one.gpus for one in self.schedule.order if one.job == job)
+            why = f"{row.why}; but first {self.acquiring} gets the GPUs that it has asked for"
+            return replace(row, act=Act.RUN, gpus=held, why=why)
+        return row
+
+
+def queue_schedule(
+    queue: str, seen: Contention, in_force: PolicyInForce, recorded_gpu_s: Mapping[str, float]
+) -> QueueSchedule:
+    """``seen``: with the job's own ticket or running gang, as the others see it."""
+    waiting = [one for one in seen.tickets if one.queue == queue and _counts(one, seen.now_s)]
+    gone = {one.job for one in waiting}
+    running = [
+        gang for gang in seen.running if gang.queue == queue and gang.gpus and gang.job not in gone
+    ]
+    told = [*(_of_ticket(one) for one in waiting), *(_of_gang(gang) for gang in running)]
+    now_s = seen.now_s
+    least_gpu_s = {
+        one.job: recorded_gpu_s.get(one.job, 0.0) - RECORD_SLACK_S * one.gpus for one in told
+    }
+    jobs = [believed(_not_ahead(one, now_s), least_gpu_s, now_s) for one in told]
+    capacity = _capacity(queue, seen, waiting, running)
+    view = SchedulingView(jobs, capacity, now_s, seen.snapshot)
+    if in_force.policy is None:
+        schedule = by_arrival(view, in_force.trouble)
+    else:
+        version = in_force.version
+        schedule = decide(in_force.policy, view, in_force.settings, settings_version=version)
+    acquiring = min((one.job for one in waiting if one.is_acquiring), default="")
+    return QueueSchedule(schedule, acquiring, _moved(jobs, capacity, schedule))
+
+
+def _moved(
+    jobs: Sequence[PolicyTicket], before: NodeCapacity, schedule: Schedule
+) -> frozenset[str]:
+    after = schedule.left
+    if not isinstance(after, NodeCapacity):
+        return frozenset()
+    return frozenset(
+        one.job
+        for one in jobs
+        if one.is_running
+        and one.can_suspend
+        and schedule.gpus.get(one.job) == one.gpus
+        and before.pieces.get(one.job)
+        and sorted(after.pieces.get(one.job, ())) != sorted(before.pieces[one.job])
+    )
+
+
+def decide_by_policy(
+    me: Ticket,
+    seen: Contention,
+    plan: Planner,
+    in_force: PolicyInForce,
+    recorded_gpu_s: Mapping[str, float],
+    *,
+    may_fit: bool = True,
+    excluded: Collection[NodeId] = (),
+    may_claim: bool = True,
+) -> tuple[Decision, JobDecision]:
+    """The admission decision of a job whose queue has a policy, and its row. Of its own queue it
+    sees those that the policy has run, in the policy's order; of others all, as ever."""
+    others = [one for one in seen.tickets if one.job != me.job]
+    gangs = [gang for gang in seen.running if gang.job != me.job]
+    mine = replace(me, aside="", is_acquiring=False)
+    world = replace(seen, tickets=(*others, mine), running=gangs, presorted=None)
+    found = queue_schedule(me.queue, world, in_force, recorded_gpu_s)
+    row = found.row(me.job)
+    if not row.gpus:
+        return _must_wait(me, seen, found.schedule, row), row
+    ranks = {one.job: rank for rank, one in enumerate(found.schedule.order, 1)}
+    named = found.schedule.gpus
+    tickets = [
+        _ranked(one, ranks) if one.queue == me.queue else one
+        for one in (*others, mine)
+        if one.queue != me.queue or one.is_acquiring or one.job in named
+    ]
+    decision = decide_admission(
+        _ranked(mine, ranks),
+        replace(world, tickets=tickets),
+        plan,
+        may_fit=may_fit,
+        excluded=excluded,
+        may_claim=may_claim,
+    )
+    if isinstance(decision, Ask):
+        decision = replace(decision, ticket=replace(decision.ticket, priority=me.priority))
+    return decision, row
+
+
+def _ranked(ticket: Ticket, ranks: Mapping[str, int]) -> Ticket:
+    """In the place of the policy: the admission decision orders a queue by priority."""
+    rank = ranks.get(ticket.job, len(ranks) + 1)
+    return replace(ticket, priority=-rank, aside="")
+
+
+def _must_wait(me: Ticket, seen: Contention, schedule: Schedule, row: JobDecision) -> MustWait:
+    by_job = {ticket.job: ticket for ticket in seen.tickets}
+    before = [one for one in schedule.order[: row.rank - 1] if not one.is_running]
+    head = by_job.get(before[0].job, me) if before else me
+    return MustWait(len(before), head, row.why, is_by_policy=True)
+
+
+# ---- what the policy sees ------------------------------------------------------------------------
+
+
+def _counts(ticket: Ticket, now_s: float) -> bool:
+    """Whether it waits for its turn. One that is set aside for another reason says nothing for
+    policies, and a job without GPUs is none of their affair."""
+    if is_silent(ticket, now_s) or not ticket.gpus:
+        return False
+    return not ticket.aside or ticket.policy is not None
+
+
+def _of_ticket(ticket: Ticket) -> PolicyTicket:
+    told = ticket.policy or PolicyTicket(ticket.job, 0, ticket.taken_at_s, 0, rules=NO_RULES)
+    standing = Standing.WAITING if told.state is Standing.RUNNING else told.state
+    if ticket.is_acquiring:
+        # It holds what it gets; of its containers only those that are still to come.
+        return replace(
+            told, gpus=ticket.gpus, state=Standing.RUNNING, can_suspend=False,
+            least_gpus=0, most_gpus=0,
+        )  # fmt: skip
+    gpus = told.least_gpus if told.is_elastic else ticket.gpus
+    return replace(told, gpus=gpus, state=standing)
+
+
+def _of_gang(gang: RunningGang) -> PolicyTicket:
+    since_s = gang.since_s or 0.0
+    told = gang.policy or PolicyTicket(gang.job, 0, since_s, 0, rules=NO_RULES)
+    return _with_curve(replace(told, gpus=gang.gpus, state=Standing.RUNNING, nodes=len(gang.nodes)))
+
+
+def _with_curve(ticket: PolicyTicket) -> PolicyTicket:
+    """With the speed at every size that it may have: measured, by the fitted curve, or, while it
+    has run at too few sizes for one, by ``UNTRIED_SHARE``."""
+    if not ticket.is_elastic or not ticket.rates:
+        return ticket
+    curve = fit_speed(ticket.rates)
+    if curve is None:
+        gpus, rate = ticket.rates[-1]
+        if rate <= 0 or gpus <= 0:
+            return ticket
+        step_s = 1.0 / rate
+        curve = SpeedCurve(UNTRIED_SHARE * step_s * gpus, (1.0 - UNTRIED_SHARE) * step_s, 0.0)
+    rates = {**dict(curve.rates(ticket.least_gpus, ticket.most_gpus)), **dict(ticket.rates)}
+    return replace(ticket, rates=tuple(sorted(rates.items())))
+
+
+def _not_ahead(ticket: PolicyTicket, now_s: float) -> PolicyTicket:
+    """The clocks of some nodes are ahead of ours."""
+    if max(ticket.since_s, ticket.submitted_at_s) <= now_s:
+        return ticket
+    since_s, submitted_at_s = min(ticket.since_s, now_s), min(ticket.submitted_at_s, now_s)
+    return replace(ticket, since_s=since_s, submitted_at_s=submitted_at_s)
+
+
+def _capacity(
+    queue: str, seen: Contention, waiting: Sequence[Ticket], running: Sequence[RunningGang]
+) -> NodeCapacity:
+    """What the queue's gangs hold and what is free, node by node. A gang that runs fits where it
+    runs, whatever has become of the node; one that does not say where is on a node of its own."""
+    nodes = [node for node in seen.snapshot.nodes if node.is_usable and node.total.gpus]
+    index = {node.node_id: number for number, node in enumerate(nodes)}
+    free = [max(0, node.total.gpus - node.used.gpus) for node in nodes]
+    held = [0] * len(nodes)
+    pieces: dict[str, tuple[tuple[int, int, int], ...]] = {}
+    for gang in running:
+        mine: list[tuple[int, int, int]] = []
+        for node, gpus in gang.nodes or ((NodeId(f"@{gang.job}"), gang.gpus),):
+            number = index.setdefault(node, len(index))
+            if number == len(free):
+                free.append(0)
+                held.append(0)
+            held[number] += gpus
+            mine.append((number, gpus, 0))
+        pieces[gang.job] = tuple(mine)
+    capacity = NodeCapacity(
+        [(left + mine, 0) for left, mine in zip(free, held, strict=True)],
+        _shapes(waiting),
+        barred=_barred(seen.snapshot, waiting, index, frozenset(range(len(nodes), len(index)))),
+    )
+    capacity.free = [(left, 0) for left in free]
+    capacity.pieces = pieces
+    asked_by_others = sum(
+        one.gpus for one in seen.tickets if one.queue != queue and one.is_acquiring
+    )
+    room = max(0, sum(free) - asked_by_others)
+    headroom = _headroom(seen.snapshot, queue)
+    capacity.free_gpus = room if headroom is None else min(room, headroom)
+    capacity.total_gpus = sum(held) + capacity.free_gpus
+    return capacity
+
+
+def _headroom(snapshot: ClusterSnapshot, queue: str) -> int | None:
+    """GPUs that YARN lets the queue have more of; None: there is no limit."""
+    views: list[QueueView] = [snapshot.queue, *snapshot.queues]
+    view = next((one for one in views if one.name == queue), None)
+    if view is None:
+        return None
+    limits = [view.headroom.gpus] if view.headroom is not None else []
+    if view.maximum is not None:
+        limits.append(max(0, view.maximum.gpus - view.used.gpus))
+    return min(limits, default=None)
+
+
+def _shapes(waiting: Sequence[Ticket]) -> dict[str, Shape]:
+    shapes: dict[str, Shape] = {}
+    for ticket in waiting:
+        tasks = [
+            demand.resources.gpus
+            for demand in ticket.demands
+            for _ in range(demand.count)
+            if demand.resources.gpus
+        ]
+        shape = Shape(0, 1, 0)
+        shape.tasks = [(gpus, 0) for gpus in sorted(tasks, reverse=True)]
+        shapes[ticket.job] = shape
+    return shapes
+
+
+def _barred(
+    snapshot: ClusterSnapshot,
+    waiting: Sequence[Ticket],
+    index: Mapping[NodeId, int],
+    away: frozenset[int],
+) -> dict[str, frozenset[int]]:
+    """Nodes that a job may not use, by number; ``away``: those that nobody can start on."""
+    barred: dict[str, frozenset[int]] = {}
+    for ticket in waiting:
+        barred[ticket.job] = away
+        if ticket.is_choosy:
+            mine = ticket.nodes_of(node for node in snapshot.nodes if node.node_id in index)
+            barred[ticket.job] |= {at for node, at in index.items() if node not in mine}
+    return barred
