@@ -17,7 +17,7 @@ from tests.benchmarks.published_traces import (
     trace_file,
 )
 from yarnam.client.planning.traces.trace_reading import read_jobs
-from yarnam.core.policies.node_capacity import Packing
+from yarnam.core.policies.gpu_nodes import Packing
 from yarnam.sim.ideal.ideal_report import IdealRow
 from yarnam.sim.ideal.ideal_run import run
 from yarnam.sim.ideal.ideal_settings import IdealSettings, Instant, Knows, Overhead

@@ -20,7 +20,7 @@ from yarnam.adapters.zookeeper.ticket_queue import CLAIM_TRIES, ZooKeeperTicketQ
 from yarnam.core.admission.wait_queue import SILENT_AFTER_S
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.resources import Resources
-from yarnam.core.model.tickets import Demand, RunningGang, Ticket
+from yarnam.core.model.tickets import Demand, HoldState, PolicyTicket, RunningGang, Ticket
 from yarnam.errors import Unavailable
 from yarnam.ports import Superseded
 from yarnam.ports.ticket_queue import TicketList, TicketQueue
@@ -245,6 +245,22 @@ def test_a_gang_that_stands_has_no_ticket(enter: Callable[..., TicketQueue]) -> 
     until(lambda: second.others().running == (smaller,))
     first.close()
     until(lambda: second.others() == TicketList())
+
+
+def test_a_ticket_that_is_set_aside_is_that_of_a_job_that_holds_nothing(
+    enter: Callable[..., TicketQueue],
+) -> None:
+    """Of a suspended gang, say: what the policy of its queue goes by comes with it."""
+    first, second = enter("a"), enter("b")
+    second.take(wanted("b"))
+    first.set_running(RunningGang("a", "root.dl", 4, None))
+    until(lambda: len(second.others().running) == 1)
+    told = PolicyTicket("a", 0, 2000.0, 4, state=HoldState.SUSPENDED, since_s=2000.0)
+    shown = wanted("a", aside="it is suspended", policy=told)
+    first.take(shown)
+    first.update(shown)
+    until(lambda: second.others().running == ())
+    until(lambda: [one.policy for one in second.others().tickets] == [told])
 
 
 def test_others_are_told_when_something_changes(enter: Callable[..., TicketQueue]) -> None:

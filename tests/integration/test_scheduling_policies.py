@@ -72,7 +72,7 @@ class Trainings:
 
 
 def completion_s(job: Job) -> float:
-    assert job.wait(LIMIT_S).kind is VerdictKind.SUCCEEDED
+    assert job.wait(2 * LIMIT_S).kind is VerdictKind.SUCCEEDED
     status = job.status()
     return status.at_s - status.submitted_at_s
 

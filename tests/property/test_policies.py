@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yarnam.core.model.tickets import PolicyTicket, Standing
+from yarnam.core.model.tickets import HoldState, PolicyTicket
 from yarnam.core.policies.policy_registry import NAMES, decide, policy_named
 from yarnam.core.policies.policy_settings import read_settings
 from yarnam.core.policies.schedule import Act, Schedule
@@ -44,11 +44,11 @@ def jobs(draw: st.DrawFn) -> list[PolicyTicket]:
             rates=((1, 1.0), (2 * gpus, 1.5 * gpus)) if is_elastic else (),
             remaining_steps=draw(st.none() | st.floats(0, 1e6)),
         )
-        state = draw(st.sampled_from(list(Standing)))
-        if state is Standing.RUNNING and gpus <= free:
+        state = draw(st.sampled_from(list(HoldState)))
+        if state is HoldState.RUNNING and gpus <= free:
             free -= gpus
             ticket = replace(ticket, state=state, service_gpu_s=served, counted_gpu_s=served)
-        elif state is Standing.SUSPENDED:
+        elif state is HoldState.SUSPENDED:
             ticket = replace(ticket, state=state, service_gpu_s=served, counted_gpu_s=served)
         found.append(ticket)
     return found
@@ -127,14 +127,14 @@ def test_a_large_gang_runs_in_the_end_however_many_small_ones_come(name: str) ->
             if runs and not ticket.is_running:
                 counted = 0.0 if ticket.job in found.promoted else ticket.counted_gpu_s
                 ticket = replace(
-                    ticket, state=Standing.RUNNING, since_s=now_s, counted_gpu_s=counted
+                    ticket, state=HoldState.RUNNING, since_s=now_s, counted_gpu_s=counted
                 )
                 ends[ticket.job] = now_s + left_s
             elif ticket.is_running and not runs:
                 ends.pop(ticket.job)
                 ticket = replace(
                     ticket,
-                    state=Standing.SUSPENDED,
+                    state=HoldState.SUSPENDED,
                     since_s=now_s,
                     remaining_s=left_s,
                     service_gpu_s=ticket.service(now_s),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from yarnam.core.policies.node_capacity import Packing
+from yarnam.core.policies.gpu_nodes import Packing
 from yarnam.core.policies.policy_registry import NAMES, policy_named
 from yarnam.core.policies.policy_settings import read_settings
 from yarnam.errors import UsageError

@@ -94,9 +94,9 @@ class TicketHolder:
         settings: AmSettings,
         remember: Callable[[TicketRecord], None] = lambda record: None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        tell: Callable[[int], PolicyTicket | None] = lambda version: None,
+        describe: Callable[[int], PolicyTicket | None] = lambda version: None,
     ) -> None:
-        """``tell``: what the job tells the policy of its queue, of this version."""
+        """``describe``: what the job tells the policy of its queue, of this version."""
         takes_tickets = job.gang.ticket and job.gang.look_before_ask
         self._job = job
         self._asked_for = job.as_pre_run() if job.pre_run.is_due else job
@@ -110,7 +110,7 @@ class TicketHolder:
         self._settings = settings
         self._remember = remember
         self._sleep = sleep
-        self._tell = tell
+        self._describe = describe
         self._gang: Gang | None = None
         self._chosen = NOTHING_CHOSEN
         self._aside = ""
@@ -237,7 +237,7 @@ class TicketHolder:
         if self.in_force is None:
             self.row = None
         if self._ticket is not None:
-            self._ticket = replace(self._ticket, policy=self._told())
+            self._ticket = replace(self._ticket, policy=self._policy_ticket())
 
     async def look_at_policy(self) -> bool:
         """Reads what is chosen for the queue, for a job that does not wait; False: the queue does
@@ -265,7 +265,7 @@ class TicketHolder:
         if isinstance(state, RunningTicket):
             mine = state.gang
         else:
-            mine = replace(self._wanted(), policy=self._told())
+            mine = replace(self._wanted(), policy=self._policy_ticket())
         try:
             return await self._executor.call(queue.others), mine
         except YarnamError as error:
@@ -284,10 +284,10 @@ class TicketHolder:
         except YarnamError as error:
             self._has_failed(error)
 
-    def _told(self) -> PolicyTicket | None:
+    def _policy_ticket(self) -> PolicyTicket | None:
         if self.in_force is None:
             return None
-        told = self._tell(self.in_force.version)
+        told = self._describe(self.in_force.version)
         return told if told is not None and told.gpus else None
 
     # ---- asking ------------------------------------------------------------------------------
@@ -416,7 +416,7 @@ class TicketHolder:
             since_s=self._launched_at_s,
             wait_ratio=self._wait_ratio,
             user=self._job.user,
-            policy=self._told(),
+            policy=self._policy_ticket(),
         )
 
     async def _keep_shown(self) -> None:
@@ -474,7 +474,7 @@ class TicketHolder:
                 ticket = replace(ticket, demands=demands, is_acquiring=True, aside="")
                 self._aside = ""
             else:
-                told = self._told() if state.is_yielding else None
+                told = self._policy_ticket() if state.is_yielding else None
                 ticket = replace(ticket, is_acquiring=False, aside=state.why, policy=told)
             await self._executor.call(lambda: queue.update(ticket))
         except YarnamError as error:
@@ -508,7 +508,7 @@ class TicketHolder:
         taken_at_s = self._taken_at_s or self._clock.now_s()
         job, targets = self._asked_for, self._targets
         ticket = job_ticket(job, targets, self._application, self._number, taken_at_s)
-        told = self._told()
+        told = self._policy_ticket()
         return replace(ticket, forecast_s=self._forecast_s, policy=told, aside=self._aside)
 
     def _patience_s(self) -> float:

@@ -17,7 +17,7 @@ from yarnam.core.model.ids import NodeId
 from yarnam.core.model.job_spec import CheckpointSpec, RoleSpec
 from yarnam.core.model.job_status import JobState, Measured
 from yarnam.core.model.resources import Resources
-from yarnam.core.model.tickets import Demand, PolicyTicket, RunningGang, Standing, Ticket
+from yarnam.core.model.tickets import Demand, HoldState, PolicyTicket, RunningGang, Ticket
 from yarnam.core.policies.chosen_policy import QueuePolicy
 from yarnam.ports import AgentMetrics
 from yarnam.wire.protocol import SAVED_STEP
@@ -116,7 +116,7 @@ async def test_a_job_yields_when_its_row_says_so_and_tells_why() -> None:
         [mine] = [one for one, _, _ in room.tickets.values() if one.job == APPLICATION]
         assert mine.aside
         assert mine.policy is not None
-        assert mine.policy.state is Standing.SUSPENDED
+        assert mine.policy.state is HoldState.SUSPENDED
         assert APPLICATION not in room.gangs, "it is not shown as running any more"
         # The other has its turn: this job stays away, and comes back when the other has gone.
         second.claim(lambda listed: replace(second._ticket, is_acquiring=True))  # type: ignore[type-var, return-value]
@@ -124,7 +124,7 @@ async def test_a_job_yields_when_its_row_says_so_and_tells_why() -> None:
             RunningGang(OTHER, "root.dl", 32, None,
                         tuple((NodeId(str(n.node_id)), 8) for n in FULL.nodes),
                         world.clock.now_s(),
-                        policy=told(state=Standing.RUNNING, since_s=world.clock.now_s()))
+                        policy=told(state=HoldState.RUNNING, since_s=world.clock.now_s()))
         )  # fmt: skip
         world.view.shown = FULL
         await pass_time(world, 15.0)

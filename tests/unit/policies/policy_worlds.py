@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from yarnam.core.model.tickets import PolicyTicket, Standing
+from yarnam.core.model.tickets import HoldState, PolicyTicket
 from yarnam.core.policies.policy_registry import decide, policy_named
 from yarnam.core.policies.policy_settings import read_settings
 from yarnam.core.policies.schedule import Schedule
@@ -20,14 +20,14 @@ def waiting(job: str, gpus: int, at_s: float = 0.0, **more: Any) -> PolicyTicket
 
 
 def running(job: str, gpus: int, at_s: float = 0.0, **more: Any) -> PolicyTicket:
-    return replace(waiting(job, gpus, at_s), state=Standing.RUNNING, **more)
+    return replace(waiting(job, gpus, at_s), state=HoldState.RUNNING, **more)
 
 
 def suspended(job: str, gpus: int, service_s: float, since_s: float, **more: Any) -> PolicyTicket:
     """Executed for so long, then suspended."""
     served = gpus * service_s
     ticket = waiting(job, gpus, service_gpu_s=served, counted_gpu_s=served)
-    return replace(ticket, state=Standing.SUSPENDED, since_s=since_s, **more)
+    return replace(ticket, state=HoldState.SUSPENDED, since_s=since_s, **more)
 
 
 def view(tickets: Sequence[PolicyTicket], total: int, now_s: float = 0.0) -> SchedulingView:

@@ -13,7 +13,7 @@ from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.plans import NoFit, PlacementPlan, Reason
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, Node, NodeState, QueueView
-from yarnam.core.model.tickets import Demand, PolicyTicket, RunningGang, Standing, Ticket
+from yarnam.core.model.tickets import Demand, HoldState, PolicyTicket, RunningGang, Ticket
 from yarnam.core.policies.chosen_policy import (
     NOTHING_CHOSEN,
     PolicyInForce,
@@ -53,7 +53,7 @@ def ticket(job: str, gpus: int, queue: str = QUEUE, each: int = 1, **more: Any) 
 
 def gang(job: str, on: dict[str, int], queue: str = QUEUE, **more: Any) -> RunningGang:
     since_s = more.pop("since_s", NOW - 1000)
-    policy = told(job, state=Standing.RUNNING, since_s=since_s, **more)
+    policy = told(job, state=HoldState.RUNNING, since_s=since_s, **more)
     nodes = tuple((NodeId(node), gpus) for node, gpus in on.items())
     return RunningGang(job, queue, sum(on.values()), None, nodes, since_s, policy=policy)
 
@@ -212,7 +212,7 @@ def test_a_job_cannot_pretend_to_be_new() -> None:
     """The ResourceManager has charged it 8 hours of 4 GPUs; it says that it has had nothing."""
     liar = gang("liar", {"n0": 4}, since_s=NOW - 10)
     service = {"service_gpu_s": 4000.0, "counted_gpu_s": 4000.0}
-    honest = ticket("honest", 4, policy=told("honest", state=Standing.SUSPENDED, **service))
+    honest = ticket("honest", 4, policy=told("honest", state=HoldState.SUSPENDED, **service))
     world = seen(cluster([4]), [honest], [liar])
     policy = chosen(limits="20000")
     assert row("liar", world, policy).act is Act.RUN

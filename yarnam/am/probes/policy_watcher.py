@@ -84,13 +84,13 @@ class PolicyWatcher:
         while self._holder.is_there:
             await self._sleep(self._pause_s * (0.75 + 0.5 * self._draw()))
             try:
-                await self.look(gang)
+                await self.follow(gang)
             except YarnamError as error:
                 log.info("the queue's policy is not followed for now: %s", error.message)
             except Exception:  # The job goes on as it is.
                 log.exception("the look at the queue's policy failed")
 
-    async def look(self, gang: Callable[[], Gang]) -> None:
+    async def follow(self, gang: Callable[[], Gang]) -> None:
         """One look, and what follows from it. Raises YarnamError."""
         if not self._is_due(gang()):
             self._away_since_s = None
@@ -162,10 +162,10 @@ class PolicyWatcher:
             if row.gpus:
                 self._resume(gang, row.why)
         elif row.act in {Act.YIELD, Act.MOVE}:
-            self._tell(SuspendRequested(now_s, by, SUSPENSION_S, row.why, is_policy=True))
+            self._send(SuspendRequested(now_s, by, SUSPENSION_S, row.why, is_policy=True))
         elif row.act is Act.RESIZE and self._size is not None:
             tasks = tasks_for(self._job, gang, self._size, row.gpus)
-            self._tell(ScaleRequested(now_s, by, tasks, is_policy=True))
+            self._send(ScaleRequested(now_s, by, tasks, is_policy=True))
 
     @property
     def _by(self) -> str:
@@ -175,7 +175,7 @@ class PolicyWatcher:
     def _resume(self, gang: Gang, why: str) -> None:
         if gang.phase is Phase.SUSPENDED and gang.is_yielding:
             log.info("going on: %s", why)
-            self._tell(ResumeRequested(self._clock.now_s(), self._by, is_policy=True))
+            self._send(ResumeRequested(self._clock.now_s(), self._by, is_policy=True))
 
     def _without_zookeeper(self, gang: Gang) -> None:
         now_s = self._clock.now_s()
@@ -184,6 +184,6 @@ class PolicyWatcher:
         if now_s - self._away_since_s >= AWAY_S:
             self._resume(gang, f"ZooKeeper has been away for {AWAY_S:.0f} s")
 
-    def _tell(self, event: Event) -> None:
+    def _send(self, event: Event) -> None:
         log.info("%s: %s", self._by, event)
         self._inbox(event)

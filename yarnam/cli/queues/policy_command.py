@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 with on_first_use():
-    from yarnam.cli.rendering import policy_text
+    from yarnam.cli.queues import policy_text
     from yarnam.client.queues import chosen_policies
 
 NOT_PROTECTED = (

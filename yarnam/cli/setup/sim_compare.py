@@ -32,7 +32,7 @@ with on_first_use():
     from yarnam.cli.rendering import sim_text
     from yarnam.client.planning import policy_runs
     from yarnam.client.planning.traces import trace_reading
-    from yarnam.core.policies import node_capacity
+    from yarnam.core.policies import gpu_nodes
     from yarnam.sim.ideal import ideal_settings, policy_comparison, yarn_trace_run
 
 DEFAULTS = ("smallest-first", "fifo", "fifo-backfill", "srtf", "tiresias")
@@ -213,7 +213,7 @@ def _settings(
         gpus=sum(gpus for gpus, _ in shape),
         settings=chosen,
         nodes=() if placement == "count" else tuple(shape),
-        packing=node_capacity.Packing(placement if placement != "count" else "first"),
+        packing=gpu_nodes.Packing(placement if placement != "count" else "first"),
         overhead=ideal_settings.Overhead(overhead),
         overhead_of=lambda _job: pause_cost,
         knows=ideal_settings.Knows(run_times),

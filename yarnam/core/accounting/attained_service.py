@@ -13,7 +13,7 @@ from yarnam.core.gang.state import StopKind
 from yarnam.core.model.events import Event, TrainingReported
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import Phase
-from yarnam.core.model.tickets import PolicyTicket, Standing
+from yarnam.core.model.tickets import HoldState, PolicyTicket
 
 HOLDING = frozenset({Phase.CHECKING, Phase.STAGING, Phase.LAUNCHING, Phase.RUNNING, Phase.STOPPING})
 """In these phases the whole gang is held."""
@@ -23,7 +23,7 @@ HOLDING = frozenset({Phase.CHECKING, Phase.STAGING, Phase.LAUNCHING, Phase.RUNNI
 class Service:
     """The state of the fold. Times in seconds since the epoch."""
 
-    standing: Standing = Standing.WAITING
+    state: HoldState = HoldState.WAITING
     since_s: float = 0.0
     """When the gang was complete, or had given all back to a policy; of a job that waits again
     after a failure, when it last was complete."""
@@ -54,7 +54,7 @@ def served(service: Service, before: Gang, event: Event, after: Gang, books: Acc
     was_held, is_held, at_s = before.phase in HOLDING, after.phase in HOLDING, event.at_s
     if is_held and not was_held:
         spent = gpu_seconds(books)
-        service = replace(service, standing=Standing.RUNNING, since_s=at_s, gpu_s=spent)
+        service = replace(service, state=HoldState.RUNNING, since_s=at_s, gpu_s=spent)
     if after.phase is Phase.RUNNING:
         return replace(service, start_cost_s=max(0.0, at_s - service.since_s))
     if after.phase is Phase.STOPPING and after.stopping is not None:
@@ -70,10 +70,10 @@ def _ended(service: Service, after: Gang, at_s: float, books: Accounts) -> Servi
     speeds = _with_speed(service.speeds, _speed(books))
     gpu_s = gpu_seconds(books)
     if after.phase is not Phase.SUSPENDED:
-        return replace(service, standing=Standing.WAITING, gpu_s=gpu_s, ran_s=ran_s, speeds=speeds)
+        return replace(service, state=HoldState.WAITING, gpu_s=gpu_s, ran_s=ran_s, speeds=speeds)
     began_s = at_s if service.stop_began_s is None else service.stop_began_s
     return replace(
-        service, standing=Standing.SUSPENDED, since_s=at_s, gpu_s=gpu_s, ran_s=ran_s,
+        service, state=HoldState.SUSPENDED, since_s=at_s, gpu_s=gpu_s, ran_s=ran_s,
         stop_began_s=None, stop_cost_s=max(0.0, at_s - began_s), speeds=speeds,
     )  # fmt: skip
 
@@ -109,7 +109,7 @@ def policy_ticket(
     least, most = _gpu_range(job, gang, size)
     steps_left = facts.steps_left if most else None
     rates = _rates(_with_speed(service.speeds, _speed(books))) if most else ()
-    if steps_left is not None and service.standing is Standing.RUNNING and rates:
+    if steps_left is not None and service.state is HoldState.RUNNING and rates:
         # Of the beginning of this run: what is left now follows from the time.
         held = sum(m.target.resources.gpus for m in gang.members if m.is_holding)
         rate = dict(rates).get(held, 0.0)
@@ -120,7 +120,7 @@ def policy_ticket(
         submitted_at_s=facts.submitted_at_s,
         gpus=least or sum(role.tasks * role.resources.gpus for role in job.roles),
         queue=job.queue,
-        state=service.standing,
+        state=service.state,
         since_s=service.since_s or facts.submitted_at_s,
         service_gpu_s=round(service.gpu_s, 1),
         counted_gpu_s=round(max(0.0, service.gpu_s - service.promoted_gpu_s), 1),

@@ -83,14 +83,14 @@ def believed_gang(gang: RunningGang, applications: Applications | None) -> Union
     return replace(gang, queue=_queue(gang.queue, app), since_s=since_s, policy=policy)
 
 
-def _since_its_start(told: PolicyTicket | None, app: LiveApplication) -> PolicyTicket | None:
+def _since_its_start(policy: PolicyTicket | None, app: LiveApplication) -> PolicyTicket | None:
     """Nobody has come before his application began."""
-    if told is None:
+    if policy is None:
         return None
     return replace(
-        told,
-        submitted_at_s=max(told.submitted_at_s, app.started_at_s),
-        since_s=max(told.since_s, app.started_at_s),
+        policy,
+        submitted_at_s=max(policy.submitted_at_s, app.started_at_s),
+        since_s=max(policy.since_s, app.started_at_s),
     )
 
 
@@ -143,23 +143,29 @@ def _absurd_gang(gang: RunningGang) -> str:
     return _absurd_policy(gang.policy, gang.job) or _absurd_text((gang.queue,))
 
 
-def _absurd_policy(told: PolicyTicket | None, job: str) -> str:
+def _absurd_policy(policy: PolicyTicket | None, job: str) -> str:
     """Of what it tells the policy of its queue."""
-    if told is None:
+    if policy is None:
         return ""
-    if told.job != job or len(told.rates) > MOST_SIZES:
+    if policy.job != job or len(policy.rates) > MOST_SIZES:
         return "what it tells the policy of its queue is not about this job"
-    counts = (told.gpus, told.least_gpus, told.most_gpus, told.nodes, *(g for g, _ in told.rates))
+    counts = (
+        policy.gpus,
+        policy.least_gpus,
+        policy.most_gpus,
+        policy.nodes,
+        *(g for g, _ in policy.rates),
+    )
     amounts = (
-        told.submitted_at_s, told.since_s, told.service_gpu_s, told.counted_gpu_s,
-        told.pause_cost_s, told.remaining_s or 0.0, told.remaining_steps or 0.0,
-        *(rate for _, rate in told.rates),
+        policy.submitted_at_s, policy.since_s, policy.service_gpu_s, policy.counted_gpu_s,
+        policy.pause_cost_s, policy.remaining_s or 0.0, policy.remaining_steps or 0.0,
+        *(rate for _, rate in policy.rates),
     )  # fmt: skip
     if not _within(0, MOST_AMOUNT, *counts) or not all(
         isfinite(amount) and amount >= 0 for amount in amounts
     ):
         return "what it tells the policy of its queue are no amounts"
-    return _absurd_text((told.queue,))
+    return _absurd_text((policy.queue,))
 
 
 def _absurd_text(words: Iterable[str]) -> str:

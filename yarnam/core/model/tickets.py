@@ -44,7 +44,7 @@ POLICY_RULES = 1
 of two versions fall back to the order by arrival (``policy_registry.decide``)."""
 
 
-class Standing(Enum):
+class HoldState(Enum):
     """Whether a job holds GPUs."""
 
     WAITING = "waiting"
@@ -65,7 +65,7 @@ class PolicyTicket:
     gpus: int
     """Of its gang: what it holds while it runs, else what it waits for."""
     queue: str = ""
-    state: Standing = Standing.WAITING
+    state: HoldState = HoldState.WAITING
     since_s: float = 0.0
     """When this state began."""
     service_gpu_s: float = 0.0
@@ -96,7 +96,7 @@ class PolicyTicket:
 
     @property
     def is_running(self) -> bool:
-        return self.state is Standing.RUNNING
+        return self.state is HoldState.RUNNING
 
     @property
     def is_elastic(self) -> bool:
@@ -119,7 +119,7 @@ class PolicyTicket:
         """How long it still runs; at least 0. None: unknown."""
         if self.remaining_s is None:
             return None
-        if self.state is not Standing.RUNNING:
+        if self.state is not HoldState.RUNNING:
             return self.remaining_s
         return max(0.0, self.remaining_s - (now_s - self.since_s))
 
@@ -138,7 +138,7 @@ class PolicyTicket:
         return told[nearest] * min(1.0, gpus / nearest) if nearest else 0.0
 
     def _running_gpu_s(self, now_s: float) -> float:
-        if self.state is not Standing.RUNNING:
+        if self.state is not HoldState.RUNNING:
             return 0.0
         return self.gpus * max(0.0, now_s - self.since_s)
 

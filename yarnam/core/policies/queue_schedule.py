@@ -19,10 +19,10 @@ from yarnam.core.admission import decide as decide_admission
 from yarnam.core.admission.wait_queue import is_silent
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.snapshot import ClusterSnapshot, QueueView
-from yarnam.core.model.tickets import MustWait, PolicyTicket, RunningGang, Standing, Ticket
+from yarnam.core.model.tickets import HoldState, MustWait, PolicyTicket, RunningGang, Ticket
 from yarnam.core.policies.chosen_policy import PolicyInForce
 from yarnam.core.policies.fits.speed_curve import SpeedCurve, fit_speed
-from yarnam.core.policies.node_capacity import NodeCapacity, Shape
+from yarnam.core.policies.gpu_nodes import NodeCapacity, Shape
 from yarnam.core.policies.policy_registry import by_arrival, decide
 from yarnam.core.policies.policy_ticket import believed
 from yarnam.core.policies.schedule import Act, JobDecision, Schedule
@@ -175,11 +175,11 @@ def _counts(ticket: Ticket, now_s: float) -> bool:
 
 def _of_ticket(ticket: Ticket) -> PolicyTicket:
     told = ticket.policy or PolicyTicket(ticket.job, 0, ticket.taken_at_s, 0, rules=NO_RULES)
-    standing = Standing.WAITING if told.state is Standing.RUNNING else told.state
+    standing = HoldState.WAITING if told.state is HoldState.RUNNING else told.state
     if ticket.is_acquiring:
         # It holds what it gets; of its containers only those that are still to come.
         return replace(
-            told, gpus=ticket.gpus, state=Standing.RUNNING, can_suspend=False,
+            told, gpus=ticket.gpus, state=HoldState.RUNNING, can_suspend=False,
             least_gpus=0, most_gpus=0,
         )  # fmt: skip
     gpus = told.least_gpus if told.is_elastic else ticket.gpus
@@ -189,7 +189,9 @@ def _of_ticket(ticket: Ticket) -> PolicyTicket:
 def _of_gang(gang: RunningGang) -> PolicyTicket:
     since_s = gang.since_s or 0.0
     told = gang.policy or PolicyTicket(gang.job, 0, since_s, 0, rules=NO_RULES)
-    return _with_curve(replace(told, gpus=gang.gpus, state=Standing.RUNNING, nodes=len(gang.nodes)))
+    return _with_curve(
+        replace(told, gpus=gang.gpus, state=HoldState.RUNNING, nodes=len(gang.nodes))
+    )
 
 
 def _with_curve(ticket: PolicyTicket) -> PolicyTicket:

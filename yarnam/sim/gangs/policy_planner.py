@@ -11,10 +11,10 @@ from yarnam.core.model.actions import RequestPlan
 from yarnam.core.model.plans import NoFit
 from yarnam.core.model.tickets import (
     Admitted,
+    HoldState,
     MustWait,
     PolicyTicket,
     RunningGang,
-    Standing,
     Ticket,
 )
 from yarnam.core.policies.policy_registry import decide
@@ -78,7 +78,7 @@ def _waiting(ticket: Ticket) -> PolicyTicket:
         submitted_at_s=ticket.taken_at_s,
         gpus=ticket.gpus,
         queue=ticket.queue,
-        state=Standing.RUNNING if ticket.is_acquiring else Standing.WAITING,
+        state=HoldState.RUNNING if ticket.is_acquiring else HoldState.WAITING,
         since_s=ticket.taken_at_s,
         remaining_s=ticket.duration_s,
     )
@@ -92,7 +92,7 @@ def _running(gang: RunningGang) -> PolicyTicket:
         submitted_at_s=since_s,
         gpus=gang.gpus,
         queue=gang.queue,
-        state=Standing.RUNNING,
+        state=HoldState.RUNNING,
         since_s=since_s,
         remaining_s=None if gang.ends_at_s is None else max(0.0, gang.ends_at_s - since_s),
     )

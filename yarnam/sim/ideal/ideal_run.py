@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from math import inf
 
-from yarnam.core.model.tickets import PolicyTicket, Standing
-from yarnam.core.policies.node_capacity import NodeCapacity, Shape
+from yarnam.core.model.tickets import HoldState, PolicyTicket
+from yarnam.core.policies.gpu_nodes import NodeCapacity, Shape
 from yarnam.core.policies.policy_registry import decide, policy_named
 from yarnam.core.policies.schedule import Schedule
 from yarnam.core.policies.scheduling_view import GpuCount, SchedulingView
@@ -265,14 +265,14 @@ class IdealCluster:
         found = decide(self._policy, seen, self._settings.settings)
         gpus = found.gpus
         for job in [job for job in self._running if job not in gpus]:
-            self._stop(self._living[job], Standing.SUSPENDED)
+            self._stop(self._living[job], HoldState.SUSPENDED)
             self._running.discard(job)
         for job, size in gpus.items():
             one = self._living[job]
             if job not in self._running:
                 self._start(one, size, found)
             elif size != one.ticket.gpus or job in found.moved:
-                self._stop(one, Standing.SUSPENDED)
+                self._stop(one, HoldState.SUSPENDED)
                 self._start(one, size, found)
         assert isinstance(found.left, (GpuCount, NodeCapacity))
         self._capacity = found.left
@@ -290,7 +290,7 @@ class IdealCluster:
         for job in found.moved:
             capacity.give(job)
             capacity.take(
-                replace(self._living[job].ticket, state=Standing.WAITING),
+                replace(self._living[job].ticket, state=HoldState.WAITING),
                 self._living[job].ticket.gpus,
             )
         for job in self._running:
@@ -317,7 +317,7 @@ class IdealCluster:
             one,
             replace(
                 ticket,
-                state=Standing.RUNNING,
+                state=HoldState.RUNNING,
                 gpus=gpus,
                 since_s=now_s,
                 counted_gpu_s=counted,
@@ -329,7 +329,7 @@ class IdealCluster:
             self._ends, (one.since_s + one.left_s / one.rate, one.order, one.ends, ticket.job)
         )
 
-    def _stop(self, one: _Living, state: Standing) -> None:
+    def _stop(self, one: _Living, state: HoldState) -> None:
         now_s, ticket = self._now_s, one.ticket
         one.left_s -= max(0.0, now_s - one.since_s) * one.rate
         one.left_s = max(0.0, one.left_s)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 
-from yarnam.core.policies.node_capacity import Packing
+from yarnam.core.policies.gpu_nodes import Packing
 from yarnam.core.policies.policy_settings import Settings
 from yarnam.sim.ideal.trace_job import TraceJob
 
