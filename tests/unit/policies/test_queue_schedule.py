@@ -81,10 +81,12 @@ class Planning:
 
     def __init__(self, fits: bool) -> None:
         self.fits = fits
+        self.has_claimed = False
 
     def __call__(
         self, avoid: tuple[NodeId, ...] = (), *, blind: bool = False
     ) -> PlacementPlan | NoFit:
+        self.has_claimed |= blind
         return NoFit(Reason.TOO_FEW_FREE_GPUS, is_never=False, message="no room")
 
 
@@ -253,6 +255,20 @@ def test_a_job_that_is_to_run_is_held_up_by_those_alone_that_run_too() -> None:
     assert found.act is Act.RUN
     assert not isinstance(decision, Ask)
     assert not getattr(decision, "ahead", 0), "nobody is ahead of it"
+
+
+@pytest.mark.parametrize(("excluded", "claims"), [("n1", False), ("n9", True)])
+def test_what_its_own_queue_gives_back_a_job_does_not_claim_from_others(
+    excluded: str, claims: bool
+) -> None:
+    """Its queue is below its share, and YARN preempts: but for the policy it would claim."""
+    share = {"used": Resources(0, 0, 4), "fair_share": Resources(0, 0, 8)}
+    snapshot = replace(cluster([4, 0], **share), preempts=True)
+    me = ticket("me", 4, excluded=(NodeId(excluded),))
+    planning = Planning(fits=False)
+    world = seen(snapshot, [], [gang("old", {"n0": 4})])
+    decide_by_policy(me, world, planning, chosen(limits="3600"), {}, may_fit=False)
+    assert planning.has_claimed is claims
 
 
 def test_an_elastic_job_gets_more_while_they_are_idle() -> None:

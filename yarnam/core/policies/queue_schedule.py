@@ -52,6 +52,13 @@ class QueueSchedule:
     moved: frozenset[str] = frozenset()
     """Jobs that run on, but for which the schedule counts on other nodes."""
 
+    @property
+    def gives_back(self) -> bool:
+        """Whether some gang is to yield or move: what its own queue gives back nobody claims from
+        other queues, and nobody would yield while he does."""
+        running = [one.job for one in self.schedule.order if one.is_running]
+        return any(job not in self.schedule.gpus or job in self.moved for job in running)
+
     def row(self, job: str) -> JobDecision:
         """What this job does. Raises KeyError: it has no ticket."""
         row = self.schedule.of(job)
@@ -142,7 +149,7 @@ def decide_by_policy(
         plan,
         may_fit=may_fit,
         excluded=excluded,
-        may_claim=may_claim,
+        may_claim=may_claim and not found.gives_back,
     )
     if isinstance(decision, Ask):
         decision = replace(decision, ticket=replace(decision.ticket, priority=me.priority))
