@@ -262,7 +262,7 @@ def test_what_its_own_queue_gives_back_a_job_does_not_claim_from_others(
     excluded: str, claims: bool
 ) -> None:
     """Its queue is below its share, and YARN preempts: but for the policy it would claim."""
-    share = {"used": Resources(0, 0, 4), "fair_share": Resources(0, 0, 8)}
+    share = {"used": Resources(0, 0, 4), "minimum": Resources(0, 0, 8)}
     snapshot = replace(cluster([4, 0], **share), preempts=True)
     me = ticket("me", 4, excluded=(NodeId(excluded),))
     planning = Planning(fits=False)
