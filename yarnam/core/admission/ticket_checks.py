@@ -124,12 +124,11 @@ def _absurd_ticket(ticket: Ticket) -> str:
     times_s = (ticket.taken_at_s, ticket.duration_s or 0.0, ticket.forecast_s or 0.0)
     if not all(isfinite(at_s) and at_s >= 0 for at_s in times_s):
         return "its times are no times"
-    absurd = _absurd_policy(ticket.policy, ticket.job)
-    if absurd:
-        return absurd
     words = (ticket.name, ticket.queue, ticket.user, ticket.gpu_model, ticket.aside)
     places = (name for demand in ticket.demands for name in (*demand.nodes, *demand.racks))
-    return _absurd_text(chain(words, ticket.node_labels, places))
+    return _absurd_policy(ticket.policy, ticket.job) or _absurd_text(
+        chain(words, ticket.node_labels, places)
+    )
 
 
 def _absurd_gang(gang: RunningGang) -> str:

@@ -11,6 +11,7 @@ as granted in the snapshot and as asked for by its ticket.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -229,8 +230,13 @@ def _capacity(
     queue: str, seen: Contention, waiting: Sequence[Ticket], running: Sequence[RunningGang]
 ) -> NodeCapacity:
     """What the queue's gangs hold and what is free, node by node. A gang that runs fits where it
-    runs, whatever has become of the node; one that does not say where is on a node of its own."""
-    nodes = [node for node in seen.snapshot.nodes if node.is_usable and node.total.gpus]
+    runs, whatever has become of the node; one that does not say where is on a node of its own. The
+    nodes on which least runs come first, so that nobody moves for one who finds room elsewhere."""
+    on_node = Counter[NodeId]()
+    for gang in running:
+        on_node.update(dict(gang.nodes))
+    usable = (node for node in seen.snapshot.nodes if node.is_usable and node.total.gpus)
+    nodes = sorted(usable, key=lambda node: (on_node[node.node_id], node.node_id))
     index = {node.node_id: number for number, node in enumerate(nodes)}
     free = [max(0, node.total.gpus - node.used.gpus) for node in nodes]
     held = [0] * len(nodes)
