@@ -192,7 +192,7 @@ def carry_changes_its_type() -> object:
     import jax
     import jax.numpy as jnp
 
-    return jax.lax.scan(lambda total, x: (total + x, x), 0, jnp.ones(3))
+    return jax.lax.scan(lambda total, x: (total + x, x), jnp.int32(0), jnp.ones(3))
 
 
 @fault("semantic-error", held_out=True)
