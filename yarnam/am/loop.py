@@ -455,7 +455,7 @@ class ApplicationMaster:
             in_force.name,
             in_force.version,
             trouble=in_force.trouble,
-            service_gpu_s=told.service_gpu_s,
+            service_gpu_s=round(told.service(self._clock.now_s()), 1),
             pause_cost_s=told.pause_cost_s,
             can_suspend=told.can_suspend,
         )
