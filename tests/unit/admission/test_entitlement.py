@@ -63,6 +63,7 @@ def test_without_a_claim_it_waits_as_before() -> None:
         (full(), prod(tasks=3), ()),  # so it would at once
         (full(minimum=0, fair=14), prod(), ()),  # YARN defends half of the fair share: 7
         (full(theirs=16), prod(), ()),  # nobody has more than his share
+        (full(theirs=12, nodes=cluster(used=3).nodes), prod(), ()),  # neither, and 20 are free
         (full(), prod(number=2), (prod(1, tasks=1),)),  # another of its queue is served first
         (full(), prod(), (prod(2, is_acquiring=True),)),  # another of its queue claims already
         (full(), prod(each=0), ()),  # it wants no GPUs

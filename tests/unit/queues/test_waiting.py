@@ -198,6 +198,10 @@ def test_nodes_that_its_spec_leaves_out_are_no_use() -> None:
 def test_grants_of_a_gang_that_has_asked_are_on_their_way() -> None:
     asked = job(ticket=replace(TICKET, is_acquiring=True))
     assert "next heartbeats" in why_waiting(asked, now()).change
+    in_pieces = now(nodes=tuple(replace(one, used=Resources(0, 0, 5)) for one in NODES))
+    found = why_waiting(asked, in_pieces)
+    assert "12 are free, but in pieces: 0 of them find a node" in found.reason
+    assert "the end of jobs" in found.change
 
 
 def test_a_limit_above_the_queue_holds_too() -> None:

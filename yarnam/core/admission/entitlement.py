@@ -73,7 +73,8 @@ def entitlement(me: Ticket, seen: Contention) -> str:
         return ""
     free = sum(node.free.gpus for node in snapshot.nodes if node.is_usable)
     excess = sum(_excess_gpus(queue) for name, queue in queues.items() if name != me.queue)
-    if free + excess < me.gpus or OWN_RISK * _own_losses(me, mine, seen) > excess:
+    # Without excess there is nothing to take, though what is free may be in pieces.
+    if not excess or free + excess < me.gpus or OWN_RISK * _own_losses(me, mine, seen) > excess:
         return ""
     return (
         f"queue {mine.name} is entitled to {share} GPUs and uses {mine.used.gpus}: "

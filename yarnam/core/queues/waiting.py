@@ -213,7 +213,10 @@ def _asked(job: QueueJob, need: Resources, allowed: Sequence[Node], now: QueuesN
     if job.ticket is None or not job.ticket.is_acquiring:
         return None
     free = sum(node.free.gpus for node in allowed)
+    placed, wanted = _packed(job.demands, allowed)
     reason = f"it has asked YARN for {_gang(job.demands)} with {need.gpus} GPUs; {free} are free"
+    if need.gpus <= free and placed < wanted:
+        reason += f", but in pieces: {placed} of them find a node"
     reserved = [queue for queue in _leaves(now) if queue.reserved_containers]
     if reserved:
         first = reserved[0]
@@ -221,10 +224,10 @@ def _asked(job: QueueJob, need: Resources, allowed: Sequence[Node], now: QueuesN
             f", and YARN keeps nodes reserved for {_count(first.reserved_containers, 'container')} "
             f"of {first.name}"
         )
-    if need.gpus <= free:
+    if placed == wanted:
         return Wait("asked", reason, "nothing: YARN grants at the nodes' next heartbeats")
     takes = f"YARN takes them from queues above their {_terms(now).share}" if now.preempts else ""
-    return Wait("asked", reason, takes or f"{_count(need.gpus - free, 'GPU')} more that come free")
+    return Wait("asked", reason, takes or "the end of jobs on nodes that it may use")
 
 
 def _other_nodes_would_do(
