@@ -11,7 +11,15 @@ import pytest
 from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import Node, NodeState, Scheduler
-from yarnam.core.model.tickets import BACKS_OFF, SUSPENDED, Admitted, Demand, MustWait, Ticket
+from yarnam.core.model.tickets import (
+    BACKS_OFF,
+    SUSPENDED,
+    Admitted,
+    Demand,
+    MustWait,
+    PolicyTicket,
+    Ticket,
+)
 from yarnam.core.queues.queue_state import QueueState
 from yarnam.core.queues.queues_now import QueueJob, QueuesNow, Stage, largest_gangs
 from yarnam.core.queues.waiting import why_waiting
@@ -144,6 +152,12 @@ CASES: dict[str, tuple[QueueJob, QueuesNow, str, str]] = {
         now(nodes=FULL),
         "it is suspended; it took its ticket 50s ago",
         "yarnam resume application_1_0005",
+    ),
+    "policy": (
+        job(ticket=replace(TICKET, aside=SUSPENDED, policy=PolicyTicket("a", 0, 1.0, 8))),
+        now(nodes=FULL),
+        "the policy of its queue has others go first; it took its ticket 50s ago",
+        "yarnam policy explain application_1_0005",
     ),
     "back-off": (
         job(ticket=replace(TICKET, aside=BACKS_OFF)),

@@ -198,6 +198,10 @@ def _aside(job: QueueJob, now: QueuesNow) -> Wait | None:
     if not aside:
         return None
     since = duration(now.taken_at_s - job.since_s)
+    if job.ticket is not None and job.ticket.policy is not None:
+        reason = f"the policy of its queue has others go first; it took its ticket {since} ago"
+        change = f"its turn: yarnam policy explain {job.application} tells why not now"
+        return Wait("policy", reason, change)
     if aside == SUSPENDED:
         change = f"yarnam resume {job.application}"
         return Wait("suspended", f"{aside}; it took its ticket {since} ago", change)
