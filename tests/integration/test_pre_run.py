@@ -59,7 +59,7 @@ def test_what_has_passed_goes_on_to_the_gang_and_is_not_tried_again(world: Fault
     assert not files.exists(place) or not files.list(place), "its checkpoints are thrown away"
     planned = world.client.outlook(document).measured
     assert planned is not None, "plan shows what the pre-run has measured"
-    assert planned.application == str(first.application)
+    assert planned.application == first.id
     assert (planned.step_s or 0.0) >= 0.1
     assert (planned.peak_memory_mib or 0) > 4
     second = world.client.submit(document)
