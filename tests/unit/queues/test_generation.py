@@ -79,7 +79,7 @@ SIZED = "version: 1\ncluster: {gpus: 8, memory: 1TiB, vcores: 9}"
         ("version: 2\nqueues: {a: {}}", "1:10: version:"),
         ("version: 1\nqueues: {a: {gpus: 9}}\n", "has no `cluster`"),
         ("version: 1\ncluster: {gpus: 8, memory: 1TiB, vcores: 9}\nqueues: {a: {gpus: 9}}",
-         "guarantees 9 GPUs below it and has 8"),
+         "together they are guaranteed 9 GPUs, and there are 8"),
         ("version: 1\ncluster: {gpus: 8, memory: 1TiB, vcores: 9}\nqueues: {a: {gpus: 4}}",
          "minimum_after"),
         ("version: 1\ncluster: {gpus: 8, memory: 1TiB, vcores: 9}\nqueues: {default: {}}",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -192,13 +194,32 @@ def apply(ctx: click.Context, file: str, target: str, dry_run: bool, as_json: bo
             print_line(f"Backup: {backup}")
 
 
+_OF_A_WHOLE_QUEUE = ("steady share", "minimum", "maximum", "weight", "policy")
+"""What is shown of a queue that is new, or gone; --json has all of it."""
+
+
+def _change_rows(changes: tuple[Change, ...]) -> Iterator[tuple[str, str, str, str]]:
+    """One row for each change; a queue that is new, or gone, has one in all."""
+    for queue, group in groupby(changes, key=lambda one: one.queue):
+        mine = list(group)
+        is_new, is_gone = not any(c.before for c in mine), not any(c.after for c in mine)
+        if not (is_new or is_gone):
+            yield from ((queue, one.what, one.before or "-", one.after or "-") for one in mine)
+            continue
+        words = [
+            f"{one.what} {one.after or one.before}" for one in mine if one.what in _OF_A_WHOLE_QUEUE
+        ]
+        row = ", ".join(words)
+        yield (queue, "new queue", "-", row) if is_new else (queue, "queue removed", row, "-")
+
+
 def _print_changes(changes: tuple[Change, ...]) -> None:
     if not changes:
         print_line("No queue changes.")
         return
     print_table(
         ("QUEUE", "WHAT", "BEFORE", "AFTER"),
-        [(one.queue, one.what, one.before or "-", one.after or "-") for one in changes],
+        list(_change_rows(changes)),
     )
 
 

@@ -135,7 +135,7 @@ def _check_sum(
 ) -> None:
     together = sum(queue.gpus for queue in queues)
     if limit is not None and together > limit:
-        tree.add(where, f"guarantees {together} GPUs below it and has {limit}")
+        tree.add(where, f"together they are guaranteed {together} GPUs, and there are {limit}")
 
 
 def _check(policy: ClusterPolicy, tree: Tree) -> None:

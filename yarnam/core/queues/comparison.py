@@ -84,13 +84,12 @@ def effects(now: QueuesNow, after: Allocations) -> Iterator[Effect]:
     for queue in now.root.walk():
         if queue.name not in active:
             continue
-        jobs = f"{queue.running_jobs + queue.pending_jobs} jobs"
+        count = queue.running_jobs + queue.pending_jobs
+        jobs = "job stays until it ends" if count == 1 else f"{count} jobs stay until they end"
         config = planned.get(queue.name)
         if config is None or config.is_parent:
             gone = "is gone" if config is None else "takes no jobs any more"
-            yield Effect(
-                queue.name, f"{gone}: its {jobs} stay until they end, new ones are refused"
-            )
+            yield Effect(queue.name, f"{gone}: its {jobs}, new ones are refused")
             continue
         used, share = queue.used.gpus, shares[queue.name].gpus
         most = bounds_of(config, now.root.maximum)[1].gpus
