@@ -326,7 +326,7 @@ _NOWHERE = Reservation(frozenset(), inf, is_declared=False, work_gpu_s=inf)
 class _Layout:
     """What time does not change of the first slots for containers of one size, node by node."""
 
-    __slots__ = ("alone", "free", "gangs_on", "room", "shared")
+    __slots__ = ("alone", "fitting", "free", "gangs_on", "shared")
 
     def __init__(
         self,
@@ -336,7 +336,7 @@ class _Layout:
         gangs_on: GangsOnNodes,
     ) -> None:
         self.gangs_on = gangs_on
-        self.room: dict[NodeId, int] = {}
+        self.fitting: dict[NodeId, int] = {}
         """How many each node could hold if it were empty, of nodes that could hold any."""
         self.free: list[NodeId] = []
         """Nodes with room now."""
@@ -353,7 +353,7 @@ class _Layout:
                 total, room = node.total, want.count_in(node.total)
             if room <= 0:
                 continue
-            self.room[name] = room
+            self.fitting[name] = room
             missing = want.gpus - ledger.left[name].gpus
             gangs = gangs_on.get(name, ())
             if missing <= 0:
@@ -371,7 +371,7 @@ class _DemandSlots:
     containers, and most nodes are asked for their first slot only. Kept: a node is looked at among
     all, and within its rack."""
 
-    __slots__ = ("_firsts", "_left", "_nodes", "_racks", "_releases", "_room", "_want", "count")
+    __slots__ = ("_firsts", "_fitting", "_left", "_nodes", "_racks", "_releases", "_want", "count")
 
     def __init__(
         self,
@@ -384,7 +384,7 @@ class _DemandSlots:
         self._want = demand.resources
         self._nodes, self._left = ledger.nodes, ledger.left
         self._releases = releases
-        self._room = layout.room
+        self._fitting = layout.fitting
         self._firsts = _first_slots(layout, releases) if demand.count else []
         self._racks: dict[str, list[_Slot]] = {}
 
@@ -425,7 +425,7 @@ class _DemandSlots:
 
     def _at(self, name: NodeId, index: int) -> _Slot | None:
         """The slot with this index; None: the node could never have so many."""
-        if index >= min(self.count, self._room[name]):
+        if index >= min(self.count, self._fitting[name]):
             return None
         left, want = self._left[name], self._want
         if left.gpus >= want.gpus and index < want.count_in(left):
