@@ -261,9 +261,12 @@ def test_a_job_that_is_to_run_is_held_up_by_those_alone_that_run_too() -> None:
 def test_what_its_own_queue_gives_back_a_job_does_not_claim_from_others(
     excluded: str, claims: bool
 ) -> None:
-    """Its queue is below its share, and YARN preempts: but for the policy it would claim."""
+    """Its queue is below its share, another above, and YARN preempts: but for the policy it would
+    claim."""
     share = {"used": Resources(0, 0, 4), "minimum": Resources(0, 0, 8)}
-    snapshot = replace(cluster([4, 0], **share), preempts=True)
+    shown = cluster([4, 0], **share)
+    rich = QueueView(OTHER, used=Resources(0, 0, 1))
+    snapshot = replace(shown, preempts=True, queues=(shown.queue, rich))
     me = ticket("me", 4, excluded=(NodeId(excluded),))
     planning = Planning(fits=False)
     world = seen(snapshot, [], [gang("old", {"n0": 4})])
