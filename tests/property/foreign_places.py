@@ -61,7 +61,8 @@ from yarnam.adapters.grpc.agent_session import AgentSession
 from yarnam.adapters.hdfs import pre_run_store
 from yarnam.adapters.skein import agent_assignment, response_log
 from yarnam.adapters.yarn import allocation_xml, queue_tree, rest_parse
-from yarnam.adapters.zookeeper import ticket_nodes
+from yarnam.adapters.zookeeper import queue_policies, ticket_nodes
+from yarnam.adapters.zookeeper.session import Entry
 from yarnam.agent import metrics_inbox
 from yarnam.agent.data import input_gateway
 from yarnam.agent.launch import flight_recorder, log_evidence
@@ -80,7 +81,8 @@ from yarnam.core.model.ids import AskId, NodeId
 from yarnam.core.model.job_status import JobStatus
 from yarnam.core.model.outcomes import Verdict
 from yarnam.core.model.resources import Resources
-from yarnam.core.model.tickets import Demand, RunningGang, Ticket
+from yarnam.core.model.tickets import Demand, PolicyTicket, RunningGang, Ticket
+from yarnam.core.policies.chosen_policy import QueuePolicy, in_force
 from yarnam.core.queues.allocation_reading import read_allocations
 from yarnam.core.queues.capacity import CapacityInput, lint_capacity
 from yarnam.core.queues.capacity.capacity_file import read_settings_of
@@ -141,8 +143,15 @@ APPLICATION = rest_parse.YarnApplication(
 TICKET = Ticket(
     1, "application_1_0001", "train", "root.gpu", (Demand(Resources(4096, 2, 8), 4),), 1000.5,
     duration_s=60.0, excluded=(NodeId("gpu-1"),),
+    policy=PolicyTicket("application_1_0001", 1, 900.0, 32, "root.gpu", rates=((8, 1.5),)),
 )  # fmt: skip
 GANG = RunningGang("application_1_0001", "root.gpu", 8, 2000.0, ((NodeId("gpu-1"), 8),), 1000.0)
+
+
+def chosen_policy(data: bytes) -> None:
+    """Jobs go by what they understand, or by arrival: never is there another error."""
+    found = in_force(queue_policies.decoded(Entry(data, 0, 7, 0)))
+    assert found is None or found.version == 7
 
 
 def task_job(data: bytes) -> None:
@@ -408,6 +417,11 @@ PLACES: dict[str, Place] = {
         lambda data: [of(data.decode("latin-1")) for of in (
             ticket_nodes.job_of, ticket_nodes.am_attempt_of, ticket_nodes.number_of)],
         (b"/yarnam/queue/tickets/application_1_0001@1-0000000005", b"application_1_0001@2"),
+    ),
+    "policy of a queue": Place(
+        chosen_policy,
+        (codec.encode(QueuePolicy("tiresias", (("limits", "60,600"), ("least_run", "30")))),
+         codec.encode(QueuePolicy("gittins", (("samples", "1,2,3"),), "ada", 1000.0))),
     ),
     "gpu models": Place(
         inventory.decode_inventory, (plain({"nodes": {"A100": ["gpu-1", "gpu-2"]}}),),

@@ -63,7 +63,7 @@ class QueuePolicies:
         [entry] = self._zk.read(path)
         if entry is None:
             return NOTHING_CHOSEN
-        found = _decoded(entry)
+        found = decoded(entry)
         self._known[queue] = entry.changed, found
         return found
 
@@ -153,7 +153,8 @@ class QueuePolicies:
         )
 
 
-def _decoded(entry: Entry) -> QueuePolicy:
+def decoded(entry: Entry) -> QueuePolicy:
+    """What cannot be read is a choice with ``trouble``."""
     try:
         found = decode(entry.data, QueuePolicy, max_bytes=MAX_BYTES)
     except WireMismatch as error:
