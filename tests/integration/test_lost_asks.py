@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tests.integration.fault_world import AGENT, MARKS, is_shell, waiting_for
 from yarnam.core.model.events import ContainerEnded
 from yarnam.core.model.job_status import Phase
@@ -42,6 +44,7 @@ def test_an_ask_beside_others_is_not_lost(world: FaultWorld, tmp_path: Path) -> 
     assert world.end_of(job).kind is VerdictKind.SUCCEEDED
 
 
+@pytest.mark.long
 def test_two_halves_of_the_cluster_start_together(world: FaultWorld, tmp_path: Path) -> None:
     """Each fits into either rack, and neither has its containers when the other plans."""
     flag = tmp_path / "both-end"

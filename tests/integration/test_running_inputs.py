@@ -225,6 +225,7 @@ def test_a_crash_that_names_its_input_is_looked_into_before_the_verdict(
     assert (Path(entry["path"]).name, entry["state"]) == (COMPLAINED, "proved")
 
 
+@pytest.mark.long
 def test_proof_ends_a_job_whose_policy_is_to_fail(
     world: SubmitWorld, data: str, unique_name: Callable[[str], str]
 ) -> None:
