@@ -101,6 +101,7 @@ def test_short_gangs_finish_first_under_tiresias_though_they_came_later(
             long = trainings.submit("long", 150)
             world.until(long, lambda s: (s.step or 0) >= 2, "some steps")
             short = [trainings.submit(f"short-{at}", 10) for at in range(2)]
+            world.until(short[0], lambda s: s.policy is not None, "its policy")
             explained = world.yarnam("policy", "explain", short[0].id).wait()
             assert explained.code == 0, explained
             times = [completion_s(job) for job in short]

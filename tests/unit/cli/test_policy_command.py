@@ -155,6 +155,9 @@ def test_without_zookeeper_nothing_can_be_chosen(
 def test_what_it_has_decided_for_a_job_is_told(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    world.line.statuses = [status(JobState.QUEUED)]
+    assert yarnam(world, "policy", "explain", APPLICATION) == 0
+    assert "has not started yet" in capsys.readouterr().out
     running = replace(status(JobState.RUNNING), phase="RUNNING")
     world.line.statuses = [running]
     assert yarnam(world, "policy", "explain", APPLICATION) == 0

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from yarnam.cli.rendering.console import Line, table
-from yarnam.core.model.job_status import JobStatus
+from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.policies.chosen_policy import QueuePolicy, in_force
 from yarnam.core.policies.policy_registry import NAMES, policy_named
 from yarnam.wire.codec import to_plain
@@ -89,6 +89,9 @@ def as_plain(queue: str, chosen: QueuePolicy) -> dict[str, Any]:
 def explained_lines(status: JobStatus) -> Iterator[Line]:
     found = status.policy
     yield f"{status.application} ({status.name}) in {status.queue}: {status.state.value}"
+    if found is None and status.state is JobState.QUEUED:
+        yield "its ApplicationMaster, which reads the policy of its queue, has not started yet"
+        return
     if found is None:
         yield "nothing is chosen for its queue, so it acts by itself (smallest-first)"
         if status.wait_queue is not None:
