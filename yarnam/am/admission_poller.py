@@ -230,8 +230,7 @@ class AdmissionPoller:
         now_s, holder = self._clock.now_s(), self._holder
         holder.note_policy(listed.policy)
         me, in_force = holder.waiting_ticket, holder.in_force
-        tickets = in_same_partitions(me, listed.tickets)
-        seen = Contention(polled.snapshot, tickets, listed.running, now_s)
+        seen = _seen(me, polled, listed, now_s)
         may_claim = self._claims.may_claim(now_s)
         if in_force is None or not me.gpus:
             return decide(
@@ -310,8 +309,7 @@ class AdmissionPoller:
         if listed is None or began_s < self._next_forecast_s:
             return
         me = self._holder.waiting_ticket
-        tickets = in_same_partitions(me, listed.tickets)
-        seen = Contention(polled.snapshot, tickets, listed.running, began_s)
+        seen = _seen(me, polled, listed, began_s)
         try:
             found = await self._executor.call(lambda: forecast(me, seen))
         except Exception:
@@ -371,6 +369,11 @@ class AdmissionPoller:
             polled = await poll()
         self._has_waited = not polled.fits
         return polled
+
+
+def _seen(me: Ticket, polled: ClusterPoll, listed: TicketList, now_s: float) -> Contention:
+    tickets = in_same_partitions(me, listed.tickets)
+    return Contention(polled.snapshot, tickets, listed.running, now_s)
 
 
 def _news(status: WaitQueueStatus) -> WaitQueueStatus:

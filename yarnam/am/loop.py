@@ -286,12 +286,9 @@ class ApplicationMaster:
     def policy_ticket(self, version: int) -> PolicyTicket:
         """What the job tells the policy of its queue, of which it knows this version."""
         status = self._published
-        has_total = status is not None and status.total_steps and status.step is not None
-        steps_left = (
-            float(max(0, (status.total_steps or 0) - (status.step or 0)))
-            if status is not None and has_total
-            else None
-        )
+        steps_left = None
+        if status is not None and status.total_steps and status.step is not None:
+            steps_left = float(max(0, status.total_steps - status.step))
         facts = JobFacts(self._facts.application, self._record.submitted_at_s, version, steps_left)
         return self._accounts.policy_ticket(self._gang, facts, self._clock.now_s())
 

@@ -240,3 +240,13 @@ async def am_world(
         if not world.run.done():
             world.run.cancel()
         await asyncio.gather(world.run, return_exceptions=True)
+
+
+async def pass_time(world: AmWorld, seconds: float, *alive: FakeTicketQueue) -> None:
+    """The others that are ``alive`` give their signs of life meanwhile."""
+    end_s = world.clock.now_s() + seconds
+    while (left_s := end_s - world.clock.now_s()) > 0:
+        await world.advance(min(10.0, left_s))
+        for queue in alive:
+            if queue._ticket is not None:
+                queue.update(queue._ticket)

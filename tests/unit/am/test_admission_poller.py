@@ -10,7 +10,7 @@ from tests.fakes.clock import START_S
 from tests.fakes.cluster_view import FakeView, cluster
 from tests.fakes.live_applications import FakeLiveApplications
 from tests.fakes.ticket_queue import FakeTicketQueue, FakeTicketStore, asking
-from tests.unit.am.am_world import APPLICATION, AmWorld, Disk, am_world, job
+from tests.unit.am.am_world import APPLICATION, AmWorld, Disk, am_world, job, pass_time
 from yarnam.am.am_settings import AmSettings
 from yarnam.core.admission.delay_limit import IDLE_LIMIT_S, SPREAD_S
 from yarnam.core.admission.polling import POLL_CAP_S
@@ -49,16 +49,6 @@ def other(
     queue = FakeTicketQueue(room, name)
     queue.take(replace(ticket, **changes))  # type: ignore[arg-type]
     return queue
-
-
-async def pass_time(world: AmWorld, seconds: float, *alive: FakeTicketQueue) -> None:
-    """The others that are ``alive`` give their signs of life meanwhile."""
-    end_s = world.clock.now_s() + seconds
-    while (left_s := end_s - world.clock.now_s()) > 0:
-        await world.advance(min(10.0, left_s))
-        for queue in alive:
-            if queue._ticket is not None:
-                queue.update(queue._ticket)
 
 
 def mine(room: FakeTicketStore) -> list[Ticket]:

@@ -10,7 +10,7 @@ import pytest
 from tests.fakes.clock import START_S
 from tests.fakes.cluster_view import cluster
 from tests.fakes.ticket_queue import FakeTicketQueue, FakeTicketStore
-from tests.unit.am.am_world import APPLICATION, AmWorld, Disk, am_world, job
+from tests.unit.am.am_world import APPLICATION, AmWorld, Disk, am_world, job, pass_time
 from yarnam.am.probes.policy_watcher import AWAY_S
 from yarnam.core.model.events import SuspendRequested
 from yarnam.core.model.ids import NodeId
@@ -67,15 +67,6 @@ async def run_with_checkpoint(world: AmWorld) -> None:
     now_s, attempt = world.clock.now_s(), asks[0].attempt
     world.mailbox.measured = [AgentMetrics(asks[0], 0, now_s, 3, None, values, attempt)]
     await world.advance(2.0)
-
-
-async def pass_time(world: AmWorld, seconds: float, *alive: FakeTicketQueue) -> None:
-    end_s = world.clock.now_s() + seconds
-    while (left_s := end_s - world.clock.now_s()) > 0:
-        await world.advance(min(10.0, left_s))
-        for queue in alive:
-            if queue._ticket is not None:
-                queue.update(queue._ticket)
 
 
 async def until_it_yields(world: AmWorld, *alive: FakeTicketQueue) -> None:

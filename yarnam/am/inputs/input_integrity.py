@@ -2,7 +2,7 @@
 
 ::
 
-    blacklist's watch ──► WatchedInputs ──► HoldState: what to exclude ──► settle(epoch) ──► ranks
+    blacklist's watch ──► WatchedInputs ──► Standing: what to exclude ──► settle(epoch) ──► ranks
     complaints, last words ──► Rechecks ──► looks on nodes ──► claims ──► blacklist, WatchedInputs
 
 HDFS may take its time, so nothing of it happens on the AM's loop, which only shows events (``see``)

@@ -31,7 +31,8 @@ def list_lines(chosen: Mapping[str, QueuePolicy]) -> Iterator[Line]:
     rows = []
     for name in NAMES:
         policy = policy_named(name)
-        does = [word for word, is_so in _does(policy.suspends, policy.resizes) if is_so]
+        acts = (("suspends", policy.suspends), ("resizes", policy.resizes))
+        does = [word for word, is_so in acts if is_so]
         rows.append((name, ", ".join(does), policy.summary))
     yield from table(("POLICY", "DOES", "RULE"), rows)
     if chosen:
@@ -119,10 +120,6 @@ def explained_as_plain(status: JobStatus) -> dict[str, Any]:
         "state": status.state.value,
         "policy": None if status.policy is None else to_plain(status.policy),
     }
-
-
-def _does(suspends: bool, resizes: bool) -> tuple[tuple[str, bool], ...]:
-    return ("suspends", suspends), ("resizes", resizes)
 
 
 def _short(text: str) -> str:

@@ -140,7 +140,7 @@ def _gpu_range(job: JobSpec, gang: Gang, size: SizePolicy | None) -> tuple[int, 
     if size is None or (gang.requested_size is not None and not gang.is_sized_by_policy):
         return 0, 0
     each = gpus_per_task(job, gang, size)
-    others = sum(role.tasks * role.resources.gpus for role in job.roles if role.name != size.role)
+    others = _gpus_of_others(job, size)
     return others + size.least * each, others + size.most * each
 
 
@@ -154,8 +154,12 @@ def gpus_per_task(job: JobSpec, gang: Gang, size: SizePolicy) -> int:
 def tasks_for(job: JobSpec, gang: Gang, size: SizePolicy, gpus: int) -> int:
     """Tasks of the elastic role with which the gang has no more than so many GPUs."""
     each = gpus_per_task(job, gang, size)
-    others = sum(role.tasks * role.resources.gpus for role in job.roles if role.name != size.role)
-    return size.bounded((gpus - others) // each) if each else size.least
+    return size.bounded((gpus - _gpus_of_others(job, size)) // each) if each else size.least
+
+
+def _gpus_of_others(job: JobSpec, size: SizePolicy) -> int:
+    """Of the roles that keep their size."""
+    return sum(role.tasks * role.resources.gpus for role in job.roles if role.name != size.role)
 
 
 # ---- speeds --------------------------------------------------------------------------------------

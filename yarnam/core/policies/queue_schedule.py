@@ -1,5 +1,5 @@
 """The schedule of one YARN queue from what all its ApplicationMasters see alike, and what follows
-from it for one job: pure, the same in the ApplicationMaster and in the simulator.
+from it for one job. Pure. (The simulator of policies has a view of its own: ``sim.gangs``.)
 
 A policy orders the jobs of its queue and no others. What it gives out is what they hold and what is
 free, within the queue's maximum. Between queues the admission decision stays: a job that the policy
@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 
 from yarnam.core.admission import Ask, Contention, Decision, Planner
 from yarnam.core.admission import decide as decide_admission
-from yarnam.core.admission.wait_queue import is_silent
+from yarnam.core.admission.wait_queue import is_silent, queues_of
 from yarnam.core.model.ids import NodeId
-from yarnam.core.model.snapshot import ClusterSnapshot, QueueView
+from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.model.tickets import HoldState, MustWait, PolicyTicket, RunningGang, Ticket
 from yarnam.core.policies.chosen_policy import PolicyInForce
 from yarnam.core.policies.fits.speed_curve import SpeedCurve, fit_speed
@@ -183,7 +183,7 @@ def _counts(ticket: Ticket, now_s: float) -> bool:
 
 def _of_ticket(ticket: Ticket) -> PolicyTicket:
     told = ticket.policy or PolicyTicket(ticket.job, 0, ticket.taken_at_s, 0, rules=NO_RULES)
-    standing = HoldState.WAITING if told.state is HoldState.RUNNING else told.state
+    state = HoldState.WAITING if told.state is HoldState.RUNNING else told.state
     if ticket.is_acquiring:
         # It holds what it gets; of its containers only those that are still to come.
         return replace(
@@ -191,7 +191,7 @@ def _of_ticket(ticket: Ticket) -> PolicyTicket:
             least_gpus=0, most_gpus=0,
         )  # fmt: skip
     gpus = told.least_gpus if told.is_elastic else ticket.gpus
-    return replace(told, gpus=gpus, state=standing)
+    return replace(told, gpus=gpus, state=state)
 
 
 def _of_gang(gang: RunningGang) -> PolicyTicket:
@@ -270,8 +270,7 @@ def _capacity(
 
 def _headroom(snapshot: ClusterSnapshot, queue: str) -> int | None:
     """GPUs that YARN lets the queue have more of; None: there is no limit."""
-    views: list[QueueView] = [snapshot.queue, *snapshot.queues]
-    view = next((one for one in views if one.name == queue), None)
+    view = queues_of(snapshot).get(queue)
     if view is None:
         return None
     limits = [view.headroom.gpus] if view.headroom is not None else []
