@@ -10,6 +10,7 @@ from tests.fakes.cluster_view import cluster
 from tests.unit.admission.test_decide import NOW_S, asks, decide, job, ticket, waits
 from yarnam.core.admission import Contention
 from yarnam.core.admission.entitlement import entitlement, lead_of
+from yarnam.core.model.ids import NodeId
 from yarnam.core.model.plans import LocalityLevel, PlacementPlan, Rung, Target, TargetAsk
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, QueueView
@@ -105,6 +106,34 @@ def test_no_claim_where_yarn_might_take_it_from_the_same_queue(
     behind = tuple(prod(9 + number, tasks=4) for number in range(waiting))
     me = prod()
     assert bool(entitlement(me, Contention(snapshot, behind, running, NOW_S))) is may
+
+
+@pytest.mark.parametrize(
+    ("nodes", "may"),
+    [
+        (4, True),
+        (3, True),  # of four victims that YARN finds at most one is on the other node
+        (2, False),  # half of them may be where the gang cannot go
+        (0, False),
+    ],
+)
+def test_no_claim_where_yarn_would_take_it_on_nodes_that_the_gang_may_not_use(
+    nodes: int, may: bool
+) -> None:
+    snapshot = full(theirs=32)
+    mine = tuple(node.node_id for node in snapshot.nodes)[:nodes] or (NodeId("h9:1"),)
+    me = prod(included=mine)
+    assert bool(entitlement(me, Contention(snapshot, (), (), NOW_S))) is may
+
+
+def test_free_gpus_on_nodes_that_the_gang_may_not_use_are_no_room() -> None:
+    """Nothing is used there, and on the node that it may use YARN can take no more than is held."""
+    full_node, *free_nodes = full().nodes
+    nodes = (full_node, *(replace(node, used=Resources()) for node in free_nodes))
+    snapshot = full(theirs=24, nodes=nodes, minimum=16)
+    three = prod(tasks=3, included=(full_node.node_id,))
+    assert entitlement(prod(tasks=3), Contention(snapshot, (), (), NOW_S))
+    assert entitlement(three, Contention(snapshot, (), (), NOW_S)) == ""
 
 
 def test_a_queue_that_may_not_be_preempted_has_nothing_to_give() -> None:

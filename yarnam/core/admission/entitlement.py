@@ -24,8 +24,8 @@ the job claims too little; where it is lower, or preemption by fair share has no
 in vain within ``gang.hold_timeout`` and backs off."""
 
 OWN_RISK = 2
-"""A job does not claim where YARN could find more than half as many victims in its own queue as in
-others: those would gain nothing. Ours."""
+"""A job does not claim where YARN could find more than half as many victims that would gain it
+nothing as others: those in its own queue, and those on nodes that it may not use. Ours."""
 
 FIRST_PAUSE_S = 300.0
 """After a claim that failed: well above the preemption timeouts of the Fair Scheduler's examples
@@ -71,10 +71,16 @@ def entitlement(me: Ticket, seen: Contention) -> str:
     share = entitled_gpus(mine)
     if mine.used.gpus + me.gpus > share or _is_behind_its_own(me, seen):
         return ""
-    free = sum(node.free.gpus for node in snapshot.nodes if node.is_usable)
     excess = sum(_excess_gpus(queue) for name, queue in queues.items() if name != me.queue)
-    # Without excess there is nothing to take, though what is free may be in pieces.
-    if not excess or free + excess < me.gpus or OWN_RISK * _own_losses(me, mine, seen) > excess:
+    nodes = snapshot.nodes
+    usable = me.nodes_of(node for node in nodes if node.is_usable)
+    free = sum(node.free.gpus for node in nodes if node.node_id in usable)
+    held = sum(node.used.gpus for node in nodes if node.node_id in usable)
+    elsewhere = sum(node.used.gpus for node in nodes) - held
+    gain = min(excess, held)
+    in_vain = _own_losses(me, mine, seen) + min(excess, elsewhere)
+    # Without a gain there is nothing to take, though what is free may be in pieces.
+    if not gain or free + gain < me.gpus or OWN_RISK * in_vain > gain:
         return ""
     return (
         f"queue {mine.name} is entitled to {share} GPUs and uses {mine.used.gpus}: "
