@@ -22,7 +22,7 @@ from tests.integration.row_training import (
     losses_of,
     references,
 )
-from yarnam.core.model.outcomes import FailureClass
+from yarnam.core.model.outcomes import FailureClass, RetryAction
 
 if TYPE_CHECKING:
     from tests.integration.fault_world import FaultWorld
@@ -32,6 +32,7 @@ pytestmark = [*MARKS, pytest.mark.long]
 
 AT_ONCE = 4
 F = FailureClass
+A = RetryAction
 
 STEPS, RANKS = 8, 2
 
@@ -42,36 +43,38 @@ class Case:
 
     code: str
     failure: FailureClass
+    action: RetryAction
 
 
 CASES = {
-    "segfault": Case("import os\nos.kill(os.getpid(), 11)", F.INVALID_MEMORY_ACCESS),
-    "abort": Case("import os\nos.abort()", F.CORE_DUMP),
-    "import": Case("import no_such_module", F.IMPORT_ERROR),
-    "syntax": Case("def f(:", F.SYNTAX_ERROR),
-    "missing-input": Case("open('/data/no-such-file')", F.INCORRECT_INPUTS),
-    "checkpoint-permission": Case("open('/sys/kernel/notes', 'wb')", F.PERMISSION_ERROR),
+    "segfault": Case("import os\nos.kill(os.getpid(), 11)", F.INVALID_MEMORY_ACCESS, A.ALLOWED),
+    "abort": Case("import os\nos.abort()", F.CORE_DUMP, A.ALLOWED),
+    "import": Case("import no_such_module", F.IMPORT_ERROR, A.NEVER),
+    "syntax": Case("def f(:", F.SYNTAX_ERROR, A.NEVER),
+    "missing-input": Case("open('/data/no-such-file')", F.INCORRECT_INPUTS, A.NEVER),
+    "checkpoint-permission": Case("open('/sys/kernel/notes', 'wb')", F.PERMISSION_ERROR, A.NEVER),
     "memory-limit": Case(
         "import resource\nresource.setrlimit(resource.RLIMIT_AS, (1 << 28, 1 << 28))\n"
         "bytearray(1 << 30)",
-        F.CPU_OUT_OF_MEMORY,
+        F.CPU_OUT_OF_MEMORY, A.MORE_MEMORY,
     ),
     "wrong-library": Case(
-        "import ctypes\nctypes.CDLL('libno-such.so.3')", F.LIBRARY_NOT_LOADED
+        "import ctypes\nctypes.CDLL('libno-such.so.3')", F.LIBRARY_NOT_LOADED, A.NEVER
     ),
-    "diverged": Case("raise FloatingPointError('loss is NaN at step 7')", F.DIVERGED),
-    "permanent": Case("raise SystemExit(194)", F.DECLARED_PERMANENT),
+    "diverged": Case("raise FloatingPointError('loss is NaN at step 7')", F.DIVERGED, A.NEVER),
+    "permanent": Case("raise SystemExit(194)", F.DECLARED_PERMANENT, A.NEVER),
 }  # fmt: skip
 
 # Those that can pass.
 PASSING = {
-    "peer-killed": ("import os\nos.kill(os.getpid(), 9)", F.KILLED),
-    "transient": ("import os\nos._exit(193)", F.DECLARED_TRANSIENT),
+    "peer-killed": ("import os\nos.kill(os.getpid(), 9)", F.KILLED, A.RETRY),
+    "transient": ("import os\nos._exit(193)", F.DECLARED_TRANSIENT, A.FREE),
     "port-in-use": (
         "import socket as s; a = s.create_server(('', 0)); s.create_server(a.getsockname())",
         F.PORT_IN_USE,
+        A.RETRY,
     ),
-    "full-disk": ("with open('/dev/full', 'w') as log: log.write('x')", F.DISK_FULL),
+    "full-disk": ("with open('/dev/full', 'w') as log: log.write('x')", F.DISK_FULL, A.ELSEWHERE),
 }
 """What the last rank does in the first attempt, after its checkpoint of step 5."""
 
@@ -109,7 +112,8 @@ def test_what_cannot_pass_ends_after_one_attempt(
     status = ended[name].status()
     first = status.history[0].cause
     assert first is not None, status.history
-    assert first.finding.failure is CASES[name].failure, first
+    case = CASES[name]
+    assert (first.finding.failure, first.finding.action) == (case.failure, case.action), first
     assert len(status.history) == 1, status.history
     assert status.verdict is not None
     assert status.verdict.exit_code != 0, status.verdict
@@ -149,7 +153,7 @@ def test_what_can_pass_goes_on_from_its_checkpoint(
     status = passed[name].status()
     first = status.history[0].cause
     assert first is not None, status.history
-    assert first.finding.failure is PASSING[name][1], first
+    assert (first.finding.failure, first.finding.action) == PASSING[name][1:], first
     assert first.rank == RANKS - 1
     assert len(status.history) == 2, status.history
     assert status.verdict is not None
