@@ -1,12 +1,12 @@
 """What waiting jobs cost a ResourceManager of many nodes, before and after they shared snapshots.
 
 The ResourceManager, its Fair Scheduler and ZooKeeper are real. The nodes are simulated: one program
-registers them and sends their heartbeats by YARN's own protocol (``java/SimulatedNodes.java``,
-compiled here: it needs ``javac``). The waiting jobs are stand-ins: each runs the product's own code
-that decides when to poll and whom (``core.admission.polling``), reads and publishes snapshots
-(``SharedSnapshotView``) and confirms tickets (``ApplicationList``); it has no ApplicationMaster and
-does not plan. "Before" sends the requests that were sent then, at the pace of then, and does not
-parse the answers, so that the stand-ins are no bottleneck.
+registers them and sends their heartbeats by YARN's own protocol
+(``tests.integration.simulated_nodes``; it needs ``javac``). The waiting jobs are stand-ins: each
+runs the product's own code that decides when to poll and whom (``core.admission.polling``), reads
+and publishes snapshots (``SharedSnapshotView``) and confirms tickets (``ApplicationList``); it has
+no ApplicationMaster and does not plan. "Before" sends the requests that were sent then, at the pace
+of then, and does not parse the answers, so that the stand-ins are no bottleneck.
 
 ``YARNAM_BENCH_NODES`` (1000), ``YARNAM_BENCH_JOBS`` (0,100,1000) and ``YARNAM_BENCH_WINDOW_S`` (60)
 choose the load. RM CPU is the kernel's account of the process; the delay is from an ask for a small
@@ -18,14 +18,13 @@ from __future__ import annotations
 import heapq
 import os
 import random
-import shutil
 import statistics
-import subprocess
 import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -33,6 +32,7 @@ from typing import Protocol
 
 import pytest
 
+from tests.integration.simulated_nodes import SimulatedNodes
 from yarnam.adapters.shared_snapshot_view import SharedSnapshotView
 from yarnam.adapters.yarn.application_list import ApplicationList
 from yarnam.adapters.yarn.rest import ResourceManager
@@ -40,7 +40,6 @@ from yarnam.adapters.zookeeper import snapshot_store
 from yarnam.adapters.zookeeper.lazy_session import LazySession
 from yarnam.adapters.zookeeper.snapshot_store import ZooKeeperSnapshots
 from yarnam.cluster import ClusterShape, EmbeddedCluster
-from yarnam.cluster.hadoop.daemon_commands import jar_files
 from yarnam.core.admission.polling import PollHistory, accepted_age_s, poll_interval_s
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot
@@ -66,7 +65,7 @@ OLD_FRESH_S = 30.0
 """How long a list of applications was used, however long it was."""
 START_LIMIT_S = 120.0
 HEAD = Ticket(1, "head", "head", QUEUE, (Demand(Resources(gpus=GPUS), 1),), 0.0)
-SOURCE = Path(__file__).parent / "java" / "SimulatedNodes.java"
+NODE = Resources(262144, 64, GPUS)
 
 
 class Traffic:
@@ -208,49 +207,6 @@ def run(jobs: list[StandIn], for_s: float, dice: random.Random, traffic: Traffic
     time.sleep(max(0.0, end_s - time.monotonic()))
 
 
-class Simulation:
-    """The program that is all nodes."""
-
-    def __init__(self, cluster: EmbeddedCluster, folder: Path) -> None:
-        javac = shutil.which("javac")
-        if javac is None:
-            pytest.skip("there is no javac to compile the simulated nodes with")
-        jars = [str(jar) for jar in jar_files(cluster.plan)]
-        subprocess.run(
-            [javac, "--release", "8", "-Xlint:-options", "-cp", ":".join(jars), "-d", str(folder),
-             str(SOURCE)], check=True,
-        )  # fmt: skip
-        class_path = ":".join([str(folder), str(cluster.conf_dir), *jars])
-        words = [str(NODES), str(GPUS), str(HEARTBEAT_MS), QUEUE]
-        self._errors = (folder / "stderr").open("w")
-        java = str(cluster.plan.java_home / "bin" / "java")
-        self.process = subprocess.Popen(
-            [java, "-Xmx512m", "-XX:+UseSerialGC", "-cp", class_path, "SimulatedNodes", *words],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True,
-            env=cluster.environ(),
-        )  # fmt: skip
-        self.delays: list[float] = []
-        self.is_full = threading.Event()
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            word, _, value = line.partition(" ")
-            if word == "full":
-                self.is_full.set()
-            elif word == "delay":
-                self.delays.append(float(value))
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait(30.0)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-        self._errors.close()
-
-
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
     """One real node; unmanaged applications live as long as the benchmark."""
@@ -266,14 +222,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
 @pytest.fixture(scope="module")
 def simulation(
     cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Simulation]:
+) -> Iterator[SimulatedNodes]:
     folder = tmp_path_factory.mktemp("nodes")
-    made = Simulation(cluster, folder)
-    try:
-        assert made.is_full.wait(START_LIMIT_S), (folder / "stderr").read_text()[-4000:]
+    with closing(SimulatedNodes(cluster, folder, NODES, NODE, HEARTBEAT_MS)) as made:
+        made.send_heartbeats()
+        made.ask(QUEUE, START_LIMIT_S)
         yield made
-    finally:
-        made.close()
 
 
 def waiting_applications(rm: ResourceManager, count: int) -> frozenset[str]:
@@ -316,7 +270,7 @@ def cpu_s(pid: int) -> float:
 
 
 def measured(
-    what: str, cluster: EmbeddedCluster, simulation: Simulation, traffic: Traffic,
+    what: str, cluster: EmbeddedCluster, simulation: SimulatedNodes, traffic: Traffic,
     load: Callable[[], None],
 ) -> tuple[float, float]:  # fmt: skip
     """Prints one line; returns requests and bytes a second."""
@@ -340,7 +294,7 @@ def measured(
 
 
 def test_what_waiting_jobs_cost(
-    cluster: EmbeddedCluster, simulation: Simulation, monkeypatch: pytest.MonkeyPatch
+    cluster: EmbeddedCluster, simulation: SimulatedNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     traffic, dice = Traffic(), random.Random(7)
     rm = ResourceManager.from_conf(str(cluster.conf_dir), user=cluster.plan.user)

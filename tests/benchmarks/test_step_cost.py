@@ -1,9 +1,11 @@
 """What agent and SDK cost a training step.
 
-One process in a real container computes the same step again and again, in blocks that take turns:
-with a report and the question whether to stop in each step, and without both. So whatever else
-the machine does, it does to both. The agent works beside it; all of its CPU time counts, its
-keeper's too, as if each of its seconds had been taken from a step.
+One process in a real container computes the same step again and again. Blocks with a report and the
+question whether to stop in each step take turns with blocks without both, so whatever else the
+machine does, it does to both; two blocks without either show what such a comparison is worth there.
+On a machine that others use it is worth little, so what the calls take where they stand, with cold
+caches after a step, is measured as well, and counts. The agent works beside it; all of its CPU
+time counts, its keeper's too, as if each of its seconds had been taken from a step.
 ``make bench ARGS="tests/benchmarks/test_step_cost.py -s"``
 """
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 pytestmark = [*MARKS, pytest.mark.benchmark, pytest.mark.timeout(900)]
 
 AIM = 0.01
-"""Of a step. The test allows twice as much: what else the machine does costs caches, too."""
+"""Of a step."""
 
 PROGRAM = """
 import json, time
@@ -39,24 +41,26 @@ def compute():
     return total
 
 def block(has_sdk, first):
-    began = time.process_time()
+    began, calls = time.process_time(), 0.0
     for step in range(first, first + STEPS):
         compute()
         if has_sdk:
+            called = time.thread_time()
             train.report(step=step, total_steps=10**6, loss=1.0 / step)
             train.should_stop()
-    return (time.process_time() - began) / STEPS
+            calls += time.thread_time() - called
+    return (time.process_time() - began) / STEPS, calls / STEPS
 
-STEPS, with_sdk, without = 20, [], []
+STEPS, found = 20, []
 compute(), train.should_stop(), train.report(step=1)
 began = time.time()
 for number in range(40):
-    first = 2 + number * STEPS
-    if number % 2:
-        without.append(block(False, first)), with_sdk.append(block(True, first))
-    else:
-        with_sdk.append(block(True, first)), without.append(block(False, first))
-open(OUT, "w").write(json.dumps([with_sdk, without, time.time() - began]))
+    kinds, times = ["with", "without", "again"], {}
+    for at in range(3):
+        kind = kinds[(number + at) % 3]
+        times[kind] = block(kind == "with", 2 + number * STEPS)
+    found.append(times)
+open(OUT, "w").write(json.dumps([found, time.time() - began]))
 time.sleep(3600)
 """
 
@@ -84,13 +88,19 @@ def test_a_step_costs_little_more(cluster: EmbeddedCluster, tmp_path: Path) -> N
     finally:
         world.end_all()
         world.close()
-    with_sdk, without, took_s = json.loads(found.read_text())
-    ratios = [one / other for one, other in zip(with_sdk, without, strict=True)]
-    sdk = statistics.median(ratios) - 1.0
+    blocks, took_s = json.loads(found.read_text())
+
+    def compared(kind: str, other: str) -> float:
+        return statistics.median(one[kind][0] / one[other][0] for one in blocks) - 1.0
+
+    step_s = statistics.median(one["without"][0] for one in blocks)
+    calls = sum(one["with"][1] for one in blocks) / sum(one["without"][0] for one in blocks)
     agent = agents_s / took_s
-    step_s = statistics.median(without)
     print(
-        f"\nstep of {step_s * 1e3:.1f} ms: SDK {sdk:+.2%} ({sdk * step_s * 1e6:.0f} us), agent "
-        f"{agent:.2%} of a core: ratio {1 + sdk + agent:.4f}, aim {1 + AIM:g}"
+        f"\nstep of {step_s * 1e3:.1f} ms: calls of the SDK {calls:.2%} "
+        f"({calls * step_s * 1e6:.0f} us), agent {agent:.2%} of a core: "
+        f"ratio {1 + calls + agent:.4f}, aim {1 + AIM:g}\n"
+        f"blocks of steps: with the SDK {compared('with', 'without'):+.2%} of those without, "
+        f"which differ by {compared('again', 'without'):+.2%} among themselves"
     )
-    assert sdk + agent <= 2 * AIM
+    assert calls + agent <= AIM

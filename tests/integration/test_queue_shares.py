@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.integration.queue_files import left_after, more_queues
+from tests.integration.queue_trees import tree
 from tests.integration.submit_world import SubmitWorld
 from yarnam.adapters.yarn.allocation_xml import load_allocations
 from yarnam.adapters.yarn.queue_tree import queue_tree_of
 from yarnam.adapters.yarn.rest_parse import YarnApplication
+from yarnam.core.model.resources import Resources
 from yarnam.core.queues.fair_share import instantaneous_shares, steady_shares
 from yarnam.core.queues.queue_state import QueueState
 
@@ -29,63 +31,8 @@ pytestmark = [pytest.mark.yarn, pytest.mark.long]
 CONFIGURATIONS = 60
 ACTIVE = 60
 SEED = 20
-
-
-def amounts(dice: random.Random, most: tuple[int, int, int]) -> str:
-    memory, vcores, gpus = (dice.randint(0, limit) for limit in most)
-    return dice.choice(
-        [
-            f"memory-mb={memory}, vcores={vcores}, yarn.io/gpu={gpus}",
-            f"yarn.io/gpu={gpus}",
-            f"{memory} mb, {vcores} vcores",
-        ]
-    )
-
-
-def maximum(dice: random.Random, most: tuple[int, int, int]) -> str:
-    shares = [f"{dice.randint(1, 1000) / 10}%" for _ in range(3)]
-    return dice.choice(
-        [
-            amounts(dice, most),
-            shares[0],
-            f"memory-mb={shares[0]}, vcores={shares[1]}, yarn.io/gpu={shares[2]}",
-            f"yarn.io/gpu={shares[2]}",
-            f"{shares[0]} memory, {shares[1]} cpu",
-        ]
-    )
-
-
-def tree(dice: random.Random, number: int) -> str:
-    """One configuration: two levels, both policies, weights of all kinds."""
-    size = (dice.randint(1, 2_000_000), dice.randint(1, 4000), dice.randint(1, 900))
-
-    def below(depth: int, name: str, allowed: tuple[str, ...]) -> str:
-        is_leaf = not depth or dice.random() < 0.4
-        policy = dice.choice((*allowed, "fifo") if is_leaf else allowed)
-        fields = [f"<schedulingPolicy>{policy}</schedulingPolicy>"]
-        if dice.random() < 0.7:
-            fields.append(f"<weight>{dice.choice([0, 0.1, 0.3, 1, 1.7, 3, 1000])}</weight>")
-        if dice.random() < 0.4:
-            small = (size[0] // 3, size[1] // 3, size[2] // 3)
-            fields.append(f"<minResources>{amounts(dice, small)}</minResources>")
-        if dice.random() < 0.4:
-            fields.append(f"<maxResources>{maximum(dice, size)}</maxResources>")
-        if is_leaf:
-            fields.append("<maxAMShare>0.0</maxAMShare><aclSubmitApps>*</aclSubmitApps>")
-        else:
-            kinds = ("fair",) if policy == "fair" else ("fair", "drf")
-            fields += [below(depth - 1, f"q{i}", kinds) for i in range(dice.randint(1, 5))]
-        return f'<queue name="{name}">{"".join(fields)}</queue>'
-
-    whole = f"memory-mb={size[0]}, vcores={size[1]}, yarn.io/gpu={size[2]}"
-    policy = dice.choice(["drf", "drf", "fair"])
-    kinds = ("fair",) if policy == "fair" else ("fair", "drf")
-    children = "".join(below(2, f"q{i}", kinds) for i in range(dice.randint(2, 8)))
-    return (
-        f'<queue name="c{number}"><schedulingPolicy>{policy}</schedulingPolicy>'
-        f"<minResources>{whole}</minResources><maxResources>{whole}</maxResources>"
-        f"{children}</queue>\n"
-    )
+SIZE = Resources(2_000_000, 4000, 900)
+"""No configuration has more."""
 
 
 @pytest.fixture
@@ -131,7 +78,9 @@ def test_shares_are_those_of_the_resource_manager(
     cluster: EmbeddedCluster, cluster_env: dict[str, str], world: SubmitWorld
 ) -> None:
     dice = random.Random(SEED)
-    queues = "".join(tree(dice, number) for number in range(CONFIGURATIONS))
+    queues = "".join(
+        tree(dice, f"c{number}", SIZE, max_am_share=0.0) for number in range(CONFIGURATIONS)
+    )
     jobs: list[str] = []
     with more_queues(cluster, cluster_env, queues):
         try:

@@ -1,4 +1,7 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.Executors;
@@ -7,18 +10,23 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.hadoop.security.UserGroupInformation;
 import org.apache.hadoop.security.token.Token;
+import org.apache.hadoop.yarn.api.ApplicationClientProtocol;
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
+import org.apache.hadoop.yarn.api.protocolrecords.GetNewApplicationRequest;
+import org.apache.hadoop.yarn.api.protocolrecords.SubmitApplicationRequest;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.ApplicationSubmissionContext;
 import org.apache.hadoop.yarn.api.records.Container;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.ContainerState;
+import org.apache.hadoop.yarn.api.records.ContainerLaunchContext;
 import org.apache.hadoop.yarn.api.records.ContainerStatus;
 import org.apache.hadoop.yarn.api.records.NodeId;
 import org.apache.hadoop.yarn.api.records.Priority;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.api.records.ResourceUtilization;
 import org.apache.hadoop.yarn.api.records.YarnApplicationState;
+import org.apache.hadoop.yarn.client.ClientRMProxy;
 import org.apache.hadoop.yarn.client.api.AMRMClient;
 import org.apache.hadoop.yarn.client.api.AMRMClient.ContainerRequest;
 import org.apache.hadoop.yarn.client.api.YarnClient;
@@ -32,15 +40,23 @@ import org.apache.hadoop.yarn.server.api.protocolrecords.RegisterNodeManagerResp
 import org.apache.hadoop.yarn.server.api.records.MasterKey;
 import org.apache.hadoop.yarn.server.api.records.NodeHealthStatus;
 import org.apache.hadoop.yarn.server.api.records.NodeStatus;
+import org.apache.hadoop.yarn.util.Records;
 
 /**
- * Many nodes without NodeManagers, for one real ResourceManager: each registers and sends a heartbeat
- * a second by YARN's own ResourceTracker protocol. One application, whose ApplicationMaster runs here
- * too, fills all GPUs and then asks for one small container again and again: how long it waits for
- * each is printed, in milliseconds.
+ * Many nodes without NodeManagers, for one real ResourceManager: each registers and sends heartbeats
+ * by YARN's own ResourceTracker protocol.
  *
- * Arguments: the number of nodes, GPUs per node, heartbeat in milliseconds, queue.
- * Prints "nodes N", "full N", then "delay MS". Ends when its standard input does.
+ * Arguments: the number of nodes; memory in MiB, vcores and GPUs of each; heartbeat in milliseconds.
+ * Prints "nodes N" when all are registered. Then takes commands, a line each:
+ *
+ * "heartbeat": the nodes send heartbeats from now on, so that containers are granted on them.
+ * "submit QUEUE MEMORY VCORES GPUS": an application whose ApplicationMaster needs so much, and never
+ * starts. Prints "submitted ID".
+ * "ask QUEUE": one application, whose ApplicationMaster runs here too, fills all GPUs, and then asks
+ * for one small container again and again. Prints "full N", then for each "delay MS", how long it
+ * has waited.
+ *
+ * Ends when its standard input does.
  */
 public final class SimulatedNodes {
   private static final int THREADS = 8;
@@ -49,13 +65,16 @@ public final class SimulatedNodes {
   private final YarnConfiguration conf = new YarnConfiguration();
   private final ResourceTracker tracker =
       ServerRMProxy.createRMProxy(conf, ResourceTracker.class);
-  private final int gpus;
+  private final ApplicationClientProtocol client =
+      ClientRMProxy.createRMProxy(conf, ApplicationClientProtocol.class);
+  private final Resource size;
+  private final List<Node> nodes = new ArrayList<>();
 
-  private SimulatedNodes(int gpus) throws Exception {
-    this.gpus = gpus;
+  private SimulatedNodes(Resource size) throws Exception {
+    this.size = size;
   }
 
-  private Resource amount(int memory, int cores, int gpus) {
+  private static Resource amount(int memory, int cores, int gpus) {
     Resource found = Resource.newInstance(memory, cores);
     found.setResourceValue("yarn.io/gpu", gpus);
     return found;
@@ -81,7 +100,7 @@ public final class SimulatedNodes {
       RegisterNodeManagerResponse reply =
           tracker.registerNodeManager(
               RegisterNodeManagerRequest.newInstance(
-                  id, httpPort, amount(262144, 64, gpus), "3.4.1", Collections.emptyList(),
+                  id, httpPort, size, "3.4.1", Collections.emptyList(),
                   Collections.emptyList(), null));
       containerKey = reply.getContainerTokenMasterKey();
       nmKey = reply.getNMTokenMasterKey();
@@ -114,18 +133,42 @@ public final class SimulatedNodes {
     }
   }
 
-  private void addNodes(int count, int heartbeatMs) throws Exception {
-    ScheduledExecutorService pool = Executors.newScheduledThreadPool(THREADS);
+  private void register(int count) throws Exception {
     for (int number = 0; number < count; number++) {
       Node node = new Node(number);
       node.register();
-      pool.scheduleAtFixedRate(
-          node, (long) heartbeatMs * number / count, heartbeatMs, TimeUnit.MILLISECONDS);
+      nodes.add(node);
     }
     System.out.println("nodes " + count);
   }
 
-  private void ask(int nodes, String queue) throws Exception {
+  private void sendHeartbeats(int heartbeatMs) {
+    ScheduledExecutorService pool = Executors.newScheduledThreadPool(THREADS);
+    int count = nodes.size();
+    for (int number = 0; number < count; number++) {
+      pool.scheduleAtFixedRate(
+          nodes.get(number), (long) heartbeatMs * number / count, heartbeatMs,
+          TimeUnit.MILLISECONDS);
+    }
+  }
+
+  private void submit(String queue, Resource am) throws Exception {
+    ApplicationId application =
+        client.getNewApplication(GetNewApplicationRequest.newInstance()).getApplicationId();
+    ApplicationSubmissionContext context =
+        Records.newRecord(ApplicationSubmissionContext.class);
+    context.setApplicationId(application);
+    context.setApplicationName("simulated load");
+    context.setQueue(queue);
+    context.setResource(am);
+    context.setMaxAppAttempts(1);
+    context.setAMContainerSpec(
+        ContainerLaunchContext.newInstance(null, null, null, null, null, null));
+    client.submitApplication(SubmitApplicationRequest.newInstance(context));
+    System.out.println("submitted " + application);
+  }
+
+  private void ask(String queue) throws Exception {
     YarnClient yarn = YarnClient.createYarnClient();
     yarn.init(conf);
     yarn.start();
@@ -138,8 +181,7 @@ public final class SimulatedNodes {
     context.setPriority(Priority.newInstance(0));
     context.setResource(amount(1024, 1, 0));
     context.setAMContainerSpec(
-        org.apache.hadoop.yarn.api.records.ContainerLaunchContext.newInstance(
-            null, null, null, null, null, null));
+        ContainerLaunchContext.newInstance(null, null, null, null, null, null));
     yarn.submitApplication(context);
     while (yarn.getApplicationReport(application).getYarnApplicationState()
             != YarnApplicationState.ACCEPTED
@@ -152,7 +194,7 @@ public final class SimulatedNodes {
     am.init(conf);
     am.start();
     am.registerApplicationMaster("localhost", 0, "");
-    fill(am, nodes);
+    fill(am, nodes.size(), (int) size.getResourceValue("yarn.io/gpu"));
     AtomicInteger asked = new AtomicInteger();
     while (true) {
       System.out.println("delay " + delayMs(am));
@@ -160,7 +202,7 @@ public final class SimulatedNodes {
     }
   }
 
-  private void fill(AMRMClient<ContainerRequest> am, int nodes) throws Exception {
+  private void fill(AMRMClient<ContainerRequest> am, int nodes, int gpus) throws Exception {
     for (int number = 0; number < nodes; number++) {
       am.addContainerRequest(
           new ContainerRequest(amount(1024, 1, gpus), null, null, Priority.newInstance(1)));
@@ -190,23 +232,39 @@ public final class SimulatedNodes {
     }
   }
 
-  public static void main(String[] args) throws Exception {
-    int count = Integer.parseInt(args[0]);
-    SimulatedNodes nodes = new SimulatedNodes(Integer.parseInt(args[1]));
-    nodes.addNodes(count, Integer.parseInt(args[2]));
+  private void inBackground(String queue) {
     Thread asker =
         new Thread(
             () -> {
               try {
-                nodes.ask(count, args[3]);
+                ask(queue);
               } catch (Exception error) {
                 error.printStackTrace();
               }
             });
     asker.setDaemon(true);
     asker.start();
-    while (System.in.read() >= 0) {
-      // Until whoever started it closes its end.
+  }
+
+  public static void main(String[] args) throws Exception {
+    int[] numbers = Arrays.stream(args).mapToInt(Integer::parseInt).toArray();
+    SimulatedNodes nodes = new SimulatedNodes(amount(numbers[1], numbers[2], numbers[3]));
+    nodes.register(numbers[0]);
+    BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, "UTF-8"));
+    for (String line = commands.readLine(); line != null; line = commands.readLine()) {
+      String[] words = line.split(" ");
+      if (words[0].equals("heartbeat")) {
+        nodes.sendHeartbeats(numbers[4]);
+      } else if (words[0].equals("submit")) {
+        Resource am =
+            amount(
+                Integer.parseInt(words[2]), Integer.parseInt(words[3]), Integer.parseInt(words[4]));
+        nodes.submit(words[1], am);
+      } else if (words[0].equals("ask")) {
+        nodes.inBackground(words[1]);
+      } else {
+        throw new IllegalArgumentException(line);
+      }
     }
     System.exit(0);
   }
