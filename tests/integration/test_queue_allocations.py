@@ -57,7 +57,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
         "yarn.client.nodemanager-connect.max-wait-ms": minutes,
     }
     shape = ClusterShape(
-        nodes=1, racks=1, gpus="simulated", gpus_per_node=1, nm_expiry_s=1800,
+        nodes=1, racks=1, gpus="simulated", gpus_per_node=1, memory_mib=8192, nm_expiry_s=1800,
         overrides={"yarn-site": site},
     )  # fmt: skip
     root = tmp_path_factory.mktemp("clusters")
