@@ -31,6 +31,7 @@ from yarnam.am.plan_service import PlanService
 from yarnam.am.probes.hang_watcher import HangWatcher
 from yarnam.am.probes.idle_gpu_watcher import IdleGpuWatcher
 from yarnam.am.probes.policy_watcher import PolicyWatcher
+from yarnam.am.probes.size_watcher import SizeWatcher
 from yarnam.am.probes.straggler_watcher import StragglerWatcher
 from yarnam.am.status_report import (
     AmFacts,
@@ -112,6 +113,7 @@ class AmParts:
     hangs: HangWatcher
     stragglers: StragglerWatcher
     idle_gpus: IdleGpuWatcher
+    size: SizeWatcher
     policy: PolicyWatcher
     inputs: InputIntegrity | None
     """None: the job has no inputs."""
@@ -158,6 +160,7 @@ class ApplicationMaster:
         self._hangs = parts.hangs
         self._stragglers = parts.stragglers
         self._idle_gpus = parts.idle_gpus
+        self._size = parts.size
         self._following = parts.policy
 
     @property
@@ -493,6 +496,7 @@ class ApplicationMaster:
                 await self._hangs.poll(self._gang)
                 self._stragglers.poll(self._gang)
                 self._idle_gpus.poll(self._gang)
+                self._size.poll(self._gang)
                 status = self._publish()
                 fraction = progress(status)
                 now_s = self._clock.now_s()

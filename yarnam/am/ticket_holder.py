@@ -358,7 +358,10 @@ class TicketHolder:
             log.warning("the wait queue is unknown: %s", error.message)
             return ()
         return tuple(
-            WaitingJob(ticket.queue, ticket.gpus) for ticket in tickets if not ticket.aside
+            # Who is getting his containers needs none of this job's.
+            WaitingJob(ticket.queue, ticket.gpus, None if ticket.is_acquiring else ticket.priority)
+            for ticket in tickets
+            if not ticket.aside
         )
 
     # ---- for the loop ------------------------------------------------------------------------

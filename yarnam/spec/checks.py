@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from math import gcd
 from urllib.parse import urlsplit
 
 from yarnam.core.frameworks.compat_tony import VARIABLES as TONY_VARIABLES
@@ -497,6 +498,40 @@ def _check_elastic(document: Document, problems: Problems) -> None:
             "the job gpus: {min: 4, max: 16}",
             (elastic, ("gpus",), ("roles",)),
         )
+    for path, limits in list(ranges.items())[:1]:
+        _check_schedule(document, path, limits, problems)
+
+
+def _check_schedule(
+    document: Document, limits_path: Path, limits: TaskRange | GpuRange, problems: Problems
+) -> None:
+    """Each entry has one of the two times, all the same one, and they rise; its size is one that
+    the job may have."""
+    schedule: Path = ("elastic", "schedule")
+    entries = document.elastic.schedule
+    if entries and document.checkpoint is None:
+        text = "needs a `checkpoint`: each change of size starts the processes again"
+        problems.add(schedule, text, (schedule, ("checkpoint",)))
+    # What `submit` makes of a range of GPUs: tasks that divide both ends.
+    each = gcd(limits.min, limits.max) if isinstance(limits, GpuRange) else 1
+    unit = "GPUs" if isinstance(limits, GpuRange) else "tasks"
+    for index, one in enumerate(entries):
+        path: Path = (*schedule, index)
+        if (one.epoch is None) == (one.step is None):
+            problems.add(path, "needs either `epoch` or `step`")
+        if not limits.min <= one.size <= limits.max or one.size % each:
+            steps = f" in steps of {each}" if each > 1 else ""
+            text = f"the job can have {limits.min} to {limits.max} {unit}{steps}, not {one.size}"
+            problems.add((*path, "size"), text, ((*path, "size"), limits_path))
+        before = entries[index - 1] if index else None
+        if before is None:
+            continue
+        if (before.epoch is None) != (one.epoch is None):
+            text = "one schedule counts either epochs or steps"
+            problems.add(path, text, (path, (*schedule, index - 1)))
+        elif (before.epoch or before.step or 0) >= (one.epoch or one.step or 0):
+            text = "comes no later than the entry before it"
+            problems.add(path, text, (path, (*schedule, index - 1)))
 
 
 def _check_range(path: Path, limits: TaskRange | GpuRange, problems: Problems) -> None:

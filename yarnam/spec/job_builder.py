@@ -338,7 +338,12 @@ def _elastic(document: Document) -> job_spec.ElasticSpec:
     elastic = document.elastic
     # Without a checkpoint to resume from, growing would throw away all training so far.
     grow = document.checkpoint is not None if elastic.grow is None else elastic.grow
-    return _from_section(job_spec.ElasticSpec, elastic, counts_gpus=counts_gpus, grow=grow)
+    schedule = tuple(
+        job_spec.ScheduledSize(one.size, one.epoch, one.step) for one in elastic.schedule
+    )
+    return _from_section(
+        job_spec.ElasticSpec, elastic, counts_gpus=counts_gpus, grow=grow, schedule=schedule
+    )
 
 
 def _am(document: Document, roles: Iterable[job_spec.RoleSpec]) -> job_spec.AmSpec:

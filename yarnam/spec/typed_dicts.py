@@ -164,6 +164,9 @@ class ElasticDict(TypedDict, total=False):
     the excess, down to `min`."""
     checkpoint_grace: str
     """The time between SIGTERM and SIGKILL when the size changes, to write a checkpoint."""
+    schedule: list[SizeAtDict]
+    """Sizes that the job takes in the course of its training, as if a user asked for them with
+    `yarnam scale`: see [elastic gangs](../how-to/elastic-gangs.md). Needs a `checkpoint`."""
 
 
 class EnvironmentDict(TypedDict, total=False):
@@ -537,6 +540,20 @@ class ShippedPathDict(_ShippedPathRequired, total=False):
     """Make it executable. Default: same as the local file."""
 
 
+class _SizeAtRequired(TypedDict):
+    size: int
+    """The size, in the unit of the range: GPUs with `gpus: {min, max}`, otherwise tasks."""
+
+
+class SizeAtDict(_SizeAtRequired, total=False):
+    """A size from an epoch or a step on; it has one of the two."""
+    epoch: int
+    """The first epoch that runs at this size, counted from 0: by the metric `epoch` that the
+    program reports, or the epoch of `yarnam.train.inputs`."""
+    step: int
+    """The number of steps that are done, by the program's reports."""
+
+
 class StragglersDict(TypedDict, total=False):
     """When a rank is taken to slow a running gang. Found where all ranks report their steps; in a
     gang that synchronizes, also the time that each computes by itself
@@ -658,6 +675,7 @@ __all__ = [
     "RetryDict",
     "RoleDict",
     "ShippedPathDict",
+    "SizeAtDict",
     "StragglersDict",
     "TaskRangeDict",
 ]

@@ -35,7 +35,7 @@ from yarnam.train._job_context import (
 )
 from yarnam.train._lightning import lightning_options
 from yarnam.train._pre_run import is_pre_run
-from yarnam.train._report import compute, pause, ready, report
+from yarnam.train._report import compute, pause, ready, report, request_size
 from yarnam.train._skipped_records import TooManySkipped, decoded, skip, skipped
 from yarnam.train._stack_dump import listen
 from yarnam.train._stop import StopRequest, should_stop, stop_request
@@ -74,6 +74,7 @@ __all__ = [
     "rank",
     "ready",
     "report",
+    "request_size",
     "should_stop",
     "skip",
     "skipped",

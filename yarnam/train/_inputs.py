@@ -24,6 +24,7 @@ from yarnam.train._input_shares import (
     merge_states,
 )
 from yarnam.train._job_context import setting
+from yarnam.train._report import note_epoch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -207,6 +208,7 @@ class Inputs:
             text = f"yarnam: input {self.name!r}: all {count} epochs were read before"
             print(text, file=sys.stderr, flush=True)  # noqa: T201 - the log of the process
         while reading.state.epoch < count:
+            note_epoch(reading.state.epoch)
             yield Epoch(reading.state.epoch, self._parts(seed))
             reading.end_epoch()
 

@@ -15,6 +15,7 @@ import struct
 import sys
 import time
 from contextlib import contextmanager, suppress
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 from yarnam.train._job_context import setting
@@ -40,6 +41,9 @@ RESTORED_STEP = "restored_step"
 
 _of_checkpoints: dict[str, float] = {}
 """What this process has restored and saved; every report carries it."""
+
+_of_size: dict[str, float] = {}
+"""The epoch that it reads, and the GPUs that it wants; every report carries it."""
 
 _of_steps: dict[str, float] = {}
 """How long its steps take; every report carries it."""
@@ -160,7 +164,7 @@ def _note(
     if step is not None:
         of_process.end_step(int(step), metrics.get("compute_s"))
         _of_steps.update(of_process.metrics())
-    values = {**counts(), **_of_checkpoints, **_of_steps, **values}
+    values = {**counts(), **_of_checkpoints, **_of_size, **_of_steps, **values}
     _last.update(
         at_s=time.time(),
         step=None if step is None else int(step),
@@ -255,6 +259,39 @@ def _send_last(address: str) -> None:
     if _has_raised:
         message["raised"] = True
     _send(address, json.dumps(message).encode())
+
+
+def request_size(gpus: int | None) -> None:
+    """Ask for another size of an elastic job, as ``yarnam scale`` does: the GPUs of the whole gang.
+    None: the job chooses again.
+
+    Call it at the beginning of an epoch: the gang takes the size as soon as it fits, and for that
+    all processes stop at one step and start again from their checkpoint, with new ranks. A size
+    that the job cannot have becomes the nearest one; one that a user has asked for comes first. The
+    ranks may all call it, or one of them. Never blocks; outside a job it does nothing.
+    """
+    wanted = 0 if gpus is None else index(gpus)
+    if gpus is not None and wanted < 1:
+        raise ValueError(f"a gang has at least 1 GPU, not {wanted}; None: the job chooses")
+    _of_size["requested_gpus"] = float(wanted)
+    _send_of_size()
+
+
+def note_epoch(epoch: int) -> None:
+    """The program's own ``epoch``, where it reports one, comes first."""
+    _of_size["epoch"] = float(epoch)
+
+
+def _send_of_size() -> None:
+    try:
+        remembered = _remembered.pop()
+        if remembered is not None:
+            _note(*remembered)
+        _last["values"] = {**_last.get("values", {}), **_of_size}
+        if address := setting("metrics_socket"):
+            _send_last(address)
+    except Exception:  # noqa: BLE001, S110 - as above
+        pass
 
 
 def report_restored(step: int) -> None:

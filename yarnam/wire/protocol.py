@@ -93,10 +93,23 @@ SAVING_S = "saving_s"
 COMPUTE_S, STEP_S, MEASURED_STEPS = "median_compute_s", "median_step_s", "measured_steps"
 """The metrics by which it says how long a step takes, how much of that the process computes by
 itself (medians of its last steps), and how many steps it has measured."""
+REQUESTED_GPUS = "requested_gpus"
+"""The metric by which it says how many GPUs the program wants its gang to have; 0: as before."""
+EPOCH = "epoch"
+"""The metric by which the program, or the SDK's inputs, say in which epoch the training is."""
 SDK_METRICS = frozenset(
-    {RESTORED_STEP, RESUMED_STEP, SAVED_STEP, SAVING_S, COMPUTE_S, STEP_S, MEASURED_STEPS}
+    {
+        RESTORED_STEP,
+        RESUMED_STEP,
+        SAVED_STEP,
+        SAVING_S,
+        COMPUTE_S,
+        STEP_S,
+        MEASURED_STEPS,
+        REQUESTED_GPUS,
+    }
 )
-"""For the ledger and the search for stragglers, not for people."""
+"""For the ledger, the size and the search for stragglers, not for people."""
 
 CPU_CORES, MEMORY_BYTES = "cpu_cores", "memory_bytes"
 READ_RATE, WRITE_RATE = "read_bytes_per_s", "written_bytes_per_s"

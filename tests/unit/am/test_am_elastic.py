@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from dataclasses import replace
 
 import pytest
@@ -14,12 +15,14 @@ from tests.unit.am.am_world import AmWorld, Disk, am_world, job, record_of
 from yarnam.am.probes.growth_probe import GrowthProbe
 from yarnam.core.gang.elastic.sizing import WaitingJob
 from yarnam.core.model.actions import ProbeCluster
-from yarnam.core.model.events import ClusterSeen, Event
+from yarnam.core.model.events import ClusterSeen, Event, ScaleRequested
 from yarnam.core.model.ids import NodeId, RackId
-from yarnam.core.model.job_spec import ElasticSpec, JobSpec
+from yarnam.core.model.job_spec import ElasticSpec, JobSpec, ScheduledSize
+from yarnam.core.model.job_status import Measured
 from yarnam.core.model.plans import HeldTask, LocalityLevel, Rung, Supplement, TargetAsk
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, QueueView
+from yarnam.ports import AgentMetrics
 
 pytestmark = pytest.mark.asyncio
 
@@ -133,6 +136,89 @@ async def test_a_wish_is_known_to_the_next_am() -> None:
         assert world.status.size.requested == 2
 
 
+def measured(world: AmWorld, step: int, **values: float) -> None:
+    """What the first rank reports."""
+    gang = world.am.gang
+    told = tuple((name, Measured(value)) for name, value in values.items())
+    world.mailbox.measured = [
+        AgentMetrics(gang.members[0].ask, 0, 1.0, step, None, told, gang.attempt)
+    ]
+
+
+def asked_in(world: AmWorld) -> list[tuple[str, int | None]]:
+    events = world.disk.journal.events
+    return [(one.by, one.tasks) for one in events if isinstance(one, ScaleRequested)]
+
+
+async def test_the_program_asks_once_and_gets_what_it_may_have() -> None:
+    async with am_world(elastic_job(2, 4)) as world:
+        await world.run_gang()
+        measured(world, 5, requested_gpus=9.0)
+        await world.advance(1.5)
+        assert asked_in(world) == [("the program (9 GPUs)", 2)], "two tasks of four GPUs fit in 9"
+        await stop_all(world)
+        await start_all(world)
+        measured(world, 9, requested_gpus=9.0)
+        await world.advance(3.0)
+        assert len(asked_in(world)) == 1, "it asks again for what it has"
+        assert world.status.size is not None
+        assert world.status.size.words.endswith("the program asked for 2")
+        assert world.status.metrics == ()
+        for nonsense in (-4.0, math.nan, math.inf, 1e300):
+            measured(world, 9, requested_gpus=nonsense)
+            await world.advance(1.5)
+        assert len(asked_in(world)) == 1
+        measured(world, 10, requested_gpus=0.0)
+        await world.advance(1.5)
+        assert asked_in(world)[1:] == [("the program", None)]
+
+
+async def test_what_an_earlier_attempt_asked_for_does_not_count() -> None:
+    async with am_world(elastic_job()) as world:
+        await world.run_gang()
+        measured(world, 5, requested_gpus=4.0)
+        world.mailbox.measured = [replace(one, attempt=9) for one in world.mailbox.measured]
+        await world.advance(1.5)
+        assert asked_in(world) == []
+
+
+async def test_a_schedule_is_followed_by_the_epochs_that_are_reported() -> None:
+    made = elastic_job()
+    schedule = (ScheduledSize(4, epoch=0), ScheduledSize(2, epoch=3), ScheduledSize(3, epoch=9))
+    spec = replace(made, elastic=replace(made.elastic, schedule=schedule))
+    disk = Disk()
+    async with am_world(spec, disk) as world:
+        await world.run_gang()
+        measured(world, 5, epoch=2.0)
+        await world.advance(1.5)
+        assert asked_in(world) == []
+        measured(world, 6, epoch=3.0)
+        await world.advance(3.5)
+        assert asked_in(world) == [("elastic.schedule (epoch 3)", 2)]
+        await stop_all(world)
+        assert len(world.mailbox.launches[-1][1]) == 2
+    async with am_world(spec, disk, am_attempt=2) as world:
+        await world.advance(5.0)
+        await world.run_gang()
+        assert world.phase == "RUNNING"
+        measured(world, 4, epoch=2.0)
+        await world.advance(1.5)
+        measured(world, 6, epoch=3.0)
+        await world.advance(1.5)
+        assert len(asked_in(world)) == 1, "a later ApplicationMaster knows that it has had its time"
+        assert world.am.gang.requested_size == 2
+
+
+async def test_a_job_of_one_size_is_told_and_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    async with am_world(job(tasks=2)) as world:
+        await world.run_gang()
+        measured(world, 5, requested_gpus=16.0)
+        with caplog.at_level("WARNING"):
+            await world.advance(3.5)
+        assert caplog.text.count("asks for 16 GPUs, but the job has one size") == 1
+        assert asked_in(world) == []
+
+
 # ---- the look itself -----------------------------------------------------------------------
 
 
@@ -166,5 +252,7 @@ async def test_a_look_sees_who_waits_and_what_the_queue_is_over() -> None:
     alone = await look(snapshot)
     assert (alone.spare, alone.excess, alone.waiting) == (2, 0, 0)
     crowded = await look(snapshot, (WaitingJob("root.b", 4), WaitingJob("root.dl", 4)))
-    assert (crowded.excess, crowded.waiting) == (1, 2)
+    assert (crowded.excess, crowded.waiting, crowded.outranked) == (1, 2, 0)
+    before = await look(snapshot, (WaitingJob("root.b", 4, 9), WaitingJob("root.dl", 4, 1)))
+    assert before.outranked == 1
     assert (await look(snapshot, count=0)).spare == 0

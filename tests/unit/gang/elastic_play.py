@@ -50,8 +50,15 @@ class Elastic(Play):
     def ask_size(self, tasks: int | None) -> tuple[Action, ...]:
         return self.send(ScaleRequested(0, "ann", tasks))
 
-    def see(self, spare: int = 0, excess: int = 0, waiting: int = 0) -> tuple[Action, ...]:
-        return self.send(ClusterSeen(0, self.gang.attempt, spare, excess, waiting, 0.5))
+    def program_asks(self, tasks: int | None, scheduled: int = 0) -> tuple[Action, ...]:
+        event = ScaleRequested(0, "the program", tasks, is_program=True, scheduled=scheduled)
+        return self.send(event)
+
+    def see(
+        self, spare: int = 0, excess: int = 0, waiting: int = 0, outranked: int = 0
+    ) -> tuple[Action, ...]:
+        seen = ClusterSeen(0, self.gang.attempt, spare, excess, waiting, 0.5, outranked)
+        return self.send(seen)
 
     def probed(self, **seen: int) -> tuple[Action, ...]:
         """The next probe in its time, and what it finds."""

@@ -18,9 +18,10 @@ from yarnam.core.model.actions import (
     StopTask,
 )
 from yarnam.core.model.events import ClusterSeen, Event, ScaleRequested, TaskExited, TimerKind
-from yarnam.core.model.job_spec import GangSpec, RetrySpec
+from yarnam.core.model.job_spec import ElasticSpec, GangSpec, JobSpec, RetrySpec, ScheduledSize
 from yarnam.core.model.job_status import Phase
 from yarnam.core.model.outcomes import ContainerEnd
+from yarnam.core.model.resources import Resources
 
 # ---- the size at the start -----------------------------------------------------------------
 
@@ -472,3 +473,123 @@ def test_a_gang_of_one_size_takes_no_request() -> None:
     assert play.gang.requested_size is None
     assert play.gang.timer(TimerKind.RESIZE) is None
     assert all(member.state is MemberState.STARTED for member in play.gang.members)
+
+
+# ---- the program's request, and a schedule ------------------------------------------------
+
+
+def test_a_program_asks_for_a_size_as_a_user_does() -> None:
+    play = Elastic(elastic_job()).running(4)
+    stops = of(play.program_asks(2), StopTask)
+    assert stops[0].reason == "4 -> 2 tasks: as its program asked"
+    assert len(only(play.all_stop(), LaunchGang).members) == 2
+    play.start_all()
+    assert play.program_asks(2) == (), "said once more by the processes that were started again"
+    assert [ask.count for ask in only(play.program_asks(4), ProbeCluster).growth.wanted] == [2]
+
+
+def test_a_user_comes_before_the_program_and_leaves_the_size_to_it_again() -> None:
+    play = Elastic(elastic_job()).running(4)
+    play.ask_size(2)
+    play.all_stop()
+    play.start_all()
+    assert play.program_asks(3) == ()
+    assert play.gang.requested_size == 2
+    actions = play.ask_size(None)
+    assert (play.gang.requested_size, play.gang.is_sized_by_program) == (3, True)
+    assert [ask.count for ask in only(actions, ProbeCluster).growth.wanted] == [1]
+
+
+def test_a_user_may_ask_for_what_the_program_has_asked_for() -> None:
+    play = Elastic(elastic_job()).running(4)
+    play.program_asks(4)
+    play.ask_size(4)
+    assert play.gang.is_sized_by_user
+    assert play.program_asks(2) == (), "it is the user's now"
+
+
+def test_a_program_may_leave_the_size_to_the_job_again() -> None:
+    play = Elastic(elastic_job()).running(4)
+    play.program_asks(4)
+    play.program_asks(None)
+    assert (play.gang.requested_size, play.gang.program_size) == (None, None)
+
+
+@pytest.mark.parametrize("is_user", [True, False])
+def test_a_policy_comes_after_the_program_and_the_user(*, is_user: bool) -> None:
+    play = Elastic(elastic_job()).running(4)
+    play.send(ScaleRequested(0, "policy", 4, is_policy=True))
+    assert play.gang.is_sized_by_policy
+    if is_user:
+        play.ask_size(4)
+    else:
+        play.program_asks(4)
+    assert play.send(ScaleRequested(0, "policy", 2, is_policy=True)) == ()
+    assert play.gang.requested_size == 4
+
+
+def scheduled_job(*sizes: tuple[int, int]) -> JobSpec:
+    made = elastic_job()
+    schedule = tuple(ScheduledSize(size, epoch=epoch) for epoch, size in sizes)
+    return replace(made, elastic=replace(made.elastic, schedule=schedule))
+
+
+def test_a_schedule_that_begins_at_once_sets_the_size_of_the_start() -> None:
+    play = Elastic(scheduled_job((0, 3), (5, 4)))
+    assert only(play.start(), RequestPlan).most_tasks == 3
+    assert (play.gang.scheduled, play.gang.is_sized_by_program) == (1, True)
+    assert Elastic(scheduled_job((1, 3))).gang.requested_size is None
+
+
+def test_a_scheduled_size_has_its_time_once() -> None:
+    play = Elastic(scheduled_job((0, 2), (5, 4))).running(2)
+    play.program_asks(4, scheduled=2)
+    play.program_asks(3)
+    before = play.gang
+    assert play.program_asks(3, scheduled=2) == ()
+    assert play.gang == before
+
+
+@pytest.mark.parametrize(
+    ("step", "epoch", "count"), [(0, -1, 0), (0, 0, 1), (99, 4, 1), (99, 5, 2), (99, 50, 2)]
+)
+def test_how_much_of_a_schedule_has_been_reached(step: int, epoch: int, count: int) -> None:
+    assert scheduled_job((0, 2), (5, 4)).elastic.reached(step, epoch) == count
+    by_step = (ScheduledSize(2, step=0), ScheduledSize(4, step=5))
+    assert ElasticSpec(schedule=by_step).reached(epoch, 99) == count
+
+
+def test_a_size_in_gpus_means_tasks_of_the_shape_that_submit_chose() -> None:
+    made = scheduled_job((0, 8))
+    roles = tuple(replace(role, resources=Resources(1, 1, 4)) for role in made.roles)
+    of_gpus = replace(made, roles=roles, elastic=replace(made.elastic, counts_gpus=True))
+    assert of_gpus.scheduled_tasks(1) == 2
+    assert of_gpus.scheduled_tasks(2) is None
+    assert job(4).scheduled_tasks(1) is None
+
+
+# ---- priority -----------------------------------------------------------------------------
+
+
+def test_it_goes_to_its_least_for_a_job_of_higher_priority() -> None:
+    play = Elastic(elastic_job()).running(4)
+    play.program_asks(4)
+    play.now_s += 60.0
+    assert not of(play.probed(waiting=1, outranked=1), StopTask)
+    play.now_s += 60.0
+    stops = of(play.probed(waiting=1, outranked=1), StopTask)
+    assert stops[0].reason == "4 -> 2 tasks: a job of higher priority waits in its queue"
+    assert len(only(play.all_stop(), LaunchGang).members) == 2
+    play.start_all()
+    play.probed(spare=2, waiting=1, outranked=1)
+    assert play.gang.growth is None, "it still waits"
+    play.probed(spare=2)
+    assert play.gang.growth is not None, "and then the program has what it asked for"
+
+
+def test_a_size_that_a_user_asked_for_stays_for_a_job_of_higher_priority() -> None:
+    play = Elastic(elastic_job()).running(4)
+    play.ask_size(4)
+    for _ in range(3):
+        play.now_s += 60.0
+        assert not of(play.probed(waiting=1, outranked=1), StopTask)

@@ -19,6 +19,9 @@ command: [python3, train.py]
 """Four good lines; the cases begin in line 5."""
 
 
+CHECKPOINTS = "gpus: {min: 4, max: 8}\ncheckpoint: {directory: /c/d}\n"
+
+
 def complaints(text: str) -> list[str]:
     with pytest.raises(BadSpec) as caught:
         parse_spec_text(text, "job.yaml", base_dir="/nowhere", environ={})
@@ -170,6 +173,37 @@ CASES = [
             "6:1: elastic: the job has no elastic size: give a role a range such as tasks: {min: "
             "2, max: 4}, or the job gpus: {min: 4, max: 16}"
         ),
+    ),
+    (
+        "gpus: {min: 4, max: 8}\nelastic: {schedule: [{epoch: 0, size: 4}]}",
+        (
+            "6:11: elastic.schedule: needs a `checkpoint`: each change of size starts the processes"
+            " again"
+        ),
+    ),
+    (
+        CHECKPOINTS + "elastic: {schedule: [{epoch: 0, size: 6}]}",
+        "7:33: elastic.schedule[0].size: the job can have 4 to 8 GPUs in steps of 4, not 6",
+    ),
+    (
+        CHECKPOINTS + "elastic: {schedule: [{epoch: 0, step: 0, size: 4}]}",
+        "7:22: elastic.schedule[0]: needs either `epoch` or `step`",
+    ),
+    (
+        CHECKPOINTS + "elastic: {schedule: [{size: 4}]}",
+        "7:22: elastic.schedule[0]: needs either `epoch` or `step`",
+    ),
+    (
+        CHECKPOINTS + "elastic: {schedule: [{epoch: 3, size: 4}, {epoch: 3, size: 8}]}",
+        "7:43: elastic.schedule[1]: comes no later than the entry before it",
+    ),
+    (
+        CHECKPOINTS + "elastic: {schedule: [{epoch: 3, size: 4}, {step: 30, size: 8}]}",
+        "7:43: elastic.schedule[1]: one schedule counts either epochs or steps",
+    ),
+    (
+        CHECKPOINTS + "elastic: {schedule: [{epoch: -1, size: 4}]}",
+        "7:30: elastic.schedule[0].epoch: must be at least 0, not -1",
     ),
     (
         "roles: {worker: {tasks: {min: 2, max: 8}}}\nplacement: {strategy: spread, max_nodes: 4}",

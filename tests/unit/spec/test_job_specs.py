@@ -23,6 +23,7 @@ from yarnam.core.model.job_spec import (
     PlacementSpec,
     RetrySpec,
     RoleSpec,
+    ScheduledSize,
     ShippedFile,
     StoringSpec,
     TopologyConstraint,
@@ -71,6 +72,15 @@ def test_an_elastic_number_of_tasks() -> None:
     assert made.elastic_role == worker
     fixed = made.at_size(3)
     assert (fixed.tasks, fixed.gpus, fixed.elastic_role) == (3, 6, None)
+
+
+def test_a_schedule_of_sizes_is_in_the_unit_of_the_range() -> None:
+    made = job(
+        gpus={"min": 4, "max": 16}, checkpoint={"directory": "/a/b"},
+        elastic={"schedule": [{"step": 0, "size": 4}, {"step": 900, "size": 12}]},
+    )  # fmt: skip
+    assert made.elastic.schedule == (ScheduledSize(4, step=0), ScheduledSize(12, step=900))
+    assert [made.scheduled_tasks(number) for number in (0, 1, 2, 3)] == [None, 1, 3, None]
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,7 @@ def test_a_report_reaches_the_agents_socket(monkeypatch: pytest.MonkeyPatch) -> 
         for name, value in (
             ("_of_steps", {}),
             ("_of_checkpoints", {}),
+            ("_of_size", {}),
             ("of_process", StepTimes()),
         ):
             monkeypatch.setattr(_report, name, value)
@@ -368,3 +369,34 @@ def test_the_agent_hears_of_an_exception_that_nothing_caught(how: str, told: lis
         agent.settimeout(1.0)
         seen = [json.loads(agent.recv(65536)).get("raised") for _ in told]
     assert seen == told
+
+
+def test_a_size_is_asked_for_at_once_and_with_every_later_report(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent: list[dict[str, float]] = []
+    monkeypatch.setattr(_report, "_send", lambda _, data: sent.append(json.loads(data)["values"]))
+    monkeypatch.setattr(_report, "setting", lambda _: "@socket")
+    for name in ("_last", "_of_size"):
+        monkeypatch.setattr(_report, name, {})
+    train.request_size(8)
+    assert sent == [{"requested_gpus": 8.0}], "before anything else is reported"
+    train.report(step=1, epoch=4)
+    assert sent[-1]["requested_gpus"] == 8.0
+    assert sent[-1]["epoch"] == 4.0
+    train.request_size(None)
+    assert sent[-1] == {**sent[-2], "requested_gpus": 0.0}
+
+
+@pytest.mark.parametrize("wrong", [0, -1])
+def test_a_size_is_a_number_of_gpus(wrong: int) -> None:
+    with pytest.raises(ValueError, match=f"a gang has at least 1 GPU, not {wrong}"):
+        train.request_size(wrong)
+    with pytest.raises(TypeError):
+        train.request_size(2.5)  # type: ignore[arg-type]
+
+
+def test_outside_a_job_a_size_is_asked_of_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_last", "_of_size"):
+        monkeypatch.setattr(_report, name, {})
+    train.request_size(8)

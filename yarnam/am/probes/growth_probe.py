@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from yarnam.am.serial_executor import SerialExecutor
-from yarnam.core.gang.elastic.sizing import WaitingJob, excess_tasks
+from yarnam.core.gang.elastic.sizing import WaitingJob, excess_tasks, outranking
 from yarnam.core.model.actions import ProbeCluster
 from yarnam.core.model.events import ClusterSeen
 from yarnam.core.placement.elastic_sizes import spare_tasks
@@ -54,17 +54,20 @@ class GrowthProbe:
             self._task = None
 
     async def _reply(self, action: ProbeCluster, u: float) -> None:
-        spare, excess, waiting = 0, 0, 0
+        found = (0, 0, 0, 0)
         try:
-            spare, excess, waiting = await self._executor.call(lambda: self._probe(action))
+            found = await self._executor.call(lambda: self._probe(action))
         except YarnamError as error:
             log.warning("cannot probe the cluster: %s", error.message)
         except Exception:
             # A fault of the planner must not end the probes.
             log.exception("the cluster probe failed")
-        self._inbox(ClusterSeen(self._clock.now_s(), action.attempt, spare, excess, waiting, u))
+        spare, excess, waiting, outranked = found
+        self._inbox(
+            ClusterSeen(self._clock.now_s(), action.attempt, spare, excess, waiting, u, outranked)
+        )
 
-    def _probe(self, action: ProbeCluster) -> tuple[int, int, int]:
+    def _probe(self, action: ProbeCluster) -> tuple[int, int, int, int]:
         record, growth = self._record, action.growth
         snapshot = self._view.snapshot(record.job.queue)
         waiters = self._waiters()
@@ -79,4 +82,6 @@ class GrowthProbe:
         target = growth.wanted[0].target
         mine = sum(task.role == target.role for task in growth.held)
         excess = excess_tasks(snapshot.queue, waiters, mine, target.resources)
-        return spare, excess, len(waiters)
+        job = record.job
+        outranked = outranking(job.queue, job.gang.priority, waiters)
+        return spare, excess, len(waiters), outranked

@@ -12,6 +12,7 @@ from yarnam.am.plan_service import PlanService
 from yarnam.am.probes.hang_watcher import HangWatcher
 from yarnam.am.probes.idle_gpu_watcher import IdleGpuWatcher
 from yarnam.am.probes.policy_watcher import PolicyWatcher
+from yarnam.am.probes.size_watcher import SizeWatcher
 from yarnam.am.probes.straggler_watcher import StragglerWatcher
 from yarnam.am.status_report import AmFacts
 from yarnam.am.ticket_holder import TicketHolder
@@ -64,6 +65,7 @@ def _parts(
     )
     stragglers = StragglerWatcher(record.job.stragglers, ports.mailbox, clock, inbox)
     idle_gpus = IdleGpuWatcher(ports.mailbox, clock, inbox)
+    size = SizeWatcher(record.job, ports.mailbox, clock, inbox)
     policy = PolicyWatcher(
         record.job, holder, ports.view, executors.view, clock, inbox, settings, ports.draw,
         ports.sleep, am.promote,
@@ -90,6 +92,7 @@ def _parts(
         hangs,
         stragglers,
         idle_gpus,
+        size,
         policy,
         inputs,
         notify,

@@ -88,6 +88,7 @@ def _of_job(  # noqa: RET503 - assert_never does not return
             return f"{by} requested {_tasks(tasks) if tasks else 'automatic size'}"
         case ev.ClusterSeen(excess=excess):
             over = f", {_tasks(excess)} above the queue's share" if excess else ""
+            over += f", {event.outranked} of higher priority" if event.outranked else ""
             room = f"{_tasks(event.spare)} more fit{'s' if event.spare == 1 else ''}"
             return f"cluster checked: {room}, {event.waiting} jobs waiting{over}"
         case ev.CancelRequested() | ev.SuspendRequested() | ev.ResumeRequested():

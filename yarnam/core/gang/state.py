@@ -340,16 +340,23 @@ class Gang:
     """Nodes where the last attempt expected grants that did not come: the next one uses them last,
     since others may be there first, or a node may be dead long before the RM notices."""
     requested_size: int | None = None
-    """Tasks of the elastic role that a user asked for; None: the job chooses."""
+    """Tasks of the elastic role that somebody has asked for; None: the job chooses."""
     is_sized_by_policy: bool = False
     """It was the policy of its queue that asked for this size."""
+    is_sized_by_program: bool = False
+    """It was the job's program, or its schedule."""
+    program_size: int | None = None
+    """What the program or the schedule asked for last, whether that counts now or not."""
+    scheduled: int = 0
+    """How many sizes of ``elastic.schedule`` have had their time."""
     is_yielding: bool = False
     """SUSPENDED by the policy of its queue, which resumes it."""
     growth: Growth | None = None
     is_probing: bool = False
     """Whether the answer to ``ProbeCluster`` is awaited."""
     over_since_s: float | None = None
-    """Since when every probe has found the queue over its share with others waiting."""
+    """Since when every probe has found that it should give GPUs to others: its queue is over its
+    share while they wait, or a job of higher priority waits."""
     storing: Storing | None = None
     """Since the gang has succeeded, if the job has outputs; kept in the final phases."""
     stored: OutputsStored | None = None
@@ -361,6 +368,12 @@ class Gang:
     def is_pre_run(self) -> bool:
         """Whether all that is asked for and run is the pre-run's."""
         return self.pre_run is not None and self.pre_run.state is PreRunState.DUE
+
+    @property
+    def is_sized_by_user(self) -> bool:
+        """Whether a user has asked for its size: that comes before all other wishes."""
+        is_by_another = self.is_sized_by_policy or self.is_sized_by_program
+        return self.requested_size is not None and not is_by_another
 
     @property
     def everyone(self) -> tuple[Member, ...]:
@@ -379,7 +392,13 @@ class Gang:
 
 def initial(job: JobSpec) -> Gang:
     """A gang that nothing has happened to yet."""
+    begun = job.elastic.reached(0, 0)
+    tasks = job.scheduled_tasks(begun)
     return Gang(
+        requested_size=tasks,
+        is_sized_by_program=tasks is not None,
+        program_size=tasks,
+        scheduled=begun,
         size=job.tasks,
         max_attempts=max(1, job.gang.attempts),
         pre_run=PreRunStatus() if job.pre_run.is_due else None,

@@ -361,7 +361,12 @@ class ScaleRequested:
     by: str
     tasks: int | None = None
     is_policy: bool = False
-    """By the policy of its queue: it counts unless a user has asked for a size."""
+    """By the policy of its queue: it counts unless a user or the program has asked for a size."""
+    is_program: bool = False
+    """By the job's own program, or its schedule: it counts unless a user has asked for a size, and
+    again when he leaves the size to the job."""
+    scheduled: int = 0
+    """How many sizes of ``elastic.schedule`` have had their time; by the program alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,6 +383,8 @@ class ClusterSeen:
     """Jobs that wait for GPUs, as far as known."""
     u: float = 0.0
     """Uniform in [0, 1), for the time of the next probe."""
+    outranked: int = 0
+    """Those that wait in its own queue with a higher priority."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -300,6 +300,21 @@ class StragglerSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class ScheduledSize:
+    """A size of an elastic gang from an epoch or a step on: exactly one of them is given."""
+
+    size: int
+    """In the unit of the spec (``ElasticSpec.counts_gpus``)."""
+    epoch: int | None = None
+    step: int | None = None
+
+    @property
+    def words(self) -> str:
+        """``epoch 30``."""
+        return f"step {self.step}" if self.epoch is None else f"epoch {self.epoch}"
+
+
+@dataclass(frozen=True, slots=True)
 class ElasticSpec:
     """How a gang with an elastic role changes its size. Times in seconds.
 
@@ -324,6 +339,16 @@ class ElasticSpec:
     back what is over it."""
     checkpoint_grace_s: float = 60.0
     """Between SIGTERM and SIGKILL at a resize: the time to write a checkpoint."""
+    schedule: tuple[ScheduledSize, ...] = ()
+    """Sizes that the job takes in the course of its training, the earliest first."""
+
+    def reached(self, step: int, epoch: int) -> int:
+        """How many sizes of the schedule have had their time at this step of this epoch (-1: not
+        known)."""
+        return sum(
+            epoch >= one.epoch if one.epoch is not None else step >= (one.step or 0)
+            for one in self.schedule
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -745,6 +770,15 @@ class JobSpec:
             duration_s=self.pre_run.time_limit_s + PRE_RUN_START_S,
             pre_run=replace(self.pre_run, is_due=False),
         )
+
+    def scheduled_tasks(self, number: int) -> int | None:
+        """Tasks of the elastic role that the ``number``-th size of its schedule, counted from 1,
+        means; None: there is no such size."""
+        role, schedule = self.elastic_role, self.elastic.schedule
+        if role is None or role.min_tasks is None or not 1 <= number <= len(schedule):
+            return None
+        each = max(1, role.resources.gpus) if self.elastic.counts_gpus else 1
+        return max(role.min_tasks, min(role.tasks, schedule[number - 1].size // each))
 
     def at_size(self, tasks: int) -> JobSpec:
         """The same job with exactly so many tasks of its elastic role; a job without one is

@@ -168,7 +168,9 @@ class SizeStatus:
     most: int
     gpus_per_task: int
     requested: int | None = None
-    """What a user asked for; None: the job chooses."""
+    """What was asked for; None: the job chooses."""
+    requested_by: str = "a user"
+    """Who asked for it: a user, the program, or the policy of its queue."""
 
     @property
     def words(self) -> str:
@@ -176,7 +178,9 @@ class SizeStatus:
         each = f"{self.gpus_per_task} GPU{'' if self.gpus_per_task == 1 else 's'} each"
         text = f"{self.tasks} of {self.least} to {self.most} {self.role} tasks"
         text += f", {each}" if self.gpus_per_task else ""
-        return text if self.requested is None else f"{text}; a user asked for {self.requested}"
+        if self.requested is None:
+            return text
+        return f"{text}; {self.requested_by} asked for {self.requested}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ _SECTIONS: tuple[Path, ...] = (
     ("roles", "NAME", "ready"),
     ("gpus",),
     ("elastic",),
+    ("elastic", "schedule", 0),
     ("placement",),
     ("placement", "locality"),
     ("gang",),

@@ -48,6 +48,11 @@ from yarnam.spec.values.fields import Command, DurationBetween, SizeBetween, Tex
 VERSION = 1
 """Of the format. Raised when an existing document would change its meaning."""
 
+MAX_SIZES = 100
+"""Of ``elastic.schedule``: each change of size costs a start."""
+MAX_EPOCH, MAX_STEP = 10**9, 10**15
+"""More are a slip. Ours."""
+
 _GANG, _RETRY, _AM = GangSpec(), RetrySpec(), AmSpec()
 _ELASTIC = ElasticSpec()
 _HANG = HangSpec()
@@ -152,6 +157,18 @@ class Gang(Section):
     running gang are held. Then all are released and the gang is acquired again. 0: at once."""
 
 
+class SizeAt(Section):
+    """A size from an epoch or a step on; it has one of the two."""
+
+    epoch: Annotated[int, Field(ge=0, le=MAX_EPOCH, examples=[30])] | None = None
+    """The first epoch that runs at this size, counted from 0: by the metric `epoch` that the
+    program reports, or the epoch of `yarnam.train.inputs`."""
+    step: Annotated[int, Field(ge=0, le=MAX_STEP, examples=[10000])] | None = None
+    """The number of steps that are done, by the program's reports."""
+    size: Annotated[int, Field(ge=1, le=MAX_TASKS, examples=[8])]
+    """The size, in the unit of the range: GPUs with `gpus: {min, max}`, otherwise tasks."""
+
+
 class Elastic(Section):
     """When an elastic gang changes its size. Each change stops all processes and restarts them from
     their checkpoint with new ranks. Needs a range for `gpus` or for the `tasks` of a role."""
@@ -171,6 +188,9 @@ class Elastic(Section):
     the excess, down to `min`."""
     checkpoint_grace: Annotated[float, DurationBetween(0.0, 3600.0)] = _ELASTIC.checkpoint_grace_s
     """The time between SIGTERM and SIGKILL when the size changes, to write a checkpoint."""
+    schedule: Annotated[list[SizeAt], Field(max_length=MAX_SIZES)] = []
+    """Sizes that the job takes in the course of its training, as if a user asked for them with
+    `yarnam scale`: see [elastic gangs](../how-to/elastic-gangs.md). Needs a `checkpoint`."""
 
 
 class Blacklist(Section):

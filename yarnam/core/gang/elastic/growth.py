@@ -54,19 +54,24 @@ REASON_TEXT = {
     SizeReason.REQUESTED: "as a user asked",
     SizeReason.IDLE_GPUS: "GPUs are idle",
     SizeReason.OVER_SHARE: "the queue is over its fair share and others wait",
+    SizeReason.OUTRANKED: "a job of higher priority waits in its queue",
 }
 
 # ---- guards --------------------------------------------------------------------------------------
 
 
 def is_another_size(ctx: StepContext, event: ScaleRequested) -> bool:
-    """Elastic: a size that the job may have, and has not been asked for already."""
-    size = ctx.job_policy.size
-    if size is None or event.tasks == ctx.gang.requested_size:
+    """Elastic: a size that the job may have, and has not been asked for already; a policy's counts
+    unless a user or the program has asked for one."""
+    size, gang = ctx.job_policy.size, ctx.gang
+    if size is None or not (event.tasks is None or size.least <= event.tasks <= size.most):
         return False
-    if event.is_policy and ctx.gang.requested_size is not None and not ctx.gang.is_sized_by_policy:
+    if event.is_program:
+        return event.tasks != gang.program_size or event.scheduled > gang.scheduled
+    if event.is_policy and (gang.is_sized_by_user or gang.is_sized_by_program):
         return False
-    return event.tasks is None or size.least <= event.tasks <= size.most
+    is_by_same = gang.is_sized_by_user or event.is_policy or gang.requested_size is None
+    return event.tasks != gang.requested_size or not is_by_same
 
 
 def is_awaited(ctx: StepContext, event: ClusterSeen) -> bool:
@@ -131,15 +136,34 @@ def began_to_run(ctx: StepContext) -> None:
 
 
 def note_size(ctx: StepContext, event: ScaleRequested) -> None:
-    """Elastic: remember the size that the user asked for."""
-    ctx.gang = replace(ctx.gang, requested_size=event.tasks, is_sized_by_policy=event.is_policy)
-    ctx.drop_growth(f"{event.by} asked for another size")
+    """Elastic: remember the size that was asked for. What the program asked for counts again when
+    its user leaves the size to the job."""
+    before = ctx.gang
+    gang, tasks = before, event.tasks
+    if event.is_program:
+        scheduled = max(gang.scheduled, event.scheduled)
+        ctx.gang = gang = replace(gang, program_size=tasks, scheduled=scheduled)
+        if gang.is_sized_by_user:
+            return
+    is_program = event.is_program or (tasks is None and not event.is_policy)
+    tasks = gang.program_size if is_program else tasks
+    ctx.gang = replace(
+        gang,
+        requested_size=tasks,
+        is_sized_by_policy=event.is_policy and tasks is not None,
+        is_sized_by_program=is_program and tasks is not None,
+    )
+    if tasks != before.requested_size:
+        ctx.drop_growth(f"{event.by} asked for another size")
 
 
 def take_size(ctx: StepContext, event: ScaleRequested) -> None:
     """Elastic: shrink to it at once, or ProbeCluster for room to grow to it."""
+    before = ctx.gang.requested_size
     note_size(ctx, event)
-    if event.tasks is not None and not ctx.gang.is_pre_run and _can_resize(ctx.gang):
+    requested = ctx.gang.requested_size
+    is_new = requested is not None and requested != before
+    if is_new and not ctx.gang.is_pre_run and _can_resize(ctx.gang):
         _decide(ctx, ClusterProbe(0))
         probe(ctx)
 
@@ -171,20 +195,22 @@ def take_probe(ctx: StepContext, event: ClusterSeen) -> None:
     size, gang = ctx.policy.size, ctx.gang
     assert size is not None
     over_since_s = ctx.at_s if gang.over_since_s is None else gang.over_since_s
-    ctx.gang = replace(gang, is_probing=False, over_since_s=over_since_s if event.excess else None)
+    is_over = bool(event.excess or event.outranked)
+    ctx.gang = replace(gang, is_probing=False, over_since_s=over_since_s if is_over else None)
     ctx.arm(TimerKind.RESIZE, next_probe_s(size, event.u))
-    _decide(ctx, ClusterProbe(event.spare, event.excess, event.waiting))
+    _decide(ctx, ClusterProbe(event.spare, event.excess, event.waiting, event.outranked))
 
 
 def _decide(ctx: StepContext, found: ClusterProbe) -> None:
     gang, size = ctx.gang, ctx.policy.size
     assert size is not None
     tasks = _tasks(gang, size)
-    facts = SizeFacts(tasks, gang.since_s, gang.requested_size, gang.over_since_s)
+    is_firm = not gang.is_sized_by_program
+    facts = SizeFacts(tasks, gang.since_s, gang.requested_size, gang.over_since_s, is_firm)
     decision = decide_size(facts, found, size, ctx.at_s)
     if isinstance(decision, Keep):
         return
-    text = f"{tasks} -> {decision.to} tasks: {REASON_TEXT[decision.reason]}"
+    text = f"{tasks} -> {decision.to} tasks: {_reason_text(gang, decision.reason)}"
     if isinstance(decision, Shrink):
         ctx.drop_growth(text)
         _stop(ctx, text, to=decision.to)
@@ -282,6 +308,13 @@ def time_out(ctx: StepContext, event: TimerFired) -> None:
     ctx.drop_growth(
         f"{ready} of {len(growth.members)} containers to grow by were ready within {limit_s:.0f} s"
     )
+
+
+def _reason_text(gang: Gang, reason: SizeReason) -> str:
+    if reason is SizeReason.REQUESTED and not gang.is_sized_by_user:
+        who = "program" if gang.is_sized_by_program else "queue's policy"
+        return f"as its {who} asked"
+    return REASON_TEXT[reason]
 
 
 def _stop(ctx: StepContext, text: str, *, to: int | None = None) -> None:

@@ -4,6 +4,8 @@ Each resize costs a stop and a start from the checkpoint, so the rules are slow 
 
 - the size that a user requested takes precedence, and is taken as soon as it fits;
 - the gang grows while GPUs are idle and nobody waits for them, at most once per ``min_run_s``;
+- it goes to its least size while a job of its queue with a higher priority waits, again only when
+  that has lasted for ``shrink_after_s``; only a size that a user requested stays;
 - it releases what its queue is over the fair share only when that has lasted for
   ``shrink_after_s`` with others waiting, and never goes below its least size;
 - after it has released something it grows again by itself only after ``min_run_s``, and only
@@ -28,6 +30,7 @@ class SizeReason(Enum):
     REQUESTED = "requested"
     IDLE_GPUS = "idle-gpus"
     OVER_SHARE = "over-share"
+    OUTRANKED = "outranked"
     # Why it stays.
     AT_REQUESTED = "at-requested"
     AT_MOST = "at-most"
@@ -48,9 +51,11 @@ class SizeFacts:
     since_s: float
     """When it began to run at this size."""
     requested: int | None = None
-    """The size a user asked for."""
+    """The size that somebody asked for."""
     over_since_s: float | None = None
-    """Since when every probe has found the queue over its share with others waiting."""
+    """Since when every probe has found that others should get some of its GPUs."""
+    is_firm: bool = True
+    """Whether the requested size stays though a job of higher priority waits: a user's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,8 @@ class ClusterProbe:
     """Tasks that the queue is over its fair share, while others wait."""
     waiting: int = 0
     """Jobs that wait for GPUs."""
+    outranked: int = 0
+    """Those of its own queue with a higher priority."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +97,8 @@ def decide_size(
 ) -> SizeDecision:
     """What to do after one probe. ``Grow`` never goes beyond what fits, ``Shrink`` never below the
     least size."""
+    if seen.outranked and (facts.requested is None or not facts.is_firm):
+        return _make_way(facts, seen, policy, now_s)
     if facts.requested is not None:
         return _towards(facts.requested, facts, seen, policy)
     if seen.excess > 0:
@@ -110,12 +119,30 @@ def _towards(
     return Grow(to, SizeReason.REQUESTED) if to > facts.tasks else Keep(SizeReason.NO_FREE_CAPACITY)
 
 
+def _make_way(
+    facts: SizeFacts, seen: ClusterProbe, policy: SizePolicy, now_s: float
+) -> SizeDecision:
+    """Everybody below the job that waits goes to his least, before anybody is suspended for it."""
+    if facts.tasks <= policy.least:
+        return Keep(SizeReason.AT_LEAST)
+    if _has_lasted(facts, policy, now_s):
+        return Shrink(policy.least, SizeReason.OUTRANKED)
+    if facts.requested is not None and policy.bounded(facts.requested) < facts.tasks:
+        return _towards(facts.requested, facts, seen, policy)
+    return Keep(SizeReason.NOT_FOR_LONG)
+
+
+def _has_lasted(facts: SizeFacts, policy: SizePolicy, now_s: float) -> bool:
+    since_s = facts.over_since_s
+    return since_s is not None and now_s - since_s >= policy.rules.shrink_after_s
+
+
 def _give_back(
     facts: SizeFacts, seen: ClusterProbe, policy: SizePolicy, now_s: float
 ) -> SizeDecision:
     if facts.tasks <= policy.least:
         return Keep(SizeReason.AT_LEAST)
-    if facts.over_since_s is None or now_s - facts.over_since_s < policy.rules.shrink_after_s:
+    if not _has_lasted(facts, policy, now_s):
         return Keep(SizeReason.NOT_FOR_LONG)
     return Shrink(max(policy.least, facts.tasks - seen.excess), SizeReason.OVER_SHARE)
 
@@ -148,6 +175,16 @@ class WaitingJob:
 
     queue: str
     gpus: int = 0
+    priority: int | None = None
+    """Among the jobs of its queue; None: not known."""
+
+
+def outranking(queue: str, priority: int, waiters: Iterable[WaitingJob]) -> int:
+    """How many of them are of this queue, with a priority higher than this."""
+    return sum(
+        one.queue == queue and one.priority is not None and one.priority > priority
+        for one in waiters
+    )
 
 
 def excess_tasks(
