@@ -22,6 +22,7 @@ from yarnam.core.admission.polling import (
     poll_after_change_s,
     poll_interval_s,
 )
+from yarnam.core.gang import Gang
 from yarnam.core.model.actions import RequestPlan
 from yarnam.core.model.events import Event, PlanReady, PlanRefused
 from yarnam.core.model.ids import NodeId
@@ -80,6 +81,9 @@ class JitterPlanner:
         looks = action.supplement is None and self._job.spec.gang.look_before_ask
         poll = self._poll if looks else self._reply_at_once
         self._after(self._world.rm.settings.poll_s, lambda: poll(action))
+
+    def stepped(self, before: Gang, event: Event, after: Gang) -> None:
+        """The gang machine has made a step."""
 
     def entered(self, phase: Phase) -> None:
         """The gang machine has changed its phase."""
@@ -232,9 +236,7 @@ class TicketPlanner(JitterPlanner):
 
     def _poll(self, action: RequestPlan) -> None:
         now_s = self._world.timeline.now_s
-        versions = (self._world.rm.nodes.version, self._world.tickets.version)
-        known = self._decided_at
-        if known is None or known[1:] != versions or now_s - known[0] >= REUSED_FOR_S:
+        if not self._is_decided():
             decision = self._decide(action)
             if isinstance(decision, Ask):
                 self._world.tickets.update(decision.ticket)
@@ -244,8 +246,8 @@ class TicketPlanner(JitterPlanner):
                 self._reply(action, decision.plan if isinstance(decision, Ask) else decision)
                 return
             self._last = decision
-            self._decided_at = (now_s, *versions)
-            self._delay = self._delay.after(decision, now_s, fits=self._may_fit(action))
+            self._decided_at = (now_s, self._world.rm.nodes.version, self._world.tickets.version)
+            self._note_wait(decision, action)
         assert self._last is not None
         if self._has_waited_for_nothing():
             # The others do not take what is free: on by jitter, as without tickets.
@@ -254,6 +256,21 @@ class TicketPlanner(JitterPlanner):
             return
         pause_s = poll_interval_s(self._last, self._world.dice.random())
         self._after(pause_s, lambda: self._poll(action))
+
+    def _is_decided(self) -> bool:
+        """Whether its last decision to wait still stands."""
+        if self._decided_at is None:
+            return False
+        at_s, *versions = self._decided_at
+        world = self._world
+        return (
+            versions == [world.rm.nodes.version, world.tickets.version]
+            and world.timeline.now_s - at_s < REUSED_FOR_S
+        )
+
+    def _note_wait(self, decision: MustWait, action: RequestPlan) -> None:
+        now_s = self._world.timeline.now_s
+        self._delay = self._delay.after(decision, now_s, fits=self._may_fit(action))
 
     def _has_waited_for_nothing(self) -> bool:
         """GPUs have been idle for long, and the jobs that come first do not take them."""

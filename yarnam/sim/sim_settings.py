@@ -204,10 +204,13 @@ class SimSettings:
     """Virtual time after which the run is cut off; jobs that have not ended then never will."""
     faults: tuple[Fault, ...] = ()
     policy: str = "smallest-first"
-    """With tickets: who may ask. One that never suspends (``core.policies``)."""
+    """With tickets: of every queue (``core.policies``)."""
     policy_settings: Settings = field(default_factory=dict)
     checkpoint_s: float = 600.0
-    """Processes that start again go on from their last checkpoint: so often they write one."""
+    """Processes that start again go on from their last checkpoint: so often they write one. A gang
+    that is suspended writes one before it stops."""
+    start_cost_s: float = 0.0
+    """From the start of all processes until they train: what loading a checkpoint takes, say."""
 
 
 def sim_spec(

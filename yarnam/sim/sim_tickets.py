@@ -78,6 +78,14 @@ class SimTicketQueue:
         """What all jobs see."""
         return self._shared.contention(snapshot, self.tickets, self.running, now_s)
 
+    def plain(self, snapshot: ClusterSnapshot, now_s: float) -> Contention:
+        """The same, without what makes the order by ``wait_queue`` quick: for a policy, which has
+        an order of its own."""
+        self._shared.forget()
+        return Contention(
+            snapshot, tuple(self.tickets.values()), tuple(self.running.values()), now_s
+        )
+
     def _changed(self) -> None:
         self.version += 1
         for changed in tuple(self._waiting.values()):
@@ -102,6 +110,12 @@ class _SharedView:
         self._presorted: PresortedTickets | None = None
         self._ledger: ReservationLedger | None = None
         self._requested: ReservationLedger | None = None
+
+    def forget(self) -> None:
+        """Nothing is known of the tickets any more."""
+        self._gone.clear()
+        self._come.clear()
+        self._presorted, self._by = None, ()
 
     def note(self, gone: Ticket | None, come: Ticket | None) -> None:
         """A ticket has gone, or come, or one has taken the place of the other."""

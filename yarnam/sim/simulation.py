@@ -7,13 +7,14 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from yarnam.core.policies.chosen_policy import PolicyInForce
 from yarnam.core.policies.policy_registry import DEFAULT, policy_named
-from yarnam.errors import UsageError
 from yarnam.sim.central import CentralScheduler
 from yarnam.sim.gangs.gang_job import GangJob
 from yarnam.sim.gangs.hold_job import HBOX_LIMIT_S, HoldJob
 from yarnam.sim.gangs.initial_gangs import InitialGangRun
 from yarnam.sim.gangs.policy_planner import PolicyPlanner
+from yarnam.sim.gangs.queue_looks import QueueLooks
 from yarnam.sim.planners import JitterPlanner, TicketPlanner
 from yarnam.sim.sim_settings import Fault, Mode, SimSettings, Workload
 from yarnam.sim.sim_tickets import SimTicketQueue
@@ -63,12 +64,14 @@ def simulate(
     dice = random.Random(settings.seed)  # noqa: S311 - reproducible, not secret
     rm = SimResourceManager(settings.rm, timeline, dice)
     world = World(
-        timeline, dice, rm, SimTicketQueue(), trace, settings.checkpoint_s, on_end, on_wait
-    )
+        timeline, dice, rm, SimTicketQueue(), trace, settings.checkpoint_s, on_end, on_wait,
+        start_cost_s=settings.start_cost_s,
+    )  # fmt: skip
     for gang in given.initial_gangs:
         InitialGangRun(gang, world).start()
+    looks = _looks(given, world, settings)
     for record in records:
-        timeline.at(record.job.submit_s, _job(record, world, settings).start)
+        timeline.at(record.job.submit_s, _start(record, world, settings, looks))
     for fault in settings.faults:
         timeline.at(fault.at_s, _fault(fault, rm))
     is_quiet = timeline.run(settings.limit_s)
@@ -88,16 +91,30 @@ def _fault(fault: Fault, rm: SimResourceManager) -> Call:
     return lambda: rm.end_all_on(fault.node, fault.end, fault.away_s)
 
 
-def _job(record: JobRecord, world: World, settings: SimSettings) -> GangJob | HoldJob:
-    mode = settings.mode
-    if mode is Mode.TICKETS and settings.policy != DEFAULT:
-        policy = policy_named(settings.policy)
-        if policy.suspends or policy.resizes:
-            raise UsageError(f"the model of YARN cannot suspend or resize for {policy.name}")
-        planner = PolicyPlanner(record.job, world, policy, settings.policy_settings)
-        return GangJob(record, world, planner)
+def _looks(given: Workload, world: World, settings: SimSettings) -> dict[str, QueueLooks]:
+    """Of each queue; empty: jobs wait by themselves."""
+    if settings.mode is not Mode.TICKETS or settings.policy == DEFAULT:
+        return {}
+    in_force = PolicyInForce(policy_named(settings.policy), settings.policy_settings, 1)
+    queues = dict.fromkeys(job.queue for job in given.jobs)
+    return {queue: QueueLooks(queue, world, in_force) for queue in queues}
+
+
+def _start(
+    record: JobRecord, world: World, settings: SimSettings, looks: dict[str, QueueLooks]
+) -> Call:
+    """A job is made when it is submitted: of those to come there is the record alone."""
+    return lambda: _job(record, world, settings, looks).start()
+
+
+def _job(
+    record: JobRecord, world: World, settings: SimSettings, looks: dict[str, QueueLooks]
+) -> GangJob | HoldJob:
+    mode, job = settings.mode, record.job
+    if looks:
+        return GangJob(record, world, PolicyPlanner(job, world, looks[job.queue]))
     if mode is Mode.TICKETS:
-        return GangJob(record, world, TicketPlanner(record.job, world))
+        return GangJob(record, world, TicketPlanner(job, world))
     if mode is Mode.JITTER:
-        return GangJob(record, world, JitterPlanner(record.job, world))
+        return GangJob(record, world, JitterPlanner(job, world))
     return HoldJob(record, world, HBOX_LIMIT_S if mode is Mode.HBOX else None)

@@ -36,6 +36,8 @@ class JobRecord:
     nodes: int = 0
     """On how many nodes it ran."""
     racks: int = 0
+    held: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
+    """From when to when its whole gang stood, each time."""
     preemptions: int = 0
     """Attempts that ended because YARN took containers."""
     reason: str = ""
@@ -60,6 +62,7 @@ class World:
     """Called whenever a job has ended."""
     on_wait: OnWait | None = None
     """Called with a job's first decision to wait."""
+    start_cost_s: float = 0.0
     indexes: IndexMemory = field(default_factory=IndexMemory)
     """Of the nodes, for the plans of all jobs."""
     stood: dict[tuple[int, int], float] = field(default_factory=dict)

@@ -127,6 +127,27 @@ async def test_a_job_yields_when_its_row_says_so_and_tells_why() -> None:
         assert world.am.gang.attempt == 2
 
 
+async def test_a_start_costs_until_the_program_trains_again() -> None:
+    """Its processes run long before they have loaded their checkpoint."""
+    room = hall()
+    async with am_world(WHOLE, hall=room) as world:
+        asks = await world.run_gang()
+        world.view.shown = FULL
+        await pass_time(world, 30.0)
+        now_s, attempt = world.clock.now_s(), asks[0].attempt
+        world.mailbox.measured = [AgentMetrics(asks[0], 0, now_s, 3, None, (), attempt)]
+        await pass_time(world, 10.0)
+        status = world.am._status()
+        assert status.policy is not None
+        assert 30.0 <= status.policy.pause_cost_s < 45.0
+        # Only the first report tells: later ones are of training.
+        world.mailbox.measured = [AgentMetrics(asks[0], 0, now_s, 90, None, (), attempt)]
+        await pass_time(world, 90.0)
+        after = world.am._status()
+        assert after.policy is not None
+        assert after.policy.pause_cost_s == status.policy.pause_cost_s
+
+
 async def test_a_job_that_has_saved_nothing_is_never_suspended() -> None:
     room = hall()
     async with am_world(WHOLE, hall=room) as world:

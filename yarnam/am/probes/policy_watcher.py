@@ -15,6 +15,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 
 from yarnam.am.am_settings import AmSettings
 from yarnam.am.serial_executor import SerialExecutor
@@ -22,19 +23,13 @@ from yarnam.am.ticket_holder import TicketHolder
 from yarnam.core.accounting.attained_service import tasks_for
 from yarnam.core.admission import Contention
 from yarnam.core.gang import Gang, policy_for
-from yarnam.core.model.events import (
-    SUSPENSION_S,
-    Event,
-    ResumeRequested,
-    ScaleRequested,
-    SuspendRequested,
-)
+from yarnam.core.model.events import Event, ResumeRequested
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import Phase
 from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.model.tickets import RunningGang, Ticket
-from yarnam.core.policies.queue_schedule import queue_schedule
-from yarnam.core.policies.schedule import Act, JobDecision
+from yarnam.core.policies.queue_schedule import acts, event_of, queue_schedule
+from yarnam.core.policies.schedule import JobDecision
 from yarnam.errors import YarnamError
 from yarnam.ports import Clock, ClusterView, Inbox
 from yarnam.ports.ticket_queue import TicketList
@@ -105,7 +100,7 @@ class PolicyWatcher:
         if not self._is_due(gang()):
             return
         row = await self._row(max_age_s=SHARED_AGE_S)
-        if row is not None and self._acts(gang(), row):
+        if row is not None and acts(row, is_suspended=gang().phase is Phase.SUSPENDED):
             # By another job's snapshot a job may go on as it is, no more.
             row = await self._row(max_age_s=None)
         if row is None or not self._is_due(gang()):
@@ -119,11 +114,6 @@ class PolicyWatcher:
         if gang.is_pre_run:
             return False
         return gang.phase is Phase.RUNNING or (gang.phase is Phase.SUSPENDED and gang.is_yielding)
-
-    def _acts(self, gang: Gang, row: JobDecision) -> bool:
-        if gang.phase is Phase.SUSPENDED:
-            return bool(row.gpus)
-        return row.act in {Act.YIELD, Act.MOVE, Act.RESIZE}
 
     async def _row(self, *, max_age_s: float | None) -> JobDecision | None:
         """This job's row; None: the others are not known now."""
@@ -157,15 +147,18 @@ class PolicyWatcher:
         return row
 
     def _carry_out(self, gang: Gang, row: JobDecision) -> None:
-        now_s, by = self._clock.now_s(), self._by
-        if gang.phase is Phase.SUSPENDED:
-            if row.gpus:
-                self._resume(gang, row.why)
-        elif row.act in {Act.YIELD, Act.MOVE}:
-            self._send(SuspendRequested(now_s, by, SUSPENSION_S, row.why, is_policy=True))
-        elif row.act is Act.RESIZE and self._size is not None:
-            tasks = tasks_for(self._job, gang, self._size, row.gpus)
-            self._send(ScaleRequested(now_s, by, tasks, is_policy=True))
+        size = self._size
+        event = event_of(
+            row,
+            self._by,
+            self._clock.now_s(),
+            is_suspended=gang.phase is Phase.SUSPENDED,
+            tasks_for=None if size is None else partial(tasks_for, self._job, gang, size),
+        )
+        if isinstance(event, ResumeRequested):
+            self._resume(gang, row.why)
+        elif event is not None:
+            self._send(event)
 
     @property
     def _by(self) -> str:

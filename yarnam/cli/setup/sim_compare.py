@@ -72,7 +72,7 @@ COUNT = click.IntRange(min=1)
     multiple=True,
     default=("ideal",),
     show_default=True,
-    help="The world; yarn: the model of YARN, for policies that suspend nobody. Repeat for both.",
+    help="The world; yarn: the model of YARN. Repeat for both.",
 )
 @click.option(
     "--placement",
@@ -93,7 +93,7 @@ COUNT = click.IntRange(min=1)
     type=click.FloatRange(0.0, 86400.0),
     default=30.0,
     show_default=True,
-    help="Seconds that one suspend and resume cost a gang.",
+    help="Seconds that each start costs a gang before it trains.",
 )
 @click.option(
     "--run-times",
@@ -148,7 +148,8 @@ def command(
 
     Runs each policy over the same jobs. In the ideal model a gang starts the moment that the policy
     says so. With `--model yarn` each job runs yarnam's gang machine and planner on a model of YARN,
-    with the first seed only. Prints job completion times (JCT, from submission to end), waits, the
+    suspends and resumes by its own row of the policy's schedule, and has one size; with the first
+    seed only. Prints job completion times (JCT, from submission to end), waits, the
     mean bounded slowdown, the time until the last job has ended, and the share of the GPU time that
     was used.
 
@@ -176,7 +177,9 @@ def command(
         if "ideal" in models:
             results += policy_comparison.compare(found.jobs, runs, range(seed, seed + seeds), ended)
         if "yarn" in models:
-            results += _on_yarn(found, runs, shape if not cluster else (), seed, advance)
+            results += _on_yarn(
+                found, runs, shape if not cluster else (), seed, pause_cost, advance
+            )
     title = f"{len(found.jobs):,} jobs of {Path(trace).name} on {sum(e for e, _ in shape):,} GPUs"
     if output is not None:
         print_note(f"Rows written to {output}: {policy_runs.write_rows(output, rows)}.")
@@ -225,6 +228,7 @@ def _on_yarn(
     runs: Sequence[tuple[str, IdealSettings]],
     shape: Sequence[tuple[int, int]],
     seed: int,
+    pause_cost: float,
     on_end: Callable[[], None],
 ) -> Iterator[PolicyFigures]:
     if not shape:
@@ -232,9 +236,11 @@ def _on_yarn(
     rm = yarn_trace_run.rm_of(len(shape), shape[0][0])
     for text, settings in runs:
         name = f"{text}, yarn"
+        costs = settings.overhead is not ideal_settings.Overhead.NONE
         yield yarn_trace_run.run_on_yarn(
-            found.jobs, rm, settings.policy, settings.settings, seed=seed, name=name, on_end=on_end
-        )
+            found.jobs, rm, settings.policy, settings.settings, seed=seed, name=name,
+            on_end=on_end, knows=settings.knows, start_cost_s=pause_cost if costs else 0.0,
+        )  # fmt: skip
 
 
 def _note_left_out(found: Trace, gpus: int) -> None:

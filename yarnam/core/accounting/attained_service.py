@@ -36,7 +36,8 @@ class Service:
     stop_cost_s: float = 0.0
     """From there until it held nothing."""
     start_cost_s: float = 0.0
-    """From the complete gang to the running one, the last time."""
+    """From the complete gang to the first report of its training, which comes once it has loaded
+    its checkpoint; until then, to its processes' start. The last time."""
     promoted_gpu_s: float = 0.0
     """What it had attained when it was last promoted."""
     has_checkpoint: bool = False
@@ -47,8 +48,7 @@ class Service:
 def served(service: Service, before: Gang, event: Event, after: Gang, books: Accounts) -> Service:
     """After one step; ``books``: the accounts after it."""
     if isinstance(event, TrainingReported):
-        is_kept = event.saved_step is not None or event.resumed_step is not None
-        return replace(service, has_checkpoint=True) if is_kept else service
+        return _reported(service, event, books)
     if after.phase is before.phase or after.is_pre_run or before.is_pre_run:
         return service
     was_held, is_held, at_s = before.phase in HOLDING, after.phase in HOLDING, event.at_s
@@ -63,6 +63,15 @@ def served(service: Service, before: Gang, event: Event, after: Gang, books: Acc
     if was_held and not is_held:
         return _ended(service, after, at_s, books)
     return service
+
+
+def _reported(service: Service, event: TrainingReported, books: Accounts) -> Service:
+    if event.saved_step is not None or event.resumed_step is not None:
+        service = replace(service, has_checkpoint=True)
+    run = books.runs[-1] if books.runs else None
+    if run is None or run.attempt != event.attempt or run.training_s:
+        return service  # Late, or not the first.
+    return replace(service, start_cost_s=max(0.0, event.at_s - service.since_s))
 
 
 def _ended(service: Service, after: Gang, at_s: float, books: Accounts) -> Service:

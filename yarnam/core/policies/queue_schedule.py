@@ -1,5 +1,6 @@
 """The schedule of one YARN queue from what all its ApplicationMasters see alike, and what follows
-from it for one job. Pure. (The simulator of policies has a view of its own: ``sim.gangs``.)
+from it for one job. Pure: the ApplicationMaster and the simulator's model of YARN
+(``sim.gangs.policy_planner``) both decide by it.
 
 A policy orders the jobs of its queue and no others. What it gives out is what they hold and what is
 free, within the queue's maximum. Between queues the admission decision stays: a job that the policy
@@ -12,12 +13,19 @@ as granted in the snapshot and as asked for by its ticket.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from yarnam.core.admission import Ask, Contention, Decision, Planner
 from yarnam.core.admission import decide as decide_admission
 from yarnam.core.admission.wait_queue import is_silent, queues_of
+from yarnam.core.model.events import (
+    SUSPENSION_S,
+    Event,
+    ResumeRequested,
+    ScaleRequested,
+    SuspendRequested,
+)
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.model.tickets import HoldState, MustWait, PolicyTicket, RunningGang, Ticket
@@ -57,8 +65,24 @@ class QueueSchedule:
     def gives_back(self) -> bool:
         """Whether some gang is to yield or move: what its own queue gives back nobody claims from
         other queues, and nobody would yield while he does."""
-        running = [one.job for one in self.schedule.order if one.is_running]
-        return any(job not in self.schedule.gpus or job in self.moved for job in running)
+        gpus, moved = self.schedule.gpus, self.moved
+        return any(
+            one.is_running and (one.job not in gpus or one.job in moved)
+            for one in self.schedule.order
+        )
+
+    @property
+    def interrupted(self) -> frozenset[str]:
+        """Jobs that run, and whose row has them stop now: to yield, to move, or for another
+        size."""
+        if self.acquiring:
+            return frozenset()
+        gpus, moved = self.schedule.gpus, self.moved | self.schedule.moved
+        return frozenset(
+            one.job
+            for one in self.schedule.order
+            if one.is_running and (gpus.get(one.job) != one.gpus or one.job in moved)
+        )
 
     def row(self, job: str) -> JobDecision:
         """What this job does. Raises KeyError: it has no ticket."""
@@ -127,13 +151,33 @@ def decide_by_policy(
     excluded: Collection[NodeId] = (),
     may_claim: bool = True,
 ) -> tuple[Decision, JobDecision]:
-    """The admission decision of a job whose queue has a policy, and its row. Of its own queue it
-    sees those that the policy has run, in the policy's order; of others all, as ever."""
-    others = [one for one in seen.tickets if one.job != me.job]
-    gangs = [gang for gang in seen.running if gang.job != me.job]
-    mine = replace(me, aside="", is_acquiring=False)
-    world = replace(seen, tickets=(*others, mine), running=gangs, presorted=None)
+    """The admission decision of a job whose queue has a policy, and its row."""
+    world = replace(
+        seen,
+        tickets=(*(one for one in seen.tickets if one.job != me.job), _waiting(me)),
+        running=[gang for gang in seen.running if gang.job != me.job],
+        presorted=None,
+    )
     found = queue_schedule(me.queue, world, in_force, recorded_gpu_s)
+    return decide_by_schedule(
+        found, me, world, plan, may_fit=may_fit, excluded=excluded, may_claim=may_claim
+    )
+
+
+def decide_by_schedule(
+    found: QueueSchedule,
+    me: Ticket,
+    seen: Contention,
+    plan: Planner,
+    *,
+    may_fit: bool = True,
+    excluded: Collection[NodeId] = (),
+    may_claim: bool = True,
+    explain: bool = True,
+) -> tuple[Decision, JobDecision]:
+    """The same by a schedule that is there already; ``seen`` has the job's own ticket. Of its own
+    queue the job sees those that the policy has run, in the policy's order; of others all, as
+    ever."""
     row = found.row(me.job)
     if not row.gpus:
         return _must_wait(me, seen, found.schedule, row), row
@@ -141,20 +185,54 @@ def decide_by_policy(
     named = found.schedule.gpus
     tickets = [
         _ranked(one, ranks) if one.queue == me.queue else one
-        for one in (*others, mine)
+        for one in seen.tickets
         if one.queue != me.queue or one.is_acquiring or one.job in named
     ]
     decision = decide_admission(
-        _ranked(mine, ranks),
-        replace(world, tickets=tickets),
+        _ranked(_waiting(me), ranks),
+        replace(seen, tickets=tickets),
         plan,
         may_fit=may_fit,
         excluded=excluded,
         may_claim=may_claim and not found.gives_back,
+        explain=explain,
     )
     if isinstance(decision, Ask):
         decision = replace(decision, ticket=replace(decision.ticket, priority=me.priority))
     return decision, row
+
+
+# ---- carrying out --------------------------------------------------------------------------------
+
+
+def acts(row: JobDecision, *, is_suspended: bool) -> bool:
+    """Whether the job does something by its row: one whose gang runs, or one that its policy has
+    suspended."""
+    return bool(row.gpus) if is_suspended else row.act in {Act.YIELD, Act.MOVE, Act.RESIZE}
+
+
+def event_of(
+    row: JobDecision,
+    by: str,
+    now_s: float,
+    *,
+    is_suspended: bool,
+    tasks_for: Callable[[int], int] | None = None,
+) -> Event | None:
+    """What the job's gang machine is told; None: nothing, it goes on as it is. ``tasks_for``: of an
+    elastic gang, how many tasks it has with so many GPUs."""
+    if not acts(row, is_suspended=is_suspended):
+        return None
+    if is_suspended:
+        return ResumeRequested(now_s, by, is_policy=True)
+    if row.act is not Act.RESIZE:
+        return SuspendRequested(now_s, by, SUSPENSION_S, row.why, is_policy=True)
+    return ScaleRequested(now_s, by, tasks_for(row.gpus), is_policy=True) if tasks_for else None
+
+
+def _waiting(me: Ticket) -> Ticket:
+    """As it stands once it asks."""
+    return replace(me, aside="", is_acquiring=False)
 
 
 def _ranked(ticket: Ticket, ranks: Mapping[str, int]) -> Ticket:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
+from yarnam.core.accounting.attained_service import HOLDING
 from yarnam.core.gang import RECENT_EVENTS, Gang, initial, policy_for, step
+from yarnam.core.gang.state import StopKind
 from yarnam.core.model.actions import (
     Action,
     AskContainer,
@@ -83,6 +85,7 @@ class GangJob:
         self._running: dict[AskId, int] = {}
         self._left_s = record.job.duration_s
         self._trains_since_s: float | None = None
+        self._stood_s: float | None = None
         self._app: Application
 
     def start(self) -> None:
@@ -107,11 +110,12 @@ class GangJob:
             event = self._inbox.popleft()
             if self._world.trace is not None:
                 self._world.trace(f"{self.record.job.number} {event!r}")
-            before = self.gang.phase
+            before = self.gang
             self.gang, actions = step(self.gang, event, self._policy, self._recent)
             self._recent.append(event)
-            if self.gang.phase is not before:
-                self._note_progress(before)
+            self._planning.stepped(before, event, self.gang)
+            if self.gang.phase is not before.phase:
+                self._note_progress(before.phase)
                 self._planning.entered(self.gang.phase)
             self._perform(actions)
         self._is_busy = False
@@ -142,11 +146,18 @@ class GangJob:
 
     def _note_progress(self, before: Phase) -> None:
         """What was trained up to the last checkpoint need not be done again."""
-        if self.gang.phase is Phase.RUNNING:
-            self._trains_since_s = self._now_s()
+        phase, now_s = self.gang.phase, self._now_s()
+        if self._stood_s is not None and phase not in HOLDING:
+            self.record.held.append((self._stood_s, now_s))
+            self._stood_s = None
+        if phase is Phase.RUNNING:
+            self._trains_since_s = now_s + self._world.start_cost_s
         elif before is Phase.RUNNING and self._trains_since_s is not None:
-            each_s = self._world.checkpoint_s
-            self._left_s -= (self._now_s() - self._trains_since_s) // each_s * each_s
+            trained_s = max(0.0, now_s - self._trains_since_s)
+            stopping, each_s = self.gang.stopping, self._world.checkpoint_s
+            if stopping is None or stopping.kind is not StopKind.SUSPENDED:
+                trained_s = trained_s // each_s * each_s
+            self._left_s -= trained_s
             self._trains_since_s = None
 
     # ---- actions -----------------------------------------------------------------------------
@@ -278,7 +289,7 @@ class GangJob:
             self._world.timeline.after(delay_s, lambda ask=ask: self._started(ask))  # type: ignore[misc]
         if action.waiting:
             return
-        end_s = max(starts, default=0.0) + max(0.0, self._left_s)
+        end_s = max(starts, default=0.0) + self._world.start_cost_s + max(0.0, self._left_s)
         services = self.record.job.spec.services
         for member in action.members:
             if member.ask.role not in services:
@@ -291,6 +302,7 @@ class GangJob:
         """The gang is complete: remember where."""
         containers = [self._held[member.ask] for member in action.members]
         self._world.stood[self.record.job.number, action.attempt] = self._now_s()
+        self._stood_s = self._now_s()
         if self.record.stood_s is None:
             self.record.stood_s = self._now_s()
         self.record.nodes = len({container.node for container in containers})

@@ -1,98 +1,177 @@
-"""A job in the model of YARN that asks when its queue's policy says so, in place of the admission
-decision. For policies that never suspend: the gang machine of this model cannot."""
+"""A job in the model of YARN whose queue has a policy: the counterpart of ``AdmissionPoller`` and
+``PolicyWatcher`` in the ApplicationMaster. The functions are theirs: what the job tells
+(``attained_service``), the schedule (``queue_schedule``), whether it asks (``decide_by_schedule``),
+and what its gang machine is told (``event_of``)."""
 
 from __future__ import annotations
 
-from itertools import repeat
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 
-from yarnam.core.admission import Ask, Decision
-from yarnam.core.admission.job_ticket import asked_demands
-from yarnam.core.model.actions import RequestPlan
-from yarnam.core.model.plans import NoFit
-from yarnam.core.model.tickets import (
-    Admitted,
-    HoldState,
-    MustWait,
-    PolicyTicket,
-    RunningGang,
-    Ticket,
+from yarnam.core.accounting.attained_service import (
+    HOLDING,
+    JobFacts,
+    Service,
+    policy_ticket,
+    promoted,
+    served,
+    tasks_for,
 )
-from yarnam.core.policies.policy_registry import decide
-from yarnam.core.policies.policy_settings import Settings
-from yarnam.core.policies.scheduling_policy import Policy
-from yarnam.core.policies.scheduling_view import GpuCount, SchedulingView
+from yarnam.core.accounting.ledger import account, open_accounts
+from yarnam.core.admission import Decision
+from yarnam.core.admission.delay_limit import Delay
+from yarnam.core.gang import Gang, initial, policy_for
+from yarnam.core.model.actions import RequestPlan
+from yarnam.core.model.events import Event, TrainingReported
+from yarnam.core.model.ids import NodeId
+from yarnam.core.model.job_status import Phase
+from yarnam.core.model.plans import NoFit, PlacementPlan
+from yarnam.core.model.tickets import SUSPENDED, MustWait, PolicyTicket
+from yarnam.core.policies.queue_schedule import (
+    QueueSchedule,
+    decide_by_schedule,
+    event_of,
+)
+from yarnam.sim.gangs.queue_looks import QueueLooks
 from yarnam.sim.planners import TicketPlanner
 from yarnam.sim.sim_settings import SimJob
 from yarnam.sim.world import World
+from yarnam.sim.yarn_model.containers import Container
+
+NOT_ITS_TURN = "the policy of its queue has others go first"
 
 
 class PolicyPlanner(TicketPlanner):
-    """Every job computes the schedule from the same tickets, and carries out its own row."""
+    """Every job carries out its own row of the schedule that all jobs of the queue compute."""
 
-    def __init__(self, job: SimJob, world: World, policy: Policy, settings: Settings) -> None:
+    def __init__(self, job: SimJob, world: World, looks: QueueLooks) -> None:
         super().__init__(job, world)
-        self._policy = policy
-        self._settings = settings
+        self._looks = looks
+        self._gang = initial(job.spec)
+        self._size = policy_for(job.spec).size
+        self._service = Service()
+        self._books = open_accounts(job.submit_s)
+        self._is_looking = False
+        looks.join(job.spec.name, self)
 
-    def _has_waited_for_nothing(self) -> bool:
-        """Never: a policy may keep GPUs idle, as ``fifo`` does for the first in the queue."""
-        return False
+    # ---- what it tells -----------------------------------------------------------------------
+
+    def stepped(self, before: Gang, event: Event, after: Gang) -> None:
+        self._gang = after
+        self._books = account(self._books, before, event, after)
+        self._service = served(self._service, before, event, after, self._books)
+        running = self._world.tickets.running.get(self._job.spec.name)
+        has_moved = after.phase is not before.phase and after.phase in HOLDING
+        if running is not None and (has_moved or isinstance(event, TrainingReported)):
+            self._world.tickets.launched(replace(running, policy=self._told()))
+
+    def _told(self) -> PolicyTicket:
+        facts = JobFacts(self._job.spec.name, self._job.submit_s, self._looks.in_force.version)
+        now_s = self._world.timeline.now_s
+        return policy_ticket(
+            self._job.spec, self._gang, self._size, self._service, self._books, facts, now_s
+        )
+
+    def request(self, action: RequestPlan) -> None:
+        if action.supplement is None:
+            mine = self._ticket or self._wanted()
+            self._ticket = replace(mine, policy=self._told(), aside="")
+        super().request(action)
+
+    def entered(self, phase: Phase) -> None:
+        tickets, mine = self._world.tickets, self._ticket
+        if phase is Phase.BACKING_OFF and mine is not None:
+            self._ticket = replace(mine, policy=None)  # No affair of the policy.
+        super().entered(phase)
+        if phase is Phase.SUSPENDED and mine is not None:
+            shown = replace(mine, aside=SUSPENDED, policy=self._told(), is_acquiring=False)
+            self._ticket = tickets.take(shown, lambda: None)
+            tickets.gone(self._job.spec.name)
+        elif phase is Phase.RUNNING:
+            attempt = self._gang.attempt
+            self._world.timeline.after(
+                self._world.start_cost_s, lambda: self._report_training(attempt)
+            )
+
+    def _report_training(self, attempt: int) -> None:
+        """A program that can go on has its first checkpoint when it begins."""
+        if self._gang.phase is Phase.RUNNING and self._gang.attempt == attempt:
+            now_s = self._world.timeline.now_s
+            self._deliver(TrainingReported(now_s, attempt, 0, saved_step=0))
+
+    def launched(self, containers: Sequence[Container]) -> None:
+        super().launched(containers)
+        running = self._world.tickets.running[self._job.spec.name]
+        self._world.tickets.launched(replace(running, policy=self._told()))
+
+    def finished(self) -> None:
+        self._looks.leave(self._job.spec.name)
+        super().finished()
+
+    # ---- while it waits ----------------------------------------------------------------------
+
+    def _is_decided(self) -> bool:
+        return super()._is_decided() and not self._looks.is_stale
+
+    def _note_wait(self, decision: MustWait, action: RequestPlan) -> None:
+        """As the ``AdmissionPoller`` does: a policy may keep GPUs idle, as ``fifo`` does for the
+        first in the queue."""
+        if not decision.is_by_policy:
+            super()._note_wait(decision, action)
+        else:
+            self._delay = Delay()
+        aside = NOT_ITS_TURN if decision.is_by_policy else ""
+        if self._ticket is not None and self._ticket.aside != aside:
+            self._ticket = replace(self._ticket, aside=aside)
+            self._world.tickets.update(self._ticket)
 
     def _decide(self, action: RequestPlan) -> Decision:
-        me, tickets = self._ticket, self._world.tickets
-        assert me is not None
-        waiting = {ticket.job: ticket for ticket in tickets.tickets.values()} | {me.job: me}
-        now_s = self._world.timeline.now_s
-        # Who asks again for a lost gang is shown as running until the others see its ticket.
-        gangs = [gang for gang in tickets.running.values() if gang.job not in waiting]
-        jobs = [*map(_waiting, waiting.values()), *(_running(gang) for gang in gangs)]
-        total = self._world.rm.settings.gpus
-        held = sum(one.gpus for one in jobs if one.is_running)
-        seen = SchedulingView(jobs, GpuCount(total, max(0, total - held)), now_s)
-        found = decide(self._policy, seen, self._settings)
-        row = found.of(me.job)
-        if row.gpus:
-            plan = self._plan(action)
-            if not isinstance(plan, NoFit):
-                asks = plan.rungs[0].asks
-                demands = asked_demands(
-                    target for ask in asks for target in repeat(ask.target, ask.count)
-                )
-                shown = Ticket(
-                    me.number, me.job, me.name, me.queue, demands, me.taken_at_s, me.duration_s,
-                    is_acquiring=True,
-                )  # fmt: skip
-                return Ask(plan, shown, Admitted(row.why))
-            if plan.is_never:
-                return plan
-        first = next((one for one in found.order if not one.is_running), None)
-        head = waiting.get(first.job, me) if first is not None else me
-        return MustWait(max(0, row.rank - 1 - len(gangs)), head, row.why)
+        assert self._ticket is not None
 
+        def plan(avoid: tuple[NodeId, ...] = (), *, blind: bool = False) -> PlacementPlan | NoFit:
+            return self._plan(action, avoid, blind=blind)
 
-def _waiting(ticket: Ticket) -> PolicyTicket:
-    """A gang whose containers have been asked for counts as running: it holds what it gets."""
-    return PolicyTicket(
-        job=ticket.job,
-        number=ticket.number,
-        submitted_at_s=ticket.taken_at_s,
-        gpus=ticket.gpus,
-        queue=ticket.queue,
-        state=HoldState.RUNNING if ticket.is_acquiring else HoldState.WAITING,
-        since_s=ticket.taken_at_s,
-        remaining_s=ticket.duration_s,
-    )
+        looks = self._looks
+        decision, _ = decide_by_schedule(
+            looks.schedule(), self._ticket, looks.seen(), plan,
+            may_fit=self._may_fit(action), excluded=action.excluded,
+            may_claim=self._claims.may_claim(self._world.timeline.now_s), explain=False,
+        )  # fmt: skip
+        return decision
 
+    # ---- while its gang runs, or is suspended ------------------------------------------------
 
-def _running(gang: RunningGang) -> PolicyTicket:
-    since_s = gang.since_s or 0.0
-    return PolicyTicket(
-        job=gang.job,
-        number=0,
-        submitted_at_s=since_s,
-        gpus=gang.gpus,
-        queue=gang.queue,
-        state=HoldState.RUNNING,
-        since_s=since_s,
-        remaining_s=None if gang.ends_at_s is None else max(0.0, gang.ends_at_s - since_s),
-    )
+    @property
+    def _is_suspended(self) -> bool:
+        return self._gang.phase is Phase.SUSPENDED and self._gang.is_yielding
+
+    def may_act(self, found: QueueSchedule, interrupted: frozenset[str]) -> bool:
+        job = self._job.spec.name
+        if self._is_looking:
+            return False
+        if self._is_suspended:
+            return job in found.schedule.gpus
+        return self._gang.phase is Phase.RUNNING and job in interrupted
+
+    def look_after(self, delay_s: float) -> None:
+        self._is_looking = True
+        self._world.timeline.after(delay_s, self._look)
+
+    def _look(self) -> None:
+        self._is_looking = False
+        if not (self._gang.phase is Phase.RUNNING or self._is_suspended):
+            return
+        found, job, size = self._looks.schedule(), self._job.spec, self._size
+        event = event_of(
+            found.row(job.name),
+            "the queue's policy",
+            self._world.timeline.now_s,
+            is_suspended=self._is_suspended,
+            tasks_for=None if size is None else partial(tasks_for, job, self._gang, size),
+        )
+        if event is None:
+            return
+        if self._is_suspended and job.name in found.schedule.promoted:
+            self._service = promoted(self._service)
+        self._deliver(event)

@@ -1,0 +1,89 @@
+"""The looks at the policy of one queue, in place of the ``PolicyWatcher`` of each of its
+ApplicationMasters. Tickets are alike for all of them here, so the schedule is computed once after a
+change, and a job looks only where its row tells it to do something: the looks that would find
+nothing to do leave no trace, and are left out."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Protocol
+
+from yarnam.core.admission import Contention
+from yarnam.core.policies.chosen_policy import PolicyInForce
+from yarnam.core.policies.queue_schedule import QueueSchedule, queue_schedule
+from yarnam.sim.world import World
+
+LOOK_S = 5.0
+"""Between two looks of a job, up to a quarter more or less: ``AmSettings.policy_look_s``."""
+
+CHECK_S = 1.0
+"""After so long a change is seen. Looks of jobs come up to six times as late."""
+
+
+class Looks(Protocol):
+    """A job of the queue whose gang runs, or that the policy has suspended."""
+
+    def may_act(self, found: QueueSchedule, interrupted: frozenset[str]) -> bool:
+        """Whether its row has it do something, and no look of it is to come. ``interrupted``: of
+        the schedule."""
+        ...
+
+    def look_after(self, delay_s: float) -> None: ...
+
+
+class QueueLooks:
+    """Of one queue."""
+
+    def __init__(self, queue: str, world: World, in_force: PolicyInForce) -> None:
+        self.in_force = in_force
+        self._queue = queue
+        self._world = world
+        self._jobs: dict[str, Looks] = {}
+        self._found: QueueSchedule | None = None
+        self._versions = (-1, -1)
+        self._changes_s = inf
+        self._acted_on: QueueSchedule | None = None
+
+    def join(self, job: str, looks: Looks) -> None:
+        if not self._jobs:
+            self._world.timeline.after(CHECK_S, self._check)
+        self._jobs[job] = looks
+
+    def leave(self, job: str) -> None:
+        del self._jobs[job]
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether another schedule has come to be."""
+        world = self._world
+        versions = (world.rm.nodes.version, world.tickets.version)
+        return versions != self._versions or world.timeline.now_s >= self._changes_s
+
+    def seen(self) -> Contention:
+        """What each job of the queue sees."""
+        world = self._world
+        return world.tickets.plain(world.rm.snapshot(self._queue), world.timeline.now_s)
+
+    def schedule(self) -> QueueSchedule:
+        """What each job of the queue comes to now."""
+        found, world = self._found, self._world
+        if found is None or self.is_stale:
+            now_s = world.timeline.now_s
+            found = self._found = queue_schedule(self._queue, self.seen(), self.in_force, {})
+            self._versions = (world.rm.nodes.version, world.tickets.version)
+            changes_s = found.schedule.next_change_s
+            # It cannot come to another decision at the same instant.
+            self._changes_s = changes_s if changes_s > now_s else inf
+        return found
+
+    def _check(self) -> None:
+        if not self._jobs:
+            return
+        world = self._world
+        if self._found is None or self.is_stale or self._found is not self._acted_on:
+            found = self._acted_on = self.schedule()
+            interrupted = found.interrupted
+            for one in [one for one in self._jobs.values() if one.may_act(found, interrupted)]:
+                interval_s = LOOK_S * (0.75 + 0.5 * world.dice.random())
+                one.look_after(world.dice.random() * interval_s + world.rm.settings.poll_s)
+        world.timeline.after(CHECK_S, self._check)
