@@ -3,22 +3,36 @@ and triggers, and a cluster of fakes behind them. Prints one JSON object."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import tempfile
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
-from airflow import DAG
-from airflow.exceptions import TaskDeferred
-from airflow.models import XCom
 from airflow.providers_manager import ProvidersManager
-from airflow.serialization.serialized_objects import SerializedDAG
-from airflow.utils.module_loading import import_string
 from airflow.utils.session import create_session
 
+try:
+    from airflow.models.xcom import XComModel
+    from airflow.sdk import DAG
+    from airflow.sdk.exceptions import TaskDeferred
+    from airflow.sdk.module_loading import import_string
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    IS_AIRFLOW_2 = False
+except ImportError:
+    from airflow import DAG
+    from airflow.exceptions import TaskDeferred
+    from airflow.models import XCom
+    from airflow.serialization.serialized_objects import SerializedDAG as DagSerialization
+    from airflow.utils.module_loading import import_string
+
+    IS_AIRFLOW_2 = True
+
+from tests.setup import airflow_dags
+from tests.setup.airflow_dags import DAY, SPEC
 from tests.unit.client.world import World, verdict
 from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.airflow import yarnam_hook
@@ -28,16 +42,6 @@ from yarnam.client import async_client
 from yarnam.client.user_paths import key_in
 from yarnam.core.model.outcomes import VerdictKind
 from yarnam.wire.codec import encode
-
-SPEC = {
-    "version": 1,
-    "name": "{{ dag.dag_id }}",
-    "queue": "root.dl",
-    "gpus": 1,
-    "command": "true",
-    "data": {"outputs": "/results/{{ ds }}"},
-}
-DAY = datetime(2026, 11, 21, tzinfo=timezone.utc)
 
 
 class Cluster:
@@ -62,23 +66,27 @@ class Cluster:
         self.world.rm.change(app.application, state="FINISHED", final_status=kind.name)
 
 
-def run(name: str, cluster: Cluster, **arguments: Any) -> dict[str, Any]:
-    with DAG(name, start_date=DAY, schedule=None) as dag:
-        YarnamJobOperator(task_id="train", spec=SPEC, **arguments)
-    SerializedDAG.to_dict(dag)
-    dag_run = dag.test(execution_date=DAY)
+def run(dag: DAG, cluster: Cluster) -> dict[str, Any]:
+    DagSerialization.to_dict(dag)
+    dag_run = dag.test(**{"execution_date" if IS_AIRFLOW_2 else "logical_date": DAY})
     (task,) = dag_run.get_task_instances()
+    return {
+        "state": str(getattr(task.state, "value", task.state)),
+        "output": xcom(task, "return_value"),
+        "app": xcom(task, "application"),
+        "apps": sorted(cluster.world.rm.apps),
+    }
+
+
+def xcom(task: Any, key: str) -> Any:
     with create_session() as session:
-
-        def xcom(key: str) -> Any:
+        if IS_AIRFLOW_2:
             return XCom.get_value(ti_key=task.key, key=key, session=session)
-
-        found = {
-            "state": str(task.state),
-            "output": xcom("return_value"),
-            "app": xcom("application"),
-        }
-    return {**found, "apps": sorted(cluster.world.rm.apps)}
+        found = XComModel.get_many(
+            run_id=task.run_id, key=key, task_ids=task.task_id, dag_ids=task.dag_id
+        )
+        rows = session.scalars(found).all()
+        return rows[0].value if rows else None
 
 
 def lost_worker() -> dict[str, Any]:
@@ -112,6 +120,15 @@ def kill() -> list[str]:
     return cluster.world.rm.killed
 
 
+def kill_deferred() -> list[str]:
+    """Somebody ends the task while the trigger waits for its job."""
+    cluster = Cluster()
+    with yarnam_hook.YarnamHook().get_conn() as client:
+        job = client.submit({**SPEC, "name": "a", "data": {}})
+    asyncio.run(YarnamJobTrigger(job.id, "yarnam_default").on_kill())
+    return cluster.world.rm.killed
+
+
 def main() -> None:
     async_client.POLL_S = 0.05
     trigger = YarnamJobTrigger("application_1_1", "yarnam_default")
@@ -122,11 +139,12 @@ def main() -> None:
                 "hook": ProvidersManager().hooks["yarnam"].hook_class_name,  # type: ignore[union-attr]
                 "settings": yarnam_hook.YarnamHook().settings(),
                 "trigger": import_string(path)(**arguments).serialize() == trigger.serialize(),
-                "deferred": run("deferred", Cluster(), deferrable=True),
-                "waiting": run("waiting", Cluster(), deferrable=False),
-                "failed": run("failed", Cluster(VerdictKind.FAILED, 90), deferrable=True),
+                "deferred": run(airflow_dags.deferred, Cluster()),
+                "waiting": run(airflow_dags.waiting, Cluster()),
+                "failed": run(airflow_dags.failed, Cluster(VerdictKind.FAILED, 90)),
                 "lost worker": lost_worker(),
                 "killed": kill(),
+                "killed while deferred": kill_deferred(),
             }
         ),
         file=sys.__stdout__,

@@ -8,9 +8,8 @@ from itertools import count
 from typing import Any
 
 from airflow.configuration import conf
-from airflow.exceptions import AirflowException, AirflowFailException
-from airflow.models import BaseOperator
 
+from yarnam.airflow.airflow_names import AirflowException, AirflowFailException, BaseOperator
 from yarnam.airflow.job_trigger import YarnamJobTrigger, verdict_in
 from yarnam.airflow.yarnam_hook import YarnamHook
 from yarnam.client import Client, Job, error_of

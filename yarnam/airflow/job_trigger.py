@@ -6,14 +6,15 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from airflow.models.taskinstance import TaskInstance
 from airflow.triggers.base import BaseTrigger, TriggerEvent
-from airflow.utils.session import provide_session
-from airflow.utils.state import TaskInstanceState
 
 from yarnam.airflow.yarnam_hook import YarnamHook, shared_async_client
+from yarnam.client import AsyncJob
 from yarnam.core.model.outcomes import Verdict
 from yarnam.wire.codec import from_plain, to_plain
+
+_CALLS_ON_KILL = hasattr(BaseTrigger, "on_kill")
+"""Airflow 2 cancels a trigger whoever ended what; which it was is in its database."""
 
 
 class YarnamJobTrigger(BaseTrigger):
@@ -39,34 +40,45 @@ class YarnamJobTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """One event: the verdict, as ``verdict_in`` reads it."""
-        settings = await asyncio.to_thread(YarnamHook(self.yarnam_conn_id).settings)
-        job = await shared_async_client(*settings).job(self.application)
+        job = await self._job()
         try:
             verdict = await job.wait()
         except asyncio.CancelledError:
-            if await asyncio.to_thread(self._is_task_over):
-                await job.kill("its Airflow task was ended")
+            if not _CALLS_ON_KILL and await asyncio.to_thread(self._is_task_over):
+                await self.on_kill()
             raise
         yield TriggerEvent({"application": self.application, "verdict": to_plain(verdict)})
+
+    async def on_kill(self) -> None:
+        """Somebody has ended the task, so its job ends. Airflow 3 calls this."""
+        await (await self._job()).kill("its Airflow task was ended")
+
+    async def _job(self) -> AsyncJob:
+        settings = await asyncio.to_thread(YarnamHook(self.yarnam_conn_id).settings)
+        return await shared_async_client(*settings).job(self.application)
 
     def _is_task_over(self) -> bool:
         """Whether somebody has ended the task, as opposed to the triggerer."""
         task = getattr(self, "task_instance", None)
-        return task is not None and _state_of(task) != TaskInstanceState.DEFERRED
+        return task is not None and _state_of(task) != "deferred"
 
 
-@provide_session
-def _state_of(task: Any, session: Any = None) -> Any:
-    return (
-        session.query(TaskInstance.state)
-        .filter(
-            TaskInstance.dag_id == task.dag_id,
-            TaskInstance.task_id == task.task_id,
-            TaskInstance.run_id == task.run_id,
-            TaskInstance.map_index == task.map_index,
+def _state_of(task: Any) -> Any:
+    # Airflow 3 has no database in its triggerer.
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        return (
+            session.query(TaskInstance.state)
+            .filter(
+                TaskInstance.dag_id == task.dag_id,
+                TaskInstance.task_id == task.task_id,
+                TaskInstance.run_id == task.run_id,
+                TaskInstance.map_index == task.map_index,
+            )
+            .scalar()
         )
-        .scalar()
-    )
 
 
 def verdict_in(event: dict[str, Any]) -> Verdict:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from airflow.exceptions import AirflowNotFoundException
-from airflow.hooks.base import BaseHook
-
+from yarnam.airflow.airflow_names import AirflowNotFoundException, BaseHook
 from yarnam.client import AsyncClient, Client
 from yarnam.client.site import find_conf_dir, site_at, user_name
 from yarnam.errors import YarnamError
