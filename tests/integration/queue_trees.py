@@ -36,16 +36,24 @@ def maximum(dice: random.Random, most: Amounts) -> str:
     )
 
 
-def tree(dice: random.Random, name: str, most: Resources, *, max_am_share: float) -> str:
-    """The XML of one: two levels, both policies, weights of all kinds."""
+def tree(
+    dice: random.Random, name: str, most: Resources, *, max_am_share: float, has_order: bool = False
+) -> str:
+    """The XML of one: two levels, both policies, weights of all kinds. ``has_order``: but no weight
+    of 0 below ``drf``, whose comparator gives such queues no order (``core.queues.serving_order``).
+    """
     size = tuple(dice.randint(1, limit) for limit in (most.memory_mib, most.vcores, most.gpus))
 
-    def below(depth: int, name: str, allowed: tuple[str, ...]) -> str:
+    def below(depth: int, name: str, above: str) -> str:
+        allowed = ("fair",) if above == "fair" else ("fair", "drf")
         is_leaf = not depth or dice.random() < 0.4
         policy = dice.choice((*allowed, "fifo") if is_leaf else allowed)
         fields = [f"<schedulingPolicy>{policy}</schedulingPolicy>"]
         if dice.random() < 0.7:
-            fields.append(f"<weight>{dice.choice([0, 0.1, 0.3, 1, 1.7, 3, 1000])}</weight>")
+            weights = [0.1, 0.3, 1, 1.7, 3, 1000]
+            if above == "fair" or not has_order:
+                weights.append(0)
+            fields.append(f"<weight>{dice.choice(weights)}</weight>")
         if dice.random() < 0.4:
             small = (size[0] // 3, size[1] // 3, size[2] // 3)
             fields.append(f"<minResources>{amounts(dice, small)}</minResources>")
@@ -55,14 +63,12 @@ def tree(dice: random.Random, name: str, most: Resources, *, max_am_share: float
             fields.append(f"<maxAMShare>{max_am_share}</maxAMShare>")
             fields.append("<aclSubmitApps>*</aclSubmitApps>")
         else:
-            kinds = ("fair",) if policy == "fair" else ("fair", "drf")
-            fields += [below(depth - 1, f"q{i}", kinds) for i in range(dice.randint(1, 5))]
+            fields += [below(depth - 1, f"q{i}", policy) for i in range(dice.randint(1, 5))]
         return f'<queue name="{name}">{"".join(fields)}</queue>'
 
     whole = f"memory-mb={size[0]}, vcores={size[1]}, yarn.io/gpu={size[2]}"
     policy = dice.choice(["drf", "drf", "fair"])
-    kinds = ("fair",) if policy == "fair" else ("fair", "drf")
-    children = "".join(below(2, f"q{i}", kinds) for i in range(dice.randint(2, 8)))
+    children = "".join(below(2, f"q{i}", policy) for i in range(dice.randint(2, 8)))
     return (
         f'<queue name="{name}"><schedulingPolicy>{policy}</schedulingPolicy>'
         f"<minResources>{whole}</minResources><maxResources>{whole}</maxResources>"

@@ -115,7 +115,8 @@ def test_allocations_are_those_of_the_resource_manager(
 ) -> None:
     dice = random.Random(SEED)
     queues = "".join(
-        tree(dice, f"c{number}", SIZE, max_am_share=-1.0) for number in range(CONFIGURATIONS)
+        tree(dice, f"c{number}", SIZE, max_am_share=-1.0, has_order=True)
+        for number in range(CONFIGURATIONS)
     )
     rm = ResourceManager.from_conf(str(cluster.conf_dir), user=cluster.plan.user)
     with (

@@ -31,7 +31,21 @@ def test_a_tie_goes_to_the_next_resource() -> None:
 
 def test_use_is_divided_by_weight_and_a_weight_of_zero_comes_last() -> None:
     assert key(Resources(0, 0, 4), weight=2.0) < key(Resources(0, 0, 3))
-    assert key(Resources(), weight=0.0) > key(Resources(1000, 100, 10))
+    assert key(Resources(1, 0, 0), weight=0.0) > key(Resources(1000, 100, 10))
+    fair = Policy.FAIR
+    assert key(Resources(), fair, weight=0.0) > key(Resources(1000, 100, 10), fair)
+    assert key(Resources(), fair, weight=0.0) < key(Resources(1, 0, 0), fair, weight=0.0)
+
+
+def test_below_drf_a_weight_of_zero_is_none_to_who_uses_nothing() -> None:
+    """Hadoop compares NaN, which is neither less nor more."""
+    assert key(Resources(), weight=0.0) == key(Resources())
+
+
+def test_two_below_their_minimum_that_use_nothing_are_equal() -> None:
+    """As a real ResourceManager has it, whatever else their minimums name."""
+    without_gpus, with_gpus = Resources(900, 9, 0), Resources(900, 9, 1)
+    assert key(Resources(), minimum=without_gpus) == key(Resources(), minimum=with_gpus)
 
 
 def test_who_is_below_its_minimum_goes_first() -> None:

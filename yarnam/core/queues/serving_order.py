@@ -28,7 +28,12 @@ def serving_key(
 
     ``policy``: that of the queue above. ``minimum`` and ``weight`` are those of a queue; jobs have
     none. Below the minimum (of the resource of which it uses most of the cluster; by ``fair``:
-    of memory) it goes before all that are not."""
+    of memory) it goes before all that are not.
+
+    Where Hadoop divides nothing by nothing, its comparators take the two for equal (NaN), which is
+    no order: what comes first then depends on names. Here it is 0. So it is with an unused queue of
+    weight 0 below a ``drf`` one; once it uses something, and below a ``fair`` one, it comes last.
+    """
     if policy is Policy.FIFO:
         return ()
     parts = [(used.memory_mib, minimum.memory_mib, cluster.memory_mib)]
@@ -38,10 +43,16 @@ def serving_key(
         parts.sort(key=_part_of_cluster, reverse=True)
     amount, least, _ = parts[0]
     if amount < least:
-        return (0.0, *(one / floor if floor else inf for one, floor, _ in parts))
-    if weight <= 0:
-        return (1.0, inf)
-    return (1.0, *(one / weight / whole if whole else 0.0 for one, _, whole in parts))
+        return (0.0, *(_ratio(one, floor) for one, floor, _ in parts))
+    if weight <= 0 and policy is Policy.FAIR:
+        return (1.0, inf, amount)
+    return (1.0, *(_ratio(_part_of_cluster(part), weight) for part in parts))
+
+
+def _ratio(amount: float, whole: float) -> float:
+    if whole > 0:
+        return amount / whole
+    return inf if amount else 0.0
 
 
 def _part_of_cluster(part: tuple[int, int, int]) -> float:
