@@ -10,7 +10,6 @@ from yarnam.core.accounting.attained_service import (
     JobFacts,
     Service,
     policy_ticket,
-    promoted,
     served,
 )
 from yarnam.core.accounting.history_record import (
@@ -64,11 +63,6 @@ class JobAccounts:
 
     def _serve(self, before: Gang, event: Event, after: Gang, accounts: Accounts) -> None:
         self.service = served(self.service, before, event, after, accounts)
-
-    def promote(self) -> None:
-        """The policy of its queue has it begin anew. An ApplicationMaster that is killed forgets
-        it: the job is promoted again then."""
-        self.service = promoted(self.service)
 
     def policy_ticket(self, gang: Gang, facts: JobFacts, now_s: float) -> PolicyTicket:
         """What the job tells the policy of its queue."""

@@ -295,10 +295,6 @@ class ApplicationMaster:
         facts = JobFacts(self._facts.application, self._record.submitted_at_s, version, steps_left)
         return self._accounts.policy_ticket(self._gang, facts, self._clock.now_s())
 
-    def promote(self) -> None:
-        """The policy of its queue has the job begin anew."""
-        self._accounts.promote()
-
     def open_checks(self) -> int:
         """Inputs that processes have reported and that are not checked yet."""
         return self._inputs.open_checks if self._inputs is not None else 0

@@ -348,8 +348,8 @@ class TicketHolder:
     # ---- for a gang that grows ---------------------------------------------------------------
 
     def waiters(self) -> tuple[WaitingJob, ...]:
-        """The other jobs that wait with a ticket, which YARN does not know of. Blocks like the
-        queue."""
+        """The other jobs that wait with a ticket, which YARN does not know of; of its own queue
+        those too that its policy has wait. Blocks like the queue."""
         if self._queue is None or self._queue.trouble:
             return ()
         try:
@@ -361,7 +361,7 @@ class TicketHolder:
             # Who is getting his containers needs none of this job's.
             WaitingJob(ticket.queue, ticket.gpus, None if ticket.is_acquiring else ticket.priority)
             for ticket in tickets
-            if not ticket.aside
+            if not ticket.aside or (ticket.queue == self._job.queue and ticket.policy is not None)
         )
 
     # ---- for the loop ------------------------------------------------------------------------

@@ -12,9 +12,9 @@ from tests.fakes.cluster_view import cluster
 from tests.fakes.ticket_queue import FakeTicketQueue, FakeTicketStore
 from tests.unit.am.am_world import APPLICATION, AmWorld, Disk, am_world, job, pass_time
 from yarnam.am.probes.policy_watcher import AWAY_S
-from yarnam.core.model.events import SuspendRequested
+from yarnam.core.model.events import Event, ResumeRequested, ScaleRequested, SuspendRequested
 from yarnam.core.model.ids import NodeId
-from yarnam.core.model.job_spec import CheckpointSpec, RoleSpec
+from yarnam.core.model.job_spec import CheckpointSpec, ElasticSpec, RoleSpec
 from yarnam.core.model.job_status import JobState, Measured
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.tickets import Demand, HoldState, PolicyTicket, RunningGang, Ticket
@@ -276,3 +276,53 @@ async def test_jobs_without_gpus_have_no_policy() -> None:
         assert world.phase == "RUNNING"
         assert room.gangs[APPLICATION].policy is None
         assert not [one for one in world.am._recent if isinstance(one, SuspendRequested)]
+
+
+async def test_a_promotion_is_kept_over_a_killed_application_master() -> None:
+    """Suspended after some 650 GPU-s, it has waited so many times as long as it ran: what it has
+    had counts anew, for the next ApplicationMaster too."""
+    room, disk = hall(replace(TIRESIAS, settings=(*TIRESIAS.settings, ("promote", "2")))), Disk()
+    async with am_world(WHOLE, disk, hall=room) as world:
+        await world.settle()
+        second = other(room)
+        await suspended(world, second)
+        assert world.am.policy_ticket(VERSION).counted_gpu_s >= 640
+        for _ in range(60):
+            if world.am._status().state is not JobState.SUSPENDED:
+                break
+            await pass_time(world, 2.0, second)
+        [resumed] = [one for one in disk.journal.events if isinstance(one, ResumeRequested)]
+        assert resumed.is_promoted
+        ticket = world.am.policy_ticket(VERSION)
+        assert (ticket.counted_gpu_s, ticket.service_gpu_s >= 640) == (0.0, True)
+    async with am_world(WHOLE, disk, 2, hall=room) as world:
+        ticket = world.am.policy_ticket(VERSION)
+        assert (ticket.counted_gpu_s, ticket.service_gpu_s >= 640) == (0.0, True)
+
+
+async def test_an_elastic_job_makes_way_for_a_higher_priority_and_grows_again() -> None:
+    worker = replace(WHOLE.roles[0], min_tasks=1)
+    rules = ElasticSpec(patience_s=0.0, grow=False, min_run_s=0.0)
+    room = hall()
+    async with am_world(replace(WHOLE, roles=(worker,), elastic=rules), hall=room) as world:
+        await world.settle()
+        await run_with_checkpoint(world)
+        demand = Demand(Resources(1024, 1, 8), 3)
+        second = other(room, demands=(demand,), policy=told(gpus=24, priority=5), priority=5)
+        await until_it_yields(world, second)
+        requested = [one for one in disk_of(world) if isinstance(one, ScaleRequested)]
+        assert [(one.tasks, one.is_policy) for one in requested] == [(1, True)]
+        assert not [one for one in disk_of(world) if isinstance(one, SuspendRequested)]
+        await stop_all(world)
+        [member] = world.am.gang.members
+        world.mailbox.started(member.ask, world.am.gang.attempt)
+        await world.settle()
+        second.close()
+        await pass_time(world, 15.0)
+        requested = [one for one in disk_of(world) if isinstance(one, ScaleRequested)]
+        assert [one.tasks for one in requested] == [1, None]
+        assert world.am.gang.requested_size is None
+
+
+def disk_of(world: AmWorld) -> list[Event]:
+    return list(world.disk.journal.events)

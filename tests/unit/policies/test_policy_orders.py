@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.policies.policy_worlds import run_by, running, schedule, suspended, view, waiting
 from yarnam.core.admission.decision import admit
 from yarnam.core.admission.wait_queue import wait_queue
 from yarnam.core.model.tickets import Admitted, PolicyTicket
+from yarnam.core.policies.policy_registry import NAMES
 from yarnam.core.policies.schedule import Act
 from yarnam.core.policies.shipped.smallest_first import contention
 
@@ -205,3 +208,57 @@ def test_smallest_first_decides_what_the_admission_decision_does() -> None:
             is_admitted = isinstance(admit(ticket, seen, fits_now=fits), Admitted) and fits
             assert (ticket.job in found.gpus) == is_admitted
             free -= ticket.gpus if is_admitted else 0
+
+
+# ---- priority ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_higher_priority_comes_before_all_that_a_policy_goes_by(name: str) -> None:
+    tickets = [waiting("a1", 4, 0.0, remaining_s=1.0), waiting("b2", 4, 1.0, priority=1)]
+    assert run_by(schedule(name, tickets, 4, 10.0)) == {"b2"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_waiting_raises_the_priority_up_to_the_highest(name: str) -> None:
+    tickets = [waiting("a1", 4, 0.0, remaining_s=9.0), waiting("b2", 4, 1900.0, priority=2)]
+    assert run_by(schedule(name, tickets, 4, 1799.0)) == {"b2"}
+    assert run_by(schedule(name, tickets, 4, 1900.0)) == {"a1"}
+
+
+@pytest.mark.parametrize("name", ["tiresias", "srtf", "gandiva"])
+def test_a_job_yields_to_a_higher_priority_and_not_to_a_lower_one(name: str) -> None:
+    low = running("a1", 4, 0.0, remaining_s=9.0)
+    found = schedule(name, [low, waiting("b2", 4, 90.0, remaining_s=99.0, priority=1)], 4, 100.0)
+    assert (found.of("a1").act, found.of("b2").act) == (Act.YIELD, Act.RUN)
+    high = running("a1", 4, 0.0, remaining_s=9.0, priority=1)
+    assert run_by(schedule(name, [high, waiting("b2", 4, 90.0, remaining_s=1.0)], 4, 100.0)) == {
+        "a1"
+    }
+
+
+@pytest.mark.parametrize("name", ["tiresias", "srtf", "themis"])
+def test_elastic_jobs_shrink_to_their_least_before_anybody_yields(name: str) -> None:
+    elastic = running("e1", 6, 0.0, least_gpus=2, most_gpus=8, remaining_s=1e4)
+    rigid = running("r2", 2, 0.0, remaining_s=1e4)
+    urgent = waiting("u3", 4, 9e3, priority=1, remaining_s=1e5)
+    found = schedule(name, [elastic, rigid, urgent], 8, 1e4)
+    assert dict(found.gpus) == {"e1": 2, "r2": 2, "u3": 4}
+    assert found.of("e1").act is Act.RESIZE
+    # Where that is not enough, somebody yields as well; where it helps nobody, it keeps its size.
+    more = schedule(name, [elastic, rigid, replace(urgent, gpus=6)], 8, 1e4)
+    assert more.gpus["u3"] == 6
+    assert more.of("e1").act in {Act.RESIZE, Act.YIELD}
+    never = schedule(name, [elastic, rigid, replace(urgent, gpus=9)], 8, 1e4)
+    assert dict(never.gpus) == {"e1": 6, "r2": 2}
+    # For a job of its own priority nobody shrinks; nor does one that has no checkpoint.
+    equal = schedule(name, [elastic, rigid, replace(urgent, priority=0)], 8, 1e4)
+    assert equal.of("e1").act is not Act.RESIZE
+    stays = schedule(name, [replace(elastic, can_suspend=False), rigid, urgent], 8, 1e4)
+    assert stays.gpus["e1"] == 6
+
+
+def test_nobody_shrinks_for_a_job_that_finds_room() -> None:
+    elastic = running("e1", 4, 0.0, least_gpus=2, most_gpus=8)
+    found = schedule("tiresias", [elastic, waiting("u3", 4, 9.0, priority=1)], 8, 10.0)
+    assert dict(found.gpus) == {"e1": 4, "u3": 4}

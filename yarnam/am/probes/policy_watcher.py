@@ -46,8 +46,6 @@ no session lives longer, and no election takes so long. Ours."""
 
 
 class PolicyWatcher:
-    """``promote``: the policy has the job begin anew when it runs next."""
-
     def __init__(
         self,
         job: JobSpec,
@@ -59,7 +57,6 @@ class PolicyWatcher:
         settings: AmSettings,
         draw: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        promote: Callable[[], None] = lambda: None,
     ) -> None:
         self._job = job
         self._holder = holder
@@ -69,7 +66,6 @@ class PolicyWatcher:
         self._inbox = inbox
         self._draw = draw
         self._sleep = sleep
-        self._promote = promote
         self._size = policy_for(job).size
         self._pause_s = settings.policy_look_s
         self._away_since_s: float | None = None
@@ -141,10 +137,7 @@ class PolicyWatcher:
             running.append(replace(mine, policy=told))
         seen = Contention(snapshot, tickets, running, self._clock.now_s())
         found = queue_schedule(self._job.queue, seen, in_force, listed.recorded_gpu_s)
-        row = found.row(told.job)
-        if row.gpus and isinstance(mine, Ticket) and told.job in found.schedule.promoted:
-            self._promote()
-        return row
+        return found.row(told.job)
 
     def _carry_out(self, gang: Gang, row: JobDecision) -> None:
         size = self._size
@@ -154,21 +147,28 @@ class PolicyWatcher:
             self._clock.now_s(),
             is_suspended=gang.phase is Phase.SUSPENDED,
             tasks_for=None if size is None else partial(tasks_for, self._job, gang, size),
+            has_made_way=gang.is_sized_by_policy and not self._resizes,
         )
         if isinstance(event, ResumeRequested):
-            self._resume(gang, row.why)
+            self._resume(gang, row.why, is_promoted=row.is_promoted)
         elif event is not None:
             self._send(event)
+
+    @property
+    def _resizes(self) -> bool:
+        in_force = self._holder.in_force
+        return in_force is not None and in_force.policy is not None and in_force.policy.resizes
 
     @property
     def _by(self) -> str:
         in_force = self._holder.in_force
         return f"the queue's policy ({in_force.name})" if in_force else "the queue's policy"
 
-    def _resume(self, gang: Gang, why: str) -> None:
+    def _resume(self, gang: Gang, why: str, *, is_promoted: bool = False) -> None:
         if gang.phase is Phase.SUSPENDED and gang.is_yielding:
             log.info("going on: %s", why)
-            self._send(ResumeRequested(self._clock.now_s(), self._by, is_policy=True))
+            now_s = self._clock.now_s()
+            self._send(ResumeRequested(now_s, self._by, is_policy=True, is_promoted=is_promoted))
 
     def _without_zookeeper(self, gang: Gang) -> None:
         now_s = self._clock.now_s()

@@ -68,7 +68,7 @@ def _parts(
     size = SizeWatcher(record.job, ports.mailbox, clock, inbox)
     policy = PolicyWatcher(
         record.job, holder, ports.view, executors.view, clock, inbox, settings, ports.draw,
-        ports.sleep, am.promote,
+        ports.sleep,
     )  # fmt: skip
     inputs = None
     if ports.data is not None:

@@ -10,7 +10,7 @@ from yarnam.core.accounting.ledger import Accounts
 from yarnam.core.gang import Gang
 from yarnam.core.gang.policy import SizePolicy
 from yarnam.core.gang.state import StopKind
-from yarnam.core.model.events import Event, TrainingReported
+from yarnam.core.model.events import Event, ResumeRequested, TrainingReported
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import Phase
 from yarnam.core.model.tickets import HoldState, PolicyTicket
@@ -51,6 +51,8 @@ def served(service: Service, before: Gang, event: Event, after: Gang, books: Acc
         return _reported(service, event, books)
     if after.phase is before.phase or after.is_pre_run or before.is_pre_run:
         return service
+    if isinstance(event, ResumeRequested) and event.is_promoted:
+        return replace(service, promoted_gpu_s=service.gpu_s)
     was_held, is_held, at_s = before.phase in HOLDING, after.phase in HOLDING, event.at_s
     if is_held and not was_held:
         spent = gpu_seconds(books)
@@ -85,11 +87,6 @@ def _ended(service: Service, after: Gang, at_s: float, books: Accounts) -> Servi
         service, state=HoldState.SUSPENDED, since_s=at_s, gpu_s=gpu_s, ran_s=ran_s,
         stop_began_s=None, stop_cost_s=max(0.0, at_s - began_s), speeds=speeds,
     )  # fmt: skip
-
-
-def promoted(service: Service) -> Service:
-    """Its policy has it begin anew."""
-    return replace(service, promoted_gpu_s=service.gpu_s)
 
 
 def gpu_seconds(books: Accounts) -> float:
@@ -141,6 +138,7 @@ def policy_ticket(
         rates=rates,
         remaining_steps=None if steps_left is None else float(f"{steps_left:.3g}"),
         settings_version=facts.settings_version,
+        priority=job.gang.priority,
     )
 
 

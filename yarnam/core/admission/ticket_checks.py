@@ -160,6 +160,8 @@ def _absurd_policy(policy: PolicyTicket | None, job: str) -> str:
         policy.pause_cost_s, policy.remaining_s or 0.0, policy.remaining_steps or 0.0,
         *(rate for _, rate in policy.rates),
     )  # fmt: skip
+    if not _within(-MOST_PRIORITY, MOST_PRIORITY, policy.priority):
+        return "its priority is out of range"
     if not _within(0, MOST_AMOUNT, *counts) or not all(
         isfinite(amount) and amount >= 0 for amount in amounts
     ):

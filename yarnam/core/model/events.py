@@ -340,6 +340,8 @@ class ResumeRequested:
     by: str
     is_policy: bool = False
     """By the policy of its queue: only what the policy has suspended."""
+    is_promoted: bool = False
+    """It has waited so long that the policy counts its service anew."""
 
 
 @dataclass(frozen=True, slots=True)

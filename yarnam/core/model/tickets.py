@@ -39,7 +39,7 @@ other."""
 SUSPENDED, BACKS_OFF = "it is suspended", "its attempt backs off"
 """``Ticket.aside``: why no free GPU could help a job."""
 
-POLICY_RULES = 1
+POLICY_RULES = 2
 """The version of what policies decide, one more whenever a shipped policy orders differently. Jobs
 of two versions fall back to the order by arrival (``policy_registry.decide``)."""
 
@@ -93,6 +93,8 @@ class PolicyTicket:
     rules: int = POLICY_RULES
     settings_version: int = 0
     """Of the queue's policy and settings that the job knows."""
+    priority: int = 0
+    """Among the jobs of its queue, as its user says: the policy orders those of one priority."""
 
     @property
     def is_running(self) -> bool:

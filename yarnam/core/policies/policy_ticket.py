@@ -1,10 +1,11 @@
-"""The order of jobs by arrival, and how far a job's own word on its service is believed."""
+"""The order of jobs by arrival and by priority, and how far a job's own word is believed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from yarnam.core.admission.wait_queue import PRIORITY_STEP_S
 from yarnam.core.model.tickets import PolicyTicket
 
 Arrival = tuple[float, int, str]
@@ -13,6 +14,26 @@ Arrival = tuple[float, int, str]
 def arrival(ticket: PolicyTicket) -> Arrival:
     """Orders jobs by submission; no two are equal."""
     return ticket.submitted_at_s, ticket.number, ticket.job
+
+
+def by_priority(order: Sequence[PolicyTicket], now_s: float) -> Sequence[PolicyTicket]:
+    """The same order, the highest priority first; jobs of one priority keep their order."""
+    if all(one.priority == order[0].priority for one in order):
+        return order
+    levels = priorities(order, now_s)
+    return sorted(order, key=lambda one: -levels[one.job])
+
+
+def priorities(tickets: Sequence[PolicyTicket], now_s: float) -> dict[str, int]:
+    """Of each job. As in the wait queue (``admission.wait_queue``) waiting is worth a step now and
+    then, up to the highest of all, so that nobody waits forever for those above him."""
+    highest = max((one.priority for one in tickets), default=0)
+
+    def reached(one: PolicyTicket) -> int:
+        waited_s = 0.0 if one.is_running else max(0.0, now_s - one.since_s)
+        return min(highest, one.priority + int(waited_s // PRIORITY_STEP_S))
+
+    return {one.job: reached(one) for one in tickets}
 
 
 def believed(

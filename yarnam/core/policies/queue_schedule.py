@@ -63,13 +63,11 @@ class QueueSchedule:
 
     @property
     def gives_back(self) -> bool:
-        """Whether some gang is to yield or move: what its own queue gives back nobody claims from
-        other queues, and nobody would yield while he does."""
-        gpus, moved = self.schedule.gpus, self.moved
-        return any(
-            one.is_running and (one.job not in gpus or one.job in moved)
-            for one in self.schedule.order
-        )
+        """Whether some gang is to yield, shrink or move: what its own queue gives back nobody
+        claims from other queues, and nobody would yield while he does."""
+        gpus = self.schedule.gpus
+        running = [one for one in self.schedule.order if one.is_running]
+        return any(gpus.get(one.job, 0) < one.gpus or one.job in self.moved for one in running)
 
     @property
     def interrupted(self) -> frozenset[str]:
@@ -218,13 +216,15 @@ def event_of(
     *,
     is_suspended: bool,
     tasks_for: Callable[[int], int] | None = None,
+    has_made_way: bool = False,
 ) -> Event | None:
     """What the job's gang machine is told; None: nothing, it goes on as it is. ``tasks_for``: of an
-    elastic gang, how many tasks it has with so many GPUs."""
+    elastic gang, how many tasks it has with so many GPUs. ``has_made_way``: a policy that resizes
+    nobody had it shrink for a higher priority, so it grows by its own rules afterwards."""
     if not acts(row, is_suspended=is_suspended):
-        return None
+        return ScaleRequested(now_s, by, is_policy=True) if has_made_way else None
     if is_suspended:
-        return ResumeRequested(now_s, by, is_policy=True)
+        return ResumeRequested(now_s, by, is_policy=True, is_promoted=row.is_promoted)
     if row.act is not Act.RESIZE:
         return SuspendRequested(now_s, by, SUSPENSION_S, row.why, is_policy=True)
     return ScaleRequested(now_s, by, tasks_for(row.gpus), is_policy=True) if tasks_for else None

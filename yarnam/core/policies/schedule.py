@@ -36,6 +36,8 @@ class JobDecision:
     rank: int
     """In the order of the policy, from 1."""
     why: str
+    is_promoted: bool = False
+    """It has waited so long that its service counts anew when it runs next."""
 
 
 Explain = Callable[[PolicyTicket], str]
@@ -81,4 +83,5 @@ class Schedule:
             act = Act.RESIZE
         else:
             act = Act.RUN
-        return JobDecision(ticket.job, act, gpus, rank, self.explain(ticket))
+        is_promoted = ticket.job in self.promoted
+        return JobDecision(ticket.job, act, gpus, rank, self.explain(ticket), is_promoted)

@@ -4,11 +4,11 @@ policies."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 from yarnam.core.model.tickets import PolicyTicket
-from yarnam.core.policies.policy_ticket import arrival
+from yarnam.core.policies.policy_ticket import arrival, by_priority, priorities
 from yarnam.core.policies.schedule import Explain, Schedule
 from yarnam.core.policies.scheduling_view import Capacity, SchedulingView
 
@@ -75,26 +75,62 @@ def preemptive(
     least_pause_s: float = 0.0,
     promoted: frozenset[str] = frozenset(),
 ) -> Schedule:
-    """Whoever comes first in ``order`` runs, beside those that are ``kept``; the others yield."""
-    capacity = view.capacity.emptied()
-    taken: dict[str, int] = {}
-    if kept.tickets:
-        for ticket in kept.tickets:
-            capacity.take(ticket, ticket.gpus)
-            taken[ticket.job] = ticket.gpus
-        order_left: Iterable[PolicyTicket] = (one for one in order if one.job not in taken)
-    else:
-        order_left = order
+    """Whoever comes first in ``order`` runs, beside those that are ``kept``; the others yield. A
+    higher priority comes before all that the policy goes by; before anybody yields to it, elastic
+    jobs below it shrink to their least."""
+    order = by_priority(order, view.now_s)
+    held = {one.job for one in kept.tickets}
+    candidates = [one for one in order if one.job not in held] if held else order
     if least_pause_s:
-        order_left = [one for one in order_left if not resting(one, view.now_s, least_pause_s)]
+        candidates = [one for one in candidates if not resting(one, view.now_s, least_pause_s)]
         ends = (one.since_s + least_pause_s for one in order if not one.is_running)
         next_change_s = min(next_change_s, min((at for at in ends if at > view.now_s), default=inf))
-    taken.update(serve(order_left, capacity))
+    taken, capacity = _served(candidates, view, kept)
+    for_whom, smaller = _making_way(candidates, view)
+    if for_whom:
+        shrunk, left = _served(smaller, view, kept)
+        if not for_whom.isdisjoint(shrunk):
+            taken, capacity = shrunk, left
     if len(taken) < len(order):
         next_change_s = min(next_change_s, kept.until_s)
         if kept.least_run_s and any(one.job in taken and not one.is_running for one in order):
             next_change_s = min(next_change_s, view.now_s + kept.least_run_s)
     return Schedule(order, taken, capacity, explain, next_change_s, promoted)
+
+
+def _served(
+    order: Iterable[PolicyTicket], view: SchedulingView, kept: Pinned
+) -> tuple[dict[str, int], Capacity]:
+    capacity = view.capacity.emptied()
+    taken: dict[str, int] = {}
+    for ticket in kept.tickets:
+        capacity.take(ticket, ticket.gpus)
+        taken[ticket.job] = ticket.gpus
+    taken.update(serve(order, capacity))
+    return taken, capacity
+
+
+def _making_way(
+    order: Sequence[PolicyTicket], view: SchedulingView
+) -> tuple[frozenset[str], list[PolicyTicket]]:
+    """The jobs that wait and find no room although elastic jobs below them run with more than their
+    least, and the same order with these at their least. Nobody: there are none."""
+    below = [one for one in order if one.is_running and one.gpus > one.smallest]
+    lowest = min((one.priority for one in below), default=None)
+    if lowest is None or all(one.priority <= lowest for one in order):
+        return frozenset(), []
+    levels, free = priorities(order, view.now_s), view.capacity.copy()
+    above = {
+        one.job: levels[one.job]
+        for one in order
+        if not one.is_running and not free.take(one, one.gpus) and levels[one.job] > lowest
+    }
+    highest = max(above.values(), default=lowest)
+    smaller = [
+        replace(one, gpus=one.smallest) if one.is_running and one.priority < highest else one
+        for one in order
+    ]
+    return frozenset(above), smaller
 
 
 def settled(
@@ -122,8 +158,9 @@ def running_first(
 
 
 def waiting_of(view: SchedulingView) -> list[PolicyTicket]:
-    """All that wait, by arrival."""
-    return sorted((one for one in view.tickets if not one.is_running), key=arrival)
+    """All that wait, by priority and arrival."""
+    waiting = sorted((one for one in view.tickets if not one.is_running), key=arrival)
+    return list(by_priority(waiting, view.now_s))
 
 
 def gpus_of(ticket: PolicyTicket) -> str:

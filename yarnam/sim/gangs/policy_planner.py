@@ -14,7 +14,6 @@ from yarnam.core.accounting.attained_service import (
     JobFacts,
     Service,
     policy_ticket,
-    promoted,
     served,
     tasks_for,
 )
@@ -172,6 +171,4 @@ class PolicyPlanner(TicketPlanner):
         )
         if event is None:
             return
-        if self._is_suspended and job.name in found.schedule.promoted:
-            self._service = promoted(self._service)
         self._deliver(event)

@@ -10,7 +10,7 @@ from math import inf
 
 from yarnam.core.model.tickets import PolicyTicket
 from yarnam.core.policies.policy_settings import Setting, Settings
-from yarnam.core.policies.policy_ticket import arrival
+from yarnam.core.policies.policy_ticket import arrival, by_priority
 from yarnam.core.policies.schedule import Schedule
 from yarnam.core.policies.scheduling_policy import Policy
 from yarnam.core.policies.scheduling_view import Capacity, SchedulingView
@@ -43,18 +43,21 @@ def decide(view: SchedulingView, settings: Settings) -> Schedule:
     capacity = view.capacity.emptied()
     taken = {one.job: one.smallest for one in inside if capacity.take(one, one.smallest)}
     blocked: PolicyTicket | None = None
-    for ticket in waiting:
-        if not capacity.take(ticket, ticket.smallest):
+    in_turn = by_priority([*waiting, *over], now_s)
+    for ticket in in_turn:
+        # Nobody behind one that does not fit starts: with a slice of his own he would keep its
+        # GPUs for that long.
+        if blocked is not None and not ticket.is_running:
+            continue
+        if capacity.take(ticket, ticket.smallest):
+            taken[ticket.job] = ticket.smallest
+        elif not ticket.is_running:
             blocked = ticket
-            break
-        taken[ticket.job] = ticket.smallest
-    # Nobody behind it starts: with a slice of his own he would keep its GPUs for that long.
-    taken.update((one.job, one.smallest) for one in over if capacity.take(one, one.smallest))
     is_contended = any(one.job not in taken for one in view.tickets)
     if not is_contended:
         _grow(running, taken, capacity)
     running.sort(key=arrival)
-    order = [*inside, *waiting, *over]
+    order = [*inside, *in_turn]
     left = view.capacity.emptied()
     taken = settled((*running, *waiting), taken, left)
     moved = frozenset[str]() if is_contended else _moved(view, settings, running, taken)

@@ -86,6 +86,7 @@ def _ticket(ticket: PolicyTicket, largest: int) -> Ticket:
         demands=(Demand(Resources(gpus=each), ticket.gpus // each),),
         taken_at_s=ticket.submitted_at_s,
         duration_s=ticket.remaining_s,
+        priority=ticket.priority,
     )
 
 
