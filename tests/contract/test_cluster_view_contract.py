@@ -334,3 +334,27 @@ def test_queue_access_says_yes_no_or_nothing(stub: StubRm) -> None:
     ):
         stub.pages[path] = answer
         assert rm.queue_access("root.dl", "bob") is expected
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ((200, {"allowed": True, "user": "bob"}), True),
+        ((200, {"allowed": False, "user": "bob"}), False),
+        # As RMWebServices says it to one who asks for his own right and has none.
+        (
+            (403, {"RemoteException": {"message": "User=bob doesn't haven access to queue=root.dl "
+                                       "so it cannot check ACLs for other users."}}),
+            False,
+        ),
+        ((403, {"RemoteException": {"message": "a proxy refuses it"}}), None),
+        ((404, {}), None),
+    ],
+)  # fmt: skip
+def test_who_administers_a_queue(
+    stub: StubRm, answer: tuple[int, dict[str, object]], expected: bool | None
+) -> None:
+    rm = ResourceManager([stub.url], user="bob")
+    stub.pages["/ws/v1/cluster/queues/root.dl/access"] = answer
+    assert rm.administers("root.dl", "bob") is expected
+    assert "queue-acl-type=ADMINISTER_QUEUE" in stub.asked[-1][1]

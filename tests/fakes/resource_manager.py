@@ -37,6 +37,7 @@ class FakeResourceManager:
         self.scheduler = Scheduler.FAIR
         self.node_label = ""
         self.access: dict[str, bool | None] = {}
+        self.admin_rights: dict[str, bool | None] = {}
         self.apps: dict[str, YarnApplication] = {}
         self.attempts: dict[str, int] = {}
         self.killed: list[str] = []
@@ -149,6 +150,10 @@ class FakeResourceManager:
     def queue_access(self, queue: str, user: str) -> bool | None:
         self._enter()
         return self.access.get(queue, True)
+
+    def administers(self, queue: str, user: str) -> bool | None:
+        self._enter()
+        return self.admin_rights.get(user, True)
 
     def snapshot(
         self, queue: str, partitions: Sequence[str] = (), *, max_age_s: float | None = None

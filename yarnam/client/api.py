@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 with on_first_use():
     from yarnam import cluster as yarnam_cluster
     from yarnam import spec as yarnam_spec
+    from yarnam.client.queues import chosen_policies
     from yarnam.cluster import cluster_paths, reporters
     from yarnam.spec import checks as yarnam_checks
 
@@ -299,6 +300,11 @@ class Client:
     def history(self) -> JobHistory:
         """The jobs that have ended, from their records on HDFS."""
         return JobHistory(self._site)
+
+    @property
+    def policies(self) -> chosen_policies.ChosenPolicies:
+        """The scheduling policies of the queues."""
+        return chosen_policies.ChosenPolicies(self._site)
 
     def close(self) -> None:
         """Close all connections. Idempotent; jobs continue."""

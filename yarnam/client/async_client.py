@@ -6,10 +6,11 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from yarnam.client.api import Client, Spec
@@ -37,6 +38,10 @@ from yarnam.wire.records import JobRecord
 if TYPE_CHECKING:
     import pyarrow as pa
     from typing_extensions import Self
+
+    from yarnam.client.queues.chosen_policies import Choice, ChosenPolicies
+    from yarnam.core.policies.chosen_policy import QueuePolicy
+    from yarnam.core.policies.scheduling_policy import Policy
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -199,9 +204,46 @@ class AsyncClient:
         """See ``Client.history``."""
         return AsyncHistory(self._client.history, self._threads)
 
+    @property
+    def policies(self) -> AsyncPolicies:
+        """See ``Client.policies``."""
+        return AsyncPolicies(self._client.policies, self._threads)
+
     async def close(self) -> None:
         """Close all connections. Idempotent; jobs continue."""
         await self._threads.close(self._client.close)
+
+
+class AsyncPolicies:
+    """The policies of the queues, for asyncio; see ``ChosenPolicies``."""
+
+    def __init__(self, policies: ChosenPolicies, threads: _Threads) -> None:
+        self._policies = policies
+        self._threads = threads
+
+    def known(self) -> tuple[Policy, ...]:
+        """See ``ChosenPolicies.known``."""
+        return self._policies.known()
+
+    async def all(self) -> Mapping[str, QueuePolicy]:
+        """See ``ChosenPolicies.all``."""
+        return await self._threads.call(self._policies.all)
+
+    async def of(self, queue: str) -> QueuePolicy:
+        """See ``ChosenPolicies.of``."""
+        return await self._threads.call(self._policies.of, queue)
+
+    async def choose(
+        self,
+        queue: str,
+        name: str,
+        settings: Mapping[str, str] = MappingProxyType({}),
+        *,
+        version: int | None = None,
+    ) -> Choice:
+        """See ``ChosenPolicies.choose``."""
+        choose = self._policies.choose
+        return await self._threads.call(choose, queue, name, settings, version=version)
 
 
 class AsyncHistory:

@@ -14,6 +14,7 @@ import pytest
 from tests.unit.client.monitor.test_requested_size import KEY
 from tests.unit.client.world import APPLICATION, World, status
 from yarnam.cli.shell import Shell, run
+from yarnam.client.queues import queue_rights
 from yarnam.client.site import Site
 from yarnam.core.model.job_status import JobState, PolicyStatus
 from yarnam.core.model.snapshot import QueueView
@@ -170,3 +171,43 @@ def test_what_it_has_decided_for_a_job_is_told(
     assert "a suspend and start: 4.5 s" in out
     assert yarnam(world, "policy", "explain", APPLICATION, "--json") == 0
     assert json.loads(capsys.readouterr().out)["policy"]["rank"] == 3
+
+
+def test_the_client_chooses_and_shows(world: World, kept: Policies) -> None:
+    policies = world.client.policies
+    choice = policies.choose(QUEUE, "tiresias", {"limits": "3600,36000"})
+    assert (choice.before.version, choice.now.version, choice.is_protected) == (0, 1, False)
+    assert policies.of(QUEUE) == policies.all()[QUEUE] == choice.now
+    with pytest.raises(UsageError, match="changed meanwhile"):
+        policies.choose(QUEUE, "fifo", version=7)
+
+
+def test_who_does_not_administer_the_queue_is_refused_by_name(
+    world: World, kept: Policies, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.rm.admin_rights["me"] = False
+    world.rm.configuration["yarn.admin.acl"] = "yarn,ann admins"
+    assert yarnam(world, "policy", "set", QUEUE, "fifo") == 77
+    heard = capsys.readouterr().err
+    assert "me does not administer root.dl: the ResourceManager says so" in heard
+    assert "yarn.admin.acl (now 'yarn,ann admins')" in heard
+    assert kept.kept == {}
+    # Whoever administers the whole cluster need not be in the queue's list; nor does anybody where
+    # the ResourceManager does not tell.
+    world.rm.configuration["yarn.admin.acl"] = "yarn,me"
+    assert yarnam(world, "policy", "set", QUEUE, "fifo") == 0
+    world.rm.configuration["yarn.admin.acl"] = " "
+    world.rm.admin_rights["me"] = None
+    assert yarnam(world, "policy", "set", QUEUE, "fifo", "skip=1") == 0
+
+
+@pytest.mark.parametrize(
+    ("acl", "is_in_it"),
+    [
+        ("*", True), (" * ", True), (" ", False), ("", False), ("ann", True), ("bob, ann", False),
+        ("bob,ann", True), ("bob staff,gpu", True), (" staff", True), ("staff", False),
+        ("bob others", False),
+    ],
+)  # fmt: skip
+def test_hadoops_access_control_lists(acl: str, *, is_in_it: bool) -> None:
+    assert queue_rights.is_in(acl, "ann", {"gpu", "staff"}) is is_in_it

@@ -22,7 +22,8 @@ from yarnam.core.accounting.job_summary import HistoryFilter
 from yarnam.core.model.events import CancelRequested, JobStarted
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.model.outcomes import VerdictKind
-from yarnam.errors import UserFailed
+from yarnam.core.policies.policy_registry import NAMES
+from yarnam.errors import UsageError, UserFailed
 from yarnam.wire.codec import encode
 
 KEY = "20261121-000000-abcdef"
@@ -168,3 +169,13 @@ async def test_the_twins_have_the_same_calls(plain: type, twin: type, missing: s
         return {name for name in dir(of) if not name.startswith("_")}
 
     assert calls(plain) - calls(twin) == missing
+
+
+async def test_policies_of_queues(world: World) -> None:
+    async with AsyncClient(site=world.site) as client:
+        assert [one.name for one in client.policies.known()] == list(NAMES)
+        assert await client.policies.all() == {}, "no ZooKeeper"
+        with pytest.raises(UsageError, match="kept in ZooKeeper, and none is configured"):
+            await client.policies.of("root.dl")
+        with pytest.raises(UsageError, match="unknown policy 'tiresia'"):
+            await client.policies.choose("root.dl", "tiresia")

@@ -208,10 +208,26 @@ class ResourceManager:
     def queue_access(self, queue: str, user: str) -> bool | None:
         """Whether this user may submit to this queue; None when the ResourceManager does not tell
         (it tells only those who administer the queue)."""
-        query = {"user": user, "queue-acl-type": "SUBMIT_APPLICATIONS"}
+        try:
+            return self._has_access(queue, user, "SUBMIT_APPLICATIONS")
+        except NoPermission:
+            return None
+
+    def administers(self, queue: str, user: str) -> bool | None:
+        """Whether this user administers this queue, by the access control lists of the queue and of
+        those above it; None: the ResourceManager does not tell. It tells nobody else's rights to
+        those who do not, so its refusal is the answer for the client's own user."""
+        try:
+            return self._has_access(queue, user, "ADMINISTER_QUEUE")
+        except NoPermission as error:
+            return False if "access to queue" in error.message else None
+
+    def _has_access(self, queue: str, user: str, right: str) -> bool | None:
+        """Hadoop 3.1 and newer. None: an older one, or it knows no such queue."""
+        query = {"user": user, "queue-acl-type": right}
         try:
             reply = self._get(f"/ws/v1/cluster/queues/{quote(queue)}/access", query)
-        except (NoPermission, UsageError):
+        except UsageError:
             return None
         allowed = reply.get("allowed")
         return None if allowed is None else str(allowed).lower() == "true"

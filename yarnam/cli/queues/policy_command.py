@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 with on_first_use():
     from yarnam.cli.queues import policy_text
-    from yarnam.client.queues import chosen_policies
 
 NOT_PROTECTED = (
     "whoever reaches the ZooKeeper may change this: its jobs and its administrators are one to it. "
@@ -35,7 +34,7 @@ def command() -> None:
 def list_policies(ctx: click.Context, as_json: bool) -> None:
     """List the policies, and the queues for which one is chosen."""
     with open_client(ctx) as client:
-        chosen = chosen_policies.chosen_policies(client.site) if client.site.zookeeper else {}
+        chosen = client.policies.all()
     if as_json:
         print_json(policy_text.list_as_plain(chosen))
     else:
@@ -52,7 +51,7 @@ def show(ctx: click.Context, queue: str, as_json: bool) -> None:
     QUEUE is a full name, as in root.research.
     """
     with open_client(ctx) as client:
-        found = chosen_policies.policy_of(client.site, queue)
+        found = client.policies.of(queue)
     if as_json:
         print_json(policy_text.as_plain(queue, found))
     else:
@@ -85,7 +84,7 @@ def set_policy(
     """
     given = _settings(settings)
     with open_client(ctx) as client:
-        choice = chosen_policies.choose_policy(client.site, queue, name, given, version)
+        choice = client.policies.choose(queue, name, given, version=version)
     if as_json:
         print_json(policy_text.as_plain(queue, choice.now))
     else:

@@ -6,11 +6,15 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from yarnam.adapters.yarn.addresses import secret_file, zookeeper_credentials
+from yarnam.client.queues.queue_rights import must_administer
 from yarnam.client.site import Site
 from yarnam.core.policies.chosen_policy import QueuePolicy, checked
+from yarnam.core.policies.policy_registry import NAMES, policy_named
+from yarnam.core.policies.scheduling_policy import Policy
 from yarnam.errors import UsageError
 from yarnam.wire.light_imports import on_first_use
 
@@ -34,32 +38,52 @@ class Choice:
     """Whether ZooKeeper keeps others from changing it."""
 
 
-def policy_of(site: Site, queue: str) -> QueuePolicy:
-    """Raises Unavailable, UsageError."""
-    with _opened(site) as policies:
-        return policies.of(queue)
+class ChosenPolicies:
+    """The policies of a site's queues (``Client.policies``). What a policy has decided for a job is
+    in its status: ``client.job("my-job").status().policy``."""
 
+    def __init__(self, site: Site) -> None:
+        self._site = site
 
-def chosen_policies(site: Site) -> Mapping[str, QueuePolicy]:
-    """Of each queue for which one is chosen. Raises Unavailable, UsageError."""
-    with _opened(site) as policies:
-        return policies.all()
+    def known(self) -> tuple[Policy, ...]:
+        """All policies that this version has, with their settings."""
+        return tuple(policy_named(name) for name in NAMES)
 
+    def all(self) -> Mapping[str, QueuePolicy]:
+        """Of each queue for which one is chosen; nothing without a ZooKeeper. Raises
+        Unavailable."""
+        if not self._site.zookeeper:
+            return {}
+        with _opened(self._site) as policies:
+            return policies.all()
 
-def choose_policy(
-    site: Site, queue: str, name: str, settings: Mapping[str, str], version: int | None = None
-) -> Choice:
-    """``version``: of the choice that this is a change of; None: of what is there now. Raises
-    UsageError (there is no such queue, policy or setting; somebody else has changed it meanwhile),
-    Unavailable."""
-    wanted = checked(name, settings, by=site.user, at_s=time.time())
-    _must_be_there(site, queue)
-    admin = secret_file(site.environ, ADMIN_VARIABLE)
-    with _opened(site) as policies:
-        before = policies.of(queue)
-        expected = before.version if version is None else version
-        now = policies.choose(queue, wanted, expected=expected, admin=admin)
-        return Choice(before, now, policies.is_protected(queue))
+    def of(self, queue: str) -> QueuePolicy:
+        """Of one queue, by its full name. Raises Unavailable, UsageError."""
+        with _opened(self._site) as policies:
+            return policies.of(queue)
+
+    def choose(
+        self,
+        queue: str,
+        name: str,
+        settings: Mapping[str, str] = MappingProxyType({}),
+        *,
+        version: int | None = None,
+    ) -> Choice:
+        """``settings`` as on the command line: ``{"limits": "3600,36000"}``. ``version``: of the
+        choice that this is a change of; None: of what is there now. Raises UsageError (there is no
+        such queue, policy or setting; somebody else has changed it meanwhile), NoPermission,
+        Unavailable."""
+        site = self._site
+        wanted = checked(name, settings, by=site.user, at_s=time.time())
+        _must_be_there(site, queue)
+        must_administer(site, queue)
+        admin = secret_file(site.environ, ADMIN_VARIABLE)
+        with _opened(site) as policies:
+            before = policies.of(queue)
+            expected = before.version if version is None else version
+            now = policies.choose(queue, wanted, expected=expected, admin=admin)
+            return Choice(before, now, policies.is_protected(queue))
 
 
 @contextmanager
