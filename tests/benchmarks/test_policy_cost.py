@@ -1,24 +1,42 @@
-"""What scheduling policies cost: YARN's price under one that suspends.
+"""What scheduling policies cost: YARN's price under one that suspends, and a decision's.
 
 ``make bench ARGS=tests/benchmarks/test_policy_cost.py``; seconds are of this process's CPU.
 """
 
 from __future__ import annotations
 
+import random
 import time
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from yarnam.core.policies.policy_registry import policy_named
+from yarnam.core.admission import Contention
+from yarnam.core.model.ids import NodeId, RackId
+from yarnam.core.model.plans import NoFit, Reason
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import ClusterSnapshot, Node, NodeState, QueueView
+from yarnam.core.model.tickets import Demand, PolicyTicket, RunningGang, Ticket
+from yarnam.core.policies.chosen_policy import PolicyInForce
+from yarnam.core.policies.policy_registry import DEFAULT, NAMES, policy_named
 from yarnam.core.policies.policy_settings import read_settings
+from yarnam.core.policies.queue_schedule import as_running, decide_by_policy, queue_schedule
 from yarnam.sim.ideal.ideal_run import run
 from yarnam.sim.ideal.ideal_settings import IdealSettings, Knows, Overhead
 from yarnam.sim.ideal.trace_job import TraceJob
-from yarnam.sim.ideal.yarn_trace_run import rm_of, run_on_yarn
+from yarnam.sim.ideal.yarn_trace_run import QUEUE, rm_of, run_on_yarn
 from yarnam.sim.sim_settings import RmSettings
 from yarnam.sim.workload import WorkloadSettings, workload
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.sim, pytest.mark.timeout(3600)]
+
+LIMIT_S = 0.020
+"""Of one look of an ApplicationMaster, at ``TICKETS``."""
+
+TICKETS, NODES, NOW_S = 1000, 250, 100_000.0
+
+GPU = Resources(8192, 4, 1)
 
 START_S = 30.0
 """Of each start before a gang trains, in both models."""
@@ -52,3 +70,96 @@ def test_yarn_beside_the_ideal_model_under_tiresias(limits: str) -> None:
     assert real.unfinished == 0
     assert real.suspensions > 100
     assert ratio <= 1.15
+
+
+# ---- one decision --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != DEFAULT])
+def test_a_decision_at_a_thousand_tickets(name: str) -> None:
+    """The look of a job that runs or is suspended, and that of one that waits for its turn."""
+    policy = policy_named(name)
+    in_force = PolicyInForce(policy, read_settings(name, policy.settings, {}), 3)
+    seen = a_thousand_tickets()
+    runs, waits = seen.running[-1].job, seen.tickets[-1]
+
+    def as_one_that_runs() -> None:
+        queue_schedule(QUEUE, seen, in_force, {}).row(runs)
+
+    def as_one_that_waits() -> None:
+        decide_by_policy(waits, seen, never_asked, in_force, {}, may_fit=False, may_claim=False)
+
+    took_s = [_least_s(look) for look in (as_one_that_runs, as_one_that_waits)]
+    print(f"\n{name}, {TICKETS} tickets: {took_s[0] * 1e3:.1f} ms while it runs, "
+          f"{took_s[1] * 1e3:.1f} ms while it waits: {max(took_s) / LIMIT_S:.2f}")  # fmt: skip
+    assert max(took_s) <= LIMIT_S
+
+
+def never_asked(avoid: tuple[NodeId, ...] = (), *, blind: bool = False) -> NoFit:
+    """The planner: its cost is not the policy's."""
+    del avoid, blind
+    return NoFit(Reason.TOO_FEW_FREE_GPUS, is_never=False, message="")
+
+
+def _least_s(look: Callable[[], None]) -> float:
+    """The least of many: seconds of CPU, and others run beside."""
+    taken_s: list[float] = []
+    for _ in range(60):
+        began_s = time.process_time()
+        look()
+        taken_s.append(time.process_time() - began_s)
+    return min(taken_s)
+
+
+def a_thousand_tickets() -> Contention:
+    """400 gangs that fill 2,000 GPUs, and 600 that wait; each tenth is elastic, most have run."""
+    dice = random.Random(7)
+    free, running, waiting = [8] * NODES, list[RunningGang](), list[Ticket]()
+    for number in range(TICKETS):
+        gpus = dice.choices([1, 2, 4, 8, 16, 32], [50, 10, 13, 15, 6, 3])[0]
+        each = min(8, gpus)
+        told = _told(dice, f"application_1_{number:04d}", gpus)
+        on = [node for node in range(NODES) if free[node] >= each][: gpus // each]
+        if len(running) < 400 and len(on) * each == gpus:
+            for node in on:
+                free[node] -= each
+            gang = RunningGang(
+                told.job, QUEUE, gpus, None, tuple((_node(node), each) for node in on),
+                told.since_s,
+            )  # fmt: skip
+            running.append(replace(gang, policy=as_running(told, gang)))
+        else:
+            demand = Demand(GPU.times(each), gpus // each)
+            ticket = Ticket(number, told.job, told.job, QUEUE, (demand,), told.submitted_at_s)
+            waiting.append(replace(ticket, policy=told))
+    nodes = tuple(
+        Node(
+            _node(number), RackId(f"/r{number // 25}"), NodeState.RUNNING, GPU.times(8),
+            GPU.times(8 - left),
+        )
+        for number, left in enumerate(free)
+    )  # fmt: skip
+    queue = QueueView(QUEUE, used=GPU.times(8 * NODES - sum(free)))
+    return Contention(ClusterSnapshot(NOW_S, nodes, queue), waiting, running, NOW_S)
+
+
+def _node(number: int) -> NodeId:
+    return NodeId(f"n{number:03d}")
+
+
+def _told(dice: random.Random, job: str, gpus: int) -> PolicyTicket:
+    is_elastic = gpus >= 4 and dice.random() < 0.3
+    return PolicyTicket(
+        job, 0, NOW_S - dice.uniform(2e4, 5e4), gpus, QUEUE,
+        since_s=NOW_S - dice.uniform(0, 2e4),
+        service_gpu_s=round(dice.uniform(0, 3e5), 1) if dice.random() < 0.7 else 0.0,
+        counted_gpu_s=round(dice.uniform(0, 1e5), 1),
+        remaining_s=dice.uniform(60, 1e5) if dice.random() < 0.6 else None,
+        can_suspend=True,
+        pause_cost_s=12.5,
+        least_gpus=gpus // 2 if is_elastic else 0,
+        most_gpus=gpus * 2 if is_elastic else 0,
+        rates=((gpus // 2, 1.0), (gpus, 1.8), (gpus * 2, 3.1)) if is_elastic else (),
+        remaining_steps=1e5 if is_elastic else None,
+        settings_version=3,
+    )  # fmt: skip

@@ -26,7 +26,7 @@ from yarnam.core.policies.queue_schedule import (
     decide_by_schedule,
 )
 from yarnam.core.policies.schedule import JobDecision
-from yarnam.sim.gangs import policy_planner, queue_looks
+from yarnam.sim.gangs import policy_planner, schedule_watcher
 from yarnam.sim.ideal.ideal_run import run
 from yarnam.sim.ideal.ideal_settings import IdealSettings, Knows, Overhead
 from yarnam.sim.ideal.policy_comparison import PolicyFigures
@@ -143,7 +143,7 @@ def traced(policy: str) -> tuple[int, str]:
 
 
 def test_the_simulator_and_the_application_master_decide_by_the_same_functions() -> None:
-    assert queue_looks.queue_schedule is policy_watcher.queue_schedule
+    assert schedule_watcher.queue_schedule is policy_watcher.queue_schedule
     assert policy_planner.event_of is policy_watcher.event_of
     assert policy_planner.policy_ticket is job_accounts.policy_ticket
     assert policy_planner.served is job_accounts.served

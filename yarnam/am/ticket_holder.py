@@ -40,6 +40,7 @@ from yarnam.core.policies.chosen_policy import (
     QueuePolicy,
     in_force,
 )
+from yarnam.core.policies.queue_schedule import as_running
 from yarnam.core.policies.schedule import JobDecision
 from yarnam.errors import YarnamError
 from yarnam.ports import Clock
@@ -410,7 +411,7 @@ class TicketHolder:
                 gpus = member.target.resources.gpus
                 on_node[member.grant.node] = on_node.get(member.grant.node, 0) + gpus
         duration_s = self._asked_for.duration_s
-        return RunningGang(
+        shown = RunningGang(
             job=self._application,
             queue=self._job.queue,
             gpus=sum(member.target.resources.gpus for member in held),
@@ -419,8 +420,9 @@ class TicketHolder:
             since_s=self._launched_at_s,
             wait_ratio=self._wait_ratio,
             user=self._job.user,
-            policy=self._policy_ticket(),
         )
+        told = self._policy_ticket()
+        return shown if told is None else replace(shown, policy=as_running(told, shown))
 
     async def _keep_shown(self) -> None:
         """Writes the newest state to the queue, again while it does not answer, and gives signs

@@ -14,7 +14,7 @@ from yarnam.sim.gangs.gang_job import GangJob
 from yarnam.sim.gangs.hold_job import HBOX_LIMIT_S, HoldJob
 from yarnam.sim.gangs.initial_gangs import InitialGangRun
 from yarnam.sim.gangs.policy_planner import PolicyPlanner
-from yarnam.sim.gangs.queue_looks import QueueLooks
+from yarnam.sim.gangs.schedule_watcher import ScheduleWatcher
 from yarnam.sim.planners import JitterPlanner, TicketPlanner
 from yarnam.sim.sim_settings import Fault, Mode, SimSettings, Workload
 from yarnam.sim.sim_tickets import SimTicketQueue
@@ -69,9 +69,9 @@ def simulate(
     )  # fmt: skip
     for gang in given.initial_gangs:
         InitialGangRun(gang, world).start()
-    looks = _looks(given, world, settings)
+    watchers = _watchers(given, world, settings)
     for record in records:
-        timeline.at(record.job.submit_s, _start(record, world, settings, looks))
+        timeline.at(record.job.submit_s, _start(record, world, settings, watchers))
     for fault in settings.faults:
         timeline.at(fault.at_s, _fault(fault, rm))
     is_quiet = timeline.run(settings.limit_s)
@@ -91,28 +91,28 @@ def _fault(fault: Fault, rm: SimResourceManager) -> Call:
     return lambda: rm.end_all_on(fault.node, fault.end, fault.away_s)
 
 
-def _looks(given: Workload, world: World, settings: SimSettings) -> dict[str, QueueLooks]:
+def _watchers(given: Workload, world: World, settings: SimSettings) -> dict[str, ScheduleWatcher]:
     """Of each queue; empty: jobs wait by themselves."""
     if settings.mode is not Mode.TICKETS or settings.policy == DEFAULT:
         return {}
     in_force = PolicyInForce(policy_named(settings.policy), settings.policy_settings, 1)
     queues = dict.fromkeys(job.queue for job in given.jobs)
-    return {queue: QueueLooks(queue, world, in_force) for queue in queues}
+    return {queue: ScheduleWatcher(queue, world, in_force) for queue in queues}
 
 
 def _start(
-    record: JobRecord, world: World, settings: SimSettings, looks: dict[str, QueueLooks]
+    record: JobRecord, world: World, settings: SimSettings, watchers: dict[str, ScheduleWatcher]
 ) -> Call:
     """A job is made when it is submitted: of those to come there is the record alone."""
-    return lambda: _job(record, world, settings, looks).start()
+    return lambda: _job(record, world, settings, watchers).start()
 
 
 def _job(
-    record: JobRecord, world: World, settings: SimSettings, looks: dict[str, QueueLooks]
+    record: JobRecord, world: World, settings: SimSettings, watchers: dict[str, ScheduleWatcher]
 ) -> GangJob | HoldJob:
     mode, job = settings.mode, record.job
-    if looks:
-        return GangJob(record, world, PolicyPlanner(job, world, looks[job.queue]))
+    if watchers:
+        return GangJob(record, world, PolicyPlanner(job, world, watchers[job.queue]))
     if mode is Mode.TICKETS:
         return GangJob(record, world, TicketPlanner(job, world))
     if mode is Mode.JITTER:

@@ -39,6 +39,7 @@ class NodeCapacity:
     larger than a node, onto whole free nodes and one with room for the rest."""
 
     __slots__ = (
+        "_starts",
         "barred",
         "free",
         "free_gpus",
@@ -74,6 +75,9 @@ class NodeCapacity:
         self.free_gpus = self.total_gpus
         self.pieces: dict[str, tuple[Piece, ...]] = {}
         """What each gang has; of an emptied one what it had."""
+        self._starts: dict[int, int] = {}
+        # By GPUs: no node before this one has so many free. What is free only shrinks, but for
+        # ``give``.
 
     def copy(self) -> NodeCapacity:
         twin = NodeCapacity.__new__(NodeCapacity)
@@ -82,12 +86,14 @@ class NodeCapacity:
         twin.packing, twin.moves, twin.barred = self.packing, self.moves, self.barred
         twin.total_gpus, twin.free_gpus = self.total_gpus, self.free_gpus
         twin.pieces = dict(self.pieces)
+        twin._starts = dict(self._starts)  # noqa: SLF001 - of the same class
         return twin
 
     def emptied(self) -> NodeCapacity:
         twin = self.copy()
         twin.free = list(self.sizes)
         twin.free_gpus = self.total_gpus
+        twin._starts = {}  # noqa: SLF001 - of the same class
         return twin
 
     def take(self, ticket: PolicyTicket, gpus: int) -> bool:
@@ -106,6 +112,7 @@ class NodeCapacity:
 
     def give(self, job: str) -> None:
         """Its gang holds nothing any more."""
+        self._starts = {}
         for node, gpus, cores in self.pieces.pop(job, ()):
             free, free_cores = self.free[node]
             self.free[node] = (free + gpus, free_cores + cores)
@@ -157,7 +164,15 @@ class NodeCapacity:
         barred: frozenset[int] | None,
     ) -> int | None:
         best: tuple[int, int] | None = None
-        for node, (free, free_cores) in enumerate(self.free):
+        start, all_free = self._starts.get(gpus, 0), self.free
+        has_room = False
+        for node in range(start, len(all_free)):
+            free, free_cores = all_free[node]
+            if free < gpus:
+                continue
+            if not has_room:
+                has_room = True
+                self._starts[gpus] = node
             if used and node in used:
                 taken, taken_cores = used[node]
                 free, free_cores = free - taken, free_cores - taken_cores
@@ -168,4 +183,6 @@ class NodeCapacity:
             key = (free, node) if self.packing is Packing.PACK else (-free, node)
             if best is None or key < best:
                 best = key
+        if not has_room:
+            self._starts[gpus] = len(all_free)
         return None if best is None else best[1]

@@ -13,8 +13,9 @@ as granted in the snapshot and as asked for by its ticket.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from yarnam.core.admission import Ask, Contention, Decision, Planner
 from yarnam.core.admission import decide as decide_admission
@@ -107,7 +108,9 @@ def queue_schedule(
     told = [*(_of_ticket(one) for one in waiting), *(_of_gang(gang) for gang in running)]
     now_s = seen.now_s
     least_gpu_s = {
-        one.job: recorded_gpu_s.get(one.job, 0.0) - RECORD_SLACK_S * one.gpus for one in told
+        one.job: recorded_gpu_s[one.job] - RECORD_SLACK_S * one.gpus
+        for one in told
+        if one.job in recorded_gpu_s
     }
     jobs = [believed(_not_ahead(one, now_s), least_gpu_s, now_s) for one in told]
     capacity = _capacity(queue, seen, waiting, running)
@@ -269,15 +272,23 @@ def _of_ticket(ticket: Ticket) -> PolicyTicket:
             least_gpus=0, most_gpus=0,
         )  # fmt: skip
     gpus = told.least_gpus if told.is_elastic else ticket.gpus
+    if gpus == told.gpus and state is told.state:
+        return told
     return replace(told, gpus=gpus, state=state)
 
 
 def _of_gang(gang: RunningGang) -> PolicyTicket:
     since_s = gang.since_s or 0.0
     told = gang.policy or PolicyTicket(gang.job, 0, since_s, 0, rules=NO_RULES)
-    return _with_curve(
-        replace(told, gpus=gang.gpus, state=HoldState.RUNNING, nodes=len(gang.nodes))
-    )
+    return _with_curve(as_running(told, gang))
+
+
+def as_running(ticket: PolicyTicket, gang: RunningGang) -> PolicyTicket:
+    """With what its gang holds. Whoever shows the gang does it once; then those who decide need
+    not."""
+    if ticket.is_running and (ticket.gpus, ticket.nodes) == (gang.gpus, len(gang.nodes)):
+        return ticket
+    return replace(ticket, gpus=gang.gpus, state=HoldState.RUNNING, nodes=len(gang.nodes))
 
 
 def _with_curve(ticket: PolicyTicket) -> PolicyTicket:
@@ -285,7 +296,7 @@ def _with_curve(ticket: PolicyTicket) -> PolicyTicket:
     has run at too few sizes for one, by ``UNTRIED_SHARE``."""
     if not ticket.is_elastic or not ticket.rates:
         return ticket
-    curve = fit_speed(ticket.rates)
+    curve = _fitted(ticket.rates)
     if curve is None:
         gpus, rate = ticket.rates[-1]
         if rate <= 0 or gpus <= 0:
@@ -294,6 +305,12 @@ def _with_curve(ticket: PolicyTicket) -> PolicyTicket:
         curve = SpeedCurve(UNTRIED_SHARE * step_s * gpus, (1.0 - UNTRIED_SHARE) * step_s, 0.0)
     rates = {**dict(curve.rates(ticket.least_gpus, ticket.most_gpus)), **dict(ticket.rates)}
     return replace(ticket, rates=tuple(sorted(rates.items())))
+
+
+@lru_cache(maxsize=1024)
+def _fitted(rates: tuple[tuple[int, float], ...]) -> SpeedCurve | None:
+    """Rates of a job seldom change from one decision to the next."""
+    return fit_speed(rates)
 
 
 def _not_ahead(ticket: PolicyTicket, now_s: float) -> PolicyTicket:
@@ -331,7 +348,7 @@ def _capacity(
         pieces[gang.job] = tuple(mine)
     capacity = NodeCapacity(
         [(left + mine, 0) for left, mine in zip(free, held, strict=True)],
-        _shapes(waiting),
+        _Shapes(waiting),
         barred=_barred(seen.snapshot, waiting, index, frozenset(range(len(nodes), len(index)))),
     )
     capacity.free = [(left, 0) for left in free]
@@ -357,19 +374,35 @@ def _headroom(snapshot: ClusterSnapshot, queue: str) -> int | None:
     return min(limits, default=None)
 
 
-def _shapes(waiting: Sequence[Ticket]) -> dict[str, Shape]:
-    shapes: dict[str, Shape] = {}
-    for ticket in waiting:
-        tasks = [
-            demand.resources.gpus
-            for demand in ticket.demands
-            for _ in range(demand.count)
-            if demand.resources.gpus
-        ]
-        shape = Shape(0, 1, 0)
-        shape.tasks = [(gpus, 0) for gpus in sorted(tasks, reverse=True)]
-        shapes[ticket.job] = shape
-    return shapes
+class _Shapes(Mapping[str, Shape]):
+    """Of gangs that wait, each made when it is placed: most find no GPUs at all."""
+
+    def __init__(self, waiting: Sequence[Ticket]) -> None:
+        self._waiting = {ticket.job: ticket for ticket in waiting}
+        self._made: dict[str, Shape] = {}
+
+    def __getitem__(self, job: str) -> Shape:
+        made = self._made.get(job)
+        if made is None:
+            made = self._made[job] = _shape(self._waiting[job])
+        return made
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._waiting)
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+
+def _shape(ticket: Ticket) -> Shape:
+    shape = Shape(0, 1, 0)
+    shape.tasks = []
+    for demand in ticket.demands:
+        if demand.resources.gpus:
+            shape.tasks += [(demand.resources.gpus, 0)] * demand.count
+    if len(ticket.demands) > 1:
+        shape.tasks.sort(reverse=True)
+    return shape
 
 
 def _barred(

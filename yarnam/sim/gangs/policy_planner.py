@@ -26,13 +26,14 @@ from yarnam.core.model.events import Event, TrainingReported
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.job_status import Phase
 from yarnam.core.model.plans import NoFit, PlacementPlan
-from yarnam.core.model.tickets import SUSPENDED, MustWait, PolicyTicket
+from yarnam.core.model.tickets import SUSPENDED, MustWait, PolicyTicket, RunningGang
 from yarnam.core.policies.queue_schedule import (
     QueueSchedule,
+    as_running,
     decide_by_schedule,
     event_of,
 )
-from yarnam.sim.gangs.queue_looks import QueueLooks
+from yarnam.sim.gangs.schedule_watcher import ScheduleWatcher
 from yarnam.sim.planners import TicketPlanner
 from yarnam.sim.sim_settings import SimJob
 from yarnam.sim.world import World
@@ -44,15 +45,15 @@ NOT_ITS_TURN = "the policy of its queue has others go first"
 class PolicyPlanner(TicketPlanner):
     """Every job carries out its own row of the schedule that all jobs of the queue compute."""
 
-    def __init__(self, job: SimJob, world: World, looks: QueueLooks) -> None:
+    def __init__(self, job: SimJob, world: World, watcher: ScheduleWatcher) -> None:
         super().__init__(job, world)
-        self._looks = looks
+        self._watcher = watcher
         self._gang = initial(job.spec)
         self._size = policy_for(job.spec).size
         self._service = Service()
         self._books = open_accounts(job.submit_s)
-        self._is_looking = False
-        looks.join(job.spec.name, self)
+        self._is_polling = False
+        watcher.join(job.spec.name, self)
 
     # ---- what it tells -----------------------------------------------------------------------
 
@@ -63,10 +64,10 @@ class PolicyPlanner(TicketPlanner):
         running = self._world.tickets.running.get(self._job.spec.name)
         has_moved = after.phase is not before.phase and after.phase in HOLDING
         if running is not None and (has_moved or isinstance(event, TrainingReported)):
-            self._world.tickets.launched(replace(running, policy=self._told()))
+            self._show(running)
 
-    def _told(self) -> PolicyTicket:
-        facts = JobFacts(self._job.spec.name, self._job.submit_s, self._looks.in_force.version)
+    def _policy_ticket(self) -> PolicyTicket:
+        facts = JobFacts(self._job.spec.name, self._job.submit_s, self._watcher.in_force.version)
         now_s = self._world.timeline.now_s
         return policy_ticket(
             self._job.spec, self._gang, self._size, self._service, self._books, facts, now_s
@@ -75,7 +76,7 @@ class PolicyPlanner(TicketPlanner):
     def request(self, action: RequestPlan) -> None:
         if action.supplement is None:
             mine = self._ticket or self._wanted()
-            self._ticket = replace(mine, policy=self._told(), aside="")
+            self._ticket = replace(mine, policy=self._policy_ticket(), aside="")
         super().request(action)
 
     def entered(self, phase: Phase) -> None:
@@ -84,7 +85,7 @@ class PolicyPlanner(TicketPlanner):
             self._ticket = replace(mine, policy=None)  # No affair of the policy.
         super().entered(phase)
         if phase is Phase.SUSPENDED and mine is not None:
-            shown = replace(mine, aside=SUSPENDED, policy=self._told(), is_acquiring=False)
+            shown = replace(mine, aside=SUSPENDED, policy=self._policy_ticket(), is_acquiring=False)
             self._ticket = tickets.take(shown, lambda: None)
             tickets.gone(self._job.spec.name)
         elif phase is Phase.RUNNING:
@@ -101,17 +102,20 @@ class PolicyPlanner(TicketPlanner):
 
     def launched(self, containers: Sequence[Container]) -> None:
         super().launched(containers)
-        running = self._world.tickets.running[self._job.spec.name]
-        self._world.tickets.launched(replace(running, policy=self._told()))
+        self._show(self._world.tickets.running[self._job.spec.name])
+
+    def _show(self, gang: RunningGang) -> None:
+        shown = replace(gang, policy=as_running(self._policy_ticket(), gang))
+        self._world.tickets.launched(shown)
 
     def finished(self) -> None:
-        self._looks.leave(self._job.spec.name)
+        self._watcher.leave(self._job.spec.name)
         super().finished()
 
     # ---- while it waits ----------------------------------------------------------------------
 
     def _is_decided(self) -> bool:
-        return super()._is_decided() and not self._looks.is_stale
+        return super()._is_decided() and not self._watcher.is_stale
 
     def _note_wait(self, decision: MustWait, action: RequestPlan) -> None:
         """As the ``AdmissionPoller`` does: a policy may keep GPUs idle, as ``fifo`` does for the
@@ -131,9 +135,9 @@ class PolicyPlanner(TicketPlanner):
         def plan(avoid: tuple[NodeId, ...] = (), *, blind: bool = False) -> PlacementPlan | NoFit:
             return self._plan(action, avoid, blind=blind)
 
-        looks = self._looks
+        watcher = self._watcher
         decision, _ = decide_by_schedule(
-            looks.schedule(), self._ticket, looks.seen(), plan,
+            watcher.schedule(), self._ticket, watcher.contention(), plan,
             may_fit=self._may_fit(action), excluded=action.excluded,
             may_claim=self._claims.may_claim(self._world.timeline.now_s), explain=False,
         )  # fmt: skip
@@ -147,21 +151,21 @@ class PolicyPlanner(TicketPlanner):
 
     def may_act(self, found: QueueSchedule, interrupted: frozenset[str]) -> bool:
         job = self._job.spec.name
-        if self._is_looking:
+        if self._is_polling:
             return False
         if self._is_suspended:
             return job in found.schedule.gpus
         return self._gang.phase is Phase.RUNNING and job in interrupted
 
-    def look_after(self, delay_s: float) -> None:
-        self._is_looking = True
-        self._world.timeline.after(delay_s, self._look)
+    def poll_after(self, delay_s: float) -> None:
+        self._is_polling = True
+        self._world.timeline.after(delay_s, self._poll_policy)
 
-    def _look(self) -> None:
-        self._is_looking = False
+    def _poll_policy(self) -> None:
+        self._is_polling = False
         if not (self._gang.phase is Phase.RUNNING or self._is_suspended):
             return
-        found, job, size = self._looks.schedule(), self._job.spec, self._size
+        found, job, size = self._watcher.schedule(), self._job.spec, self._size
         event = event_of(
             found.row(job.name),
             "the queue's policy",

@@ -13,14 +13,14 @@ from yarnam.core.policies.chosen_policy import PolicyInForce
 from yarnam.core.policies.queue_schedule import QueueSchedule, queue_schedule
 from yarnam.sim.world import World
 
-LOOK_S = 5.0
+POLL_S = 5.0
 """Between two looks of a job, up to a quarter more or less: ``AmSettings.policy_look_s``."""
 
 CHECK_S = 1.0
 """After so long a change is seen. Looks of jobs come up to six times as late."""
 
 
-class Looks(Protocol):
+class WatchedJob(Protocol):
     """A job of the queue whose gang runs, or that the policy has suspended."""
 
     def may_act(self, found: QueueSchedule, interrupted: frozenset[str]) -> bool:
@@ -28,26 +28,28 @@ class Looks(Protocol):
         the schedule."""
         ...
 
-    def look_after(self, delay_s: float) -> None: ...
+    def poll_after(self, delay_s: float) -> None: ...
 
 
-class QueueLooks:
+class ScheduleWatcher:
     """Of one queue."""
 
     def __init__(self, queue: str, world: World, in_force: PolicyInForce) -> None:
         self.in_force = in_force
         self._queue = queue
         self._world = world
-        self._jobs: dict[str, Looks] = {}
+        self._jobs: dict[str, WatchedJob] = {}
         self._found: QueueSchedule | None = None
         self._versions = (-1, -1)
         self._changes_s = inf
         self._acted_on: QueueSchedule | None = None
+        self._is_checking = False
 
-    def join(self, job: str, looks: Looks) -> None:
-        if not self._jobs:
+    def join(self, job: str, watched: WatchedJob) -> None:
+        self._jobs[job] = watched
+        if not self._is_checking:
+            self._is_checking = True
             self._world.timeline.after(CHECK_S, self._check)
-        self._jobs[job] = looks
 
     def leave(self, job: str) -> None:
         del self._jobs[job]
@@ -59,7 +61,7 @@ class QueueLooks:
         versions = (world.rm.nodes.version, world.tickets.version)
         return versions != self._versions or world.timeline.now_s >= self._changes_s
 
-    def seen(self) -> Contention:
+    def contention(self) -> Contention:
         """What each job of the queue sees."""
         world = self._world
         return world.tickets.plain(world.rm.snapshot(self._queue), world.timeline.now_s)
@@ -69,7 +71,7 @@ class QueueLooks:
         found, world = self._found, self._world
         if found is None or self.is_stale:
             now_s = world.timeline.now_s
-            found = self._found = queue_schedule(self._queue, self.seen(), self.in_force, {})
+            found = self._found = queue_schedule(self._queue, self.contention(), self.in_force, {})
             self._versions = (world.rm.nodes.version, world.tickets.version)
             changes_s = found.schedule.next_change_s
             # It cannot come to another decision at the same instant.
@@ -78,12 +80,13 @@ class QueueLooks:
 
     def _check(self) -> None:
         if not self._jobs:
+            self._is_checking = False
             return
         world = self._world
         if self._found is None or self.is_stale or self._found is not self._acted_on:
             found = self._acted_on = self.schedule()
             interrupted = found.interrupted
             for one in [one for one in self._jobs.values() if one.may_act(found, interrupted)]:
-                interval_s = LOOK_S * (0.75 + 0.5 * world.dice.random())
-                one.look_after(world.dice.random() * interval_s + world.rm.settings.poll_s)
+                interval_s = POLL_S * (0.75 + 0.5 * world.dice.random())
+                one.poll_after(world.dice.random() * interval_s + world.rm.settings.poll_s)
         world.timeline.after(CHECK_S, self._check)
