@@ -55,6 +55,13 @@ def test_who_is_below_its_minimum_goes_first() -> None:
     assert less_so < needy
 
 
+def test_by_fair_weights_decide_between_two_equally_below_their_minimum() -> None:
+    fair, minimum = Policy.FAIR, Resources(900, 0, 0)
+    assert key(Resources(), fair, minimum) < key(Resources(), fair, minimum, weight=0.0)
+    used = Resources(90, 0, 0)
+    assert key(used, fair, minimum, weight=2.0) < key(used, fair, minimum)
+
+
 def test_what_is_not_the_dominant_resource_makes_nobody_needy() -> None:
     assert key(Resources(100, 0, 5), minimum=Resources(900, 0, 0))[0] == 1.0
 

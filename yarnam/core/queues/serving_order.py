@@ -28,7 +28,8 @@ def serving_key(
 
     ``policy``: that of the queue above. ``minimum`` and ``weight`` are those of a queue; jobs have
     none. Below the minimum (of the resource of which it uses most of the cluster; by ``fair``:
-    of memory) it goes before all that are not.
+    of memory) it goes before all that are not. (Hadoop's ``fair`` takes the demand for the minimum
+    where that is less: here the minimum counts.)
 
     Where Hadoop divides nothing by nothing, its comparators take the two for equal (NaN), which is
     no order: what comes first then depends on names. Here it is 0. So it is with an unused queue of
@@ -36,16 +37,19 @@ def serving_key(
     """
     if policy is Policy.FIFO:
         return ()
-    parts = [(used.memory_mib, minimum.memory_mib, cluster.memory_mib)]
-    if policy is Policy.DRF:
-        parts.append((used.vcores, minimum.vcores, cluster.vcores))
-        parts.append((used.gpus, minimum.gpus, cluster.gpus))
-        parts.sort(key=_part_of_cluster, reverse=True)
+    if policy is Policy.FAIR:
+        amount, least = used.memory_mib, minimum.memory_mib
+        by_weight = (_ratio(amount, weight),) if weight > 0 else (inf, float(amount))
+        return (0.0, amount / least, *by_weight) if amount < least else (1.0, *by_weight)
+    parts = [
+        (used.memory_mib, minimum.memory_mib, cluster.memory_mib),
+        (used.vcores, minimum.vcores, cluster.vcores),
+        (used.gpus, minimum.gpus, cluster.gpus),
+    ]
+    parts.sort(key=_part_of_cluster, reverse=True)
     amount, least, _ = parts[0]
     if amount < least:
         return (0.0, *(_ratio(one, floor) for one, floor, _ in parts))
-    if weight <= 0 and policy is Policy.FAIR:
-        return (1.0, inf, amount)
     return (1.0, *(_ratio(_part_of_cluster(part), weight) for part in parts))
 
 
