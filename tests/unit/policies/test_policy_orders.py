@@ -180,6 +180,14 @@ def test_optimus_keeps_a_size_that_is_new_or_not_worth_the_change() -> None:
     assert shrunk.gpus == {"n1": 1, "w2": 7}
 
 
+def test_optimus_shrinks_a_gang_only_for_others() -> None:
+    """Also one of which it is not known what it gains by its GPUs."""
+    unknown = running("u1", 6, least_gpus=1, most_gpus=8, since_s=-1e4)
+    assert schedule("optimus", [unknown], 8, 0.0).gpus == {"u1": 6}
+    found = schedule("optimus", [unknown, waiting("w2", 4, 1.0)], 8, 2.0)
+    assert found.gpus == {"u1": 4, "w2": 4}
+
+
 def test_themis_serves_who_is_worst_off() -> None:
     fair = running("f1", 4, 0.0, remaining_s=1000.0)
     late = waiting("l2", 4, 0.0, remaining_s=10.0)

@@ -46,6 +46,7 @@ def decide(view: SchedulingView, settings: Settings) -> Schedule:
         if now_s < one.since_s + settings["interval"][0] and one.is_elastic
     }
     grow(elastic, taken, capacity, fresh, now_s)
+    _shrink_for_others(running, taken, capacity)
     _keep(running, taken, settings["worth"][0], now_s)
     order = [*running, *waiting]
     left = view.capacity.emptied()
@@ -105,6 +106,17 @@ def steps_left(ticket: PolicyTicket, now_s: float) -> float | None:
         return None
     done = ticket.rate(ticket.gpus) * (now_s - ticket.since_s) if ticket.is_running else 0.0
     return max(0.0, ticket.remaining_steps - done)
+
+
+def _shrink_for_others(
+    running: list[PolicyTicket], taken: dict[str, int], capacity: Capacity
+) -> None:
+    """What nobody else gains by, a gang keeps: also one of which no gain is known."""
+    for ticket in running:
+        while ticket.is_elastic and 0 < taken.get(ticket.job, 0) < ticket.gpus:
+            if not capacity.take(ticket, 1):
+                break
+            taken[ticket.job] += 1
 
 
 def _keep(running: list[PolicyTicket], taken: dict[str, int], worth: float, now_s: float) -> None:
