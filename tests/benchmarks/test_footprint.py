@@ -72,8 +72,17 @@ def processes(module: str, application: str) -> list[int]:
 
 
 def peak_mb(pid: int) -> float:
+    return _memory_mb(pid, "VmHWM")
+
+
+def resident_mb(pid: int) -> float:
+    """Now."""
+    return _memory_mb(pid, "VmRSS")
+
+
+def _memory_mb(pid: int, kind: str) -> float:
     text = Path(f"/proc/{pid}/status").read_text()
-    match = re.search(r"VmHWM:\s+(\d+) kB", text)
+    match = re.search(rf"{kind}:\s+(\d+) kB", text)
     assert match, text
     return int(match[1]) / 1024
 

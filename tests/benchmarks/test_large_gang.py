@@ -18,7 +18,7 @@ from types import SimpleNamespace
 import grpc
 import pytest
 
-from tests.benchmarks.test_footprint import peak_mb, show
+from tests.benchmarks.test_footprint import peak_mb, resident_mb, show
 from yarnam.adapters.grpc.job_client import GrpcJobClient
 from yarnam.agent.log_service import LogFile, LogService
 from yarnam.agent.mailbox.mailbox_client import MailboxClient
@@ -194,6 +194,7 @@ async def drive(address: str, pem: bytes, pid: int, folder: Path) -> None:
     cores = (cpu_s(pid) - cpu) / passed_s
     reports = (sum(agent.step for agent in agents) - steps) / passed_s
     print(f"  {reports:.0f} reports with metrics a second")
+    show("AM, resident memory while it runs", resident_mb(pid), AM_LIMIT_MB, "MB")
     show("AM, resident memory (peak)", peak_mb(pid), AM_LIMIT_MB, "MB")
     show("AM, CPU while it runs", cores, AM_LIMIT_CORES, "cores")
     answers = [await asyncio.to_thread(read_status, address, pem) for _ in range(5)]
