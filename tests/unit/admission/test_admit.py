@@ -123,6 +123,12 @@ def test_two_gangs_of_five_on_eight_gpus_go_one_after_the_other() -> None:
     assert answer.head == first
 
 
+def test_the_head_is_who_takes_the_gpus_and_not_who_is_passed_over() -> None:
+    pieces, takes, me = ticket(1, 1, 4), ticket(2, 2, 3), ticket(3, 3, 2)
+    answer = waits(ask(me, [pieces, takes], snapshot(5, 5)))
+    assert (answer.ahead, answer.head) == (2, takes)
+
+
 def test_the_order_of_tickets_does_not_depend_on_how_they_are_listed() -> None:
     me, others = ticket(3, 1, 8), [ticket(1, 1, 8), ticket(2, 1, 8)]
     view = snapshot(0, 0)

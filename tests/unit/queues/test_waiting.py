@@ -138,7 +138,7 @@ CASES: dict[str, tuple[QueueJob, QueuesNow, str, str]] = {
     "wait-queue": (
         job(ticket=TICKET),
         now(admission=waits_behind()),
-        "by the jobs ahead of it; 2 gangs are ahead of it, first application_1_0001 (big, 16 GPUs)",
+        "by the jobs ahead of it; 2 gangs are ahead of it, next application_1_0001 (big, 16 GPUs)",
         "the start of application_1_0001, or a higher gang.priority",
     ),
     "reserved": (

@@ -282,10 +282,14 @@ def _admit_behind(
     closed = kept.closed_to(me, now_s) if kept else frozenset[NodeId]()
     if kept is not None and closed and not ledger.could_reserve(me, closed=closed):
         return _must_wait_for(kept, ahead, now_s)
+    takes: list[Ticket] = []
     for ticket in ahead:
-        if not ticket.is_acquiring and ticket is not queue.head:
+        if ticket is queue.head:
+            takes += [ticket] if kept is None else []
+        elif not ticket.is_acquiring:
             closed_to_it = kept.closed_to(ticket, now_s) if kept else frozenset[NodeId]()
-            ledger.reserve(ticket, closed=closed_to_it)
+            if ledger.reserve(ticket, closed=closed_to_it) is not None:
+                takes.append(ticket)
     avoid = ledger.contested_nodes(me) | closed
     if ledger.reserve(me, closed=avoid) is not None:
         is_strict = bool(closed) and kept is not None and kept.is_strict
@@ -293,7 +297,7 @@ def _admit_behind(
         return Admitted(reason, is_backfill=True, avoid=tuple(sorted(avoid)), is_strict=is_strict)
     if kept is None or not closed:
         # Those ahead that are to take these GPUs may be kept from them by the reservation.
-        return replace(taken, is_reserved=kept is not None)
+        return replace(taken, head=(*takes, ahead[0])[0], is_reserved=kept is not None)
     return _must_wait_for(kept, ahead, now_s)
 
 

@@ -287,7 +287,8 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True)
 class MustWait:
-    """Not yet. ``ahead`` jobs come first; ``head`` is the first of them."""
+    """Not yet. ``ahead`` jobs come first; ``head`` is the first of them, or the first that takes
+    the free GPUs, as one that does not fit is passed over."""
 
     ahead: int
     head: Ticket

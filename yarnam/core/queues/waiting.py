@@ -440,7 +440,7 @@ def _behind_others(job: QueueJob, now: QueuesNow) -> Wait | None:
     if not own:
         reason += (
             f"; {_count(decision.ahead, 'gang')} {'is' if decision.ahead == 1 else 'are'} ahead "
-            f"of it, first {head.job} ({head.name}, {_count(head.gpus, 'GPU')})"
+            f"of it, next {head.job} ({head.name}, {_count(head.gpus, 'GPU')})"
         )
     start = "the grants of the jobs that have asked" if own else f"the start of {head.job}"
     if decision.is_reserved:
