@@ -49,8 +49,10 @@ from yarnam.core.model.job_status import (
     WaitQueueStatus,
 )
 from yarnam.core.model.outcomes import FirstCause, VerdictKind
+from yarnam.core.model.tickets import RunningGang
 from yarnam.core.policies.chosen_policy import QueuePolicy
 from yarnam.errors import NoPermission
+from yarnam.ports.ticket_queue import TicketList
 from yarnam.wire.codec import encode
 from yarnam.wire.records import JobRecord
 
@@ -294,6 +296,19 @@ def policy_explain(stage: Stage) -> list[str]:
     row = PolicyStatus(TEXT, 3, "wait", 0, 2, TEXT, TEXT)
     stage.world.line.statuses = [replace(shown, policy=row)]
     return [APPLICATION]
+
+
+def policy_what_if(stage: Stage) -> list[str]:
+    """Another job, in a queue of such a name, is on a node of a quota."""
+    queue = f"root.{TEXT.replace('.', '')}"
+    stage.world.rm.queue_names = ["root.dl", queue]
+    nodes = stage.world.rm.nodes
+    gangs = [
+        RunningGang(NAME, queue, 1, None, ((node.node_id, 1),)) for node in nodes if node.total.gpus
+    ]
+    listed = TicketList(running=tuple(gangs))
+    stage.patch.setattr("yarnam.client.queues.cells_now.read_wait_queue", lambda site: listed)
+    return ["--quota", f"root.dl={len(nodes)}"]
 
 
 def tensorboard(stage: Stage) -> list[str]:
@@ -633,6 +648,7 @@ CASES: dict[str, Prepare] = {
     "policy show": policy_show,
     "policy set": policy_set,
     "policy explain": policy_explain,
+    "policy what-if": policy_what_if,
     "queues diff": lambda stage: [*no_such_file(stage), "new.xml"],
     "queues apply": no_such_file,
     "history list": history,

@@ -16,11 +16,16 @@ from tests.unit.client.world import APPLICATION, World, status
 from yarnam.cli.shell import Shell, run
 from yarnam.client.queues import queue_rights
 from yarnam.client.site import Site
+from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.job_status import JobState, PolicyStatus
-from yarnam.core.model.snapshot import QueueView
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import Node, NodeState, QueueView
+from yarnam.core.model.tickets import RunningGang
 from yarnam.core.policies.chosen_policy import NOTHING_CHOSEN, QueuePolicy
 from yarnam.core.policies.policy_registry import NAMES
+from yarnam.core.queues.queue_state import QueueState
 from yarnam.errors import UsageError
+from yarnam.ports.ticket_queue import TicketList
 
 QUEUE = "root.dl"
 
@@ -211,3 +216,73 @@ def test_who_does_not_administer_the_queue_is_refused_by_name(
 )  # fmt: skip
 def test_hadoops_access_control_lists(acl: str, *, is_in_it: bool) -> None:
     assert queue_rights.is_in(acl, "ann", {"gpu", "staff"}) is is_in_it
+
+
+# ---- whole nodes ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two_queues(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Four nodes of 8 GPUs: one of root.a alone, one with a GPU of root.b, one with strangers."""
+    world.rm.queue_names = ["root.a", "root.b"]
+    world.rm.nodes = tuple(
+        Node(NodeId(f"n{at}"), RackId("/r"), NodeState.RUNNING, Resources(65536, 64, 8),
+             Resources(1, 1, used))
+        for at, used in enumerate((4, 1, 2, 0))
+    )  # fmt: skip
+    gangs = (
+        RunningGang("app_a", "root.a", 4, None, ((NodeId("n0"), 4),)),
+        RunningGang("app_b", "root.b", 1, None, ((NodeId("n1"), 1),)),
+    )
+    listed = TicketList(running=gangs)
+    monkeypatch.setattr("yarnam.client.queues.cells_now.read_wait_queue", lambda site: listed)
+    return world
+
+
+def test_a_quota_of_whole_nodes_is_told_with_those_who_break_it(
+    two_queues: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert yarnam(two_queues, "policy", "what-if", "--quota", "root.a=3") == 0
+    out = capsys.readouterr().out
+    assert "4 whole nodes of 8 GPUs, 1 of them free; the quotas still cover 2" in out
+    assert "root.a could have 1 more if these were not there:" in out
+    assert "n1    1     app_b  root.b" in out, "the one with the least use by others"
+    arguments = ["policy", "what-if", "root.a", "--quota", "root.a=4", "--json"]
+    assert yarnam(two_queues, *arguments) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["is_fragmented"]
+    [row] = found["queues"]
+    assert (row["own"], row["free"], row["lacks"]) == (1, 1, 2)
+    assert [one["others"][0]["job"] for one in row["broken"]] == ["app_b", ""]
+
+
+def test_quotas_that_cannot_all_be_had_are_told(
+    two_queues: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    quotas = ["--quota", "root.a=2", "--quota", "root.b=2"]
+    assert yarnam(two_queues, "policy", "what-if", *quotas) == 0
+    assert "but not all together: 1 nodes are missing" in capsys.readouterr().out
+
+
+def test_the_quota_is_what_yarn_guarantees(
+    two_queues: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert yarnam(two_queues, "policy", "what-if") == 64
+    assert "no queue is guaranteed a whole node of 8 GPUs" in capsys.readouterr().err
+    leaf = QueueState("root.a", "drf", minimum=Resources(0, 0, 20))
+    two_queues.rm.queue_tree = QueueState("root", "drf", children=(leaf,), is_leaf=False)
+    assert yarnam(two_queues, "policy", "what-if", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["queues"][0]["quota"] == 2
+
+
+@pytest.mark.parametrize("slip", ["root.a", "root.a=x", "=3", "root.a=-1", "root.typo=1"])
+def test_a_slip_in_a_quota_is_refused(two_queues: World, slip: str) -> None:
+    assert yarnam(two_queues, "policy", "what-if", "--quota", slip) == 64
+
+
+def test_without_tickets_all_use_is_unknown(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.site.zookeeper = ""
+    assert yarnam(world, "policy", "what-if", "--quota", f"{QUEUE}=1") == 0
+    assert "without a ZooKeeper" in capsys.readouterr().err

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 with on_first_use():
     from yarnam.cli.queues import policy_text
+    from yarnam.client.queues import cells_now
+
+MOST_DIGITS = 6
+"""Of a number of nodes."""
 
 NOT_PROTECTED = (
     "whoever reaches the ZooKeeper may change this: its jobs and its administrators are one to it. "
@@ -108,6 +112,45 @@ def explain(ctx: click.Context, job: str, as_json: bool) -> None:
         print_json(policy_text.explained_as_plain(status))
     else:
         print_lines(policy_text.explained_lines(status))
+
+
+@command.command("what-if")
+@click.argument("queue", metavar="[QUEUE]", default="")
+@click.option(
+    "--quota",
+    "quotas",
+    multiple=True,
+    metavar="QUEUE=NODES",
+    help="Whole nodes of a queue, in place of what YARN guarantees it; repeat for several.",
+)
+@json_option
+@click.pass_context
+def what_if(ctx: click.Context, queue: str, quotas: tuple[str, ...], as_json: bool) -> None:
+    """Show which queues could have the whole nodes of their quota now.
+
+    A quota is what YARN guarantees the queue (minResources, or its capacity), in whole nodes of the
+    cluster's usual size. A node is whole for a queue if nobody else uses a GPU of it. What jobs
+    hold on which node is taken from their tickets; the rest of what is in use is shown as unknown.
+    """
+    given = _quotas(quotas)
+    with open_client(ctx) as client:
+        found = cells_now.cells_now(client.site, given, queue)
+    if found.trouble:
+        print_note(f"whose the GPUs in use are is not known: {found.trouble}")
+    if as_json:
+        print_json(policy_text.cells_as_plain(found.cells))
+    else:
+        print_lines(policy_text.cells_lines(found.cells))
+
+
+def _quotas(texts: Sequence[str]) -> dict[str, int]:
+    given: dict[str, int] = {}
+    for text in texts:
+        name, equals, nodes = text.partition("=")
+        if not equals or not name or not nodes.isdecimal() or len(nodes) > MOST_DIGITS:
+            raise UsageError(f"{text[:60]!a} is no quota", hint="Give it as queue=nodes.")
+        given[name] = int(nodes)
+    return given
 
 
 def _settings(texts: Sequence[str]) -> dict[str, str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from yarnam.cli.rendering.console import Line, table
 from yarnam.core.model.job_status import JobState, JobStatus
+from yarnam.core.policies.cells import Cells, QueueCells
 from yarnam.core.policies.chosen_policy import QueuePolicy, in_force
 from yarnam.core.policies.policy_registry import NAMES, policy_named
 from yarnam.wire.codec import to_plain
@@ -120,6 +121,50 @@ def explained_as_plain(status: JobStatus) -> dict[str, Any]:
         "state": status.state.value,
         "policy": None if status.policy is None else to_plain(status.policy),
     }
+
+
+def cells_lines(found: Cells) -> Iterator[Line]:
+    yield (
+        f"{found.nodes} whole nodes of {found.node_gpus} GPUs, {found.free} of them free; the "
+        f"quotas still cover {found.covered}"
+    )
+    yield ""
+    yield from table(
+        ("QUEUE", "QUOTA", "ITS OWN", "FREE FOR IT", "LACKS"),
+        [
+            (one.queue, str(one.quota), str(one.own), str(one.free), str(one.lacks or "-"))
+            for one in found.queues
+        ],
+    )
+    for one in found.queues:
+        if one.lacks:
+            yield ""
+            yield from _broken_lines(one)
+    if found.covered > found.free and not any(one.lacks for one in found.queues):
+        yield ""
+        yield (
+            f"each queue could have its own, but not all together: {found.covered - found.free} "
+            "nodes are missing"
+        )
+
+
+def _broken_lines(one: QueueCells) -> Iterator[Line]:
+    if not one.broken:
+        yield f"{one.queue}: its quota of {one.quota} is more than there are nodes"
+        return
+    yield f"{one.queue} could have {one.lacks} more if these were not there:"
+    rows = [
+        (broken.node, str(use.gpus), use.job or "unknown", use.queue or "unknown")
+        for broken in one.broken
+        for use in broken.others
+    ]
+    yield from table(("NODE", "GPUS", "JOB", "ITS QUEUE"), rows)
+
+
+def cells_as_plain(found: Cells) -> dict[str, Any]:
+    plain: dict[str, Any] = to_plain(found)
+    queues = [to_plain(one) | {"lacks": one.lacks} for one in found.queues]
+    return {**plain, "is_fragmented": found.is_fragmented, "queues": queues}
 
 
 def _short(text: str) -> str:

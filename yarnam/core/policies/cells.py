@@ -1,0 +1,191 @@
+"""Whole nodes that queues are guaranteed, and what placements have made of them (Zhao et al.,
+"HiveD", OSDI 2020).
+
+A queue's quota is a number of whole nodes: what YARN guarantees it (``minimum``) in nodes of the
+cluster's usual size. A node is the cell of the one queue whose gangs run there, or free; one on
+which two queues have gangs, or somebody unknown, is *broken*: nobody can have it as a whole until
+the others have gone. A quota still covers as many nodes as it has beyond those that its queue's
+gangs touch.
+
+Who respects cells (``closed_nodes``) uses nodes of its own queue and free ones alone, and of those
+it leaves as many as the quotas of all others still cover. So as long as all do, arrivals and ends
+in one queue never take a whole node from another's quota: an arrival leaves enough, and an end
+frees just the node by which its quota covers more. What is beyond a quota may use what is left.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from yarnam.core.model.ids import NodeId
+from yarnam.core.model.resources import Resources
+from yarnam.core.model.snapshot import Node
+from yarnam.core.model.tickets import RunningGang
+
+UNKNOWN = ""
+"""The queue of those that use GPUs and tell nobody where."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUse:
+    """What a job has on a node."""
+
+    job: str
+    """Empty: unknown."""
+    queue: str
+    gpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenNode:
+    """A node that would be whole for a queue if these were not there."""
+
+    node: NodeId
+    others: tuple[NodeUse, ...]
+
+    @property
+    def gpus(self) -> int:
+        return sum(use.gpus for use in self.others)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCells:
+    """Whole nodes of one queue."""
+
+    queue: str
+    quota: int
+    own: int
+    """On which its gangs are alone."""
+    free: int
+    """Free nodes that it still needs for its quota, and could have."""
+    broken: tuple[BrokenNode, ...] = ()
+    """Those that it lacks, the ones with the least use by others."""
+
+    @property
+    def lacks(self) -> int:
+        return max(0, self.quota - self.own - self.free)
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """All queues that have a quota, by name, and what they need together."""
+
+    node_gpus: int
+    """Of a whole node."""
+    nodes: int
+    """So large, and usable."""
+    free: int
+    covered: int
+    """Whole nodes that all quotas still cover together."""
+    queues: tuple[QueueCells, ...]
+
+    @property
+    def is_fragmented(self) -> bool:
+        return self.covered > self.free or any(one.lacks for one in self.queues)
+
+
+def usual_gpus(nodes: Iterable[Node]) -> int:
+    """GPUs of most nodes that have any; of two sizes that are as frequent the larger."""
+    sizes = Counter(node.total.gpus for node in nodes if node.is_usable and node.total.gpus)
+    return max(sizes, key=lambda gpus: (sizes[gpus], gpus), default=0)
+
+
+def quotas_of(minima: Mapping[str, Resources | None], node_gpus: int) -> dict[str, int]:
+    """Whole nodes that YARN guarantees to each queue; those without any are left out."""
+    gpus_of = {name: minimum.gpus for name, minimum in minima.items() if minimum is not None}
+    return {name: gpus // node_gpus for name, gpus in gpus_of.items() if gpus >= node_gpus > 0}
+
+
+def cells(
+    nodes: Sequence[Node],
+    gangs: Iterable[RunningGang],
+    quotas: Mapping[str, int],
+    *,
+    only: str = "",
+) -> Cells:
+    """What the present placement has made of the quotas; ``only``: a row for this queue alone."""
+    found = _Placement(nodes, gangs)
+    rows = tuple(
+        _row(found, queue, quotas[queue]) for queue in sorted(quotas) if only in {"", queue}
+    )
+    covered = sum(found.covered(queue, quota) for queue, quota in quotas.items())
+    return Cells(found.node_gpus, len(found.uses), len(found.free), covered, rows)
+
+
+def _row(found: _Placement, queue: str, quota: int) -> QueueCells:
+    own = len(found.own(queue))
+    free = min(len(found.free), max(0, quota - own))
+    lacks = max(0, quota - own - free)
+    broken = sorted(
+        (
+            BrokenNode(node, tuple(use for use in uses if use.queue != queue))
+            for node, uses in found.uses.items()
+            if any(use.queue != queue for use in uses)
+        ),
+        key=lambda one: (one.gpus, one.node),
+    )
+    return QueueCells(queue, quota, own, free, tuple(broken[:lacks]))
+
+
+def closed_nodes(
+    queue: str,
+    nodes: Sequence[Node],
+    gangs: Iterable[RunningGang],
+    quotas: Mapping[str, int],
+) -> frozenset[NodeId]:
+    """Nodes that a gang of this queue may not use if it respects cells."""
+    found = _Placement(nodes, gangs)
+    covered = sum(found.covered(other, quota) for other, quota in quotas.items() if other != queue)
+    allowed = max(0, len(found.free) - covered)
+    # Free nodes that are left to it: together in as few racks as possible.
+    in_rack = Counter(found.racks[node] for node in found.free)
+    free = sorted(
+        found.free, key=lambda node: (-in_rack[found.racks[node]], found.racks[node], node)
+    )
+    foreign = (node for node in found.uses if found.touched_by(node) - {queue})
+    return frozenset((*free[allowed:], *foreign))
+
+
+@dataclass(slots=True)
+class _Placement:
+    """Who is on which node of the usual size."""
+
+    nodes: Sequence[Node]
+    gangs: Iterable[RunningGang]
+    node_gpus: int = 0
+    uses: dict[NodeId, list[NodeUse]] = field(default_factory=dict[NodeId, list[NodeUse]])
+    racks: dict[NodeId, str] = field(default_factory=dict[NodeId, str])
+    free: list[NodeId] = field(default_factory=list[NodeId])
+
+    def __post_init__(self) -> None:
+        self.node_gpus = usual_gpus(self.nodes)
+        whole = [
+            node for node in self.nodes if node.is_usable and node.total.gpus == self.node_gpus
+        ]
+        self.uses = {node.node_id: [] for node in whole}
+        self.racks = {node.node_id: str(node.rack) for node in whole}
+        for gang in self.gangs:
+            for name, gpus in gang.nodes:
+                if gpus and name in self.uses:
+                    self.uses[name].append(NodeUse(gang.job, gang.queue, gpus))
+        for node in whole:
+            mine = self.uses[node.node_id]
+            unknown = node.used.gpus - sum(use.gpus for use in mine)
+            if unknown > 0:
+                mine.append(NodeUse("", UNKNOWN, unknown))
+            if not mine:
+                self.free.append(node.node_id)
+
+    def touched_by(self, node: NodeId) -> set[str]:
+        return {use.queue for use in self.uses[node]}
+
+    def own(self, queue: str) -> Collection[NodeId]:
+        """Nodes on which its gangs are alone."""
+        return [node for node in self.uses if self.touched_by(node) == {queue}]
+
+    def covered(self, queue: str, quota: int) -> int:
+        """Whole nodes that its quota covers beyond those that its gangs touch."""
+        touched = sum(queue in self.touched_by(node) for node in self.uses)
+        return max(0, quota - touched)
