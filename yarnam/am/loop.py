@@ -30,6 +30,7 @@ from yarnam.am.output_storer import OutputStorer
 from yarnam.am.plan_service import PlanService
 from yarnam.am.probes.hang_watcher import HangWatcher
 from yarnam.am.probes.idle_gpu_watcher import IdleGpuWatcher
+from yarnam.am.probes.loss_watcher import LossWatcher
 from yarnam.am.probes.policy_watcher import PolicyWatcher
 from yarnam.am.probes.size_watcher import SizeWatcher
 from yarnam.am.probes.straggler_watcher import StragglerWatcher
@@ -114,6 +115,7 @@ class AmParts:
     stragglers: StragglerWatcher
     idle_gpus: IdleGpuWatcher
     size: SizeWatcher
+    losses: LossWatcher
     policy: PolicyWatcher
     inputs: InputIntegrity | None
     """None: the job has no inputs."""
@@ -161,6 +163,7 @@ class ApplicationMaster:
         self._stragglers = parts.stragglers
         self._idle_gpus = parts.idle_gpus
         self._size = parts.size
+        self._losses = parts.losses
         self._following = parts.policy
 
     @property
@@ -292,6 +295,8 @@ class ApplicationMaster:
         steps_left = None
         if status is not None and status.total_steps and status.step is not None:
             steps_left = float(max(0, status.total_steps - status.step))
+        elif (forecast := self._losses.forecast) is not None and forecast.steps_left is not None:
+            steps_left = float(forecast.steps_left)
         facts = JobFacts(self._facts.application, self._record.submitted_at_s, version, steps_left)
         return self._accounts.policy_ticket(self._gang, facts, self._clock.now_s())
 
@@ -440,6 +445,7 @@ class ApplicationMaster:
             self._accounts.ledger(self._gang, self._clock.now_s()),
             self._accounts.holdings,
             self._policy_status(),
+            self._losses.forecast,
         )
 
     def _policy_status(self) -> PolicyStatus | None:
@@ -493,6 +499,7 @@ class ApplicationMaster:
                 self._stragglers.poll(self._gang)
                 self._idle_gpus.poll(self._gang)
                 self._size.poll(self._gang)
+                self._losses.poll(self._gang)
                 status = self._publish()
                 fraction = progress(status)
                 now_s = self._clock.now_s()

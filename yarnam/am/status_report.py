@@ -23,22 +23,19 @@ from yarnam.core.model.job_status import (
     StagingStatus,
     SuspectStatus,
     TaskStatus,
+    TrainingForecast,
     WaitQueueStatus,
     byte_words,
 )
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.ports import AgentMetrics, AgentStaging
 from yarnam.wire.output_paths import partial_output_path
-from yarnam.wire.protocol import GPU_PERCENT, SDK_METRICS, USAGE_METRICS
+from yarnam.wire.protocol import GPU_PERCENT, LOSS_NAMES, SDK_METRICS, USAGE_METRICS
 from yarnam.wire.records import JobRecord
 
 _JOB_WORD = re.compile(r"(yarnam \w+ )JOB\b")
 
 WAITS = frozenset({Phase.PENDING, Phase.ACQUIRING, Phase.REPLACING, Phase.BACKING_OFF})
-
-LOSS_NAMES = ("loss", "train_loss")
-"""Names of metrics that are shown as the loss; the first one that a job reports counts."""
-
 
 _NOT_OF_THE_USER = SDK_METRICS.union(USAGE_METRICS)
 
@@ -104,13 +101,15 @@ def job_status(
     ledger: Ledger | None = None,
     holdings: tuple[Holding, ...] = (),
     policy: PolicyStatus | None = None,
+    forecast: TrainingForecast | None = None,
 ) -> JobStatus:
     """``trouble``: what holds the AM itself back (HDFS or the RM not answering); it comes before
     the gang's own reason. ``wait_queue``: the position of a job that waits.
     ``no_ticket_reason``: why the job has no ticket; it matters while the job waits. ``output``: how
     far it is stored. ``inputs``: what is excluded from them now, and what is suspected.
     ``staging``: how far each agent is with its inputs. ``ledger``: where the job's time went.
-    ``holdings``: what it has held. ``policy``: what that of its queue has decided for it."""
+    ``holdings``: what it has held. ``policy``: what that of its queue has decided for it.
+    ``forecast``: of its training."""
     bringing = staging_status(gang, staging)
     reported = inputs or InputsStatus(excluded_files_of(record.job), ())
     by_rank = {metric.rank: metric for metric in metrics}
@@ -146,6 +145,7 @@ def job_status(
         ledger=ledger,
         holdings=holdings,
         policy=policy,
+        forecast=forecast,
     )
 
 

@@ -90,6 +90,11 @@ def build(document: Document, tree: Tree, surroundings: Surroundings) -> job_spe
         idempotency_key=document.idempotency_key or "",
         secret_env=tuple(sorted({*document.secret_env, *variables.secret})),
         elastic=_elastic(document),
+        stop_early=(
+            None
+            if document.stop_early is None
+            else _from_section(job_spec.StopEarlySpec, document.stop_early)
+        ),
         compat=document.compat or "",
     )
     _check_more_memory(job, problems)

@@ -554,6 +554,17 @@ class SizeAtDict(_SizeAtRequired, total=False):
     """The number of steps that are done, by the program's reports."""
 
 
+class StopEarlyDict(TypedDict, total=False):
+    """End the job well once its loss has been flat for long: the processes are stopped with time
+    for a checkpoint, the outputs are stored, and the job has succeeded. Without this section a flat
+    loss is told in `yarnam status`, and stops nothing."""
+    flat_for: str
+    """How long the loss must have been flat, and for at least a fifth of all steps. It is the
+    metric `loss` or `train_loss` that the program reports."""
+    within: float
+    """The loss is flat while it stays within this part of itself."""
+
+
 class StragglersDict(TypedDict, total=False):
     """When a rank is taken to slow a running gang. Found where all ranks report their steps; in a
     gang that synchronizes, also the time that each computes by itself
@@ -619,6 +630,7 @@ class JobDict(_JobRequired, total=False):
     placement: PlacementDict
     gang: GangDict
     elastic: ElasticDict
+    stop_early: StopEarlyDict
     pre_run: Union[str, PreRunDict]
     """Whether to try one process of the job before its gang is acquired."""
     data: DataDict
@@ -676,6 +688,7 @@ __all__ = [
     "RoleDict",
     "ShippedPathDict",
     "SizeAtDict",
+    "StopEarlyDict",
     "StragglersDict",
     "TaskRangeDict",
 ]

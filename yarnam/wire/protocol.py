@@ -97,6 +97,8 @@ REQUESTED_GPUS = "requested_gpus"
 """The metric by which it says how many GPUs the program wants its gang to have; 0: as before."""
 EPOCH = "epoch"
 """The metric by which the program, or the SDK's inputs, say in which epoch the training is."""
+LOSS_NAMES = ("loss", "train_loss")
+"""Names of metrics that are shown as the loss; the first one that a job reports counts."""
 SDK_METRICS = frozenset(
     {
         RESTORED_STEP,

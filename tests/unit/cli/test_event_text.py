@@ -65,6 +65,7 @@ TOLD: list[tuple[Event, str]] = [
         "busy 6 % of the time over 5 min of training; they probably wait for input: each process",
     ),
     (ev.IdleGpusFound(1.0, 1, None), "the GPUs idle no longer"),
+    (ev.LossFlat(1.0, 1, "the loss has been flat"), "the loss has been flat"),
     (ev.GangHung(1.0, 1, (2,), HANG), "the gang hangs: no step for 60 s"),
     (
         ev.TaskFailing(1.0, ASK, 1, (ProcessExit(1, ExitKind.SIGNAL, signal=9),)),

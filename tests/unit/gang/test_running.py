@@ -8,7 +8,14 @@ from tests.unit.gang.play import ANEW, Play, failing, job, of, only, stopped, ti
 from yarnam.core.failures.hang_detection import hang_finding
 from yarnam.core.gang.roles.ranks import gpu_key
 from yarnam.core.model.actions import Finish, LaunchGang, ReleaseContainer, StopTask
-from yarnam.core.model.events import GangHung, TaskExited, TaskFailing, TaskStarted, TimerKind
+from yarnam.core.model.events import (
+    GangHung,
+    LossFlat,
+    TaskExited,
+    TaskFailing,
+    TaskStarted,
+    TimerKind,
+)
 from yarnam.core.model.job_spec import GangSpec, RetrySpec
 from yarnam.core.model.job_status import Phase
 from yarnam.core.model.outcomes import ContainerEnd, ExitKind, ProcessExit, VerdictKind
@@ -391,3 +398,15 @@ def test_a_gang_that_hangs_too_often_says_where() -> None:
 def test_a_hang_of_an_earlier_attempt_changes_nothing() -> None:
     play = Play(job()).to_running()
     assert play.send(replace(hung(), attempt=7)) == ()
+
+
+def test_a_flat_loss_ends_the_job_well() -> None:
+    """All come to one more step; how they end then matters no more."""
+    play = Play(job()).to_running()
+    stops = of(play.send(LossFlat(0, 1, "the loss has been flat since step 9")), StopTask)
+    assert len(stops) == 2
+    assert all(stop.agreeing == 2 for stop in stops)
+    for ask in play.asks():
+        play.after(0.1).exited(ask, stopped(0), stopped(1))
+    assert play.gang.phase is Phase.SUCCEEDED
+    assert play.verdict.message.startswith("stopped early: the loss has been flat since step 9; ")

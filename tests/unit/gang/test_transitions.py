@@ -30,6 +30,7 @@ from yarnam.core.model.events import (
     GangHung,
     IdleGpusFound,
     InputsRefused,
+    LossFlat,
     NodeChecked,
     NodeLeaving,
     NodesSuspected,
@@ -310,9 +311,10 @@ def failures_that_pass() -> None:
         play = Play(job(workers=1, retry=retry)).to_running()
         (ask,) = play.asks()
         play.exited(ask, replace(failing(), finding=replace(UNKNOWN, action=action)))
-    play = Play().to_running()
-    play.send(GangHung(0, 1, (0,), UNKNOWN))
-    assert play.gang.phase is Phase.STOPPING
+    for event in (GangHung(0, 1, (0,), UNKNOWN), LossFlat(0, 1, "flat")):
+        play = Play().to_running()
+        play.send(event)
+        assert play.gang.phase is Phase.STOPPING
     for is_kept in (True, False):
         spec = replace(job(workers=3), stragglers=StragglerSpec(replace=is_kept))
         play = Play(spec).to_running()

@@ -11,6 +11,7 @@ from yarnam.am.output_storer import OutputStorer
 from yarnam.am.plan_service import PlanService
 from yarnam.am.probes.hang_watcher import HangWatcher
 from yarnam.am.probes.idle_gpu_watcher import IdleGpuWatcher
+from yarnam.am.probes.loss_watcher import LossWatcher
 from yarnam.am.probes.policy_watcher import PolicyWatcher
 from yarnam.am.probes.size_watcher import SizeWatcher
 from yarnam.am.probes.straggler_watcher import StragglerWatcher
@@ -66,6 +67,7 @@ def _parts(
     stragglers = StragglerWatcher(record.job.stragglers, ports.mailbox, clock, inbox)
     idle_gpus = IdleGpuWatcher(ports.mailbox, clock, inbox)
     size = SizeWatcher(record.job, ports.mailbox, clock, inbox)
+    losses = LossWatcher(record.job.stop_early, ports.mailbox, clock, inbox)
     policy = PolicyWatcher(
         record.job, holder, ports.view, executors.view, clock, inbox, settings, ports.draw,
         ports.sleep,
@@ -93,6 +95,7 @@ def _parts(
         stragglers,
         idle_gpus,
         size,
+        losses,
         policy,
         inputs,
         notify,

@@ -37,6 +37,8 @@ def event_text(event: Event) -> str:
         case ev.PlanRefused(no_fit=no_fit):
             when = "never" if no_fit.is_never else "not now"
             return f"no plan ({when}, {no_fit.reason.value}): {no_fit.message}"
+        case ev.LossFlat(text=text):
+            return text
         case ev.JobStarted():
             return "the ApplicationMaster started"
         case ev.AmRestarted(am_attempt=number):

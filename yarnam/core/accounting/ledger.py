@@ -52,6 +52,9 @@ MAX_HOLDINGS = 256
 """Changes of what is held that are remembered; of more, every other one is forgotten."""
 
 
+WELL_ENDED = frozenset({StopKind.SUCCEEDED, StopKind.FLAT})
+
+
 @dataclass(frozen=True, slots=True)
 class NodeShare:
     """What of a gang ran on one node."""
@@ -301,7 +304,7 @@ def _is_kept_whole(gang: Gang) -> bool:
     """Whether nothing of the last attempt's training is lost, as far as known now."""
     if gang.verdict is not None:
         return gang.verdict.kind is VerdictKind.SUCCEEDED
-    has_succeeded = gang.stopping is not None and gang.stopping.kind is StopKind.SUCCEEDED
+    has_succeeded = gang.stopping is not None and gang.stopping.kind in WELL_ENDED
     return gang.phase in {Phase.RUNNING, Phase.STORING} or has_succeeded
 
 

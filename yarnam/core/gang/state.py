@@ -152,6 +152,8 @@ class StopKind(Enum):
     """Some nodes slow it: what runs there moves."""
     SUSPENDED = "suspended"
     """A user wants it to hold nothing for a while."""
+    FLAT = "flat"
+    """Its loss has been flat for as long as its spec says: the job has succeeded."""
     UNMET = "unmet"
     """A task has not done what its role has to, although nothing of it has failed."""
 

@@ -272,6 +272,15 @@ class IdleGpusFound:
 
 
 @dataclass(frozen=True, slots=True)
+class LossFlat:
+    """The loss has been flat for as long as the spec's ``stop_early`` says."""
+
+    at_s: float
+    attempt: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class TaskExited:
     """All processes of the task have ended (one failed process ends its task's others)."""
 
@@ -462,6 +471,7 @@ Event = Union[
     GangHung,
     StragglersFound,
     IdleGpusFound,
+    LossFlat,
     TaskExited,
     TrainingReported,
     TimerFired,

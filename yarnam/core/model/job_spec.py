@@ -300,6 +300,15 @@ class StragglerSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class StopEarlySpec:
+    """When a job ends well before its program does: its loss has been flat for so long."""
+
+    flat_for_s: float = 3600.0
+    within: float = 0.001
+    """How much a flat loss may move, as a part of itself."""
+
+
+@dataclass(frozen=True, slots=True)
 class ScheduledSize:
     """A size of an elastic gang from an epoch or a step on: exactly one of them is given."""
 
@@ -654,6 +663,8 @@ class JobSpec:
     hang: HangSpec = field(default_factory=HangSpec)
     stragglers: StragglerSpec = field(default_factory=StragglerSpec)
     pre_run: PreRunSpec = field(default_factory=PreRunSpec)
+    stop_early: StopEarlySpec | None = None
+    """None: a flat loss stops nothing."""
     compat: str = ""
     """Another system whose variables its processes get too: ``tony``; empty: none."""
 

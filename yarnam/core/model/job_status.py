@@ -7,6 +7,7 @@ from enum import Enum
 from typing import NewType
 
 from yarnam.core.model.outcomes import FirstCause, IdleGpus, Straggler, Verdict
+from yarnam.core.model.printable import duration
 
 Measured = NewType("Measured", float)
 """By training code: its loss may be NaN or infinite. All other numbers are finite."""
@@ -156,6 +157,42 @@ class AttemptRecord:
     """That its GPUs idled when that last changed; None: they did not."""
     is_pre_run: bool = False
     """It was not for the gang, but for its pre-run."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlatLoss:
+    """The loss has not moved for long."""
+
+    since_step: int
+    lasted_s: float
+    share: float
+    """Of all steps that were seen."""
+
+    @property
+    def words(self) -> str:
+        """``the loss has been flat since step 12000, for 34 % of its steps (3h20m)``."""
+        return (
+            f"the loss has been flat since step {self.since_step}, for {self.share:.0%} of its "
+            f"steps ({duration(self.lasted_s)})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingForecast:
+    """Where the training goes: by the steps that the program says it has, else by its loss."""
+
+    steps_left: int | None = None
+    end_at_s: float | None = None
+    """None: how fast it is is not known yet."""
+    is_by_loss: bool = False
+    """Until the loss is flat, by its curve; else by the program's own number of steps."""
+    fit_error: float | None = None
+    """Root mean square of what the curve is off, as a part of the largest loss; None: there is no
+    curve."""
+    miss: float | None = None
+    """By how much the curve of the first three quarters was off on the last one, as a part of the
+    loss."""
+    flat: FlatLoss | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -482,6 +519,8 @@ class JobStatus:
     """While the job waits for admission; None: it does not, or there is no wait queue."""
     policy: PolicyStatus | None = None
     """None: nothing is chosen for its queue."""
+    forecast: TrainingForecast | None = None
+    """None: it has reported too little for one."""
     size: SizeStatus | None = None
     """None: the job has one size."""
     roles: tuple[RoleStatus, ...] = ()

@@ -30,6 +30,7 @@ _SECTIONS: tuple[Path, ...] = (
     ("gpus",),
     ("elastic",),
     ("elastic", "schedule", 0),
+    ("stop_early",),
     ("placement",),
     ("placement", "locality"),
     ("gang",),

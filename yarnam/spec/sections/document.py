@@ -21,6 +21,7 @@ from yarnam.core.model.job_spec import (
     HangSpec,
     MoreMemorySpec,
     RetrySpec,
+    StopEarlySpec,
     StragglerSpec,
 )
 from yarnam.spec.sections.data_sections import Checkpoint, Data
@@ -56,6 +57,7 @@ MAX_EPOCH, MAX_STEP = 10**9, 10**15
 _GANG, _RETRY, _AM = GangSpec(), RetrySpec(), AmSpec()
 _ELASTIC = ElasticSpec()
 _HANG = HangSpec()
+_STOP_EARLY = StopEarlySpec()
 _STRAGGLERS = StragglerSpec()
 _MORE_MEMORY = MoreMemorySpec()
 
@@ -155,6 +157,18 @@ class Gang(Section):
     recovery_timeout: Annotated[float, DurationBetween(0.0, DAY_S)] = _GANG.recovery_timeout_s
     """The longest wait for the replacement of a lost task while the other containers of the
     running gang are held. Then all are released and the gang is acquired again. 0: at once."""
+
+
+class StopEarly(Section):
+    """End the job well once its loss has been flat for long: the processes are stopped with time
+    for a checkpoint, the outputs are stored, and the job has succeeded. Without this section a flat
+    loss is told in `yarnam status`, and stops nothing."""
+
+    flat_for: Annotated[float, DurationBetween(600.0, 365 * DAY_S)] = _STOP_EARLY.flat_for_s
+    """How long the loss must have been flat, and for at least a fifth of all steps. It is the
+    metric `loss` or `train_loss` that the program reports."""
+    within: Annotated[float, Field(ge=0.00001, le=0.5, examples=[0.001])] = _STOP_EARLY.within
+    """The loss is flat while it stays within this part of itself."""
 
 
 class SizeAt(Section):
@@ -369,6 +383,7 @@ class Document(Section):
     placement: Placement = Placement()
     gang: Gang = Gang()
     elastic: Elastic = Elastic()
+    stop_early: StopEarly | None = None
     pre_run: PreRun = PreRun()
     """Whether to try one process of the job before its gang is acquired."""
     data: Data = Data()

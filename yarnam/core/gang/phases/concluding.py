@@ -62,7 +62,7 @@ def has_succeeded(ctx: StepContext, event: AllEnded) -> bool:
     kind = stopping_of(ctx).kind
     may_be_done = kind in PASSING or kind is StopKind.SUSPENDED
     is_done = may_be_done and is_complete(ctx.gang.members, ctx.policy)
-    return kind is StopKind.SUCCEEDED or is_done
+    return kind in {StopKind.SUCCEEDED, StopKind.FLAT} or is_done
 
 
 def has_succeeded_with_outputs(ctx: StepContext, event: AllEnded) -> bool:
@@ -456,7 +456,10 @@ def to_stay(members: tuple[Member, ...], role: str, count: int) -> tuple[Member,
 
 
 def success_text(gang: Gang) -> str:
+    stopping = gang.stopping
     text = _ended_well(gang)
+    if stopping is not None and stopping.kind is StopKind.FLAT:
+        text = f"{stopping.text}; {text}"
     reporting = [p for m in gang.members for p in m.exits if p.step is not None]
     if reporting and all(process.has_only_restored for process in reporting):
         step = max(process.step or 0 for process in reporting)

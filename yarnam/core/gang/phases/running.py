@@ -34,6 +34,7 @@ from yarnam.core.model.events import (
     GangHung,
     IdleGpusFound,
     InputsRefused,
+    LossFlat,
     NodeLeaving,
     TaskExited,
     TaskFailing,
@@ -193,6 +194,11 @@ def note_idle_gpus(ctx: StepContext, event: IdleGpusFound) -> None:
 def stop_for_hang(ctx: StepContext, event: GangHung) -> None:
     """StopTask for every member; start STOP."""
     stop_gang(ctx, StopKind.FAILED, f"hangs: {event.finding.line}", hang=event)
+
+
+def stop_early(ctx: StepContext, event: LossFlat) -> None:
+    """StopTask for every member, with time for a checkpoint; start STOP. The job has succeeded."""
+    stop_gang(ctx, StopKind.FLAT, f"stopped early: {event.text}")
 
 
 def stop_when_done(ctx: StepContext, event: TaskExited) -> None:

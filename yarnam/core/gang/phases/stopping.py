@@ -61,7 +61,7 @@ AGAINST_THE_NODE = frozenset({LossKind.NODE, LossKind.SILENT, LossKind.UNABLE})
 PASSING = frozenset({StopKind.LEFT, StopKind.RESIZED, StopKind.SLOWED})
 """What stops a gang with which nothing is wrong, to start it again."""
 
-AGREEABLE = PASSING | {StopKind.CANCELLED, StopKind.SUSPENDED}
+AGREEABLE = PASSING | {StopKind.CANCELLED, StopKind.SUSPENDED, StopKind.FLAT}
 """What stops a gang with which nothing is wrong: its processes can come to one more step."""
 
 

@@ -1,0 +1,73 @@
+"""Follows the losses that the program reports: the forecast of its end, and whether the loss is
+flat. An ApplicationMaster that is killed begins anew with what is reported from then on."""
+
+from __future__ import annotations
+
+import logging
+
+from yarnam.core.gang import Gang
+from yarnam.core.model.events import LossFlat
+from yarnam.core.model.job_spec import StopEarlySpec
+from yarnam.core.model.job_status import FlatLoss, Phase, TrainingForecast
+from yarnam.core.policies.fits.training_forecast import FALL, LossSeries, training_forecast
+from yarnam.ports import AgentMetrics, Clock, Inbox, TaskMailbox
+from yarnam.wire.protocol import LOSS_NAMES
+
+log = logging.getLogger("yarnam.am")
+
+FIT_EVERY_S = 30.0
+"""A fit takes 20 ms of the ApplicationMaster's only thread. Ours."""
+
+
+class LossWatcher:
+    """``poll`` is to be called once a second. ``stop_early`` None: a flat loss is told, no more."""
+
+    def __init__(
+        self, stop_early: StopEarlySpec | None, mailbox: TaskMailbox, clock: Clock, inbox: Inbox
+    ) -> None:
+        self._stop_early = stop_early
+        self._mailbox = mailbox
+        self._clock = clock
+        self._inbox = inbox
+        self._series = LossSeries()
+        self._next_fit_s = 0.0
+        self._stopped = 0
+        """The attempt that was stopped for its loss."""
+        self.forecast: TrainingForecast | None = None
+
+    def poll(self, gang: Gang) -> None:
+        if gang.phase is not Phase.RUNNING or gang.is_pre_run:
+            return
+        mine = [one for one in self._mailbox.metrics() if one.attempt == gang.attempt]
+        lead = min((one for one in mine if one.step is not None), key=_rank, default=None)
+        if lead is None or lead.step is None:
+            return
+        values = dict(lead.values)
+        loss = next((values[name] for name in LOSS_NAMES if name in values), None)
+        if loss is not None:
+            self._series = self._series.add(lead.step, float(loss), lead.at_s)
+        now_s = self._clock.now_s()
+        if now_s < self._next_fit_s:
+            return
+        self._next_fit_s = now_s + FIT_EVERY_S
+        within = FALL if self._stop_early is None else self._stop_early.within
+        had = self.forecast.flat if self.forecast is not None else None
+        self.forecast = training_forecast(
+            self._series, lead.total_steps or None, now_s, within=within
+        )
+        flat = self.forecast.flat if self.forecast is not None else None
+        if flat is not None and had is None:
+            log.warning("%s", flat.words)
+        self._stop(gang, flat, now_s)
+
+    def _stop(self, gang: Gang, flat: FlatLoss | None, now_s: float) -> None:
+        rule = self._stop_early
+        if rule is None or flat is None or flat.lasted_s < rule.flat_for_s:
+            return
+        if self._stopped != gang.attempt:
+            self._stopped = gang.attempt
+            self._inbox(LossFlat(now_s, gang.attempt, flat.words))
+
+
+def _rank(metrics: AgentMetrics) -> int:
+    return metrics.rank

@@ -1,0 +1,135 @@
+"""Where a training goes by its losses: how many steps are left until the loss is flat, when that
+is, how far such a forecast has been off so far, and since when the loss has been flat. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+
+from yarnam.core.model.job_status import FlatLoss, TrainingForecast
+from yarnam.core.policies.fits.loss_curve import LossCurve, fit_loss
+
+MOST_POINTS = 256
+"""That are kept of a training, however long it is; a fit of so many takes some 20 ms."""
+
+FALL = 0.001
+"""A loss counts as flat where a tenth more steps would lower it by less than this part of the
+largest that was seen. Ours."""
+
+FLAT_SHARE, FLAT_POINTS, FLAT_S = 0.2, 10, 600.0
+"""A loss is called flat when it has been so for this part of all steps, so many points and so many
+seconds. Ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class LossPoint:
+    """The mean of the losses that were reported from ``step`` on, until the next point."""
+
+    step: int
+    loss: float
+    at_s: float
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LossSeries:
+    """A training's losses, thinned as it gets longer."""
+
+    points: tuple[LossPoint, ...] = ()
+    stride: int = 1
+    """Steps of one point."""
+    step: int = 0
+    """The newest."""
+
+    def add(self, step: int, loss: float, at_s: float) -> LossSeries:
+        """A training that goes on from an older checkpoint takes what came after it anew."""
+        if not isfinite(loss) or step < 0:
+            return self
+        points = self.points
+        if points and step < points[-1].step:
+            points = tuple(one for one in points if one.step < step)
+        if points and step < points[-1].step + self.stride:
+            last = points[-1]
+            mean = (last.loss * last.count + loss) / (last.count + 1)
+            newest = replace(last, loss=mean, at_s=at_s, count=last.count + 1)
+            return replace(self, points=(*points[:-1], newest), step=step)
+        points = (*points, LossPoint(step, loss, at_s))
+        if len(points) <= MOST_POINTS:
+            return replace(self, points=points, step=step)
+        pairs = zip(points[::2], points[1::2], strict=False)
+        halved = tuple(_joined(one, two) for one, two in pairs)
+        return LossSeries((*halved, *points[2 * len(halved) :]), 2 * self.stride, step)
+
+
+def _joined(one: LossPoint, two: LossPoint) -> LossPoint:
+    count = one.count + two.count
+    loss = (one.loss * one.count + two.loss * two.count) / count
+    return LossPoint(one.step, loss, two.at_s, count)
+
+
+def training_forecast(
+    series: LossSeries, total_steps: int | None, now_s: float, *, within: float = FALL
+) -> TrainingForecast | None:
+    """None: too little is known. ``total_steps``: by the program itself, which comes before the
+    curve. ``within``: how much a flat loss may still move, as a part of itself."""
+    points = series.points
+    if not points:
+        return None
+    step = series.step
+    curve = fit_loss([(one.step, one.loss) for one in points])
+    left = None if curve is None else max(0, _flat_at(curve, step) - step)
+    is_by_loss = total_steps is None
+    if total_steps is not None:
+        left = max(0, total_steps - step)
+    if left is None and curve is None:
+        return None
+    pace = _steps_per_s(points)
+    end_at_s = now_s + left / pace if left is not None and pace > 0 else None
+    return TrainingForecast(
+        steps_left=left,
+        end_at_s=end_at_s,
+        is_by_loss=is_by_loss,
+        fit_error=None if curve is None else curve.error,
+        miss=_miss(points),
+        flat=_flat(points, within),
+    )
+
+
+def _flat_at(curve: LossCurve, step: int) -> int:
+    return int(min(1e15, curve.flat_at(FALL, max(1.0, step / 10.0))))
+
+
+def _miss(points: Sequence[LossPoint]) -> float | None:
+    """By how much the curve of the first three quarters is off on the last one, on the average, as
+    a part of the loss there."""
+    known = len(points) * 3 // 4
+    curve = fit_loss([(one.step, one.loss) for one in points[:known]])
+    later = [one for one in points[known:] if one.loss > 0]
+    if curve is None or not later:
+        return None
+    return sum(abs(curve.loss(one.step) - one.loss) / one.loss for one in later) / len(later)
+
+
+def _steps_per_s(points: Sequence[LossPoint]) -> float:
+    """Of the newest points: an interruption before them does not count."""
+    first, last = points[-min(len(points), 10)], points[-1]
+    span_s = last.at_s - first.at_s
+    return (last.step - first.step) / span_s if span_s > 0 else 0.0
+
+
+def _flat(points: Sequence[LossPoint], within: float) -> FlatLoss | None:
+    """None: it moves, or has not been flat for long."""
+    last = points[-1]
+    low = high = last.loss
+    since, count = last, 0
+    for one in reversed(points):
+        low, high = min(low, one.loss), max(high, one.loss)
+        if high - low > within * max(abs(low), abs(high)):
+            break
+        since, count = one, count + 1
+    steps, all_steps = last.step - since.step, last.step - points[0].step
+    lasted_s = last.at_s - since.at_s
+    if count < FLAT_POINTS or lasted_s < FLAT_S or steps < FLAT_SHARE * all_steps:
+        return None
+    return FlatLoss(since.step, lasted_s, steps / all_steps if all_steps else 0.0)
