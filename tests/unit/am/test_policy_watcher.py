@@ -324,5 +324,59 @@ async def test_an_elastic_job_makes_way_for_a_higher_priority_and_grows_again() 
         assert world.am.gang.requested_size is None
 
 
+async def test_zookeeper_that_is_lost_in_the_midst_of_a_slice_suspends_nobody() -> None:
+    """The slice is over, and another waits: but who knows that now?"""
+    gandiva = QueuePolicy("gandiva", (("slice", "30"),), version=VERSION)
+    room = hall(gandiva)
+    async with am_world(WHOLE, hall=room) as world:
+        await world.settle()
+        second = other(room)
+        await run_with_checkpoint(world)
+        assert world.ticket_queue is not None
+        world.ticket_queue.is_away = True
+        await pass_time(world, 600.0, second)
+        assert world.phase == "RUNNING"
+        assert "does not answer" in world.ticket_queue.trouble
+        world.ticket_queue.is_away = False
+        await until_it_yields(world, second)
+        assert "its slice is over" in world.am.gang.reason
+
+
+async def test_hdfs_that_is_away_at_the_resume_delays_it_and_loses_nothing() -> None:
+    room, disk = hall(), Disk()
+    async with am_world(WHOLE, disk, hall=room) as world:
+        await world.settle()
+        second = other(room)
+        await suspended(world, second)
+        served = world.am.policy_ticket(VERSION).service_gpu_s
+        disk.journal.outages = 20
+        second.close()
+        await pass_time(world, 20.0)
+        assert world.broker.pending == {}, "nothing is asked for before it is written down"
+        assert "HDFS does not answer" in world.am._status().reason
+        await pass_time(world, 60.0)
+        assert len(world.broker.pending) == 4
+        assert world.am.gang.attempt == 2
+        assert world.am.policy_ticket(VERSION).service_gpu_s == served
+        resumed = [one for one in disk_of(world) if isinstance(one, ResumeRequested)]
+        assert len(resumed) == 1
+
+
+async def test_a_checkpoint_that_fails_at_the_suspend_is_a_failure_and_no_suspension() -> None:
+    room = hall()
+    async with am_world(WHOLE, hall=room) as world:
+        await world.settle()
+        second = other(room)
+        await run_with_checkpoint(world)
+        await until_it_yields(world, second)
+        first, *rest = list(world.broker.granted)
+        world.mailbox.exited(first, first.attempt, code=1)
+        for ask in rest:
+            world.mailbox.stopped(ask, ask.attempt)
+        await world.settle()
+        assert world.am._status().state is not JobState.SUSPENDED
+        assert world.am._status().verdict is not None, "a program that fails is not run again"
+
+
 def disk_of(world: AmWorld) -> list[Event]:
     return list(world.disk.journal.events)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.gang.elastic_play import Elastic, elastic_job
 from tests.unit.gang.play import Play, failing, job, of, only, stopped
-from yarnam.core.model.actions import LaunchGang, ReleaseContainer, StopTask
+from yarnam.core.model.actions import LaunchGang, ReleaseContainer, RequestPlan, StopTask
 from yarnam.core.model.events import ContainersMarked, NodeLeaving, TimerKind
 from yarnam.core.model.ids import AskId, NodeId
 from yarnam.core.model.job_spec import RetrySpec
@@ -126,3 +126,27 @@ def test_an_elastic_gang_goes_on_without_the_marked_ones() -> None:
     assert len(launch.members) == 3
     assert only(actions, ReleaseContainer).ask == marked
     assert (play.gang.restarts, play.gang.preemptions) == (0, 1)
+
+
+def test_a_gang_that_finds_no_other_node_waits_at_its_checkpoint_and_holds_nothing() -> None:
+    """However long that is: it has run, so neither attempts nor restarts are used up by it."""
+    play = running()
+    play.send(NodeLeaving(0, NodeId("n2"), 3.0))
+    play.fire(TimerKind.LEAVE)
+    actions = ()
+    for ask in play.asks():
+        actions = play.exited(ask, stopped(0), stopped(1))
+    assert len(of(actions, ReleaseContainer)) == 2
+    for _ in range(50):
+        play.jitter(0.5)
+        assert only(play.fire(TimerKind.BACKOFF), RequestPlan)
+        play.refuse()
+        assert play.gang.phase is Phase.BACKING_OFF
+        assert not [m for m in play.gang.members if m.is_holding]
+    assert (play.gang.restarts, play.gang.failures, play.gang.preemptions) == (0, 0, 1)
+    play.jitter(0.5)
+    play.fire(TimerKind.BACKOFF)
+    play.plan()
+    play.grant_all().register_all()
+    play.start_all()
+    assert play.gang.phase is Phase.RUNNING
