@@ -115,6 +115,18 @@ def test_nobody_yields_while_a_gang_is_acquired() -> None:
     assert "first asking gets" in found.why
 
 
+def test_a_slice_ends_for_who_may_use_these_nodes_alone_though_others_are_free() -> None:
+    """It looks as if both had room; that the gang may not run elsewhere either, its tickets say
+    once it waits."""
+    choosy = ticket("choosy", 4, included=(NodeId("n0"),))
+    world = seen(cluster([4, 0]), [choosy], [gang("old", {"n0": 4})])
+    policy = chosen("gandiva", slice="10")
+    assert row("old", world, policy).act is Act.MOVE
+    assert row("choosy", world, policy).act is Act.RUN
+    anywhere = seen(cluster([4, 0]), [ticket("any", 4)], world.running)  # type: ignore[arg-type]
+    assert row("old", anywhere, policy).act is Act.RUN
+
+
 def test_jobs_of_other_queues_are_none_of_its_affair() -> None:
     others = [ticket("theirs", 4, OTHER, policy=None)]
     gangs = [gang("mine", {"n0": 4}), gang("other", {"n1": 4}, OTHER)]
