@@ -28,13 +28,14 @@ TASKS = 2
 
 @contextmanager
 def policy(world: FaultWorld, name: str, *settings: str) -> Iterator[None]:
-    """In force for the queue."""
+    """In force for the queue. No job outlives it: one would keep its GPUs from the next test."""
     done = world.yarnam("policy", "set", QUEUE, name, *settings).wait()
     assert done.code == 0, done
     assert "may change this" in done.err, "the tests' ZooKeeper protects nothing"
     try:
         yield
     finally:
+        world.end_all()
         done = world.yarnam("policy", "set", QUEUE, "smallest-first").wait()
         assert done.code == 0, done
 
