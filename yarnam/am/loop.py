@@ -295,8 +295,10 @@ class ApplicationMaster:
         steps_left = None
         if status is not None and status.total_steps and status.step is not None:
             steps_left = float(max(0, status.total_steps - status.step))
-        elif (forecast := self._losses.forecast) is not None and forecast.steps_left is not None:
-            steps_left = float(forecast.steps_left)
+        elif (
+            predicted := self._losses.predicted_end
+        ) is not None and predicted.steps_left is not None:
+            steps_left = float(predicted.steps_left)
         facts = JobFacts(self._facts.application, self._record.submitted_at_s, version, steps_left)
         return self._accounts.policy_ticket(self._gang, facts, self._clock.now_s())
 
@@ -445,7 +447,7 @@ class ApplicationMaster:
             self._accounts.ledger(self._gang, self._clock.now_s()),
             self._accounts.holdings,
             self._policy_status(),
-            self._losses.forecast,
+            self._losses.predicted_end,
         )
 
     def _policy_status(self) -> PolicyStatus | None:

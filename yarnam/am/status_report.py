@@ -19,11 +19,11 @@ from yarnam.core.model.job_status import (
     OutputStatus,
     Phase,
     PolicyStatus,
+    PredictedEnd,
     SizeStatus,
     StagingStatus,
     SuspectStatus,
     TaskStatus,
-    TrainingForecast,
     WaitQueueStatus,
     byte_words,
 )
@@ -101,7 +101,7 @@ def job_status(
     ledger: Ledger | None = None,
     holdings: tuple[Holding, ...] = (),
     policy: PolicyStatus | None = None,
-    forecast: TrainingForecast | None = None,
+    predicted_end: PredictedEnd | None = None,
 ) -> JobStatus:
     """``trouble``: what holds the AM itself back (HDFS or the RM not answering); it comes before
     the gang's own reason. ``wait_queue``: the position of a job that waits.
@@ -109,7 +109,7 @@ def job_status(
     far it is stored. ``inputs``: what is excluded from them now, and what is suspected.
     ``staging``: how far each agent is with its inputs. ``ledger``: where the job's time went.
     ``holdings``: what it has held. ``policy``: what that of its queue has decided for it.
-    ``forecast``: of its training."""
+    ``predicted_end``: of its training."""
     bringing = staging_status(gang, staging)
     reported = inputs or InputsStatus(excluded_files_of(record.job), ())
     by_rank = {metric.rank: metric for metric in metrics}
@@ -145,7 +145,7 @@ def job_status(
         ledger=ledger,
         holdings=holdings,
         policy=policy,
-        forecast=forecast,
+        predicted_end=predicted_end,
     )
 
 

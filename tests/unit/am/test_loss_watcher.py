@@ -33,7 +33,7 @@ async def test_a_flat_loss_is_told_and_stops_nothing() -> None:
     async with am_world(job()) as world:
         await world.run_gang()
         await train(world, 20, 1.0, fall=50.0)
-        found = world.status.forecast
+        found = world.status.predicted_end
         assert found is not None
         assert found.is_by_loss
         assert found.end_at_s is not None
@@ -41,7 +41,7 @@ async def test_a_flat_loss_is_told_and_stops_nothing() -> None:
         ticket = world.am.policy_ticket(1)
         assert ticket.remaining_steps is None, "only policies that resize go by it"
         await train(world, 90, 0.5)
-        found = world.status.forecast
+        found = world.status.predicted_end
         assert found is not None
         assert found.flat is not None
         assert found.flat.since_step == pytest.approx(210, abs=20)

@@ -1,4 +1,4 @@
-"""Follows the losses that the program reports: the forecast of its end, and whether the loss is
+"""Follows the losses that the program reports: its predicted end, and whether the loss is
 flat. An ApplicationMaster that is killed begins anew with what is reported from then on."""
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ import logging
 from yarnam.core.gang import Gang
 from yarnam.core.model.events import LossFlat
 from yarnam.core.model.job_spec import StopEarlySpec
-from yarnam.core.model.job_status import FlatLoss, Phase, TrainingForecast
-from yarnam.core.policies.fits.training_forecast import FALL, LossSeries, training_forecast
+from yarnam.core.model.job_status import FlatLoss, Phase, PredictedEnd
+from yarnam.core.policies.fits.predicted_end import FALL, LossSeries, predicted_end
 from yarnam.ports import AgentMetrics, Clock, Inbox, TaskMailbox
 from yarnam.wire.protocol import LOSS_NAMES
 
@@ -33,7 +33,7 @@ class LossWatcher:
         self._next_fit_s = 0.0
         self._stopped = 0
         """The attempt that was stopped for its loss."""
-        self.forecast: TrainingForecast | None = None
+        self.predicted_end: PredictedEnd | None = None
 
     def poll(self, gang: Gang) -> None:
         if gang.phase is not Phase.RUNNING or gang.is_pre_run:
@@ -51,11 +51,11 @@ class LossWatcher:
             return
         self._next_fit_s = now_s + FIT_EVERY_S
         within = FALL if self._stop_early is None else self._stop_early.within
-        had = self.forecast.flat if self.forecast is not None else None
-        self.forecast = training_forecast(
+        had = self.predicted_end.flat if self.predicted_end is not None else None
+        self.predicted_end = predicted_end(
             self._series, lead.total_steps or None, now_s, within=within
         )
-        flat = self.forecast.flat if self.forecast is not None else None
+        flat = self.predicted_end.flat if self.predicted_end is not None else None
         if flat is not None and had is None:
             log.warning("%s", flat.words)
         self._stop(gang, flat, now_s)

@@ -79,10 +79,10 @@ def training_text(status: JobStatus) -> str:
     return ", ".join(parts)
 
 
-def forecast_lines(status: JobStatus, now_s: float) -> Iterator[str]:
+def predicted_end_lines(status: JobStatus, now_s: float) -> Iterator[str]:
     """``expected to end in 2h10m (8000 steps left, by its loss; its curve is off by 0.4 %, and was
     by 1.2 % where it foretold)``, and that the loss is flat."""
-    found = status.forecast
+    found = status.predicted_end
     if found is None or status.state.is_final:
         return
     if found.end_at_s is not None:
@@ -135,7 +135,7 @@ def details(status: JobStatus, now_s: float) -> Iterator[Line]:
         yield f"  {start_text(status.wait_queue.start, now_s)}"
     yield f"  queue {status.queue}, user {status.user}"
     yield from _times(status, now_s)
-    yield from (f"  {line}" for line in forecast_lines(status, now_s))
+    yield from (f"  {line}" for line in predicted_end_lines(status, now_s))
     if status.size is not None:
         yield f"  elastic: {status.size.words}"
     yield from (f"  role {one.words}" for one in status.roles)

@@ -178,7 +178,7 @@ class FlatLoss:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingForecast:
+class PredictedEnd:
     """Where the training goes: by the steps that the program says it has, else by its loss."""
 
     steps_left: int | None = None
@@ -519,7 +519,7 @@ class JobStatus:
     """While the job waits for admission; None: it does not, or there is no wait queue."""
     policy: PolicyStatus | None = None
     """None: nothing is chosen for its queue."""
-    forecast: TrainingForecast | None = None
+    predicted_end: PredictedEnd | None = None
     """None: it has reported too little for one."""
     size: SizeStatus | None = None
     """None: the job has one size."""

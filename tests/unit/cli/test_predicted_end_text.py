@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.unit.client.world import status
-from yarnam.cli.rendering.status_text import forecast_lines
+from yarnam.cli.rendering.status_text import predicted_end_lines
 from yarnam.core.model.job_status import (
     FlatLoss,
     JobState,
     Ledger,
     LedgerEntry,
-    TrainingForecast,
+    PredictedEnd,
     Use,
 )
 
 RUNNING = status(JobState.RUNNING)
-BY_LOSS = TrainingForecast(8000, 8200.0, is_by_loss=True, fit_error=0.004, miss=0.012)
+BY_LOSS = PredictedEnd(8000, 8200.0, is_by_loss=True, fit_error=0.004, miss=0.012)
 
 
-def lines(forecast: TrainingForecast | None) -> list[str]:
-    return list(forecast_lines(replace(RUNNING, forecast=forecast), 1000.0))
+def lines(predicted: PredictedEnd | None) -> list[str]:
+    return list(predicted_end_lines(replace(RUNNING, predicted_end=predicted), 1000.0))
 
 
 def test_an_end_by_the_loss_says_how_far_it_has_been_off() -> None:
@@ -33,18 +33,20 @@ def test_an_end_by_the_loss_says_how_far_it_has_been_off() -> None:
 
 
 def test_an_end_by_the_programs_own_count() -> None:
-    assert lines(TrainingForecast(20, 1060.0)) == [
+    assert lines(PredictedEnd(20, 1060.0)) == [
         "expected to end in 1m00s (20 steps left, by its own count)"
     ]
-    assert lines(None) == lines(TrainingForecast(20)) == [], "how fast it is is not known"
-    over = replace(status(JobState.SUCCEEDED), forecast=BY_LOSS)
-    assert list(forecast_lines(over, 1000.0)) == []
+    assert lines(None) == lines(PredictedEnd(20)) == [], "how fast it is is not known"
+    over = replace(status(JobState.SUCCEEDED), predicted_end=BY_LOSS)
+    assert list(predicted_end_lines(over, 1000.0)) == []
 
 
 def test_a_flat_loss_is_told_with_what_it_has_cost() -> None:
-    flat = TrainingForecast(flat=FlatLoss(12_000, 12_000.0, 0.34))
+    flat = PredictedEnd(flat=FlatLoss(12_000, 12_000.0, 0.34))
     text = "the loss has been flat since step 12000, for 34% of its steps (3h20m)"
     assert lines(flat) == [text]
     ledger = Ledger((LedgerEntry(Use.KEPT, 3600.0, 360_000.0),))
-    shown = replace(RUNNING, forecast=flat, ledger=ledger)
-    assert list(forecast_lines(shown, 1000.0)) == [f"{text}, about 34 GPU hours of its training"]
+    shown = replace(RUNNING, predicted_end=flat, ledger=ledger)
+    assert list(predicted_end_lines(shown, 1000.0)) == [
+        f"{text}, about 34 GPU hours of its training"
+    ]

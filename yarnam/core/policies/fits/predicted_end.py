@@ -1,5 +1,5 @@
 """Where a training goes by its losses: how many steps are left until the loss is flat, when that
-is, how far such a forecast has been off so far, and since when the loss has been flat. Pure."""
+is, how far such a prediction has been off so far, and since when the loss has been flat. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 
-from yarnam.core.model.job_status import FlatLoss, TrainingForecast
+from yarnam.core.model.job_status import FlatLoss, PredictedEnd
 from yarnam.core.policies.fits.loss_curve import LossCurve, fit_loss
 
 MOST_POINTS = 256
@@ -68,9 +68,9 @@ def _joined(one: LossPoint, two: LossPoint) -> LossPoint:
     return LossPoint(one.step, loss, two.at_s, count)
 
 
-def training_forecast(
+def predicted_end(
     series: LossSeries, total_steps: int | None, now_s: float, *, within: float = FALL
-) -> TrainingForecast | None:
+) -> PredictedEnd | None:
     """None: too little is known. ``total_steps``: by the program itself, which comes before the
     curve. ``within``: how much a flat loss may still move, as a part of itself."""
     points = series.points
@@ -86,7 +86,7 @@ def training_forecast(
         return None
     pace = _steps_per_s(points)
     end_at_s = now_s + left / pace if left is not None and pace > 0 else None
-    return TrainingForecast(
+    return PredictedEnd(
         steps_left=left,
         end_at_s=end_at_s,
         is_by_loss=is_by_loss,

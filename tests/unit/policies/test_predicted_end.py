@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from yarnam.core.policies.fits.training_forecast import (
+from yarnam.core.policies.fits.predicted_end import (
     MOST_POINTS,
     LossSeries,
-    training_forecast,
+    predicted_end,
 )
 
 
@@ -27,7 +27,7 @@ def series(steps: int, every: int = 1, pace: float = 2.0, floor_from: int = 1 <<
 
 
 def test_the_end_by_the_loss_is_where_it_becomes_flat() -> None:
-    found = training_forecast(series(2000), None, 1000.0)
+    found = predicted_end(series(2000), None, 1000.0)
     assert found is not None
     assert found.is_by_loss
     assert found.steps_left is not None
@@ -36,7 +36,7 @@ def test_the_end_by_the_loss_is_where_it_becomes_flat() -> None:
     assert found.fit_error < 0.01
     assert found.miss is not None
     assert found.miss < 0.05, "it foretells what made the points"
-    later = training_forecast(series(8000), None, 4000.0)
+    later = predicted_end(series(8000), None, 4000.0)
     assert later is not None
     assert later.steps_left is not None
     assert later.steps_left < found.steps_left + 2000, "the end comes nearer"
@@ -44,7 +44,7 @@ def test_the_end_by_the_loss_is_where_it_becomes_flat() -> None:
 
 
 def test_the_programs_own_count_comes_first() -> None:
-    found = training_forecast(series(1000), 1500, 500.0)
+    found = predicted_end(series(1000), 1500, 500.0)
     assert found is not None
     assert (found.steps_left, found.is_by_loss) == (501, False)
     assert found.end_at_s == pytest.approx(500.0 + 501 / 2.0)
@@ -52,24 +52,24 @@ def test_the_programs_own_count_comes_first() -> None:
 
 @pytest.mark.parametrize("steps", [0, 1, 4])
 def test_of_few_reports_nothing_is_foretold(steps: int) -> None:
-    assert training_forecast(series(steps), None, 10.0) is None
+    assert predicted_end(series(steps), None, 10.0) is None
 
 
 def test_a_loss_that_does_not_move_for_long_is_flat() -> None:
-    found = training_forecast(series(8000, floor_from=5000), None, 4000.0)
+    found = predicted_end(series(8000, floor_from=5000), None, 4000.0)
     assert found is not None
     assert found.flat is not None
     assert found.flat.since_step == pytest.approx(5000, abs=200)
     assert found.flat.share == pytest.approx(0.375, abs=0.03)
     assert found.flat.lasted_s == pytest.approx(1500, abs=100)
     assert "flat since step" in found.flat.words
-    short = training_forecast(series(5600, floor_from=5000), None, 2800.0)
+    short = predicted_end(series(5600, floor_from=5000), None, 2800.0)
     assert short is not None
     assert short.flat is None, "not for a fifth of its steps"
-    quick = training_forecast(series(8000, floor_from=5000, pace=100.0), None, 80.0)
+    quick = predicted_end(series(8000, floor_from=5000, pace=100.0), None, 80.0)
     assert quick is not None
     assert quick.flat is None, "not for ten minutes"
-    wide = training_forecast(series(8000), None, 4000.0, within=0.4)
+    wide = predicted_end(series(8000), None, 4000.0, within=0.4)
     assert wide is not None
     assert wide.flat is not None
 
@@ -99,6 +99,6 @@ def test_losses_without_a_curve_still_have_the_programs_end(loss: float) -> None
     made = LossSeries()
     for step in range(30):
         made = made.add(step, loss, float(step))
-    found = training_forecast(made, 100, 30.0)
+    found = predicted_end(made, 100, 30.0)
     assert found is not None
     assert found.steps_left == 71
