@@ -87,8 +87,7 @@ class QueueSchedule:
         """What this job does. Raises KeyError: it has no ticket."""
         row = self.schedule.of(job)
         if job in self.moved and row.act is Act.RUN:
-            why = f"{row.why}; it moves, since another gang fits only where it runs"
-            row = replace(row, act=Act.MOVE, why=why)
+            row = replace(row, act=Act.MOVE, why="another gang fits only where it runs: it moves")
         if self.acquiring and row.act in {Act.YIELD, Act.MOVE, Act.RESIZE}:
             held = next(one.gpus for one in self.schedule.order if one.job == job)
             why = f"{row.why}; but first {self.acquiring} gets the GPUs that it has asked for"
