@@ -24,6 +24,7 @@ from yarnam.am.am_settings import AmSettings
 from yarnam.am.serial_executor import SerialExecutor
 from yarnam.am.ticket_holder import TicketHolder
 from yarnam.core.admission import Ask, Contention, Decision, Planner, decide
+from yarnam.core.admission.decision import clear_rungs
 from yarnam.core.admission.delay_limit import Delay
 from yarnam.core.admission.entitlement import ClaimHistory
 from yarnam.core.admission.forecast import Forecast, as_status, forecast
@@ -43,6 +44,8 @@ from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.model.tickets import MustWait, Ticket, in_same_partitions
 from yarnam.core.placement.planner import PlanOutcome
 from yarnam.core.placement.prelaunch import has_spare_capacity
+from yarnam.core.policies.cells import closed_to
+from yarnam.core.policies.chosen_policy import PolicyInForce
 from yarnam.core.policies.queue_schedule import decide_by_policy
 from yarnam.ports import Clock
 from yarnam.ports.ticket_queue import TicketList
@@ -56,6 +59,8 @@ other jobs, so it takes at most a fiftieth of the time."""
 UNCONFIRMED = "another job's snapshot shows room that was not there a moment ago"
 
 OUTDATED = "another gang has just started"
+
+LEFT_TO_QUOTAS = "free nodes are left to the quotas of other queues (placement.cells)"
 
 NOT_ITS_TURN = "the policy of its queue has others go first"
 
@@ -101,8 +106,11 @@ class AdmissionPoller:
         draw: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         wait_ends_at_s: Callable[[], float | None] = lambda: None,
+        *,
+        respects_cells: bool = False,
     ) -> None:
         self._holder = holder
+        self._respects_cells = respects_cells
         self._executor = executor
         self._clock = clock
         self._settings = settings
@@ -231,6 +239,24 @@ class AdmissionPoller:
         holder.note_policy(listed.policy)
         me, in_force = holder.waiting_ticket, holder.in_force
         seen = _seen(me, polled, listed, now_s)
+        closed = closed_to(me, seen) if self._respects_cells else frozenset[NodeId]()
+        if not closed:
+            return self._decided_on(polled, me, seen, listed, in_force)
+        inside = _without(polled, closed)
+        decision = self._decided_on(inside, me, seen, listed, in_force)
+        if isinstance(decision, MustWait) and polled.fits and isinstance(inside.plan(), NoFit):
+            return replace(decision, reason=LEFT_TO_QUOTAS, is_by_policy=True)
+        return decision
+
+    def _decided_on(
+        self,
+        polled: ClusterPoll,
+        me: Ticket,
+        seen: Contention,
+        listed: TicketList,
+        in_force: PolicyInForce | None,
+    ) -> Decision:
+        now_s, holder = seen.now_s, self._holder
         may_claim = self._claims.may_claim(now_s)
         if in_force is None or not me.gpus:
             return decide(
@@ -369,6 +395,19 @@ class AdmissionPoller:
             polled = await poll()
         self._has_waited = not polled.fits
         return polled
+
+
+def _without(polled: ClusterPoll, closed: frozenset[NodeId]) -> ClusterPoll:
+    """The same poll for a gang that does not use these nodes, by rungs that leave YARN no choice if
+    there are any. They may be open to it later."""
+
+    def plan(avoid: tuple[NodeId, ...] = (), *, blind: bool = False) -> PlanOutcome:
+        found = polled.plan((*avoid, *sorted(closed)), blind=blind)
+        if isinstance(found, NoFit):
+            return replace(found, is_never=False)
+        return clear_rungs(found, closed, polled.snapshot) or found
+
+    return replace(polled, plan=plan, excluded=polled.excluded | closed)
 
 
 def _seen(me: Ticket, polled: ClusterPoll, listed: TicketList, now_s: float) -> Contention:

@@ -434,6 +434,10 @@ class PlacementDict(TypedDict, total=False):
     the links between them. A slow or broken node gets a strike, and its tasks are replaced. `quick`
     takes at most 10 s; `full` at most 60 s, with GPUs. [How to find slow
     nodes](../how-to/slow-nodes.md)."""
+    cells: bool
+    """Leave whole nodes to queues that YARN guarantees them: use nodes of the own queue, and free
+    ones that no other queue's quota still covers. Needs ZooKeeper. [Whole nodes of a
+    quota](../explanation/policies.md#whole-nodes-of-a-quota)."""
 
 
 class PreRunDict(TypedDict, total=False):

@@ -139,6 +139,7 @@ placement:
   gpu_model: A100 80GB
   anti_affinity: [ps, [worker, ps, chief]]
   near_data: false
+  cells: true
 gang:
   hold_timeout: 1min
   ask_timeout: 2min
@@ -222,6 +223,7 @@ def test_every_key(tmp_path: Path) -> None:
             "A100 80GB",
             (("ps", "ps"), ("chief", "ps"), ("chief", "worker"), ("ps", "worker")),
             near_data=False,
+            cells=True,
         ),
         gang=GangSpec(60, 120, 180, 7, 1, 60, 2, False, 3600, 45, -3, False),
         retry=RetrySpec(

@@ -48,8 +48,9 @@ def _parts(
         clock, settings, am.remember, ports.sleep, am.policy_ticket,
     )  # fmt: skip
     admission = AdmissionPoller(
-        holder, executors.view, clock, settings, ports.draw, ports.sleep, am.wait_ends_at_s
-    )
+        holder, executors.view, clock, settings, ports.draw, ports.sleep, am.wait_ends_at_s,
+        respects_cells=record.job.placement.cells,
+    )  # fmt: skip
     planning = PlanService(
         record, ports.view, executors.view, clock, inbox, settings, ports.sleep, am.waiters,
         admission, am.open_checks,

@@ -179,6 +179,8 @@ class PlacementSpec:
     """Prefer nodes that hold blocks of the inputs, among placements as good otherwise."""
     check: NodeCheck = NodeCheck.OFF
     """Check the nodes when the gang is complete, and replace those that are slow or broken."""
+    cells: bool = False
+    """Use no whole node that the quota of another queue covers, and none on which others run."""
 
 
 @dataclass(frozen=True, slots=True)

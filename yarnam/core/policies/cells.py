@@ -19,10 +19,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from yarnam.core.admission import Contention
+from yarnam.core.admission.wait_queue import queues_of
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import Node
-from yarnam.core.model.tickets import RunningGang
+from yarnam.core.model.tickets import RunningGang, Ticket
 
 UNKNOWN = ""
 """The queue of those that use GPUs and tell nobody where."""
@@ -134,11 +136,13 @@ def closed_nodes(
     nodes: Sequence[Node],
     gangs: Iterable[RunningGang],
     quotas: Mapping[str, int],
+    on_their_way: int = 0,
 ) -> frozenset[NodeId]:
-    """Nodes that a gang of this queue may not use if it respects cells."""
+    """Nodes that a gang of this queue may not use if it respects cells. ``on_their_way``: so many
+    nodes more are left free, for gangs whose containers are not granted yet."""
     found = _Placement(nodes, gangs)
     covered = sum(found.covered(other, quota) for other, quota in quotas.items() if other != queue)
-    allowed = max(0, len(found.free) - covered)
+    allowed = max(0, len(found.free) - covered - on_their_way)
     # Free nodes that are left to it: together in as few racks as possible.
     in_rack = Counter(found.racks[node] for node in found.free)
     free = sorted(
@@ -146,6 +150,17 @@ def closed_nodes(
     )
     foreign = (node for node in found.uses if found.touched_by(node) - {queue})
     return frozenset((*free[allowed:], *foreign))
+
+
+def closed_to(me: Ticket, seen: Contention) -> frozenset[NodeId]:
+    """``closed_nodes`` of a job that waits, by what YARN guarantees the queues."""
+    nodes = [node for node in seen.snapshot.nodes if not node.label]
+    node_gpus = usual_gpus(nodes)
+    minima = {name: view.minimum for name, view in queues_of(seen.snapshot).items()}
+    gangs = [gang for gang in seen.running if gang.job != me.job]
+    asked = (one.gpus for one in seen.tickets if one.is_acquiring and one.job != me.job)
+    on_their_way = sum(-(-gpus // node_gpus) for gpus in asked) if node_gpus else 0
+    return closed_nodes(me.queue, nodes, gangs, quotas_of(minima, node_gpus), on_their_way)
 
 
 @dataclass(slots=True)
