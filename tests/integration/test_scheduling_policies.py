@@ -128,7 +128,7 @@ def test_two_gangs_take_turns_on_the_gpus_of_one(
     world: FaultWorld, unique_name: Callable[[str], str], tmp_path: Path
 ) -> None:
     """Both progress, and their losses are those of runs that nobody disturbs."""
-    trainings, steps = Trainings(world, tmp_path, unique_name), 120
+    trainings, steps = Trainings(world, tmp_path, unique_name), 60
     with policy(world, "gandiva", "slice=12", "cost_share=0.5"):
         jobs = [trainings.submit(f"turn-{at}", steps) for at in range(2)]
         for job in jobs:
