@@ -83,11 +83,24 @@ class ElasticWorld(World):
     def user_scales(self, tasks: int | None) -> None:
         self.deliver(ScaleRequested(self.now_s, "u", tasks))
 
-    def look_is_answered(self, spare: int, excess: int = 0, waiting: int = 0) -> None:
+    def program_scales(self, tasks: int | None, scheduled: int) -> None:
+        event = ScaleRequested(
+            self.now_s, "the program", tasks, is_program=True, scheduled=scheduled
+        )
+        is_users, before = self.gang.is_sized_by_user, self.gang.requested_size
+        self.deliver(event)
+        if is_users:
+            require(self.gang.requested_size == before, "a user's size comes first")
+
+    def look_is_answered(
+        self, spare: int, excess: int = 0, waiting: int = 0, outranked: int = 0
+    ) -> None:
         if self.looks:
             look = self.looks.pop(0)
             asked = look.growth.wanted[0].count
-            seen = ClusterSeen(self.now_s, look.attempt, min(spare, asked), excess, waiting, u=0.5)
+            seen = ClusterSeen(
+                self.now_s, look.attempt, min(spare, asked), excess, waiting, 0.5, outranked
+            )
             self.inflight.append(seen)
 
     def planner_answers(self, answer: str, rung: int = 0, lead: int = 0) -> None:

@@ -40,9 +40,18 @@ class ElasticMachine(Machine):
     def scale(self, tasks: int | None) -> None:
         self.world.user_scales(tasks)
 
-    @rule(spare=st.integers(0, 4), excess=st.integers(0, 3), waiting=st.integers(0, 1))
-    def look(self, spare: int, excess: int, waiting: int) -> None:
-        self.world.look_is_answered(spare, excess, waiting)
+    @rule(tasks=st.none() | st.integers(0, MOST + 2), scheduled=st.integers(0, 3))
+    def program_scales(self, tasks: int | None, scheduled: int) -> None:
+        self.world.program_scales(tasks, scheduled)
+
+    @rule(
+        spare=st.integers(0, 4),
+        excess=st.integers(0, 3),
+        waiting=st.integers(0, 1),
+        outranked=st.integers(0, 1),
+    )
+    def look(self, spare: int, excess: int, waiting: int, outranked: int) -> None:
+        self.world.look_is_answered(spare, excess, waiting, outranked)
 
 
 class ElasticMachineWithPs(ElasticMachine):
