@@ -10,7 +10,14 @@ import pytest
 from tests.unit.accounting.records import record
 from tests.unit.web.html_pages import HOSTILE, Page
 from tests.unit.web.job_values import NOW_S, USAGE, cause, everything, running, with_every_text
-from yarnam.core.model.job_status import JobState, JobStatus, Measured, StartForecast
+from yarnam.core.model.job_status import (
+    FlatLoss,
+    JobState,
+    JobStatus,
+    Measured,
+    PredictedEnd,
+    StartForecast,
+)
 from yarnam.core.model.job_status import WaitQueueStatus as Queue
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.web.job_page import JobView, job_page, waits_since_s
@@ -191,3 +198,13 @@ def test_nothing_is_loaded_from_anywhere_and_no_style_stands_in_an_element() -> 
     policy = content_security_policy()
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
+
+
+def test_the_predicted_end_and_a_flat_loss_are_shown_while_it_trains() -> None:
+    flat = FlatLoss(12_000, 12_000.0, 0.34)
+    end = PredictedEnd(8000, NOW_S + 7200.0, is_by_loss=True, flat=flat)
+    shown = page(replace(running(), predicted_end=end))
+    assert "Expected to end in 2h00m, by its loss." in shown.text
+    assert "The loss has been flat since step 12000, for 34% of its steps (3h20m)" in shown.text
+    over = page(replace(running(), state=JobState.SUCCEEDED, predicted_end=end))
+    assert "Expected to end" not in over.text
