@@ -16,7 +16,7 @@ from yarnam.wire.protocol import LOSS_NAMES
 log = logging.getLogger("yarnam.am")
 
 FIT_EVERY_S = 30.0
-"""A fit takes 20 ms of the ApplicationMaster's only thread. Ours."""
+"""A prediction takes 30 ms of the ApplicationMaster's only thread. Ours."""
 
 
 class LossWatcher:
