@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import time
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -30,6 +31,8 @@ from yarnam.sim.sim_settings import RmSettings
 from yarnam.sim.workload import WorkloadSettings, workload
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.sim, pytest.mark.timeout(3600)]
+
+MODEL_LIMIT_S = 600.0
 
 LIMIT_S = 0.020
 """Of one look of an ApplicationMaster, at ``TICKETS``."""
@@ -70,6 +73,40 @@ def test_yarn_beside_the_ideal_model_under_tiresias(limits: str) -> None:
     assert real.unfinished == 0
     assert real.suspensions > 100
     assert ratio <= 1.15
+
+
+def test_ten_thousand_jobs_on_the_model_of_yarn() -> None:
+    """On 2,000 GPUs, nearly as much as they can serve."""
+    rm = rm_of(250, 8)
+    trace = philly_like(10_000, 0.95, rm)
+    began_s = time.process_time()
+    found = run_on_yarn(trace, rm, DEFAULT, {}).report
+    took_s = time.process_time() - began_s
+    print(f"\n10,000 jobs in yarn, {DEFAULT}: {took_s:.0f} s of CPU, "
+          f"{took_s / MODEL_LIMIT_S:.2f} of the limit")  # fmt: skip
+    assert found.unfinished == 0
+    assert took_s <= MODEL_LIMIT_S
+
+
+def test_memory_of_the_ideal_model_is_that_of_living_jobs() -> None:
+    """Four times the trace at the same load; of a job that has ended three figures stay."""
+    peaks = [_peak_bytes(jobs) for jobs in (5_000, 20_000)]
+    print(f"\n5,000 and 20,000 jobs in ideal: {peaks[0] / 1e6:.1f} MB and {peaks[1] / 1e6:.1f} MB, "
+          f"{(peaks[1] - peaks[0]) / 15_000:.0f} bytes for each job more")  # fmt: skip
+    assert (peaks[1] - peaks[0]) / 15_000 < 100
+
+
+def _peak_bytes(jobs: int) -> int:
+    trace = (
+        TraceJob(f"j{n}", n * 25.0, 600.0 + n * 7919 % 6000, 1 << n * 31 % 4) for n in range(jobs)
+    )
+    chosen = read_settings("fifo", policy_named("fifo").settings, {})
+    tracemalloc.start()
+    try:
+        assert run(trace, IdealSettings("fifo", 800, chosen)).report.unfinished == 0
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 # ---- one decision --------------------------------------------------------------------------------
