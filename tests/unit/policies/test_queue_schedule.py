@@ -127,6 +127,18 @@ def test_a_slice_ends_for_who_may_use_these_nodes_alone_though_others_are_free()
     assert row("old", anywhere, policy).act is Act.RUN
 
 
+def test_an_elastic_gang_shrinks_for_who_may_use_its_nodes_alone() -> None:
+    choosy = ticket("choosy", 2, included=(NodeId("n0"),))
+    large = gang("large", {"n0": 4}, least_gpus=1, most_gpus=8)
+    world = seen(cluster([4, 0]), [choosy], [large])
+    policy = chosen("optimus", interval="1")
+    found = row("large", world, policy)
+    assert (found.act, found.gpus) == (Act.RESIZE, 1)
+    assert row("choosy", world, policy).act is Act.RUN
+    anywhere = seen(cluster([4, 0]), [ticket("any", 2)], [large])
+    assert row("large", anywhere, policy).act is Act.RUN
+
+
 def test_jobs_of_other_queues_are_none_of_its_affair() -> None:
     others = [ticket("theirs", 4, OTHER, policy=None)]
     gangs = [gang("mine", {"n0": 4}), gang("other", {"n1": 4}, OTHER)]

@@ -100,7 +100,8 @@ class NodeCapacity:
         if gpus > self.free_gpus:
             return False
         had = self.pieces.get(ticket.job) if ticket.is_running and not self.moves else None
-        found = had if had and self._has(had, gpus) else self.placement(ticket, gpus)
+        kept = _first_of(had, gpus) if had else None
+        found = kept if kept and self._has(kept, gpus) else self.placement(ticket, gpus)
         if found is None:
             return False
         for node, taken, cores in found:
@@ -186,3 +187,14 @@ class NodeCapacity:
         if not has_room:
             self._starts[gpus] = len(all_free)
         return None if best is None else best[1]
+
+
+def _first_of(pieces: tuple[Piece, ...], gpus: int) -> tuple[Piece, ...]:
+    """So many GPUs of them: a gang that shrinks stays on its nodes."""
+    found: list[Piece] = []
+    for node, taken, cores in pieces:
+        kept = min(taken, gpus)
+        if kept:
+            found.append((node, kept, cores if kept == taken else cores * kept // taken))
+        gpus -= kept
+    return tuple(found)
