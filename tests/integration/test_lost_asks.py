@@ -18,7 +18,7 @@ from yarnam.core.model.outcomes import VerdictKind
 if TYPE_CHECKING:
     from tests.integration.fault_world import FaultWorld
 
-pytestmark = MARKS
+pytestmark = [*MARKS, pytest.mark.long]
 
 HALF: dict[str, Any] = {"gpus": 4, "memory": "256MiB", "processes_per_task": 1}
 """A task that takes half a node, of which there are four."""
@@ -44,7 +44,6 @@ def test_an_ask_beside_others_is_not_lost(world: FaultWorld, tmp_path: Path) -> 
     assert world.end_of(job).kind is VerdictKind.SUCCEEDED
 
 
-@pytest.mark.long
 def test_two_halves_of_the_cluster_start_together(world: FaultWorld, tmp_path: Path) -> None:
     """Each fits into either rack, and neither has its containers when the other plans."""
     flag = tmp_path / "both-end"

@@ -79,8 +79,10 @@ def read_logs(sources: JobSources, request: LogRequest) -> Iterator[LogPiece]:
         yield from _live(sources, request, status)
 
 
-AGGREGATION_STARTS_S = 30.0
-"""How long YARN may take after the verdict to say that the application is over."""
+AGGREGATION_STARTS_S = 90.0
+"""How long YARN may take after the verdict to say that the application is over. Skein's driver ends
+a failed job with an attempt that YARN repeats: another ApplicationMaster has to start, which takes
+half a minute on a busy node, to obey the verdict."""
 
 
 # ---- after the end -----------------------------------------------------------------------------
