@@ -8,8 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from yarnam.adapters.yarn.queue_tree import queue_tree_of
+
 if TYPE_CHECKING:
+    from yarnam.adapters.yarn.rest import ResourceManager
     from yarnam.cluster import EmbeddedCluster
+    from yarnam.core.queues.queue_state import QueueState
 
 
 @contextmanager
@@ -35,6 +39,13 @@ def left_after(differences: Callable[[], list[Any]], limit_s: float) -> list[Any
     while (found := differences()) and time.monotonic() < deadline:
         time.sleep(0.3)
     return found[:5]
+
+
+def live(rm: ResourceManager) -> QueueState:
+    """The queues as the ResourceManager has them now."""
+    found = queue_tree_of(rm._call("GET", "/ws/v1/cluster/scheduler", {}))
+    assert found is not None
+    return found
 
 
 def refresh(environ: Mapping[str, str]) -> None:

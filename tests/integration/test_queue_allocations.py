@@ -18,17 +18,15 @@ from typing import Any
 
 import pytest
 
-from tests.integration.queue_files import left_after, more_queues
+from tests.integration.queue_files import left_after, live, more_queues
 from tests.integration.queue_trees import tree
 from tests.integration.simulated_nodes import SimulatedNodes
 from yarnam.adapters.yarn.allocation_xml import load_allocations
-from yarnam.adapters.yarn.queue_tree import queue_tree_of
 from yarnam.adapters.yarn.rest import ResourceManager
 from yarnam.cluster import ClusterShape, EmbeddedCluster
 from yarnam.core.model.outcomes import ContainerEnd
 from yarnam.core.model.resources import Resources
 from yarnam.core.queues.allocations import QueueConfig
-from yarnam.core.queues.queue_state import QueueState
 from yarnam.sim.yarn_model.containers import Container
 from yarnam.sim.yarn_model.sim_queues import Application, SimQueues
 
@@ -102,12 +100,6 @@ def by_the_model(
             app.queue.take(amount)
         app.queue.asks_end(app)
     return {queue.name: queue.used for queue in queues.root.walk()}
-
-
-def live(rm: ResourceManager) -> QueueState:
-    found = queue_tree_of(rm._call("GET", "/ws/v1/cluster/scheduler", {}))
-    assert found is not None
-    return found
 
 
 def test_allocations_are_those_of_the_resource_manager(

@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.integration.queue_files import left_after, more_queues
+from tests.integration.queue_files import left_after, live, more_queues
 from tests.integration.queue_trees import tree
 from tests.integration.submit_world import SubmitWorld
 from yarnam.adapters.yarn.allocation_xml import load_allocations
-from yarnam.adapters.yarn.queue_tree import queue_tree_of
 from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.core.model.resources import Resources
 from yarnam.core.queues.fair_share import instantaneous_shares, steady_shares
-from yarnam.core.queues.queue_state import QueueState
 
 if TYPE_CHECKING:
     from yarnam.cluster import EmbeddedCluster
@@ -68,12 +66,6 @@ def accepted(world: SubmitWorld, jobs: list[str]) -> set[str]:
     return {one.queue for one in reports(world, jobs) if one.state == "ACCEPTED"}
 
 
-def live(world: SubmitWorld) -> QueueState:
-    found = queue_tree_of(world.rm._call("GET", "/ws/v1/cluster/scheduler", {}))
-    assert found is not None
-    return found
-
-
 def test_shares_are_those_of_the_resource_manager(
     cluster: EmbeddedCluster, cluster_env: dict[str, str], world: SubmitWorld
 ) -> None:
@@ -86,7 +78,7 @@ def test_shares_are_those_of_the_resource_manager(
         try:
             root = load_allocations(cluster.plan.paths.queues("fair")).root
             mine = [queue.name for queue in root.leaves() if queue.name.startswith("root.c")]
-            size = live(world).steady_share
+            size = live(world.rm).steady_share
             jobs += [activate(world, queue) for queue in dice.sample(mine, ACTIVE)]
             active = accepted(world, jobs)
             steady = steady_shares(root, size)
@@ -96,13 +88,13 @@ def test_shares_are_those_of_the_resource_manager(
                 return [
                     (queue.name, queue.steady_share, steady[queue.name], queue.fair_share,
                      now[queue.name])
-                    for queue in live(world).walk()
+                    for queue in live(world.rm).walk()
                     if (queue.steady_share, queue.fair_share)
                     != (steady[queue.name], now[queue.name])
                 ]  # fmt: skip
 
             assert not left_after(different, 20.0)
-            assert {queue.name for queue in live(world).walk()} == set(steady)
+            assert {queue.name for queue in live(world.rm).walk()} == set(steady)
             print(f"{CONFIGURATIONS} configurations, {len(now)} queues, {len(active)} active")
         finally:
             for application in jobs:

@@ -61,6 +61,14 @@ class Cluster:
         mine = (gang for gang in self.gangs.values() if gang.queue == queue)
         return len({name for gang in mine for name, _ in gang.nodes})
 
+    def take(self, queue: str, ends: bool, tasks: int, gpus: int, which: int) -> None:
+        """One step: some gang of the queue ends, if there is one, or another arrives."""
+        mine = sorted(job for job, gang in self.gangs.items() if gang.queue == queue)
+        if ends and mine:
+            del self.gangs[mine[which % len(mine)]]
+        elif not ends:
+            self.arrive(queue, tasks, gpus)
+
     def binds_its_quota(self, queue: str) -> bool:
         """Whether it gets all whole nodes that its quota still covers, one after the other."""
         trial = Cluster(self.size, self.quotas, dict(self.gangs), self.count)
@@ -84,12 +92,8 @@ def test_no_queue_takes_a_whole_node_that_anothers_quota_covers(
     quotas: tuple[int, ...], spare: int, steps: list[tuple[str, bool, int, int, int]]
 ) -> None:
     cluster = Cluster(max(1, sum(quotas) + spare), dict(zip(QUEUES, quotas, strict=True)))
-    for queue, ends, tasks, gpus, which in steps:
-        mine = sorted(job for job, gang in cluster.gangs.items() if gang.queue == queue)
-        if ends and mine:
-            del cluster.gangs[mine[which % len(mine)]]
-        elif not ends:
-            cluster.arrive(queue, tasks, gpus)
+    for one in steps:
+        cluster.take(*one)
         assert all(cluster.binds_its_quota(other) for other in QUEUES)
         found = cells(cluster.nodes(), cluster.gangs.values(), cluster.quotas)
         assert not found.is_fragmented
@@ -100,12 +104,8 @@ def test_all_quotas_can_be_bound_one_after_the_other(
     steps: list[tuple[str, bool, int, int, int]],
 ) -> None:
     cluster = Cluster(6, {"a": 2, "b": 2, "c": 2})
-    for queue, ends, tasks, gpus, which in steps:
-        mine = sorted(job for job, gang in cluster.gangs.items() if gang.queue == queue)
-        if ends and mine:
-            del cluster.gangs[mine[which % len(mine)]]
-        elif not ends:
-            cluster.arrive(queue, tasks, gpus)
+    for one in steps:
+        cluster.take(*one)
     for queue in QUEUES:
         while cluster.touched(queue) < cluster.quotas[queue]:
             assert cluster.arrive(queue, 1, GPUS)

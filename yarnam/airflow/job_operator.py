@@ -10,7 +10,7 @@ from typing import Any
 from airflow.configuration import conf
 
 from yarnam.airflow.airflow_names import AirflowException, AirflowFailException, BaseOperator
-from yarnam.airflow.job_trigger import YarnamJobTrigger, verdict_in
+from yarnam.airflow.job_trigger import TASK_ENDED, YarnamJobTrigger, verdict_in
 from yarnam.airflow.yarnam_hook import YarnamHook
 from yarnam.client import Client, Job, error_of
 from yarnam.core.model.outcomes import Verdict
@@ -80,7 +80,7 @@ class YarnamJobOperator(BaseOperator):
     def on_kill(self) -> None:
         """The task is ended while it waits here: so is its job."""
         if self._job is not None:
-            self._job.kill("its Airflow task was ended")
+            self._job.kill(TASK_ENDED)
 
     def _submitted(self, client: Client, task: Any) -> Job:
         """The job of this try: one that still lives, else a new one. What has ended belongs to an

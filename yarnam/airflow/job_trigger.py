@@ -13,6 +13,9 @@ from yarnam.client import AsyncJob
 from yarnam.core.model.outcomes import Verdict
 from yarnam.wire.codec import from_plain, to_plain
 
+TASK_ENDED = "its Airflow task was ended"
+"""Why the job is killed."""
+
 _CALLS_ON_KILL = hasattr(BaseTrigger, "on_kill")
 """Airflow 2 cancels a trigger whoever ended what; which it was is in its database."""
 
@@ -45,13 +48,13 @@ class YarnamJobTrigger(BaseTrigger):
             verdict = await job.wait()
         except asyncio.CancelledError:
             if not _CALLS_ON_KILL and await asyncio.to_thread(self._is_task_over):
-                await self.on_kill()
+                await job.kill(TASK_ENDED)
             raise
         yield TriggerEvent({"application": self.application, "verdict": to_plain(verdict)})
 
     async def on_kill(self) -> None:
         """Somebody has ended the task, so its job ends. Airflow 3 calls this."""
-        await (await self._job()).kill("its Airflow task was ended")
+        await (await self._job()).kill(TASK_ENDED)
 
     async def _job(self) -> AsyncJob:
         settings = await asyncio.to_thread(YarnamHook(self.yarnam_conn_id).settings)

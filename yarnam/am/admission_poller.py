@@ -41,7 +41,7 @@ from yarnam.core.model.ids import NodeId
 from yarnam.core.model.job_status import StartForecast, WaitQueueStatus
 from yarnam.core.model.plans import NoFit, PlacementPlan, Reason
 from yarnam.core.model.snapshot import ClusterSnapshot
-from yarnam.core.model.tickets import MustWait, Ticket, in_same_partitions
+from yarnam.core.model.tickets import NOT_ITS_TURN, MustWait, Ticket, in_same_partitions
 from yarnam.core.placement.planner import PlanOutcome
 from yarnam.core.placement.prelaunch import has_spare_capacity
 from yarnam.core.policies.cells import closed_to
@@ -61,8 +61,6 @@ UNCONFIRMED = "another job's snapshot shows room that was not there a moment ago
 OUTDATED = "another gang has just started"
 
 LEFT_TO_QUOTAS = "free nodes are left to the quotas of other queues (placement.cells)"
-
-NOT_ITS_TURN = "the policy of its queue has others go first"
 
 CLOCKS_DIFFER_S = 2.0
 """By how much the clocks of two nodes may differ without harm. Those of a cluster are within

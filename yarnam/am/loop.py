@@ -291,13 +291,11 @@ class ApplicationMaster:
 
     def policy_ticket(self, version: int) -> PolicyTicket:
         """What the job tells the policy of its queue, of which it knows this version."""
-        status = self._published
+        status, predicted = self._published, self._losses.predicted_end
         steps_left = None
         if status is not None and status.total_steps and status.step is not None:
             steps_left = float(max(0, status.total_steps - status.step))
-        elif (
-            predicted := self._losses.predicted_end
-        ) is not None and predicted.steps_left is not None:
+        elif predicted is not None and predicted.steps_left is not None:
             steps_left = float(predicted.steps_left)
         facts = JobFacts(self._facts.application, self._record.submitted_at_s, version, steps_left)
         return self._accounts.policy_ticket(self._gang, facts, self._clock.now_s())

@@ -274,7 +274,7 @@ def request_size(gpus: int | None) -> None:
     if gpus is not None and wanted < 1:
         raise ValueError(f"a gang has at least 1 GPU, not {wanted}; None: the job chooses")
     _of_size["requested_gpus"] = float(wanted)
-    _send_of_size()
+    _send_with(_of_size)
 
 
 def note_epoch(epoch: int) -> None:
@@ -282,12 +282,13 @@ def note_epoch(epoch: int) -> None:
     _of_size["epoch"] = float(epoch)
 
 
-def _send_of_size() -> None:
+def _send_with(values: dict[str, float]) -> None:
+    """The newest report again, with these."""
     try:
         remembered = _remembered.pop()
         if remembered is not None:
             _note(*remembered)
-        _last["values"] = {**_last.get("values", {}), **_of_size}
+        _last["values"] = {**_last.get("values", {}), **values}
         if address := setting("metrics_socket"):
             _send_last(address)
     except Exception:  # noqa: BLE001, S110 - as above
@@ -309,17 +310,8 @@ def report_saved(step: int | None, saving_s: float) -> None:
     _of_checkpoints["saving_s"] = saved_s
     if step is not None:
         _of_checkpoints["saved_step"] = float(step)
-    if not _last:
-        return
-    try:
-        remembered = _remembered.pop()
-        if remembered is not None:
-            _note(*remembered)
-        _last["values"] = {**_last["values"], **_of_checkpoints}
-        if address := setting("metrics_socket"):
-            _send_last(address)
-    except Exception:  # noqa: BLE001, S110 - as above
-        pass
+    if _last:
+        _send_with(_of_checkpoints)
 
 
 def _numbers(values: dict[str, Any]) -> dict[str, float]:

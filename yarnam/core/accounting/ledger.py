@@ -38,7 +38,7 @@ from dataclasses import dataclass, field, replace
 
 from yarnam.core.gang import RECENT_EVENTS, Gang, MemberState, initial, policy_for, step
 from yarnam.core.gang.phases.stopping import PASSING
-from yarnam.core.gang.state import StopKind
+from yarnam.core.gang.state import WELL_ENDED, StopKind
 from yarnam.core.model.events import Event, TaskExited, TrainingReported
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import FINAL_PHASES, Holding, Ledger, LedgerEntry, Phase, Use
@@ -50,9 +50,6 @@ once, and what it holds is counted anew for each piece of time."""
 
 MAX_HOLDINGS = 256
 """Changes of what is held that are remembered; of more, every other one is forgotten."""
-
-
-WELL_ENDED = frozenset({StopKind.SUCCEEDED, StopKind.FLAT})
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,8 @@ def entitlement(me: Ticket, seen: Contention) -> str:
     if mine.used.gpus + me.gpus > share or _is_behind_its_own(me, seen):
         return ""
     excess = sum(_excess_gpus(queue) for name, queue in queues.items() if name != me.queue)
+    if not excess:
+        return ""
     nodes = snapshot.nodes
     usable = me.nodes_of(node for node in nodes if node.is_usable)
     free = sum(node.free.gpus for node in nodes if node.node_id in usable)

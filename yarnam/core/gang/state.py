@@ -158,6 +158,10 @@ class StopKind(Enum):
     """A task has not done what its role has to, although nothing of it has failed."""
 
 
+WELL_ENDED = frozenset({StopKind.SUCCEEDED, StopKind.FLAT})
+"""What stops the rest of a gang that has done what it had to."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stopping:
     kind: StopKind

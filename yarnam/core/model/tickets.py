@@ -37,6 +37,7 @@ other."""
 
 
 SUSPENDED, BACKS_OFF = "it is suspended", "its attempt backs off"
+NOT_ITS_TURN = "the policy of its queue has others go first"
 """``Ticket.aside``: why no free GPU could help a job."""
 
 POLICY_RULES = 2

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from yarnam.core.admission import Contention
 from yarnam.core.admission.wait_queue import queues_of
@@ -119,7 +119,7 @@ def cells(
 def _row(found: _Placement, queue: str, quota: int) -> QueueCells:
     own = len(found.own(queue))
     free = min(len(found.free), max(0, quota - own))
-    lacks = max(0, quota - own - free)
+    row = QueueCells(queue, quota, own, free)
     broken = sorted(
         (
             BrokenNode(node, tuple(use for use in uses if use.queue != queue))
@@ -128,7 +128,7 @@ def _row(found: _Placement, queue: str, quota: int) -> QueueCells:
         ),
         key=lambda one: (one.gpus, one.node),
     )
-    return QueueCells(queue, quota, own, free, tuple(broken[:lacks]))
+    return replace(row, broken=tuple(broken[: row.lacks]))
 
 
 def closed_nodes(

@@ -100,8 +100,8 @@ class NodeCapacity:
         if gpus > self.free_gpus:
             return False
         had = self.pieces.get(ticket.job) if ticket.is_running and not self.moves else None
-        kept = _first_of(had, gpus) if had else None
-        found = kept if kept and self._has(kept, gpus) else self.placement(ticket, gpus)
+        kept = _first_of(had, gpus) if had else ()
+        found = kept if kept and self._has(kept) else self.placement(ticket, gpus)
         if found is None:
             return False
         for node, taken, cores in found:
@@ -125,9 +125,7 @@ class NodeCapacity:
         found = trial.placement(ticket, ticket.gpus)
         return len(found) if found is not None else 0
 
-    def _has(self, pieces: tuple[Piece, ...], gpus: int) -> bool:
-        if sum(taken for _, taken, _ in pieces) != gpus:
-            return False
+    def _has(self, pieces: tuple[Piece, ...]) -> bool:
         return all(
             self.free[node][0] >= taken and self.free[node][1] >= cores
             for node, taken, cores in pieces
@@ -190,11 +188,14 @@ class NodeCapacity:
 
 
 def _first_of(pieces: tuple[Piece, ...], gpus: int) -> tuple[Piece, ...]:
-    """So many GPUs of them: a gang that shrinks stays on its nodes."""
+    """So many GPUs of them: a gang that shrinks stays on its nodes. Empty: it has fewer."""
+    held = sum(taken for _, taken, _ in pieces)
+    if held <= gpus:
+        return pieces if held == gpus else ()
     found: list[Piece] = []
     for node, taken, cores in pieces:
         kept = min(taken, gpus)
         if kept:
-            found.append((node, kept, cores if kept == taken else cores * kept // taken))
+            found.append((node, kept, cores * kept // taken))
         gpus -= kept
     return tuple(found)

@@ -148,6 +148,22 @@ def settled(
     return taken
 
 
+Sizing = tuple[Sequence[PolicyTicket], dict[str, int]]
+"""An order, and the GPUs of each job."""
+
+
+def settled_first(
+    view: SchedulingView, first: Sizing, otherwise: Sizing
+) -> tuple[dict[str, int], Capacity]:
+    """``first``, and what is left; ``otherwise`` where somebody finds no room by it."""
+    left = view.capacity.emptied()
+    taken = settled(*first, left)
+    if len(taken) < len(first[1]):
+        left = view.capacity.emptied()
+        taken = settled(*otherwise, left)
+    return taken, left
+
+
 def running_first(
     view: SchedulingView, waiting: Sequence[PolicyTicket]
 ) -> tuple[list[PolicyTicket], dict[str, int], Capacity]:

@@ -26,7 +26,7 @@ from yarnam.core.model.events import Event, TrainingReported
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.job_status import Phase
 from yarnam.core.model.plans import NoFit, PlacementPlan
-from yarnam.core.model.tickets import SUSPENDED, MustWait, PolicyTicket, RunningGang
+from yarnam.core.model.tickets import NOT_ITS_TURN, SUSPENDED, MustWait, PolicyTicket, RunningGang
 from yarnam.core.policies.queue_schedule import (
     QueueSchedule,
     as_running,
@@ -38,8 +38,6 @@ from yarnam.sim.planners import TicketPlanner
 from yarnam.sim.sim_settings import SimJob
 from yarnam.sim.world import World
 from yarnam.sim.yarn_model.containers import Container
-
-NOT_ITS_TURN = "the policy of its queue has others go first"
 
 
 class PolicyPlanner(TicketPlanner):
@@ -173,6 +171,5 @@ class PolicyPlanner(TicketPlanner):
             is_suspended=self._is_suspended,
             tasks_for=None if size is None else partial(tasks_for, job, self._gang, size),
         )
-        if event is None:
-            return
-        self._deliver(event)
+        if event is not None:
+            self._deliver(event)

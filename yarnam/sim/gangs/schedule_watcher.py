@@ -83,8 +83,9 @@ class ScheduleWatcher:
             self._is_checking = False
             return
         world = self._world
-        if self._found is None or self.is_stale or self._found is not self._acted_on:
-            found = self._acted_on = self.schedule()
+        found = self.schedule()
+        if found is not self._acted_on:
+            self._acted_on = found
             interrupted = found.interrupted
             for one in [one for one in self._jobs.values() if one.may_act(found, interrupted)]:
                 interval_s = POLL_S * (0.75 + 0.5 * world.dice.random())

@@ -36,7 +36,7 @@ from yarnam.core.gang.phases.first_cause import (
 from yarnam.core.gang.phases.replacing import begin_replacing, can_replace, keepable
 from yarnam.core.gang.phases.stopping import PASSING, stopping_of
 from yarnam.core.gang.roles.completion import is_complete
-from yarnam.core.gang.state import Gang, Loss, LossKind, Member, StopKind
+from yarnam.core.gang.state import WELL_ENDED, Gang, Loss, LossKind, Member, StopKind
 from yarnam.core.model.outcomes import ExitKind, RetryAction, VerdictKind
 from yarnam.errors import Blame, ExitCode
 
@@ -62,7 +62,7 @@ def has_succeeded(ctx: StepContext, event: AllEnded) -> bool:
     kind = stopping_of(ctx).kind
     may_be_done = kind in PASSING or kind is StopKind.SUSPENDED
     is_done = may_be_done and is_complete(ctx.gang.members, ctx.policy)
-    return kind in {StopKind.SUCCEEDED, StopKind.FLAT} or is_done
+    return kind in WELL_ENDED or is_done
 
 
 def has_succeeded_with_outputs(ctx: StepContext, event: AllEnded) -> bool:

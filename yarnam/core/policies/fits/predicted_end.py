@@ -78,18 +78,17 @@ def predicted_end(
         return None
     step = series.step
     curve = fit_loss([(one.step, one.loss) for one in points])
-    left = None if curve is None else max(0, _flat_at(curve, step) - step)
-    is_by_loss = total_steps is None
     if total_steps is not None:
-        left = max(0, total_steps - step)
-    if left is None and curve is None:
+        last = total_steps
+    elif curve is not None:
+        last = _flat_at(curve, step)
+    else:
         return None
-    pace = _steps_per_s(points)
-    end_at_s = now_s + left / pace if left is not None and pace > 0 else None
+    left, pace = max(0, last - step), _steps_per_s(points)
     return PredictedEnd(
         steps_left=left,
-        end_at_s=end_at_s,
-        is_by_loss=is_by_loss,
+        end_at_s=now_s + left / pace if pace > 0 else None,
+        is_by_loss=total_steps is None,
         fit_error=None if curve is None else curve.error,
         miss=_miss(points),
         flat=_flat(points, within),

@@ -6,7 +6,6 @@ run."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import inf
 
 from yarnam.core.model.tickets import PolicyTicket
@@ -15,7 +14,7 @@ from yarnam.core.policies.policy_ticket import arrival, by_priority
 from yarnam.core.policies.schedule import Schedule
 from yarnam.core.policies.scheduling_policy import Policy
 from yarnam.core.policies.scheduling_view import Capacity, SchedulingView
-from yarnam.core.policies.serving import gpus_of, settled
+from yarnam.core.policies.serving import gpus_of, settled_first
 
 SETTINGS = (
     Setting("slice", (60.0,), 1.0, 86400.0, "The shortest slice.", "s"),
@@ -59,7 +58,8 @@ def decide(view: SchedulingView, settings: Settings) -> Schedule:
         _grow(running, taken, capacity)
     running.sort(key=arrival)
     order = [*inside, *in_turn]
-    taken, left = _in_place((*running, *waiting), order, taken, view)
+    # Whoever runs stays where it is, unless somebody whose turn it is fits only there.
+    taken, left = settled_first(view, ((*running, *waiting), taken), (order, taken))
     moved = frozenset[str]() if is_contended else _moved(view, settings, running, taken)
     next_change_s = inf
     if is_contended:
@@ -87,21 +87,6 @@ def decide(view: SchedulingView, settings: Settings) -> Schedule:
 def slice_s(ticket: PolicyTicket, settings: Settings) -> float:
     """As long as it takes for the pause that comes with it to cost no more than its share."""
     return max(settings["slice"][0], ticket.pause_cost_s / settings["cost_share"][0])
-
-
-def _in_place(
-    running_first: Sequence[PolicyTicket],
-    order: Sequence[PolicyTicket],
-    sizes: dict[str, int],
-    view: SchedulingView,
-) -> tuple[dict[str, int], Capacity]:
-    """Whoever runs stays where it is, unless somebody whose turn it is fits only there."""
-    left = view.capacity.emptied()
-    taken = settled(running_first, sizes, left)
-    if len(taken) < len(sizes):
-        left = view.capacity.emptied()
-        taken = settled(order, sizes, left)
-    return taken, left
 
 
 def _grow(running: list[PolicyTicket], taken: dict[str, int], capacity: Capacity) -> None:

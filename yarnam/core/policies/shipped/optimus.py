@@ -15,7 +15,7 @@ from yarnam.core.policies.policy_ticket import arrival
 from yarnam.core.policies.schedule import Schedule
 from yarnam.core.policies.scheduling_policy import Policy
 from yarnam.core.policies.scheduling_view import Capacity, SchedulingView
-from yarnam.core.policies.serving import gpus_of, settled, waiting_of
+from yarnam.core.policies.serving import gpus_of, settled_first, waiting_of
 
 SETTINGS = (
     Setting(
@@ -49,7 +49,13 @@ def decide(view: SchedulingView, settings: Settings) -> Schedule:
     _shrink_for_others(running, taken, capacity)
     _keep(running, taken, settings["worth"][0], now_s)
     order = [*running, *waiting]
-    taken, left = _settled(order, taken, view)
+    smallest = {
+        one.job: one.smallest
+        for one in running
+        if one.is_elastic and one.can_suspend and one.job in taken
+    }
+    # Where somebody fits only on the nodes of elastic gangs, these go down to their smallest.
+    taken, left = settled_first(view, (order, taken), (order, {**taken, **smallest}))
     starting = [one for one in waiting if one.job in taken and one.is_elastic]
     keeps_s = [now_s + settings["interval"][0] for _ in starting[:1]]
     keeps_s += [one.since_s + settings["interval"][0] for one in running if one.job in fresh]
@@ -64,23 +70,6 @@ def decide(view: SchedulingView, settings: Settings) -> Schedule:
         return f"{gpus} GPUs: one more would save {max(0.0, gain):.0f} s"
 
     return Schedule(order, taken, left, explain, min(keeps_s, default=inf))
-
-
-def _settled(
-    order: list[PolicyTicket], sizes: dict[str, int], view: SchedulingView
-) -> tuple[dict[str, int], Capacity]:
-    """Where somebody fits only on the nodes of elastic gangs, these go down to their smallest."""
-    least = {
-        one.job: one.smallest
-        for one in order
-        if one.is_running and one.is_elastic and one.can_suspend and one.job in sizes
-    }
-    left = view.capacity.emptied()
-    taken = settled(order, sizes, left)
-    if least and len(taken) < len(sizes):
-        left = view.capacity.emptied()
-        taken = settled(order, {**sizes, **least}, left)
-    return taken, left
 
 
 def grow(
