@@ -24,6 +24,7 @@ from hdfs_utils.backends.webhdfs import WebHdfsFileSystem
 from hdfs_utils.config.delegation_tokens import DelegationToken
 from hdfs_utils.errors import NotAuthenticated
 from hdfs_utils.protocols import gssapi
+from tests.integration.secure_commands import COMMAND_S, await_state, run, yarnam
 from tests.unit.hdfs_utils.config.test_delegation_tokens import credentials
 from yarnam.adapters.http_identity import HttpIdentity
 from yarnam.adapters.yarn.rest import ResourceManager
@@ -42,9 +43,6 @@ from yarnam.wire.protocol import ZOOKEEPER_KERBEROS
 
 pytestmark = pytest.mark.secure
 
-
-COMMAND_S = 300
-"""For a command that follows a job to its end on a busy machine."""
 
 RENEW_INTERVAL_S, MAX_LIFETIME_S = 60, 150
 """Of tokens. HDFS's native client takes none that ends for good within a minute."""
@@ -364,17 +362,6 @@ def step_of(root: str) -> int:
     return int(fs.read_bytes(f"{root}/step")) if fs.exists(f"{root}/step") else 0
 
 
-def await_state(application: str, state: str, limit_s: float) -> dict[str, Any]:
-    deadline = time.monotonic() + limit_s
-    while time.monotonic() < deadline:
-        found: dict[str, Any] = json.loads(yarnam("status", application, "--json"))
-        if found["state"] == state:
-            return found
-        assert not found["verdict"], found["verdict"]
-        time.sleep(1)
-    raise AssertionError(f"{application} is not {state} within {limit_s:g} s")
-
-
 def ends_well(application: str, limit_s: float) -> dict[str, Any]:
     deadline = time.monotonic() + limit_s
     while time.monotonic() < deadline:
@@ -421,19 +408,3 @@ def test_jobs_outlive_their_tokens(secure: EmbeddedCluster, tmp_path: Path) -> N
     assert step_of(own) > before + 5
     left = [path for path in connect(timeout_s=20).walk("/user/alice") if "keytab" in path.path]
     assert [path.path for path in left if not path.path.startswith(own)] == []
-
-
-def yarnam(*command: str) -> str:
-    """What a command prints that ends well."""
-    return run(*command).stdout
-
-
-def run(*command: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    """A command that ends well."""
-    done = subprocess.run(
-        [sys.executable, "-m", "yarnam", *command],
-        env={**os.environ, **environ},
-        capture_output=True, text=True, timeout=COMMAND_S, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, (command, done.stdout[-3000:], done.stderr[-3000:])
-    return done
