@@ -63,13 +63,14 @@ def test_a_gang_that_respects_cells_leaves_the_quotas_of_others_whole(
     small = submit("small", {"tasks": 1}, **respects)
     world.until(small, is_left_to_quotas, "its reason to wait")
 
-    # Who does not respect cells takes it, and is named.
-    careless = submit("careless", {"tasks": 1})
+    # Who does not respect cells takes it, and is named. (In the queue of ``small`` it would make
+    # the node one of that queue's own.)
+    careless = submit("careless", {"tasks": 1}, queue="root.research")
     world.until_phase(careless, Phase.RUNNING)
     found, row = whole_nodes(world)
     assert (found["free"], found["is_fragmented"], row["lacks"]) == (0, True, QUOTA)
     (use,) = row["broken"][0]["others"]
-    assert (use["job"], use["queue"], use["gpus"]) == (careless.id, "root.dl", 1)
+    assert (use["job"], use["queue"], use["gpus"]) == (careless.id, "root.research", 1)
     end("careless", careless)
 
     # The one that respects them waits on, and the quota's own queue has its node at once.

@@ -11,10 +11,14 @@ from urllib.parse import urlencode, urlsplit
 from hdfs_utils.config import delegation_tokens, site_authority
 from hdfs_utils.protocols import gssapi
 from yarnam.adapters.hdfs.error_map import hdfs_errors
-from yarnam.wire.http_request import MAX_REPLY_BYTES, HttpReply, request
+from yarnam.wire.http_request import MAX_REPLY_BYTES, HttpError, HttpReply, request
 
 _TOKEN_HEADER = "X-Hadoop-Delegation-Token"  # noqa: S105 - a name
 """DelegationTokenAuthenticator.DELEGATION_TOKEN_HEADER."""
+
+_MOST_SERVERS = 4
+"""One after the other, for one page: a ResourceManager that stands by, the active one, a proxy, the
+ApplicationMaster."""
 
 
 @dataclass(frozen=True)
@@ -55,15 +59,24 @@ class HttpIdentity:
 
     def get(self, url: str, *, timeout_s: float, max_bytes: int = MAX_REPLY_BYTES) -> HttpReply:
         """A page of a daemon; ``url`` without a query. ``timeout_s`` is for the connection, and
-        between bytes. Raises HttpError, NoPermission, BadConfig."""
+        between bytes. Each server that it is sent to has a ticket of its own. Raises HttpError,
+        NoPermission, BadConfig."""
         query = urlencode(self.query())
-        return request(
-            f"{url}?{query}" if query else url,
-            timeout_s=timeout_s,
-            tls=self.tls if url.startswith("https:") else None,
-            max_bytes=max_bytes,
-            who=self.headers(url),
-        )
+        asked = f"{url}?{query}" if query else url
+        for left in reversed(range(_MOST_SERVERS)):
+            try:
+                return request(
+                    asked,
+                    timeout_s=timeout_s,
+                    tls=self.tls if asked.startswith("https:") else None,
+                    max_bytes=max_bytes,
+                    who=self.headers(asked),
+                )
+            except HttpError as error:
+                if not (error.location and left):
+                    raise
+                asked = error.location
+        raise AssertionError("the last one answers or raises")
 
     @cached_property
     def tls(self) -> ssl.SSLContext:

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from email.message import Message
 from http.client import HTTPException
-from typing import Any
+from typing import IO, Any
+from urllib.parse import urlsplit
 
 from hdfs_utils.errors import MalformedData
 from hdfs_utils.protocols.untrusted import Readable, decode_record, decompress, read_at_most
@@ -25,12 +26,46 @@ _MAX_DEPTH = 200
 
 class HttpError(OSError):
     """A request failed. ``status`` is HTTP's, 0 where there was no answer; ``body`` what came with
-    it."""
+    it; ``location`` another server that it was sent to, empty: none."""
 
-    def __init__(self, message: str, status: int = 0, body: bytes = b"") -> None:
+    def __init__(
+        self, message: str, status: int = 0, body: bytes = b"", location: str = ""
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.body = body
+        self.location = location
+
+
+class _Elsewhere(urllib.error.HTTPError):
+    """A redirection to another server."""
+
+    location = ""
+
+
+class _SameServer(urllib.request.HTTPRedirectHandler):
+    """What says who asks is for one server: a ticket is no good at another one, and a token would
+    be told to whoever the redirection names."""
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: Message,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        if _server(newurl) == _server(req.full_url):
+            return super().redirect_request(req, fp, code, msg, headers, newurl)
+        elsewhere = _Elsewhere(req.full_url, code, msg, headers, fp)
+        elsewhere.location = newurl
+        raise elsewhere
+
+
+def _server(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}".lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +99,9 @@ def request(
     max_bytes: int = MAX_REPLY_BYTES,
     who: Mapping[str, str] | None = None,
 ) -> HttpReply:
-    """Send one request, with ``body`` as JSON; the headers ``who`` say who asks. ``timeout_s`` is
-    for the connection, and between bytes. ``tls``: default, this machine's certificates. Raises
-    HttpError, also for a reply of more than ``max_bytes``."""
+    """Send one request, with ``body`` as JSON; the headers ``who`` say who asks, and go to no other
+    server. ``timeout_s`` is for the connection, and between bytes. ``tls``: default, this
+    machine's certificates. Raises HttpError, also for a reply of more than ``max_bytes``."""
     # Hadoop packs what YARN's daemons answer (Jersey's GZIPContentEncodingFilter in WebApp): the
     # report of a thousand nodes shrinks to a thirtieth.
     headers = {"Accept": "application/json", "Accept-Encoding": "gzip", **(who or {})}
@@ -77,11 +112,17 @@ def request(
     handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
     if url.startswith("https:"):
         handlers.append(urllib.request.HTTPSHandler(context=tls or ssl.create_default_context()))
+    if who:
+        handlers.append(_SameServer())
     opener = urllib.request.build_opener(*handlers)
     asked = urllib.request.Request(url, data=data, headers=headers, method=method)  # noqa: S310 - http(s) only, from the site's configuration
     try:
         with opener.open(asked, timeout=timeout_s) as reply:
             return HttpReply(_unpacked(reply, reply.headers, max_bytes), reply.headers)
+    except _Elsewhere as error:
+        error.close()
+        message = f"HTTP {error.code}: sent to {_server(error.location)}"
+        raise HttpError(message, error.code, location=error.location) from error
     except urllib.error.HTTPError as error:
         with error:
             content = _error_page(error)

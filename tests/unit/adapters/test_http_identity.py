@@ -12,7 +12,7 @@ from hdfs_utils.protocols import gssapi
 from tests.unit.hdfs_utils.config.test_delegation_tokens import credentials
 from yarnam.adapters import http_identity
 from yarnam.adapters.http_identity import HttpIdentity
-from yarnam.wire.http_request import HttpReply
+from yarnam.wire.http_request import HttpError, HttpReply
 
 URL = "http://nm1.example:8042/conf"
 
@@ -40,6 +40,33 @@ def test_simple_authentication_believes_a_name(asked: list[tuple[str, dict[str, 
 def test_kerberos_wants_a_ticket(asked: list[tuple[str, dict[str, str]]]) -> None:
     HttpIdentity("alice", is_kerberos=True).get(URL, timeout_s=1.0)
     assert asked == [(URL, {"Authorization": "Negotiate for nm1.example"})]
+
+
+def test_each_server_has_a_ticket_of_its_own(
+    asked: list[tuple[str, dict[str, str]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sent_on(url: str, *, who: dict[str, str], **_: Any) -> HttpReply:
+        asked.append((url, who))
+        number = len(asked)
+        raise HttpError("HTTP 307", 307, location=f"https://nm{number + 1}.example:8044/conf?of=it")
+
+    answer = http_identity.request
+    monkeypatch.setattr(http_identity, "request", sent_on)
+    who = HttpIdentity("alice", is_kerberos=True)
+    with pytest.raises(HttpError, match="307"):
+        who.get(URL, timeout_s=1.0)
+    assert len(asked) == 4, "not for ever"
+    asked.clear()
+
+    def once(url: str, **given: Any) -> HttpReply:
+        return sent_on(url, **given) if not asked else answer(url, **given)
+
+    monkeypatch.setattr(http_identity, "request", once)
+    who.get(URL, timeout_s=1.0)
+    assert asked == [
+        (URL, {"Authorization": "Negotiate for nm1.example"}),
+        ("https://nm2.example:8044/conf?of=it", {"Authorization": "Negotiate for nm2.example"}),
+    ]
 
 
 @pytest.mark.usefixtures("asked")

@@ -1,4 +1,4 @@
-"""What daemons send packed is unpacked, within the same limits."""
+"""What daemons send packed is unpacked within limits; who asks is told to one server alone."""
 
 from __future__ import annotations
 
@@ -70,3 +70,58 @@ def test_the_text_of_a_packed_error(daemon: Packing) -> None:
     daemon.body = b"\x1f\x8b torn"
     with pytest.raises(HttpError, match="HTTP 500"):
         request(daemon.url, timeout_s=5.0)
+
+
+class Redirecting:
+    """A daemon that sends all requests to one address, and notes who asked."""
+
+    def __init__(self) -> None:
+        self.location, self.asked = "", list[str]()
+        daemon = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                daemon.asked.append(self.headers["Authorization"] or "")
+                is_sent = daemon.location and daemon.location != daemon.url + self.path
+                self.send_response(307 if is_sent else 200)
+                if is_sent:
+                    self.send_header("Location", daemon.location)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[Redirecting, Redirecting]]:
+    made = Redirecting(), Redirecting()
+    yield made
+    for each in made:
+        each.server.shutdown()
+        each.server.server_close()
+
+
+def test_who_asks_is_told_to_no_other_server(pair: tuple[Redirecting, Redirecting]) -> None:
+    """A ResourceManager that stands by sends clients to the active one."""
+    standby, active = pair
+    standby.location = f"{active.url}/page"
+    with pytest.raises(HttpError, match=f"HTTP 307: sent to {active.url}") as refused:
+        request(f"{standby.url}/page", timeout_s=5.0, who={"Authorization": "Negotiate mine"})
+    assert refused.value.location == standby.location
+    assert (standby.asked, active.asked) == (["Negotiate mine"], [])
+
+
+def test_the_same_server_may_send_it_on(pair: tuple[Redirecting, Redirecting]) -> None:
+    server, other = pair
+    server.location = f"{server.url}/there"
+    request(f"{server.url}/here", timeout_s=5.0, who={"Authorization": "Negotiate mine"})
+    assert server.asked == ["Negotiate mine"] * 2
+    # Without anything to tell it goes anywhere.
+    other.location = f"{server.url}/there"
+    request(f"{other.url}/here", timeout_s=5.0)
+    assert server.asked[2:] == [""]
