@@ -462,6 +462,7 @@ def started(home: Home, name: str, daemon: str) -> bool:
     return record is not None and record.is_alive()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_up_leaves_no_process(home: Home, number: int) -> None:
     name = f"stop-{number}"
@@ -513,6 +514,7 @@ def test_down_cleans_up_after_an_up_that_was_killed(home: Home) -> None:
     assert not home.paths("crash").root.exists()
 
 
+@pytest.mark.long
 def test_down_stops_an_up_at_work(home: Home) -> None:
     up = home.start("up", "--name", "cancel", "--nodes", "1", "--racks", "1")
     wait_until("a NodeManager was started", lambda: started(home, "cancel", "nm1"))
@@ -542,6 +544,7 @@ def test_a_daemon_that_fails_is_told_with_its_last_words(home: Home, tmp_path: P
     assert not living_processes(home.paths("bad"))
 
 
+@pytest.mark.long
 def test_a_port_that_is_taken_meanwhile_costs_a_second_start(home: Home, tmp_path: Path) -> None:
     """Between choosing a port and listening on it, anybody may take it."""
     java = find_java(cache_dir())

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.integration.fault_world import FaultWorld
     from yarnam.client import Job
 
-pytestmark = [*MARKS, pytest.mark.timeout(900)]
+pytestmark = [*MARKS, pytest.mark.long, pytest.mark.timeout(900)]
 
 AT_ONCE = 3
 
@@ -116,7 +116,6 @@ def test_an_agent_that_is_no_more_is_noticed_and_the_gang_starts_again(
     world.assert_cleared(job)
 
 
-@pytest.mark.long
 def test_a_gang_without_restarts_ends_with_the_reason(
     world: FaultWorld, jobs: Mapping[str, Job]
 ) -> None:
@@ -153,7 +152,6 @@ def test_the_ams_python_is_killed(world: FaultWorld, jobs: Mapping[str, Job], fl
     world.assert_cleared(job)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("part", [AM, JAVA_AM])
 def test_an_am_that_dies_now_and_then(
     world: FaultWorld, jobs: Mapping[str, Job], flags: Path, part: str

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.integration.fault_world import Done, FaultWorld
     from yarnam.client import Job
 
-pytestmark = MARKS
+pytestmark = [*MARKS, pytest.mark.long]
 
 AT_ONCE = 3
 LONG = 10_000_000

@@ -155,6 +155,7 @@ def test_a_stopped_rank_is_named_and_the_gang_goes_on(world: FaultWorld) -> None
     world.assert_cleared(job)
 
 
+@pytest.mark.long
 def test_a_pause_is_no_hang(world: FaultWorld) -> None:
     job = submitted(world, "pauses", 27200, steps=12, pause=12.0)
     assert world.end_of(job).exit_code == 0

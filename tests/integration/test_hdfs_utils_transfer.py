@@ -80,6 +80,7 @@ def test_odd_names_empty_files_and_directories(fs: FileSystem, home: str, tmp_pa
     assert hidden(fs, home) == []
 
 
+@pytest.mark.long
 def test_many_small_files(fs: FileSystem, home: str, tmp_path: Path) -> None:
     """More than the threads that send them, again and again: each time a client, a crew and its
     threads go. By coroutines one time in dozens stood still for ever."""

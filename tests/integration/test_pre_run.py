@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from hdfs_utils import connect
 from tests.integration.fault_world import MARKS, QUICK, FaultWorld
 from yarnam.core.model.events import ContainerGranted
@@ -37,6 +39,7 @@ def test_a_failure_of_the_program_costs_one_container(world: FaultWorld) -> None
     world.assert_cleared(job)
 
 
+@pytest.mark.long
 def test_what_has_passed_goes_on_to_the_gang_and_is_not_tried_again(world: FaultWorld) -> None:
     files = connect(conf_dir=str(world.cluster.conf_dir))
     place = files.own_path(f"{world.site.paths.home}/pre-run-checkpoints")

@@ -154,6 +154,7 @@ def harm_an_agent(world: FaultWorld, job: Job, number: signal.Signals, dice: ran
                 os.kill(pid, number)
 
 
+@pytest.mark.long
 def test_a_preempted_gang_goes_as_one_and_comes_back(world: FaultWorld, folder: Path) -> None:
     """``root.prod`` has a quarter of the cluster for certain: a gang that waits there asks for it,
     and the Fair Scheduler announces that it takes containers of the gang that has it all. All are

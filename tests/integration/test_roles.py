@@ -64,6 +64,7 @@ def test_a_job_as_tensorflow_has_them(world: FaultWorld, unique_name: Any) -> No
     world.assert_cleared(job)
 
 
+@pytest.mark.long
 def test_workers_wait_for_a_port_and_the_am_dies_meanwhile(
     world: FaultWorld, unique_name: Any, tmp_path: Path
 ) -> None:

@@ -77,8 +77,10 @@ def is_over(world: SubmitWorld, application: str) -> bool:
 
 @pytest.mark.parametrize(
     ("command", "state", "code"),
-    [("exit 0", "SUCCEEDED", 0), ("exit 3", "FAILED", 90)],
-    ids=["succeeded", "failed"],
+    [
+        pytest.param("exit 0", "SUCCEEDED", 0, id="succeeded", marks=pytest.mark.long),
+        pytest.param("exit 3", "FAILED", 90, id="failed"),
+    ],
 )
 def test_the_am_removes_the_keys_with_its_verdict(
     world: SubmitWorld, unique_name: Any, command: str, state: str, code: int
@@ -98,6 +100,7 @@ def test_the_am_removes_the_keys_with_its_verdict(
     assert world.run("watch", application).code == code
 
 
+@pytest.mark.long
 def test_what_a_killed_am_leaves_goes_with_the_next_look(
     world: SubmitWorld, unique_name: Any
 ) -> None:

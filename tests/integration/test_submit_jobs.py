@@ -141,11 +141,12 @@ def test_the_python_client_does_what_the_command_does(
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        ("echo oh no; exit 3", "exited with code 3"),
-        ("kill -SEGV $$", "SIGSEGV"),
-        (["no-such-program"], "no-such-program"),
+        pytest.param("echo oh no; exit 3", "exited with code 3", id="exit"),
+        pytest.param("kill -SEGV $$", "SIGSEGV", id="signal", marks=pytest.mark.long),
+        pytest.param(
+            ["no-such-program"], "no-such-program", id="not-found", marks=pytest.mark.long
+        ),
     ],
-    ids=["exit", "signal", "not-found"],
 )
 def test_the_users_own_fault(world: SubmitWorld, unique_name: Any, command: Any, told: str) -> None:
     done = world.run("submit", world.spec(unique_name("fault"), command), "--watch")
@@ -155,6 +156,7 @@ def test_the_users_own_fault(world: SubmitWorld, unique_name: Any, command: Any,
     assert "yarnam logs application_" in done.out
 
 
+@pytest.mark.long
 def test_garbage_and_endless_lines_arrive_unharmed(world: SubmitWorld, unique_name: Any) -> None:
     code = (
         "import sys; out = sys.stdout.buffer; out.write(bytes(range(256)) * 40 + b'\\n');"
@@ -256,6 +258,7 @@ def test_kill_while_running(world: SubmitWorld, unique_name: Any) -> None:
     assert "was already finished: CANCELLED" in again.out
 
 
+@pytest.mark.long
 def test_killed_through_yarn(world: SubmitWorld, unique_name: Any) -> None:
     application = world.submit(world.spec(unique_name("admin"), FOREVER))
     world.await_state(application, "RUNNING", limit_s=120)
@@ -269,6 +272,7 @@ def test_killed_through_yarn(world: SubmitWorld, unique_name: Any) -> None:
 # ---- Ctrl-C --------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_ctrl_c_on_watch_leaves_the_job_alone(world: SubmitWorld, unique_name: Any) -> None:
     application = world.submit(world.spec(unique_name("watched"), FOREVER))
     with world.start("watch", application) as process:

@@ -78,6 +78,7 @@ class Listener:
             time.sleep(0.02)
 
 
+@pytest.mark.long
 @pytest.mark.zookeeper
 def test_strikes_of_others_are_heard_old_ones_at_the_start_new_ones_as_they_come(
     open_gate: OpenGate,
