@@ -10,7 +10,6 @@ is up already and stays up: ``YARNAM_TEST_CLUSTER=dev`` (see ``yarnam cluster up
 from __future__ import annotations
 
 import faulthandler
-import json
 import os
 import shlex
 import signal
@@ -18,7 +17,6 @@ import subprocess
 import sys
 import time
 import unittest
-import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,6 +26,7 @@ import hypothesis
 import pytest
 
 if TYPE_CHECKING:
+    from yarnam.adapters.http_identity import HttpIdentity
     from yarnam.cluster import EmbeddedCluster
 
 BIN = Path(sys.executable).parent
@@ -172,11 +171,21 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
     try:
         subprocess.run([*yarnam, "up", "--name", name, *shape], env=environ, check=True)
         started = EmbeddedCluster(name=name, state_root=clusters_dir(environ))
+        for variable, value in started.environ().items():
+            if variable.startswith("KRB5"):  # of a secure one: this process asks too
+                os.environ[variable] = value
         yield started
         left = wait_until_idle(started)
     finally:
         subprocess.run([*yarnam, "down", "--name", name], env=environ, check=True)
     assert not left, f"left on the cluster after all tests: {left}"
+
+
+def identity(cluster: EmbeddedCluster) -> HttpIdentity:
+    """Who asks the cluster's web servers."""
+    from yarnam.adapters.http_identity import HttpIdentity
+
+    return HttpIdentity(is_kerberos=cluster.plan.shape.secure, conf_dir=str(cluster.conf_dir))
 
 
 @pytest.fixture(scope="session")
@@ -214,8 +223,8 @@ def leftovers(cluster: EmbeddedCluster) -> list[str]:
     daemons = {cluster.daemon(name).pid for name in cluster.plan.daemons}
     strays = [process.pid for process in cluster.processes() if process.pid not in daemons]
     left = [f"process {pid}: {_command_line(pid)}" for pid in strays]
-    with urllib.request.urlopen(f"{cluster.rm_url}/ws/v1/cluster/apps", timeout=10) as answer:
-        apps = (json.load(answer).get("apps") or {}).get("app") or []
+    answer = identity(cluster).get(f"{cluster.rm_url}/ws/v1/cluster/apps", timeout_s=10)
+    apps = (answer.json().get("apps") or {}).get("app") or []
     ended = {"FINISHED", "FAILED", "KILLED"}
     left += [f"{app['id']} is {app['state']}" for app in apps if app["state"] not in ended]
     left += [

@@ -6,16 +6,20 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.conftest import identity
 from tests.fakes.cluster_view import FakeView, cluster
 from yarnam.adapters.yarn.rest import ResourceManager
 from yarnam.client.doctor.scheduler_settings import check_scheduler
 from yarnam.core.model.resources import Resources
 from yarnam.errors import Unavailable
 from yarnam.ports import ClusterView
+
+if TYPE_CHECKING:
+    from yarnam.cluster import EmbeddedCluster
 
 
 def resource(memory: int, vcores: int, gpus: int) -> dict[str, Any]:
@@ -129,8 +133,8 @@ def view(request: pytest.FixtureRequest) -> ClusterView:
     if request.param == "rest":
         stub: StubRm = request.getfixturevalue("stub")
         return ResourceManager([stub.url])
-    conf_dir = request.getfixturevalue("cluster_env")["HADOOP_CONF_DIR"]
-    return ResourceManager.from_conf(conf_dir)
+    real: EmbeddedCluster = request.getfixturevalue("cluster")
+    return ResourceManager.from_conf(str(real.conf_dir), who=identity(real))
 
 
 # ---- both, and the real thing -------------------------------------------------------------------

@@ -9,7 +9,6 @@ import select
 import signal
 import subprocess
 import time
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 
 from hdfs_utils import uri as uris
-from tests.conftest import BIN
+from tests.conftest import BIN, identity
 from yarnam.client import Client, Job
 from yarnam.client.site import Site, open_site
 from yarnam.core.model.ids import ApplicationId
@@ -224,8 +223,8 @@ class FaultWorld:
         return [event for event in job.events() if isinstance(event, kind)]
 
     def rm(self, path: str) -> Any:
-        with urllib.request.urlopen(f"{self.cluster.rm_url}/ws/v1/cluster/{path}", timeout=10) as r:
-            return json.load(r)
+        url = f"{self.cluster.rm_url}/ws/v1/cluster/{path}"
+        return identity(self.cluster).get(url, timeout_s=10).json()
 
     def gpus_of(self, job: Job) -> int:
         """GPUs in the containers that the ResourceManager's records count for the job."""

@@ -17,8 +17,7 @@ from typing import Any
 import psutil
 
 from hdfs_utils import FileSystem, connect
-from yarnam.adapters.yarn.rest import ResourceManager
-from yarnam.client.site import user_name
+from yarnam.client.site import open_site, user_name
 
 BIN = Path(sys.executable).parent
 MARK = "YARNAM_TEST_MARK"
@@ -61,7 +60,7 @@ class SubmitWorld:
             "XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache")),
         }
         self.user = user_name(self.environ)
-        self.rm = ResourceManager.from_conf(str(self.conf_dir), user=self.user)
+        self.rm = open_site(self.conf_dir, environ=self.environ).rm
         self.files: FileSystem = connect(conf_dir=str(self.conf_dir))
         self.home = f"/user/{self.user}"
 

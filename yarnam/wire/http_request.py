@@ -9,7 +9,7 @@ import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.message import Message
-from http.client import HTTPException
+from http.client import HTTPException, HTTPMessage
 from typing import IO, Any
 from urllib.parse import urlsplit
 
@@ -53,7 +53,7 @@ class _SameServer(urllib.request.HTTPRedirectHandler):
         fp: IO[bytes],
         code: int,
         msg: str,
-        headers: Message,
+        headers: HTTPMessage,
         newurl: str,
     ) -> urllib.request.Request | None:
         if _server(newurl) == _server(req.full_url):
