@@ -79,7 +79,7 @@ frameworks: .set-up-test
 	$(PYTEST) -m frameworks
 
 # On clusters of other shapes: the other scheduler, Kerberos, other versions of Hadoop.
-SHAPES ?= --scheduler=capacity --hadoop=3.1.4 --hadoop=3.2.4 --hadoop=3.3.6 --hadoop=3.5.0
+SHAPES ?= --scheduler=capacity --secure --hadoop=3.1.4 --hadoop=3.2.4 --hadoop=3.3.6 --hadoop=3.5.0
 shapes: .set-up-test
 	@for shape in $(SHAPES); do \
 		echo "=== yarnam cluster up $$shape"; \

@@ -24,7 +24,14 @@ from hdfs_utils.backends.webhdfs import WebHdfsFileSystem
 from hdfs_utils.config.delegation_tokens import DelegationToken
 from hdfs_utils.errors import NotAuthenticated
 from hdfs_utils.protocols import gssapi
-from tests.integration.secure_commands import COMMAND_S, await_state, run, yarnam
+from tests.integration.secure_site import (
+    COMMAND_S,
+    await_state,
+    become_alice,
+    run,
+    secure_cluster,
+    yarnam,
+)
 from tests.unit.hdfs_utils.config.test_delegation_tokens import credentials
 from yarnam.adapters.http_identity import HttpIdentity
 from yarnam.adapters.yarn.rest import ResourceManager
@@ -36,7 +43,6 @@ from yarnam.cluster.hadoop import site_files
 from yarnam.cluster.hadoop.daemon_commands import daemon_command
 from yarnam.cluster.hadoop.properties import properties_xml
 from yarnam.cluster.hadoop.site_files import write_files
-from yarnam.cluster.shape import ClusterShape
 from yarnam.errors import NoPermission
 from yarnam.wire.http_request import HttpError
 from yarnam.wire.protocol import ZOOKEEPER_KERBEROS
@@ -54,34 +60,17 @@ SHORT_LIVES = {
     }
     for site, daemon in (("hdfs-site", "dfs.namenode"), ("yarn-site", "yarn.resourcemanager"))
 }
-# A busy machine may take a minute to start the Java of an ApplicationMaster.
-SHORT_LIVES["yarn-site"]["yarn.am.liveness-monitor.expiry-interval-ms"] = "300000"
 
 
 @pytest.fixture(scope="module")
 def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    cluster = EmbeddedCluster(
-        ClusterShape(nodes=1, racks=1, secure=True, overrides=SHORT_LIVES),
-        name=f"secure-{os.getpid()}",
-        state_root=tmp_path_factory.mktemp("clusters"),
-        shared_machine=True,
-    )
-    try:
-        cluster.up()
+    with secure_cluster(tmp_path_factory.mktemp("clusters"), SHORT_LIVES) as cluster:
         yield cluster
-        # The daemons live still: a secure NodeManager without a native library may end itself.
-        assert cluster.status().problems == ()
-    finally:
-        cluster.down()
-    assert cluster.processes() == []
-    assert not cluster.paths.root.exists()
 
 
 @pytest.fixture
 def alice(secure: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This process is alice, whoever the account is, by her keytab."""
-    for name, value in secure.environ("alice").items():
-        monkeypatch.setenv(name, value)
+    become_alice(secure, monkeypatch)
 
 
 def without_ticket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -161,36 +150,6 @@ def test_the_resource_manager_by_ticket_then_by_token(
 def test_nobody_is_who_he_says(secure: EmbeddedCluster) -> None:
     with pytest.raises(NoPermission, match="Kerberos"):
         ResourceManager.from_conf(str(secure.conf_dir), user="alice").info()
-
-
-IN_CONTAINER = """\
-import os
-import hdfs_utils
-assert "KRB5_CLIENT_KTNAME" not in os.environ
-path = f"/user/alice/by-rank-{os.environ['YARNAM_RANK']}"
-hdfs_utils.connect(timeout_s=20).write_bytes(path, b"by token")
-"""
-
-
-@pytest.mark.usefixtures("alice")
-@pytest.mark.timeout(400)
-def test_a_job_runs_as_the_principal(tmp_path: Path) -> None:
-    """Submitted by ticket; the ApplicationMaster, its agents and the job have tokens only."""
-    (tmp_path / "write.py").write_text(IN_CONTAINER)
-    spec = tmp_path / "job.yaml"
-    spec.write_text(
-        "version: 1\nname: secure\nqueue: root.dl\n"
-        f"command: '{sys.executable} {tmp_path / 'write.py'}'\n"
-        "roles:\n  worker: {tasks: 2, gpus: 1, memory: 512MiB, vcores: 1}\n"
-    )
-    assert "SUCCEEDED" in yarnam("submit", "--watch", str(spec))
-    fs = connect(timeout_s=20)
-    for rank in (0, 1):
-        assert fs.stat(f"/user/alice/by-rank-{rank}").owner == "alice"
-    (job,) = (job for job in json.loads(yarnam("ps", "--all", "--json")) if job["name"] == "secure")
-    assert (job["user"], job["state"]) == ("alice", "SUCCEEDED")
-    assert "1 of 1 nodes running" in yarnam("nodes")
-    yarnam("doctor")
 
 
 @pytest.mark.usefixtures("alice")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import time
@@ -12,9 +11,15 @@ from pathlib import Path
 import pytest
 
 from hdfs_utils import connect
-from tests.integration.secure_commands import COMMAND_S, await_state, run, yarnam
+from tests.integration.secure_site import (
+    COMMAND_S,
+    await_state,
+    become_alice,
+    run,
+    secure_cluster,
+    yarnam,
+)
 from yarnam.cluster import EmbeddedCluster
-from yarnam.cluster.shape import ClusterShape
 from yarnam.errors import Unavailable
 
 pytestmark = [pytest.mark.secure, pytest.mark.timeout(900)]
@@ -43,34 +48,15 @@ there.write_bytes("/data/out", b"after the failover")
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
-    cluster = EmbeddedCluster(
-        ClusterShape(
-            nodes=1,
-            racks=1,
-            gpus="simulated",
-            gpus_per_node=2,
-            secure=True,
-            resourcemanagers=2,
-            # A busy machine may take a minute to start the Java of an ApplicationMaster.
-            overrides={"yarn-site": {"yarn.am.liveness-monitor.expiry-interval-ms": "300000"}},
-        ),
-        name=f"secure-pair-{os.getpid()}",
-        state_root=tmp_path_factory.mktemp("clusters"),
-        shared_machine=True,
-    )
-    try:
-        cluster.up()
+    folder = tmp_path_factory.mktemp("clusters")
+    with secure_cluster(folder, resourcemanagers=2, gpus="simulated", gpus_per_node=2) as cluster:
         yield cluster
-    finally:
-        cluster.down()
-    assert cluster.processes() == []
 
 
 @pytest.fixture
 def alice(pair: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """This process is alice, whose site has a mount table."""
-    for name, value in pair.environ("alice").items():
-        monkeypatch.setenv(name, value)
+    """Her site has a mount table."""
+    become_alice(pair, monkeypatch)
     conf = tmp_path / "conf"
     shutil.copytree(pair.conf_dir, conf)
     site = conf / "core-site.xml"
