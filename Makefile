@@ -9,10 +9,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
-# A full run has two workers, each with a cluster of its own where the tests want one. A run of chosen tests
-# (ARGS) has none beside itself, so that nothing starts twice; a cluster that is up already is one only.
+# On the cluster a full run has two workers, each with a cluster of its own. A third of what the other tests
+# take is waiting: three workers share two cores. A run of chosen tests (ARGS) has none beside itself, so that
+# nothing starts twice; a cluster that is up already is one only.
 WORKERS ?= $(if $(ARGS)$(YARNAM_TEST_CLUSTER),0,2)
-SPREAD := $(PYTEST) -n $(WORKERS) --dist worksteal
+UNIT_WORKERS ?= $(if $(ARGS),0,3)
+SPREAD := $(PYTEST) --dist worksteal
 
 # Without bytecode pytest rewrites 500 files in each of its processes, and so does each command that a test
 # starts: 25 s of a run, and more on the cluster.
@@ -53,13 +55,13 @@ check: .set-up-test
 	$(BIN)/$*
 
 unit: .set-up-test
-	$(SPREAD) -m "not ($(CLUSTER) or $(ELSEWHERE))" $(ARGS)
+	$(SPREAD) -n $(UNIT_WORKERS) -m "not ($(CLUSTER) or $(ELSEWHERE))" $(ARGS)
 	$(TOOK)
 
 # ONCE_MORE=yes: what failed on the cluster runs once more, on a new one. What passes then is reported
 # as unsteady: a fault that comes now and then, of the test or of the product. It wants to be found.
 integration: .set-up-test
-	$(SPREAD) -m "($(CLUSTER)) and not ($(ELSEWHERE))" $(ARGS) $(if $(ONCE_MORE),|| $(AGAIN))
+	$(SPREAD) -n $(WORKERS) -m "($(CLUSTER)) and not ($(ELSEWHERE))" $(ARGS) $(if $(ONCE_MORE),|| $(AGAIN))
 	$(TOOK)
 
 AGAIN = { test $$? = 1 && echo "=== UNSTEADY or broken: the failed tests once more, on a new cluster" \

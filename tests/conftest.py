@@ -43,8 +43,8 @@ busy cores."""
 SHAPE_VARIABLE = "YARNAM_TEST_SHAPE"
 """More options of ``yarnam cluster up`` for the tests' cluster: ``--scheduler capacity``, say."""
 
-EXAMPLES = 0.5
-"""How many of its examples a property tries, unless ``YARNAM_EXAMPLES`` says otherwise: half of
+EXAMPLES = 0.3
+"""How many of its examples a property tries, unless ``YARNAM_EXAMPLES`` says otherwise: a third of
 them in every run, several times as many in the second tier (`make long`)."""
 
 # A red CI is the change's fault, never the dice's: there each property sees the same examples every

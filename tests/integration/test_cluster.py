@@ -343,7 +343,10 @@ def test_a_killed_node_is_lost_and_takes_up_its_containers_again(
     wait_until("the orphan is gone", lambda: not containers(whole))
 
 
-@pytest.mark.parametrize("daemon", ["nn", "dn1", "zk", "relay"])
+@pytest.mark.parametrize(
+    "daemon",
+    ["zk", *(pytest.param(name, marks=pytest.mark.long) for name in ("nn", "dn1", "relay"))],
+)
 def test_any_daemon_can_die_and_come_back(whole: EmbeddedCluster, daemon: str) -> None:
     whole.daemon(daemon).kill()
     assert whole.daemon(daemon).pid is None

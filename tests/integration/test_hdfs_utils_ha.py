@@ -55,7 +55,10 @@ def everything_works(fs: FileSystem, home: str, tag: str) -> None:
     assert fs.free_space().capacity > 0
 
 
-@pytest.mark.parametrize("backend", ["auto", "native", "webhdfs"])
+@pytest.mark.parametrize(
+    "backend",
+    ["auto", *(pytest.param(name, marks=pytest.mark.long) for name in ("native", "webhdfs"))],
+)
 def test_the_same_client_goes_on_after_a_failover(pair: HaHdfs, home: str, backend: str) -> None:
     fs = connect(pair, backend)
     everything_works(fs, home, "before")

@@ -106,7 +106,9 @@ def test_a_missing_environment(world: SubmitWorld, unique_name: Any) -> None:
     assert "hdfs:///no/such/env.tar.gz" in error["message"]
 
 
-@pytest.mark.parametrize("kind", ["-setQuota", "-setSpaceQuota"])
+@pytest.mark.parametrize(
+    "kind", ["-setQuota", pytest.param("-setSpaceQuota", marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize("key", ["outputs", "checkpoint"])
 def test_no_quota_left_where_it_will_write(
     world: SubmitWorld, unique_name: Any, kind: str, key: str
@@ -213,7 +215,7 @@ def test_the_resource_manager_does_not_answer(
     assert "ResourceManager" in error["message"]
 
 
-@pytest.mark.parametrize("way", ["rest", "driver"])
+@pytest.mark.parametrize("way", ["rest", pytest.param("driver", marks=pytest.mark.long)])
 def test_a_queue_that_is_closed_to_the_user(world: SubmitWorld, unique_name: Any, way: str) -> None:
     """YARN tells only a queue's administrators who may submit: this one is refused by YARN itself,
     after staging, and everything is taken back."""
