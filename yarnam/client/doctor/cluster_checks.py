@@ -424,7 +424,7 @@ def _log_aggregation(site: Site) -> Finding:
     if settings.get("yarn.log-aggregation-enable", "false") != "true":
         return warn(
             "off, according to this machine's configuration",
-            "Logs of finished jobs stay on the nodes; set yarn.log-aggregation-enable.",
+            "Logs of finished jobs stay on the nodes, for hours; set yarn.log-aggregation-enable.",
         )
     return ok("on")
 

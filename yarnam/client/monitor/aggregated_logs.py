@@ -1,6 +1,7 @@
-"""Logs that YARN keeps: aggregated ones by ``yarn logs``, the AM's live ones from its NodeManager.
+"""Logs that YARN keeps: aggregated ones by ``yarn logs``; from NodeManagers the AM's live ones, and
+those of an ended job where YARN aggregates none.
 
-Both come in the same format: a head of lines, ``LogContents:``, then as many bytes as ``LogLength``
+All come in the same format: a head of lines, ``LogContents:``, then as many bytes as ``LogLength``
 says. Skein's own reader does not know the paths of Hadoop 3.3 and later.
 """
 
@@ -13,7 +14,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -24,6 +25,7 @@ from yarnam.wire.http_request import HttpError
 
 if TYPE_CHECKING:
     from yarnam.client.monitor.job_sources import JobSources
+    from yarnam.core.model.job_status import JobStatus
 
 AM_FILES = ("application.driver.log", "application.master.log")
 """What Skein names the logs of the AM's script (ours) and of its Java half."""
@@ -35,13 +37,15 @@ TOOL_LIMIT_S = 300.0
 
 NM_LIMIT_S = 5.0
 MAX_LIVE_LOG_BYTES = 256 << 20
-"""How much of a running AM's log is read; it is held in memory."""
+"""How much of a log is read from a NodeManager; it is held in memory."""
 
 _PROCESS_FILE = re.compile(r"(.+-\d+)\.(\d+)\.log")
 _LENGTH = re.compile(rb"LogLength:\s*([0-9]{1,18})\s*$")
 _CONTAINER = re.compile(rb"Container: (\S+) on ")
 _UNFINISHED = frozenset({"NOT_START", "RUNNING", "RUNNING_WITH_FAILURE"})
 """The final ones of YARN's log aggregation states."""
+_DISABLED = "DISABLED"
+"""The state where YARN aggregates no logs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,7 @@ class LogFile:
         return b"".join(lines[-count:])
 
 
-def aggregated_logs(sources: JobSources) -> Iterator[LogFile]:
+def kept_logs(sources: JobSources, status: JobStatus) -> Iterator[LogFile]:
     """All log files of an application that is over, one at a time. Raises Unavailable when YARN
     has none."""
     deadline = time.monotonic() + sources.site.timing.aggregation_limit_s
@@ -79,6 +83,9 @@ def aggregated_logs(sources: JobSources) -> Iterator[LogFile]:
             application = sources.look_up()
             if application.started_at_s and not application.am_log_url.startswith("http"):
                 raise Unavailable(f"no container of {sources.application} ever ran: no logs")
+            if application.log_aggregation == _DISABLED:
+                yield from _on_the_nodes(sources, application, status)
+                return
             is_complete = application.log_aggregation not in _UNFINISHED
             complaint = "its nodes are still handing them in"
             if is_complete or time.monotonic() >= deadline:
@@ -154,22 +161,68 @@ def parse_log_dump(dump: bytes | mmap.mmap) -> Iterator[LogFile]:
 
 def live_am_logs(sources: JobSources, application: YarnApplication) -> Iterator[LogFile]:
     """The AM's logs so far, from its NodeManager. Raises Unavailable."""
+    server, container = _am_container(application)
+    if server:
+        yield from _from_node(sources, server, container, AM_FILES)
+
+
+def _am_container(application: YarnApplication) -> tuple[str, str]:
+    """The web server of its NodeManager, and its name; empty: there is none."""
     parts = urlsplit(application.am_log_url)
     # http://host:port/node/containerlogs/<container>/<user>
     pieces = parts.path.strip("/").split("/")
     if not parts.netloc or len(pieces) < 3:
-        return
-    container = pieces[2]
-    for name in AM_FILES:
-        url = f"{parts.scheme}://{parts.netloc}/ws/v1/node/containers/{container}/logs/{name}"
+        return "", ""
+    return f"{parts.scheme}://{parts.netloc}", pieces[2]
+
+
+def _on_the_nodes(
+    sources: JobSources, application: YarnApplication, status: JobStatus
+) -> Iterator[LogFile]:
+    """Of the AM and of the last attempt's tasks: YARN knows no other containers of an application
+    that is over. NodeManagers keep them for ``yarn.nodemanager.log.retain-seconds``, three hours
+    by default. Raises Unavailable."""
+    am_server, am_container = _am_container(application)
+    places: list[tuple[str, str, Sequence[str]]] = []
+    if am_server:
+        places.append((am_server, am_container, AM_FILES))
+    scheme = urlsplit(am_server).scheme or "http"
+    for task in status.tasks:
+        if task.http_address and task.container:
+            processes = (f"{task.task}.{local}.log" for local in range(len(task.ranks)))
+            server = f"{scheme}://{task.http_address}"
+            places.append((server, task.container, (AGENT_FILE, *processes)))
+    found_any = False
+    trouble = "their NodeManagers keep none"
+    for server, container, names in places:
+        try:
+            for file in _from_node(sources, server, container, names):
+                found_any = True
+                yield file
+        except Unavailable as error:
+            trouble = error.message
+    if not found_any:
+        raise Unavailable(
+            f"YARN has no logs of {sources.application}: {trouble}",
+            hint=(
+                "Log aggregation is off (yarn.log-aggregation-enable): logs are only on the nodes "
+                "that ran the containers, for yarn.nodemanager.log.retain-seconds."
+            ),
+        )
+
+
+def _from_node(
+    sources: JobSources, server: str, container: str, names: Sequence[str]
+) -> Iterator[LogFile]:
+    """Those of the names that there are. Raises Unavailable."""
+    for name in names:
+        url = f"{server}/ws/v1/node/containers/{container}/logs/{name}"
         try:
             answer = sources.site.who.get(url, timeout_s=NM_LIMIT_S, max_bytes=MAX_LIVE_LOG_BYTES)
         except HttpError as error:
             if error.status:
-                continue  # not written yet
-            raise Unavailable(f"no answer from the AM's NodeManager {parts.netloc}: {error}") from (
-                error
-            )
+                continue  # not written yet, or not kept any more
+            raise Unavailable(f"no answer from the NodeManager {server}: {error}") from error
         for file in parse_log_dump(answer.body):
             yield LogFile(container, file.name, file.data)
 

@@ -1,4 +1,4 @@
-"""The output of a job's processes: live from the agents, afterwards from YARN's aggregated logs."""
+"""The output of a job's processes: live from the agents, afterwards what YARN keeps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Union
 
-from yarnam.client.monitor.aggregated_logs import AM_FILES, LogFile, aggregated_logs, live_am_logs
+from yarnam.client.monitor.aggregated_logs import AM_FILES, LogFile, kept_logs, live_am_logs
 from yarnam.core.model.job_status import JobStatus, TaskStatus
 from yarnam.errors import Unavailable, UsageError
 
@@ -95,7 +95,7 @@ def _after_the_end(
         (task.task, local): rank for task in status.tasks for local, rank in enumerate(task.ranks)
     }
     found_any = False
-    for file in aggregated_logs(sources):
+    for file in kept_logs(sources, status):
         piece = _chosen(file, request, ranks)
         if piece is not None:
             found_any = True

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from email.message import Message
 from pathlib import Path
 
 import pytest
 
 from tests.unit.client.world import APPLICATION, World, status, task, verdict
+from yarnam.adapters.http_identity import HttpIdentity
 from yarnam.client.monitor.aggregated_logs import LogFile, parse_log_dump
 from yarnam.client.monitor.job_logs import LogPiece
 from yarnam.core.model.job_status import JobState
 from yarnam.errors import BadConfig, Unavailable, UsageError
 from yarnam.wire.codec import encode
+from yarnam.wire.http_request import HttpError, HttpReply
 
 KEY = "20261121-000000-abcdef"
 TRICK = b"LogType:worker-9.0.log\nLogLength:4\nLogContents:\nEnd of LogType:x\nContainer: c on d\n"
@@ -127,6 +130,39 @@ def test_logs_that_yarn_does_not_have(world: World) -> None:
     with pytest.raises(Unavailable, match="Can not find any log file") as caught:
         list(ended(world).logs())
     assert "yarn.log-aggregation-enable" in caught.value.hint
+
+
+def test_logs_stay_on_the_nodes_where_yarn_aggregates_none(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As NodeManagers give them, of the last attempt and the AM; one that is away hides its own."""
+    job = world.job(
+        state="FINISHED", key=KEY, log_aggregation="DISABLED",
+        am_log_url="https://n1:8044/node/containerlogs/c1/me",
+    )  # fmt: skip
+    workers = task("worker-0", (0, 1), container="c2", http_address="n1:8044")
+    away = task("ps-0", (2,), container="c3", http_address="n3:8044")
+    world.put(KEY, "status.json", encode(status(JobState.RUNNING, tasks=(workers, away))))
+    world.put(KEY, "verdict.json", encode(verdict()))
+    kept = {(container, name): (container, name, data) for container, name, data in FILES}
+
+    def get(_: HttpIdentity, url: str, **__: object) -> HttpReply:
+        assert url.startswith("https://n")
+        if "//n3" in url or not kept:
+            raise HttpError("refused")
+        _, _, container, _, name = url.split("/")[-5:]
+        if (found := kept.get((container, name))) is None:
+            raise HttpError("HTTP 404", 404)
+        return HttpReply(dump(found), Message())
+
+    monkeypatch.setattr(HttpIdentity, "get", get)
+    assert shown(job.logs()) == [("worker-0", 0, b"zero\n"), ("worker-0", 1, b"one\n1\n" + TRICK)]
+    assert [one[2] for one in shown(job.logs(source="agent"))] == [b"agent\n"]
+    assert [one[2] for one in shown(job.logs(source="am"))] == [b"am\n", b"java\n"]
+    kept.clear()
+    with pytest.raises(Unavailable, match="no answer from the NodeManager https://n3") as caught:
+        list(job.logs())
+    assert "yarn.nodemanager.log.retain-seconds" in caught.value.hint
 
 
 def test_a_job_that_never_ran_has_no_logs(world: World) -> None:
