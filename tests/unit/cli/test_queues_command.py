@@ -56,7 +56,7 @@ def test_show_draws_the_tree_and_says_why_jobs_wait(
     assert out[0] == "32 GPUs, 32 free; all amounts but the AM share are GPUs"
     assert out[1].split() == ["QUEUE", "USED,", "SHARE", "USED", "PENDING", "FAIR", "STEADY", "MIN",
                               "MAX", "CAN", "TAKE", "WEIGHT", "POLICY", "AM", "SHARE",
-                              "JOBS"]  # fmt: skip
+                              "APPLICATIONS"]  # fmt: skip
     research = next(line for line in out if line.startswith("  research"))
     assert "████░" in research
     assert research.split()[2:9] == ["8", "8", "32", "10", "0", "-", "32"]

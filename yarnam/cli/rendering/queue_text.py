@@ -24,9 +24,9 @@ MOST_JOBS = 30
 _FANCY = ("█", "░", "·")
 _PLAIN = ("#", "-", ".")
 _HEADERS = ("QUEUE", "USED, SHARE", "USED", "PENDING", "FAIR", "STEADY", "MIN", "MAX", "CAN TAKE",
-           "WEIGHT", "POLICY", "AM SHARE", "JOBS")  # fmt: skip
+           "WEIGHT", "POLICY", "AM SHARE", "APPLICATIONS")  # fmt: skip
 _CAPACITY_HEADERS = ("QUEUE", "USED, CAPACITY", "USED", "PENDING", "CAPACITY", "MAX", "ONE USER",
-                     "CAN TAKE", "ORDER", "AM SHARE", "JOBS")  # fmt: skip
+                     "CAN TAKE", "ORDER", "AM SHARE", "APPLICATIONS")  # fmt: skip
 
 
 def queue_lines(now: QueuesNow, shown: QueueState) -> Iterator[Line]:
@@ -67,7 +67,7 @@ def _cells(queue: QueueState, now: QueuesNow) -> tuple[str, ...]:
     last = (
         queue.policy or "-",
         _am_share(queue) if queue.is_leaf else "-",
-        f"{queue.running_jobs} run, {queue.pending_jobs} wait"
+        f"{queue.running_jobs} active, {queue.pending_jobs} pending"
         + (f" (at most {queue.max_jobs})" if queue.max_jobs is not None else ""),
     )
     can_take = str(now.usable_gpus(queue))

@@ -75,7 +75,7 @@ def why_waiting(job: QueueJob, now: QueuesNow) -> Wait:
     if not job.demands:
         return Wait(
             "unknown",
-            "what its gang needs is not known: it has no ticket in ZooKeeper",
+            "what its gang needs is not known: it has no ticket in ZooKeeper yet",
             f"see yarnam status {job.application}",
         )
     return _without_gang(job, path, now)
@@ -218,7 +218,8 @@ def _asked(job: QueueJob, need: Resources, allowed: Sequence[Node], now: QueuesN
         return None
     free = sum(node.free.gpus for node in allowed)
     placed, wanted = _packed(job.demands, allowed)
-    reason = f"it has asked YARN for {_gang(job.demands)} with {need.gpus} GPUs; {free} are free"
+    gpus = _count(need.gpus, "GPU")
+    reason = f"it has asked YARN for {_gang(job.demands)} with {gpus}; {free} are free"
     if need.gpus <= free and placed < wanted:
         reason += f", but in pieces: {placed} of them find a node"
     reserved = [queue for queue in _leaves(now) if queue.reserved_containers]
