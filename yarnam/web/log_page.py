@@ -44,7 +44,8 @@ class LogText:
 
 @dataclass(frozen=True, slots=True)
 class LogsView:
-    """``chosen``: with what was looked at where nothing was chosen."""
+    """``chosen``: with what was looked at where nothing was chosen. ``last_rank`` None: nobody
+    knows."""
 
     application: str
     name: str
@@ -54,6 +55,7 @@ class LogsView:
     at_s: float
     logs: Sequence[LogText] = ()
     notes: Sequence[str] = ()
+    last_rank: int | None = None
 
 
 def log_choice(query: Mapping[str, str]) -> LogChoice | None:

@@ -185,7 +185,7 @@ def test_a_short_gang_may_stand_on_kept_nodes_if_it_ends_in_time(
     answer = ask(me, [head], snapshot(6), (known,))
     assert isinstance(answer, Admitted) is asks
     if isinstance(answer, MustWait):
-        assert "expected in 60 s" in answer.reason
+        assert "expected in 1m00s" in answer.reason
 
 
 def test_a_gang_of_unknown_duration_never_stands_on_kept_nodes() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from html import escape
 
 import pytest
 
@@ -72,10 +73,15 @@ def test_of_many_ended_jobs_the_newest_are_listed_and_all_are_counted() -> None:
 def test_queues_show_shares_and_why_jobs_wait() -> None:
     small = leaf("root.b", maximum=Resources(9000, 9, 4), used=Resources(800, 8, 4))
     waiting = replace(job(), name="wants <more>", since_s=40.0)
-    shown = Page(queues_page(now(leaf(), small, nodes=FULL, jobs=(waiting, other(1))))).words
+    seen = now(leaf(), small, nodes=FULL, jobs=(waiting, other(1)))
+    page = queues_page(seen)
+    shown = Page(page).words
     for text in ("32 GPUs, 0 free", "Waiting: 1", "Running: 1", "wants <more>", "1m00s", "other"):
         assert text in shown, text
-    assert why_waiting(waiting, now(nodes=FULL, jobs=(waiting,))).reason in shown
+    wait = why_waiting(waiting, seen)
+    assert wait.change
+    lines = f"{escape(wait.reason)}\n{escape(wait.change)}</td>"
+    assert lines in page.decode(), "each on a line of its own"
 
 
 def test_under_the_capacity_scheduler_queues_show_capacities() -> None:

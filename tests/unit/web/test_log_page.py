@@ -26,6 +26,9 @@ def test_the_page_has_the_text_and_how_to_read_all_of_it() -> None:
     for text in ("worker-1, rank 3", "It begins earlier", "odd", "Rank 2", "Rank 4"):
         assert text in shown.words
     assert f"yarnam logs {APPLICATION} --rank 3" in shown.words
+    last = page(last_rank=3).words
+    assert "Rank 2" in last
+    assert "Rank 4" not in last
     agents = page(chosen=LogChoice("agent"), is_live=False).words
     assert f"yarnam logs {APPLICATION} --agent" in agents
     assert "No logs." in agents

@@ -162,7 +162,6 @@ class JobViews:
                 texts, cuts = log_tails(titled)
         finally:
             self._readers.release()
-        notes = [*titled.notes, *cuts]
         return LogsView(
             application,
             status.name,
@@ -171,7 +170,8 @@ class JobViews:
             HOME,
             time.time(),
             texts,
-            notes,
+            [*titled.notes, *cuts],
+            max((rank for task in status.tasks for rank in task.ranks), default=None),
         )
 
     def _of_others(self, application: str) -> JobStatus:

@@ -52,6 +52,7 @@ from yarnam.core.admission.wait_queue import (
 )
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.plans import LocalityLevel, NoFit, PlacementPlan, Rung, Target
+from yarnam.core.model.printable import duration
 from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.model.tickets import AdmissionDecision, Admitted, Demand, MustWait, Ticket
 
@@ -400,7 +401,7 @@ def _why(kept: HeadReservation | None, me: Ticket, ahead: Sequence[Ticket], now_
 def _expected(soonest: Reservation, now_s: float) -> str:
     if soonest.ready_at_s == inf:
         return ""
-    return f" (expected in {max(0.0, soonest.ready_at_s - now_s):.0f} s)"
+    return f" (expected in {duration(soonest.ready_at_s - now_s)})"
 
 
 def _gpus(ticket: Ticket) -> str:

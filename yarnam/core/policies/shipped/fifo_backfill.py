@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
+from yarnam.core.model.printable import duration
 from yarnam.core.model.tickets import PolicyTicket
 from yarnam.core.policies.policy_settings import Setting, Settings
 from yarnam.core.policies.policy_ticket import arrival
@@ -48,7 +49,7 @@ def decide(view: SchedulingView, settings: Settings) -> Schedule:
         if head is None or arrival(ticket) < arrival(head):
             return "first come, first served: its gang fits"
         if ticket.job == head.job:
-            when = "" if shadow_s == inf else f", expected in {max(0.0, shadow_s - now_s):.0f} s"
+            when = "" if shadow_s == inf else f", expected in {duration(shadow_s - now_s)}"
             return f"first of all that wait; its {gpus_of(ticket)} are not free{when}"
         if ticket.job in taken:
             return f"it does not delay {head.job}, which came first"
