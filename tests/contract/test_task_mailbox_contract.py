@@ -158,6 +158,7 @@ class GrpcAgents:
         hold_ms: int = 0,
         container: str = "",
         tokens: int = 0,
+        progress: pb.Progress | None = None,
     ) -> pb.Directive:
         request = pb.DirectiveRequest(
             protocol=PROTOCOL,
@@ -166,6 +167,7 @@ class GrpcAgents:
             seen=self.seen.get(ask, 0) if seen is None else seen,
             hold_ms=hold_ms,
             tokens=tokens,
+            progress=progress,
         )
         answer = self.stub.AwaitDirective(request, timeout=CALL_S)
         self.seen[ask] = answer.number
@@ -646,6 +648,29 @@ def test_metrics_of_the_newest_attempt_by_rank(real: GrpcAgents) -> None:
     assert dict(metric.values) == {"loss": 0.5}
     real.mailbox.dismiss([A, later])
     assert len(real.mailbox.metrics()) == 1
+
+
+@pytest.mark.grpc
+def test_a_poll_brings_what_the_processes_do_that_run(real: GrpcAgents) -> None:
+    """It has no order among the reports: of a launch that has not started, or has ended, it says
+    nothing."""
+    real.mailbox.expect([A])
+    real.register(A)
+
+    def poll(step: int) -> list[int | None]:
+        metrics = pb.Metrics(at_s=1.0, step=step)
+        process = pb.ProcessReport(rank=0, stopped=True, metrics=metrics)
+        real.directive(A, progress=pb.Progress(attempt=1, processes=[process]))
+        return [metric.step for metric in real.mailbox.metrics()]
+
+    assert poll(3) == []
+    real.started(A)
+    assert poll(4) == [4]
+    assert poll(5) == [5]
+    (activity,) = real.mailbox.activity()
+    assert (activity.step, activity.is_stopped) == (5, True)
+    real.exited(A, 1)
+    assert poll(6) == [5]
 
 
 @pytest.mark.grpc

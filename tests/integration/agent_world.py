@@ -65,6 +65,8 @@ class SmallMailbox(yarnam_pb2_grpc.TaskMailboxServicer):
     def __init__(self) -> None:
         self.reports: dict[str, list[Any]] = {}
         self.polled_at: dict[str, list[float]] = {}
+        self.polled_steps: dict[str, list[int]] = {}
+        """Of the first process, as polls brought them along."""
         self.seen: dict[str, int] = {}
         """The newest directive that an agent has followed."""
         self.poll_after_ms = 0
@@ -82,6 +84,10 @@ class SmallMailbox(yarnam_pb2_grpc.TaskMailboxServicer):
     async def AwaitDirective(self, request: Any, context: Any) -> Any:  # noqa: N802
         self.polled_at.setdefault(request.ask, []).append(time.monotonic())
         self.seen[request.ask] = request.seen
+        if request.HasField("progress"):
+            steps = self.polled_steps.setdefault(request.ask, [])
+            steps.append(request.progress.processes[0].metrics.step)
+            await self.Report(_told_by_poll(request), context)
         end = time.monotonic() + request.hold_ms / 1000
         async with self._changed:
             while True:
@@ -132,6 +138,16 @@ class SmallMailbox(yarnam_pb2_grpc.TaskMailboxServicer):
         except asyncio.TimeoutError:
             states = [report.state for report in self.reports.get(ask, ())]
             raise AssertionError(f"{ask}: not reported within {limit_s} s; seen {states}") from None
+
+
+def _told_by_poll(request: Any) -> Any:
+    """As a report of its own."""
+    return pb.AgentReport(
+        ask=request.ask,
+        state=pb.STARTED,
+        attempt=request.progress.attempt,
+        processes=request.progress.processes,
+    )
 
 
 @dataclass

@@ -90,6 +90,39 @@ async def test_the_last_step_of_a_killed_process_counts(tmp_path: Path) -> None:
             assert (process.signal, process.metrics.step) == (signal.SIGKILL, 299)
 
 
+STEPS = """
+import time
+from yarnam import train
+for step in range(1, 100_000):
+    train.report(step=step, loss=1.0 / step)
+    if step == 1000:
+        with train.pause("evaluation"):
+            time.sleep(600)
+    time.sleep(0.005)
+"""
+
+
+async def test_polls_take_the_steps_along_and_only_news_come_as_reports(tmp_path: Path) -> None:
+    job = small_job([sys.executable, "-c", STEPS])
+    async with world(tmp_path) as here:
+        container = here.container(job, sdk=True)
+        container.start()
+        await here.am.until(container.ask, pb.READY)
+        await here.am.launch(job, [container.ask])
+
+        def pauses(report: Any) -> bool:
+            return any(one.metrics.pause == "evaluation" for one in report.processes)
+
+        await here.am.mailbox.until(container.ask, pauses, limit_s=60)
+        polled = here.am.mailbox.polled_steps[container.ask]
+        assert len(polled) >= 2
+        assert polled == sorted(polled)
+        told = [one for one in here.am.mailbox.reports[container.ask] if one.state == pb.STARTED]
+        of_their_own = len(told) - len(polled)
+        # Started, its first report, and the pause; one of these may come with another.
+        assert of_their_own <= 4
+
+
 NEVER_EXITS = """
 import threading
 from yarnam import train

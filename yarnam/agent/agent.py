@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import os
 import signal
@@ -24,7 +23,12 @@ from yarnam.agent.launch.log_files import append_note
 from yarnam.agent.launch.process_activity import PERIOD_S, USAGE_POLLS
 from yarnam.agent.launch.task_run import Graces, ProcessPlan, RunState, TaskRun
 from yarnam.agent.log_service import LogFile, LogService
-from yarnam.agent.mailbox.agent_reports import Outbox, ReportIdentity, build_report
+from yarnam.agent.mailbox.agent_reports import (
+    Outbox,
+    ReportIdentity,
+    build_progress,
+    build_report,
+)
 from yarnam.agent.mailbox.mailbox_client import AmVanished, MailboxClient
 from yarnam.agent.mailbox.token_file import RETRY_S, TokenFile
 from yarnam.agent.mailbox.wake_listener import WakeListener
@@ -63,6 +67,9 @@ DRAIN_LIMIT_S = 3.0
 
 CLOSE_LIMIT_S = 2.0
 """For gRPC to close its connections; after that they are cut."""
+
+LATE_S = 0.5
+"""A poll of the AM that comes later than this is not waited for to see what the processes do."""
 
 POLL_PAUSE_S = 0.05
 """Between two long polls that bring nothing new."""
@@ -126,6 +133,11 @@ class Agent:
         self._spools = SpoolUploader(os.environ, job.spool_limit_s)
         self._task_run: TaskRun | None = None
         self._outbox = Outbox(self._metrics_report)
+        self._polled_at_s = 0.0
+        self._late_polls = 0
+        self._has_newer = False
+        """Numbers that the AM has not been told."""
+        self._activity_timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._terminated: asyncio.Future[AgentExit] | None = None
 
@@ -256,13 +268,16 @@ class Agent:
     # ---- directives ----------------------------------------------------------------------
 
     async def _follow_directives(self, mailbox: MailboxClient) -> None:
+        loop = asyncio.get_running_loop()
         await self._outbox.send_first(mailbox)
         seen = 0
         while True:
-            directive = await mailbox.await_directive(seen)
+            asked_at_s = loop.time()
+            directive = await mailbox.await_directive(seen, self._progress)
             if directive.number == seen:
                 # Nothing new. An AM that does not hold the poll must not make this loop spin.
-                await asyncio.sleep(POLL_PAUSE_S)
+                if loop.time() - asked_at_s < POLL_PAUSE_S:
+                    await asyncio.sleep(POLL_PAUSE_S)
                 continue
             seen = directive.number
             order = directive.WhichOneof("order")
@@ -335,13 +350,39 @@ class Agent:
         report.check.CopyFrom(check)
         self._outbox.put(report)
 
-    async def _watch_activity(self, run: TaskRun) -> None:
+    def _progress(self) -> Any:
+        """What a poll takes along. An agent that is woken finds its caches cold, which takes more
+        than what it does then: so all that is done again and again is done at one time."""
+        run = self._task_run
+        if run is None or run.state is not RunState.STARTED or not self._outbox.is_empty:
+            return None
+        if asyncio.get_running_loop().time() - self._polled_at_s >= PERIOD_S / 2:
+            self._poll_activity(run)
+        else:
+            run.take_written_steps()
+        self._has_newer = False
+        self._outbox.metrics_are_sent()
+        return build_progress(run)
+
+    def _poll_activity(self, run: TaskRun) -> bool:
+        """See what the processes do, and look again by itself where no poll comes: in a large gang,
+        and while the AM is away."""
+        loop = asyncio.get_running_loop()
+        self._polled_at_s = loop.time()
+        self._end_activity_polls()
+        self._activity_timer = loop.call_later(PERIOD_S + LATE_S, self._poll_activity_late, run)
+        return run.poll()
+
+    def _poll_activity_late(self, run: TaskRun) -> None:
         """The AM has to know that nothing happens, although there is nothing else to report."""
-        for number in itertools.count(1):
-            await asyncio.sleep(PERIOD_S)
-            is_news = run.poll() or number % USAGE_POLLS == 0
-            if is_news and run.state is RunState.STARTED:
-                self._outbox.metrics_are_due()
+        self._late_polls += 1
+        is_news = self._poll_activity(run) or self._has_newer or self._late_polls % USAGE_POLLS == 0
+        if is_news and run.state is RunState.STARTED:
+            self._outbox.metrics_are_due()
+
+    def _end_activity_polls(self) -> None:
+        if self._activity_timer is not None:
+            self._activity_timer.cancel()
 
     async def _begin_staging(self) -> None:
         staging = input_staging.InputStaging(
@@ -427,12 +468,14 @@ class Agent:
         self._logs.files = {plan.local_rank: LogFile(plan.log) for plan in plans}
         self._ports.let_servers_in(framework_named(self._job.framework).grpc_ports)
         watching = asyncio.create_task(self._hand_over_ports(), name="ports")
-        looking = asyncio.create_task(self._watch_activity(run), name="activity")
+        self._activity_timer = asyncio.get_running_loop().call_later(
+            PERIOD_S, self._poll_activity_late, run
+        )
         try:
             await run.run(plans, work)
         finally:
             watching.cancel()
-            looking.cancel()
+            self._end_activity_polls()
 
     async def _let_go_of_bare_ports(self, launch: Any, taken: set[str]) -> set[str]:
         """Those of this attempt that their servers could not bind while the agent holds them.
@@ -549,15 +592,19 @@ class Agent:
         if run is None or run.state is not RunState.STARTED:
             return None
         run.take_written_steps()
+        self._has_newer = False
         return build_report(self._identity, pb.STARTED, run)
 
     def _take_sample(self, local_rank: int, sample: Sample) -> None:
         run = self._task_run
         if run is not None:
             was_ready = run.is_ready
-            run.take_sample(local_rank, sample)
+            is_news = run.take_sample(local_rank, sample)
             self._report_if_ready(was_ready=was_ready)
-            self._outbox.metrics_are_due()
+            if is_news:
+                self._outbox.metrics_are_due()
+            else:
+                self._has_newer = True
 
     def _report_if_ready(self, *, was_ready: bool) -> None:
         """Others wait for it: it does not wait for the next report."""

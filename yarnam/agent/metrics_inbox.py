@@ -57,6 +57,19 @@ class Sample:
     raised_pid: int = 0
     """The process in which nothing has caught an exception; 0: there is none."""
 
+    @property
+    def state(self) -> tuple[object, ...]:
+        """All of it but the numbers that each step changes."""
+        names = {name for name, _ in self.values}
+        return (
+            self.step is None,
+            self.total_steps,
+            self.pause,
+            self.is_ready,
+            self.raised_pid,
+            names,
+        )
+
 
 class MetricsInbox:
     """``on_sample(local rank, sample)`` for each datagram that makes sense."""
@@ -113,8 +126,12 @@ def step_file(stop_file: Path, local_rank: int) -> Path:
 def with_newest_step(sample: Sample | None, stop_file: Path, local_rank: int) -> Sample | None:
     """The sample, with the step that the process has written since; None: there is no newer one."""
     try:
-        with step_file(stop_file, local_rank).open("rb") as file:
-            step, at_s = _MARK.unpack(file.read(_MARK.size + 1))
+        # Not by a file object, which takes thrice as long.
+        descriptor = os.open(step_file(stop_file, local_rank), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            step, at_s = _MARK.unpack(os.read(descriptor, _MARK.size + 1))
+        finally:
+            os.close(descriptor)
     except (OSError, struct.error):
         return None
     if not abs(step) <= INT64 or not (sample.at_s if sample else 0.0) < at_s < MAX_TIME_S:

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 _MAX_VALUES = 64
 _MAX_NAME = 100
 
-_SEND_EVERY_S = 0.5
+_SEND_EVERY_S = 1.0
 """Between two reports that are sent, at least. More often would wake the agent for nothing, which
-tells the ApplicationMaster once a second."""
+tells the ApplicationMaster every other second."""
 
 _MARK = struct.Struct("<qd")
 """The newest step, and when it was reported; ``yarnam.agent.metrics_inbox`` reads it."""
@@ -74,16 +74,23 @@ class _Remembered:
         atexit.register(self._send_at_exit)
         os.register_at_fork(after_in_child=self._forget)
 
-    def take(self, step: int | None, *rest: Any) -> bool:
+    def take(
+        self,
+        step: int | None,
+        total_steps: int | None,
+        loss: float | None,
+        metrics: dict[str, Any],
+    ) -> bool:
         """Whether this report need not be sent now."""
-        if time.monotonic() >= self._until_s or step is None or RESTORED_STEP in rest[-1]:
+        if step is None or time.monotonic() >= self._until_s or RESTORED_STEP in metrics:
             return False
         try:
-            of_process.end_step(int(step), rest[-1].get("compute_s"))
-            os.pwrite(self._file, _MARK.pack(int(step), time.time()), 0)
+            number = int(step)
+            of_process.end_step(number, metrics.get("compute_s"))
+            os.pwrite(self._file, _MARK.pack(number, time.time()), 0)
         except Exception:  # noqa: BLE001 - the disk is full, the step is no number
             return False
-        self._report = (step, *rest)
+        self._report = (step, total_steps, loss, metrics)
         return True
 
     def begin(self, step: int | None) -> None:
@@ -123,7 +130,7 @@ def report(
 
     Never blocks and never raises: when the agent is away or busy the report is dropped; the next
     one replaces it anyway. Cheap enough for every step (some ten microseconds): metrics are sent
-    twice a second at most. In a pre-run it ends the program (SystemExit) that does not stop
+    once a second at most. In a pre-run it ends the program (SystemExit) that does not stop
     when it should.
     """
     global _has_raised  # noqa: PLW0603 - of the process, as the socket is

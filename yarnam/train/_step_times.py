@@ -53,7 +53,7 @@ class StepTimes:
         now_s, last, computed_s = time.perf_counter(), self._last, self._computed_s
         if last is not None and last[0] == step:
             return
-        own_s = _seconds(own_s)
+        own_s = None if own_s is None else _seconds(own_s)  # an exception takes as long as the rest
         has_own = own_s is not None or self._is_marked
         steps = 0 if last is None else step - last[0]
         # The first step compiles, and one with a pause is no step like the others.

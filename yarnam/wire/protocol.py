@@ -158,7 +158,8 @@ HOLD_S = 2.0
 """The AM answers an agent's long poll at the latest after this: each call is a heartbeat."""
 
 METRICS_PERIOD_S = 1.0
-"""Reports of one agent that bring nothing but newer metrics are at least this far apart."""
+"""Reports of one agent that bring nothing but metrics are at least this far apart. Mostly there are
+none: its polls take the metrics along."""
 
 POLLS_PER_S, REPORTS_PER_S = 250.0, 200.0
 """Of all agents together. One call takes 0.4 to 0.5 ms of the AM's CPU
@@ -179,7 +180,7 @@ class ReportPace:
     poll_after_s: float
     """Between two polls of an agent that can be woken; 0: it holds its polls all the same."""
     metrics_period_s: float
-    """Between two reports of metrics."""
+    """Between two reports of metrics, at least."""
 
 
 def report_pace(tasks: int, *, has_first_rank: bool, silence_s: float) -> ReportPace:

@@ -91,6 +91,22 @@ def test_a_stopped_process_below_a_shell_is_seen(tmp_path: Path) -> None:
         assert not probe.is_stopped
 
 
+def test_a_stopped_process_is_stopped_while_a_tool_reads_its_stack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    log.touch()
+    states = [frozenset("S"), frozenset("St"), frozenset("ST"), frozenset("St"), frozenset("S")]
+    facts = iter([process_activity._Facts(one) for one in states])
+    monkeypatch.setattr(process_activity, "_facts", lambda _: next(facts))
+    probe = ActivityProbe(os.getpid(), log)
+    seen = []
+    for _ in states:
+        probe.poll()
+        seen.append(probe.is_stopped)
+    assert seen == [False, False, True, True, False]
+
+
 @pytest.mark.asyncio
 async def test_the_sdk_says_where_a_process_is(tmp_path: Path) -> None:
     assert STACK_SIGNAL == _STACK_SIGNAL

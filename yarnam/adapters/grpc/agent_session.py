@@ -157,7 +157,8 @@ class AgentSession:
     def report(self, report: pb.AgentReport, at_s: float) -> Iterator[ev.Event]:
         """The events that this report is the first to tell."""
         self._take_metrics(report, at_s)
-        self._watch(report, at_s)
+        if report.state == pb.STARTED:
+            self._watch(report, at_s)
         self._take_staging(report)
         state, attempt = report.state, report.attempt
         if state == pb.UNABLE:
@@ -190,9 +191,13 @@ class AgentSession:
             exits = tuple(process_exit(process) for process in report.processes)
             yield ev.TaskExited(at_s, self.ask, attempt, exits)
 
-    def _watch(self, report: pb.AgentReport, at_s: float) -> None:
-        if report.state != pb.STARTED:
-            return
+    def see(self, progress: pb.Progress, at_s: float) -> None:
+        """What its processes do. A poll may come after the report of their end."""
+        if progress.attempt in self._started - self._exited and not self.is_dismissed:
+            self._take_metrics(progress, at_s)
+            self._watch(progress, at_s)
+
+    def _watch(self, report: pb.AgentReport | pb.Progress, at_s: float) -> None:
         if report.attempt > self.watched:
             self.watched, self.watches = report.attempt, {}
         for process in report.processes:
@@ -214,7 +219,7 @@ class AgentSession:
                 trouble=told.trouble,
             )
 
-    def _take_metrics(self, report: pb.AgentReport, at_s: float) -> None:
+    def _take_metrics(self, report: pb.AgentReport | pb.Progress, at_s: float) -> None:
         for process in report.processes:
             if not process.HasField("metrics"):
                 continue

@@ -254,6 +254,8 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
             if request.seen == 1:
                 await asyncio.sleep(hold_s)
             return pb.Directive(number=1, leave=pb.Leave(reason="the job does not expect you"))
+        if request.HasField("progress"):
+            session.see(request.progress, self._now_s())
         if session.forgot(request.seen):
             text = "its agent was started again in its container: its processes are lost"
             self._inbox(AgentUnable(self._now_s(), session.ask, text))

@@ -65,7 +65,7 @@ class RankWatch:
             return
         at_s = max(self._step_at_s, now_s - _seconds(report.metrics.age_s))
         if self._step is not None and step > self._step:
-            steps = step - self._step  # a report comes once a second, short steps more often
+            steps = step - self._step  # a poll comes every 2 s, short steps more often
             self._steps += steps
             if not self._had_pause:
                 took_s = (at_s - self._step_at_s) / steps

@@ -53,6 +53,8 @@ class OutputStreams:
         if self.descriptors is None:
             return
         with suppress(OSError, ValueError):
+            if log.stat().st_size == max(self._out, self._err):
+                return  # nothing was written since
             out, err = (_position(self.keeper, number) for number in self.descriptors)
             self.mark(out, err, log)
 

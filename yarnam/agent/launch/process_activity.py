@@ -80,7 +80,8 @@ class ActivityProbe:
             self._active_s = now_s
         self.usage = _usage(self._before, now, now_s - self._seen_s)
         self._seen_s, self._before, self._size = now_s, now, size
-        self.is_stopped = "T" in now.states
+        # While a tool reads its stack (t), whether it is stopped does not show.
+        self.is_stopped = "T" in now.states or (self.is_stopped and "t" in now.states)
         return (self.is_stopped, bool(self.idle_s)) != before
 
 

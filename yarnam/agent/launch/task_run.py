@@ -318,15 +318,19 @@ class TaskRun:
             bool(self.processes) and all(process.is_ready for process in self.processes)
         )
 
-    def take_sample(self, local_rank: int, sample: Sample) -> None:
+    def take_sample(self, local_rank: int, sample: Sample) -> bool:
+        """Whether it says more than newer numbers."""
+        is_news = False
         for process in self.processes:
             if process.plan.local_rank == local_rank and not process.ended:
+                is_news |= process.sample is None or process.sample.state != sample.state
                 if process.sample is not None and sample.step != process.sample.step:
                     process.stack = process.collective = process.raised = None
                 process.sample = sample
                 process.is_ready = process.is_ready or sample.is_ready
                 if process.first_sample is None and sample.step is not None:
                     process.first_sample = sample
+        return is_news
 
     def _take_written_step(self, process: Process) -> bool:
         """Whether it has written a newer step than it has sent."""

@@ -57,6 +57,12 @@ def build_report(identity: ReportIdentity, state: Any, run: TaskRun | None) -> A
     )
 
 
+def build_progress(run: TaskRun) -> Any:
+    """What its processes do, a ``pb.Progress``."""
+    processes = [process_report(process) for process in run.processes]
+    return pb.Progress(attempt=run.attempt, processes=processes)
+
+
 def process_report(process: Process) -> Any:
     """One process in a report, a ``pb.ProcessReport``."""
     report = pb.ProcessReport(
@@ -145,6 +151,7 @@ class Outbox:
         self._pending: deque[Any] = deque()
         self._wake = asyncio.Event()
         self._is_metrics_due = False
+        self._sent_at_s = 0.0
         self.metrics_period_s = METRICS_PERIOD_S
         """Between two reports that bring nothing but newer metrics, at least."""
 
@@ -157,10 +164,15 @@ class Outbox:
         self._wake.set()
 
     def metrics_are_due(self) -> None:
-        """Newer ones have come in."""
+        """Newer ones have come in, which do not wait for the next poll."""
         if not self._is_metrics_due:
             self._is_metrics_due = True
             self._wake.set()
+
+    def metrics_are_sent(self) -> None:
+        """A poll takes the newest ones along."""
+        self._is_metrics_due = False
+        self._sent_at_s = asyncio.get_running_loop().time()
 
     async def send_first(self, mailbox: Mailbox) -> None:
         """The AM knows an agent by its first report: it goes before the first directive."""
@@ -171,7 +183,6 @@ class Outbox:
     async def send_all(self, mailbox: Mailbox) -> None:
         """All but the first one."""
         loop = asyncio.get_running_loop()
-        metrics_at = 0.0
         first = self._pending[0]
         while self._pending and self._pending[0] is first:
             self._wake.clear()
@@ -181,16 +192,15 @@ class Outbox:
             while self._pending:
                 await mailbox.report(self._pending[0])
                 self._pending.popleft()
+            late_s = self._sent_at_s + self.metrics_period_s - loop.time()
+            if self._is_metrics_due and late_s > 0:
+                await self._wake_within(late_s)
+                continue
             report = self._metrics() if self._is_metrics_due else None
             if report is None:
                 await self._wake.wait()
                 continue
-            late_s = metrics_at + self.metrics_period_s - loop.time()
-            if late_s > 0:
-                await self._wake_within(late_s)
-                continue
-            self._is_metrics_due = False
-            metrics_at = loop.time()
+            self.metrics_are_sent()
             await mailbox.report(report)
 
     async def _wake_within(self, wait_s: float) -> None:

@@ -77,9 +77,10 @@ class MailboxClient:
 
         await self._until_answered(call, REPORT_LIMIT_S)
 
-    async def await_directive(self, seen: int) -> Any:
+    async def await_directive(self, seen: int, progress: Callable[[], Any] = lambda: None) -> Any:
         """The directive now, or the same again when the poll has been held. The agent of a large
-        gang does not poll before it is woken, or some seconds have passed."""
+        gang does not poll before it is woken, or some seconds have passed. ``progress``: makes what
+        each call takes along, a ``pb.Progress``; None: there is nothing to tell."""
         is_woken = self._poll_after_s > 0 and self._wake.is_heard
         hold_s = 0.0 if is_woken else self._hold_s
         if is_woken:
@@ -94,6 +95,10 @@ class MailboxClient:
         )
 
         async def call(limit_s: float) -> Any:
+            newest = progress()
+            request.ClearField("progress")
+            if newest is not None:
+                request.progress.CopyFrom(newest)
             return await self._stub.AwaitDirective(request, timeout=limit_s)
 
         directive = await self._until_answered(call, self._hold_s + ANSWER_LIMIT_S)

@@ -19,7 +19,7 @@ from yarnam.core.model.outcomes import FailureClass, FailureRole, Finding, Retry
 from yarnam.errors import Blame
 
 LEAST_S = 4.0
-"""Beyond ``hang.steps`` usual steps: reports come up to 1 s late, activity is seen every 2 s, and
+"""Beyond ``hang.steps`` usual steps: the newest step is known, and activity seen, every 2 s, and
 short steps vary by more than their length."""
 
 EARLY_S = 2.0

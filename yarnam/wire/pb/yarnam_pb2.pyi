@@ -258,20 +258,30 @@ class ReportAck(_message.Message):
     def __init__(self) -> None: ...
 
 class DirectiveRequest(_message.Message):
-    __slots__ = ("protocol", "ask", "container", "seen", "hold_ms", "tokens")
+    __slots__ = ("protocol", "ask", "container", "seen", "hold_ms", "tokens", "progress")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     ASK_FIELD_NUMBER: _ClassVar[int]
     CONTAINER_FIELD_NUMBER: _ClassVar[int]
     SEEN_FIELD_NUMBER: _ClassVar[int]
     HOLD_MS_FIELD_NUMBER: _ClassVar[int]
     TOKENS_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     ask: str
     container: str
     seen: int
     hold_ms: int
     tokens: int
-    def __init__(self, protocol: _Optional[int] = ..., ask: _Optional[str] = ..., container: _Optional[str] = ..., seen: _Optional[int] = ..., hold_ms: _Optional[int] = ..., tokens: _Optional[int] = ...) -> None: ...
+    progress: Progress
+    def __init__(self, protocol: _Optional[int] = ..., ask: _Optional[str] = ..., container: _Optional[str] = ..., seen: _Optional[int] = ..., hold_ms: _Optional[int] = ..., tokens: _Optional[int] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ...) -> None: ...
+
+class Progress(_message.Message):
+    __slots__ = ("attempt", "processes")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    PROCESSES_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    processes: _containers.RepeatedCompositeFieldContainer[ProcessReport]
+    def __init__(self, attempt: _Optional[int] = ..., processes: _Optional[_Iterable[_Union[ProcessReport, _Mapping]]] = ...) -> None: ...
 
 class Directive(_message.Message):
     __slots__ = ("number", "park", "launch", "stop", "leave", "prepare", "dump", "check", "tokens", "poll_after_ms")
