@@ -103,6 +103,19 @@ class SubmitWorld:
         assert done.code == 0, done.err
         return done.out.strip()
 
+    @property
+    def has_logs(self) -> bool:
+        """Of jobs that have ended. The embedded cluster with Kerberos has none: its NodeManagers
+        would need Hadoop's native library to hand them in, or to show them."""
+        return "KRB5_CONFIG" not in self.environ
+
+    def output(self, application: str) -> str:
+        """Of the processes of a job that has ended."""
+        if self.has_logs:
+            return self.run("logs", application).out
+        logs = (self.conf_dir.parent / "data").glob(f"*/container-logs/{application}/*/*-*.*.log")
+        return "".join(path.read_text() for path in logs)
+
     def await_state(self, application: str, *states: str, limit_s: float = 180.0) -> dict[str, Any]:
         deadline = time.monotonic() + limit_s
         while True:

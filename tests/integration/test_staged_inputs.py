@@ -108,7 +108,7 @@ def finished(world: SubmitWorld, application: str) -> dict[str, Any]:
 def what_was_read(
     world: SubmitWorld, application: str
 ) -> tuple[Counter[tuple[str, str]], set[str]]:
-    words = [line.split() for line in world.run("logs", application).out.splitlines()]
+    words = [line.split() for line in world.output(application).splitlines()]
     told = [each[each.index("READ") + 1 :] for each in words if "READ" in each]
     return Counter((epoch, line) for epoch, line, _ in told), {where for _, _, where in told}
 

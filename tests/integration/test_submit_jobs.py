@@ -92,15 +92,16 @@ def test_a_job_from_submit_to_its_logs(world: SubmitWorld, unique_name: Any) -> 
 
     listed = world.run("ps", "--all", "--json").json
     assert [job["state"] for job in listed if job["application"] == application] == ["SUCCEEDED"]
-    out = world.run("logs", application).out
+    out = world.output(application)
     for rank in range(4):
         assert f"hello from {rank} of 4: s3cret-value" in out
     assert out.count("shipped") == 4
-    one = world.run("logs", application, "--rank", "3", "--tail", "1")
-    assert one.out == "shipped\n"
-    assert "hello from 2" in world.run("logs", application, "--task", "worker-1").out
-    assert "of the ApplicationMaster of" in world.run("logs", application, "--am").out
-    assert world.run("logs", application, "--agent").out
+    if world.has_logs:
+        one = world.run("logs", application, "--rank", "3", "--tail", "1")
+        assert one.out == "shipped\n"
+        assert "hello from 2" in world.run("logs", application, "--task", "worker-1").out
+        assert "of the ApplicationMaster of" in world.run("logs", application, "--am").out
+        assert world.run("logs", application, "--agent").out
     story = world.run("events", application).out
     assert story.index("ApplicationMaster started") < story.index("granted")
     assert story.index("granted") < story.index("all processes started")

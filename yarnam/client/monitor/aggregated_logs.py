@@ -220,9 +220,9 @@ def _from_node(
         try:
             answer = sources.site.who.get(url, timeout_s=NM_LIMIT_S, max_bytes=MAX_LIVE_LOG_BYTES)
         except HttpError as error:
-            if error.status:
+            if error.status in {400, 404}:
                 continue  # not written yet, or not kept any more
-            raise Unavailable(f"no answer from the NodeManager {server}: {error}") from error
+            raise Unavailable(f"the NodeManager {server} shows no log: {error}") from error
         for file in parse_log_dump(answer.body):
             yield LogFile(container, file.name, file.data)
 

@@ -160,7 +160,7 @@ def test_logs_stay_on_the_nodes_where_yarn_aggregates_none(
     assert [one[2] for one in shown(job.logs(source="agent"))] == [b"agent\n"]
     assert [one[2] for one in shown(job.logs(source="am"))] == [b"am\n", b"java\n"]
     kept.clear()
-    with pytest.raises(Unavailable, match="no answer from the NodeManager https://n3") as caught:
+    with pytest.raises(Unavailable, match="the NodeManager https://n3:8044 shows no log") as caught:
         list(job.logs())
     assert "yarn.nodemanager.log.retain-seconds" in caught.value.hint
 
