@@ -53,7 +53,7 @@ from yarnam.core.model.job_status import JobStatus, PolicyStatus
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.core.model.tickets import PolicyTicket
 from yarnam.errors import QuotaFull, Unavailable, YarnamError
-from yarnam.ports import Clock, StateStore, Superseded
+from yarnam.ports import AgentMetrics, Clock, StateStore, Superseded
 from yarnam.wire.codec import decode, encode, encode_event
 from yarnam.wire.protocol import AM_FILE, SECRET_FILES, STATUS_FILE, TICKET_FILE, VERDICT_FILE
 from yarnam.wire.records import AmRecord, JobRecord, TicketRecord
@@ -318,7 +318,8 @@ class ApplicationMaster:
                 return verdict
 
     async def _process(self, batch: Sequence[Event]) -> Verdict | None:
-        if (report := self._training_report(at_once=True)) is not None:
+        metrics = self._ports.mailbox.metrics()
+        if (report := self._training_report(metrics, at_once=True)) is not None:
             batch = (report, *batch)
         before = self._gang
         actions = self._step(batch)
@@ -425,16 +426,18 @@ class ApplicationMaster:
 
     # ---- what others see -----------------------------------------------------------------
 
-    def _training_report(self, *, at_once: bool = False) -> Event | None:
-        metrics = self._ports.mailbox.metrics()
+    def _training_report(
+        self, metrics: Sequence[AgentMetrics], *, at_once: bool = False
+    ) -> Event | None:
         return self._accounts.report(self._gang, metrics, self._clock.now_s(), at_once=at_once)
 
-    def _status(self) -> JobStatus:
+    def _status(self, metrics: Sequence[AgentMetrics] | None = None) -> JobStatus:
+        """``metrics``: what has just been read of them; None: nothing has."""
         return job_status(
             self._gang,
             self._record,
             self._facts,
-            self._ports.mailbox.metrics(),
+            self._ports.mailbox.metrics() if metrics is None else metrics,
             self._clock.now_s(),
             self._trouble or self._planning.trouble or self._ports.budget_trouble(),
             self._admission.waiting,
@@ -465,10 +468,10 @@ class ApplicationMaster:
             return shown
         return replace(shown, act=row.act.value, gpus=row.gpus, rank=row.rank, why=row.why)
 
-    def _publish(self) -> JobStatus:
+    def _publish(self, metrics: Sequence[AgentMetrics] | None = None) -> JobStatus:
         """Publishes the status if anything but its time has changed. The final status is published
         complete, since clients stop watching when they see it."""
-        status = self._status()
+        status = self._status(metrics)
         if self._notifier is not None and not status.state.is_final:
             self._notifier.see(status)
         if (
@@ -493,14 +496,16 @@ class ApplicationMaster:
         while True:
             await self._ports.sleep(self._settings.status_period_s)
             try:
-                if (report := self._training_report()) is not None:
+                # Of 1,000 ranks they take a millisecond to read: once for all.
+                metrics = self._ports.mailbox.metrics()
+                if (report := self._training_report(metrics)) is not None:
                     self._inbox(report)
                 await self._hangs.poll(self._gang)
-                self._stragglers.poll(self._gang)
-                self._idle_gpus.poll(self._gang)
-                self._size.poll(self._gang)
-                self._losses.poll(self._gang)
-                status = self._publish()
+                self._stragglers.poll(self._gang, metrics)
+                self._idle_gpus.poll(self._gang, metrics)
+                self._size.poll(self._gang, metrics)
+                self._losses.poll(self._gang, metrics)
+                status = self._publish(metrics)
                 fraction = progress(status)
                 now_s = self._clock.now_s()
                 reported, reported_at_s = self._reported_progress

@@ -206,13 +206,14 @@ def _size(gang: Gang, job: JobSpec) -> SizeStatus | None:
         return None
     launched = [m for m in gang.members if m.task is not None and m.target.role == role.name]
     each = launched[0].target.resources.gpus if launched else role.resources.gpus
-    by = "a user"
-    if gang.is_sized_by_program:
-        by = "the program"
-    elif gang.is_sized_by_policy:
-        by = "the queue's policy"
     return SizeStatus(
-        role.name, len(launched), role.min_tasks, role.tasks, each, gang.requested_size, by
+        role.name,
+        len(launched),
+        role.min_tasks,
+        role.tasks,
+        each,
+        gang.requested_size,
+        gang.size_requester,
     )
 
 

@@ -62,7 +62,7 @@ class World:
                 metrics(ask, rank, **{GPU_PERCENT: percent})
                 for rank, ask in enumerate(self.play.asks())
             ]
-            self.watcher.poll(self.play.gang)
+            self.watcher.poll(self.play.gang, self.mailbox.measured)
             self.clock.advance(1.0)
 
 
@@ -151,7 +151,7 @@ def test_a_real_process_whose_gpus_idle_while_it_prepares_input(tmp_path: Path) 
         loader.kill()
         loader.wait()
     for _ in range(int(UNREPORTED_WINDOW_S) + 2):
-        world.watcher.poll(world.play.gang)
+        world.watcher.poll(world.play.gang, world.mailbox.measured)
         world.clock.advance(1.0)
     (event,) = world.events
     assert isinstance(event, IdleGpusFound)

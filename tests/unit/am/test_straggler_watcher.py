@@ -7,7 +7,6 @@ import math
 import pytest
 
 from tests.fakes.clock import FakeClock
-from tests.fakes.task_mailbox import FakeMailbox
 from tests.unit.gang.play import Play, job
 from yarnam.am.probes.straggler_watcher import StragglerWatcher, pace_of
 from yarnam.core.model.events import Event, StragglersFound
@@ -32,20 +31,17 @@ class World:
     def __init__(self) -> None:
         self.play = Play(job(processes=1)).to_running()
         self.clock = FakeClock()
-        self.mailbox = FakeMailbox()
         self.events: list[Event] = []
-        self.watcher = StragglerWatcher(
-            StragglerSpec(), self.mailbox, self.clock, self.events.append
-        )
+        self.watcher = StragglerWatcher(StragglerSpec(), self.clock, self.events.append)
 
     def windows(self, count: int = 6, *, attempt: int = 1) -> None:
         one, two = self.play.asks()
         for number in range(1, count + 1):
-            self.mailbox.measured = [
+            measured = [
                 metrics(one, 0, 0.4, 16.0 * number, attempt=attempt),
                 metrics(two, 1, 0.8, 16.0 * number, attempt=attempt),
             ]
-            self.watcher.poll(self.play.gang)
+            self.watcher.poll(self.play.gang, measured)
             self.clock.advance(1.0)
 
 

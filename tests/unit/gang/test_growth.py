@@ -481,7 +481,7 @@ def test_a_gang_of_one_size_takes_no_request() -> None:
 def test_a_program_asks_for_a_size_as_a_user_does() -> None:
     play = Elastic(elastic_job()).running(4)
     stops = of(play.program_asks(2), StopTask)
-    assert stops[0].reason == "4 -> 2 tasks: as its program asked"
+    assert stops[0].reason == "4 -> 2 tasks: as the program asked"
     assert len(only(play.all_stop(), LaunchGang).members) == 2
     play.start_all()
     assert play.program_asks(2) == (), "said once more by the processes that were started again"

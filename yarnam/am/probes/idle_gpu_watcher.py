@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from math import isfinite
 
 from yarnam.core.failures.idle_gpus import IdleGpuWatch, RankUse, watch_idle_gpus
@@ -32,7 +33,7 @@ class IdleGpuWatcher:
         self._attempt = 0
         self._watch = IdleGpuWatch()
 
-    def poll(self, gang: Gang) -> None:
+    def poll(self, gang: Gang, metrics: Sequence[AgentMetrics]) -> None:
         """While some tasks start or have ended, the others wait for something else."""
         if gang.phase is not Phase.RUNNING or gang.is_pre_run:
             return
@@ -41,19 +42,19 @@ class IdleGpuWatcher:
         if self._attempt != gang.attempt:
             self._attempt, self._watch = gang.attempt, IdleGpuWatch()
         before, now_s = self._watch.reported, self._clock.now_s()
-        self._watch = watch_idle_gpus(self._watch, self._uses(gang), now_s)
+        self._watch = watch_idle_gpus(self._watch, self._uses(gang, metrics), now_s)
         idle = self._watch.reported
         if idle != before:
             if idle is not None:
                 log.warning("%s", idle.words)
             self._inbox(IdleGpusFound(now_s, gang.attempt, idle))
 
-    def _uses(self, gang: Gang) -> list[RankUse]:
+    def _uses(self, gang: Gang, metrics: Sequence[AgentMetrics]) -> list[RankUse]:
         asks = {member.ask for member in gang.members}
         paused = {one.rank for one in self._mailbox.activity() if one.pause}
         found = (
             use_of(one, is_paused=one.rank in paused)
-            for one in self._mailbox.metrics()
+            for one in metrics
             if one.attempt == gang.attempt and one.ask in asks
         )
         return [one for one in found if one is not None]

@@ -4,13 +4,14 @@ flat. An ApplicationMaster that is killed begins anew with what is reported from
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from yarnam.core.gang import Gang
 from yarnam.core.model.events import LossFlat
 from yarnam.core.model.job_spec import StopEarlySpec
 from yarnam.core.model.job_status import FlatLoss, Phase, PredictedEnd
 from yarnam.core.policies.fits.predicted_end import FALL, LossSeries, predicted_end
-from yarnam.ports import AgentMetrics, Clock, Inbox, TaskMailbox
+from yarnam.ports import AgentMetrics, Clock, Inbox
 from yarnam.wire.protocol import LOSS_NAMES
 
 log = logging.getLogger("yarnam.am")
@@ -22,11 +23,8 @@ FIT_EVERY_S = 30.0
 class LossWatcher:
     """``poll`` is to be called once a second. ``stop_early`` None: a flat loss is told, no more."""
 
-    def __init__(
-        self, stop_early: StopEarlySpec | None, mailbox: TaskMailbox, clock: Clock, inbox: Inbox
-    ) -> None:
+    def __init__(self, stop_early: StopEarlySpec | None, clock: Clock, inbox: Inbox) -> None:
         self._stop_early = stop_early
-        self._mailbox = mailbox
         self._clock = clock
         self._inbox = inbox
         self._series = LossSeries()
@@ -35,10 +33,10 @@ class LossWatcher:
         """The attempt that was stopped for its loss."""
         self.predicted_end: PredictedEnd | None = None
 
-    def poll(self, gang: Gang) -> None:
+    def poll(self, gang: Gang, metrics: Sequence[AgentMetrics]) -> None:
         if gang.phase is not Phase.RUNNING or gang.is_pre_run:
             return
-        mine = [one for one in self._mailbox.metrics() if one.attempt == gang.attempt]
+        mine = [one for one in metrics if one.attempt == gang.attempt]
         lead = min((one for one in mine if one.step is not None), key=_rank, default=None)
         if lead is None or lead.step is None:
             return

@@ -10,7 +10,7 @@ from yarnam.core.gang import Gang, policy_for
 from yarnam.core.model.events import ScaleRequested
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import Phase
-from yarnam.ports import AgentMetrics, Clock, Inbox, TaskMailbox
+from yarnam.ports import AgentMetrics, Clock, Inbox
 from yarnam.wire.protocol import EPOCH, REQUESTED_GPUS
 
 log = logging.getLogger("yarnam.am")
@@ -23,20 +23,19 @@ class SizeWatcher:
     """``poll`` is to be called once a second. Each wish becomes one event; what follows from it is
     the gang machine's affair, as with ``yarnam scale``."""
 
-    def __init__(self, job: JobSpec, mailbox: TaskMailbox, clock: Clock, inbox: Inbox) -> None:
+    def __init__(self, job: JobSpec, clock: Clock, inbox: Inbox) -> None:
         self._job = job
         self._size = policy_for(job).size
-        self._mailbox = mailbox
         self._clock = clock
         self._inbox = inbox
         self._requested: tuple[int, int] | None = None
         """The attempt whose program asked, and for how many GPUs."""
         self._scheduled = 0
 
-    def poll(self, gang: Gang) -> None:
+    def poll(self, gang: Gang, metrics: Sequence[AgentMetrics]) -> None:
         if gang.phase is not Phase.RUNNING or gang.is_pre_run:
             return
-        mine = [one for one in self._mailbox.metrics() if one.attempt == gang.attempt]
+        mine = [one for one in metrics if one.attempt == gang.attempt]
         mine.sort(key=lambda one: one.rank)
         self._by_program(gang, mine)
         self._by_schedule(gang, mine)

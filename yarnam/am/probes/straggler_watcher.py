@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from math import isfinite
 
 from yarnam.core.failures.straggler_detection import (
@@ -14,7 +15,7 @@ from yarnam.core.gang import Gang, MemberState
 from yarnam.core.model.events import StragglersFound
 from yarnam.core.model.job_spec import StragglerSpec
 from yarnam.core.model.job_status import Phase
-from yarnam.ports import AgentMetrics, Clock, Inbox, TaskMailbox
+from yarnam.ports import AgentMetrics, Clock, Inbox
 from yarnam.wire.protocol import COMPUTE_S, MEASURED_STEPS, STEP_S
 
 log = logging.getLogger("yarnam.am")
@@ -26,17 +27,14 @@ MAX_STEPS = 1 << 53
 class StragglerWatcher:
     """``poll`` is to be called once a second."""
 
-    def __init__(
-        self, spec: StragglerSpec, mailbox: TaskMailbox, clock: Clock, inbox: Inbox
-    ) -> None:
+    def __init__(self, spec: StragglerSpec, clock: Clock, inbox: Inbox) -> None:
         self._spec = spec
-        self._mailbox = mailbox
         self._clock = clock
         self._inbox = inbox
         self._attempt = 0
         self._watch = StragglerWatch()
 
-    def poll(self, gang: Gang) -> None:
+    def poll(self, gang: Gang, metrics: Sequence[AgentMetrics]) -> None:
         """While some tasks start or have ended, the others wait for something else."""
         if gang.phase is not Phase.RUNNING or not self._spec.detect:
             return
@@ -47,28 +45,27 @@ class StragglerWatcher:
         had_some = any(record.stragglers for record in gang.history)
         now_s = self._clock.now_s()
         self._watch, found = watch_stragglers(
-            self._watch, self._paces(gang), self._spec, now_s, is_none_news=had_some
+            self._watch, _paces(gang, metrics), self._spec, now_s, is_none_news=had_some
         )
         if found is not None:
             for one in found:
                 log.warning("%s", one.words)
             self._inbox(StragglersFound(now_s, gang.attempt, found))
 
-    def _paces(self, gang: Gang) -> list[RankPace]:
-        """Of all ranks; empty: some have not said how fast they are."""
-        nodes = {
-            member.ask: str(member.grant.node)
-            for member in gang.members
-            if member.grant is not None
-        }
-        found = [
-            pace
-            for one in self._mailbox.metrics()
-            if one.attempt == gang.attempt and one.ask in nodes
-            if (pace := pace_of(one, nodes[one.ask])) is not None
-        ]
-        processes = sum(member.target.processes_per_task for member in gang.members)
-        return found if len(found) == processes else []
+
+def _paces(gang: Gang, metrics: Sequence[AgentMetrics]) -> list[RankPace]:
+    """Of all ranks; empty: some have not said how fast they are."""
+    nodes = {
+        member.ask: str(member.grant.node) for member in gang.members if member.grant is not None
+    }
+    found = [
+        pace
+        for one in metrics
+        if one.attempt == gang.attempt and one.ask in nodes
+        if (pace := pace_of(one, nodes[one.ask])) is not None
+    ]
+    processes = sum(member.target.processes_per_task for member in gang.members)
+    return found if len(found) == processes else []
 
 
 def pace_of(metrics: AgentMetrics, node: str) -> RankPace | None:

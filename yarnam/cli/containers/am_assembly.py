@@ -65,10 +65,10 @@ def _parts(
     hangs = HangWatcher(
         record.job.hang, ports.mailbox, executors.mailbox, clock, inbox, record.job.auxiliary_roles
     )
-    stragglers = StragglerWatcher(record.job.stragglers, ports.mailbox, clock, inbox)
+    stragglers = StragglerWatcher(record.job.stragglers, clock, inbox)
     idle_gpus = IdleGpuWatcher(ports.mailbox, clock, inbox)
-    size = SizeWatcher(record.job, ports.mailbox, clock, inbox)
-    losses = LossWatcher(record.job.stop_early, ports.mailbox, clock, inbox)
+    size = SizeWatcher(record.job, clock, inbox)
+    losses = LossWatcher(record.job.stop_early, clock, inbox)
     policy = PolicyWatcher(
         record.job, holder, ports.view, executors.view, clock, inbox, settings, ports.draw,
         ports.sleep,

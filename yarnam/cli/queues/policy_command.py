@@ -144,22 +144,26 @@ def what_if(ctx: click.Context, queue: str, quotas: tuple[str, ...], as_json: bo
 
 
 def _quotas(texts: Sequence[str]) -> dict[str, int]:
-    given: dict[str, int] = {}
-    for text in texts:
-        name, equals, nodes = text.partition("=")
-        if not equals or not name or not nodes.isdecimal() or len(nodes) > MOST_DIGITS:
+    given = _pairs(texts, "quota", "queue=nodes")
+    for name, nodes in given.items():
+        if not nodes.isdecimal() or len(nodes) > MOST_DIGITS:
+            text = f"{name}={nodes}"
             raise UsageError(f"{text[:60]!a} is no quota", hint="Give it as queue=nodes.")
-        given[name] = int(nodes)
-    return given
+    return {name: int(nodes) for name, nodes in given.items()}
 
 
 def _settings(texts: Sequence[str]) -> dict[str, str]:
+    return _pairs(texts, "setting", "key=value")
+
+
+def _pairs(texts: Sequence[str], what: str, form: str) -> dict[str, str]:
+    """Each text in two. Raises UsageError."""
     given: dict[str, str] = {}
     for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise UsageError(f"{text[:60]!a} is no setting", hint="Give it as key=value.")
-        if key in given:
-            raise UsageError(f"the setting {key[:60]!a} is given twice")
-        given[key] = value
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UsageError(f"{text[:60]!a} is no {what}", hint=f"Give it as {form}.")
+        if name in given:
+            raise UsageError(f"the {what} {name[:60]!a} is given twice")
+        given[name] = value
     return given

@@ -382,6 +382,13 @@ class Gang:
         return self.requested_size is not None and not is_by_another
 
     @property
+    def size_requester(self) -> str:
+        """Who has asked for its size, for people. Without such a request: whose it would be."""
+        if self.is_sized_by_program:
+            return "the program"
+        return "the queue's policy" if self.is_sized_by_policy else "a user"
+
+    @property
     def everyone(self) -> tuple[Member, ...]:
         """The members, and those that are about to join them."""
         return self.members if self.growth is None else (*self.members, *self.growth.members)

@@ -51,7 +51,6 @@ from yarnam.core.model.outcomes import ContainerEnd
 from yarnam.core.model.plans import Supplement
 
 REASON_TEXT = {
-    SizeReason.REQUESTED: "as a user asked",
     SizeReason.IDLE_GPUS: "GPUs are idle",
     SizeReason.OVER_SHARE: "the queue is over its fair share and others wait",
     SizeReason.OUTRANKED: "a job of higher priority waits in its queue",
@@ -311,9 +310,8 @@ def time_out(ctx: StepContext, event: TimerFired) -> None:
 
 
 def _reason_text(gang: Gang, reason: SizeReason) -> str:
-    if reason is SizeReason.REQUESTED and not gang.is_sized_by_user:
-        who = "program" if gang.is_sized_by_program else "queue's policy"
-        return f"as its {who} asked"
+    if reason is SizeReason.REQUESTED:
+        return f"as {gang.size_requester} asked"
     return REASON_TEXT[reason]
 
 
