@@ -116,6 +116,54 @@ async def test_a_gang_that_goes_on_meanwhile_is_left_alone(world: World) -> None
     assert world.events == [], "the stacks of an earlier alarm are old"
 
 
+async def test_who_does_nothing_after_the_others_have_ended_hangs(world: World) -> None:
+    """In the destructor of a process group: it has raised nothing, and no step is missed."""
+    world.play.ok(world.play.asks()[0])
+    one, two = world.mailbox.active
+    two = replace(two, is_stopped=False, idle_s=HangSpec().idle_s)
+    world.mailbox.active = [one, two]
+    await world.poll()
+    assert world.mailbox.orders == {world.play.asks()[1]: "dump"}
+    world.mailbox.active = [one, replace(two, stack=("destroy (dist.py:7)",))]
+    await world.poll()
+    (event,) = world.events
+    assert isinstance(event, GangHung)
+    assert event.ranks == (1,)
+    assert event.where == ("rank 1: destroy (dist.py:7)",)
+    assert event.finding.line == (
+        "the others have ended, but rank 1 did nothing for 300 s and did not exit"
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"idle_s": 299.0}, {"idle_s": 3000.0, "pause": "checkpoint"}, {"step_s": None, "step": None}],
+)
+async def test_who_saves_or_does_something_may_end_later(
+    world: World, changes: dict[str, object]
+) -> None:
+    world.play.ok(world.play.asks()[0])
+    (_, two) = world.mailbox.active
+    world.mailbox.active = [replace(two, **{"is_stopped": False, "idle_s": 3000.0, **changes})]
+    for _ in range(3):
+        await world.poll()
+    assert not world.mailbox.orders
+
+
+async def test_of_one_task_the_processes_that_are_left_count() -> None:
+    world = World()
+    one, two = world.mailbox.active
+    world.mailbox.active = [
+        replace(one, has_ended=True),
+        replace(two, is_stopped=False, idle_s=HangSpec().idle_s, stack=()),
+    ]
+    await world.poll()
+    await world.poll()
+    (event,) = world.events
+    assert isinstance(event, GangHung)
+    assert event.ranks == (1,)
+
+
 async def test_while_tasks_end_nothing_is_a_hang(world: World) -> None:
     world.play.ok(world.play.asks()[0])
     await world.poll()

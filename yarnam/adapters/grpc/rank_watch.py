@@ -38,6 +38,7 @@ class RankWatch:
         self._pause = ""
         self._had_pause = False
         self._is_stopped = False
+        self._has_ended = False
         self._idle_since_s: float | None = None
         self._stack: tuple[str, ...] | None = None
         self._collective: Collective | None = None
@@ -47,6 +48,7 @@ class RankWatch:
     def see(self, report: pb.ProcessReport, now_s: float) -> None:
         """A report on the process."""
         self._is_stopped = report.stopped
+        self._has_ended = report.ended
         if not report.idle_s:
             self._idle_since_s = None
         elif self._idle_since_s is None:
@@ -83,6 +85,7 @@ class RankWatch:
             step_age_s=max(0.0, now_s - self._step_at_s),
             step_s=statistics.median(self._takes_s) if known else None,
             has_stepped=self._steps >= LEAST_STEPS,
+            has_ended=self._has_ended,
             pause=self._pause,
             is_stopped=self._is_stopped,
             idle_s=0.0 if idle_since_s is None else max(0.0, now_s - idle_since_s),

@@ -4,18 +4,21 @@ the gang machine is told, with what they found."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from yarnam.am.serial_executor import SerialExecutor
 from yarnam.core.failures.hang_detection import (
     find_hang,
+    find_late_exit,
     hang_finding,
     looks_like_hang,
     where_text,
 )
+from yarnam.core.failures.rank_activity import RankActivity
 from yarnam.core.gang import Gang, MemberState
 from yarnam.core.model.events import GangHung
+from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_spec import HangSpec
 from yarnam.core.model.job_status import Phase
 from yarnam.ports import Clock, Inbox, TaskMailbox
@@ -55,34 +58,49 @@ class HangWatcher:
         """The attempt that was reported."""
 
     async def poll(self, gang: Gang) -> None:
-        """Nothing is looked for while some tasks have ended: the others may wait for their end."""
+        """While some have ended well, the others may save or evaluate: only that they do nothing is
+        looked for."""
         members = [one for one in gang.members if one.target.role not in self._unwatched]
-        is_whole = all(member.state is MemberState.STARTED for member in members)
+        left = [member for member in members if member.state is MemberState.STARTED]
+        is_whole = all(member in left or member.is_ok for member in members)
         if gang.phase is not Phase.RUNNING or not is_whole or self._reported == gang.attempt:
             self._asked_at_s = None
             return
-        watched = {member.ask for member in members}
-        ranks = [one for one in self._mailbox.activity() if one.ask in watched]
-        if len(ranks) < sum(member.target.processes_per_task for member in members):
+        ended = {member.ask for member in members if member not in left}
+        ranks = _with_ends(self._mailbox.activity(), {member.ask for member in left}, ended)
+        heard_of = sum(one.ask not in ended for one in ranks)
+        if heard_of < sum(member.target.processes_per_task for member in left):
             return  # not all have been heard of
-        why, now_s = find_hang(ranks, self._spec), self._clock.now_s()
-        if not why and not looks_like_hang(ranks, self._spec):
+        has_some_ended = bool(ended) or any(one.has_ended for one in ranks)
+        why = (find_late_exit if has_some_ended else find_hang)(ranks, self._spec)
+        is_early = not has_some_ended and looks_like_hang(ranks, self._spec)
+        now_s = self._clock.now_s()
+        if not why and not is_early:
             self._asked_at_s = None
             return
         if self._asked_at_s is None:
             text = why or "a process is stopped"
             log.warning("the gang seems to hang (%s): dumping the stacks of all processes", text)
             self._asked_at_s = now_s
-            asks = [member.ask for member in members]
+            asks = [member.ask for member in left]
             await self._executor.call(lambda: self._mailbox.dump(asks, gang.attempt))
             return
         # One that is stopped is to blame wherever it is: nobody waits for the slow tools' answer.
-        has_all = all(one.stack is not None or one.is_stopped for one in ranks)
+        living = [one for one in ranks if not one.has_ended]
+        has_all = all(one.stack is not None or one.is_stopped for one in living)
         if not why or (not has_all and now_s < self._asked_at_s + DUMP_LIMIT_S):
             return
         self._reported = gang.attempt
         missing, finding = hang_finding(ranks, why)
         # Those to blame first, then the others.
-        shown = sorted(ranks, key=lambda one: one.rank not in missing)[:MAX_STACKS]
+        shown = sorted(living, key=lambda one: one.rank not in missing)[:MAX_STACKS]
         where = tuple(where_text(one) for one in shown)
         self._inbox(GangHung(now_s, gang.attempt, missing, replace(finding, at_s=now_s), where))
+
+
+def _with_ends(
+    ranks: Iterable[RankActivity], left: Collection[AskId], ended: Collection[AskId]
+) -> list[RankActivity]:
+    """Those of these tasks. What is known of a task that has ended is its last report before."""
+    known = (one for one in ranks if one.ask in left or one.ask in ended)
+    return [replace(one, has_ended=one.has_ended or one.ask in ended) for one in known]

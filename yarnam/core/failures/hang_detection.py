@@ -58,6 +58,22 @@ def find_hang(ranks: Sequence[RankActivity], spec: HangSpec) -> str:
     return f"{text}, and no process does anything" if is_idle else ""
 
 
+def find_late_exit(ranks: Sequence[RankActivity], spec: HangSpec) -> str:
+    """Why the processes that are left, while others of the gang have ended well, are taken to hang
+    (in the destructor of a process group, for instance); empty: they are not. ``ranks``: those
+    that are left, and those of the others that are known. One that saves or evaluates does
+    something; a gang that reports no steps may wait for something outside."""
+    left = [one for one in ranks if not one.has_ended]
+    has_trained = any(one.has_stepped or one.step_s is not None for one in ranks)
+    if not spec.detect or not left or not has_trained or any(one.pause for one in left):
+        return ""
+    quiet_s = min(one.idle_s for one in left)
+    if quiet_s < spec.idle_s:
+        return ""
+    shown = _ranks([one.rank for one in left])
+    return f"the others have ended, but {shown} did nothing for {quiet_s:.0f} s and did not exit"
+
+
 def looks_like_hang(ranks: Sequence[RankActivity], spec: HangSpec) -> bool:
     """Whether it is to be expected that the gang is taken to hang soon: a process is stopped, and
     the others make no step any more. It may still go on."""
@@ -122,13 +138,20 @@ def hang_finding(ranks: Sequence[RankActivity], why: str) -> tuple[tuple[int, ..
     """The ranks to blame, lowest first (empty: nobody knows which), and the class with its
     evidence: ``hang``, or that of a failure which a rank has written of."""
     is_stopped = any(one.is_stopped for one in ranks)
-    first = None if is_stopped or not ranks else raised_first(ranks)
+    left = [one for one in ranks if not one.has_ended]
+    first = None if is_stopped or not left else raised_first(left)
     if first is not None and first.raised is not None:
         # It waits for the others while it exits, or one of its threads has failed.
         return (first.rank,), first.raised
+    if any(one.has_ended for one in ranks):
+        return tuple(one.rank for one in ranks if not one.has_ended), _hang(why)
     missing, how = missing_ranks(ranks)
     line = f"{why}; {_ranks(missing)} did not arrive: {how}" if missing else why
-    finding = Finding(
+    return missing, _hang(line)
+
+
+def _hang(line: str) -> Finding:
+    return Finding(
         rule="hang",
         failure=FailureClass.HANG,
         role=FailureRole.ROOT,
@@ -139,7 +162,6 @@ def hang_finding(ranks: Sequence[RankActivity], why: str) -> tuple[tuple[int, ..
         hint="The stacks of all ranks are in their logs. Mark long pauses with "
         "yarnam.train.pause; the limits are in the section hang of the spec.",
     )
-    return missing, finding
 
 
 def where_text(rank: RankActivity) -> str:

@@ -40,6 +40,8 @@ class RankActivity:
     """What its steps usually take (median); None: too few without a pause are known."""
     has_stepped: bool = False
     """It has reported some steps, if with pauses in all of them: more are to come."""
+    has_ended: bool = False
+    """Other processes of its task run."""
     pause: str = ""
     """Why it says that no step is to be expected now; empty: one is."""
     is_stopped: bool = False
