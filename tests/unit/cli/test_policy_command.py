@@ -11,11 +11,14 @@ from typing import Any
 
 import pytest
 
+from tests.unit.accounting.records import many
 from tests.unit.client.monitor.test_requested_size import KEY
 from tests.unit.client.world import APPLICATION, World, status
+from yarnam.adapters.hdfs.history_store import HistoryStore
 from yarnam.cli.shell import Shell, run
 from yarnam.client.queues import queue_rights
 from yarnam.client.site import Site
+from yarnam.core.accounting.past_services import LEAST_JOBS
 from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.job_status import JobState, PolicyStatus
 from yarnam.core.model.resources import Resources
@@ -286,3 +289,44 @@ def test_without_tickets_all_use_is_unknown(
     world.site.zookeeper = ""
     assert yarnam(world, "policy", "what-if", "--quota", f"{QUEUE}=1") == 0
     assert "without a ZooKeeper" in capsys.readouterr().err
+
+
+# ---- services of past jobs -----------------------------------------------------------------------
+
+
+def test_gittins_takes_the_services_of_past_jobs_from_the_history(
+    world: World, kept: Policies, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = HistoryStore(world.files, world.site.paths.history)
+    for one in many(LEAST_JOBS):
+        store.put(replace(one, user="me", queue=QUEUE))
+    assert yarnam(world, "policy", "set", QUEUE, "gittins") == 0
+    assert f"not given: {LEAST_JOBS} services of past jobs of {QUEUE}" in capsys.readouterr().out
+    (name, text), *_ = kept.of(QUEUE).settings
+    assert name == "samples"
+    assert [float(one) for one in text.split(",")] == [360.0] * LEAST_JOBS
+    assert yarnam(world, "policy", "set", QUEUE, "gittins", "samples=5,7") == 0
+    assert kept.of(QUEUE).settings == (("samples", "5,7"),)
+
+
+def test_gittins_without_a_past_says_so(
+    world: World, kept: Policies, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert yarnam(world, "policy", "set", QUEUE, "gittins") == 0
+    assert f"fewer than {LEAST_JOBS} jobs of {QUEUE}" in capsys.readouterr().out
+    assert kept.of(QUEUE).settings == ()
+
+
+def test_the_numbers_of_a_list_come_from_a_file(
+    world: World, kept: Policies, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "services"
+    file.write_text("100 200,\n300\n")
+    assert yarnam(world, "policy", "set", QUEUE, "gittins", f"samples=@{file}") == 0
+    assert kept.of(QUEUE).settings == (("samples", "100,200,300"),)
+    assert yarnam(world, "policy", "set", QUEUE, "gittins", f"samples=@{file}.gone") == 64
+    assert "cannot read numbers from" in capsys.readouterr().err
+    file.write_bytes(b"\xff1")
+    assert yarnam(world, "policy", "set", QUEUE, "gittins", f"samples=@{file}") == 64
+    file.write_text("many")
+    assert yarnam(world, "policy", "set", QUEUE, "gittins", f"samples=@{file}") == 64

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 with on_first_use():
     from yarnam.cli.queues import policy_text
     from yarnam.client.queues import cells_now
+
+MAX_FILE_BYTES = 256 << 10
+"""Of a file with the numbers of a setting: as much as is kept of a choice."""
 
 MOST_DIGITS = 6
 """Of a number of nodes."""
@@ -84,7 +88,8 @@ def set_policy(
     """Choose the policy of a queue.
 
     Settings that are not given have their defaults. Jobs that wait or run go by it from their next
-    look on, within seconds; smallest-first is what they do where nothing is chosen.
+    look on, within seconds; smallest-first is what they do where nothing is chosen. KEY=@FILE takes
+    the numbers of a list from a file.
     """
     given = _settings(settings)
     with open_client(ctx) as client:
@@ -95,6 +100,8 @@ def set_policy(
         print_line(f"{queue}: {policy_text.words(choice.now)}, version {choice.now.version}")
         if choice.before.version:
             print_line(f"before: {policy_text.words(choice.before)}")
+        if choice.from_past:
+            print_line(f"not given: {choice.from_past}")
     if not choice.is_protected:
         print_note(NOT_PROTECTED)
 
@@ -153,7 +160,11 @@ def _quotas(texts: Sequence[str]) -> dict[str, int]:
 
 
 def _settings(texts: Sequence[str]) -> dict[str, str]:
-    return _pairs(texts, "setting", "key=value")
+    given = _pairs(texts, "setting", "key=value")
+    return {
+        key: _numbers_of(value[1:]) if value.startswith("@") else value
+        for key, value in given.items()
+    }
 
 
 def _pairs(texts: Sequence[str], what: str, form: str) -> dict[str, str]:
@@ -167,3 +178,15 @@ def _pairs(texts: Sequence[str], what: str, form: str) -> dict[str, str]:
             raise UsageError(f"the {what} {name[:60]!a} is given twice")
         given[name] = value
     return given
+
+
+def _numbers_of(path: str) -> str:
+    """Those of a file, apart by commas or blanks, as a list on the command line."""
+    try:
+        with Path(path).open("rb") as file:
+            text = file.read(MAX_FILE_BYTES + 1).decode("ascii")
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise UsageError(f"cannot read numbers from {path[:200]!a}: {error}") from error
+    if len(text) > MAX_FILE_BYTES:
+        raise UsageError(f"{path[:200]!a} has more than {MAX_FILE_BYTES} bytes")
+    return ",".join(text.replace(",", " ").split())

@@ -10,12 +10,15 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from yarnam.adapters.yarn.addresses import secret_file, zookeeper_credentials
+from yarnam.client.monitor.job_history import ALL_USERS, JobHistory
 from yarnam.client.queues.queue_rights import must_administer
 from yarnam.client.site import Site
+from yarnam.core.accounting.job_summary import HistoryFilter
+from yarnam.core.accounting.past_services import LEAST_JOBS, past_services
 from yarnam.core.policies.chosen_policy import QueuePolicy, checked
 from yarnam.core.policies.policy_registry import NAMES, policy_named
 from yarnam.core.policies.scheduling_policy import Policy
-from yarnam.errors import UsageError
+from yarnam.errors import UsageError, YarnamError
 from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
@@ -36,6 +39,9 @@ class Choice:
     now: QueuePolicy
     is_protected: bool
     """Whether ZooKeeper keeps others from changing it."""
+    from_past: str = ""
+    """What the history told for a setting that was not given, or why it told nothing; empty: the
+    policy has no such setting, or it was given."""
 
 
 class ChosenPolicies:
@@ -70,20 +76,41 @@ class ChosenPolicies:
         *,
         version: int | None = None,
     ) -> Choice:
-        """``settings`` as on the command line: ``{"limits": "3600,36000"}``. ``version``: of the
-        choice that this is a change of; None: of what is there now. Raises UsageError (there is no
-        such queue, policy or setting; somebody else has changed it meanwhile), NoPermission,
-        Unavailable."""
+        """``settings`` as on the command line: ``{"limits": "3600,36000"}``; services of past jobs
+        that are not given come from the history. ``version``: of the choice that this is a change
+        of; None: of what is there now. Raises UsageError (there is no such queue, policy or
+        setting; somebody else has changed it meanwhile), NoPermission, Unavailable."""
         site = self._site
-        wanted = checked(name, settings, by=site.user, at_s=time.time())
+        checked(name, settings)
         _must_be_there(site, queue)
         must_administer(site, queue)
+        told, from_past = _told_by_past(site, queue, name, settings)
+        wanted = checked(name, {**told, **settings}, by=site.user, at_s=time.time())
         admin = secret_file(site.environ, ADMIN_VARIABLE)
         with _opened(site) as policies:
             before = policies.of(queue)
             expected = before.version if version is None else version
             now = policies.choose(queue, wanted, expected=expected, admin=admin)
-            return Choice(before, now, policies.is_protected(queue))
+            return Choice(before, now, policies.is_protected(queue), from_past)
+
+
+def _told_by_past(
+    site: Site, queue: str, name: str, given: Mapping[str, str]
+) -> tuple[dict[str, str], str]:
+    """Settings that were not given, from the history of the queue's jobs, and a word on them."""
+    wanted = [one.name for one in policy_named(name).settings if one.is_from_past]
+    missing = [one for one in wanted if one not in given]
+    if not missing:
+        return {}, ""
+    try:
+        rows = JobHistory(site).jobs(HistoryFilter(queue=queue), ALL_USERS).rows
+    except YarnamError as error:
+        return {}, f"the history of past jobs cannot be read: {error.message}"
+    services = past_services(rows, queue)
+    if not services:
+        return {}, f"the history has fewer than {LEAST_JOBS} jobs of {queue} that had GPUs"
+    text = ",".join(f"{service:g}" for service in services)
+    return dict.fromkeys(missing, text), f"{len(services)} services of past jobs of {queue}"
 
 
 @contextmanager

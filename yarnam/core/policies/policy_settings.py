@@ -29,6 +29,8 @@ class Setting:
     is_list: bool = False
     is_ascending: bool = False
     """Of a list: each number is larger than the one before it."""
+    is_from_past: bool = False
+    """Where it is not given, the history of the queue's jobs tells it when the policy is chosen."""
 
     @property
     def shown(self) -> str:

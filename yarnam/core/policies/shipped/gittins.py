@@ -16,8 +16,9 @@ from yarnam.core.policies.shipped.tiresias import LIMITS, PROMOTE, discretized
 
 SAMPLES = Setting(
     "samples", (), 0.0, 1e15,
-    "Services of past jobs, for the index; without any, attained service decides.",
-    "GPU-s", is_list=True,
+    "Services of past jobs, for the index: by default those of the queue's history when the policy "
+    "is chosen. Without any, attained service decides.",
+    "GPU-s", is_list=True, is_from_past=True,
 )  # fmt: skip
 
 
