@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from yarnam.core.admission.decision import admit, requested
@@ -102,6 +102,7 @@ def test_some_that_come_and_go(
     assert resorted(known, (), (choosy,), snapshot, sizes) is None
 
 
+@settings(deadline=None)
 @given(tickets(), queues(), st.lists(st.integers(1, 8), min_size=4, max_size=4), st.booleans())
 def test_the_same_decision_by_what_is_worked_out_beforehand(
     waiting: list[Ticket], views: tuple[QueueView, ...], used: list[int], has_ends: bool
@@ -132,6 +133,10 @@ def test_the_same_decision_by_what_is_worked_out_beforehand(
     for me in waiting:
         for fits_now in (True, False):
             assert admit(me, fast, fits_now=fits_now) == admit(me, plain, fits_now=fits_now)
+    # And by what those who looked before have worked out, in the order of the queue and in another.
+    together = replace(fast, places=[])
+    for me in (*wait_queue(waiting[0], fast).order, *waiting):
+        assert admit(me, together, fits_now=True) == admit(me, plain, fits_now=True)
 
 
 def test_an_order_of_its_own_for_each_is_not_presorted() -> None:

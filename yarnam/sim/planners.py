@@ -13,15 +13,12 @@ from dataclasses import replace
 from math import inf
 
 from yarnam.core.admission import Ask, Decision, decide
+from yarnam.core.admission.decision import unknown_gpus
 from yarnam.core.admission.delay_limit import Delay
-from yarnam.core.admission.entitlement import ClaimHistory
+from yarnam.core.admission.entitlement import ClaimHistory, entitlement
 from yarnam.core.admission.forecast import wait_ratio
-from yarnam.core.admission.polling import (
-    confirm_delay_s,
-    must_confirm,
-    poll_after_change_s,
-    poll_interval_s,
-)
+from yarnam.core.admission.polling import confirm_delay_s, must_confirm
+from yarnam.core.admission.wait_queue import wait_queue
 from yarnam.core.gang import Gang
 from yarnam.core.model.actions import RequestPlan
 from yarnam.core.model.events import Event, PlanReady, PlanRefused
@@ -33,6 +30,7 @@ from yarnam.core.model.tickets import BACKS_OFF, Demand, MustWait, RunningGang, 
 from yarnam.core.placement import declared_targets, ladder_for_submit
 from yarnam.core.placement.plan_request import plan_request
 from yarnam.core.placement.prelaunch import has_spare_capacity
+from yarnam.sim.common_looks import Moment
 from yarnam.sim.sim_settings import SimJob
 from yarnam.sim.timeline import Appointment
 from yarnam.sim.world import World
@@ -41,10 +39,6 @@ from yarnam.sim.yarn_model.containers import Container
 Deliver = Callable[[Event], None]
 
 BUSY = NoFit(Reason.TOO_FEW_FREE_GPUS, is_never=False, message="the whole gang does not fit now")
-
-REUSED_FOR_S = 90.0
-"""A decision to wait is used again at the next polls for so long while neither nodes nor tickets
-change. Time alone changes little: a job becomes due, a gang runs on after its declared end."""
 
 
 class JitterPlanner:
@@ -57,6 +51,8 @@ class JitterPlanner:
         self._never: NoFit | None = None
         self._shapes: tuple[Demand, ...] = ()
         """In how many containers of which size it may be, the largest first."""
+        self._kind = 0
+        """Jobs of one kind are alike to the planner."""
         self._coming: Appointment | None = None
         self._has_waited = False
         self._deliver: Deliver
@@ -74,6 +70,8 @@ class JitterPlanner:
         self._shapes = tuple(
             Demand(sizes[size], gpus // size) for size in sorted(sizes, reverse=True)
         )
+        roles = tuple((role.tasks, role.resources) for role in self._job.spec.roles)
+        self._kind = self._world.looks.kind_of(self._job.queue, self._shapes, roles)
 
     def request(self, action: RequestPlan) -> None:
         """Answered by an event. Lost tasks are replaced at once, as in the ApplicationMaster: the
@@ -167,8 +165,6 @@ class TicketPlanner(JitterPlanner):
         self._ticket: Ticket | None = None
         """The job's own: its place stays the same for all attempts."""
         self._is_waiting = False
-        self._decided_at: tuple[float, int, int] | None = None
-        """When, and on which versions of nodes and tickets."""
         self._last: MustWait | None = None
         self._delay = Delay()
         self._claims = ClaimHistory()
@@ -180,9 +176,9 @@ class TicketPlanner(JitterPlanner):
     def request(self, action: RequestPlan) -> None:
         if action.supplement is None:
             self._note_claim()
-            self._ticket = self._world.tickets.take(self._ticket or self._wanted(), self._changed)
+            self._ticket = self._world.tickets.take(self._ticket or self._wanted())
             self._is_waiting = True
-            self._decided_at, self._asked = None, action
+            self._asked = action
         super().request(action)
 
     def _note_claim(self) -> None:
@@ -196,6 +192,7 @@ class TicketPlanner(JitterPlanner):
 
     def entered(self, phase: Phase) -> None:
         if phase is Phase.BACKING_OFF:
+            self._leave()
             self._world.tickets.gone(self._job.spec.name)
             if self._is_waiting and self._ticket is not None:
                 self._world.tickets.update(replace(self._ticket, aside=BACKS_OFF))
@@ -230,53 +227,69 @@ class TicketPlanner(JitterPlanner):
         self._world.tickets.gone(self._job.spec.name)
 
     def _give_back(self) -> None:
+        self._leave()
         if self._is_waiting and self._ticket is not None:
             self._is_waiting = False
             self._world.tickets.give_back(self._ticket.number)
 
-    def _poll(self, action: RequestPlan) -> None:
-        now_s = self._world.timeline.now_s
-        if not self._is_decided():
-            decision = self._decide(action)
-            if isinstance(decision, Ask):
-                self._world.tickets.update(decision.ticket)
-                self._claimed_at_s = now_s if decision.is_claim else None
-            if not isinstance(decision, MustWait):
-                self._asked = None
-                self._reply(action, decision.plan if isinstance(decision, Ask) else decision)
-                return
-            self._last = decision
-            self._decided_at = (now_s, self._world.rm.nodes.version, self._world.tickets.version)
-            self._note_wait(decision, action)
-        assert self._last is not None
-        if self._has_waited_for_nothing():
-            # The others do not take what is free: on by jitter, as without tickets.
-            self._asked = None
-            super()._poll(action)
+    @property
+    def queue(self) -> str:
+        """Of YARN."""
+        return self._job.queue
+
+    def look(self, moment: Moment, *, is_first: bool) -> None:
+        """One of the looks of all who wait."""
+        action = self._asked
+        assert action is not None
+        kind = (self._kind, action.excluded)
+        fits = moment.fits(kind, lambda: self._may_fit(action))
+        if not fits and not (is_first and self._may_ask_without_room()):
+            if self._delay.fits_since_s is not None:
+                self._delay = self._delay.without_room(self._world.timeline.now_s)
             return
-        pause_s = poll_interval_s(self._last, self._world.dice.random())
-        self._after(pause_s, lambda: self._poll(action))
-
-    def _is_decided(self) -> bool:
-        """Whether its last decision to wait still stands."""
-        if self._decided_at is None:
-            return False
-        at_s, *versions = self._decided_at
-        world = self._world
-        return (
-            versions == [world.rm.nodes.version, world.tickets.version]
-            and world.timeline.now_s - at_s < REUSED_FOR_S
-        )
-
-    def _note_wait(self, decision: MustWait, action: RequestPlan) -> None:
-        now_s = self._world.timeline.now_s
-        self._delay = self._delay.after(decision, now_s, fits=self._may_fit(action))
-
-    def _has_waited_for_nothing(self) -> bool:
-        """GPUs have been idle for long, and the jobs that come first do not take them."""
         assert self._ticket is not None
-        assert self._last is not None
-        return self._delay.is_over(self._ticket, self._last)
+        may_pass = self._world.tickets.may_pass(self._ticket, self._world.timeline.now_s)
+        refusal = moment.refusal(kind, may_pass=may_pass)
+        if refusal is not None:
+            self._wait(refusal, action, fits=fits)
+            return
+        self._poll(action)
+        if self._asked is not None and self._last is not None:
+            moment.refuse(kind, self._last, may_pass=may_pass)
+
+    def _may_ask_without_room(self) -> bool:
+        """Whether it could claim what others hold, or what will be free soon."""
+        assert self._ticket is not None
+        now_s = self._world.timeline.now_s
+        seen = self._world.tickets.contention(self._snapshot(), now_s)
+        if self._claims.may_claim(now_s) and entitlement(self._ticket, seen):
+            return True
+        return unknown_gpus(seen) > 0 and not wait_queue(self._ticket, seen).ahead_of(self._ticket)
+
+    def _poll(self, action: RequestPlan) -> None:
+        decision = self._decide(action)
+        if isinstance(decision, MustWait):
+            self._wait(decision, action, fits=self._may_fit(action))
+            return
+        self._leave()
+        if isinstance(decision, Ask):
+            self._world.tickets.update(decision.ticket)
+            self._claimed_at_s = self._world.timeline.now_s if decision.is_claim else None
+        self._reply(action, decision.plan if isinstance(decision, Ask) else decision)
+
+    def _wait(self, decision: MustWait, action: RequestPlan, *, fits: bool) -> None:
+        assert self._ticket is not None
+        self._last = decision
+        self._note_wait(decision, fits=fits)
+        if not self._delay.is_over(self._ticket, decision):
+            self._world.looks.join(self._ticket.number, self)
+            return
+        # The others do not take what is free: on by jitter, as without tickets.
+        self._leave()
+        super()._poll(action)
+
+    def _note_wait(self, decision: MustWait, *, fits: bool) -> None:
+        self._delay = self._delay.after(decision, self._world.timeline.now_s, fits=fits)
 
     def _decide(self, action: RequestPlan) -> Decision:
         assert self._ticket is not None
@@ -296,14 +309,11 @@ class TicketPlanner(JitterPlanner):
             self._world.tickets.update(self._ticket)
         return decision
 
-    def _changed(self) -> None:
-        """Somebody has gone: poll soon, in the order of the queue."""
-        action, coming = self._asked, self._coming
-        if action is None or coming is None or self._last is None:
-            return
-        pause_s = poll_after_change_s(self._last, self._world.dice.random())
-        if self._world.timeline.now_s + pause_s < coming.at_s:
-            self._after(pause_s, lambda: self._poll(action))
+    def _leave(self) -> None:
+        """It looks no more."""
+        self._asked = None
+        if self._ticket is not None:
+            self._world.looks.leave(self._ticket.number)
 
     def _wanted(self) -> Ticket:
         job = self._job

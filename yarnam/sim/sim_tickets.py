@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from yarnam.core.admission.decision import requested
+from yarnam.core.admission.places_ahead import HeadReservation, PlacesAhead
 from yarnam.core.admission.reservations import (
     GangsOnNodes,
     ReservationLedger,
@@ -27,40 +28,41 @@ from yarnam.core.model.tickets import RunningGang, Ticket
 
 
 class SimTicketQueue:
-    """Tickets and running gangs. ``version`` grows with each change that could alter a decision."""
+    """Tickets and running gangs. ``version`` grows with each change that could alter a decision,
+    ``freed`` when what somebody has requested is counted no longer."""
 
     def __init__(self) -> None:
         self.tickets: dict[int, Ticket] = {}
         self.running: dict[str, RunningGang] = {}
         self.version = 0
+        self.freed = 0
         self._number = 0
-        self._waiting: dict[int, Callable[[], None]] = {}
         self._shared = _SharedView()
 
-    def take(self, ticket: Ticket, changed: Callable[[], None]) -> Ticket:
-        """A ``number`` of 0 gets the next one; another one returns to its place. ``changed`` is
-        called when a ticket or a running gang has gone."""
+    def take(self, ticket: Ticket) -> Ticket:
+        """A ``number`` of 0 gets the next one; another one returns to its place."""
         if not ticket.number:
             self._number += 1
             ticket = replace(ticket, number=self._number)
-        self._waiting[ticket.number] = changed
         self.update(ticket)
         return ticket
 
     def update(self, ticket: Ticket) -> None:
         """Show this instead."""
-        if self.tickets.get(ticket.number) != ticket:
-            self._shared.note(self.tickets.get(ticket.number), ticket)
+        shown = self.tickets.get(ticket.number)
+        if shown != ticket:
+            self._shared.note(shown, ticket)
             self.tickets[ticket.number] = ticket
             self.version += 1
+            self.freed += shown is not None and shown.is_acquiring
 
     def give_back(self, number: int) -> None:
         """The job waits no longer."""
         ticket = self.tickets.pop(number, None)
         if ticket is not None:
             self._shared.note(ticket, None)
-            del self._waiting[number]
-            self._changed()
+            self.version += 1
+            self.freed += 1
 
     def launched(self, gang: RunningGang) -> None:
         """The gang holds GPUs from now on."""
@@ -72,11 +74,17 @@ class SimTicketQueue:
         """Its gang holds nothing any more."""
         if self.running.pop(job, None) is not None:
             self._shared.running = None
-            self._changed()
+            self.version += 1
 
     def contention(self, snapshot: ClusterSnapshot, now_s: float) -> Contention:
         """What all jobs see."""
         return self._shared.contention(snapshot, self.tickets, self.running, now_s)
+
+    def may_pass(self, ticket: Ticket, now_s: float) -> bool:
+        """Whether it may use the nodes that are reserved for the head, by what has been found out
+        at this moment."""
+        kept = self._shared.kept
+        return kept is not None and kept.lets_pass(ticket, now_s)
 
     def plain(self, snapshot: ClusterSnapshot, now_s: float) -> Contention:
         """The same, without what makes the order by ``wait_queue`` quick: for a policy, which has
@@ -85,11 +93,6 @@ class SimTicketQueue:
         return Contention(
             snapshot, tuple(self.tickets.values()), tuple(self.running.values()), now_s
         )
-
-    def _changed(self) -> None:
-        self.version += 1
-        for changed in tuple(self._waiting.values()):
-            changed()
 
 
 class _SharedView:
@@ -110,6 +113,13 @@ class _SharedView:
         self._presorted: PresortedTickets | None = None
         self._ledger: ReservationLedger | None = None
         self._requested: ReservationLedger | None = None
+        self._places: list[PlacesAhead] = []
+        self._places_at_s = 0.0
+
+    @property
+    def kept(self) -> HeadReservation | None:
+        """As the last who looked has found out."""
+        return self._places[0].kept if self._places else None
 
     def forget(self) -> None:
         """Nothing is known of the tickets any more."""
@@ -119,6 +129,7 @@ class _SharedView:
 
     def note(self, gone: Ticket | None, come: Ticket | None) -> None:
         """A ticket has gone, or come, or one has taken the place of the other."""
+        self._places = []
         if gone is not None and gone in self._come:
             self._come.remove(gone)
         elif gone is not None:
@@ -134,6 +145,7 @@ class _SharedView:
         now_s: float,
     ) -> Contention:
         if self.running is None:
+            self._places = []
             self.running = tuple(running.values())
             self._ages = gang_ages(self.running)
             self._gangs_on = gangs_on_nodes(self.running)
@@ -153,6 +165,8 @@ class _SharedView:
             elif has_moved:
                 self._ledger = self._ledger.moved_to(snapshot)
             self._requested = requested(self._ledger.copy(), self._tickets)
+        if has_moved or now_s != self._places_at_s:
+            self._places, self._places_at_s = [], now_s
         return Contention(
             snapshot,
             self._tickets,
@@ -162,12 +176,14 @@ class _SharedView:
             self._ages,
             self._requested,
             self._gangs_on,
+            self._places,
         )
 
     def _sort(self, snapshot: ClusterSnapshot, *, has_changed: bool) -> None:
         """The order of the tickets; from what it was where the queues leave it alone."""
         by = self._by if snapshot.queues is self._queues else presorted_by(snapshot)
         if by != self._by or (has_changed and self._presorted is None):
+            self._places = []
             self._presorted = presorted(snapshot, self._tickets, self._sizes)
         elif has_changed and self._presorted is not None:
             self._presorted = resorted(

@@ -65,7 +65,7 @@ def simulate(
     rm = SimResourceManager(settings.rm, timeline, dice)
     world = World(
         timeline, dice, rm, SimTicketQueue(), trace, settings.checkpoint_s, on_end, on_wait,
-        start_cost_s=settings.start_cost_s,
+        start_cost_s=settings.start_cost_s, has_policy=settings.policy != DEFAULT,
     )  # fmt: skip
     for gang in given.initial_gangs:
         InitialGangRun(gang, world).start()

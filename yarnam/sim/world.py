@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from yarnam.core.admission import Contention
 from yarnam.core.model.tickets import Ticket
 from yarnam.core.placement.packing.index_memory import IndexMemory
+from yarnam.sim.common_looks import CommonLooks
 from yarnam.sim.sim_settings import SimJob
 from yarnam.sim.sim_tickets import SimTicketQueue
 from yarnam.sim.timeline import Timeline
@@ -67,3 +68,9 @@ class World:
     """Of the nodes, for the plans of all jobs."""
     stood: dict[tuple[int, int], float] = field(default_factory=dict)
     """When the gang of (job, attempt) stood."""
+    has_policy: bool = False
+    """The queues have one."""
+    looks: CommonLooks = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.looks = CommonLooks(self.timeline, self.rm, self.tickets, has_policy=self.has_policy)

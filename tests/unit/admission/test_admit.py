@@ -8,7 +8,8 @@ from math import inf
 import pytest
 
 from yarnam.core.admission import Contention
-from yarnam.core.admission.decision import NOT_SOON_S, admit
+from yarnam.core.admission.decision import admit
+from yarnam.core.admission.places_ahead import NOT_SOON_S
 from yarnam.core.admission.wait_queue import (
     AT_ITS_SHARE,
     CERTAIN,

@@ -38,6 +38,7 @@ from typing import Protocol, Union
 
 from yarnam.core.admission.entitlement import entitlement, for_yarn_to_place, lead_of
 from yarnam.core.admission.job_ticket import asked_demands
+from yarnam.core.admission.places_ahead import HeadReservation, PlacesAhead
 from yarnam.core.admission.reservations import Reservation, ReservationLedger
 from yarnam.core.admission.wait_queue import (
     Contention,
@@ -59,11 +60,6 @@ from yarnam.core.model.tickets import AdmissionDecision, Admitted, Demand, MustW
 ACCUMULATE_WITHIN_S = 30.0
 """A head that asks before its gang fits holds GPUs idle for up to this long: well within the
 default ``gang.hold_timeout`` of 120 s."""
-
-NOT_SOON_S = 300.0
-"""A head that is expected no sooner may be passed by gangs of unknown duration, most of which are
-short. Of 5, 10 and 30 minutes the first two came out alike and better than the third in simulations
-(docs/explanation/contention.md)."""
 
 
 class Planner(Protocol):
@@ -195,38 +191,6 @@ def _demands_of(plan: PlacementPlan) -> tuple[Demand, ...]:
 # ---- who is admitted -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class HeadReservation:
-    """The nodes reserved for a head that does not fit."""
-
-    head: Ticket
-    reservation: Reservation
-    is_firm: bool
-    is_strict: bool
-
-    def lets_pass(self, ticket: Ticket, now_s: float) -> bool:
-        """Whether the ticket may use reserved nodes."""
-        left_s = self.reservation.ready_at_s - now_s
-        if left_s == inf:
-            return False
-        if ticket.duration_s is not None:
-            return ticket.duration_s <= left_s
-        return not self.is_firm and left_s >= NOT_SOON_S
-
-    def closed_to(self, ticket: Ticket, now_s: float) -> frozenset[NodeId]:
-        """The reserved nodes, unless the ticket may use them."""
-        return frozenset() if self.lets_pass(ticket, now_s) else self.reservation.nodes
-
-    def why_passed(self, ticket: Ticket, now_s: float) -> str:
-        """Why the ticket may ask, by whom it passes."""
-        if not self.lets_pass(ticket, now_s):
-            return f"beside the nodes reserved for {_who(self.head)}"
-        if ticket.duration_s is not None:
-            return f"it ends before {_who(self.head)} can start"
-        left_s = self.reservation.ready_at_s - now_s
-        return f"{_who(self.head)} is not expected to start within {left_s:.0f} s"
-
-
 def admit(
     me: Ticket, seen: Contention, *, fits_now: bool, explain: bool = True
 ) -> AdmissionDecision:
@@ -273,24 +237,15 @@ def _admit_behind(
 ) -> AdmissionDecision:
     """Its gang fits now: does it still, beside all that comes first?"""
     now_s = seen.now_s
-    ledger = open_ledger(me, seen)
+    places = _places_ahead(me, ahead, queue, seen)
     taken = MustWait(len(ahead), ahead[0], "the free GPUs are needed by the jobs ahead of it")
-    if not ledger.could_reserve(me):
+    if not places.requested.could_reserve(me):
         return taken
-    kept = None
-    if queue.head is not None and ledger.reserve(queue.head) is None:
-        kept = reserve_for_head(queue.head, ledger, queue, seen)
+    kept = places.kept
     closed = kept.closed_to(me, now_s) if kept else frozenset[NodeId]()
-    if kept is not None and closed and not ledger.could_reserve(me, closed=closed):
+    if kept is not None and closed and not places.requested.could_reserve(me, closed=closed):
         return _must_wait_for(kept, ahead, now_s)
-    takes: list[Ticket] = []
-    for ticket in ahead:
-        if ticket is queue.head:
-            takes += [ticket] if kept is None else []
-        elif not ticket.is_acquiring:
-            closed_to_it = kept.closed_to(ticket, now_s) if kept else frozenset[NodeId]()
-            if ledger.reserve(ticket, closed=closed_to_it) is not None:
-                takes.append(ticket)
+    ledger, first = places.left_by(ahead, queue, now_s)
     avoid = ledger.contested_nodes(me) | closed
     if ledger.reserve(me, closed=avoid) is not None:
         is_strict = bool(closed) and kept is not None and kept.is_strict
@@ -298,7 +253,7 @@ def _admit_behind(
         return Admitted(reason, is_backfill=True, avoid=tuple(sorted(avoid)), is_strict=is_strict)
     if kept is None or not closed:
         # Those ahead that are to take these GPUs may be kept from them by the reservation.
-        return replace(taken, head=(*takes, ahead[0])[0], is_reserved=kept is not None)
+        return replace(taken, head=first or ahead[0], is_reserved=kept is not None)
     return _must_wait_for(kept, ahead, now_s)
 
 
@@ -309,12 +264,17 @@ def _must_wait_for(kept: HeadReservation, ahead: Sequence[Ticket], now_s: float)
     return MustWait(len(ahead), kept.head, reason, is_reserved=True)
 
 
-def reserve_for_head(
-    head: Ticket, ledger: ReservationLedger, queue: WaitQueue, seen: Contention
-) -> HeadReservation:
-    """The nodes for a head that does not fit on what is left."""
-    soonest = ledger.soonest_for(head, seen.running, seen.now_s, seen.gangs_on)
-    return HeadReservation(head, soonest, queue.is_firm, queue.is_strict)
+def _places_ahead(
+    me: Ticket, ahead: Sequence[Ticket], queue: WaitQueue, seen: Contention
+) -> PlacesAhead:
+    """Where all look at one moment, and see the same order, those that others have worked out."""
+    shared = seen.places if queue.position is not None and not me.is_acquiring else None
+    if shared and shared[0].is_before(ahead):
+        return shared[0]
+    made = PlacesAhead(open_ledger(me, seen), queue, seen)
+    if shared is not None:
+        shared[:] = [made]
+    return made
 
 
 def open_ledger(me: Ticket, seen: Contention) -> ReservationLedger:
@@ -395,7 +355,17 @@ def _why(kept: HeadReservation | None, me: Ticket, ahead: Sequence[Ticket], now_
     if kept is None:
         others = f" and {len(ahead) - 1} more" if len(ahead) > 1 else ""
         return f"fits beside {_who(ahead[0])}{others}"
-    return kept.why_passed(me, now_s)
+    return _why_passed(kept, me, now_s)
+
+
+def _why_passed(kept: HeadReservation, me: Ticket, now_s: float) -> str:
+    """Why the job may ask, by whom it passes."""
+    if not kept.lets_pass(me, now_s):
+        return f"beside the nodes reserved for {_who(kept.head)}"
+    if me.duration_s is not None:
+        return f"it ends before {_who(kept.head)} can start"
+    left_s = kept.reservation.ready_at_s - now_s
+    return f"{_who(kept.head)} is not expected to start within {left_s:.0f} s"
 
 
 def _expected(soonest: Reservation, now_s: float) -> str:

@@ -60,7 +60,17 @@ class ReservationLedger:
     """Free capacity of each usable node, before (``free``) and after (``left``) the reservations
     made so far."""
 
-    __slots__ = ("_closed", "_layouts", "_soonest", "_too_many", "free", "left", "nodes", "touched")
+    __slots__ = (
+        "_closed",
+        "_layouts",
+        "_room",
+        "_soonest",
+        "_too_many",
+        "free",
+        "left",
+        "nodes",
+        "touched",
+    )
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self.nodes: dict[NodeId, Node] = {}
@@ -78,6 +88,8 @@ class ReservationLedger:
         # The last answer of ``soonest_for``, shared with copies until one of them reserves more.
         self._layouts: dict[tuple[Resources, frozenset[NodeId]], _Layout] = {}
         # What of it time does not change: many ask at different times. Shared in the same way.
+        self._room: dict[tuple[Resources, frozenset[NodeId]], int] = {}
+        # For how many containers of a size there is room. Shared in the same way.
 
     def reserve(
         self, ticket: Ticket, *, closed: frozenset[NodeId] = frozenset()
@@ -149,9 +161,18 @@ class ReservationLedger:
         now and after more reservations."""
         closed = _either(self._closed_to(ticket), closed)
         return all(
-            sum(count for _, count in self._picks(demand, closed)) >= demand.count
-            for demand in ticket.demands
+            self._room_for(demand.resources, closed) >= demand.count for demand in ticket.demands
         )
+
+    def _room_for(self, want: Resources, closed: frozenset[NodeId]) -> int:
+        room = self._room.get((want, closed))
+        if room is None:
+            room = self._room[want, closed] = sum(
+                want.count_in(left)
+                for name, left in self.left.items()
+                if left.gpus >= want.gpus and name not in closed
+            )
+        return room
 
     def reserve_what_fits(self, ticket: Ticket) -> None:
         """Reserve as many of its containers as there is room for: they are on their way."""
@@ -219,8 +240,8 @@ class ReservationLedger:
         return known
 
     def _forget(self) -> None:
-        """What is known of the soonest nodes does not hold any more."""
-        self._soonest, self._layouts = [], {}
+        """What is known of the soonest nodes, and of what has room, does not hold any more."""
+        self._soonest, self._layouts, self._room = [], {}, {}
 
     def contested_nodes(self, ticket: Ticket) -> frozenset[NodeId]:
         """Nodes on which this gang could take what is reserved there, however YARN places it:

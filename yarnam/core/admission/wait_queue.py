@@ -39,11 +39,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, sqrt
+from typing import TYPE_CHECKING
 
 from yarnam.core.admission.reservations import GangsOnNodes, ReservationLedger
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, Node, QueueView
 from yarnam.core.model.tickets import ADMISSION_RULES, RunningGang, Ticket
+
+if TYPE_CHECKING:
+    from yarnam.core.admission.places_ahead import PlacesAhead
 
 SILENT_AFTER_S = 60.0
 """A ticket whose holder gave no sign of life for so long is passed over: the longest poll interval
@@ -99,6 +103,9 @@ class Contention:
     silent; None: worked out where it is needed. To be copied, not changed."""
     gangs_on: GangsOnNodes | None = None
     """Of those that run; None: worked out where they are needed."""
+    places: list[PlacesAhead] | None = field(default=None, compare=False)
+    """What those ahead take of this snapshot at this time, kept here for others who look at the
+    same moment; None: worked out where it is needed."""
 
 
 @dataclass(frozen=True, slots=True)

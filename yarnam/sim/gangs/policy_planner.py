@@ -33,6 +33,7 @@ from yarnam.core.policies.queue_schedule import (
     decide_by_schedule,
     event_of,
 )
+from yarnam.sim.common_looks import Moment
 from yarnam.sim.gangs.schedule_watcher import ScheduleWatcher
 from yarnam.sim.planners import TicketPlanner
 from yarnam.sim.sim_settings import SimJob
@@ -84,7 +85,7 @@ class PolicyPlanner(TicketPlanner):
         super().entered(phase)
         if phase is Phase.SUSPENDED and mine is not None:
             shown = replace(mine, aside=SUSPENDED, policy=self._policy_ticket(), is_acquiring=False)
-            self._ticket = tickets.take(shown, lambda: None)
+            self._ticket = tickets.take(shown)
             tickets.gone(self._job.spec.name)
         elif phase is Phase.RUNNING:
             attempt = self._gang.attempt
@@ -112,14 +113,20 @@ class PolicyPlanner(TicketPlanner):
 
     # ---- while it waits ----------------------------------------------------------------------
 
-    def _is_decided(self) -> bool:
-        return super()._is_decided() and not self._watcher.is_stale
+    def look(self, moment: Moment, *, is_first: bool) -> None:
+        """By its row of the schedule."""
+        del moment, is_first
+        is_out = self._ticket is not None and self._ticket.aside == NOT_ITS_TURN
+        if is_out and self._job.spec.name not in self._watcher.schedule().schedule.gpus:
+            return
+        if self._asked is not None:
+            self._poll(self._asked)
 
-    def _note_wait(self, decision: MustWait, action: RequestPlan) -> None:
+    def _note_wait(self, decision: MustWait, *, fits: bool) -> None:
         """As the ``AdmissionPoller`` does: a policy may keep GPUs idle, as ``fifo`` does for the
         first in the queue."""
         if not decision.is_by_policy:
-            super()._note_wait(decision, action)
+            super()._note_wait(decision, fits=fits)
         else:
             self._delay = Delay()
         aside = NOT_ITS_TURN if decision.is_by_policy else ""

@@ -11,13 +11,15 @@ from yarnam.core.model.snapshot import Node
 
 
 class SimNodes:
-    """All nodes, by index. ``version`` grows with every change of what is used."""
+    """All nodes, by index. ``version`` grows with every change of what is used, ``freed`` when
+    something comes free."""
 
     __slots__ = (
         "_taken",
         "_view",
         "by_free_gpus",
         "free",
+        "freed",
         "names",
         "racks",
         "totals",
@@ -37,7 +39,7 @@ class SimNodes:
         for total in self.totals:
             self.by_free_gpus[total.gpus] += 1
         self.views = [replace(node, used=Resources()) for node in nodes]
-        self.version = 0
+        self.version = self.freed = 0
         self._taken = -1
         self._view: tuple[Node, ...] = ()
 
@@ -60,6 +62,7 @@ class SimNodes:
         if not free.fits_in(self.totals[index]):
             raise AssertionError(f"{self.names[index]} would have more free than it has: {free}")
         self._set(index, free)
+        self.freed += 1
 
     def view(self) -> tuple[Node, ...]:
         if self._taken != self.version:

@@ -1,0 +1,89 @@
+"""What the jobs that are served first take of a snapshot: the requests of all, nodes for the head,
+and the gangs ahead one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+from yarnam.core.admission.reservations import Reservation, ReservationLedger
+from yarnam.core.admission.wait_queue import Contention, WaitQueue
+from yarnam.core.model.ids import NodeId
+from yarnam.core.model.tickets import Ticket
+
+NOT_SOON_S = 300.0
+"""A head that is expected no sooner may be passed by gangs of unknown duration, most of which are
+short. Of 5, 10 and 30 minutes the first two came out alike and better than the third in simulations
+(docs/explanation/contention.md)."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeadReservation:
+    """The nodes reserved for a head that does not fit."""
+
+    head: Ticket
+    reservation: Reservation
+    is_firm: bool
+    is_strict: bool
+
+    def lets_pass(self, ticket: Ticket, now_s: float) -> bool:
+        """Whether the ticket may use reserved nodes."""
+        left_s = self.reservation.ready_at_s - now_s
+        if left_s == inf:
+            return False
+        if ticket.duration_s is not None:
+            return ticket.duration_s <= left_s
+        return not self.is_firm and left_s >= NOT_SOON_S
+
+    def closed_to(self, ticket: Ticket, now_s: float) -> frozenset[NodeId]:
+        """The reserved nodes, unless the ticket may use them."""
+        return frozenset() if self.lets_pass(ticket, now_s) else self.reservation.nodes
+
+
+def reserve_for_head(
+    head: Ticket, ledger: ReservationLedger, queue: WaitQueue, seen: Contention
+) -> HeadReservation:
+    """The nodes for a head that does not fit on what is left."""
+    soonest = ledger.soonest_for(head, seen.running, seen.now_s, seen.gangs_on)
+    return HeadReservation(head, soonest, queue.is_firm, queue.is_strict)
+
+
+class PlacesAhead:
+    """Of one moment: jobs that look at it in the order of the queue begin where the one before them
+    has stopped."""
+
+    __slots__ = ("_first", "_ledger", "_passed", "kept", "requested")
+
+    def __init__(self, requested: ReservationLedger, queue: WaitQueue, seen: Contention) -> None:
+        """``requested``: what all requests leave. It is not changed."""
+        self.requested = requested
+        self.kept: HeadReservation | None = None
+        self._ledger = requested.copy()
+        self._first: Ticket | None = None
+        self._passed = 0
+        if queue.head is not None and self._ledger.reserve(queue.head) is None:
+            self.kept = reserve_for_head(queue.head, self._ledger, queue, seen)
+
+    def is_before(self, ahead: Sequence[Ticket]) -> bool:
+        """Whether it has come no further than to these."""
+        return self._passed <= len(ahead)
+
+    def left_by(
+        self, ahead: Sequence[Ticket], queue: WaitQueue, now_s: float
+    ) -> tuple[ReservationLedger, Ticket | None]:
+        """What all these leave, to be changed by who asks, and the first of them that takes
+        something."""
+        for ticket in ahead[self._passed :]:
+            takes = False
+            if ticket is queue.head:
+                takes = self.kept is None
+            elif not ticket.is_acquiring:
+                closed = frozenset[NodeId]()
+                if self.kept is not None:
+                    closed = self.kept.closed_to(ticket, now_s)
+                takes = self._ledger.reserve(ticket, closed=closed) is not None
+            if takes and self._first is None:
+                self._first = ticket
+        self._passed = len(ahead)
+        return self._ledger.copy(), self._first
