@@ -194,6 +194,7 @@ def test_logs_are_live(world: SubmitWorld, unique_name: Any) -> None:
         until(iter(process.stdout), "first")
         until(iter(process.stdout), "second")
         assert time.monotonic() - began < 60
+        assert "ApplicationMaster of" in world.run("logs", application, "--am").out
         assert world.run("kill", application).code == 0
         assert finish(process, began).code == 0
 

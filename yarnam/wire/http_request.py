@@ -20,6 +20,8 @@ MAX_REPLY_BYTES = 64 << 20
 """The nodes of a cluster of 10,000 are some 12 MB."""
 MAX_ERROR_BYTES = 1 << 20
 """Of an error's page: Hadoop puts a stack trace into it."""
+_ACCEPT = "application/json, */*;q=0.5"
+"""JSON where there is a choice. Of a log, which is text, NodeManagers answer 503 to JSON alone."""
 _MAX_DEPTH = 200
 """The scheduler's queues within each other: four levels of JSON for each."""
 
@@ -104,7 +106,7 @@ def request(
     machine's certificates. Raises HttpError, also for a reply of more than ``max_bytes``."""
     # Hadoop packs what YARN's daemons answer (Jersey's GZIPContentEncodingFilter in WebApp): the
     # report of a thousand nodes shrinks to a thirtieth.
-    headers = {"Accept": "application/json", "Accept-Encoding": "gzip", **(who or {})}
+    headers = {"Accept": _ACCEPT, "Accept-Encoding": "gzip", **(who or {})}
     data = None
     if body is not None:
         data = json.dumps(body).encode()

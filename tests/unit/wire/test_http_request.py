@@ -22,6 +22,7 @@ class Packing:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 daemon.accepted = self.headers["Accept-Encoding"]
+                daemon.wanted = self.headers["Accept"]
                 self.send_response(daemon.status)
                 self.send_header("Content-Encoding", "gzip")
                 self.send_header("Content-Length", str(len(daemon.body)))
@@ -31,7 +32,7 @@ class Packing:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self.accepted = ""
+        self.accepted = self.wanted = ""
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}/"
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
@@ -49,6 +50,8 @@ def test_a_packed_answer(daemon: Packing) -> None:
     daemon.body = gzip.compress(b'{"a": 1}')
     assert request(daemon.url, timeout_s=5.0).json() == {"a": 1}
     assert daemon.accepted == "gzip"
+    # A NodeManager refuses its logs, which are text, to who wants nothing but JSON.
+    assert daemon.wanted == "application/json, */*;q=0.5"
 
 
 def test_an_answer_that_unpacks_to_too_much(daemon: Packing) -> None:
