@@ -64,6 +64,8 @@ class SmallMailbox(yarnam_pb2_grpc.TaskMailboxServicer):
 
     def __init__(self) -> None:
         self.reports: dict[str, list[Any]] = {}
+        self.timed: dict[str, list[tuple[Any, float]]] = {}
+        """The same, with the time at which each came."""
         self.polled_at: dict[str, list[float]] = {}
         self.polled_steps: dict[str, list[int]] = {}
         """Of the first process, as polls brought them along."""
@@ -78,6 +80,7 @@ class SmallMailbox(yarnam_pb2_grpc.TaskMailboxServicer):
     async def Report(self, request: Any, context: Any) -> Any:  # noqa: N802
         async with self._changed:
             self.reports.setdefault(request.ask, []).append(request)
+            self.timed.setdefault(request.ask, []).append((request, time.time()))
             self._changed.notify_all()
         return pb.ReportAck()
 
