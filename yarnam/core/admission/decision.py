@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import repeat
 from math import inf
 from typing import Protocol, Union
@@ -245,7 +246,7 @@ def _admit_behind(
     closed = kept.closed_to(me, now_s) if kept else frozenset[NodeId]()
     if kept is not None and closed and not places.requested.could_reserve(me, closed=closed):
         return _must_wait_for(kept, ahead, now_s)
-    ledger, first = places.left_by(ahead, queue, now_s)
+    ledger, first = places.left_by(ahead, now_s)
     avoid = ledger.contested_nodes(me) | closed
     if ledger.reserve(me, closed=avoid) is not None:
         is_strict = bool(closed) and kept is not None and kept.is_strict
@@ -264,6 +265,14 @@ def _must_wait_for(kept: HeadReservation, ahead: Sequence[Ticket], now_s: float)
     return MustWait(len(ahead), kept.head, reason, is_reserved=True)
 
 
+def reserve_for_head(
+    head: Ticket, ledger: ReservationLedger, queue: WaitQueue, seen: Contention
+) -> HeadReservation:
+    """The nodes for a head that does not fit on what is left."""
+    soonest = ledger.soonest_for(head, seen.running, seen.now_s, seen.gangs_on)
+    return HeadReservation(head, soonest, queue.is_firm, queue.is_strict)
+
+
 def _places_ahead(
     me: Ticket, ahead: Sequence[Ticket], queue: WaitQueue, seen: Contention
 ) -> PlacesAhead:
@@ -271,7 +280,9 @@ def _places_ahead(
     shared = seen.places if queue.position is not None and not me.is_acquiring else None
     if shared and shared[0].is_before(ahead):
         return shared[0]
-    made = PlacesAhead(open_ledger(me, seen), queue, seen)
+    made = PlacesAhead(
+        open_ledger(me, seen), queue.head, partial(reserve_for_head, queue=queue, seen=seen)
+    )
     if shared is not None:
         shared[:] = [made]
     return made

@@ -25,8 +25,7 @@ from dataclasses import dataclass, replace
 from math import ceil, inf
 from typing import Union
 
-from yarnam.core.admission.decision import open_ledger, unknown_gpus
-from yarnam.core.admission.places_ahead import reserve_for_head
+from yarnam.core.admission.decision import open_ledger, reserve_for_head, unknown_gpus
 from yarnam.core.admission.reservations import LEAST_LEFT_S, NodeShare
 from yarnam.core.admission.wait_queue import (
     LENIENT,

@@ -3,12 +3,11 @@ and the gangs ahead one after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 
 from yarnam.core.admission.reservations import Reservation, ReservationLedger
-from yarnam.core.admission.wait_queue import Contention, WaitQueue
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.tickets import Ticket
 
@@ -41,42 +40,41 @@ class HeadReservation:
         return frozenset() if self.lets_pass(ticket, now_s) else self.reservation.nodes
 
 
-def reserve_for_head(
-    head: Ticket, ledger: ReservationLedger, queue: WaitQueue, seen: Contention
-) -> HeadReservation:
-    """The nodes for a head that does not fit on what is left."""
-    soonest = ledger.soonest_for(head, seen.running, seen.now_s, seen.gangs_on)
-    return HeadReservation(head, soonest, queue.is_firm, queue.is_strict)
-
-
 class PlacesAhead:
     """Of one moment: jobs that look at it in the order of the queue begin where the one before them
     has stopped."""
 
-    __slots__ = ("_first", "_ledger", "_passed", "kept", "requested")
+    __slots__ = ("_first", "_head", "_ledger", "_passed", "kept", "requested")
 
-    def __init__(self, requested: ReservationLedger, queue: WaitQueue, seen: Contention) -> None:
-        """``requested``: what all requests leave. It is not changed."""
+    def __init__(
+        self,
+        requested: ReservationLedger,
+        head: Ticket | None,
+        reserve: Callable[[Ticket, ReservationLedger], HeadReservation],
+    ) -> None:
+        """``requested``: what all requests leave. It is not changed. ``reserve``: finds nodes for a
+        head that does not fit on what is left."""
         self.requested = requested
         self.kept: HeadReservation | None = None
         self._ledger = requested.copy()
+        self._head = head
         self._first: Ticket | None = None
         self._passed = 0
-        if queue.head is not None and self._ledger.reserve(queue.head) is None:
-            self.kept = reserve_for_head(queue.head, self._ledger, queue, seen)
+        if head is not None and self._ledger.reserve(head) is None:
+            self.kept = reserve(head, self._ledger)
 
     def is_before(self, ahead: Sequence[Ticket]) -> bool:
         """Whether it has come no further than to these."""
         return self._passed <= len(ahead)
 
     def left_by(
-        self, ahead: Sequence[Ticket], queue: WaitQueue, now_s: float
+        self, ahead: Sequence[Ticket], now_s: float
     ) -> tuple[ReservationLedger, Ticket | None]:
         """What all these leave, to be changed by who asks, and the first of them that takes
         something."""
         for ticket in ahead[self._passed :]:
             takes = False
-            if ticket is queue.head:
+            if ticket is self._head:
                 takes = self.kept is None
             elif not ticket.is_acquiring:
                 closed = frozenset[NodeId]()

@@ -39,15 +39,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, sqrt
-from typing import TYPE_CHECKING
 
+from yarnam.core.admission.places_ahead import PlacesAhead
 from yarnam.core.admission.reservations import GangsOnNodes, ReservationLedger
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, Node, QueueView
 from yarnam.core.model.tickets import ADMISSION_RULES, RunningGang, Ticket
-
-if TYPE_CHECKING:
-    from yarnam.core.admission.places_ahead import PlacesAhead
 
 SILENT_AFTER_S = 60.0
 """A ticket whose holder gave no sign of life for so long is passed over: the longest poll interval
