@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from hdfs_utils import errors
 from hdfs_utils import uri as uris
-from hdfs_utils.backends.base import BaseFileSystem
+from hdfs_utils.backends.base import BaseFileSystem, temporary_name
 from hdfs_utils.backends.streams import MAX_REQUEST_BYTES, BaseWriter, RangeReader
 from hdfs_utils.config.delegation_tokens import DelegationToken
 from hdfs_utils.filesystem import (
@@ -52,6 +52,8 @@ class WebHdfsFileSystem(BaseFileSystem):
         self.uri = uri
         self.limits = limits
         self._web = web
+        self._is_httpfs: bool | None = None
+        """None: not known yet."""
 
     def stat(self, path: str) -> FileStatus:
         plain = self.own_path(path)
@@ -122,10 +124,41 @@ class WebHdfsFileSystem(BaseFileSystem):
         raise errors.NotSupported(message, path=path, operation="recover lease")
 
     def rename(self, src: str, dst: str, overwrite: bool = False) -> None:
+        """Through an HttpFS nothing can be replaced: NotSupported, where a NameNode would."""
         source, target = self.own_path(src), self.own_path(dst)
+        if self._is_httpfs is None:
+            # Of a name that nobody has, in a place where the caller may rename.
+            self._is_httpfs = self._ignores_options(temporary_name(source))
+        if self._is_httpfs:
+            self._rename_without_options(source, target, overwrite)
+            return
         options = "OVERWRITE" if overwrite else "NONE"
         with self._renaming_to(target):
             self._web.request("PUT", "RENAME", source, destination=target, renameoptions=options)
+
+    def _ignores_options(self, missing: str) -> bool:
+        """An HttpFS knows no ``renameoptions``: it renames by the older call, which says false
+        where the newer one raises, and moves into a directory that is there."""
+        try:
+            self._web.request(
+                "PUT", "RENAME", missing, destination=f"{missing}.none", renameoptions="NONE"
+            )
+        except errors.NotFound:
+            return False
+        return True
+
+    def _rename_without_options(self, source: str, target: str, overwrite: bool) -> None:
+        if self.exists(target):
+            if not overwrite:
+                raise errors.AlreadyExists("already exists", path=target, operation="rename")
+            message = "an HttpFS cannot replace what is there; a NameNode's own WebHDFS can"
+            raise errors.NotSupported(message, path=target, operation="rename")
+        self.stat(source)
+        self.stat(uris.parent(target))
+        arguments = {"destination": target}
+        if not self._web.ask(lambda a: a.flag("boolean"), "PUT", "RENAME", source, **arguments):
+            message = "HDFS did not rename it, and does not say why"
+            raise errors.InvalidPath(message, path=source, operation="rename")
 
     def delete(self, path: str, recursive: bool = False) -> bool:
         plain = self._deletable(path)

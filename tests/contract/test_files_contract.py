@@ -11,6 +11,7 @@ import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -32,6 +33,10 @@ from hdfs_utils.errors import (
 )
 from hdfs_utils.protocols.checksums import Md5OfCrc, crc32c
 from tests.fakes.files import MemoryFiles
+from tests.integration.httpfs_gateway import httpfs
+
+if TYPE_CHECKING:
+    from yarnam.cluster import EmbeddedCluster
 
 WAYS = ["native", "webhdfs", "fallback"]
 if os.environ.get(LIBRARY_VARIABLE):
@@ -39,11 +44,28 @@ if os.environ.get(LIBRARY_VARIABLE):
     WAYS.append("arrow")
 
 
+@pytest.fixture(scope="module")
+def gateway(
+    cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[FileSystem]:
+    """HDFS through an HttpFS."""
+    with httpfs(cluster, tmp_path_factory.mktemp("httpfs")) as uri:
+        yield hdfs_utils.connect(uri, user=cluster.plan.user)
+
+
 @pytest.fixture(
-    params=["memory", "local", *(pytest.param(way, marks=pytest.mark.hdfs) for way in WAYS)],
+    params=[
+        "memory",
+        "local",
+        *(pytest.param(way, marks=pytest.mark.hdfs) for way in WAYS),
+        pytest.param("httpfs", marks=[pytest.mark.hdfs, pytest.mark.long]),
+    ],
     scope="module",
 )
 def fs(request: pytest.FixtureRequest) -> FileSystem:
+    if request.param == "httpfs":
+        found: FileSystem = request.getfixturevalue("gateway")
+        return found
     if request.param == "memory":
         return MemoryFiles()
     if request.param == "local":
@@ -73,6 +95,12 @@ def webhdfs(conf_dir: str) -> FileSystem:
 
 def has_leases(fs: FileSystem) -> bool:
     return fs.capabilities.recovers_leases
+
+
+@pytest.fixture
+def replaces(request: pytest.FixtureRequest) -> bool:
+    """Whether what is there can be replaced: not through an HttpFS."""
+    return "httpfs" not in request.node.name
 
 
 @pytest.fixture
@@ -310,13 +338,19 @@ def test_a_writer_of_a_deleted_file_is_told(fs: FileSystem, home: str) -> None:
     assert not fs.exists(f"{home}/a")
 
 
-def test_rename(fs: FileSystem, home: str) -> None:
+def test_rename(fs: FileSystem, home: str, replaces: bool) -> None:
     fs.write_bytes(f"{home}/a", b"a")
     fs.write_bytes(f"{home}/b", b"b")
     with pytest.raises(AlreadyExists):
         fs.rename(f"{home}/a", f"{home}/b")
-    fs.rename(f"{home}/a", f"{home}/b", overwrite=True)
-    assert fs.read_bytes(f"{home}/b") == b"a"
+    if replaces:
+        fs.rename(f"{home}/a", f"{home}/b", overwrite=True)
+        assert fs.read_bytes(f"{home}/b") == b"a"
+    else:
+        with pytest.raises(NotSupported, match="HttpFS cannot replace"):
+            fs.rename(f"{home}/a", f"{home}/b", overwrite=True)
+        assert fs.read_bytes(f"{home}/b") == b"b"
+        fs.delete(f"{home}/a")
     assert not fs.exists(f"{home}/a")
     fs.rename(f"{home}/b", f"{home}/c")
     assert [s.path for s in fs.list(home)] == [f"{home}/c"]
@@ -324,13 +358,19 @@ def test_rename(fs: FileSystem, home: str) -> None:
         fs.rename(f"{home}/c", f"{home}/no/where")
 
 
-def test_rename_of_directories(fs: FileSystem, home: str) -> None:
+def test_rename_of_directories(fs: FileSystem, home: str, replaces: bool) -> None:
     fs.write_bytes(f"{home}/d/x/y", b"y")
     fs.write_bytes(f"{home}/full/z", b"z")
     fs.write_bytes(f"{home}/file", b"f")
     fs.mkdirs(f"{home}/empty")
     with pytest.raises(AlreadyExists):
         fs.rename(f"{home}/d", f"{home}/full")
+    if not replaces:
+        with pytest.raises(NotSupported):
+            fs.rename(f"{home}/d", f"{home}/empty", overwrite=True)
+        fs.rename(f"{home}/d", f"{home}/new")
+        assert fs.read_bytes(f"{home}/new/x/y") == b"y"
+        return
     with pytest.raises(DirectoryNotEmpty):
         fs.rename(f"{home}/d", f"{home}/full", overwrite=True)
     with pytest.raises(NotADirectory):
@@ -465,8 +505,12 @@ def test_free_space(fs: FileSystem) -> None:
     assert 0 <= space.used <= space.capacity
 
 
-def test_write_atomic_replaces(fs: FileSystem, home: str) -> None:
+def test_write_atomic_replaces(fs: FileSystem, home: str, replaces: bool) -> None:
     fs.write_atomic(f"{home}/d/a", b"one")
+    if not replaces:
+        with pytest.raises(NotSupported):
+            fs.write_atomic(f"{home}/d/a", b"two")
+        fs.delete(f"{home}/d/a")
     fs.write_atomic(f"{home}/d/a", lambda writer: writer.write(b"two"))
     assert fs.read_bytes(f"{home}/d/a") == b"two"
     with pytest.raises(AlreadyExists):
@@ -489,7 +533,11 @@ def test_write_atomic_leaves_the_old_whole_on_failure(fs: FileSystem, home: str)
     assert [s.path for s in fs.list(home)] == [f"{home}/a"]
 
 
-def test_a_reader_sees_one_whole_version_while_it_is_replaced(fs: FileSystem, home: str) -> None:
+def test_a_reader_sees_one_whole_version_while_it_is_replaced(
+    fs: FileSystem, home: str, replaces: bool
+) -> None:
+    if not replaces:
+        return  # see test_write_atomic_replaces
     path = f"{home}/a"
     fs.write_atomic(path, b"0" * 1000)
     seen: list[bytes] = []
