@@ -71,11 +71,14 @@ def run(*command: str, **environ: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def await_state(application: str, state: str, limit_s: float) -> dict[str, Any]:
+def await_state(
+    application: str, state: str, limit_s: float, *, attempt: int = 0
+) -> dict[str, Any]:
+    """The first status so, of this attempt at least."""
     deadline = time.monotonic() + limit_s
     while time.monotonic() < deadline:
         found: dict[str, Any] = json.loads(yarnam("status", application, "--json"))
-        if found["state"] == state:
+        if found["state"] == state and found["attempt"] >= attempt:
             return found
         assert not found["verdict"], found["verdict"]
         time.sleep(1)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -340,14 +340,24 @@ def kill_am(application: str) -> None:
             process.kill()
 
 
+def kill_agents(application: str) -> None:
+    for process in psutil.process_iter(["cmdline"]):
+        if "yarnam.cli.containers.agent_process" in (process.info["cmdline"] or ()):
+            with suppress(psutil.Error):
+                container = process.environ().get("CONTAINER_ID", "")
+                if application.removeprefix("application") in container:
+                    process.kill()
+
+
 @pytest.mark.usefixtures("alice")
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(500)
 def test_jobs_outlive_their_tokens(secure: EmbeddedCluster, tmp_path: Path) -> None:
-    """One by its keytab, and its AM is killed on the way; one by its owner's refresh."""
+    """One by its keytab, whose AM is killed on the way, and its agent once the first tokens are
+    dead; one by its owner's refresh."""
     own, refreshed = "/user/alice/by-keytab", "/user/alice/by-refresh"
     began = time.monotonic()
     keytab = str(secure.paths.keytab("alice"))
-    by_keytab, said = submit_long(tmp_path, own, MAX_LIFETIME_S + 80, YARNAM_KEYTAB=keytab)
+    by_keytab, said = submit_long(tmp_path, own, MAX_LIFETIME_S + 120, YARNAM_KEYTAB=keytab)
     assert "can live until" not in said
     by_refresh, said = submit_long(tmp_path, refreshed, MAX_LIFETIME_S + 30)
     assert "The job can live until" in said
@@ -359,11 +369,13 @@ def test_jobs_outlive_their_tokens(secure: EmbeddedCluster, tmp_path: Path) -> N
         assert "its tokens live until" in yarnam("tokens", "refresh", by_refresh)
         time.sleep(RENEW_INTERVAL_S / 2)
     assert json.loads(yarnam("status", by_keytab, "--json"))["state"] == "RUNNING"
+    kill_agents(by_keytab)
+    await_state(by_keytab, "RUNNING", 100, attempt=3)
     before = step_of(own)
     assert before > 10
     assert ends_well(by_refresh, 100)["attempt"] == 1
     assert step_of(refreshed) > 10
-    assert ends_well(by_keytab, 150)["attempt"] == 2
+    assert ends_well(by_keytab, 150)["attempt"] == 3
     assert step_of(own) > before + 5
     left = [path for path in connect(timeout_s=20).walk("/user/alice") if "keytab" in path.path]
     assert [path.path for path in left if not path.path.startswith(own)] == []
