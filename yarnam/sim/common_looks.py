@@ -37,7 +37,7 @@ class WaitingJob(Protocol):
     @property
     def queue(self) -> str: ...
 
-    def look(self, moment: Moment, *, is_first: bool) -> None:
+    def poll_at(self, moment: Moment, *, is_first: bool) -> None:
         """``is_first``: of all jobs or of those of its YARN queue. Others ask only where their
         gang fits."""
         ...
@@ -64,8 +64,8 @@ class Moment:
         nodes that are reserved for the head."""
         return self._refused.get((kind, may_pass))
 
-    def refuse(self, kind: Kind, told: MustWait, *, may_pass: bool) -> None:
-        self._refused[kind, may_pass] = told
+    def refuse(self, kind: Kind, decision: MustWait, *, may_pass: bool) -> None:
+        self._refused[kind, may_pass] = decision
 
     def somebody_has_asked(self) -> None:
         """What is left to others is to be found out anew."""
@@ -99,7 +99,7 @@ class CommonLooks:
         self._waiting[number] = job
         if not self._is_coming:
             self._is_coming = True
-            self._timeline.after(LOOK_S, self._look)
+            self._timeline.after(LOOK_S, self._tick)
 
     def kind_of(self, *what: object) -> int:
         """A number for what is alike: quicker to compare."""
@@ -109,7 +109,7 @@ class CommonLooks:
         """It waits no longer, or has something to do by itself."""
         self._waiting.pop(number, None)
 
-    def _look(self) -> None:
+    def _tick(self) -> None:
         if not self._waiting:
             self._is_coming = False
             return
@@ -117,7 +117,7 @@ class CommonLooks:
         if freed != self._seen or self._timeline.now_s - self._looked_at_s >= POLL_CAP_S:
             self._looked_at_s, self._seen = self._timeline.now_s, freed
             self._ask_all()
-        self._timeline.after(LOOK_S, self._look)
+        self._timeline.after(LOOK_S, self._tick)
 
     def _ask_all(self) -> None:
         moment, tickets = Moment(), self._tickets
@@ -126,7 +126,7 @@ class CommonLooks:
             if tickets.version != version:
                 moment.somebody_has_asked()
                 version = tickets.version
-            job.look(moment, is_first=is_first)
+            job.poll_at(moment, is_first=is_first)
 
     def _in_order(self) -> Iterator[tuple[WaitingJob, bool]]:
         """As the wait queue is at this moment, those whom free GPUs could not help at its end."""

@@ -71,7 +71,7 @@ class JitterPlanner:
             Demand(sizes[size], gpus // size) for size in sorted(sizes, reverse=True)
         )
         roles = tuple((role.tasks, role.resources) for role in self._job.spec.roles)
-        self._kind = self._world.looks.kind_of(self._job.queue, self._shapes, roles)
+        self._kind = self._world.common_looks.kind_of(self._job.queue, self._shapes, roles)
 
     def request(self, action: RequestPlan) -> None:
         """Answered by an event. Lost tasks are replaced at once, as in the ApplicationMaster: the
@@ -237,15 +237,15 @@ class TicketPlanner(JitterPlanner):
         """Of YARN."""
         return self._job.queue
 
-    def look(self, moment: Moment, *, is_first: bool) -> None:
+    def poll_at(self, moment: Moment, *, is_first: bool) -> None:
         """One of the looks of all who wait."""
         action = self._asked
         assert action is not None
         kind = (self._kind, action.excluded)
         fits = moment.fits(kind, lambda: self._may_fit(action))
-        if not fits and not (is_first and self._may_ask_without_room()):
+        if not fits and not (is_first and self._may_claim_or_accumulate()):
             if self._delay.fits_since_s is not None:
-                self._delay = self._delay.without_room(self._world.timeline.now_s)
+                self._delay = self._delay.not_fitting(self._world.timeline.now_s)
             return
         assert self._ticket is not None
         may_pass = self._world.tickets.may_pass(self._ticket, self._world.timeline.now_s)
@@ -257,7 +257,7 @@ class TicketPlanner(JitterPlanner):
         if self._asked is not None and self._last is not None:
             moment.refuse(kind, self._last, may_pass=may_pass)
 
-    def _may_ask_without_room(self) -> bool:
+    def _may_claim_or_accumulate(self) -> bool:
         """Whether it could claim what others hold, or what will be free soon."""
         assert self._ticket is not None
         now_s = self._world.timeline.now_s
@@ -282,7 +282,7 @@ class TicketPlanner(JitterPlanner):
         self._last = decision
         self._note_wait(decision, fits=fits)
         if not self._delay.is_over(self._ticket, decision):
-            self._world.looks.join(self._ticket.number, self)
+            self._world.common_looks.join(self._ticket.number, self)
             return
         # The others do not take what is free: on by jitter, as without tickets.
         self._leave()
@@ -313,7 +313,7 @@ class TicketPlanner(JitterPlanner):
         """It looks no more."""
         self._asked = None
         if self._ticket is not None:
-            self._world.looks.leave(self._ticket.number)
+            self._world.common_looks.leave(self._ticket.number)
 
     def _wanted(self) -> Ticket:
         job = self._job

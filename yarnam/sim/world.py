@@ -70,7 +70,9 @@ class World:
     """When the gang of (job, attempt) stood."""
     has_policy: bool = False
     """The queues have one."""
-    looks: CommonLooks = field(init=False)
+    common_looks: CommonLooks = field(init=False)
 
     def __post_init__(self) -> None:
-        self.looks = CommonLooks(self.timeline, self.rm, self.tickets, has_policy=self.has_policy)
+        self.common_looks = CommonLooks(
+            self.timeline, self.rm, self.tickets, has_policy=self.has_policy
+        )

@@ -84,7 +84,7 @@ class ChosenPolicies:
         checked(name, settings)
         _must_be_there(site, queue)
         must_administer(site, queue)
-        told, from_past = _told_by_past(site, queue, name, settings)
+        told, from_past = _from_history(site, queue, name, settings)
         wanted = checked(name, {**told, **settings}, by=site.user, at_s=time.time())
         admin = secret_file(site.environ, ADMIN_VARIABLE)
         with _opened(site) as policies:
@@ -94,7 +94,7 @@ class ChosenPolicies:
             return Choice(before, now, policies.is_protected(queue), from_past)
 
 
-def _told_by_past(
+def _from_history(
     site: Site, queue: str, name: str, given: Mapping[str, str]
 ) -> tuple[dict[str, str], str]:
     """Settings that were not given, from the history of the queue's jobs, and a word on them."""

@@ -57,7 +57,7 @@ class Delay:
     def after(self, last: MustWait, now_s: float, *, fits: bool) -> Delay:
         """After one more poll that ended in ``last``."""
         if not fits:
-            return self.without_room(now_s)
+            return self.not_fitting(now_s)
         fits_since_s = now_s if self.fits_since_s is None else self.fits_since_s
         first, others = last.head.job, dict(self.idle_behind)
         if last.is_reserved and others.get(first, 0.0) < DOUBT_S:
@@ -68,7 +68,7 @@ class Delay:
         behind = (*others.items(), (first, idle_s))[-MOST_HEADS:]
         return Delay(now_s, fits_since_s, self.idle_since_s, behind)
 
-    def without_room(self, now_s: float) -> Delay:
+    def not_fitting(self, now_s: float) -> Delay:
         """After a poll at which its gang did not fit."""
         return Delay(now_s, idle_behind=self.idle_behind)
 

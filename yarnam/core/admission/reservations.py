@@ -62,8 +62,8 @@ class ReservationLedger:
 
     __slots__ = (
         "_closed",
+        "_counts",
         "_layouts",
-        "_room",
         "_soonest",
         "_too_many",
         "free",
@@ -88,7 +88,7 @@ class ReservationLedger:
         # The last answer of ``soonest_for``, shared with copies until one of them reserves more.
         self._layouts: dict[tuple[Resources, frozenset[NodeId]], _Layout] = {}
         # What of it time does not change: many ask at different times. Shared in the same way.
-        self._room: dict[tuple[Resources, frozenset[NodeId]], int] = {}
+        self._counts: dict[tuple[Resources, frozenset[NodeId]], int] = {}
         # For how many containers of a size there is room. Shared in the same way.
 
     def reserve(
@@ -161,13 +161,13 @@ class ReservationLedger:
         now and after more reservations."""
         closed = _either(self._closed_to(ticket), closed)
         return all(
-            self._room_for(demand.resources, closed) >= demand.count for demand in ticket.demands
+            self._count_of(demand.resources, closed) >= demand.count for demand in ticket.demands
         )
 
-    def _room_for(self, want: Resources, closed: frozenset[NodeId]) -> int:
-        room = self._room.get((want, closed))
+    def _count_of(self, want: Resources, closed: frozenset[NodeId]) -> int:
+        room = self._counts.get((want, closed))
         if room is None:
-            room = self._room[want, closed] = sum(
+            room = self._counts[want, closed] = sum(
                 want.count_in(left)
                 for name, left in self.left.items()
                 if left.gpus >= want.gpus and name not in closed
@@ -241,7 +241,7 @@ class ReservationLedger:
 
     def _forget(self) -> None:
         """What is known of the soonest nodes, and of what has room, does not hold any more."""
-        self._soonest, self._layouts, self._room = [], {}, {}
+        self._soonest, self._layouts, self._counts = [], {}, {}
 
     def contested_nodes(self, ticket: Ticket) -> frozenset[NodeId]:
         """Nodes on which this gang could take what is reserved there, however YARN places it:

@@ -113,7 +113,7 @@ class PolicyPlanner(TicketPlanner):
 
     # ---- while it waits ----------------------------------------------------------------------
 
-    def look(self, moment: Moment, *, is_first: bool) -> None:
+    def poll_at(self, moment: Moment, *, is_first: bool) -> None:
         """By its row of the schedule."""
         del moment, is_first
         is_out = self._ticket is not None and self._ticket.aside == NOT_ITS_TURN
