@@ -11,11 +11,11 @@ from yarnam.core.accounting.job_summary import JobSummary, summary_of
 from yarnam.core.accounting.past_services import LEAST_JOBS, MOST_SAMPLES, past_services
 
 
-def rows(count: int, queue: str = "root.dl", **more: object) -> list[JobSummary]:
+def rows(count: int, queue: str = "root.dl", state: str = "SUCCEEDED") -> list[JobSummary]:
     """Of 1, 2, 3, ... GPU-seconds."""
     made = islice((summary_of(one) for one in many(count)), count)
     return [
-        one._replace(queue=queue, held_gpu_s=number + 1.0, **more)
+        one._replace(queue=queue, held_gpu_s=number + 1.0, state=state)
         for number, one in enumerate(made)
     ]
 
