@@ -184,7 +184,9 @@ def test_a_run_with_honest_pauses_is_left_alone(world: FaultWorld) -> None:
 def test_a_rank_that_fails_and_does_not_exit_is_the_cause(world: FaultWorld) -> None:
     """One of its threads is no daemon, and the others wait for it in the ring."""
     job = submitted(world, "no-exit", 27500, steps=1000, more=FAILS)
-    assert world.end_of(job).exit_code != 0
+    verdict = world.end_of(job)
+    assert verdict.exit_code != 0
+    assert len(job.status().history) == 1, verdict
     (attempt,) = job.status().history
     assert attempt.cause is not None
     assert attempt.cause.finding.failure is FailureClass.IMPORT_ERROR

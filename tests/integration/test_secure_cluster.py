@@ -369,12 +369,12 @@ def test_jobs_outlive_their_tokens(secure: EmbeddedCluster, tmp_path: Path) -> N
         assert "its tokens live until" in yarnam("tokens", "refresh", by_refresh)
         time.sleep(RENEW_INTERVAL_S / 2)
     assert json.loads(yarnam("status", by_keytab, "--json"))["state"] == "RUNNING"
+    assert ends_well(by_refresh, 100)["attempt"] == 1
+    assert step_of(refreshed) > 10
     kill_agents(by_keytab)
     await_state(by_keytab, "RUNNING", 100, attempt=3)
     before = step_of(own)
     assert before > 10
-    assert ends_well(by_refresh, 100)["attempt"] == 1
-    assert step_of(refreshed) > 10
     assert ends_well(by_keytab, 150)["attempt"] == 3
     assert step_of(own) > before + 5
     left = [path for path in connect(timeout_s=20).walk("/user/alice") if "keytab" in path.path]

@@ -84,6 +84,13 @@ def test_before_the_am_yarn_says_why_the_job_waits(world: World) -> None:
     assert (found.name, found.queue) == ("hello", "root.dl")
 
 
+def test_a_failed_job_stays_failed_while_yarn_starts_another_am(world: World) -> None:
+    """That one obeys the verdict; the job does not wait in a queue meanwhile."""
+    job = world.job(state="ACCEPTED", key=KEY)
+    world.put(KEY, "status.json", encode(status(JobState.FAILED, verdict=verdict())))
+    assert job.status().state is JobState.FAILED
+
+
 def test_an_am_that_has_not_announced_itself_is_starting(world: World) -> None:
     found = world.job(am=False).status()
     assert found.state is JobState.QUEUED

@@ -101,6 +101,10 @@ class JobSources:
                 self._complete_record(application)
             return StatusVersion(0, self._after_the_end(application))
         if application.state != "RUNNING":
+            left = self._left_status()
+            if left is not None and left.state.is_final:
+                # YARN starts another ApplicationMaster of a failed job, to obey the verdict.
+                return StatusVersion(0, left)
             return StatusVersion(0, queued_status(application, time.time()))
         failure = "the ApplicationMaster is starting"
         line = self.job_client()
