@@ -24,6 +24,7 @@ from yarnam.client.site import Site, open_site
 from yarnam.core.model.ids import ApplicationId
 from yarnam.core.model.job_status import JobStatus, Phase
 from yarnam.core.model.outcomes import Verdict
+from yarnam.errors import Unavailable
 from yarnam.ports.job_access import Launcher
 from yarnam.wire.codec import decode
 
@@ -361,6 +362,17 @@ class FaultWorld:
             content = self.site.files.read_bytes(f"{directory}/verdict.json")
             assert decode(content, Verdict) == status.verdict
         job.events()  # readable to its end
+
+
+def active(cluster: EmbeddedCluster) -> str:
+    """The name of the ResourceManager that is active, or becomes so within ``LIMIT_S``."""
+    deadline = time.monotonic() + LIMIT_S
+    while True:
+        try:
+            return cluster.active_resourcemanager()
+        except Unavailable:
+            assert time.monotonic() < deadline, "no ResourceManager is active"
+            time.sleep(0.2)
 
 
 def _arguments(pid: int) -> str:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.integration.fault_world import LIMIT_S, MARKS, FaultWorld
+from tests.integration.fault_world import MARKS, FaultWorld, active
 from yarnam.cluster import EmbeddedCluster
 from yarnam.cluster.shape import ClusterShape
 from yarnam.core.model.job_status import Phase
 from yarnam.core.model.outcomes import VerdictKind
-from yarnam.errors import Unavailable
 
 pytestmark = [*MARKS, pytest.mark.zookeeper, pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -53,16 +51,6 @@ def world(pair: EmbeddedCluster, tmp_path: Path) -> Iterator[FaultWorld]:
     yield found
     found.end_all()
     found.close()
-
-
-def active(cluster: EmbeddedCluster) -> str:
-    deadline = time.monotonic() + LIMIT_S
-    while True:
-        try:
-            return cluster.active_resourcemanager()
-        except Unavailable:
-            assert time.monotonic() < deadline, "no ResourceManager is active"
-            time.sleep(0.2)
 
 
 def fail_over(cluster: EmbeddedCluster) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shutil
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from hdfs_utils import connect
+from tests.integration.fault_world import active
 from tests.integration.secure_site import (
     COMMAND_S,
     await_state,
@@ -20,7 +20,6 @@ from tests.integration.secure_site import (
     yarnam,
 )
 from yarnam.cluster import EmbeddedCluster
-from yarnam.errors import Unavailable
 
 pytestmark = [pytest.mark.secure, pytest.mark.timeout(900)]
 
@@ -63,16 +62,6 @@ def alice(pair: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     hdfs = connect(timeout_s=20).uri.rstrip("/")
     site.write_text(site.read_text().replace("</configuration>", MOUNTS.format(hdfs=hdfs)))
     monkeypatch.setenv("HADOOP_CONF_DIR", str(conf))
-
-
-def active(cluster: EmbeddedCluster) -> str:
-    deadline = time.monotonic() + COMMAND_S
-    while True:
-        try:
-            return cluster.active_resourcemanager()
-        except Unavailable:
-            assert time.monotonic() < deadline, "no ResourceManager is active"
-            time.sleep(0.2)
 
 
 @pytest.mark.usefixtures("alice")
