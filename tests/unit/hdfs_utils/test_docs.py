@@ -6,6 +6,7 @@ import doctest
 from pathlib import Path
 
 import hdfs_utils
+from hdfs_utils import errors
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "hdfs-utils.md"
 
@@ -22,7 +23,7 @@ def test_every_limit_and_error_is_on_the_page() -> None:
     text = PAGE.read_text()
     for name in hdfs_utils.TimeLimits.__dataclass_fields__:
         assert f"`{name}`" in text
-    for name, kind in vars(hdfs_utils.errors).items():
+    for name, kind in vars(errors).items():
         if isinstance(kind, type) and issubclass(kind, hdfs_utils.HdfsError):
             assert f"{name}`" in text, f"{name} is not documented"
 
