@@ -73,7 +73,7 @@ chaos: .set-up-test
 
 # The second tier's own: statistics that take minutes, and properties with eight times the examples.
 long: .set-up-test
-	$(PYTEST) -n 2 --dist worksteal -m "long or secure"
+	$(PYTEST) -n 2 --dist worksteal -m "(long or secure) and not (benchmark or gpu)"
 	YARNAM_EXAMPLES=4 $(PYTEST) -n 2 --dist worksteal -m "not long" tests/property
 
 # The gallery of examples with real frameworks, which it installs: some 10 GB of disk. By hand only.

@@ -20,15 +20,16 @@ TRAINING = [sys.executable, "-m", "tests.integration.checkpoint_training"]
 LIMIT_S = 120.0
 
 
-def test_killed_200_times_on_a_local_disk_the_losses_are_those_of_one_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [50, pytest.param(200, marks=pytest.mark.long)])
+def test_killed_on_a_local_disk_the_losses_are_those_of_one_run(tmp_path: Path, kills: int) -> None:
     seed = random.randrange(10**6)
-    command = [*TRAINING, "kill-many", f"file://{tmp_path}/c", "200", str(seed)]
+    command = [*TRAINING, "kill-many", f"file://{tmp_path}/c", str(kills), str(seed)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0, f"seed {seed}: {done.stderr}"
     found = json.loads(done.stdout)
     assert found["losses"] == found["reference"]
     assert found["reached"] == sorted(found["reached"]), "a checkpoint was lost"
-    assert found["reached"][-1] > 20, "it hardly got anywhere: the kills hit nothing but the start"
+    assert found["reached"][-1] > kills / 10, "the kills hit nothing but the start"
     assert not found["aside"], "a kill does not corrupt a checkpoint"
     # What was left half done is cleared away by those who come after.
     left = [path.name for path in (tmp_path / "c").iterdir() if path.name.startswith("step-")]

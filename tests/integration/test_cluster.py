@@ -31,7 +31,7 @@ from yarnam.cluster.software.java import find_java
 from yarnam.cluster.software.physical_gpus import find_physical_gpus
 from yarnam.errors import ExitCode
 
-pytestmark = [pytest.mark.yarn, pytest.mark.hdfs, pytest.mark.zookeeper, pytest.mark.slow]
+pytestmark = [pytest.mark.yarn, pytest.mark.hdfs, pytest.mark.zookeeper, pytest.mark.long]
 
 YARNAM = [str(Path(sys.executable).with_name("yarnam")), "cluster"]
 # A command on a machine that is busy with other things.
@@ -319,7 +319,6 @@ def test_a_restarted_resource_manager_keeps_its_applications(
     wait_until("its processes are gone", lambda: not containers(whole))
 
 
-@pytest.mark.long
 def test_a_killed_node_is_lost_and_takes_up_its_containers_again(
     home: Home, whole: EmbeddedCluster
 ) -> None:
@@ -345,7 +344,7 @@ def test_a_killed_node_is_lost_and_takes_up_its_containers_again(
 
 @pytest.mark.parametrize(
     "daemon",
-    ["zk", *(pytest.param(name, marks=pytest.mark.long) for name in ("nn", "dn1", "relay"))],
+    ["zk", "nn", "dn1", "relay"],
 )
 def test_any_daemon_can_die_and_come_back(whole: EmbeddedCluster, daemon: str) -> None:
     whole.daemon(daemon).kill()
@@ -419,7 +418,6 @@ def test_up_on_a_cluster_that_is_up(home: Home, whole: EmbeddedCluster) -> None:
     assert {name: whole.daemon(name).pid for name in whole.plan.daemons} == pids
 
 
-@pytest.mark.long
 def test_two_side_by_side_then_down_and_up_with_the_same_data(
     home: Home, whole: EmbeddedCluster
 ) -> None:
@@ -465,7 +463,6 @@ def started(home: Home, name: str, daemon: str) -> bool:
     return record is not None and record.is_alive()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_up_leaves_no_process(home: Home, number: int) -> None:
     name = f"stop-{number}"
@@ -517,7 +514,6 @@ def test_down_cleans_up_after_an_up_that_was_killed(home: Home) -> None:
     assert not home.paths("crash").root.exists()
 
 
-@pytest.mark.long
 def test_down_stops_an_up_at_work(home: Home) -> None:
     up = home.start("up", "--name", "cancel", "--nodes", "1", "--racks", "1")
     wait_until("a NodeManager was started", lambda: started(home, "cancel", "nm1"))
@@ -547,7 +543,6 @@ def test_a_daemon_that_fails_is_told_with_its_last_words(home: Home, tmp_path: P
     assert not living_processes(home.paths("bad"))
 
 
-@pytest.mark.long
 def test_a_port_that_is_taken_meanwhile_costs_a_second_start(home: Home, tmp_path: Path) -> None:
     """Between choosing a port and listening on it, anybody may take it."""
     java = find_java(cache_dir())

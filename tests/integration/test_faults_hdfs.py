@@ -46,6 +46,7 @@ def down(world: FaultWorld) -> Iterator[None]:
         world.cluster.daemon("nn").start()
 
 
+@pytest.mark.long
 def test_a_namenode_that_hangs_at_submit(world: FaultWorld) -> None:
     path = world.write(world.document("hdfs-hangs", ["true"]))
     with frozen(world):

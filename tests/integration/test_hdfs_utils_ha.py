@@ -21,7 +21,7 @@ from tests.integration.ha_hdfs import HaHdfs, ha_hdfs
 if TYPE_CHECKING:
     from yarnam.cluster import EmbeddedCluster
 
-pytestmark = [pytest.mark.hdfs, pytest.mark.slow]
+pytestmark = [pytest.mark.hdfs, pytest.mark.long]
 
 LIMIT_S = 3.0
 SLACK_S = 2.0
@@ -57,7 +57,7 @@ def everything_works(fs: FileSystem, home: str, tag: str) -> None:
 
 @pytest.mark.parametrize(
     "backend",
-    ["auto", *(pytest.param(name, marks=pytest.mark.long) for name in ("native", "webhdfs"))],
+    ["auto", "native", "webhdfs"],
 )
 def test_the_same_client_goes_on_after_a_failover(pair: HaHdfs, home: str, backend: str) -> None:
     fs = connect(pair, backend)
@@ -73,7 +73,6 @@ def test_the_same_client_goes_on_after_a_failover(pair: HaHdfs, home: str, backe
     everything_works(fs, home, "back")
 
 
-@pytest.mark.long
 def test_a_journal_and_a_transfer_outlive_the_active_name_node(
     pair: HaHdfs, home: str, tmp_path: Path
 ) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.integration.fault_world import FaultWorld
     from yarnam.client import Job
 
-pytestmark = [*MARKS, pytest.mark.timeout(400)]
+pytestmark = [*MARKS, pytest.mark.long, pytest.mark.timeout(400)]
 
 SHUTDOWN_S = 60.0
 """From the verdict until YARN has taken everything back, on a machine that has much else to do."""

@@ -46,6 +46,7 @@ def test_nodes_plan_and_a_saved_snapshot(
     assert world.run("plan", huge).code == 91
 
 
+@pytest.mark.long
 def test_yarn_rounds_as_the_planner_does(world: SubmitWorld, unique_name: Any) -> None:
     """The scheduler's records say what the AM's 512 MiB became."""
     steps = world.rm.snapshot("root.default").steps

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.yarn
 
 
+@pytest.mark.long
 def test_a_file_is_shown_applied_and_taken(
     cluster: EmbeddedCluster, cluster_env: dict[str, str], tmp_path: Path
 ) -> None:

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.yarn
 POLICIES = sorted((Path(__file__).parents[2] / "docs" / "examples" / "queues").glob("*.yaml"))
 
 
+@pytest.mark.long
 def test_the_resource_manager_takes_every_policy_of_the_pages(
     cluster: EmbeddedCluster, cluster_env: dict[str, str]
 ) -> None:

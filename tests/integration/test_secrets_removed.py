@@ -75,10 +75,11 @@ def is_over(world: SubmitWorld, application: str) -> bool:
     return found is not None and found.is_over
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("command", "state", "code"),
     [
-        pytest.param("exit 0", "SUCCEEDED", 0, id="succeeded", marks=pytest.mark.long),
+        pytest.param("exit 0", "SUCCEEDED", 0, id="succeeded"),
         pytest.param("exit 3", "FAILED", 90, id="failed"),
     ],
 )

@@ -139,14 +139,13 @@ def test_the_python_client_does_what_the_command_does(
         assert job.status().state is JobState.FAILED
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("command", "told"),
     [
         pytest.param("echo oh no; exit 3", "exited with code 3", id="exit"),
-        pytest.param("kill -SEGV $$", "SIGSEGV", id="signal", marks=pytest.mark.long),
-        pytest.param(
-            ["no-such-program"], "no-such-program", id="not-found", marks=pytest.mark.long
-        ),
+        pytest.param("kill -SEGV $$", "SIGSEGV", id="signal"),
+        pytest.param(["no-such-program"], "no-such-program", id="not-found"),
     ],
 )
 def test_the_users_own_fault(world: SubmitWorld, unique_name: Any, command: Any, told: str) -> None:
@@ -184,6 +183,7 @@ def _yarnam(world: SubmitWorld) -> list[str]:
     return [str(BIN / "yarnam")]
 
 
+@pytest.mark.long
 def test_logs_are_live(world: SubmitWorld, unique_name: Any) -> None:
     command = "echo first; sleep 4; echo second; sleep 300"
     application = world.submit(world.spec(unique_name("live"), command))
@@ -312,6 +312,7 @@ def test_ctrl_c_on_submit_leaves_nothing(world: SubmitWorld, unique_name: Any, m
     assert world.no_process_left()
 
 
+@pytest.mark.long
 def test_two_submits_at_once(world: SubmitWorld, unique_name: Any) -> None:
     specs = [world.spec(unique_name("twin"), "echo ok") for _ in range(2)]
     began = time.monotonic()

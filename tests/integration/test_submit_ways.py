@@ -117,6 +117,7 @@ def test_yarn_gets_the_same_application(
     assert submit_world.no_process_left()
 
 
+@pytest.mark.long
 def test_no_java_and_no_hadoop_where_jobs_are_submitted(
     submit_world: SubmitWorld, unique_name: Any
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.docs.pages import ROOT
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_it_builds_without_a_warning(tmp_path: Path) -> None:
     done = subprocess.run(
         [

@@ -110,8 +110,8 @@ def test_a_place_wider_than_its_directory_only_warns(fs: MemoryFiles) -> None:
     assert len(known.open.entries) == 1
 
 
-def test_fifty_writers_at_once_lose_nothing(fs: MemoryFiles) -> None:
-    start = threading.Barrier(50)
+def test_twenty_writers_at_once_lose_nothing(fs: MemoryFiles) -> None:
+    start = threading.Barrier(20)
     failures: list[BaseException] = []
 
     def write(number: int) -> None:
@@ -124,7 +124,7 @@ def test_fifty_writers_at_once_lose_nothing(fs: MemoryFiles) -> None:
         except BaseException as error:
             failures.append(error)
 
-    threads = [threading.Thread(target=write, args=(n,)) for n in range(50)]
+    threads = [threading.Thread(target=write, args=(n,)) for n in range(20)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -134,10 +134,10 @@ def test_fifty_writers_at_once_lose_nothing(fs: MemoryFiles) -> None:
     assert not looked.problems
     trusted = looked.known.trusted
     assert {e.path for e in trusted.entries.values()} >= {
-        f"/data/set/a/{n}-{r}" for n in range(50) for r in range(2)
+        f"/data/set/a/{n}-{r}" for n in range(20) for r in range(2)
     }
     (shared,) = trusted.of("/data/set/a/1.txt")
-    assert {c.job for c in shared.claims} == {f"job{n}" for n in range(50)}
+    assert {c.job for c in shared.claims} == {f"job{n}" for n in range(20)}
     # and compaction has kept the number of files within bounds
     assert len(fs.list(f"/data/set/{DIRECTORY_NAME}")) < 2 * COMPACT_FROM
 
