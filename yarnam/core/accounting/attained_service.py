@@ -25,16 +25,16 @@ class Service:
 
     state: HoldState = HoldState.WAITING
     since_s: float = 0.0
-    """When the gang was complete, or had given all back to a policy; of a job that waits again
-    after a failure, when it last was complete."""
+    """When the gang was complete, for the first time or again with another size, or had given all
+    back to a policy; of a job that waits again after a failure, when it last was complete."""
     gpu_s: float = 0.0
     """Up to ``since_s``; of a job that waits again, all of it."""
     ran_s: float = 0.0
     """How long it has been complete before this run."""
     stop_began_s: float | None = None
-    """When the policy began to suspend it; None: it does not."""
+    """When it began to stop, to be suspended or to go on with another size; None: it does not."""
     stop_cost_s: float = 0.0
-    """From there until it held nothing."""
+    """From there until it held nothing, or was complete with another size."""
     start_cost_s: float = 0.0
     """From the complete gang to the first report of its training, which comes once it has loaded
     its checkpoint; until then, to its processes' start. The last time."""
@@ -54,13 +54,15 @@ def served(service: Service, before: Gang, event: Event, after: Gang, books: Acc
     if isinstance(event, ResumeRequested) and event.is_promoted:
         return replace(service, promoted_gpu_s=service.gpu_s)
     was_held, is_held, at_s = before.phase in HOLDING, after.phase in HOLDING, event.at_s
-    if is_held and not was_held:
+    if is_held and before.phase is Phase.STOPPING:
+        service = _stopped(service, at_s, books)
+    if is_held and (not was_held or before.phase is Phase.STOPPING):
         spent = gpu_seconds(books)
         service = replace(service, state=HoldState.RUNNING, since_s=at_s, gpu_s=spent)
     if after.phase is Phase.RUNNING:
         return replace(service, start_cost_s=max(0.0, at_s - service.since_s))
     if after.phase is Phase.STOPPING and after.stopping is not None:
-        is_pause = after.stopping.kind is StopKind.SUSPENDED
+        is_pause = after.stopping.kind in {StopKind.SUSPENDED, StopKind.RESIZED}
         return replace(service, stop_began_s=at_s if is_pause else None)
     if was_held and not is_held:
         return _ended(service, after, at_s, books)
@@ -77,16 +79,29 @@ def _reported(service: Service, event: TrainingReported, books: Accounts) -> Ser
 
 
 def _ended(service: Service, after: Gang, at_s: float, books: Accounts) -> Service:
-    ran_s = service.ran_s + max(0.0, at_s - service.since_s)
-    speeds = _with_speed(service.speeds, _speed(books))
-    gpu_s = gpu_seconds(books)
-    if after.phase is not Phase.SUSPENDED:
-        return replace(service, state=HoldState.WAITING, gpu_s=gpu_s, ran_s=ran_s, speeds=speeds)
-    began_s = at_s if service.stop_began_s is None else service.stop_began_s
+    """It holds nothing any more."""
+    is_suspended = after.phase is Phase.SUSPENDED
+    if is_suspended and service.stop_began_s is None:
+        service = replace(service, stop_began_s=at_s)
+    service = replace(_stopped(service, at_s, books), gpu_s=gpu_seconds(books))
+    if not is_suspended:
+        return replace(service, state=HoldState.WAITING)
+    return replace(service, state=HoldState.SUSPENDED, since_s=at_s)
+
+
+def _stopped(service: Service, at_s: float, books: Accounts) -> Service:
+    """One run is over: what it has taken, how fast it was, and what its end cost where it went
+    well."""
+    cost_s = service.stop_cost_s
+    if service.stop_began_s is not None:
+        cost_s = max(0.0, at_s - service.stop_began_s)
     return replace(
-        service, state=HoldState.SUSPENDED, since_s=at_s, gpu_s=gpu_s, ran_s=ran_s,
-        stop_began_s=None, stop_cost_s=max(0.0, at_s - began_s), speeds=speeds,
-    )  # fmt: skip
+        service,
+        ran_s=service.ran_s + max(0.0, at_s - service.since_s),
+        speeds=_with_speed(service.speeds, _speed(books)),
+        stop_began_s=None,
+        stop_cost_s=cost_s,
+    )
 
 
 def gpu_seconds(books: Accounts) -> float:
