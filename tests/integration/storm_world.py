@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import shlex
 import subprocess
 import time
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.conftest import BIN
+from tests.conftest import BIN, SHAPE_VARIABLE
 from tests.integration.fault_world import AGENT, AM, JAVA_AM, is_shell, kill_now
 from tests.integration.rm_books import Held, held_at
 from yarnam.core.model.outcomes import VerdictKind
@@ -168,7 +169,7 @@ def kill_one(world: FaultWorld, application: str, marker: str, dice: random.Rand
 @contextmanager
 def own_cluster(name: str, folder: Path, overrides: str = "") -> Iterator[EmbeddedCluster]:
     """A cluster that may be harmed: its daemons belong to one test alone. ``overrides``: further
-    lines of the shape's, for yarn-site."""
+    lines of the shape's, for yarn-site. ``YARNAM_TEST_SHAPE`` counts here too."""
     from yarnam.cluster import EmbeddedCluster
     from yarnam.cluster.cluster_paths import clusters_dir
 
@@ -189,9 +190,10 @@ def own_cluster(name: str, folder: Path, overrides: str = "") -> Iterator[Embedd
         "XDG_STATE_HOME": str(folder / "state"),
     }
     yarnam = [str(BIN / "yarnam"), "cluster"]
+    asked = shlex.split(os.environ.get(SHAPE_VARIABLE, ""))
     try:
         subprocess.run(
-            [*yarnam, "up", "--name", name, "--shape", str(shape), "--quiet"],
+            [*yarnam, "up", "--name", name, "--shape", str(shape), *asked, "--quiet"],
             env=environ, check=True, timeout=300,
         )  # fmt: skip
         yield EmbeddedCluster(name=name, state_root=clusters_dir(environ))

@@ -90,6 +90,7 @@ def test_whatever_dies_hangs_or_fills_every_job_ends_well_and_nothing_stays(stor
     left_out = () if storm.small_disk else NEEDS_MOUNT
     kinds = [kind for kind in KINDS if kind not in left_out]
     print(f"\nstorm: seed {storm.seed}, {ROUNDS} faults of {len(kinds)} kinds, {AT_ONCE} at once")
+    print(f"  on the {storm.cluster.plan.shape.scheduler} scheduler")
     for kind in left_out:
         print(f"  left out: {kind}: this user may not mount a file system")
     try:
