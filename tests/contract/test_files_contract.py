@@ -33,7 +33,7 @@ from hdfs_utils.errors import (
 )
 from hdfs_utils.protocols.checksums import Md5OfCrc, crc32c
 from tests.fakes.files import MemoryFiles
-from tests.integration.httpfs_gateway import httpfs
+from tests.integration.hadoop_web_servers import httpfs
 
 if TYPE_CHECKING:
     from yarnam.cluster import EmbeddedCluster

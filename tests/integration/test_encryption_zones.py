@@ -1,5 +1,5 @@
-"""Files in an encryption zone of HDFS. Its keys are in a key store of Java's, so Hadoop's own
-processes encrypt and decrypt, and HDFS's native client cannot."""
+"""Files in an encryption zone of HDFS. Where its keys are in a key store of Java's, Hadoop's own
+processes alone encrypt and decrypt; where they are in a KMS, HDFS's native client does too."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from hdfs_utils import connect
 from hdfs_utils.errors import NotSupported
+from tests.integration.hadoop_web_servers import free_port, kms
 from yarnam.cluster import EmbeddedCluster
 from yarnam.cluster.shape import ClusterShape
 
@@ -25,22 +27,46 @@ PROVIDER = "hadoop.security.key.provider.path"
 @pytest.fixture(scope="module")
 def zone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
     keys = f"jceks://file{tmp_path_factory.mktemp('keys') / 'keys.jceks'}"
+    with with_keys("zone", keys, tmp_path_factory) as cluster:
+        hadoop(cluster, "hadoop", "key", "create", "key1", "-provider", keys)
+        # It reads its key store when it starts.
+        cluster.daemon("nn").restart()
+        make_zone(cluster)
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def kms_zone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    port = free_port()
+    keys = f"kms://http@127.0.0.1:{port}/kms"
+    with (
+        with_keys("kms", keys, tmp_path_factory) as cluster,
+        kms(cluster, tmp_path_factory.mktemp("kms"), port),
+    ):
+        hadoop(cluster, "hadoop", "key", "create", "key1", "-provider", keys)
+        make_zone(cluster)
+        yield cluster
+
+
+@contextmanager
+def with_keys(name: str, keys: str, folders: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    """A cluster whose HDFS finds its keys there."""
     cluster = EmbeddedCluster(
         ClusterShape(nodes=1, racks=1, overrides={"hdfs-site": {PROVIDER: keys}}),
-        name=f"zone-{os.getpid()}",
-        state_root=tmp_path_factory.mktemp("clusters"),
+        name=f"{name}-{os.getpid()}",
+        state_root=folders.mktemp("clusters"),
         shared_machine=True,
     )
     try:
         cluster.up()
-        hadoop(cluster, "hadoop", "key", "create", "key1", "-provider", keys)
-        # It reads its key store when it starts.
-        cluster.daemon("nn").restart()
-        connect(conf_dir=client_conf(cluster), timeout_s=30).mkdirs("/zone")
-        hadoop(cluster, "hdfs", "crypto", "-createZone", "-keyName", "key1", "-path", "/zone")
         yield cluster
     finally:
         cluster.down()
+
+
+def make_zone(cluster: EmbeddedCluster) -> None:
+    connect(conf_dir=client_conf(cluster), timeout_s=30).mkdirs("/zone")
+    hadoop(cluster, "hdfs", "crypto", "-createZone", "-keyName", "key1", "-path", "/zone")
 
 
 def client_conf(cluster: EmbeddedCluster) -> str:
@@ -81,3 +107,15 @@ def test_the_native_client_says_why_it_cannot(zone: EmbeddedCluster) -> None:
         native.read_bytes("/zone/told")
     with pytest.raises(NotSupported, match="encryption zone"):
         native.write_bytes("/zone/new", CONTENT)
+
+
+@pytest.mark.parametrize("backend", ["native", "webhdfs", "auto"])
+def test_with_a_kms_every_client_reads_what_others_wrote(
+    kms_zone: EmbeddedCluster, backend: str
+) -> None:
+    fs = connect(conf_dir=str(kms_zone.conf_dir), backend=backend, timeout_s=30)
+    fs.write_bytes(f"/zone/{backend}", CONTENT)
+    assert fs.read_bytes(f"/zone/{backend}") == CONTENT
+    assert hadoop(kms_zone, "hdfs", "dfs", "-cat", f"/zone/{backend}") == CONTENT
+    hadoop(kms_zone, "hdfs", "dfs", "-cp", f"/zone/{backend}", f"/zone/{backend}-by-java")
+    assert fs.read_bytes(f"/zone/{backend}-by-java") == CONTENT
