@@ -90,6 +90,7 @@ def kms(cluster: EmbeddedCluster, folder: Path, port: int) -> Iterator[None]:
             **anyone,
         }),
         "kms-acls.xml": properties_xml({}),
+        "core-site.xml": properties_xml({}),
     }  # fmt: skip
     main = "org.apache.hadoop.crypto.key.kms.server.KMSWebServer"
     with _server(cluster, folder, "kms", KMS_JARS, main, files) as process:
