@@ -41,6 +41,10 @@ KMS_JARS = JarLock(
             f"org.apache.hadoop:hadoop-kms:{HADOOP_VERSION}", 96_796,
             "a6b1c3c96be76d7c3ec734c9eb8e24b1bac2e4fe423de783f731ad25caac9d80",
         ),
+        Jar(
+            "org.slf4j:jul-to-slf4j:1.7.36", 4_519,
+            "9e641fb142c5f0b0623d6222c09ea87523a41bf6bed48ac79940724010b989de",
+        ),
     ),
 )  # fmt: skip
 """What they need beside the jars of the cluster."""
