@@ -85,6 +85,7 @@ def httpfs(cluster: EmbeddedCluster, folder: Path) -> Iterator[str]:
 def kms(cluster: EmbeddedCluster, folder: Path, port: int) -> Iterator[None]:
     """A key server at ``kms://http@127.0.0.1:PORT/kms`` that trusts everybody."""
     anyone = {f"hadoop.kms.proxyuser.root.{what}": "*" for what in ("hosts", "users")}
+    deeds = ("MANAGEMENT", "GENERATE_EEK", "DECRYPT_EEK", "READ")
     files = {
         "kms-site.xml": properties_xml({
             "hadoop.kms.http.host": "127.0.0.1",
@@ -93,7 +94,7 @@ def kms(cluster: EmbeddedCluster, folder: Path, port: int) -> Iterator[None]:
             "hadoop.kms.authentication.type": "simple",
             **anyone,
         }),
-        "kms-acls.xml": properties_xml({}),
+        "kms-acls.xml": properties_xml({f"default.key.acl.{deed}": "*" for deed in deeds}),
         "core-site.xml": properties_xml({}),
     }  # fmt: skip
     main = "org.apache.hadoop.crypto.key.kms.server.KMSWebServer"
