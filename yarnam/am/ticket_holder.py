@@ -20,9 +20,8 @@ from yarnam.am.serial_executor import SerialExecutor
 from yarnam.core.admission.forecast import wait_ratio
 from yarnam.core.admission.job_ticket import asked_demands, job_ticket
 from yarnam.core.gang import Gang
-from yarnam.core.gang.elastic.sizing import WaitingJob
+from yarnam.core.gang.elastic.sizing import WaitingJob, waiting_jobs
 from yarnam.core.gang.state import MemberState
-from yarnam.core.model.ids import NodeId
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import Phase
 from yarnam.core.model.plans import Target
@@ -349,8 +348,7 @@ class TicketHolder:
     # ---- for a gang that grows ---------------------------------------------------------------
 
     def waiters(self) -> tuple[WaitingJob, ...]:
-        """The other jobs that wait with a ticket, which YARN does not know of; of its own queue
-        those too that its policy has wait. Blocks like the queue."""
+        """The other jobs that wait with a ticket (``waiting_jobs``). Blocks like the queue."""
         if self._queue is None or self._queue.trouble:
             return ()
         try:
@@ -358,12 +356,7 @@ class TicketHolder:
         except YarnamError as error:
             log.warning("the wait queue is unknown: %s", error.message)
             return ()
-        return tuple(
-            # Who is getting his containers needs none of this job's.
-            WaitingJob(ticket.queue, ticket.gpus, None if ticket.is_acquiring else ticket.priority)
-            for ticket in tickets
-            if not ticket.aside or (ticket.queue == self._job.queue and ticket.policy is not None)
-        )
+        return waiting_jobs(tickets, self._job.queue)
 
     # ---- for the loop ------------------------------------------------------------------------
 
@@ -404,19 +397,14 @@ class TicketHolder:
                 waited_s = gang.since_s - self._taken_at_s
                 self._wait_ratio = wait_ratio(waited_s, self._forecast_s)
                 self._forecast_s = None
-        held = [member for member in gang.members if member.is_holding]
-        on_node: dict[NodeId, int] = {}
-        for member in held:
-            if member.grant is not None:
-                gpus = member.target.resources.gpus
-                on_node[member.grant.node] = on_node.get(member.grant.node, 0) + gpus
+        held = [member for member in gang.everyone if member.is_holding]
         duration_s = self._asked_for.duration_s
         shown = RunningGang(
             job=self._application,
             queue=self._job.queue,
             gpus=sum(member.target.resources.gpus for member in held),
             ends_at_s=None if duration_s is None else self._launched_at_s + duration_s,
-            nodes=tuple(sorted(on_node.items())),
+            nodes=gang.gpus_by_node,
             since_s=self._launched_at_s,
             wait_ratio=self._wait_ratio,
             user=self._job.user,

@@ -27,8 +27,9 @@ LOOK_S = FIRST_POLL_S
 the mean interval of the first in the queue, which publishes. Other changes and time alone are seen
 after ``POLL_CAP_S``."""
 
-Kind = tuple[int, tuple[NodeId, ...]]
-"""Of a job: its YARN queue and sizes (``CommonLooks.kind_of``), and nodes that it may not use."""
+Kind = tuple[int, tuple[NodeId, ...], "int | None", "int | None"]
+"""Of a job: its YARN queue and sizes (``CommonLooks.kind_of``), nodes that it may not use, and the
+fewest and the most tasks that will do now."""
 
 
 class WaitingJob(Protocol):

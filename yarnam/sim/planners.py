@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
 
+from yarnam.core.accounting.attained_service import HOLDING
 from yarnam.core.admission import Ask, Decision, decide
 from yarnam.core.admission.decision import unknown_gpus
 from yarnam.core.admission.delay_limit import Delay
@@ -20,14 +21,22 @@ from yarnam.core.admission.forecast import wait_ratio
 from yarnam.core.admission.polling import confirm_delay_s, must_confirm
 from yarnam.core.admission.wait_queue import wait_queue
 from yarnam.core.gang import Gang
-from yarnam.core.model.actions import RequestPlan
-from yarnam.core.model.events import Event, PlanReady, PlanRefused
+from yarnam.core.gang.elastic.sizing import cluster_probe, waiting_jobs
+from yarnam.core.model.actions import ProbeCluster, RequestPlan
+from yarnam.core.model.events import (
+    ClusterSeen,
+    Event,
+    PlanReady,
+    PlanRefused,
+    TrainingReported,
+)
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.job_status import Phase
 from yarnam.core.model.plans import NoFit, PlacementPlan, Reason, Target
 from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.model.tickets import BACKS_OFF, Demand, MustWait, RunningGang, Ticket
-from yarnam.core.placement import declared_targets, ladder_for_submit
+from yarnam.core.placement import declared_targets
+from yarnam.core.placement.elastic_sizes import elastic_ladder, spare_for_growth
 from yarnam.core.placement.plan_request import plan_request
 from yarnam.core.placement.prelaunch import has_spare_capacity
 from yarnam.sim.common_looks import Moment
@@ -50,22 +59,24 @@ class JitterPlanner:
         self._targets: tuple[Target, ...] = ()
         self._never: NoFit | None = None
         self._shapes: tuple[Demand, ...] = ()
-        """In how many containers of which size it may be, the largest first."""
+        """In how many containers of which size it may be, the largest first; of an elastic gang, at
+        its least."""
         self._kind = 0
         """Jobs of one kind are alike to the planner."""
         self._coming: Appointment | None = None
+        self._probing: Appointment | None = None
         self._has_waited = False
         self._deliver: Deliver
 
     def open(self, now_s: float, deliver: Deliver) -> None:
         """Submission: the targets are declared on what the cluster is now."""
         self._deliver = deliver
-        ladder = ladder_for_submit(self._snapshot(), self._job.spec, memory=self._world.indexes)
+        ladder = elastic_ladder(self._snapshot(), self._job.spec, memory=self._world.indexes)
         if isinstance(ladder, NoFit):
             self._never = ladder
             return
         self._targets = declared_targets(ladder)
-        gpus = self._job.gpus
+        gpus = self._least_gpus(None)
         sizes = {target.resources.gpus: target.resources for target in self._targets}
         self._shapes = tuple(
             Demand(sizes[size], gpus // size) for size in sorted(sizes, reverse=True)
@@ -76,9 +87,32 @@ class JitterPlanner:
     def request(self, action: RequestPlan) -> None:
         """Answered by an event. Lost tasks are replaced at once, as in the ApplicationMaster: the
         rest of the gang is idle meanwhile. Who does not look before asking waits for nobody."""
+        self._cancel_probe()
         looks = action.supplement is None and self._job.spec.gang.look_before_ask
         poll = self._poll if looks else self._reply_at_once
         self._after(self._world.rm.settings.poll_s, lambda: poll(action))
+
+    def probe(self, action: ProbeCluster) -> None:
+        """Answered by an event, as by the ``GrowthProbe`` of the ApplicationMaster."""
+        self._cancel_probe()
+        poll_s = self._world.rm.settings.poll_s
+        self._probing = self._world.timeline.after(poll_s, lambda: self._see(action))
+
+    def _see(self, action: ProbeCluster) -> None:
+        job, snapshot, world = self._job.spec, self._snapshot(), self._world
+        waiters = waiting_jobs(world.tickets.tickets.values(), job.queue)
+        spare, each = 0, action.growth.wanted[0].target.resources.gpus
+        if world.rm.nodes.could_hold(1, each):
+            spare = spare_for_growth(snapshot, job, self._targets, action.growth, action.excluded)
+        found = cluster_probe(spare, snapshot.queue, job, action.growth, waiters)
+        seen = ClusterSeen(
+            world.timeline.now_s, action.attempt, found.spare, found.excess, found.waiting,
+            world.dice.random(), found.outranked,
+        )  # fmt: skip
+        self._deliver(seen)
+
+    def report(self, event: Event) -> TrainingReported | None:
+        """What the processes report before this event; None: nothing that counts here."""
 
     def stepped(self, before: Gang, event: Event, after: Gang) -> None:
         """The gang machine has made a step."""
@@ -92,6 +126,7 @@ class JitterPlanner:
     def finished(self) -> None:
         """The job is over."""
         self._cancel()
+        self._cancel_probe()
 
     def _poll(self, action: RequestPlan) -> None:
         snapshot = self._snapshot()
@@ -138,11 +173,19 @@ class JitterPlanner:
         planner may know more: that it can never fit."""
         if self._never is not None or action.excluded:
             return True
-        queue = self._world.rm.queues.leaves[self._job.queue]
-        if self._job.gpus > queue.usable_gpus():
+        queue, gpus = self._world.rm.queues.leaves[self._job.queue], self._least_gpus(action)
+        if gpus > queue.usable_gpus():
             return False
-        nodes = self._world.rm.nodes
-        return any(nodes.could_hold(shape.count, shape.resources.gpus) for shape in self._shapes)
+        sizes = (shape.resources.gpus for shape in self._shapes)
+        return any(self._world.rm.nodes.could_hold(gpus // size, size) for size in sizes)
+
+    def _least_gpus(self, action: RequestPlan | None) -> int:
+        """Of the smallest gang that will do now; None: that will ever do."""
+        role = self._job.spec.elastic_role
+        if role is None or role.min_tasks is None:
+            return self._job.gpus
+        tasks = None if action is None else action.least_tasks
+        return (tasks or role.min_tasks) * role.resources.gpus
 
     def _snapshot(self) -> ClusterSnapshot:
         return self._world.rm.snapshot(self._job.queue)
@@ -151,6 +194,11 @@ class JitterPlanner:
         if self._coming is not None:
             self._coming.cancel()
             self._coming = None
+
+    def _cancel_probe(self) -> None:
+        if self._probing is not None:
+            self._probing.cancel()
+            self._probing = None
 
     def _after(self, delay_s: float, call: Callable[[], None]) -> None:
         self._cancel()
@@ -172,6 +220,8 @@ class TicketPlanner(JitterPlanner):
         self._ran_at_s = -inf
         self._asked: RequestPlan | None = None
         """What is to be answered."""
+        self._launched_at_s: float | None = None
+        """Since when the gang has been held; None: it is not."""
 
     def request(self, action: RequestPlan) -> None:
         if action.supplement is None:
@@ -190,7 +240,17 @@ class TicketPlanner(JitterPlanner):
             self._claims = self._claims.after(now_s, lasted_s)
             self._claimed_at_s = None
 
+    def stepped(self, before: Gang, event: Event, after: Gang) -> None:
+        running = self._world.tickets.running.get(self._job.spec.name)
+        if running is not None and after.growth is not before.growth:
+            nodes = after.gpus_by_node
+            shown = replace(running, gpus=sum(gpus for _, gpus in nodes), nodes=nodes)
+            if shown != running:
+                self._world.tickets.launched(shown)
+
     def entered(self, phase: Phase) -> None:
+        if phase not in HOLDING:
+            self._launched_at_s = None
         if phase is Phase.BACKING_OFF:
             self._leave()
             self._world.tickets.gone(self._job.spec.name)
@@ -201,6 +261,7 @@ class TicketPlanner(JitterPlanner):
         self._give_back()
         now_s, ticket, ratio = self._world.timeline.now_s, self._ticket, None
         self._ran_at_s = now_s
+        since_s = self._launched_at_s = self._launched_at_s or now_s
         if ticket is not None and ticket.forecast_s is not None:
             ratio = wait_ratio(now_s - ticket.taken_at_s, ticket.forecast_s)
             self._ticket = replace(ticket, forecast_s=None)
@@ -213,10 +274,10 @@ class TicketPlanner(JitterPlanner):
             RunningGang(
                 job=self._job.spec.name,
                 queue=self._job.queue,
-                gpus=self._job.gpus,
-                ends_at_s=None if declared_s is None else now_s + declared_s,
+                gpus=sum(gpus.values()),
+                ends_at_s=None if declared_s is None else since_s + declared_s,
                 nodes=tuple(sorted(gpus.items())),
-                since_s=now_s,
+                since_s=since_s,
                 wait_ratio=ratio,
             )
         )
@@ -241,7 +302,7 @@ class TicketPlanner(JitterPlanner):
         """One of the looks of all who wait."""
         action = self._asked
         assert action is not None
-        kind = (self._kind, action.excluded)
+        kind = (self._kind, action.excluded, action.least_tasks, action.most_tasks)
         fits = moment.fits(kind, lambda: self._may_fit(action))
         if not fits and not (is_first and self._may_claim_or_accumulate()):
             if self._delay.fits_since_s is not None:

@@ -145,10 +145,18 @@ class SimJob:
     declared_s: float | None
     """The duration as declared by the user; None: not declared."""
     spec: JobSpec
+    own_gpus: int = 0
+    """Of an elastic job: those on which ``duration_s`` is how long it runs. 0: its gang has one
+    size."""
 
     @property
     def gpus(self) -> int:
+        """Of the largest gang that it may have."""
         return self.spec.gpus
+
+    def speed(self, gpus: int) -> float:
+        """How fast it goes on so many GPUs, as a multiple of what it does on its own."""
+        return relative_speed(gpus, self.own_gpus) if self.own_gpus else 1.0
 
     @property
     def queue(self) -> str:
@@ -211,6 +219,14 @@ class SimSettings:
     that is suspended writes one before it stops."""
     start_cost_s: float = 0.0
     """From the start of all processes until they train: what loading a checkpoint takes, say."""
+
+
+SCALING = 0.9
+
+
+def relative_speed(gpus: int, own_gpus: int, scaling: float = SCALING) -> float:
+    """An elastic gang of n times the GPUs is n ** ``scaling`` times as fast."""
+    return 1.0 if gpus == own_gpus else (gpus / own_gpus) ** scaling
 
 
 def sim_spec(

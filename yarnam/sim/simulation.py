@@ -13,6 +13,7 @@ from yarnam.sim.central import CentralScheduler
 from yarnam.sim.gangs.gang_job import GangJob
 from yarnam.sim.gangs.hold_job import HBOX_LIMIT_S, HoldJob
 from yarnam.sim.gangs.initial_gangs import InitialGangRun
+from yarnam.sim.gangs.job_training import JobTraining
 from yarnam.sim.gangs.policy_planner import PolicyPlanner
 from yarnam.sim.gangs.schedule_watcher import ScheduleWatcher
 from yarnam.sim.planners import JitterPlanner, TicketPlanner
@@ -111,10 +112,12 @@ def _job(
     record: JobRecord, world: World, settings: SimSettings, watchers: dict[str, ScheduleWatcher]
 ) -> GangJob | HoldJob:
     mode, job = settings.mode, record.job
+    training = JobTraining(job, world.start_cost_s, world.checkpoint_s)
     if watchers:
-        return GangJob(record, world, PolicyPlanner(job, world, watchers[job.queue]))
+        planner = PolicyPlanner(job, world, watchers[job.queue], training)
+        return GangJob(record, world, planner, training)
     if mode is Mode.TICKETS:
-        return GangJob(record, world, TicketPlanner(job, world))
+        return GangJob(record, world, TicketPlanner(job, world), training)
     if mode is Mode.JITTER:
-        return GangJob(record, world, JitterPlanner(job, world))
+        return GangJob(record, world, JitterPlanner(job, world), training)
     return HoldJob(record, world, HBOX_LIMIT_S if mode is Mode.HBOX else None)

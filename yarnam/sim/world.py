@@ -37,8 +37,10 @@ class JobRecord:
     nodes: int = 0
     """On how many nodes it ran."""
     racks: int = 0
-    held: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
-    """From when to when its whole gang stood, each time."""
+    held: list[tuple[float, float, int]] = field(default_factory=list[tuple[float, float, int]])
+    """From when to when its whole gang stood, each time and in each size, and on how many GPUs."""
+    resizes: int = 0
+    """Changes of the size of a gang that stood."""
     preemptions: int = 0
     """Attempts that ended because YARN took containers."""
     reason: str = ""

@@ -59,6 +59,21 @@ def test_the_model_of_yarn_stands_beside_the_ideal_one(trace: str) -> None:
     assert yarn["suspensions"] > 0
 
 
+def test_sizes_change_in_both_models(tmp_path: Path) -> None:
+    path = tmp_path / "elastic.csv"
+    path.write_text(
+        "job,submit_s,run_s,gpus,least_gpus,most_gpus\na,0,4000,4,1,16\nb,900,4000,4,1,16\n"
+    )
+    done = compare(
+        str(path), "--policy", "optimus", "--model", "ideal", "--model", "yarn", "--json"
+    )
+    assert done.exit_code == 0, done.output
+    ideal, yarn = json.loads(done.stdout)
+    assert ideal["resizes"] > 0
+    assert yarn["resizes"] > 0
+    assert yarn["unfinished"] == 0
+
+
 def test_equal_seeds_give_equal_bytes(trace: str) -> None:
     first = compare(trace, "--policy", "srtf", "--seeds", "2", "--json")
     again = compare(trace, "--policy", "srtf", "--seeds", "2", "--json")

@@ -593,3 +593,18 @@ def test_a_size_that_a_user_asked_for_stays_for_a_job_of_higher_priority() -> No
     for _ in range(3):
         play.now_s += 60.0
         assert not of(play.probed(waiting=1, outranked=1), StopTask)
+
+
+def test_what_has_come_to_grow_by_is_held() -> None:
+    """Else it would be nobody's, and whoever divides the GPUs would have fewer to divide."""
+    play = Elastic(elastic_job()).running(2)
+    before = play.gang.gpus_by_node
+    assert [gpus for _, gpus in before] == [2, 2]
+    play.now_s += 300.0
+    play.probed(spare=2)
+    asks = play.further(2)
+    assert play.gang.gpus_by_node == before
+    play.after(1).grant(asks[0], "n5")
+    assert play.gang.gpus_by_node == (*before, ("n5", 2))
+    play.fire(TimerKind.GROWTH)
+    assert play.gang.gpus_by_node == before

@@ -9,6 +9,7 @@ import pytest
 
 from yarnam.core.admission import Ask, Contention
 from yarnam.core.admission.decision import MustWait
+from yarnam.core.model.events import Event, ScaleRequested, SuspendRequested
 from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.plans import NoFit, PlacementPlan, Reason
 from yarnam.core.model.resources import Resources
@@ -21,7 +22,12 @@ from yarnam.core.policies.chosen_policy import (
     checked,
     in_force,
 )
-from yarnam.core.policies.queue_schedule import RECORD_SLACK_S, decide_by_policy, queue_schedule
+from yarnam.core.policies.queue_schedule import (
+    RECORD_SLACK_S,
+    decide_by_policy,
+    event_of,
+    queue_schedule,
+)
 from yarnam.core.policies.schedule import Act, JobDecision
 from yarnam.errors import UsageError
 
@@ -306,3 +312,21 @@ def test_an_elastic_job_gets_more_while_they_are_idle() -> None:
     found = row("elastic", world, chosen("optimus", interval="1"))
     assert found.act is Act.RESIZE
     assert found.gpus == 4
+
+
+def test_a_size_counts_when_two_looks_come_to_it() -> None:
+    """Containers that have just been released are nobody's for a moment."""
+    first = JobDecision("elastic", Act.RESIZE, 3, 1, "")
+    again, other = replace(first, why="still"), replace(first, gpus=4)
+
+    def says(row: JobDecision, before: JobDecision | None) -> Event | None:
+        return event_of(
+            row, "policy", NOW, is_suspended=False, before=before, tasks_for=lambda n: n
+        )
+
+    assert says(first, None) is None
+    assert says(other, first) is None
+    assert says(first, replace(first, act=Act.RUN)) is None
+    assert says(again, first) == ScaleRequested(NOW, "policy", 3, is_policy=True)
+    # Who has to yield does so at once.
+    assert isinstance(says(replace(first, act=Act.YIELD, gpus=0), None), SuspendRequested)

@@ -7,11 +7,10 @@ import logging
 from collections.abc import Callable, Sequence
 
 from yarnam.am.serial_executor import SerialExecutor
-from yarnam.core.gang.elastic.sizing import WaitingJob, excess_tasks, outranking
+from yarnam.core.gang.elastic.sizing import ClusterProbe, WaitingJob, cluster_probe
 from yarnam.core.model.actions import ProbeCluster
 from yarnam.core.model.events import ClusterSeen
-from yarnam.core.placement.elastic_sizes import spare_tasks
-from yarnam.core.placement.supplement import plan_supplement
+from yarnam.core.placement.elastic_sizes import spare_for_growth
 from yarnam.errors import YarnamError
 from yarnam.ports import Clock, ClusterView, Inbox
 from yarnam.wire.records import JobRecord
@@ -54,7 +53,7 @@ class GrowthProbe:
             self._task = None
 
     async def _reply(self, action: ProbeCluster, u: float) -> None:
-        found = (0, 0, 0, 0)
+        found = ClusterProbe(0)
         try:
             found = await self._executor.call(lambda: self._probe(action))
         except YarnamError as error:
@@ -62,26 +61,15 @@ class GrowthProbe:
         except Exception:
             # A fault of the planner must not end the probes.
             log.exception("the cluster probe failed")
-        spare, excess, waiting, outranked = found
-        self._inbox(
-            ClusterSeen(self._clock.now_s(), action.attempt, spare, excess, waiting, u, outranked)
-        )
+        seen = ClusterSeen(
+            self._clock.now_s(), action.attempt, found.spare, found.excess, found.waiting, u,
+            found.outranked,
+        )  # fmt: skip
+        self._inbox(seen)
 
-    def _probe(self, action: ProbeCluster) -> tuple[int, int, int, int]:
+    def _probe(self, action: ProbeCluster) -> ClusterProbe:
         record, growth = self._record, action.growth
         snapshot = self._view.snapshot(record.job.queue)
         waiters = self._waiters()
-        spare = 0
-        if growth.wanted[0].count:
-            spare = spare_tasks(
-                lambda part: plan_supplement(
-                    snapshot, record.job, part, action.excluded, targets=record.targets
-                ),
-                growth,
-            )
-        target = growth.wanted[0].target
-        mine = sum(task.role == target.role for task in growth.held)
-        excess = excess_tasks(snapshot.queue, waiters, mine, target.resources)
-        job = record.job
-        outranked = outranking(job.queue, job.gang.priority, waiters)
-        return spare, excess, len(waiters), outranked
+        spare = spare_for_growth(snapshot, record.job, record.targets, growth, action.excluded)
+        return cluster_probe(spare, snapshot.queue, record.job, growth, waiters)

@@ -69,6 +69,8 @@ class PolicyWatcher:
         self._size = policy_for(job).size
         self._pause_s = settings.policy_look_s
         self._away_since_s: float | None = None
+        self._before: JobDecision | None = None
+        """The row of the last look while the gang ran, or was suspended."""
 
     async def run(self, gang: Callable[[], Gang]) -> None:
         """Until it is cancelled. Jobs that take no tickets have nothing to look at."""
@@ -84,7 +86,7 @@ class PolicyWatcher:
     async def follow(self, gang: Callable[[], Gang]) -> None:
         """One look, and what follows from it. Raises YarnamError."""
         if not self._is_due(gang()):
-            self._away_since_s = None
+            self._away_since_s = self._before = None
             return
         if not await self._holder.look_at_policy():
             self._without_zookeeper(gang())
@@ -101,8 +103,9 @@ class PolicyWatcher:
             row = await self._row(max_age_s=None)
         if row is None or not self._is_due(gang()):
             return
+        before, self._before = self._before, row
         self._holder.row = row
-        self._carry_out(gang(), row)
+        self._carry_out(gang(), row, before)
 
     # ---- inside ------------------------------------------------------------------------------
 
@@ -139,13 +142,14 @@ class PolicyWatcher:
         found = queue_schedule(self._job.queue, seen, in_force, listed.recorded_gpu_s)
         return found.row(told.job)
 
-    def _carry_out(self, gang: Gang, row: JobDecision) -> None:
+    def _carry_out(self, gang: Gang, row: JobDecision, before: JobDecision | None) -> None:
         size = self._size
         event = event_of(
             row,
             self._by,
             self._clock.now_s(),
             is_suspended=gang.phase is Phase.SUSPENDED,
+            before=before,
             tasks_for=None if size is None else partial(tasks_for, self._job, gang, size),
             has_made_way=gang.is_sized_by_policy and not self._resizes,
         )

@@ -33,10 +33,12 @@ def policy_lines(found: Sequence[PolicyFigures]) -> Iterator[Line]:
             one.name,
             *(_cell(figure, one.estimates[figure]) for _, figure in _SHOWN),
             f"{one.report.suspensions:,}",
+            f"{one.report.resizes:,}",
         )
         for one in found
     ]
-    yield from table(("POLICY", *(heading for heading, _ in _SHOWN), "SUSPENDED"), rows)
+    headings = (heading for heading, _ in _SHOWN)
+    yield from table(("POLICY", *headings, "SUSPENDED", "RESIZED"), rows)
     for one in found:
         if one.report.unfinished:
             yield f"{one.name}: {one.report.unfinished:,} jobs never ended."

@@ -148,8 +148,8 @@ def command(
 
     Runs each policy over the same jobs. In the ideal model a gang starts the moment that the policy
     says so. With `--model yarn` each job runs yarnam's gang machine and planner on a model of YARN,
-    suspends and resumes by its own row of the policy's schedule, and has one size; with the first
-    seed only. Prints job completion times (JCT, from submission to end), waits, the
+    and suspends, resumes and changes its size by its own row of the policy's schedule; with the
+    first seed only. Prints job completion times (JCT, from submission to end), waits, the
     mean bounded slowdown, the time until the last job has ended, and the share of the GPU time that
     was used.
 

@@ -393,6 +393,17 @@ class Gang:
         """The members, and those that are about to join them."""
         return self.members if self.growth is None else (*self.members, *self.growth.members)
 
+    @property
+    def gpus_by_node(self) -> tuple[tuple[NodeId, int], ...]:
+        """What it holds, by the grants; with what has come for it to grow by, of which nobody else
+        knows."""
+        found: dict[NodeId, int] = {}
+        for member in self.everyone:
+            if member.grant is not None and member.is_holding:
+                node = member.grant.node
+                found[node] = found.get(node, 0) + member.target.resources.gpus
+        return tuple(sorted(found.items()))
+
     def find(self, ask: AskId) -> Member | None:
         return next((member for member in self.everyone if member.ask == ask), None)
 

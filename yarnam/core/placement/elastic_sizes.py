@@ -10,17 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from yarnam.core.model.ids import NodeId
 from yarnam.core.model.input_locality import NO_DATA, BytesByNode
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.plans import NoFit, PlacementPlan, PlanPolicy, Supplement, Target
 from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.placement.gang_shape import resized
+from yarnam.core.placement.packing.index_memory import IndexMemory
 from yarnam.core.placement.planner import (
     DEFAULT_POLICY,
     PlanOutcome,
     declared_targets,
     ladder_for_submit,
 )
+from yarnam.core.placement.supplement import plan_supplement
 
 MOST_EXTRA_TARGETS = 8
 """Services declared for the least size beside those of the largest, at most: each costs 0.1 to
@@ -75,6 +78,21 @@ def spare_tasks(plan_growth: Callable[[Supplement], PlanOutcome], growth: Supple
     return 0 if isinstance(outcome, NoFit) else outcome.rungs[0].tasks
 
 
+def spare_for_growth(
+    snapshot: ClusterSnapshot,
+    job: JobSpec,
+    targets: tuple[Target, ...],
+    growth: Supplement,
+    excluded: Iterable[NodeId] = (),
+) -> int:
+    """The same, by the planner of supplements; 0 where none is wanted."""
+    if not growth.wanted[0].count:
+        return 0
+    return spare_tasks(
+        lambda part: plan_supplement(snapshot, job, part, excluded, targets=targets), growth
+    )
+
+
 def settled_shape(
     snapshot: ClusterSnapshot, job: JobSpec, policy: PlanPolicy = DEFAULT_POLICY
 ) -> JobSpec:
@@ -105,17 +123,18 @@ def elastic_ladder(
     *,
     data: BytesByNode = NO_DATA,
     seed: str = "",
+    memory: IndexMemory | None = None,
 ) -> PlanOutcome:
     """The ladder to declare at submit for a job whose shape is settled: the ladder of the largest
     size that this cluster could ever hold, so that its targets hold the gang at every size, and
     besides the domains that only the least size fits into (as ``extra_targets``). For a job of
-    one size it is the planner's own. ``data`` and ``seed`` as for ``plan``."""
+    one size it is the planner's own. ``data``, ``seed`` and ``memory`` as for ``plan``."""
     role = job.elastic_role
-    ladder = _ladder(snapshot, job, policy, data, seed)
+    ladder = _ladder(snapshot, job, policy, data, seed, memory)
     if isinstance(ladder, NoFit) or role is None or role.min_tasks is None:
         return ladder
     least = job.at_size(role.min_tasks)
-    small = ladder_for_submit(snapshot, least, policy, data=data, seed=seed)
+    small = ladder_for_submit(snapshot, least, policy, data=data, seed=seed, memory=memory)
     if isinstance(small, NoFit):
         return ladder
     known = declared_targets(ladder)
@@ -132,12 +151,16 @@ def _ladder(
     policy: PlanPolicy,
     data: BytesByNode = NO_DATA,
     seed: str = "",
+    memory: IndexMemory | None = None,
 ) -> PlanOutcome:
+    def of(one: JobSpec) -> PlanOutcome:
+        return ladder_for_submit(snapshot, one, policy, data=data, seed=seed, memory=memory)
+
     role = job.elastic_role
     if role is None or role.min_tasks is None:
-        return ladder_for_submit(snapshot, job, policy, data=data, seed=seed)
+        return of(job)
     return largest_fit(
-        lambda tasks: ladder_for_submit(snapshot, job.at_size(tasks), policy, data=data, seed=seed),
+        lambda tasks: of(job.at_size(tasks)),
         role.min_tasks,
         role.tasks,
     )

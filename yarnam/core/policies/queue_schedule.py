@@ -217,10 +217,13 @@ def event_of(
     now_s: float,
     *,
     is_suspended: bool,
+    before: JobDecision | None = None,
     tasks_for: Callable[[int], int] | None = None,
     has_made_way: bool = False,
 ) -> Event | None:
-    """What the job's gang machine is told; None: nothing, it goes on as it is. ``tasks_for``: of an
+    """What the job's gang machine is told; None: nothing, it goes on as it is. ``before``: its row
+    at the last look: containers that have just been released are nobody's for a second or two, so a
+    size counts when two looks come to it. ``tasks_for``: of an
     elastic gang, how many tasks it has with so many GPUs. ``has_made_way``: a policy that resizes
     nobody had it shrink for a higher priority, so it grows by its own rules afterwards."""
     if not acts(row, is_suspended=is_suspended):
@@ -229,7 +232,9 @@ def event_of(
         return ResumeRequested(now_s, by, is_policy=True, is_promoted=row.is_promoted)
     if row.act is not Act.RESIZE:
         return SuspendRequested(now_s, by, SUSPENSION_S, row.why, is_policy=True)
-    return ScaleRequested(now_s, by, tasks_for(row.gpus), is_policy=True) if tasks_for else None
+    if tasks_for is None or before is None or (before.act, before.gpus) != (row.act, row.gpus):
+        return None
+    return ScaleRequested(now_s, by, tasks_for(row.gpus), is_policy=True)
 
 
 def _waiting(me: Ticket) -> Ticket:

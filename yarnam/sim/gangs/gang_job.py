@@ -1,7 +1,7 @@
 """One job in the simulator: the real gang machine, its actions performed on the model of YARN.
 
-The counterpart of ``am.executor`` and of the agents. An action that cannot occur here (gangs of
-this world have one size) stops the run instead of being dropped.
+The counterpart of ``am.executor`` and of the agents. An action that cannot occur here stops the run
+instead of being dropped.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from yarnam.core.model.actions import (
     Finish,
     LaunchGang,
     PrepareGang,
+    ProbeCluster,
     ReleaseContainer,
     RequestPlan,
     ShareStrike,
@@ -57,11 +58,15 @@ from yarnam.core.model.outcomes import (
     VerdictKind,
 )
 from yarnam.errors import ExitCode
+from yarnam.sim.gangs.job_training import JobTraining
 from yarnam.sim.planners import JitterPlanner
 from yarnam.sim.timeline import Appointment
 from yarnam.sim.world import JobRecord, World
 from yarnam.sim.yarn_model.containers import Ask, Container
 from yarnam.sim.yarn_model.sim_queues import Application
+
+SAVED = frozenset({StopKind.SUSPENDED, StopKind.RESIZED})
+"""A gang that is stopped for this writes a checkpoint first."""
 
 
 class NotSimulated(Exception):
@@ -71,7 +76,9 @@ class NotSimulated(Exception):
 class GangJob:
     """The AM, its agents and its processes, from submission to verdict."""
 
-    def __init__(self, record: JobRecord, world: World, planning: JitterPlanner) -> None:
+    def __init__(
+        self, record: JobRecord, world: World, planning: JitterPlanner, training: JobTraining
+    ) -> None:
         self.record = record
         self.gang: Gang = initial(record.job.spec)
         self._policy = policy_for(record.job.spec)
@@ -83,9 +90,9 @@ class GangJob:
         self._timers: dict[TimerId, Appointment] = {}
         self._held: dict[AskId, Container] = {}
         self._running: dict[AskId, int] = {}
-        self._left_s = record.job.duration_s
-        self._trains_since_s: float | None = None
-        self._stood_s: float | None = None
+        self._training = training
+        self._complete: tuple[float, int] | None = None
+        """Since when its whole gang has stood in this size, and on how many GPUs."""
         self._app: Application
 
     def start(self) -> None:
@@ -101,7 +108,10 @@ class GangJob:
         self.deliver(JobStarted(self._now_s()))
 
     def deliver(self, event: Event) -> None:
-        """One step; what it leads to at once is stepped after it, as in the AM's loop."""
+        """One step; what it leads to at once is stepped after it, as in the AM's loop. What the
+        processes report is taken along before it."""
+        if (report := self._planning.report(event)) is not None:
+            self._inbox.append(report)
         self._inbox.append(event)
         if self._is_busy:
             return
@@ -145,20 +155,22 @@ class GangJob:
         self.deliver(ContainerEnded(self._now_s(), container.ask, end))
 
     def _note_progress(self, before: Phase) -> None:
-        """What was trained up to the last checkpoint need not be done again."""
         phase, now_s = self.gang.phase, self._now_s()
-        if self._stood_s is not None and phase not in HOLDING:
-            self.record.held.append((self._stood_s, now_s))
-            self._stood_s = None
+        if self._complete is not None and phase not in HOLDING:
+            self._stood(now_s)
         if phase is Phase.RUNNING:
-            self._trains_since_s = now_s + self._world.start_cost_s
-        elif before is Phase.RUNNING and self._trains_since_s is not None:
-            trained_s = max(0.0, now_s - self._trains_since_s)
-            stopping, each_s = self.gang.stopping, self._world.checkpoint_s
-            if stopping is None or stopping.kind is not StopKind.SUSPENDED:
-                trained_s = trained_s // each_s * each_s
-            self._left_s -= trained_s
-            self._trains_since_s = None
+            self._training.begin(now_s)
+        elif before is Phase.RUNNING:
+            stopping = self.gang.stopping
+            is_saved = stopping is not None and stopping.kind in SAVED
+            self._training.stop(now_s, is_saved=is_saved)
+
+    def _stood(self, now_s: float) -> None:
+        """Its gang stands no longer, or in another size."""
+        assert self._complete is not None
+        since_s, gpus = self._complete
+        self.record.held.append((since_s, now_s, gpus))
+        self._complete = None
 
     # ---- actions -----------------------------------------------------------------------------
 
@@ -182,6 +194,8 @@ class GangJob:
         match action:
             case RequestPlan():
                 self._planning.request(action)
+            case ProbeCluster():
+                self._planning.probe(action)
             case DrawJitter():
                 draw = self._world.dice.random()
                 self.deliver(JitterDrawn(self._now_s(), action.attempt, draw))
@@ -274,8 +288,10 @@ class GangJob:
         )
 
     def _launch(self, action: LaunchGang) -> None:
+        held = [self._held[member.ask] for member in action.members if member.ask in self._held]
+        gpus = sum(container.resources.gpus for container in held)
         if all(self._running.get(member.ask) != action.attempt for member in action.members):
-            self._note_complete(action)
+            self._note_complete(action, gpus)
         now = [
             member.ask
             for member in action.members
@@ -289,7 +305,7 @@ class GangJob:
             self._world.timeline.after(delay_s, lambda ask=ask: self._started(ask))  # type: ignore[misc]
         if action.waiting:
             return
-        end_s = max(starts, default=0.0) + self._world.start_cost_s + max(0.0, self._left_s)
+        end_s = max(starts, default=0.0) + self._training.launched(gpus)
         services = self.record.job.spec.services
         for member in action.members:
             if member.ask.role not in services:
@@ -298,13 +314,17 @@ class GangJob:
                     lambda ask=member.ask: self._exited(ask, action.attempt, ExitKind.OK),  # type: ignore[misc]
                 )
 
-    def _note_complete(self, action: LaunchGang) -> None:
+    def _note_complete(self, action: LaunchGang, gpus: int) -> None:
         """The gang is complete: remember where."""
-        containers = [self._held[member.ask] for member in action.members]
-        self._world.stood[self.record.job.number, action.attempt] = self._now_s()
-        self._stood_s = self._now_s()
+        containers, now_s = [self._held[member.ask] for member in action.members], self._now_s()
+        self._world.stood[self.record.job.number, action.attempt] = now_s
+        if self._complete is not None and self._complete[1] != gpus:
+            self._stood(now_s)
+            self.record.resizes += 1
+        if self._complete is None:
+            self._complete = now_s, gpus
         if self.record.stood_s is None:
-            self.record.stood_s = self._now_s()
+            self.record.stood_s = now_s
         self.record.nodes = len({container.node for container in containers})
         racks = self._world.rm.nodes.racks
         self.record.racks = len({racks[container.node] for container in containers})

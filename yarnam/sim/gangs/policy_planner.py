@@ -18,6 +18,7 @@ from yarnam.core.accounting.attained_service import (
     tasks_for,
 )
 from yarnam.core.accounting.ledger import account, open_accounts
+from yarnam.core.accounting.training_reports import is_due
 from yarnam.core.admission import Decision
 from yarnam.core.admission.delay_limit import Delay
 from yarnam.core.gang import Gang, initial, policy_for
@@ -33,7 +34,9 @@ from yarnam.core.policies.queue_schedule import (
     decide_by_schedule,
     event_of,
 )
+from yarnam.core.policies.schedule import Act, JobDecision
 from yarnam.sim.common_looks import Moment
+from yarnam.sim.gangs.job_training import JobTraining
 from yarnam.sim.gangs.schedule_watcher import ScheduleWatcher
 from yarnam.sim.planners import TicketPlanner
 from yarnam.sim.sim_settings import SimJob
@@ -44,30 +47,39 @@ from yarnam.sim.yarn_model.containers import Container
 class PolicyPlanner(TicketPlanner):
     """Every job carries out its own row of the schedule that all jobs of the queue compute."""
 
-    def __init__(self, job: SimJob, world: World, watcher: ScheduleWatcher) -> None:
+    def __init__(
+        self, job: SimJob, world: World, watcher: ScheduleWatcher, training: JobTraining
+    ) -> None:
         super().__init__(job, world)
+        self._training = training
         self._watcher = watcher
         self._gang = initial(job.spec)
         self._size = policy_for(job.spec).size
         self._service = Service()
         self._books = open_accounts(job.submit_s)
         self._is_polling = False
+        self._reported: TrainingReported | None = None
+        self._before: JobDecision | None = None
+        """Its row at the last look, while its gang ran or was suspended."""
         watcher.join(job.spec.name, self)
 
     # ---- what it tells -----------------------------------------------------------------------
 
     def stepped(self, before: Gang, event: Event, after: Gang) -> None:
+        super().stepped(before, event, after)
         self._gang = after
         self._books = account(self._books, before, event, after)
         self._service = served(self._service, before, event, after, self._books)
         running = self._world.tickets.running.get(self._job.spec.name)
         has_moved = after.phase is not before.phase and after.phase in HOLDING
+        has_moved = has_moved or after.growth is not before.growth
         if running is not None and (has_moved or isinstance(event, TrainingReported)):
             self._show(running)
 
     def _policy_ticket(self) -> PolicyTicket:
-        facts = JobFacts(self._job.spec.name, self._job.submit_s, self._watcher.in_force.version)
         now_s = self._world.timeline.now_s
+        version, left_s = self._watcher.in_force.version, self._training.left_s(now_s)
+        facts = JobFacts(self._job.spec.name, self._job.submit_s, version, left_s)
         return policy_ticket(
             self._job.spec, self._gang, self._size, self._service, self._books, facts, now_s
         )
@@ -95,9 +107,26 @@ class PolicyPlanner(TicketPlanner):
 
     def _report_training(self, attempt: int) -> None:
         """A program that can go on has its first checkpoint when it begins."""
-        if self._gang.phase is Phase.RUNNING and self._gang.attempt == attempt:
-            now_s = self._world.timeline.now_s
-            self._deliver(TrainingReported(now_s, attempt, 0, saved_step=0))
+        if self._gang.phase is not Phase.RUNNING or self._gang.attempt != attempt:
+            return
+        step = self._training.step(self._world.timeline.now_s) if self._size is not None else 0
+        report = TrainingReported(self._world.timeline.now_s, attempt, step, saved_step=step)
+        self._reported = report
+        self._deliver(report)
+
+    def report(self, event: Event) -> TrainingReported | None:
+        """Of an elastic gang its steps: by them the speed at its size is known."""
+        last = self._reported
+        if last is None or self._size is None or isinstance(event, TrainingReported):
+            return None
+        now_s, gang = self._world.timeline.now_s, self._gang
+        if gang.phase is not Phase.RUNNING or gang.attempt != last.attempt:
+            return None
+        new = replace(last, at_s=now_s, step=self._training.step(now_s))
+        if not is_due(last, new, at_once=True):
+            return None
+        self._reported = new
+        return new
 
     def launched(self, containers: Sequence[Container]) -> None:
         super().launched(containers)
@@ -105,7 +134,8 @@ class PolicyPlanner(TicketPlanner):
 
     def _show(self, gang: RunningGang) -> None:
         shown = replace(gang, policy=as_running(self._policy_ticket(), gang))
-        self._world.tickets.launched(shown)
+        if shown != gang:
+            self._world.tickets.launched(shown)
 
     def finished(self) -> None:
         self._watcher.leave(self._job.spec.name)
@@ -169,14 +199,21 @@ class PolicyPlanner(TicketPlanner):
     def _poll_policy(self) -> None:
         self._is_polling = False
         if not (self._gang.phase is Phase.RUNNING or self._is_suspended):
+            self._before = None
             return
         found, job, size = self._watcher.schedule(), self._job.spec, self._size
+        before, self._before = self._before, found.row(job.name)
         event = event_of(
-            found.row(job.name),
+            self._before,
             "the queue's policy",
             self._world.timeline.now_s,
             is_suspended=self._is_suspended,
+            before=before,
             tasks_for=None if size is None else partial(tasks_for, job, self._gang, size),
+            has_made_way=self._gang.is_sized_by_policy and not self._watcher.resizes,
         )
         if event is not None:
+            self._before = None
             self._deliver(event)
+        elif self._before.act is Act.RESIZE:
+            self.poll_after(self._watcher.pause_s())

@@ -55,6 +55,10 @@ class ScheduleWatcher:
         del self._jobs[job]
 
     @property
+    def resizes(self) -> bool:
+        return self.in_force.policy is not None and self.in_force.policy.resizes
+
+    @property
     def is_stale(self) -> bool:
         """Whether another schedule has come to be."""
         world = self._world
@@ -78,6 +82,10 @@ class ScheduleWatcher:
             self._changes_s = changes_s if changes_s > now_s else inf
         return found
 
+    def pause_s(self) -> float:
+        """From one look of a job to its next."""
+        return POLL_S * (0.75 + 0.5 * self._world.dice.random())
+
     def _check(self) -> None:
         if not self._jobs:
             self._is_checking = False
@@ -88,6 +96,6 @@ class ScheduleWatcher:
             self._acted_on = found
             interrupted = found.interrupted
             for one in [one for one in self._jobs.values() if one.may_act(found, interrupted)]:
-                interval_s = POLL_S * (0.75 + 0.5 * world.dice.random())
+                interval_s = self.pause_s()
                 one.poll_after(world.dice.random() * interval_s + world.rm.settings.poll_s)
         world.timeline.after(CHECK_S, self._check)

@@ -27,8 +27,11 @@ class IdealRow(NamedTuple):
     """Of its first run."""
     end_s: float
     run_s: float
-    """That it needed."""
+    """That it needed, on its own GPUs."""
     starts: int
+    """Of its gang, in each size."""
+    resizes: int = 0
+    """Of these, those that followed at once on another size."""
 
     @property
     def jct_s(self) -> float:
@@ -64,6 +67,8 @@ class IdealReport:
     used_share: float
     """GPU time of running gangs, of all until the last end."""
     suspensions: int
+    """Starts anew, but for those of another size."""
+    resizes: int
     decisions: int
 
 
@@ -77,7 +82,7 @@ class Figures:
         self.slowdowns = array("d")
         self.usage = UsageCurve()
         self._last_end_s = 0.0
-        self._starts = 0
+        self._starts = self._resizes = 0
 
     def add(self, row: IdealRow) -> None:
         self.jcts.append(row.jct_s)
@@ -85,6 +90,7 @@ class Figures:
         self.slowdowns.append(row.slowdown)
         self._last_end_s = max(self._last_end_s, row.end_s)
         self._starts += row.starts
+        self._resizes += row.resizes
 
     def report(self, name: str, unfinished: int, decisions: int) -> IdealReport:
         jcts, waits = sorted(self.jcts), sorted(self.waits)
@@ -104,7 +110,8 @@ class Figures:
             slowdown_mean=mean(self.slowdowns),
             makespan_s=self._last_end_s,
             used_share=self.usage.gpu_s / capacity if capacity else 0.0,
-            suspensions=self._starts - len(jcts),
+            suspensions=self._starts - len(jcts) - self._resizes,
+            resizes=self._resizes,
             decisions=decisions,
         )
 

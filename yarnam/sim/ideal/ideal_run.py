@@ -17,6 +17,7 @@ from yarnam.errors import UsageError
 from yarnam.sim.ideal.ideal_report import Figures, IdealReport, IdealRow
 from yarnam.sim.ideal.ideal_settings import IdealSettings, Instant, Knows, Overhead
 from yarnam.sim.ideal.trace_job import TraceJob
+from yarnam.sim.sim_settings import relative_speed
 
 OnRow = Callable[[IdealRow], None]
 
@@ -35,6 +36,7 @@ class _Living:
     """Seconds of ``left_s`` done in a second; 0: it does not run."""
     start_s: float = -1.0
     starts: int = 0
+    resizes: int = 0
     order: int = 0
     """Of all starts of all jobs, the number of its last one: settles ties between ends."""
     ends: int = 0
@@ -219,7 +221,7 @@ class IdealCluster:
         return tuple((size, base * self._speed(job, size)) for size in sizes)
 
     def _speed(self, job: TraceJob, gpus: int) -> float:
-        return 1.0 if gpus == job.gpus else (gpus / job.gpus) ** self._settings.scaling
+        return relative_speed(gpus, job.gpus, self._settings.scaling)
 
     def _end_next(self) -> None:
         _, _, _, job = heapq.heappop(self._ends)
@@ -230,7 +232,7 @@ class IdealCluster:
         self._release(one)
         row = IdealRow(
             job, one.job.queue, one.job.gpus, one.ticket.submitted_at_s, one.start_s, self._now_s,
-            one.job.run_s, one.starts,
+            one.job.run_s, one.starts, one.resizes,
         )  # fmt: skip
         self.figures.add(row)
         if self._on_row is not None:
@@ -272,6 +274,7 @@ class IdealCluster:
             if job not in self._running:
                 self._start(one, size, found)
             elif size != one.ticket.gpus or job in found.moved:
+                one.resizes += size != one.ticket.gpus
                 self._stop(one, HoldState.SUSPENDED)
                 self._start(one, size, found)
         assert isinstance(found.left, (GpuCount, NodeCapacity))

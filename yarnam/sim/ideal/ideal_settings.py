@@ -9,6 +9,7 @@ from enum import Enum
 from yarnam.core.policies.gpu_nodes import Packing
 from yarnam.core.policies.policy_settings import Settings
 from yarnam.sim.ideal.trace_job import TraceJob
+from yarnam.sim.sim_settings import SCALING
 
 
 class Overhead(Enum):
@@ -57,7 +58,7 @@ class IdealSettings:
     overhead_of: OverheadOf = field(default=lambda _job: 0.0)
     instant: Instant = Instant.TOGETHER
     knows: Knows = Knows.TRUE
-    scaling: float = 0.9
-    """An elastic gang of n times the GPUs is n ** ``scaling`` times as fast."""
+    scaling: float = SCALING
+    """Of elastic gangs (``relative_speed``)."""
     steps_per_s: float = 1.0
     """Of every job, on its own GPUs: for policies that count steps."""

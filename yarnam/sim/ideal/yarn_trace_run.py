@@ -5,8 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
+from math import gcd
 
-from yarnam.core.model.job_spec import CheckpointSpec
+from yarnam.core.model.job_spec import CheckpointSpec, ElasticSpec, RoleSpec
+from yarnam.core.model.snapshot import ClusterSnapshot, QueueView
+from yarnam.core.placement.elastic_sizes import settled_shape
 from yarnam.core.policies.policy_settings import Settings
 from yarnam.sim.ideal.ideal_report import Figures, IdealRow
 from yarnam.sim.ideal.ideal_settings import Knows
@@ -43,27 +47,23 @@ def run_on_yarn(
     """All jobs in one queue, each with checkpoints, so that a policy may suspend it.
     ``start_cost_s``: as ``Overhead.RESTART`` has it; ``on_step`` gets a line for each step of each
     gang."""
-    first_s = trace[0].submit_s if trace else 0.0
-    jobs = tuple(
-        _sim_job(number, job, job.submit_s - first_s, knows, rm) for number, job in enumerate(trace)
-    )
     chosen = SimSettings(
         Mode.TICKETS, seed, rm, limit_s=float("inf"), policy=policy, policy_settings=settings,
         start_cost_s=start_cost_s,
     )  # fmt: skip
-    outcome = simulate(Workload(jobs), chosen, on_step, on_end)
+    outcome = simulate(trace_workload(trace, rm, knows), chosen, on_step, on_end)
     figures, unfinished = Figures(rm.gpus), 0
     steps: list[tuple[float, int]] = []
     for job, record in zip(trace, outcome.records, strict=True):
         if record.ended_s is None or record.stood_s is None:
             unfinished += 1
             continue
-        for from_s, until_s in record.held:
-            steps += [(from_s, job.gpus), (until_s, -job.gpus)]
+        for from_s, until_s, gpus in record.held:
+            steps += [(from_s, gpus), (until_s, -gpus)]
         figures.add(
             IdealRow(
                 job.job, job.queue, job.gpus, record.job.submit_s, record.stood_s, record.ended_s,
-                job.run_s, len(record.held),
+                job.run_s, len(record.held), record.resizes,
             )
         )  # fmt: skip
     used = 0
@@ -75,12 +75,39 @@ def run_on_yarn(
     return PolicyFigures(report.name, report, estimates, figures)
 
 
+def trace_workload(
+    trace: Sequence[TraceJob], rm: RmSettings, knows: Knows = Knows.DECLARED
+) -> Workload:
+    """The jobs as their ApplicationMasters know them."""
+    first_s = trace[0].submit_s if trace else 0.0
+    return Workload(
+        tuple(
+            _sim_job(number, job, job.submit_s - first_s, knows, rm)
+            for number, job in enumerate(trace)
+        )
+    )
+
+
 def _sim_job(number: int, job: TraceJob, submit_s: float, knows: Knows, rm: RmSettings) -> SimJob:
     run_s = max(1.0, job.run_s)
     told_s = {Knows.TRUE: run_s, Knows.DECLARED: job.declared_s, Knows.NOTHING: None}[knows]
     spec = sim_spec(f"j{number:06d}", QUEUE, job.gpus, per_task=rm.gpus_per_node)
     spec = replace(spec, duration_s=told_s, checkpoint=CheckpointSpec(f"hdfs:///sim/{number}"))
-    return SimJob(number, submit_s, run_s, told_s, spec)
+    if job.most_gpus <= job.least_gpus:
+        return SimJob(number, submit_s, run_s, told_s, spec)
+    role = _elastic_role(job.least_gpus, job.most_gpus, rm)
+    spec = replace(spec, roles=(role,), flexible_shape=False, elastic=ElasticSpec(counts_gpus=True))
+    return SimJob(number, submit_s, run_s, told_s, spec, job.gpus)
+
+
+@lru_cache(maxsize=1024)
+def _elastic_role(least: int, most: int, rm: RmSettings) -> RoleSpec:
+    """As at the submission: tasks of one size, chosen for the cluster."""
+    step = gcd(least, most)
+    spec = sim_spec("elastic", QUEUE, most, per_task=step)
+    role = replace(spec.roles[0], min_tasks=least // step)
+    idle = ClusterSnapshot(0.0, rm.all_nodes(), QueueView(QUEUE))
+    return settled_shape(idle, replace(spec, roles=(role,))).roles[0]
 
 
 def rm_of(nodes: int, gpus: int) -> RmSettings:

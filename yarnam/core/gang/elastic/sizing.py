@@ -14,14 +14,17 @@ Each resize costs a stop and a start from the checkpoint, so the rules are slow 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Union
 
 from yarnam.core.gang.policy import SizePolicy
+from yarnam.core.model.job_spec import JobSpec
+from yarnam.core.model.plans import Supplement
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import QueueView
+from yarnam.core.model.tickets import Ticket
 
 
 class SizeReason(Enum):
@@ -177,6 +180,28 @@ class WaitingJob:
     gpus: int = 0
     priority: int | None = None
     """Among the jobs of its queue; None: not known."""
+
+
+def waiting_jobs(tickets: Iterable[Ticket], queue: str) -> tuple[WaitingJob, ...]:
+    """Those that wait with a ticket, which YARN does not know of; of this queue those too that its
+    policy has wait."""
+    return tuple(
+        # Who is getting his containers needs none of this job's.
+        WaitingJob(ticket.queue, ticket.gpus, None if ticket.is_acquiring else ticket.priority)
+        for ticket in tickets
+        if not ticket.aside or (ticket.queue == queue and ticket.policy is not None)
+    )
+
+
+def cluster_probe(
+    spare: int, queue: QueueView, job: JobSpec, growth: Supplement, waiters: Collection[WaitingJob]
+) -> ClusterProbe:
+    """What a probe for ``growth`` has found, ``spare`` further tasks among it."""
+    target = growth.wanted[0].target
+    mine = sum(task.role == target.role for task in growth.held)
+    excess = excess_tasks(queue, waiters, mine, target.resources)
+    outranked = outranking(job.queue, job.gang.priority, waiters)
+    return ClusterProbe(spare, excess, len(waiters), outranked)
 
 
 def outranking(queue: str, priority: int, waiters: Iterable[WaitingJob]) -> int:
