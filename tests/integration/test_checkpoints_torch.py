@@ -18,7 +18,8 @@ RANK = """
     import torch.distributed as dist
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor
-    from hdfs_utils.checkpoints import Checkpointer, Limits, Token, torch_distributed
+    from hdfs_utils.checkpoints import Checkpointer, Limits, Token
+    from hdfs_utils.checkpoints.frameworks import torch_distributed
 
     home, attempt, damage = sys.argv[1], int(sys.argv[2]), sys.argv[3]
     dist.init_process_group("gloo")
