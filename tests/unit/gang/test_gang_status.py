@@ -34,6 +34,7 @@ def test_acquiring_counts_by_locality_and_names_its_limit() -> None:
     assert status.tasks[0].log_address == "n1.cluster:5000"
     assert [task.http_address for task in status.tasks] == ["n1:8042", "n2:8042", "n1:8042", ""]
     assert status.history[0].outcome.startswith("no container")
+    assert (status.history[1].asked, status.history[1].granted) == (4, 3)
 
 
 def test_before_the_first_grant_the_ask_is_the_limit() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timezone
 
 from yarnam.core.gang.fitness import refusals_text
@@ -9,6 +10,7 @@ from yarnam.core.gang.phases.first_cause import exit_text
 from yarnam.core.gang.state import Gang, Member, MemberState
 from yarnam.core.model.events import TimerKind
 from yarnam.core.model.job_status import (
+    AttemptRecord,
     JobState,
     JobStatus,
     Phase,
@@ -92,10 +94,22 @@ def describe(gang: Gang, now_s: float) -> JobStatus:
         idle_gpus=gang.history[-1].idle_gpus
         if gang.history and gang.phase is Phase.RUNNING
         else None,
-        history=gang.history[-HISTORY_SHOWN:],
+        history=_history(gang),
         verdict=gang.verdict,
         pre_run=gang.pre_run,
     )
+
+
+def _history(gang: Gang) -> tuple[AttemptRecord, ...]:
+    """Of the attempt in progress what it has been granted until now."""
+    shown = gang.history[-HISTORY_SHOWN:]
+    if not shown or shown[-1].ended_at_s is not None:
+        return shown
+    last = shown[-1]
+    mine = [member for member in gang.members if member.ask.attempt == last.attempt]
+    granted = sum(member.state is not MemberState.ASKED for member in mine)
+    return (*shown[:-1], replace(last, granted=granted))
+
 
 
 def _state(gang: Gang) -> JobState:
