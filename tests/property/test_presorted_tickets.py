@@ -8,7 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from yarnam.core.admission.decision import admit, requested
-from yarnam.core.admission.reservations import ReservationLedger
+from yarnam.core.admission.reservations import (
+    ReservationLedger,
+    gangs_on_nodes,
+    gangs_on_nodes_after,
+)
 from yarnam.core.admission.wait_queue import (
     Contention,
     gang_ages,
@@ -81,7 +85,9 @@ def test_the_same_queue(
     fast = replace(plain, presorted=presorted(snapshot, waiting, node_sizes(nodes)))
     assert fast.presorted is not None
     asking = replace(waiting[changed % len(waiting)], demands=(Demand(amount(2), 1),))
-    for me in (*waiting, asking):
+    cut = [replace(one, demands=(Demand(amount(1), one.gpus),)) for one in waiting]
+    whole = [replace(one, demands=(Demand(amount(one.gpus), 1),)) for one in waiting]
+    for me in (*waiting, asking, *cut, *whole):
         assert wait_queue(me, fast) == wait_queue(me, plain)
 
 
@@ -137,6 +143,20 @@ def test_the_same_decision_by_what_is_worked_out_beforehand(
     together = replace(fast, places=[])
     for me in (*wait_queue(waiting[0], fast).order, *waiting):
         assert admit(me, together, fits_now=True) == admit(me, plain, fits_now=True)
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.sets(st.integers(0, 3))), max_size=12))
+def test_gangs_by_node_follow_those_that_start_and_end(story: list[tuple[int, set[int]]]) -> None:
+    running: dict[str, RunningGang] = {}
+    on = gangs_on_nodes(())
+    for number, where in story:
+        nodes = tuple((NodeId(f"n{n}"), 2) for n in sorted(where))
+        gone = running.pop(f"r{number}", None)
+        come = RunningGang(f"r{number}", QUEUES[0], 2, None, nodes, 0.0) if where else None
+        if come is not None:
+            running[come.job] = come
+        on = gangs_on_nodes_after(on, gone, come)
+        assert on == gangs_on_nodes(running.values())
 
 
 def test_an_order_of_its_own_for_each_is_not_presorted() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import lru_cache
 
 from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.job_spec import EnvironmentSpec, GangSpec, JobSpec, RoleSpec
@@ -234,17 +235,23 @@ def sim_spec(
 ) -> JobSpec:
     """A job that asks for ``gpus`` and leaves the shape to the planner, as most users do; memory
     and cores are half of what the model node has per GPU, so GPUs are what runs short."""
+    return replace(_spec_of(queue, gpus, per_task, gang or GangSpec()), name=name)
+
+
+@lru_cache(maxsize=1024)
+def _spec_of(queue: str, gpus: int, per_task: int, gang: GangSpec) -> JobSpec:
+    """Jobs of a trace are mostly alike: they share what they have in common."""
     each = min(gpus, per_task)
     while gpus % each:
         each -= 1
     resources = Resources(memory_mib=32768 * each, vcores=4 * each, gpus=each)
     return JobSpec(
-        name=name,
+        name="",
         queue=queue,
         user="sim",
         framework="command",
         roles=(RoleSpec("worker", gpus // each, resources, ("train",), each),),
         environment=EnvironmentSpec(),
-        gang=gang or GangSpec(),
+        gang=gang,
         flexible_shape=True,
     )

@@ -10,7 +10,7 @@ from yarnam.core.admission.places_ahead import HeadReservation, PlacesAhead
 from yarnam.core.admission.reservations import (
     GangsOnNodes,
     ReservationLedger,
-    gangs_on_nodes,
+    gangs_on_nodes_after,
 )
 from yarnam.core.admission.wait_queue import (
     Contention,
@@ -66,14 +66,15 @@ class SimTicketQueue:
 
     def launched(self, gang: RunningGang) -> None:
         """The gang holds GPUs from now on."""
+        self._shared.note_gang(self.running.get(gang.job), gang)
         self.running[gang.job] = gang
-        self._shared.running = None
         self.version += 1
 
     def gone(self, job: str) -> None:
         """Its gang holds nothing any more."""
-        if self.running.pop(job, None) is not None:
-            self._shared.running = None
+        gang = self.running.pop(job, None)
+        if gang is not None:
+            self._shared.note_gang(gang, None)
             self.version += 1
 
     def contention(self, snapshot: ClusterSnapshot, now_s: float) -> Contention:
@@ -102,7 +103,7 @@ class _SharedView:
         self.running: tuple[RunningGang, ...] | None = None
         """None: they have changed."""
         self._ages: GangAges | None = None
-        self._gangs_on: GangsOnNodes | None = None
+        self._gangs_on: GangsOnNodes = {}
         self._gone: list[Ticket] = []
         self._come: list[Ticket] = []
         self._tickets: tuple[Ticket, ...] = ()
@@ -137,6 +138,11 @@ class _SharedView:
         if come is not None:
             self._come.append(come)
 
+    def note_gang(self, gone: RunningGang | None, come: RunningGang | None) -> None:
+        """The same of gangs that run."""
+        self.running = None
+        self._gangs_on = gangs_on_nodes_after(self._gangs_on, gone, come)
+
     def contention(
         self,
         snapshot: ClusterSnapshot,
@@ -148,7 +154,6 @@ class _SharedView:
             self._places = []
             self.running = tuple(running.values())
             self._ages = gang_ages(self.running)
-            self._gangs_on = gangs_on_nodes(self.running)
         has_moved = snapshot.nodes is not self._nodes
         if has_moved:
             self._sizes = self._sizes or node_sizes(snapshot.nodes)

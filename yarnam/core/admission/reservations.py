@@ -33,8 +33,8 @@ GpuRelease = tuple[float, int, bool]
 declared; else it is estimated from how long the gang has run. A tuple, since there are
 thousands."""
 
-GangsOnNodes = Mapping[NodeId, Sequence[tuple[int, int]]]
-"""Which gangs run on each node, as positions among those that run, and on how many of its GPUs."""
+GangsOnNodes = Mapping[NodeId, Sequence[tuple[RunningGang, int]]]
+"""Which gangs run on each node, and on how many of its GPUs."""
 
 NodeShare = tuple[NodeId, Resources]
 
@@ -64,6 +64,7 @@ class ReservationLedger:
         "_closed",
         "_counts",
         "_layouts",
+        "_of",
         "_soonest",
         "_too_many",
         "free",
@@ -73,6 +74,7 @@ class ReservationLedger:
     )
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
+        self._of = snapshot.nodes
         self.nodes: dict[NodeId, Node] = {}
         self.free: dict[NodeId, Resources] = {}
         for node in snapshot.nodes:
@@ -128,14 +130,18 @@ class ReservationLedger:
     def moved_to(self, snapshot: ClusterSnapshot) -> ReservationLedger:
         """The ledger of another snapshot, with no reservations. Only nodes that differ are looked
         at."""
-        usable = {node.node_id: node for node in snapshot.nodes if node.is_usable}
-        if list(usable) != list(self.nodes):
+        if len(self._of) != len(snapshot.nodes):
+            return ReservationLedger(snapshot)
+        nodes = zip(self._of, snapshot.nodes, strict=True)
+        pairs = [(old, new) for old, new in nodes if old is not new]
+        if any(_identity(old) != _identity(new) for old, new in pairs):
             return ReservationLedger(snapshot)
         twin = copy(self)
-        twin.nodes, twin.free, twin.touched = usable, dict(self.free), set()
-        for name, node in usable.items():
-            if self.nodes[name] is not node:
-                twin.free[name] = node.free
+        twin._of = snapshot.nodes  # noqa: SLF001 - of the same class
+        twin.nodes, twin.free, twin.touched = dict(self.nodes), dict(self.free), set()
+        for _, node in pairs:
+            if node.is_usable:
+                twin.nodes[node.node_id], twin.free[node.node_id] = node, node.free
         twin.left = dict(twin.free)
         twin._closed, twin._too_many = {}, {}  # noqa: SLF001 - of the same class
         twin._forget()  # noqa: SLF001 - of the same class
@@ -209,7 +215,7 @@ class ReservationLedger:
             if known is ticket and of is running and at_s == now_s:
                 return reservation
         on = gangs_on_nodes(running) if gangs_on is None else gangs_on
-        found = self._soonest_for(ticket, _Releases(running, on, now_s), now_s)
+        found = self._soonest_for(ticket, _Releases(on, now_s), now_s)
         self._soonest[:] = [(ticket, running, now_s, found)]
         return found
 
@@ -296,35 +302,53 @@ class ReservationLedger:
         return self._closed[constraint]
 
 
+def _identity(node: Node) -> tuple[NodeId, bool]:
+    return node.node_id, node.is_usable
+
+
 def gangs_on_nodes(running: Iterable[RunningGang]) -> GangsOnNodes:
     """A gang that does not report its nodes is on none."""
-    found: dict[NodeId, list[tuple[int, int]]] = {}
-    for position, gang in enumerate(running):
+    found: dict[NodeId, list[tuple[RunningGang, int]]] = {}
+    for gang in running:
         for name, gpus in gang.nodes:
-            found.setdefault(name, []).append((position, gpus))
+            found.setdefault(name, []).append((gang, gpus))
+    return found
+
+
+def gangs_on_nodes_after(
+    on: GangsOnNodes, gone: RunningGang | None, come: RunningGang | None
+) -> GangsOnNodes:
+    """The same after one of these gangs has ended, and another one has started."""
+    found = dict(on)
+    if gone is not None:
+        for name, _ in gone.nodes:
+            left = [share for share in found.pop(name, ()) if share[0] is not gone]
+            if left:
+                found[name] = left
+    if come is not None:
+        for name, gpus in come.nodes:
+            found[name] = [*found.get(name, ()), (come, gpus)]
     return found
 
 
 class _Releases:
-    """The ends to come, node by node. A gang that is past its declared end is about to end."""
+    """The ends to come, node by node."""
 
-    __slots__ = ("_on", "ends", "gangs_on", "now_s")
+    __slots__ = ("_on", "gangs_on", "now_s")
 
-    def __init__(
-        self, running: Iterable[RunningGang], gangs_on: GangsOnNodes, now_s: float
-    ) -> None:
+    def __init__(self, gangs_on: GangsOnNodes, now_s: float) -> None:
         self.now_s = now_s
         self.gangs_on = gangs_on
         self._on: dict[NodeId, Sequence[GpuRelease]] = {}
-        self.ends: list[tuple[float, bool]] = []
-        """Of each gang: when, and whether that is declared."""
-        for gang in running:
-            ends_at_s, since_s = gang.ends_at_s, gang.since_s
-            if ends_at_s is not None and ends_at_s > now_s:
-                self.ends.append((ends_at_s, True))
-            else:
-                has_run_s = now_s - since_s if since_s is not None else 0.0
-                self.ends.append((now_s + max(LEAST_LEFT_S, has_run_s), False))
+
+    def end_of(self, gang: RunningGang) -> tuple[float, bool]:
+        """When, and whether that is declared. A gang that is past its declared end is about to
+        end."""
+        ends_at_s, since_s, now_s = gang.ends_at_s, gang.since_s, self.now_s
+        if ends_at_s is not None and ends_at_s > now_s:
+            return ends_at_s, True
+        has_run_s = now_s - since_s if since_s is not None else 0.0
+        return now_s + max(LEAST_LEFT_S, has_run_s), False
 
     def on(self, name: NodeId) -> Sequence[GpuRelease]:
         """What comes free on this node, soonest first."""
@@ -332,8 +356,8 @@ class _Releases:
         if known is not None:
             return known
         found: list[GpuRelease] = []
-        for position, gpus in self.gangs_on.get(name, ()):
-            at_s, is_declared = self.ends[position]
+        for gang, gpus in self.gangs_on.get(name, ()):
+            at_s, is_declared = self.end_of(gang)
             found.append((at_s, gpus, is_declared))
         if len(found) > 1:
             found.sort()
@@ -361,7 +385,7 @@ class _Layout:
         """How many each node could hold if it were empty, of nodes that could hold any."""
         self.free: list[NodeId] = []
         """Nodes with room now."""
-        self.alone: list[tuple[NodeId, int, int, int]] = []
+        self.alone: list[tuple[NodeId, int, RunningGang, int]] = []
         """Where the end of the only gang will do: how many GPUs are missing, which gang runs there,
         and on how many."""
         self.shared: list[tuple[NodeId, int]] = []
@@ -480,10 +504,10 @@ def _cheapest(
 
 def _first_slots(layout: _Layout, releases: _Releases) -> list[_Slot]:
     """The first slot of each node, in order."""
-    now_s, ends = releases.now_s, releases.ends
+    now_s = releases.now_s
     found: list[_Slot] = [(0.0, 0, now_s, True, name) for name in layout.free]
     for name, missing, gang, gpus in layout.alone:
-        at_s, is_declared = ends[gang]
+        at_s, is_declared = releases.end_of(gang)
         left_s = at_s - now_s
         ready_at_s = at_s if is_declared else now_s + left_s
         found.append((gpus * left_s, missing, ready_at_s, is_declared, name))

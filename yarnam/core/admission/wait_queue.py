@@ -119,6 +119,8 @@ class PresortedTickets:
     waiting_gpus: int
     first_taken_at_s: float
     """Of all in ``order``; infinite: it is empty."""
+    sizes: Mapping[Resources, int]
+    """How many nodes there are of each size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +272,7 @@ def _presorted(
         has_share=has_share,
         waiting_gpus=waiting_gpus,
         first_taken_at_s=first_taken_at_s,
+        sizes=sizes,
     )
 
 
@@ -305,16 +308,17 @@ def _from_presorted(me: Ticket, seen: Contention, known: PresortedTickets) -> Wa
     position = bisect_left(known.keys, _serving_key(me, known.has_share))
     if position == len(known.order):
         return None
-    served = known.order
+    served, candidates = known.order, known.candidates
     if served[position] != me:
         if not _is_resized(me, served[position], known, seen):
             return None
+        candidates = tuple(me if one is served[position] else one for one in candidates)
         served = (*served[:position], me, *served[position + 1 :])
     now_s, backlog = seen.now_s, inf
     if now_s - known.first_taken_at_s >= LEAST_PATIENCE_S:
         ages = gang_ages(seen.running) if seen.ages is None else seen.ages
         backlog = _backlog_s(known.waiting_gpus, ages, now_s)
-    head = next(_due(known.candidates, known.has_share, now_s, backlog), None)
+    head = next(_due(candidates, known.has_share, now_s, backlog), None)
     if head is None:
         return _queue_of(served, None, backlog, now_s, position)
     at = bisect_left(known.keys, _serving_key(head, known.has_share))
@@ -325,17 +329,19 @@ def _from_presorted(me: Ticket, seen: Contention, known: PresortedTickets) -> Wa
 
 def _is_resized(me: Ticket, ticket: Ticket, known: PresortedTickets, seen: Contention) -> bool:
     """Whether ``me`` is this ticket in containers of another size, which changes nothing for the
-    others: neither is the head, since one of the same size came first."""
+    others: it could be the head in both, or in neither, since one of the same size came first."""
     if ticket != replace(me, demands=ticket.demands):
         return False
     has_share = known.has_share.get(me.queue, False)
-    has_first = any(
-        one.gpus == me.gpus
+    is_known = any(
+        _fits_sizes(me, known.sizes)
+        if one is ticket
+        else one.gpus == me.gpus
         and known.has_share.get(one.queue, False) == has_share
         and arrival(one) < arrival(me)
         for one in known.candidates
     )
-    return has_first and _is_served(me, inf, queues_of(seen.snapshot))
+    return is_known and _is_served(me, inf, queues_of(seen.snapshot))
 
 
 def by_priority(order: Sequence[Ticket], now_s: float) -> list[Ticket]:
@@ -389,13 +395,16 @@ class GangAges:
 
 
 def gang_ages(running: Iterable[RunningGang]) -> GangAges:
-    began = tuple((gang.gpus, gang.since_s) for gang in running if gang.since_s is not None)
-    return GangAges(
-        sum(gpus for gpus, _ in began),
-        sum(gpus * since_s for gpus, since_s in began),
-        max((since_s for _, since_s in began), default=-inf),
-        began,
-    )
+    gpus, gpus_since_s, latest_s = 0, 0.0, -inf
+    began: list[tuple[int, float]] = []
+    for gang in running:
+        since_s = gang.since_s
+        if since_s is not None:
+            began.append((gang.gpus, since_s))
+            gpus += gang.gpus
+            gpus_since_s += gang.gpus * since_s
+            latest_s = max(latest_s, since_s)
+    return GangAges(gpus, gpus_since_s, latest_s, tuple(began))
 
 
 def _backlog_s(waiting_gpus: int, ages: GangAges, now_s: float) -> float:

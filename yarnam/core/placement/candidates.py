@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import NamedTuple
 
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.job_spec import PackOrSpread, TopologyConstraint
@@ -29,9 +31,9 @@ class Fewest:
     leaves racks unconstrained)."""
 
 
-@dataclass(frozen=True, slots=True)
-class RankedCandidate:
-    """A candidate with its level, its step of the ladder and its packing."""
+class RankedCandidate(NamedTuple):
+    """A candidate with its level, its step of the ladder and its packing. A named tuple: a plan
+    makes some ten."""
 
     candidate: TargetCandidate
     fewest: Fewest
@@ -74,9 +76,10 @@ def rank_candidates(view: JobView, candidates: Iterable[TargetCandidate]) -> lis
         by_sizes.setdefault(_sizes_of(shape), []).append(fewest_nodes(view, shape))
     fewest = {sizes: _fewest_of(found) for sizes, found in by_sizes.items()}
     ranked = [evaluate(view, one, fewest[_sizes_of(one.shape)]) for one in candidates]
-    ranked.sort(key=rank_key)
-    steps = list(dict.fromkeys(rank_key(one)[:2] for one in ranked))
-    return [replace(one, number=steps.index(rank_key(one)[:2])) for one in ranked]
+    keyed = sorted(((rank_key(one), one) for one in ranked), key=itemgetter(0))
+    steps = list(dict.fromkeys(key[:2] for key, _ in keyed))
+    numbered = ((steps.index(key[:2]), one) for key, one in keyed)
+    return [one._replace(number=number) if number else one for number, one in numbered]
 
 
 def _sizes_of(shape: Shape) -> object:
@@ -92,31 +95,13 @@ def _fewest_of(found: Sequence[Fewest]) -> Fewest:
 
 
 def fewest_nodes(view: JobView, shape: Shape) -> Fewest:
-    """The fewest nodes, as if nothing ran on them. Equal racks are packed once."""
-    rules = replace(view.rules, node_limit=None)
+    """The fewest nodes, as if nothing ran on them."""
+    rules = view.rules_within(None)
     if view.job.placement.rack is not UNCONSTRAINED:
-        known: dict[object, int | None] = {}
-        for rack in view.total.racks.values():
-            key = _packing_key(rack, shape, rules)
-            if key not in known:
-                known[key] = rack.fewest(shape, rules)
-        counts = [count for count in known.values() if count is not None]
-        if counts:
-            return Fewest(min(counts), has_rack=True)
+        in_rack = view.total.fewest_in_one_rack(shape, rules)
+        if in_rack is not None:
+            return Fewest(in_rack, has_rack=True)
     return Fewest(view.total.fewest(shape, rules), has_rack=False)
-
-
-def _packing_key(rack: CapacityIndex, shape: Shape, rules: PackRules) -> object:
-    """Equal for racks in which the gang needs equally many nodes."""
-    if len(shape) == 1:
-        return tuple(rack.counts(shape[0], rules.most_per_node(shape[0])))
-    if any(group.is_choosy for group in shape):
-        return id(rack)
-    return tuple(
-        sorted(
-            (capacity.gpus, capacity.memory_mib, capacity.vcores) for capacity in rack.capacities
-        )
-    )
 
 
 def can_hold(view: JobView, shape: Shape, index: CapacityIndex | None = None) -> bool:
@@ -142,9 +127,8 @@ def evaluate(view: JobView, candidate: TargetCandidate, fewest: Fewest) -> Ranke
     node_limit = placement.max_nodes
     if fewest.nodes is not None and (placement.node is REQUIRED or level is LocalityLevel.NODE):
         node_limit = fewest.nodes if node_limit is None else min(node_limit, fewest.nodes)
-    rules = replace(
-        view.rules,
-        node_limit=node_limit,
+    rules = view.rules_within(
+        node_limit,
         is_loose=placement.node is UNCONSTRAINED
         and placement.rack is UNCONSTRAINED
         and node_limit is None,

@@ -19,8 +19,6 @@ from yarnam.core.placement.packing.node_capacity import (
     NO_TIE_BREAK,
     TieBreak,
     free_capacity,
-    index_for_am,
-    reserve,
     salt_of,
     total_capacity,
 )
@@ -55,10 +53,15 @@ class JobView:
     @property
     def rules(self) -> PackRules:
         """What every packing of the job must keep."""
+        return self.rules_within(self.job.placement.max_nodes)
+
+    def rules_within(self, node_limit: int | None, *, is_loose: bool = False) -> PackRules:
+        """The same with another limit of nodes."""
         placement = self.job.placement
         return PackRules(
-            node_limit=placement.max_nodes,
+            node_limit=node_limit,
             one_task_per_node=placement.strategy is PackOrSpread.SPREAD,
+            is_loose=is_loose,
             anti_affinity=placement.anti_affinity,
         )
 
@@ -95,8 +98,8 @@ def view_of(
     ApplicationMaster runs already. ``data``, ``seed`` and ``memory`` as for ``plan``."""
     excluded = excluded_nodes(snapshot, job, excluded)
     tie_break = TieBreak(dict(data.nodes) if job.placement.near_data else {}, salt_of(seed))
-    if memory is not None and not excluded and tie_break == NO_TIE_BREAK:
-        idle, now = memory.indexes(snapshot.nodes)
+    if memory is not None and tie_break == NO_TIE_BREAK:
+        idle, now = memory.indexes(snapshot.nodes, excluded)
         free = idle if blind else now
     else:
         # By name, so that the order of the snapshot decides nothing.
@@ -107,8 +110,8 @@ def view_of(
         return JobView(snapshot, job, excluded, idle, idle, free, Resources(), data, tie_break)
     am = snapshot.steps.rounded(job.am.resources)
     task = biggest(shapes_of(job, snapshot.steps)[-1]).resources
-    total, _ = _after_placing_am(idle, am, task)
-    free_now, am_node = (total, None) if blind else _after_placing_am(free, am, task)
+    total, _ = idle.after_am(am, task)
+    free_now, am_node = (total, None) if blind else free.after_am(am, task)
     return JobView(
         snapshot,
         job,
@@ -123,16 +126,3 @@ def view_of(
         has_capacity_for_am=blind or free_now is not None,
         am_node=am_node,
     )
-
-
-def _after_placing_am(
-    index: CapacityIndex, am: Resources, task: Resources
-) -> tuple[CapacityIndex | None, NodeId | None]:
-    """What is left beside an ApplicationMaster, and its node; None if no node can hold it. Where
-    the job's roles have several labels, it stands on a node without one."""
-    capacities = [one for one in index.capacities if not one.label] or index.capacities
-    chosen = index_for_am(capacities, am, task)
-    if chosen is None:
-        return None, None
-    left = reserve(capacities[chosen], am)
-    return index.with_changed([left]), left.node

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from yarnam.core.model.job_spec import AmSpec, EnvironmentSpec, JobSpec, RoleSpec
 from yarnam.core.model.resources import Resources, am_memory_mib
@@ -79,18 +80,22 @@ def _fits(resources: Resources, totals: set[Resources]) -> bool:
 
 
 def _spec(name: str, job: PastJob) -> JobSpec:
+    return replace(_spec_of(job.queue, job.roles, is_flexible=job.is_flexible), name=name)
+
+
+@lru_cache(maxsize=1024)
+def _spec_of(queue: str, roles: tuple[PastRole, ...], *, is_flexible: bool) -> JobSpec:
+    """Jobs of the past are mostly alike: they share what they have in common."""
     return JobSpec(
-        name=name,
-        queue=job.queue,
+        name="",
+        queue=queue,
         user="sim",
         framework="command",
         roles=tuple(
             RoleSpec(role.name, role.tasks, role.resources, ("train",), max(1, role.resources.gpus))
-            for role in job.roles
+            for role in roles
         ),
         environment=EnvironmentSpec(),
-        am=AmSpec(
-            Resources(am_memory_mib(sum(role.tasks for role in job.roles), has_inputs=False), 1)
-        ),
-        flexible_shape=job.is_flexible,
+        am=AmSpec(Resources(am_memory_mib(sum(role.tasks for role in roles), has_inputs=False), 1)),
+        flexible_shape=is_flexible,
     )

@@ -19,7 +19,7 @@ import math
 import random
 from collections.abc import Callable, Iterable
 
-from yarnam.core.model.ids import AskId
+from yarnam.core.model.ids import AskId, RackId
 from yarnam.core.model.outcomes import ContainerEnd
 from yarnam.core.model.plans import LocalityLevel, Target
 from yarnam.core.model.resources import Resources
@@ -46,10 +46,16 @@ class SimResourceManager:
         period_s = settings.node_heartbeat_s
         self._phases = [dice.uniform(0.0, period_s) for _ in self.nodes.names]
         self._beating: set[int] = set()
+        self._kicked_all_s = -math.inf
+        self._node_numbers = {name: node for node, name in enumerate(self.nodes.names)}
+        self._on_racks: dict[RackId, list[int]] = {}
+        for node, rack in enumerate(self.nodes.racks):
+            self._on_racks.setdefault(rack, []).append(node)
         self._most_reserved = math.ceil(len(self._phases) * settings.reservable_nodes)
         self._pending = 0
         self._initial_gangs = 0
         self._apps: dict[int, Application] = {}
+        self._snapshots: dict[str, ClusterSnapshot] = {}
         self._preemption: Preemption | None = None
         if settings.preemption is not None:
             self._preemption = Preemption(settings, self, timeline)
@@ -138,14 +144,24 @@ class SimResourceManager:
         self._kick(node)
 
     def snapshot(self, queue: str) -> ClusterSnapshot:
-        views = self.queues.views(self.nodes.version)
-        return ClusterSnapshot(
-            taken_at_s=self._timeline.now_s,
-            nodes=self.nodes.view(),
+        """One for all that look at one moment."""
+        views, nodes = self.queues.views(self.nodes.version), self.nodes.view()
+        known, now_s = self._snapshots.get(queue), self._timeline.now_s
+        if (
+            known is not None
+            and known.taken_at_s == now_s
+            and known.queues is views
+            and known.nodes is nodes
+        ):
+            return known
+        self._snapshots[queue] = found = ClusterSnapshot(
+            taken_at_s=now_s,
+            nodes=nodes,
             queue=next(view for view in views if view.name == queue),
             queues=views,
             preempts=self.settings.preemption is not None,
         )
+        return found
 
     def running(self) -> Iterable[Application]:
         """Applications that have not ended, by their registration."""
@@ -188,11 +204,14 @@ class SimResourceManager:
         self._pending -= 1
         if not app.asks:
             app.queue.asks_end(app)
+        may_not_reserve = len(app.reserved) >= self._most_reserved
         for node in sorted(app.reserved):
             if self.reservations[node][1] == ask:
                 del self.reservations[node]
                 app.reserved.discard(node)
                 self._kick(node)
+        if may_not_reserve and len(app.reserved) < self._most_reserved:
+            self._kick_again()
 
     def _release(self, container: Container, app: Application) -> None:
         """The RM hears of it now; the node a moment later."""
@@ -214,8 +233,47 @@ class SimResourceManager:
     # ---- node heartbeats ---------------------------------------------------------------------
 
     def _kick_all(self) -> None:
-        for node in range(len(self._phases)):
+        """The next heartbeat of each node may change something: played are those that would, as
+        things are now."""
+        self._kicked_all_s = self._timeline.now_s
+        for node in sorted(self._of_use()):
             self._kick(node)
+
+    def _kick_again(self) -> None:
+        """Somebody may reserve nodes again. Those that have had a heartbeat since all were kicked
+        have refused already; of the others some may be of use now."""
+        now_s, period_s = self._timeline.now_s, self.settings.node_heartbeat_s
+        for node in sorted(self._of_use()):
+            if _tick(self._kicked_all_s, self._phases[node], period_s) > now_s:
+                self._kick(node)
+
+    def _of_use(self) -> set[int]:
+        """Nodes that could be granted or reserved, for any of those who ask."""
+        found = set(self.reservations)
+        for app in self.queues.root.pending.values():
+            may_reserve = len(app.reserved) < self._most_reserved
+            targets = {
+                (ask.target.level, ask.target.resources, ask.target.service): ask.target
+                for ask in app.asks.values()
+            }
+            for target in targets.values():
+                wanted = target.resources
+                if not app.queue.has_quota_for(wanted):
+                    continue
+                keeps = may_reserve or target.level is LocalityLevel.NODE
+                room = self.nodes.totals if keeps else self.nodes.free
+                nodes = self._accepting(target)
+                found.update(node for node in nodes if wanted.fits_in(room[node]))
+        return found
+
+    def _accepting(self, target: Target) -> Iterable[int]:
+        """Nodes on which what is asked for there may run."""
+        if target.level is LocalityLevel.NODE:
+            return [self._node_numbers[name] for name in target.nodes if name in self._node_numbers]
+        if target.level is LocalityLevel.RACK:
+            racks = dict.fromkeys(target.racks)
+            return [node for rack in racks for node in self._on_racks.get(rack, ())]
+        return range(len(self._phases))
 
     def _kick(self, node: int) -> None:
         """This node's next heartbeat may change something."""

@@ -186,7 +186,7 @@ def _blocking(view: JobView, shape: Shape) -> tuple[Reason, str]:
     free, need = sum_of(capacities), total_of(shape)
     models = " and ".join(sorted({group.model for group in shape if group.model}))
     of_model = f" of {models}" if models else ""
-    rules = replace(view.rules, node_limit=None)
+    rules = view.rules_within(None)
     any_model = tuple(replace(group, model="") for group in shape)
     if models and view.free.pack(any_model, rules) and not view.free.pack(shape, rules):
         text = f"no single GPU model can hold all {tasks_of(shape)} tasks now; all together could"

@@ -18,7 +18,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
+from typing import NamedTuple
 
 from yarnam.core.model.ids import NodeId
 from yarnam.core.placement.gang_shape import Group, Shape, size_key, tasks_of, total_of
@@ -38,21 +40,20 @@ MOST_STEPS = 3000
 """Bounds of one search: 3,000 steps over 16 nodes take about 20 ms."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Packing:
     """A node for every task: one tuple per group of the shape, in the shape's order."""
 
     groups: tuple[tuple[NodeId, ...], ...]
 
-    @property
+    @cached_property
     def nodes(self) -> tuple[NodeId, ...]:
         """The nodes used, by name."""
         return tuple(sorted({node for group in self.groups for node in group}))
 
 
-@dataclass(frozen=True, slots=True)
-class PackRules:
-    """How tasks may share nodes."""
+class PackRules(NamedTuple):
+    """How tasks may share nodes. A named tuple: it is a key of many answers."""
 
     node_limit: int | None = None
     one_task_per_node: bool = False

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import cached_property
 from itertools import accumulate, chain
+from typing import Union
 
 from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.resources import Resources
@@ -28,8 +29,13 @@ from yarnam.core.placement.packing.node_capacity import (
     TaskCounts,
     TieBreak,
     by_rack,
+    index_for_am,
     may_host,
+    reserve,
 )
+
+AfterAm = tuple[Union["CapacityIndex", None], Union[NodeId, None]]
+"""What is left beside an ApplicationMaster, and where that is."""
 
 
 class CapacityIndex:
@@ -49,6 +55,9 @@ class CapacityIndex:
         self._counts: dict[tuple[Group, int], list[int]] = {}
         self._hosts: dict[tuple[Group, int], list[Host]] = {}
         self._domains: dict[PlacementDomain, CapacityIndex] = {}
+        self._packings: dict[tuple[Shape, PackRules], Packing | None] = {}
+        self._in_one_rack: dict[tuple[Shape, PackRules], int | None] = {}
+        self._after_am: dict[tuple[Resources, Resources], AfterAm] = {}
 
     @cached_property
     def racks(self) -> dict[RackId, CapacityIndex]:
@@ -81,9 +90,10 @@ class CapacityIndex:
     @property
     def answers(self) -> int:
         """How many lists of nodes are kept."""
-        racks = self.racks.values() if self._has_racks else ()
-        own = len(self._counts) + len(self._hosts) + len(self._domains)
-        return own + sum(rack.answers for rack in racks)
+        parts: list[CapacityIndex] = list(self.racks.values()) if self._has_racks else []
+        parts += [index for index, _ in self._after_am.values() if index is not None]
+        own = len(self._counts) + len(self._hosts) + len(self._domains) + len(self._packings)
+        return own + sum(part.answers for part in parts)
 
     def within(self, domain: PlacementDomain) -> CapacityIndex:
         """The part of it that is in this domain."""
@@ -99,9 +109,37 @@ class CapacityIndex:
         return found
 
     def without(self, nodes: Collection[NodeId]) -> CapacityIndex:
-        """The other nodes."""
-        left = [capacity for capacity in self.capacities if capacity.node not in nodes]
-        return CapacityIndex(left, self.tie_break, self._fits)
+        """The other nodes. Racks without one of these keep their answers."""
+
+        def left_of(capacities: Sequence[NodeCapacity]) -> CapacityIndex:
+            left = [capacity for capacity in capacities if capacity.node not in nodes]
+            return CapacityIndex(left, self.tie_break, self._fits)
+
+        twin = left_of(self.capacities)
+        if self._has_racks:
+            gone = {self.by_node[node].rack for node in nodes if node in self.by_node}
+            racks = {
+                name: left_of(rack.capacities) if name in gone else rack
+                for name, rack in self.racks.items()
+            }
+            twin.racks = {name: rack for name, rack in racks.items() if rack.capacities}
+        return twin
+
+    def after_am(self, am: Resources, task: Resources) -> AfterAm:
+        """What is left beside an ApplicationMaster of a gang with such tasks, and its node; None if
+        no node can hold it. Where the job's roles have several labels, it stands on a node without
+        one."""
+        found = self._after_am.get((am, task))
+        if found is None:
+            capacities = [one for one in self.capacities if not one.label] or self.capacities
+            chosen = index_for_am(capacities, am, task)
+            if chosen is None:
+                found = None, None
+            else:
+                left = reserve(capacities[chosen], am)
+                found = self.with_changed([left]), left.node
+            self._after_am[am, task] = found
+        return found
 
     def counts(self, group: Group, most: int) -> list[int]:
         """How many tasks of the group each node can host (at most ``most``), where it can host
@@ -127,6 +165,12 @@ class CapacityIndex:
 
     def pack(self, shape: Shape, rules: PackRules = NO_RULES) -> Packing | None:
         """A node for every task, or None."""
+        key = (shape, rules)
+        if key not in self._packings:
+            self._packings[key] = self._pack(shape, rules)
+        return self._packings[key]
+
+    def _pack(self, shape: Shape, rules: PackRules) -> Packing | None:
         if len(shape) > 1:
             return pack(self.capacities, shape, rules, self.tie_break)
         if self.fewest(shape, rules) is None:
@@ -137,7 +181,7 @@ class CapacityIndex:
     def fewest(self, shape: Shape, rules: PackRules = NO_RULES) -> int | None:
         """The number of nodes of the tightest packing; None: there is none."""
         if len(shape) > 1:
-            packing = pack(self.capacities, shape, rules, self.tie_break)
+            packing = self.pack(shape, rules)
             return len(packing.nodes) if packing else None
         group = only_group(shape)
         counts = self.counts(group, rules.most_per_node(group))
@@ -146,6 +190,17 @@ class CapacityIndex:
         reach = accumulate(reversed(counts))
         least = next(k for k, sum_ in enumerate(reach, 1) if sum_ >= group.count)
         return least if rules.node_limit is None or least <= rules.node_limit else None
+
+    def fewest_in_one_rack(self, shape: Shape, rules: PackRules) -> int | None:
+        """The same of the rack in which it is the least; None: no rack holds it."""
+        key = (shape, rules)
+        if key not in self._in_one_rack:
+            # Equal racks are packed once.
+            racks = {_packing_key(rack, shape, rules): rack for rack in self.racks.values()}
+            found = [rack.fewest(shape, rules) for rack in racks.values()]
+            least = min((count for count in found if count is not None), default=None)
+            self._in_one_rack[key] = least
+        return self._in_one_rack[key]
 
     def may_hold(self, shape: Shape, rules: PackRules = NO_RULES) -> bool:
         """A quick test: False is certain, and so is True for a gang of one role."""
@@ -196,3 +251,16 @@ class CapacityIndex:
             if rack in self.racks
             for capacity in self.racks[rack].capacities
         ]
+
+
+def _packing_key(rack: CapacityIndex, shape: Shape, rules: PackRules) -> object:
+    """Equal for racks in which the gang needs equally many nodes."""
+    if len(shape) == 1:
+        return tuple(rack.counts(shape[0], rules.most_per_node(shape[0])))
+    if any(group.is_choosy for group in shape):
+        return id(rack)
+    return tuple(
+        sorted(
+            (capacity.gpus, capacity.memory_mib, capacity.vcores) for capacity in rack.capacities
+        )
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from operator import attrgetter
 
+from yarnam.core.model.ids import NodeId
 from yarnam.core.model.snapshot import Node
 from yarnam.core.placement.packing.capacity_index import CapacityIndex
 from yarnam.core.placement.packing.node_capacity import free_capacity, total_capacity
@@ -12,6 +13,9 @@ from yarnam.core.placement.packing.node_capacity import free_capacity, total_cap
 MOST_ANSWERS = 8192
 """Lists of nodes that are kept, for gangs of different shapes. One of 25 nodes takes 3 kB;
 with more of them the indexes are made anew."""
+
+MOST_EXCLUDED = 16
+"""Sets of nodes to avoid, of one snapshot: those that look at it mostly avoid the same."""
 
 
 class IndexMemory:
@@ -22,9 +26,25 @@ class IndexMemory:
         self._nodes: tuple[Node, ...] = ()
         self._idle = CapacityIndex(())
         self._free = CapacityIndex(())
+        self._without: dict[frozenset[NodeId], tuple[CapacityIndex, CapacityIndex]] = {}
 
-    def indexes(self, nodes: tuple[Node, ...]) -> tuple[CapacityIndex, CapacityIndex]:
-        """As if nothing ran on these nodes, and what is free on them now; nodes by name."""
+    def indexes(
+        self, nodes: tuple[Node, ...], excluded: frozenset[NodeId] = frozenset()
+    ) -> tuple[CapacityIndex, CapacityIndex]:
+        """As if nothing ran on these nodes but those excluded, and what is free on them now; nodes
+        by name."""
+        self._move_to(nodes)
+        if not excluded:
+            return self._idle, self._free
+        found = self._without.get(excluded)
+        if found is None:
+            if len(self._without) >= MOST_EXCLUDED:
+                self._without.clear()
+            found = self._idle.without(excluded), self._free.without(excluded)
+            self._without[excluded] = found
+        return found
+
+    def _move_to(self, nodes: tuple[Node, ...]) -> None:
         if nodes is not self._nodes:
             changed = _changed(self._nodes, nodes)
             if changed is None or self._answers > MOST_ANSWERS:
@@ -34,7 +54,7 @@ class IndexMemory:
             else:
                 self._free = self._free.with_changed(free_capacity(changed, ()))
             self._nodes = nodes
-        return self._idle, self._free
+            self._without.clear()
 
     @property
     def _answers(self) -> int:

@@ -249,7 +249,7 @@ def _node_sets(
     most = policy.max_node_sets
     if placement.node is not REQUIRED:
         most = min(most, SETS_IF_PREFERRED)
-    rules = replace(view.rules, node_limit=limit)
+    rules = view.rules_within(limit)
     in_racks = fewest.has_rack and placement.rack is not UNCONSTRAINED
     found: list[tuple[NodeId, ...]] = []
     taken: set[NodeId] = set()
