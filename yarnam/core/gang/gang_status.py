@@ -111,7 +111,6 @@ def _history(gang: Gang) -> tuple[AttemptRecord, ...]:
     return (*shown[:-1], replace(last, granted=granted))
 
 
-
 def _state(gang: Gang) -> JobState:
     is_pre_run = gang.is_pre_run and gang.phase in IN_A_PRE_RUN
     return JobState.PRE_RUN if is_pre_run else STATES[gang.phase]
