@@ -86,6 +86,8 @@ shapes: .set-up-test
 	@for shape in $(SHAPES); do \
 		echo "=== yarnam cluster up $$shape"; \
 		YARNAM_TEST_SHAPE="$$shape" $(PYTEST) -n 0 -m "shapes and not chaos" $(ARGS) || exit 1; \
+		case "$$shape" in *--secure*) YARNAM_TEST_SHAPE="$$shape" \
+			$(PYTEST) -n 0 -m "($(CLUSTER)) and not ($(ELSEWHERE))" tests/contract || exit 1;; esac; \
 	done
 	$(TOOK)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from hdfs_utils import errors
@@ -112,6 +113,8 @@ class NativeFileSystem(BaseFileSystem):
         self._client = client
         self._web = web
         self._metadata_client = metadata_client
+        if metadata_client is not None and not metadata_client.has_rpc:
+            self.capabilities = replace(self.capabilities, stores_crc32c=False)
         self._calls = NativeCalls(uri, limits)
         self._is_paired = is_paired
         self._is_web_private = is_web_private

@@ -49,14 +49,14 @@ class MetadataClient:
         self._user = user
         self._limits = limits
         self._web = web
-        self._has_rpc = is_rpc_allowed(properties)
+        self.has_rpc = is_rpc_allowed(properties)
         self._by_host_name = reaches_by_host_name(properties)
         self._lock = threading.Lock()
         self._nodes: dict[str, NameNodeRpc] = {}
 
     def block_locations(self, path: str) -> tuple[BlockLocation, ...]:
         resolved = self._names.resolve(path)
-        if not self._has_rpc:
+        if not self.has_rpc:
             return self._http(resolved.authority, "block locations", path).block_locations(
                 resolved.path
             )
@@ -76,7 +76,7 @@ class MetadataClient:
         resolved = self._names.resolve(target)
         plain = [self._names.resolve(source).path for source in sources]
         try:
-            if self._has_rpc:
+            if self.has_rpc:
                 self._rpc(resolved.authority).concat(resolved.path, plain)
             else:
                 self._http(resolved.authority, "concat", target).concat(resolved.path, plain)
@@ -93,7 +93,7 @@ class MetadataClient:
             NotSupported: with Kerberos or wire encryption.
         """
         resolved = self._names.resolve(path)
-        if not self._has_rpc:
+        if not self.has_rpc:
             message = "not available with Kerberos or wire encryption"
             raise NotSupported(message, path=path, operation=operation)
         return self._rpc(resolved.authority), resolved.path
@@ -107,7 +107,7 @@ class MetadataClient:
         """
         from hdfs_utils.protocols import datanode
 
-        if not self._has_rpc:
+        if not self.has_rpc:
             message = "checksums are not available with Kerberos or wire encryption"
             raise NotSupported(message, operation="checksum")
         located = self._located(paths)

@@ -150,6 +150,8 @@ def test_a_group_of_processes_and_one_of_another_size(
     found = checkpoints.latest(home, fs=fs)
     assert found is not None
     assert (found.step, found.world_size) == (2, 2)
+    if not fs.capabilities.stores_crc32c:
+        return  # with Kerberos
     # HDFS's own checksum is the second witness.
     paths = [f"{found.path}/{shard.file}" for shard in found.shards]
     assert fs.crc32c(paths) == tuple(shard.crc32c for shard in found.shards)
@@ -164,8 +166,9 @@ def test_a_rewritten_file_is_reported_and_set_aside(fs: FileSystem, home: str) -
     data = bytearray(fs.read_bytes(path))
     data[100] ^= 1
     fs.write_bytes(path, bytes(data), overwrite=True)
-    # Already without reading it: HDFS's checksum is another one.
-    assert [found.state.value for found in catalog.list_checkpoints(fs, home)] == ["torn", "whole"]
+    # Already without reading it: HDFS's checksum is another one, where HDFS tells it.
+    newest = "torn" if fs.capabilities.stores_crc32c else "whole"
+    assert [found.state.value for found in catalog.list_checkpoints(fs, home)] == [newest, "whole"]
     skipped: list[SkippedCheckpoint] = []
     found = attempt(fs, home, 2, report=skipped.append).load()
     assert found is not None

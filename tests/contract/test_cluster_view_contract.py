@@ -254,8 +254,8 @@ def test_a_look_at_the_capacity_scheduler_costs_no_more_requests(
 
 
 @pytest.mark.yarn
-def test_what_the_real_scheduler_hands_out(cluster_env: dict[str, str]) -> None:
-    rm = ResourceManager.from_conf(cluster_env["HADOOP_CONF_DIR"])
+def test_what_the_real_scheduler_hands_out(cluster: EmbeddedCluster) -> None:
+    rm = ResourceManager.from_conf(str(cluster.conf_dir), who=identity(cluster))
     assert "as many containers per node heartbeat as fit" in check_scheduler(rm.settings()).message
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.conftest import identity
 from tests.fakes.live_applications import FakeLiveApplications
 from tests.fakes.resource_manager import FakeResourceManager
 from yarnam.adapters.yarn.application_list import (
@@ -22,6 +24,9 @@ from yarnam.adapters.yarn.rest import ResourceManager
 from yarnam.core.model.tickets import LiveApplication
 from yarnam.errors import NoPermission, Unavailable
 from yarnam.ports.ticket_queue import Confirmation, LiveApplications
+
+if TYPE_CHECKING:
+    from yarnam.cluster import EmbeddedCluster
 
 ONE = LiveApplication("application_1_1", "me", "root.dl", 1000.0, 3)
 
@@ -56,8 +61,8 @@ def test_living_applications_are_confirmed(make: Callable[[], LiveApplications])
 
 
 @pytest.mark.yarn
-def test_a_real_resource_manager_is_asked_the_same_way(cluster_env: dict[str, str]) -> None:
-    rm = ResourceManager.from_conf(cluster_env["HADOOP_CONF_DIR"])
+def test_a_real_resource_manager_is_asked_the_same_way(cluster: EmbeddedCluster) -> None:
+    rm = ResourceManager.from_conf(str(cluster.conf_dir), who=identity(cluster))
     confirmed = ApplicationList(rm).confirm({"application_1_1"})
     assert confirmed.trouble == ""
     assert confirmed.applications is not None
