@@ -97,7 +97,7 @@ def test_hugging_faces_trainer_saves_when_it_is_interrupted_and_goes_on(
 ) -> None:
     """At SIGTERM it ends its step and saves; `stop_grace` of the example gives it the time."""
     saved = submit_world.folder / "checkpoints"
-    command = ["python3", "code/train.py", "--checkpoints", str(saved), "--epochs", "100"]
+    command = ["python3", "code/train.py", "--checkpoints", str(saved), "--epochs", "60"]
     keys = {"name": unique_name("hf"), "command": command, "retry": {"max_restarts": 0}}
     application = submit(submit_world, "hf-trainer", keys)
     deadline = time.monotonic() + JOB_S

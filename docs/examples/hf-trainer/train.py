@@ -63,7 +63,9 @@ def main() -> None:
         print(f"going on from {saved}", flush=True)
     trainer.train(resume_from_checkpoint=saved)
     if trainer.state.global_step < trainer.state.max_steps:
-        return  # it was asked to stop, and has saved: the next attempt goes on
+        # It was asked to stop, and saves: the next attempt goes on. Who leaves first ends the rest.
+        trainer.accelerator.wait_for_everyone()
+        return
     print(f"rank {trainer.args.process_index} of {trainer.args.world_size}", flush=True)
     found = trainer.predict(trainer.eval_dataset)
     if trainer.is_world_process_zero():
