@@ -112,12 +112,14 @@ def _peak_bytes(jobs: int) -> int:
 # ---- one decision --------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("most", [0, 3], ids=["one priority", "four priorities"])
 @pytest.mark.parametrize("name", [name for name in NAMES if name != DEFAULT])
-def test_a_decision_at_a_thousand_tickets(name: str) -> None:
-    """The look of a job that runs or is suspended, and that of one that waits for its turn."""
+def test_a_decision_at_a_thousand_tickets(name: str, most: int) -> None:
+    """The look of a job that runs or is suspended, and that of one that waits for its turn.
+    ``most``: priorities are 0 to this."""
     policy = policy_named(name)
     in_force = PolicyInForce(policy, read_settings(name, policy.settings, {}), 3)
-    seen = a_thousand_tickets()
+    seen = a_thousand_tickets(most)
     runs, waits = seen.running[-1].job, seen.tickets[-1]
 
     def as_one_that_runs() -> None:
@@ -127,7 +129,8 @@ def test_a_decision_at_a_thousand_tickets(name: str) -> None:
         decide_by_policy(waits, seen, never_asked, in_force, {}, may_fit=False, may_claim=False)
 
     took_s = [_least_s(look) for look in (as_one_that_runs, as_one_that_waits)]
-    print(f"\n{name}, {TICKETS} tickets: {took_s[0] * 1e3:.1f} ms while it runs, "
+    print(f"\n{name}, {TICKETS} tickets, priorities to {most}: "
+          f"{took_s[0] * 1e3:.1f} ms while it runs, "
           f"{took_s[1] * 1e3:.1f} ms while it waits: {max(took_s) / LIMIT_S:.2f}")  # fmt: skip
     assert max(took_s) <= LIMIT_S
 
@@ -148,14 +151,15 @@ def _least_s(look: Callable[[], None]) -> float:
     return min(taken_s)
 
 
-def a_thousand_tickets() -> Contention:
+def a_thousand_tickets(most: int) -> Contention:
     """400 gangs that fill 2,000 GPUs, and 600 that wait; each tenth is elastic, most have run."""
-    dice = random.Random(7)
+    dice, of_priorities = random.Random(7), random.Random(8)
     free, running, waiting = [8] * NODES, list[RunningGang](), list[Ticket]()
     for number in range(TICKETS):
         gpus = dice.choices([1, 2, 4, 8, 16, 32], [50, 10, 13, 15, 6, 3])[0]
         each = min(8, gpus)
-        told = _told(dice, f"application_1_{number:04d}", gpus)
+        priority = of_priorities.randint(0, most)
+        told = replace(_told(dice, f"application_1_{number:04d}", gpus), priority=priority)
         on = [node for node in range(NODES) if free[node] >= each][: gpus // each]
         if len(running) < 400 and len(on) * each == gpus:
             for node in on:
@@ -168,7 +172,7 @@ def a_thousand_tickets() -> Contention:
         else:
             demand = Demand(GPU.times(each), gpus // each)
             ticket = Ticket(number, told.job, told.job, QUEUE, (demand,), told.submitted_at_s)
-            waiting.append(replace(ticket, policy=told))
+            waiting.append(replace(ticket, policy=told, priority=priority))
     nodes = tuple(
         Node(
             _node(number), RackId(f"/r{number // 25}"), NodeState.RUNNING, GPU.times(8),

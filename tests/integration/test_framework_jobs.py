@@ -67,7 +67,12 @@ GALLERY = {
     "dask": Example("dask", ("darts of worker-0, worker-1", r"pi is 3\.14")),
     "ray": Example("ray", ("darts of 2 nodes", r"pi is 3\.14")),
     "mpi": Example("openmpi", (*FOUR_RANKS, r"pi is 3\.14159265")),
-    "paddle": Example("paddle", tuple(f"rank {n} of 2: y = 3.000 x -1.000" for n in range(2))),
+    "paddle": Example(
+        "paddle",
+        tuple(f"rank {n} of 2: y = 3.000 x -1.000" for n in range(2)),
+        # The job's GPUs are simulated.
+        env={"PADDLE_DISTRI_BACKEND": "gloo"},
+    ),
 }
 ELSEWHERE = {"digits"}
 """In test_examples."""

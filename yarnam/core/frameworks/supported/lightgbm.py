@@ -28,7 +28,11 @@ def _environment(table: GangTable, number: int, local: int) -> dict[str, str]:
 
 
 def _machines(table: GangTable) -> str:
-    return ",".join(table.process_addresses(in_turn(_PORTS, table.attempt)))
+    addresses = table.process_addresses(in_turn(_PORTS, table.attempt))
+    if all(address.startswith("127.") for address in addresses):
+        # Nodes of an embedded cluster: all are this machine, whose interface has one address.
+        addresses = [f"127.0.0.1:{address.rpartition(':')[2]}" for address in addresses]
+    return ",".join(addresses)
 
 
 FRAMEWORK = Framework(
