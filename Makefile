@@ -71,7 +71,7 @@ AGAIN = { test $$? = 1 && echo "=== UNSTEADY or broken: the failed tests once mo
 chaos: .set-up-test
 	$(PYTEST) -m "chaos" $(ARGS)
 
-# The second tier's own: statistics that take minutes, and properties with eight times the examples.
+# The second tier's own: statistics that take minutes, and properties with thirteen times the examples.
 long: .set-up-test
 	$(PYTEST) -n 2 --dist worksteal -m "(long or secure) and not (benchmark or gpu)"
 	YARNAM_EXAMPLES=4 $(PYTEST) -n 2 --dist worksteal -m "not long" tests/property

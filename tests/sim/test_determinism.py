@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 
+from tests.sim.fresh_process import printed
 from yarnam.sim import Mode, RmSettings, SimSettings, WorkloadSettings, simulate, workload
 from yarnam.sim.yarn_model.resource_manager import SimResourceManager
 
@@ -27,15 +24,7 @@ print(len(lines), hashlib.sha256(text.encode()).hexdigest())
 
 
 def run(mode: str, seed: int, hash_seed: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, mode, str(seed)],
-        env={**os.environ, "PYTHONHASHSEED": hash_seed},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    return done.stdout
+    return printed(SCRIPT, mode, str(seed), hash_seed=hash_seed, limit_s=120.0)
 
 
 @pytest.mark.parametrize("mode", ["TICKETS", "JITTER", "HOLD", "CENTRAL"])

@@ -4,15 +4,13 @@ own."""
 from __future__ import annotations
 
 import hashlib
-import os
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from tests.sim.fresh_process import printed
 from yarnam.am import job_accounts
 from yarnam.am.probes import policy_watcher
 from yarnam.core.admission import Ask, Contention, Decision, Planner
@@ -120,14 +118,7 @@ print(*traced(sys.argv[1]))
 
 @pytest.mark.parametrize("policy", ["tiresias", "gandiva"])
 def test_equal_seeds_give_equal_bytes(policy: str) -> None:
-    first, again = (
-        subprocess.run(
-            [sys.executable, "-c", SEEN_BY_ALL, policy],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True, text=True, timeout=300, check=True,
-        ).stdout
-        for seed in "12"
-    )  # fmt: skip
+    first, again = (printed(SEEN_BY_ALL, policy, hash_seed=seed) for seed in "12")
     assert first == again
     assert int(first.split()[0]) > 200
 

@@ -4,15 +4,13 @@ ApplicationMaster, over the simulated Fair Scheduler."""
 from __future__ import annotations
 
 import hashlib
-import os
 import random
-import subprocess
-import sys
 from collections import Counter, defaultdict
 from dataclasses import replace
 
 import pytest
 
+from tests.sim.fresh_process import printed
 from yarnam.am import ticket_holder
 from yarnam.am.probes import growth_probe, policy_watcher
 from yarnam.core.policies.policy_registry import DEFAULT, NAMES, policy_named
@@ -220,14 +218,7 @@ print(*traced(sys.argv[1]))
 
 @pytest.mark.parametrize("policy", ["optimus", "gandiva"])
 def test_equal_seeds_give_equal_bytes(policy: str) -> None:
-    first, again = (
-        subprocess.run(
-            [sys.executable, "-c", SEEN_BY_ALL, policy],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True, text=True, timeout=300, check=True,
-        ).stdout
-        for seed in "12"
-    )  # fmt: skip
+    first, again = (printed(SEEN_BY_ALL, policy, hash_seed=seed) for seed in "12")
     assert first == again
     assert int(first.split()[1]) > 10
 

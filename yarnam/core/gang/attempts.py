@@ -100,7 +100,7 @@ def close_attempt(ctx: StepContext, outcome: str) -> None:
         return
     record = history[-1]
     mine = [m for m in ctx.gang.members if m.ask.attempt == record.attempt]
-    granted = [m for m in mine if m.state is not MemberState.ASKED]
+    granted = ctx.gang.granted_in(record.attempt)
     levels = Counter(m.level.name for m in granted)
     waited = Counter(_asked_where(m.target) for m in mine if m.state is MemberState.ASKED)
     if ctx.gang.search is not None:

@@ -106,9 +106,7 @@ def _history(gang: Gang) -> tuple[AttemptRecord, ...]:
     if not shown or shown[-1].ended_at_s is not None:
         return shown
     last = shown[-1]
-    mine = [member for member in gang.members if member.ask.attempt == last.attempt]
-    granted = sum(member.state is not MemberState.ASKED for member in mine)
-    return (*shown[:-1], replace(last, granted=granted))
+    return (*shown[:-1], replace(last, granted=len(gang.granted_in(last.attempt))))
 
 
 def _state(gang: Gang) -> JobState:

@@ -404,6 +404,11 @@ class Gang:
                 found[node] = found.get(node, 0) + member.target.resources.gpus
         return tuple(sorted(found.items()))
 
+    def granted_in(self, attempt: int) -> list[Member]:
+        """The members whose containers were asked for in this attempt, and granted."""
+        mine = (member for member in self.members if member.ask.attempt == attempt)
+        return [member for member in mine if member.state is not MemberState.ASKED]
+
     def find(self, ask: AskId) -> Member | None:
         return next((member for member in self.everyone if member.ask == ask), None)
 
