@@ -26,6 +26,18 @@ def test_lightgbms_machines_are_the_processes_in_rank_order() -> None:
     assert {env["OMP_NUM_THREADS"] for env in envs} == {"2"}
 
 
+def test_lightgbm_on_an_embedded_cluster_has_the_address_of_the_interface() -> None:
+    """It looks for itself among the interfaces, and 127.0.1.1 is none."""
+    made = job("lightgbm", roles=TWO)
+    members = [
+        replace(one, placed=replace(one.placed, address=f"127.0.{number}.1"))
+        for number, one in enumerate(placed(made), 1)
+    ]
+    ((first, *_), _) = environments(made, members, 1, APPLICATION)
+    machines = "127.0.0.1:61001,127.0.0.1:61004,127.0.0.1:61101,127.0.0.1:61104"
+    assert first["LIGHTGBM_MACHINES"] == machines
+
+
 def test_paddles_endpoints() -> None:
     envs = variables("paddle", roles=TWO)
     assert envs[2] == {
