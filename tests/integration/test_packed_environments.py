@@ -14,7 +14,7 @@ from tests.integration.framework_venvs import framework_python
 from tests.integration.submit_world import SubmitWorld
 from tests.unit.client.environments.test_packed_environment import wheel
 
-pytestmark = [pytest.mark.yarn, pytest.mark.hdfs, pytest.mark.frameworks, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.yarn, pytest.mark.hdfs, pytest.mark.timeout(900)]
 
 PRINT = "import sys, tiny; print('prefix', sys.prefix); tiny.main()"
 
@@ -41,7 +41,14 @@ def pex(folder: Path) -> dict[str, str]:
     return {"pex": str(path)}
 
 
-@pytest.mark.parametrize("make", [requirements, venv, pex], ids=lambda make: make.__name__)
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(requirements, id="requirements", marks=pytest.mark.long),
+        pytest.param(venv, id="venv", marks=pytest.mark.long),
+        pytest.param(pex, id="pex", marks=pytest.mark.frameworks),
+    ],
+)
 def test_a_job_runs_in_it_and_the_next_one_finds_it(
     make: Any, submit_world: SubmitWorld, unique_name: Any
 ) -> None:
@@ -65,6 +72,7 @@ def names_of(submit_world: SubmitWorld) -> set[str]:
     return {row["name"] for row in submit_world.run("env", "ls", "--json").json}
 
 
+@pytest.mark.long
 def test_what_is_missing_is_named_from_a_real_container(
     submit_world: SubmitWorld, unique_name: Any
 ) -> None:

@@ -10,13 +10,14 @@ import click
 from yarnam.cli.options import json_option, open_client
 from yarnam.cli.rendering.console import (
     clock_time,
+    print_error,
     print_json,
     print_line,
     print_note,
     print_table,
 )
 from yarnam.cli.rendering.transfer_progress import transfer_progress
-from yarnam.errors import UsageError, UserFailed
+from yarnam.errors import ExitCode, UsageError, UserFailed
 from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def check(
     queue: str | None,
     timeout: str,
     as_json: bool,
-) -> None:
+) -> int:
     """Try what SPEC's code imports, in one container.
 
     Runs a job of one task, with the job's environment and at most one GPU. Exits
@@ -82,11 +83,14 @@ def check(
         print_json({"application": job.id, **asdict(report)})
     else:
         _print_report(report)
-    if report.missing:
-        raise UserFailed(
-            f"cannot be imported: {', '.join(sorted(report.missing))}",
-            hint="Add the packages to the environment of the spec.",
-        )
+    if not report.missing:
+        return 0
+    # Not raised: with --json the report is the one document on stdout.
+    print_error(
+        f"cannot be imported: {', '.join(sorted(report.missing))}",
+        "Add the packages to the environment of the spec.",
+    )
+    return int(ExitCode.USER_FAILED)
 
 
 def _print_report(report: EnvironmentReport) -> None:
