@@ -11,43 +11,37 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 from weakref import WeakSet
 
-from yarnam.adapters.yarn.rest_parse import YarnApplication
-from yarnam.client.functions.array_members import member_of
-from yarnam.client.functions.call_package import require_cloudpickle
-from yarnam.client.functions.function_executor import Executor, with_command
-from yarnam.client.functions.job_array import JobArray, indices_of, new_array
 from yarnam.client.job import Job
-from yarnam.client.monitor.job_history import JobHistory
-from yarnam.client.monitor.job_sources import JobSources
-from yarnam.client.monitor.lookup import find_application, jobs_on
-from yarnam.client.monitor.yarn_status import yarn_status
-from yarnam.client.planning import queue_comparison
-from yarnam.client.planning.measured_program import measured_program
-from yarnam.client.planning.outlook import Outlook, outlook
-from yarnam.client.planning.queue_comparison import QueueOutlook
 from yarnam.client.site import Site, open_site
-from yarnam.client.submit import idempotency
 from yarnam.client.submit.hdfs_store import OpenProgress, no_progress
-from yarnam.client.submit.preflight import CheckedJob, check_job
-from yarnam.client.submit.submit_job import submit_job
-from yarnam.client.submit.waiting_jobs import read_wait_queue
 from yarnam.client.user_paths import key_in
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import JobState, JobStatus
-from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.errors import BadSpec, YarnamError
-from yarnam.ports.job_access import Launcher
 from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from yarnam.adapters.yarn.rest_parse import YarnApplication
+    from yarnam.client.functions.function_executor import Executor
+    from yarnam.client.functions.job_array import JobArray
+    from yarnam.client.monitor.job_history import JobHistory
+    from yarnam.client.planning.outlook import Outlook
+    from yarnam.client.planning.queue_comparison import QueueOutlook
+    from yarnam.client.submit.preflight import CheckedJob
     from yarnam.cluster.reporters import Reporter
+    from yarnam.core.model.snapshot import ClusterSnapshot
+    from yarnam.ports.job_access import Launcher
 
 with on_first_use():
     from yarnam import cluster as yarnam_cluster
     from yarnam import spec as yarnam_spec
+    from yarnam.client.functions import array_members, call_package, function_executor, job_array
+    from yarnam.client.monitor import job_history, job_sources, lookup, yarn_status
+    from yarnam.client.planning import measured_program, outlook, queue_comparison
     from yarnam.client.queues import chosen_policies
+    from yarnam.client.submit import idempotency, preflight, submit_job, waiting_jobs
     from yarnam.cluster import cluster_paths, reporters
     from yarnam.spec import checks as yarnam_checks
 
@@ -174,22 +168,26 @@ class Client:
         is submitted. With an idempotency key each index starts one job, however often the array is
         submitted. Raises as ``submit``; UsageError for what names no indices.
         """
-        found = indices_of(indices, most_at_once)
+        found = job_array.indices_of(indices, most_at_once)
         job = _tagged(self.parse(spec, queue=queue, name=name), tags)
         if idempotency_key:
             job = replace(job, idempotency_key=idempotency_key)
-        check_job(self._site, member_of(job, "0" * 12, found, found.indices[0]))
+        preflight.check_job(
+            self._site, array_members.member_of(job, "0" * 12, found, found.indices[0])
+        )
 
         def start(array_id: str, position: int) -> Job:
-            return self._start_member(member_of(job, array_id, found, found.indices[position]))
+            return self._start_member(
+                array_members.member_of(job, array_id, found, found.indices[position])
+            )
 
         key = job.idempotency_key
-        return new_array(self._site, found, start, self._opened, idempotency_key=key)
+        return job_array.new_array(self._site, found, start, self._opened, idempotency_key=key)
 
     def job_array(self, array_id: str) -> JobArray:
         """An array by its id. Raises UsageError where this is no id; one without members is
         empty."""
-        return JobArray(self._site, array_id, self._opened)
+        return job_array.JobArray(self._site, array_id, self._opened)
 
     def executor(
         self, spec: Spec, *, queue: str | None = None, name: str | None = None
@@ -203,9 +201,9 @@ class Client:
         The job's Python has to have the version of this one. Raises BadSpec; BadConfig without
         cloudpickle.
         """
-        require_cloudpickle()
-        job = self.parse(with_command(spec), queue=queue, name=name)
-        return Executor(self._site, job, self._start_member, self._opened)
+        call_package.require_cloudpickle()
+        job = self.parse(function_executor.with_command(spec), queue=queue, name=name)
+        return function_executor.Executor(self._site, job, self._start_member, self._opened)
 
     def submitted(self, idempotency_key: str) -> Job | None:
         """The job that this user's submits with this key have started; None: there is none. Waits
@@ -216,22 +214,22 @@ class Client:
     def plan(self, spec: Spec, *, queue: str | None = None, name: str | None = None) -> CheckedJob:
         """The checked job and its ladder of placements, without submitting or writing anything.
         Raises as ``submit`` does."""
-        return check_job(self._site, self.parse(spec, queue=queue, name=name))
+        return preflight.check_job(self._site, self.parse(spec, queue=queue, name=name))
 
     def outlook(self, spec: Spec, *, queue: str | None = None, name: str | None = None) -> Outlook:
         """Where the job would run now: its ladder, nodes and ranks, and what blocks it. Raises as
         ``plan`` does."""
         checked = self.plan(spec, queue=queue, name=name)
-        measured = measured_program(self._site, checked.job)
-        return outlook(checked, read_wait_queue(self._site), measured)
+        measured = measured_program.measured_program(self._site, checked.job)
+        return outlook.outlook(checked, waiting_jobs.read_wait_queue(self._site), measured)
 
     def compare_queues(
         self, spec: Spec, *, queue: str | None = None, name: str | None = None
     ) -> tuple[QueueOutlook, ...]:
         """When the job would start in each queue, the earliest first. Who may submit there is not
         checked, except for the spec's own queue. Raises as ``plan`` does."""
-        waiting = read_wait_queue(self._site)
-        found = outlook(self.plan(spec, queue=queue, name=name), waiting)
+        waiting = waiting_jobs.read_wait_queue(self._site)
+        found = outlook.outlook(self.plan(spec, queue=queue, name=name), waiting)
         return queue_comparison.compare_queues(found, waiting)
 
     def nodes(self) -> ClusterSnapshot:
@@ -260,7 +258,7 @@ class Client:
 
         Raises UsageError if none or several match.
         """
-        return self._handle(find_application(self._site, reference), "", "")
+        return self._handle(lookup.find_application(self._site, reference), "", "")
 
     def jobs(
         self,
@@ -286,7 +284,7 @@ class Client:
         wanted = frozenset(tags)
         applications = [
             one
-            for one in jobs_on(self._site, user=whose, states=states)
+            for one in lookup.jobs_on(self._site, user=whose, states=states)
             if one.name.startswith(name)
             and queue in (None, one.queue)
             and wanted <= frozenset(one.tags)
@@ -299,7 +297,7 @@ class Client:
     @property
     def history(self) -> JobHistory:
         """The jobs that have ended, from their records on HDFS."""
-        return JobHistory(self._site)
+        return job_history.JobHistory(self._site)
 
     @property
     def policies(self) -> chosen_policies.ChosenPolicies:
@@ -320,7 +318,9 @@ class Client:
             launcher.close()
 
     def _start(self, job: JobSpec, launcher: Launcher, *, key: str = "") -> Job:
-        made = submit_job(self._site, job, launcher, self._report, self._open_progress, key=key)
+        made = submit_job.submit_job(
+            self._site, job, launcher, self._report, self._open_progress, key=key
+        )
         return self._handle(made.application, made.key, self._site.user)
 
     def _opened(self, application: str) -> Job:
@@ -335,16 +335,18 @@ class Client:
         """Of one's own jobs all that is known. What others left in their directories is not asked
         for: a list of everybody's jobs must not depend on any one of them."""
         if application.user != self._site.user:
-            return yarn_status(application, "it is another user's job")
+            return yarn_status.yarn_status(application, "it is another user's job")
         key = key_in(application.tags) or ""
-        sources = JobSources(self._site, application.application, key, application.user)
+        sources = job_sources.JobSources(self._site, application.application, key, application.user)
         try:
             return sources.status(application=application).status
         except YarnamError as error:
-            return yarn_status(application, error.message)
+            return yarn_status.yarn_status(application, error.message)
         except Exception as error:
             log.debug("a fault while %s was asked for", application.application, exc_info=True)
-            return yarn_status(application, f"its status cannot be read: {type(error).__name__}")
+            return yarn_status.yarn_status(
+                application, f"its status cannot be read: {type(error).__name__}"
+            )
         finally:
             sources.close()
 

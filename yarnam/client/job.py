@@ -16,8 +16,7 @@ from yarnam.client.monitor.job_logs import LogPiece, LogRequest, LogSource, read
 from yarnam.client.monitor.job_sources import JobSources
 from yarnam.client.monitor.metrics_table import metrics_table
 from yarnam.client.monitor.requested_size import RequestedSize, requested_size
-from yarnam.client.site import ClientTiming, Site, site_at
-from yarnam.client.submit.preflight import file_system_of
+from yarnam.client.site import ClientTiming, Site, file_system_of, site_at
 from yarnam.core.model.events import MAX_SUSPENSION_S, SUSPENSION_S, Event
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import JobState, JobStatus, Phase

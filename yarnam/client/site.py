@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
 
 from hdfs_utils import FileSystem, TimeLimits, connect
 from hdfs_utils.backends.connect import AUTHENTICATION, is_kerberos
@@ -22,11 +23,13 @@ from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.client.user_paths import UserPaths
 from yarnam.core.model.gpu_names import NOTHING_LEARNT, GpuModelRules, Inventory, with_gpu_models
 from yarnam.core.model.snapshot import ClusterSnapshot, QueueView
-from yarnam.core.queues.capacity.capacity_file import CapacityConfig
-from yarnam.core.queues.queue_state import QueueReport
 from yarnam.errors import BadConfig, NoPermission
 from yarnam.ports.job_access import JobClient, Launcher
 from yarnam.wire.light_imports import on_first_use
+
+if TYPE_CHECKING:
+    from yarnam.core.queues.capacity.capacity_file import CapacityConfig
+    from yarnam.core.queues.queue_state import QueueReport
 
 with on_first_use():
     from hdfs_utils.config import auth_to_local
@@ -383,3 +386,13 @@ def cache_dir(environ: Mapping[str, str]) -> Path:
         return Path(home).expanduser().absolute() / "cache"
     base = environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(base).expanduser().absolute() / "yarnam"
+
+
+def file_system_of(site: Site, uri: str) -> tuple[FileSystem, str]:
+    """The cluster's own file system, or the one that the URI names; and the path on it."""
+    parts = urlsplit(uri)
+    if parts.scheme and parts.netloc and not site.files.uri.endswith(f"//{parts.netloc}"):
+        with error_map.hdfs_errors(f"reaching {uri}"):
+            files = connect(uri, conf_dir=str(site.conf_dir), limits=HDFS_LIMITS)
+            return files, files.own_path(uri)
+    return site.files, parts.path if parts.scheme else uri

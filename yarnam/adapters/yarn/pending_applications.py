@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from yarnam.adapters.yarn.rest_parse import YarnApplication
-from yarnam.core.gang.elastic.sizing import WaitingJob
+from yarnam.wire.light_imports import on_first_use
 from yarnam.wire.protocol import APPLICATION_TAG
+
+if TYPE_CHECKING:
+    from yarnam.core.gang.elastic.sizing import WaitingJob
+
+with on_first_use():
+    from yarnam.core.gang.elastic import sizing
 
 LIVING = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING")
 
@@ -33,7 +39,7 @@ class PendingApplications:
         """At most 10 s. Raises Unavailable."""
         found = self._rm.applications(states=LIVING, tags=[APPLICATION_TAG])
         return tuple(
-            WaitingJob(app.queue)
+            sizing.WaitingJob(app.queue)
             for app in found
             if app.application != self._application and app.running_containers <= 1
         )

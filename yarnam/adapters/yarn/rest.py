@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from hdfs_utils.concurrency.retry import Backoff, retry
@@ -25,14 +25,19 @@ from yarnam.adapters.http_identity import HttpIdentity
 from yarnam.adapters.yarn import rest_parse
 from yarnam.adapters.yarn.addresses import rm_web_urls
 from yarnam.adapters.yarn.json_values import object_of, text_of, whole_of
-from yarnam.adapters.yarn.queue_tree import capacity_config_of, queue_tree_of
 from yarnam.adapters.yarn.request_budget import RequestBudget
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.snapshot import AllocationSteps, ClusterSnapshot, QueueView
-from yarnam.core.queues.capacity.capacity_file import CapacityConfig
 from yarnam.core.queues.queue_state import QueueReport
 from yarnam.errors import NoPermission, Unavailable, UsageError
 from yarnam.wire.http_request import HttpError, remote_message, request
+from yarnam.wire.light_imports import on_first_use
+
+if TYPE_CHECKING:
+    from yarnam.core.queues.capacity.capacity_file import CapacityConfig
+
+with on_first_use():
+    from yarnam.adapters.yarn import queue_tree
 
 log = logging.getLogger("yarnam.yarn")
 
@@ -150,7 +155,7 @@ class ResourceManager:
         deadline = time.monotonic() + TOTAL_TIMEOUT_S
         scheduler = self._get("/ws/v1/cluster/scheduler", deadline=deadline)
         reply = self._get("/ws/v1/cluster/nodes", {"states": NODE_STATES}, deadline=deadline)
-        tree = self._understood(lambda: queue_tree_of(scheduler, node_label))
+        tree = self._understood(lambda: queue_tree.queue_tree_of(scheduler, node_label))
         nodes = self._understood(lambda: rest_parse.nodes_of(reply, self._reject))
         if tree is None:
             return None
@@ -163,7 +168,7 @@ class ResourceManager:
         """What it tells of the Capacity Scheduler's settings; None: the scheduler is another one.
         Raises Unavailable."""
         reply = self._get("/ws/v1/cluster/scheduler")
-        return self._understood(lambda: capacity_config_of(reply))
+        return self._understood(lambda: queue_tree.capacity_config_of(reply))
 
     def _rules(self, deadline: float) -> tuple[AllocationSteps, bool]:
         """How the scheduler rounds, and whether it preempts. Asked for once: it changes with a

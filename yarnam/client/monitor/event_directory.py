@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
-from yarnam.client.site import Site
-from yarnam.client.submit.preflight import file_system_of
+from yarnam.client.site import Site, file_system_of
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.errors import UsageError

@@ -10,12 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-from hdfs_utils import FileSystem, connect
 from hdfs_utils import uri as uris
 from yarnam.adapters.hdfs.error_map import hdfs_errors
-from yarnam.client.site import HDFS_LIMITS, Site
+from yarnam.client.site import Site, file_system_of
 from yarnam.client.submit.block_locality import input_bytes_by_node
 from yarnam.core.model.input_locality import NO_DATA, BytesByNode
 from yarnam.core.model.job_spec import JobSpec
@@ -280,16 +278,6 @@ def _exists(site: Site, uri: str) -> bool:
     files, path = file_system_of(site, uri)
     with hdfs_errors(f"checking {uri}"):
         return files.exists(path)
-
-
-def file_system_of(site: Site, uri: str) -> tuple[FileSystem, str]:
-    """The cluster's own file system, or the one that the URI names; and the path on it."""
-    parts = urlsplit(uri)
-    if parts.scheme and parts.netloc and not site.files.uri.endswith(f"//{parts.netloc}"):
-        with hdfs_errors(f"reaching {uri}"):
-            files = connect(uri, conf_dir=str(site.conf_dir), limits=HDFS_LIMITS)
-            return files, files.own_path(uri)
-    return site.files, parts.path if parts.scheme else uri
 
 
 def _check_home(site: Site) -> None:

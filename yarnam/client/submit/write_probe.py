@@ -8,8 +8,7 @@ from hashlib import sha256
 from hdfs_utils import FileSystem, HdfsError
 from hdfs_utils import uri as uris
 from yarnam.adapters.hdfs.error_map import hdfs_errors
-from yarnam.client.site import Site
-from yarnam.client.submit.preflight import file_system_of
+from yarnam.client.site import Site, file_system_of
 from yarnam.core.model.job_spec import JobSpec
 
 
