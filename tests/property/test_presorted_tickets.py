@@ -91,9 +91,13 @@ def test_the_same_queue(
         assert wait_queue(me, fast) == wait_queue(me, plain)
 
 
-@given(tickets(), queues(), st.integers(0, 12), st.integers(0, 12))
+@given(tickets(), queues(), queues(), st.integers(0, 12), st.integers(0, 12))
 def test_some_that_come_and_go(
-    all_tickets: list[Ticket], views: tuple[QueueView, ...], first: int, last: int
+    all_tickets: list[Ticket],
+    views: tuple[QueueView, ...],
+    others: tuple[QueueView, ...],
+    first: int,
+    last: int,
 ) -> None:
     nodes = (Node(NodeId("n"), RackId("/r"), NodeState.RUNNING, amount(40), Resources()),)
     snapshot, sizes = ClusterSnapshot(NOW_S, nodes, views[0], views), node_sizes(nodes)
@@ -102,10 +106,12 @@ def test_some_that_come_and_go(
     assert known is not None
     gone = [ticket for ticket in before if ticket not in after]
     come = [ticket for ticket in after if ticket not in before]
-    found = resorted(known, gone, come, snapshot, sizes)
-    assert found == presorted(snapshot, after, sizes)
+    later = replace(snapshot, queue=others[0], queues=others)
+    found = resorted(known, gone, come, later, after)
+    assert found == presorted(later, after, sizes)
     choosy = replace(all_tickets[0], priority=1)
-    assert resorted(known, (), (choosy,), snapshot, sizes) is None
+    assert resorted(known, (), (choosy,), snapshot, (*before, choosy)) is None
+    assert resorted(known, (), (), snapshot, before) is known
 
 
 @settings(deadline=None)

@@ -9,9 +9,10 @@ from itertools import pairwise
 import pytest
 
 from tests.sim.scenes import ONE_QUEUE, cluster, job, play, stuck
-from yarnam.core.model.plans import NoFit
+from yarnam.core.admission.decision import clear_rungs
+from yarnam.core.model.plans import NoFit, PlacementPlan
 from yarnam.sim import Mode, RmSettings, SimSettings, Workload, WorkloadSettings, simulate, workload
-from yarnam.sim.planners import JitterPlanner
+from yarnam.sim.planners import JitterPlanner, TicketPlanner
 from yarnam.sim.report import idle_share, percentile, report
 from yarnam.sim.sim_settings import Deal, QueueSettings
 from yarnam.sim.timeline import Timeline
@@ -152,6 +153,39 @@ def test_where_the_count_of_free_gpus_says_no_the_planner_would_too() -> None:
     finally:
         JitterPlanner._may_fit = plain
     assert refused > 50
+
+
+def test_where_no_rung_is_said_to_keep_clear_the_planner_finds_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The simulator skips that plan; a head that has waited for long has most others refused by
+    it."""
+    plain, answers = TicketPlanner._may_keep_clear, Counter[bool]()
+
+    def checked(self: TicketPlanner, action, avoid) -> bool:
+        may = plain(self, action, avoid)
+        plan = self._plan(action, tuple(sorted(avoid)))
+        found = isinstance(plan, PlacementPlan) and clear_rungs(plan, avoid, self._snapshot())
+        assert may or not found
+        answers[may] += 1
+        return may
+
+    monkeypatch.setattr(TicketPlanner, "_may_keep_clear", checked)
+    queues = (QueueSettings("root.a"), QueueSettings("root.b"))
+    rm = RmSettings(nodes=48, nodes_per_rack=8, queues=queues)
+    given = workload(WorkloadSettings(jobs=300, load=4.0, seed=5), rm)
+    simulate(given, SimSettings(Mode.TICKETS, rm=rm, limit_s=86400.0))
+    assert answers[False] > 5
+
+
+def test_what_is_reserved_first_is_first_however_late_it_is_made() -> None:
+    timeline, seen = Timeline(), []
+    first = timeline.reserve(2)
+    timeline.at(2.0, lambda: seen.append("usual"))
+    timeline.at(1.0, lambda: timeline.at(2.0, lambda: seen.append("second"), first + 1))
+    timeline.at(2.0, lambda: seen.append("first"), first)
+    timeline.run(5.0)
+    assert seen == ["first", "second", "usual"]
 
 
 def test_the_timeline_keeps_the_order_of_what_is_due_at_once() -> None:

@@ -3,8 +3,11 @@ own."""
 
 from __future__ import annotations
 
+import gc
 import hashlib
+import tracemalloc
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +19,7 @@ from yarnam.am.probes import policy_watcher
 from yarnam.core.admission import Ask, Contention, Decision, Planner
 from yarnam.core.model.tickets import Ticket
 from yarnam.core.policies.chosen_policy import PolicyInForce
-from yarnam.core.policies.policy_registry import NAMES, policy_named
+from yarnam.core.policies.policy_registry import DEFAULT, NAMES, policy_named
 from yarnam.core.policies.policy_settings import read_settings
 from yarnam.core.policies.queue_schedule import (
     QueueSchedule,
@@ -25,7 +28,8 @@ from yarnam.core.policies.queue_schedule import (
 )
 from yarnam.core.policies.schedule import JobDecision
 from yarnam.sim.gangs import policy_planner, schedule_watcher
-from yarnam.sim.ideal.ideal_run import run
+from yarnam.sim.ideal.ideal_report import IdealRow
+from yarnam.sim.ideal.ideal_run import OnRow, run
 from yarnam.sim.ideal.ideal_settings import IdealSettings, Knows, Overhead
 from yarnam.sim.ideal.policy_comparison import PolicyFigures
 from yarnam.sim.ideal.trace_job import TraceJob
@@ -53,12 +57,20 @@ def on_yarn(
     *,
     start_cost_s: float = 0.0,
     on_step: Trace | None = None,
+    on_row: OnRow | None = None,
     **given: str,
 ) -> PolicyFigures:
     chosen = read_settings(policy, policy_named(policy).settings, given)
     return run_on_yarn(
-        trace, rm_of(2, 8), policy, chosen, start_cost_s=start_cost_s, on_step=on_step
-    )
+        trace, rm_of(2, 8), policy, chosen, start_cost_s=start_cost_s, on_step=on_step,
+        on_row=on_row,
+    )  # fmt: skip
+
+
+def completion_times(policy: str, trace: list[TraceJob], **more: Any) -> dict[str, float]:
+    found: dict[str, float] = {}
+    on_yarn(policy, trace, on_row=lambda row: found.update({row.job: row.jct_s}), **more)
+    return found
 
 
 @pytest.mark.parametrize("policy", NAMES)
@@ -85,12 +97,11 @@ def test_a_later_job_does_not_pass_under_fifo_and_may_under_backfill() -> None:
         TraceJob("head", 10.0, 100.0, 16, declared_s=100.0),
         TraceJob("short", 20.0, 500.0, 4, declared_s=500.0),
     ]
-    strict = list(on_yarn("fifo", trace).figures.jcts)
-    filled = list(on_yarn("fifo-backfill", trace).figures.jcts)
-    assert strict[2] > 3000.0
-    assert filled[2] < 700.0
+    strict, filled = (completion_times(policy, trace) for policy in ("fifo", "fifo-backfill"))
+    assert strict["short"] > 3000.0
+    assert filled["short"] < 700.0
     # The first in the queue is not delayed by it.
-    assert filled[1] == pytest.approx(strict[1], abs=30.0)
+    assert filled["head"] == pytest.approx(strict["head"], abs=30.0)
 
 
 def test_equal_seeds_give_equal_runs() -> None:
@@ -101,8 +112,9 @@ def test_a_suspended_job_loses_nothing_but_the_pause() -> None:
     """A short job comes while a long one has all GPUs: it goes first, and the long one goes on
     where it was."""
     trace = [TraceJob("long", 0.0, 3000.0, 16), TraceJob("short", 600.0, 300.0, 16)]
-    found = on_yarn("tiresias", trace, start_cost_s=START_S, limits="4800")
-    long_s, short_s = found.figures.jcts
+    rows: list[IdealRow] = []
+    found = on_yarn("tiresias", trace, start_cost_s=START_S, on_row=rows.append, limits="4800")
+    short_s, long_s = (row.jct_s for row in rows)
     assert found.report.suspensions == 1
     assert 300.0 + START_S <= short_s < 300.0 + START_S + 30.0
     # It stands still for the other's run, for one start more, and while YARN deals containers out.
@@ -167,3 +179,25 @@ def test_every_decision_is_that_of_the_admission_poller(
     on_yarn(policy, TRACE)
     assert compared["run"] >= len(TRACE)
     assert compared["wait"] > 10
+
+
+# ---- memory --------------------------------------------------------------------------------------
+
+
+def test_memory_is_that_of_living_jobs() -> None:
+    """Of a job that has ended a few figures stay. As many live at any time."""
+    kept: dict[int, int] = {}
+
+    def trace(jobs: int) -> Iterator[TraceJob]:
+        for number in range(jobs):
+            if number in {100, jobs - 1}:
+                gc.collect()
+                kept[number], _ = tracemalloc.get_traced_memory()
+            yield TraceJob(f"j{number}", number * 60.0, 100.0, 2, 100.0)
+
+    tracemalloc.start()
+    try:
+        assert run_on_yarn(trace(301), rm_of(1, 8), DEFAULT, {}).report.jobs == 301
+    finally:
+        tracemalloc.stop()
+    assert (kept[300] - kept[100]) / 200 < 500

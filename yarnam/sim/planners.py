@@ -8,8 +8,9 @@ says no, the planner would too (tests/sim holds it to that).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf
 
 from yarnam.core.accounting.attained_service import HOLDING
@@ -37,7 +38,7 @@ from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.model.tickets import BACKS_OFF, Demand, MustWait, RunningGang, Ticket
 from yarnam.core.placement import declared_targets
 from yarnam.core.placement.elastic_sizes import elastic_ladder, spare_for_growth
-from yarnam.core.placement.plan_request import plan_request
+from yarnam.core.placement.plan_request import may_keep_clear, plan_request
 from yarnam.core.placement.prelaunch import has_spare_capacity
 from yarnam.sim.common_looks import Moment
 from yarnam.sim.sim_settings import SimJob
@@ -167,6 +168,12 @@ class JitterPlanner:
             snapshot, job, self._targets, action, also_excluded=avoid, blind=blind or None,
             memory=self._world.indexes,
         )  # fmt: skip
+
+    def _may_keep_clear(self, action: RequestPlan, avoid: Collection[NodeId]) -> bool:
+        """Before a plan that has to: the most of those that wait for a head are refused by it."""
+        return self._never is not None or may_keep_clear(
+            self._snapshot(), self._job.spec, self._targets, action, avoid, self._world.indexes
+        )
 
     def _may_fit(self, action: RequestPlan) -> bool:
         """Whether there is room for the whole gang, by GPUs alone. Where nodes are excluded the
@@ -363,6 +370,7 @@ class TicketPlanner(JitterPlanner):
         decision = decide(
             self._ticket, seen, plan, may_fit=may_fit, excluded=action.excluded,
             may_claim=self._claims.may_claim(seen.now_s), explain=False,
+            may_keep_clear=partial(self._may_keep_clear, action),
         )  # fmt: skip
         on_wait = self._world.on_wait
         if on_wait is not None and self._last is None and isinstance(decision, MustWait):

@@ -19,7 +19,6 @@ from yarnam.core.admission.wait_queue import (
     gang_ages,
     node_sizes,
     presorted,
-    presorted_by,
     resorted,
 )
 from yarnam.core.model.resources import Resources
@@ -106,9 +105,9 @@ class _SharedView:
         self._gangs_on: GangsOnNodes = {}
         self._gone: list[Ticket] = []
         self._come: list[Ticket] = []
+        self._acquiring: dict[int, Ticket] = {}
         self._tickets: tuple[Ticket, ...] = ()
         self._queues: tuple[QueueView, ...] | None = None
-        self._by: tuple[object, ...] = ()
         self._nodes: tuple[Node, ...] | None = None
         self._sizes: Mapping[Resources, int] = {}
         self._presorted: PresortedTickets | None = None
@@ -126,11 +125,15 @@ class _SharedView:
         """Nothing is known of the tickets any more."""
         self._gone.clear()
         self._come.clear()
-        self._presorted, self._by = None, ()
+        self._presorted, self._queues = None, None
 
     def note(self, gone: Ticket | None, come: Ticket | None) -> None:
         """A ticket has gone, or come, or one has taken the place of the other."""
         self._places = []
+        if gone is not None and gone.is_acquiring:
+            del self._acquiring[gone.number]
+        if come is not None and come.is_acquiring:
+            self._acquiring[come.number] = come
         if gone is not None and gone in self._come:
             self._come.remove(gone)
         elif gone is not None:
@@ -160,7 +163,7 @@ class _SharedView:
             self._nodes = snapshot.nodes
         has_changed = bool(self._gone or self._come)
         if has_changed:
-            self._tickets = tuple(tickets[number] for number in sorted(tickets))
+            self._tickets = tuple(map(tickets.__getitem__, sorted(tickets)))
         self._sort(snapshot, has_changed=has_changed)
         if self._presorted is None:
             self._requested = None
@@ -169,7 +172,7 @@ class _SharedView:
                 self._ledger = ReservationLedger(snapshot)
             elif has_moved:
                 self._ledger = self._ledger.moved_to(snapshot)
-            self._requested = requested(self._ledger.copy(), self._tickets)
+            self._requested = requested(self._ledger.copy(), self._acquiring.values())
         if has_moved or now_s != self._places_at_s:
             self._places, self._places_at_s = [], now_s
         return Contention(
@@ -185,15 +188,14 @@ class _SharedView:
         )
 
     def _sort(self, snapshot: ClusterSnapshot, *, has_changed: bool) -> None:
-        """The order of the tickets; from what it was where the queues leave it alone."""
-        by = self._by if snapshot.queues is self._queues else presorted_by(snapshot)
-        if by != self._by or (has_changed and self._presorted is None):
-            self._places = []
+        """The order of the tickets; from what it was where it is known."""
+        known = self._presorted
+        if known is None and (has_changed or self._queues is None):
             self._presorted = presorted(snapshot, self._tickets, self._sizes)
-        elif has_changed and self._presorted is not None:
-            self._presorted = resorted(
-                self._presorted, self._gone, self._come, snapshot, self._sizes
-            )
-        self._queues, self._by = snapshot.queues, by
+        elif known is not None and (has_changed or snapshot.queues is not self._queues):
+            self._presorted = resorted(known, self._gone, self._come, snapshot, self._tickets)
+        if self._presorted is not known:
+            self._places = []
+        self._queues = snapshot.queues
         self._gone.clear()
         self._come.clear()

@@ -1,10 +1,10 @@
 """``simulate``: one workload, one mode, one seed. The same arguments give the same outcome, to the
-byte, in any process."""
+byte, in any process. ``stream`` plays the same and keeps nothing of what is over."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from yarnam.core.policies.chosen_policy import PolicyInForce
@@ -17,13 +17,17 @@ from yarnam.sim.gangs.job_training import JobTraining
 from yarnam.sim.gangs.policy_planner import PolicyPlanner
 from yarnam.sim.gangs.schedule_watcher import ScheduleWatcher
 from yarnam.sim.planners import JitterPlanner, TicketPlanner
-from yarnam.sim.sim_settings import Fault, Mode, SimSettings, Workload
+from yarnam.sim.sim_settings import Fault, Mode, SimJob, SimSettings, Workload
 from yarnam.sim.sim_tickets import SimTicketQueue
 from yarnam.sim.timeline import Call, Timeline
 from yarnam.sim.world import JobRecord, OnWait, Trace, World
 from yarnam.sim.yarn_model.containers import Container
 from yarnam.sim.yarn_model.preemption import Preempted
 from yarnam.sim.yarn_model.resource_manager import SimResourceManager
+
+MOST_JOBS = 1 << 40
+"""Of one run: their submissions count as made before all that follows from them, so that one of two
+calls of the same instant is always the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,60 +65,107 @@ def simulate(
         CentralScheduler(settings.rm, records, given.initial_gangs, knows_all=knows_all).run()
         ended_s = max((record.ended_s or 0.0 for record in records), default=0.0)
         return Outcome(settings, tuple(records), (), {}, ended_s, is_quiet=True)
-    timeline = Timeline()
-    dice = random.Random(settings.seed)  # noqa: S311 - reproducible, not secret
-    rm = SimResourceManager(settings.rm, timeline, dice)
-    world = World(
-        timeline, dice, rm, SimTicketQueue(), trace, settings.checkpoint_s, on_end, on_wait,
-        start_cost_s=settings.start_cost_s, has_policy=settings.policy != DEFAULT,
-    )  # fmt: skip
+    world = _world(settings, trace)
+    world.on_wait = on_wait
+    if on_end is not None:
+        world.on_end = lambda _record: on_end()
     for gang in given.initial_gangs:
         InitialGangRun(gang, world).start()
-    watchers = _watchers(given, world, settings)
-    for record in records:
-        timeline.at(record.job.submit_s, _start(record, world, settings, watchers))
-    for fault in settings.faults:
-        timeline.at(fault.at_s, _fault(fault, rm))
-    is_quiet = timeline.run(settings.limit_s)
+    is_quiet = _run(sorted(records, key=lambda one: one.job.submit_s), world, settings)
+    rm = world.rm
     return Outcome(
         settings,
         tuple(records),
         tuple(rm.containers),
         world.stood,
-        timeline.now_s,
+        world.timeline.now_s,
         is_quiet,
         len(rm.reservations),
         rm.preempted,
     )
 
 
+def stream(
+    jobs: Iterable[SimJob],
+    settings: SimSettings,
+    *,
+    on_record: Callable[[JobRecord], None],
+    on_gpus: Callable[[float, int], None],
+    trace: Trace | None = None,
+) -> None:
+    """A trace of any length, by the time of submission. A job is taken from ``jobs`` when the one
+    before it has been submitted, and forgotten after ``on_record`` has had its record."""
+    world = _world(settings, trace, keeps_past=False)
+    world.on_end, world.on_gpus = on_record, on_gpus
+    _run((JobRecord(job) for job in jobs), world, settings)
+
+
+def _world(settings: SimSettings, trace: Trace | None, *, keeps_past: bool = True) -> World:
+    timeline = Timeline()
+    dice = random.Random(settings.seed)  # noqa: S311 - reproducible, not secret
+    return World(
+        timeline,
+        dice,
+        SimResourceManager(settings.rm, timeline, dice, keeps_past=keeps_past),
+        SimTicketQueue(),
+        trace,
+        settings.checkpoint_s,
+        start_cost_s=settings.start_cost_s,
+        has_policy=settings.policy != DEFAULT,
+        keeps_past=keeps_past,
+    )
+
+
+def _run(records: Iterable[JobRecord], world: World, settings: SimSettings) -> bool:
+    """``records`` are in the order of submission. True: nothing is left to happen."""
+    timeline, coming = world.timeline, iter(records)
+    watchers = _Watchers(world, settings)
+
+    def submit_next(number: int) -> None:
+        record = next(coming, None)
+        if record is not None:
+            timeline.at(record.job.submit_s, lambda: submit(record, number), number)
+
+    def submit(record: JobRecord, number: int) -> None:
+        submit_next(number + 1)
+        _job(record, world, settings, watchers).start()
+
+    submit_next(timeline.reserve(MOST_JOBS))
+    for fault in settings.faults:
+        timeline.at(fault.at_s, _fault(fault, world.rm))
+    return timeline.run(settings.limit_s)
+
+
 def _fault(fault: Fault, rm: SimResourceManager) -> Call:
     return lambda: rm.end_all_on(fault.node, fault.end, fault.away_s)
 
 
-def _watchers(given: Workload, world: World, settings: SimSettings) -> dict[str, ScheduleWatcher]:
-    """Of each queue; empty: jobs wait by themselves."""
-    if settings.mode is not Mode.TICKETS or settings.policy == DEFAULT:
-        return {}
-    in_force = PolicyInForce(policy_named(settings.policy), settings.policy_settings, 1)
-    queues = dict.fromkeys(job.queue for job in given.jobs)
-    return {queue: ScheduleWatcher(queue, world, in_force) for queue in queues}
+class _Watchers:
+    """Of each queue one, where queues have a policy."""
 
+    def __init__(self, world: World, settings: SimSettings) -> None:
+        self._world = world
+        self._of: dict[str, ScheduleWatcher] = {}
+        self._in_force: PolicyInForce | None = None
+        if settings.mode is Mode.TICKETS and settings.policy != DEFAULT:
+            policy = policy_named(settings.policy)
+            self._in_force = PolicyInForce(policy, settings.policy_settings, 1)
 
-def _start(
-    record: JobRecord, world: World, settings: SimSettings, watchers: dict[str, ScheduleWatcher]
-) -> Call:
-    """A job is made when it is submitted: of those to come there is the record alone."""
-    return lambda: _job(record, world, settings, watchers).start()
+    def of(self, queue: str) -> ScheduleWatcher | None:
+        """None: jobs wait by themselves."""
+        if self._in_force is not None and queue not in self._of:
+            self._of[queue] = ScheduleWatcher(queue, self._world, self._in_force)
+        return self._of.get(queue)
 
 
 def _job(
-    record: JobRecord, world: World, settings: SimSettings, watchers: dict[str, ScheduleWatcher]
+    record: JobRecord, world: World, settings: SimSettings, watchers: _Watchers
 ) -> GangJob | HoldJob:
     mode, job = settings.mode, record.job
     training = JobTraining(job, world.start_cost_s, world.checkpoint_s)
-    if watchers:
-        planner = PolicyPlanner(job, world, watchers[job.queue], training)
+    watcher = watchers.of(job.queue)
+    if watcher is not None:
+        planner = PolicyPlanner(job, world, watcher, training)
         return GangJob(record, world, planner, training)
     if mode is Mode.TICKETS:
         return GangJob(record, world, TicketPlanner(job, world), training)

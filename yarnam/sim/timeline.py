@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 Call = Callable[[], None]
 
+LEAST_FORGOTTEN = 256
+
 
 class Appointment:
     """A call to come; ``cancel`` makes it not come."""
@@ -25,21 +27,39 @@ class Appointment:
 class Timeline:
     """Now, and what is to come. Times in seconds since the start of the simulation."""
 
-    __slots__ = ("_heap", "_number", "now_s")
+    __slots__ = ("_heap", "_most", "_number", "now_s")
 
     def __init__(self) -> None:
         self.now_s = 0.0
         self._heap: list[tuple[float, int, Appointment]] = []
         # By time, then by number, which differs: tuples compare without a call of Python.
         self._number = 0
+        self._most = LEAST_FORGOTTEN
+        """With so many, those that have been cancelled go: most timers never fire."""
 
-    def at(self, at_s: float, call: Call) -> Appointment:
-        """Call at that time, or now if it is past."""
-        self._number += 1
+    def at(self, at_s: float, call: Call, number: int | None = None) -> Appointment:
+        """Call at that time, or now if it is past. ``number``: one of those reserved."""
+        if number is None:
+            self._number = number = self._number + 1
+        if len(self._heap) >= self._most:
+            self._forget_cancelled()
         at_s = max(at_s, self.now_s)
         appointment = Appointment(at_s, call)
-        heapq.heappush(self._heap, (at_s, self._number, appointment))
+        heapq.heappush(self._heap, (at_s, number, appointment))
         return appointment
+
+    def _forget_cancelled(self) -> None:
+        heap = self._heap
+        heap[:] = [entry for entry in heap if entry[2].call is not None]
+        heapq.heapify(heap)
+        self._most = max(LEAST_FORGOTTEN, 2 * len(heap))
+
+    def reserve(self, many: int) -> int:
+        """The first of so many numbers in a row, for calls that count as made now, whenever they
+        are made."""
+        first = self._number + 1
+        self._number += many
+        return first
 
     def after(self, delay_s: float, call: Call) -> Appointment:
         return self.at(self.now_s + delay_s, call)

@@ -61,15 +61,18 @@ class World:
     tickets: SimTicketQueue
     trace: Trace | None = None
     checkpoint_s: float = 600.0
-    on_end: Callable[[], None] | None = None
+    on_end: Callable[[JobRecord], None] | None = None
     """Called whenever a job has ended."""
+    on_gpus: Callable[[float, int], None] | None = None
+    """Called whenever gangs that stand have so many GPUs more, or fewer: when, and how many."""
     on_wait: OnWait | None = None
     """Called with a job's first decision to wait."""
     start_cost_s: float = 0.0
     indexes: IndexMemory = field(default_factory=IndexMemory)
     """Of the nodes, for the plans of all jobs."""
+    keeps_past: bool = True
     stood: dict[tuple[int, int], float] = field(default_factory=dict)
-    """When the gang of (job, attempt) stood."""
+    """When the gang of (job, attempt) stood; empty unless it ``keeps_past``."""
     has_policy: bool = False
     """The queues have one."""
     common_looks: CommonLooks = field(init=False)

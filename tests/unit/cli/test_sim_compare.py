@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -45,15 +46,20 @@ def test_policies_over_a_trace(trace: str, tmp_path: Path) -> None:
     assert len(drawn.findall("{http://www.w3.org/2000/svg}polyline")) == 6
 
 
-def test_the_model_of_yarn_stands_beside_the_ideal_one(trace: str) -> None:
+def test_the_model_of_yarn_stands_beside_the_ideal_one(trace: str, tmp_path: Path) -> None:
     done = CliRunner().invoke(command, ["--trace", trace, "--nodes", "2"])
     assert done.exit_code == 0, done.output
     rows = [line.split()[0] for line in done.stdout.splitlines()[2:]]
     assert rows == ["smallest-first", "smallest-first,"]
+    written = tmp_path / "rows.jsonl"
     done = compare(
-        trace, "--policy", "srtf:least_run=0", "--model", "ideal", "--model", "yarn", "--json"
-    )
+        trace, "--policy", "srtf:least_run=0", "--model", "ideal", "--model", "yarn", "--json",
+        "-o", str(written),
+    )  # fmt: skip
     assert done.exit_code == 0, done.output
+    lines = [json.loads(line) for line in written.read_text().splitlines()]
+    by_model = Counter(line["policy"] for line in lines)
+    assert by_model == {"srtf:least_run=0": 30, "srtf:least_run=0, yarn": 30}
     _, yarn = json.loads(done.stdout)
     assert yarn["name"] == "srtf:least_run=0, yarn"
     assert yarn["suspensions"] > 0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -164,7 +166,7 @@ def command(
         (text, _settings(text, shape, placement, overhead, pause_cost, run_times))
         for text in dict.fromkeys(policies)
     ]
-    rows: dict[str, list[IdealRow]] = {name: [] for name, _ in runs}
+    rows: dict[str, list[IdealRow]] = defaultdict(list)
     simulated = ("ideal" in models) * seeds + ("yarn" in models)
     results: list[PolicyFigures] = []
     with _progress(len(runs) * simulated * len(found.jobs)) as advance:
@@ -177,9 +179,7 @@ def command(
         if "ideal" in models:
             results += policy_comparison.compare(found.jobs, runs, range(seed, seed + seeds), ended)
         if "yarn" in models:
-            results += _on_yarn(
-                found, runs, shape if not cluster else (), seed, pause_cost, advance
-            )
+            results += _on_yarn(found, runs, shape if not cluster else (), seed, pause_cost, ended)
     title = f"{len(found.jobs):,} jobs of {Path(trace).name} on {sum(e for e, _ in shape):,} GPUs"
     if output is not None:
         print_note(f"Rows written to {output}: {policy_runs.write_rows(output, rows)}.")
@@ -229,7 +229,7 @@ def _on_yarn(
     shape: Sequence[tuple[int, int]],
     seed: int,
     pause_cost: float,
-    on_end: Callable[[], None],
+    on_row: Callable[[str, int, IdealRow], None],
 ) -> Iterator[PolicyFigures]:
     if not shape:
         raise click.UsageError("--model yarn needs nodes that are all alike: --nodes N --gpus G")
@@ -239,7 +239,8 @@ def _on_yarn(
         costs = settings.overhead is not ideal_settings.Overhead.NONE
         yield yarn_trace_run.run_on_yarn(
             found.jobs, rm, settings.policy, settings.settings, seed=seed, name=name,
-            on_end=on_end, knows=settings.knows, start_cost_s=pause_cost if costs else 0.0,
+            on_row=partial(on_row, name, seed), knows=settings.knows,
+            start_cost_s=pause_cost if costs else 0.0,
         )  # fmt: skip
 
 

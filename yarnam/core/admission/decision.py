@@ -30,7 +30,7 @@ A ticket gives no right to GPUs beyond a queue's maximum, and YARN still decides
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import repeat
@@ -40,11 +40,11 @@ from typing import Protocol, Union
 from yarnam.core.admission.entitlement import entitlement, for_yarn_to_place, lead_of
 from yarnam.core.admission.job_ticket import asked_demands
 from yarnam.core.admission.places_ahead import HeadReservation, PlacesAhead
+from yarnam.core.admission.queue_lines import arrival
 from yarnam.core.admission.reservations import Reservation, ReservationLedger
 from yarnam.core.admission.wait_queue import (
     Contention,
     WaitQueue,
-    arrival,
     exceeds_maximum,
     exceeds_user_limit,
     is_silent,
@@ -53,7 +53,7 @@ from yarnam.core.admission.wait_queue import (
     wait_queue,
 )
 from yarnam.core.model.ids import NodeId
-from yarnam.core.model.plans import LocalityLevel, NoFit, PlacementPlan, Rung, Target
+from yarnam.core.model.plans import NoFit, PlacementPlan, Rung
 from yarnam.core.model.printable import duration
 from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.model.tickets import AdmissionDecision, Admitted, Demand, MustWait, Ticket
@@ -70,6 +70,15 @@ class Planner(Protocol):
     def __call__(
         self, avoid: tuple[NodeId, ...] = (), *, blind: bool = False
     ) -> PlacementPlan | NoFit: ...
+
+
+MayKeepClear = Callable[[Collection[NodeId]], bool]
+"""False: no plan without these nodes has a rung that keeps clear of them (``clear_rungs``)."""
+
+
+def _always(avoid: Collection[NodeId]) -> bool:
+    del avoid
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +106,7 @@ def decide(
     excluded: Collection[NodeId] = (),
     may_claim: bool = True,
     explain: bool = True,
+    may_keep_clear: MayKeepClear = _always,
 ) -> Decision:
     """The one admission decision, of the ApplicationMaster and of the simulator.
 
@@ -111,9 +121,12 @@ def decide(
             (``entitlement.ClaimHistory``).
         explain: False: the reason why the first in the queue waits does not say for how long, which
             takes most of its decision's time.
+        may_keep_clear: asked before ``plan`` where only such rungs will do: False saves that plan.
     """
     mine = replace(me, excluded=tuple(sorted({*me.excluded, *excluded}))) if excluded else me
-    decision = _within_what_is_free(me, mine, seen, plan, may_fit=may_fit, explain=explain)
+    decision = _within_what_is_free(
+        me, mine, seen, plan, may_fit=may_fit, explain=explain, may_keep_clear=may_keep_clear
+    )
     is_waiting = isinstance(decision, MustWait)
     claim = entitlement(mine, seen) if is_waiting and may_claim else ""
     if not claim:
@@ -127,7 +140,14 @@ def decide(
 
 
 def _within_what_is_free(
-    me: Ticket, mine: Ticket, seen: Contention, plan: Planner, *, may_fit: bool, explain: bool
+    me: Ticket,
+    mine: Ticket,
+    seen: Contention,
+    plan: Planner,
+    *,
+    may_fit: bool,
+    explain: bool,
+    may_keep_clear: MayKeepClear,
 ) -> Decision:
     """``mine``: the job's ticket with the nodes that it has learnt to avoid."""
     if may_fit:
@@ -143,7 +163,7 @@ def _within_what_is_free(
             return (
                 admission
                 if isinstance(admission, MustWait)
-                else _around(me, admission, seen, outcome, plan)
+                else _around(me, admission, seen, outcome, plan, may_keep_clear)
             )
         if outcome.is_never:
             return outcome
@@ -159,17 +179,23 @@ def _within_what_is_free(
 
 
 def _around(
-    me: Ticket, admission: Admitted, seen: Contention, outcome: PlacementPlan, plan: Planner
+    me: Ticket,
+    admission: Admitted,
+    seen: Contention,
+    outcome: PlacementPlan,
+    plan: Planner,
+    may_keep_clear: MayKeepClear,
 ) -> Decision:
     """Where others go first the gang is planned again around them, by rungs that leave YARN no
     choice if there are any."""
     if not admission.avoid:
         return _ask(me, admission, outcome)
-    around = plan(admission.avoid)
-    if isinstance(around, PlacementPlan):
-        clear = clear_rungs(around, admission.avoid, seen.snapshot)
-        if clear is not None or not admission.is_strict:
-            return _ask(me, admission, clear or around)
+    if not admission.is_strict or may_keep_clear(admission.avoid):
+        around = plan(admission.avoid)
+        if isinstance(around, PlacementPlan):
+            clear = clear_rungs(around, admission.avoid, seen.snapshot)
+            if clear is not None or not admission.is_strict:
+                return _ask(me, admission, clear or around)
     ahead = wait_queue(me, seen).ahead_of(me)
     head = ahead[0] if ahead else me
     reason = "only nodes reserved for other jobs have room"
@@ -325,17 +351,11 @@ def clear_rungs(
     one of them is out."""
     if not avoid:
         return plan
-    racks = {str(node.rack) for node in snapshot.nodes if node.node_id in avoid}
-
-    def is_clear(target: Target) -> bool:
-        if target.level is LocalityLevel.NODE:
-            return not any(node in avoid for node in target.nodes)
-        if target.level is LocalityLevel.RACK:
-            return not any(str(rack) in racks for rack in target.racks)
-        return False
+    nodes = frozenset(avoid)
+    racks = {node.rack for node in snapshot.nodes if node.node_id in nodes}
 
     def keeps_clear(rung: Rung) -> bool:
-        return all(is_clear(ask.target) for ask in rung.asks)
+        return all(ask.target.keeps_clear_of(nodes, racks) for ask in rung.asks)
 
     rungs = tuple(rung for rung in plan.rungs if keeps_clear(rung))
     return replace(plan, rungs=rungs) if rungs else None

@@ -65,6 +65,7 @@ class ReservationLedger:
         "_counts",
         "_layouts",
         "_of",
+        "_releases",
         "_soonest",
         "_too_many",
         "free",
@@ -88,6 +89,8 @@ class ReservationLedger:
         # How many containers of a size there was no room for: what is left only shrinks.
         self._soonest: list[tuple[Ticket, Sequence[RunningGang], float, Reservation]] = []
         # The last answer of ``soonest_for``, shared with copies until one of them reserves more.
+        self._releases: list[_Releases] = []
+        # The last ones, shared with all copies: they follow from the gangs and the time alone.
         self._layouts: dict[tuple[Resources, frozenset[NodeId]], _Layout] = {}
         # What of it time does not change: many ask at different times. Shared in the same way.
         self._counts: dict[tuple[Resources, frozenset[NodeId]], int] = {}
@@ -215,7 +218,9 @@ class ReservationLedger:
             if known is ticket and of is running and at_s == now_s:
                 return reservation
         on = gangs_on_nodes(running) if gangs_on is None else gangs_on
-        found = self._soonest_for(ticket, _Releases(on, now_s), now_s)
+        if not self._releases or not self._releases[0].are_of(on, now_s):
+            self._releases[:] = [_Releases(on, now_s)]
+        found = self._soonest_for(ticket, self._releases[0], now_s)
         self._soonest[:] = [(ticket, running, now_s, found)]
         return found
 
@@ -334,12 +339,24 @@ def gangs_on_nodes_after(
 class _Releases:
     """The ends to come, node by node."""
 
-    __slots__ = ("_on", "gangs_on", "now_s")
+    __slots__ = ("_on", "_slots", "gangs_on", "now_s")
 
     def __init__(self, gangs_on: GangsOnNodes, now_s: float) -> None:
         self.now_s = now_s
         self.gangs_on = gangs_on
         self._on: dict[NodeId, Sequence[GpuRelease]] = {}
+        self._slots: dict[tuple[NodeId, int], _Slot] = {}
+
+    def are_of(self, gangs_on: GangsOnNodes, now_s: float) -> bool:
+        return self.gangs_on is gangs_on and self.now_s == now_s
+
+    def slot(self, name: NodeId, missing: int) -> _Slot:
+        """Room on this node for which so many GPUs are missing."""
+        found = self._slots.get((name, missing))
+        if found is None:
+            found = _busy_slot(name, missing, self.on(name), self.now_s)
+            self._slots[name, missing] = found
+        return found
 
     def end_of(self, gang: RunningGang) -> tuple[float, bool]:
         """When, and whether that is declared. A gang that is past its declared end is about to
@@ -476,7 +493,7 @@ class _DemandSlots:
         if left.gpus >= want.gpus and index < want.count_in(left):
             return 0.0, 0, self._releases.now_s, True, name
         missing = max(0, (index + 1) * want.gpus - left.gpus)
-        return _busy_slot(name, missing, self._releases.on(name), self._releases.now_s)
+        return self._releases.slot(name, missing)
 
 
 def _cheapest(
@@ -512,7 +529,7 @@ def _first_slots(layout: _Layout, releases: _Releases) -> list[_Slot]:
         ready_at_s = at_s if is_declared else now_s + left_s
         found.append((gpus * left_s, missing, ready_at_s, is_declared, name))
     for name, missing in layout.shared:
-        found.append(_busy_slot(name, missing, releases.on(name), now_s))
+        found.append(releases.slot(name, missing))
     found.sort()
     return found
 

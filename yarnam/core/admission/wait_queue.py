@@ -38,9 +38,19 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf, sqrt
 
 from yarnam.core.admission.places_ahead import PlacesAhead
+from yarnam.core.admission.queue_lines import (
+    Arrival,
+    Entry,
+    QueueLine,
+    arrival,
+    first_of_each_size,
+    line_of,
+    merged,
+)
 from yarnam.core.admission.reservations import GangsOnNodes, ReservationLedger
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, Node, QueueView
@@ -109,18 +119,38 @@ class Contention:
 class PresortedTickets:
     """What neither time nor the one who looks changes in the wait queue (``presorted``)."""
 
-    keys: tuple[ServingKey, ...]
+    lines: Mapping[str, QueueLine]
+    """By YARN queue, those that free GPUs could help."""
+    limits: Mapping[str, object]
+    """By YARN queue, what keeps tickets out of its line."""
+    has_share: Mapping[str, bool]
+    sizes: Mapping[Resources, int]
+    """How many nodes there are of each size."""
+    entries: tuple[Entry, ...]
+    """Of all lines, as they are served while there is no head."""
+    below: int
+    """So many of them are of queues below their share."""
     order: tuple[Ticket, ...]
-    """Those that free GPUs could help, as they are served while there is no head: by ``keys``."""
+    """The tickets of ``entries``."""
     candidates: tuple[Ticket, ...]
     """Those of them that could be the head, by arrival: of queues that have their share and of the
     others the first of each size. Those of one size become due in turn."""
-    has_share: Mapping[str, bool]
-    waiting_gpus: int
-    first_taken_at_s: float
-    """Of all in ``order``; infinite: it is empty."""
-    sizes: Mapping[Resources, int]
-    """How many nodes there are of each size."""
+
+    @property
+    def waiting_gpus(self) -> int:
+        return sum(line.waiting_gpus for line in self.lines.values())
+
+    @property
+    def first_taken_at_s(self) -> float:
+        """Of all in ``order``; infinite: it is empty."""
+        return min((line.first_taken_at_s for line in self.lines.values()), default=inf)
+
+    def place_of(self, ticket: Ticket) -> int:
+        """Where in ``order`` it is, or would be."""
+        first, last = 0, self.below
+        if self.has_share.get(ticket.queue, False):
+            first, last = last, len(self.entries)
+        return bisect_left(self.entries, (ticket.gpus, arrival(ticket)), first, last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +191,7 @@ def wait_queue(me: Ticket, seen: Contention) -> WaitQueue:
             counted.append(ticket)
     if is_mixed:
         return WaitQueue(tuple(sorted(counted, key=arrival)), None)
-    has_share = {name: _has_its_share(queue) for name, queue in queues.items()}
+    has_share = _shares(queues)
     backlog = inf
     if any(now_s - ticket.taken_at_s >= LEAST_PATIENCE_S for ticket in counted):
         backlog = backlog_of(me, seen)
@@ -183,11 +213,8 @@ def _queue_of(
     return WaitQueue(order, head, patiences >= LENIENT, patiences >= CERTAIN, position)
 
 
-ServingKey = tuple[bool, int, "Arrival"]
-"""A place in the queue while there is no head."""
-
-
-def _serving_key(ticket: Ticket, has_share: Mapping[str, bool]) -> ServingKey:
+def _serving_key(ticket: Ticket, has_share: Mapping[str, bool]) -> tuple[bool, int, Arrival]:
+    """The place in the queue while there is no head."""
     return has_share.get(ticket.queue, False), ticket.gpus, arrival(ticket)
 
 
@@ -209,71 +236,87 @@ def presorted(
     Args:
         sizes: how many nodes of each size the snapshot has, those that are away too.
     """
-    tickets = tuple(tickets)
-    if any(_has_own_order(ticket) for ticket in tickets):
-        return None
+    by_queue: dict[str, list[Ticket]] = {}
+    for ticket in tickets:
+        if _has_own_order(ticket):
+            return None
+        by_queue.setdefault(ticket.queue, []).append(ticket)
     queues = queues_of(snapshot)
-    has_share = {name: _has_its_share(queue) for name, queue in queues.items()}
-    served = {
-        _serving_key(ticket, has_share): ticket
-        for ticket in sorted(tickets, key=arrival)
-        if _is_served(ticket, inf, queues)
+    fits = partial(_fits_sizes, sizes=sizes)
+    lines = {
+        name: line_of((one for one in mine if _is_served(one, inf, queues)), fits)
+        for name, mine in by_queue.items()
     }
-    keys = sorted(served)
-    return _presorted(keys, [served[key] for key in keys], has_share, sizes)
+    return _presorted(lines, _limits(queues), _shares(queues), sizes)
 
 
 def resorted(
     known: PresortedTickets,
-    gone: Iterable[Ticket],
-    come: Iterable[Ticket],
+    gone: Sequence[Ticket],
+    come: Sequence[Ticket],
     snapshot: ClusterSnapshot,
-    sizes: Mapping[Resources, int],
+    tickets: Sequence[Ticket],
 ) -> PresortedTickets | None:
-    """``known`` without those that are ``gone`` and with those that have ``come``: as ``presorted``
-    finds it, where ``presorted_by`` of the snapshot is what it was."""
-    queues, has_share = queues_of(snapshot), known.has_share
-    keys, order = list(known.keys), list(known.order)
-    for ticket in gone:
-        key = _serving_key(ticket, has_share)
-        position = bisect_left(keys, key)
-        if position < len(keys) and order[position] == ticket:
-            del keys[position], order[position]
-    for ticket in come:
-        if _has_own_order(ticket):
-            return None
-        if _is_served(ticket, inf, queues):
-            key = _serving_key(ticket, has_share)
-            position = bisect_left(keys, key)
-            keys.insert(position, key)
-            order.insert(position, ticket)
-    return _presorted(keys, order, has_share, sizes)
+    """``known`` without those that are ``gone`` and with those that have ``come``, as ``presorted``
+    finds ``tickets``: all there are now. The nodes are the same."""
+    if any(_has_own_order(ticket) for ticket in come):
+        return None
+    queues = queues_of(snapshot)
+    limits, has_share = _limits(queues), _shares(queues)
+    lines = dict(known.lines)
+    fits = partial(_fits_sizes, sizes=known.sizes)
+    for name in {ticket.queue for ticket in (*gone, *come)}:
+        went = [ticket for ticket in gone if ticket.queue == name]
+        came = [one for one in come if one.queue == name and _is_served(one, inf, queues)]
+        if went or came:
+            lines[name] = lines.get(name, QueueLine()).after(went, came, fits)
+    for name in limits.keys() | known.limits.keys():
+        if limits.get(name) != known.limits.get(name):
+            served = (one for one in tickets if one.queue == name and _is_served(one, inf, queues))
+            lines[name] = line_of(served, fits)
+    lines = {name: line for name, line in lines.items() if line.entries}
+    if (lines, limits, has_share) == (known.lines, known.limits, known.has_share):
+        return known
+    return _presorted(lines, limits, has_share, known.sizes)
 
 
 def _presorted(
-    keys: Sequence[ServingKey],
-    order: Sequence[Ticket],
+    lines: Mapping[str, QueueLine],
+    limits: Mapping[str, object],
     has_share: Mapping[str, bool],
     sizes: Mapping[Resources, int],
 ) -> PresortedTickets:
-    """``keys`` are those of ``order``, and sorted."""
-    candidates: dict[tuple[bool, int], Ticket] = {}
-    waiting_gpus, first_taken_at_s = 0, inf
-    for key, ticket in zip(keys, order, strict=True):
-        first_taken_at_s = min(first_taken_at_s, ticket.taken_at_s)
-        if not ticket.is_acquiring:
-            waiting_gpus += key[1]
-            if key[:2] not in candidates and _fits_sizes(ticket, sizes):
-                candidates[key[:2]] = ticket
+    lines = {name: line for name, line in lines.items() if line.entries}
+    groups = [
+        {name: one for name, one in lines.items() if has_share.get(name, False) is has}
+        for has in (False, True)
+    ]
+    below, above = (merged(group) for group in groups)
+    entries = (*below, *above)
+    candidates = [one for group in groups for one in first_of_each_size(group).values()]
     return PresortedTickets(
-        order=tuple(order),
-        keys=tuple(keys),
-        candidates=tuple(sorted(candidates.values(), key=arrival)),
+        lines=lines,
+        limits=limits,
         has_share=has_share,
-        waiting_gpus=waiting_gpus,
-        first_taken_at_s=first_taken_at_s,
         sizes=sizes,
+        entries=entries,
+        below=len(below),
+        order=tuple(ticket for _, _, ticket in entries),
+        candidates=tuple(sorted(candidates, key=arrival)),
     )
+
+
+def _shares(queues: Mapping[str, QueueView]) -> Mapping[str, bool]:
+    return {name: _has_its_share(queue) for name, queue in queues.items()}
+
+
+def _limits(queues: Mapping[str, QueueView]) -> Mapping[str, object]:
+    """All that ``_is_served`` takes of each queue that has limits."""
+    return {
+        name: (queue.used, queue.maximum, queue.headroom, queue.user_limit, queue.used_by)
+        for name, queue in queues.items()
+        if not (queue.maximum is None and queue.headroom is None and queue.user_limit is None)
+    }
 
 
 def _has_own_order(ticket: Ticket) -> bool:
@@ -287,25 +330,9 @@ def _has_own_order(ticket: Ticket) -> bool:
     )
 
 
-def presorted_by(snapshot: ClusterSnapshot) -> tuple[object, ...]:
-    """All that ``presorted`` takes of the queues: while this is the same, so is its result."""
-    return tuple(
-        (
-            name,
-            _has_its_share(queue),
-            None
-            if queue.maximum is None and queue.headroom is None
-            else (queue.used, queue.maximum, queue.headroom),
-            queue.user_limit,
-            queue.used_by,
-        )
-        for name, queue in queues_of(snapshot).items()
-    )
-
-
 def _from_presorted(me: Ticket, seen: Contention, known: PresortedTickets) -> WaitQueue | None:
     """The same as ``wait_queue`` finds; None: it takes more than what is known."""
-    position = bisect_left(known.keys, _serving_key(me, known.has_share))
+    position = known.place_of(me)
     if position == len(known.order):
         return None
     served, candidates = known.order, known.candidates
@@ -321,7 +348,7 @@ def _from_presorted(me: Ticket, seen: Contention, known: PresortedTickets) -> Wa
     head = next(_due(candidates, known.has_share, now_s, backlog), None)
     if head is None:
         return _queue_of(served, None, backlog, now_s, position)
-    at = bisect_left(known.keys, _serving_key(head, known.has_share))
+    at = known.place_of(head)
     order = (head, *served[:at], *served[at + 1 :])
     position = 0 if position == at else position + (position < at)
     return _queue_of(order, head, backlog, now_s, position)
@@ -461,16 +488,6 @@ def exceeds_user_limit(ticket: Ticket, queue: QueueView, need: Resources) -> boo
     sizes = (demand.resources for demand in ticket.demands)
     last = max(sizes, key=lambda one: (one.gpus, one.memory_mib, one.vcores), default=Resources())
     return bool(ticket.user) and queue.exceeds_user_limit(ticket.user, need, last)
-
-
-Arrival = tuple[float, int, str]
-
-
-def arrival(ticket: Ticket) -> Arrival:
-    """Orders tickets by when they were taken. The number alone is no measure: whoever makes a
-    ticket's node chooses its name, but nobody is believed to have taken a ticket before its
-    application was there (``ticket_checks``)."""
-    return ticket.taken_at_s, ticket.number, ticket.job
 
 
 def could_ever_fit(ticket: Ticket, snapshot: ClusterSnapshot) -> bool:

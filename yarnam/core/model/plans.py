@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 
@@ -48,6 +49,15 @@ class Target:
         if self.level is LocalityLevel.RACK:
             return rack in self.racks
         return True
+
+    def keeps_clear_of(self, nodes: Collection[NodeId], racks: Collection[RackId]) -> bool:
+        """Whether its containers cannot land on any of these nodes, which are in these racks,
+        however YARN places them. A rack is named to YARN as a whole."""
+        if self.level is LocalityLevel.NODE:
+            return not any(node in nodes for node in self.nodes)
+        if self.level is LocalityLevel.RACK:
+            return not any(rack in racks for rack in self.racks)
+        return False
 
 
 @dataclass(frozen=True, slots=True)

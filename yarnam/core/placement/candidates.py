@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple
@@ -52,7 +52,7 @@ class RankedCandidate(NamedTuple):
     that break it."""
     gpus_touched: int
     """Free GPUs of the nodes that it would use: the fewer, the more nodes stay whole."""
-    tie: tuple[int, int]
+    tie: tuple[int, int] = (0, 0)
     """Bytes of input in the domain (negative), and the job's own order."""
     number: int = 0
     """Step of the ladder: candidates of one shape and level share it."""
@@ -70,16 +70,37 @@ class RankedCandidate(NamedTuple):
 
 def rank_candidates(view: JobView, candidates: Iterable[TargetCandidate]) -> list[RankedCandidate]:
     """All candidates in the order of the ladder, numbered by step."""
-    candidates = list(candidates)
-    by_sizes: dict[object, list[Fewest]] = {}
-    for shape in {candidate.shape: None for candidate in candidates}:
-        by_sizes.setdefault(_sizes_of(shape), []).append(fewest_nodes(view, shape))
-    fewest = {sizes: _fewest_of(found) for sizes, found in by_sizes.items()}
+    candidates = tuple(candidates)
+    fewest = _fewest_by_sizes(view, candidates)
     ranked = [evaluate(view, one, fewest[_sizes_of(one.shape)]) for one in candidates]
     keyed = sorted(((rank_key(one), one) for one in ranked), key=itemgetter(0))
     steps = list(dict.fromkeys(key[:2] for key, _ in keyed))
     numbered = ((steps.index(key[:2]), one) for key, one in keyed)
     return [one._replace(number=number) if number else one for number, one in numbered]
+
+
+def any_fits(
+    view: JobView,
+    candidates: Sequence[TargetCandidate],
+    is_wanted: Callable[[TargetCandidate], bool],
+) -> bool:
+    """Whether any candidate that is wanted fits now: the others are not looked at."""
+    wanted = [one for one in candidates if is_wanted(one)]
+    if not wanted:
+        return False
+    fewest = _fewest_by_sizes(view, candidates)
+    return any(
+        evaluate(view, one, fewest[_sizes_of(one.shape)]).packing_now is not None for one in wanted
+    )
+
+
+def _fewest_by_sizes(
+    view: JobView, candidates: Sequence[TargetCandidate]
+) -> Mapping[object, Fewest]:
+    by_sizes: dict[object, list[Fewest]] = {}
+    for shape in {candidate.shape: None for candidate in candidates}:
+        by_sizes.setdefault(_sizes_of(shape), []).append(fewest_nodes(view, shape))
+    return {sizes: _fewest_of(found) for sizes, found in by_sizes.items()}
 
 
 def _sizes_of(shape: Shape) -> object:
@@ -118,11 +139,30 @@ def _holds(index: CapacityIndex, shape: Shape, rules: PackRules) -> bool:
 
 
 def evaluate(view: JobView, candidate: TargetCandidate, fewest: Fewest) -> RankedCandidate:
-    """One candidate with its level and fit. ``fewest``: of its shape, over all GPU models."""
+    """One candidate with its level and fit. ``fewest``: of its shape, over all GPU models. Kept
+    with the free capacity of its domain: that of most racks stays what it was."""
     placement, domain = view.job.placement, candidate.domain
     total, free = _capacity_of(view.total, candidate), _capacity_of(view.free, candidate)
-    most_nodes = min(tasks_of(candidate.shape), _hosts_able(total, candidate.shape))
     racks = len(domain.racks) if domain.racks and not domain.nodes else len(total.racks)
+    key = (total, candidate.shape, fewest, racks, placement)
+    known = free.evaluated.get(key)
+    if not isinstance(known, RankedCandidate):
+        known = free.evaluated[key] = _evaluated(view, candidate, fewest, racks, total, free)
+    tie = (-_local_bytes(view, total), view.tie_break.order(candidate.targets[0].service))
+    return known._replace(candidate=candidate, tie=tie)
+
+
+def _evaluated(
+    view: JobView,
+    candidate: TargetCandidate,
+    fewest: Fewest,
+    racks: int,
+    total: CapacityIndex,
+    free: CapacityIndex,
+) -> RankedCandidate:
+    """``total`` and ``free``: of the nodes that it may use. All but what breaks ties."""
+    placement = view.job.placement
+    most_nodes = min(tasks_of(candidate.shape), _hosts_able(total, candidate.shape))
     level = _level(view, fewest, racks, most_nodes)
     node_limit = placement.max_nodes
     if fewest.nodes is not None and (placement.node is REQUIRED or level is LocalityLevel.NODE):
@@ -145,7 +185,6 @@ def evaluate(view: JobView, candidate: TargetCandidate, fewest: Fewest) -> Ranke
         racks=racks,
         is_sure=node_limit is None or most_nodes <= node_limit,
         gpus_touched=sum(free.by_node[node].gpus for node in now.nodes) if now else 0,
-        tie=(-_local_bytes(view, total), view.tie_break.order(candidate.targets[0].service)),
     )
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from yarnam.core.model.ids import NodeId, RackId
-from yarnam.core.model.job_spec import JobSpec
+from yarnam.core.model.job_spec import JobSpec, RoleSpec
 from yarnam.core.model.plans import LocalityLevel, Target
 from yarnam.core.placement.gang_shape import Group, Shape
 
@@ -83,20 +84,29 @@ def target_in(group: Group, domain: PlacementDomain, name: str) -> Target:
 def candidates_from(job: JobSpec, targets: Iterable[Target]) -> tuple[TargetCandidate, ...]:
     """The whole gangs that can be asked for with these targets, each role with as many processes as
     in the spec."""
+    return _candidates_from(job.roles, tuple(targets))
+
+
+@lru_cache(maxsize=1024)
+def _candidates_from(
+    roles_of_job: tuple[RoleSpec, ...], targets: tuple[Target, ...]
+) -> tuple[TargetCandidate, ...]:
+    """A job that waits plans on the same targets again and again."""
     domains: dict[object, dict[str, list[Target]]] = {}
     for target in targets:
         key = target.domain or (target.nodes, target.racks, target.gpu_model)
         domains.setdefault(key, {}).setdefault(target.role, []).append(target)
     found: list[TargetCandidate] = []
     for roles in domains.values():
-        if any(role.name not in roles for role in job.roles):
+        if any(role.name not in roles for role in roles_of_job):
             continue
-        if len(job.roles) == 1:
-            choices: list[tuple[Target, ...]] = [(target,) for target in roles[job.roles[0].name]]
+        if len(roles_of_job) == 1:
+            [only] = roles_of_job
+            choices: list[tuple[Target, ...]] = [(target,) for target in roles[only.name]]
         else:
-            choices = [tuple(roles[role.name][0] for role in job.roles)]
+            choices = [tuple(roles[role.name][0] for role in roles_of_job)]
         for choice in choices:
-            shape = _shape(job, choice)
+            shape = _shape(roles_of_job, choice)
             if shape is not None:
                 found.append(TargetCandidate(shape, _common_domain(choice), choice))
     return tuple(found)
@@ -115,10 +125,10 @@ def _common_domain(choice: tuple[Target, ...]) -> PlacementDomain:
     return ANYWHERE
 
 
-def _shape(job: JobSpec, choice: tuple[Target, ...]) -> Shape | None:
+def _shape(roles: tuple[RoleSpec, ...], choice: tuple[Target, ...]) -> Shape | None:
     groups: list[Group] = []
     differ = len({(target.nodes, target.racks) for target in choice}) > 1
-    for role, target in zip(job.roles, choice, strict=True):
+    for role, target in zip(roles, choice, strict=True):
         processes = role.tasks * role.processes_per_task
         count, rest = divmod(processes, target.processes_per_task)
         if rest:

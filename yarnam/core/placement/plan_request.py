@@ -3,7 +3,7 @@ simulator."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from yarnam.core.model.actions import RequestPlan
 from yarnam.core.model.ids import NodeId
@@ -11,11 +11,15 @@ from yarnam.core.model.input_locality import NO_DATA, BytesByNode
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.plans import NoFit, Rung, Target
 from yarnam.core.model.snapshot import ClusterSnapshot
+from yarnam.core.placement.candidates import any_fits
+from yarnam.core.placement.domains import candidates_from
 from yarnam.core.placement.elastic_sizes import plan_largest
 from yarnam.core.placement.further_targets import targets_at
+from yarnam.core.placement.job_view import view_of
 from yarnam.core.placement.packing.index_memory import IndexMemory
 from yarnam.core.placement.planner import PlanOutcome, plan
 from yarnam.core.placement.supplement import plan_supplement
+from yarnam.core.placement.targets.pinned_targets import split_pinned
 
 
 def plan_request(
@@ -73,6 +77,40 @@ def plan_request(
         if request.supplement is not None or _is_as_good(careful.rungs[0], usual.rungs[0]):
             return careful
     return usual
+
+
+def may_keep_clear(
+    snapshot: ClusterSnapshot,
+    job: JobSpec,
+    targets: tuple[Target, ...],
+    request: RequestPlan,
+    avoid: Collection[NodeId],
+    memory: IndexMemory | None = None,
+) -> bool:
+    """False: ``plan_request`` without these nodes finds no rung that keeps clear of them. Quicker
+    than the plan; True where that would not be so."""
+    role = job.elastic_role
+    has_choice = request.suspects or request.doubtful or request.supplement is not None
+    if has_choice or (role is not None and role.min_tasks is not None):
+        return True
+    job = job.as_pre_run() if request.is_pre_run else job.at_memory_level(request.memory_level)
+    of_level = targets_at(snapshot, job, targets, request.memory_level)
+    if isinstance(of_level, NoFit) or not job.gang.look_before_ask:
+        return True
+    pinned, others = split_pinned(of_level)
+    if pinned:
+        return True
+    nodes = frozenset(avoid)
+    racks = {node.rack for node in snapshot.nodes if node.node_id in nodes}
+    view = view_of(
+        snapshot, job, (*request.excluded, *nodes), blind=False, has_am=True, data=NO_DATA,
+        seed="", memory=memory,
+    )  # fmt: skip
+    return any_fits(
+        view,
+        candidates_from(job, others),
+        lambda one: all(target.keeps_clear_of(nodes, racks) for target in one.targets),
+    )
 
 
 def _is_as_good(rung: Rung, other: Rung) -> bool:

@@ -171,6 +171,8 @@ class GangJob:
         since_s, gpus = self._complete
         self.record.held.append((since_s, now_s, gpus))
         self._complete = None
+        if self._world.on_gpus is not None:
+            self._world.on_gpus(now_s, -gpus)
 
     # ---- actions -----------------------------------------------------------------------------
 
@@ -263,7 +265,7 @@ class GangJob:
         self.record.preemptions = self.gang.preemptions
         self._planning.finished()
         if self._world.on_end is not None:
-            self._world.on_end()
+            self._world.on_end(self.record)
         # The releases of this very step go out with the AM's last heartbeat.
         self._world.timeline.after(
             self._world.rm.settings.am_heartbeat_s * 2, lambda: self._world.rm.unregister(self._app)
@@ -317,12 +319,15 @@ class GangJob:
     def _note_complete(self, action: LaunchGang, gpus: int) -> None:
         """The gang is complete: remember where."""
         containers, now_s = [self._held[member.ask] for member in action.members], self._now_s()
-        self._world.stood[self.record.job.number, action.attempt] = now_s
+        if self._world.keeps_past:
+            self._world.stood[self.record.job.number, action.attempt] = now_s
         if self._complete is not None and self._complete[1] != gpus:
             self._stood(now_s)
             self.record.resizes += 1
         if self._complete is None:
             self._complete = now_s, gpus
+            if self._world.on_gpus is not None:
+                self._world.on_gpus(now_s, gpus)
         if self.record.stood_s is None:
             self.record.stood_s = now_s
         self.record.nodes = len({container.node for container in containers})

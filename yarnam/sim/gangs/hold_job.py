@@ -68,7 +68,8 @@ class HoldJob:
     def _launch(self) -> None:
         now_s = self._world.timeline.now_s
         self.record.stood_s = now_s
-        self._world.stood[self.record.job.number, 1] = now_s
+        if self._world.keeps_past:
+            self._world.stood[self.record.job.number, 1] = now_s
         self.record.nodes = len({container.node for container in self._held})
         racks = self._world.rm.nodes.racks
         self.record.racks = len({racks[container.node] for container in self._held})

@@ -3,7 +3,7 @@ costs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from math import gcd
@@ -13,6 +13,7 @@ from yarnam.core.model.snapshot import ClusterSnapshot, QueueView
 from yarnam.core.placement.elastic_sizes import settled_shape
 from yarnam.core.policies.policy_settings import Settings
 from yarnam.sim.ideal.ideal_report import Figures, IdealRow
+from yarnam.sim.ideal.ideal_run import OnRow
 from yarnam.sim.ideal.ideal_settings import Knows
 from yarnam.sim.ideal.policy_comparison import FIGURES, PolicyFigures, estimate
 from yarnam.sim.ideal.trace_job import TraceJob
@@ -25,67 +26,95 @@ from yarnam.sim.sim_settings import (
     Workload,
     sim_spec,
 )
-from yarnam.sim.simulation import simulate
-from yarnam.sim.world import Trace
+from yarnam.sim.simulation import stream
+from yarnam.sim.world import JobRecord, Trace
 
 QUEUE = "root.all"
 
 
 def run_on_yarn(
-    trace: Sequence[TraceJob],
+    trace: Iterable[TraceJob],
     rm: RmSettings,
     policy: str,
     settings: Settings,
     *,
     seed: int = 7,
     name: str = "",
-    on_end: Callable[[], None] | None = None,
+    on_row: OnRow | None = None,
     knows: Knows = Knows.DECLARED,
     start_cost_s: float = 0.0,
     on_step: Trace | None = None,
 ) -> PolicyFigures:
-    """All jobs in one queue, each with checkpoints, so that a policy may suspend it.
-    ``start_cost_s``: as ``Overhead.RESTART`` has it; ``on_step`` gets a line for each step of each
-    gang."""
+    """All jobs in one queue, each with checkpoints, so that a policy may suspend it. ``trace`` is
+    in the order of submission; in memory are the jobs that wait or run, as in the ideal model.
+    ``on_row`` gets each job at its end. ``start_cost_s``: as ``Overhead.RESTART`` has it;
+    ``on_step`` gets a line for each step of each gang."""
     chosen = SimSettings(
         Mode.TICKETS, seed, rm, limit_s=float("inf"), policy=policy, policy_settings=settings,
         start_cost_s=start_cost_s,
     )  # fmt: skip
-    outcome = simulate(trace_workload(trace, rm, knows), chosen, on_step, on_end)
-    figures, unfinished = Figures(rm.gpus), 0
-    steps: list[tuple[float, int]] = []
-    for job, record in zip(trace, outcome.records, strict=True):
-        if record.ended_s is None or record.stood_s is None:
-            unfinished += 1
-            continue
-        for from_s, until_s, gpus in record.held:
-            steps += [(from_s, gpus), (until_s, -gpus)]
-        figures.add(
-            IdealRow(
-                job.job, job.queue, job.gpus, record.job.submit_s, record.stood_s, record.ended_s,
-                job.run_s, len(record.held), record.resizes,
-            )
-        )  # fmt: skip
-    used = 0
-    for at_s, change in sorted(steps):
-        used += change
-        figures.usage.now(at_s, used)
-    report = figures.report(name or f"{policy} on YARN", unfinished, 0)
+    seen = _Gathered(rm.gpus, on_row)
+    stream(
+        seen.taken(trace, rm, knows), chosen, on_record=seen.ended, on_gpus=seen.used, trace=on_step
+    )
+    report = seen.figures.report(name or f"{policy} on YARN", seen.unfinished, 0)
     estimates = {figure: estimate([getattr(report, figure)]) for figure in FIGURES}
-    return PolicyFigures(report.name, report, estimates, figures)
+    return PolicyFigures(report.name, report, estimates, seen.figures)
+
+
+class _Gathered:
+    """What is kept of a run: the living jobs of the trace, and figures."""
+
+    def __init__(self, gpus: int, on_row: OnRow | None) -> None:
+        self.figures = Figures(gpus)
+        self._on_row = on_row
+        self._living: dict[int, TraceJob] = {}
+        self._used = 0
+
+    @property
+    def unfinished(self) -> int:
+        """Jobs that have been submitted and have not ended."""
+        return len(self._living)
+
+    def taken(self, trace: Iterable[TraceJob], rm: RmSettings, knows: Knows) -> Iterator[SimJob]:
+        for job, made in _jobs(trace, rm, knows):
+            self._living[made.number] = job
+            yield made
+
+    def used(self, at_s: float, gpus: int) -> None:
+        self._used += gpus
+        self.figures.usage.now(at_s, self._used)
+
+    def ended(self, record: JobRecord) -> None:
+        stood_s, ended_s = record.stood_s, record.ended_s
+        if stood_s is None or ended_s is None:
+            return  # It has failed before its gang stood.
+        job = self._living.pop(record.job.number)
+        row = IdealRow(
+            job.job, job.queue, job.gpus, record.job.submit_s, stood_s, ended_s,
+            job.run_s, len(record.held), record.resizes,
+        )  # fmt: skip
+        self.figures.add(row)
+        if self._on_row is not None:
+            self._on_row(row)
 
 
 def trace_workload(
-    trace: Sequence[TraceJob], rm: RmSettings, knows: Knows = Knows.DECLARED
+    trace: Iterable[TraceJob], rm: RmSettings, knows: Knows = Knows.DECLARED
 ) -> Workload:
     """The jobs as their ApplicationMasters know them."""
-    first_s = trace[0].submit_s if trace else 0.0
-    return Workload(
-        tuple(
-            _sim_job(number, job, job.submit_s - first_s, knows, rm)
-            for number, job in enumerate(trace)
-        )
-    )
+    return Workload(tuple(made for _, made in _jobs(trace, rm, knows)))
+
+
+def _jobs(
+    trace: Iterable[TraceJob], rm: RmSettings, knows: Knows
+) -> Iterator[tuple[TraceJob, SimJob]]:
+    """Each job, and what its ApplicationMaster knows; times since the first submission."""
+    first_s: float | None = None
+    for number, job in enumerate(trace):
+        if first_s is None:
+            first_s = job.submit_s
+        yield job, _sim_job(number, job, job.submit_s - first_s, knows, rm)
 
 
 def _sim_job(number: int, job: TraceJob, submit_s: float, knows: Knows, rm: RmSettings) -> SimJob:

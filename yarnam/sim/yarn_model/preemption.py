@@ -43,6 +43,9 @@ class Preempted:
     gpus: int
 
 
+_OnNode = dict[int, list[tuple[Application, Container]]]
+
+
 class PreemptableRm(Protocol):
     """What preemption needs of the ResourceManager."""
 
@@ -179,7 +182,7 @@ class Preemption:
     def _take_for(self, starved: _Starved) -> None:
         app = starved.app
         found: list[tuple[Application, Container]] = []
-        left = starved.short_of
+        left, on_node = starved.short_of, self._preemptable()
         for target, count in _kinds(app):
             if left == NOTHING:
                 break
@@ -187,20 +190,23 @@ class Preemption:
             # By memory alone, as FSAppAttempt.getStarvedResourceRequests.
             fitting = left.memory_mib // each.memory_mib if each.memory_mib else count
             for _ in range(min(count, fitting)):
-                found += self._find(target)
+                found += self._find(target, on_node)
             left = left.minus(each.times(min(count, fitting)))
         app.next_check_s = self._timeline.now_s + self._pause_s
         if found:
             wait_s = self._settings.wait_before_kill_s
             self._timeline.after(wait_s, self._kill(found, app))
 
-    def _find(self, target: Target) -> list[tuple[Application, Container]]:
-        """Containers of one node that are to go, flagged as such; empty: nowhere enough."""
-        on_node: dict[int, list[tuple[Application, Container]]] = {}
+    def _preemptable(self) -> _OnNode:
+        on_node: _OnNode = {}
         for app in self._rm.running():
             if app.queue.config.is_preemptable:
                 for container in app.containers.values():
                     on_node.setdefault(container.node, []).append((app, container))
+        return on_node
+
+    def _find(self, target: Target, on_node: _OnNode) -> list[tuple[Application, Container]]:
+        """Containers of one node that are to go, flagged as such; empty: nowhere enough."""
         for node in sorted(on_node):
             if not self._rm.accepts(target, node):
                 continue

@@ -33,13 +33,23 @@ from yarnam.sim.yarn_model.sim_queues import Application, SimQueues, queue_tree
 
 
 class SimResourceManager:
-    """Nodes, queues, applications. ``containers`` are all grants there ever were."""
+    """Nodes, queues, applications. ``containers`` are all grants there ever were, if it
+    ``keeps_past``."""
 
-    def __init__(self, settings: RmSettings, timeline: Timeline, dice: random.Random) -> None:
+    def __init__(
+        self,
+        settings: RmSettings,
+        timeline: Timeline,
+        dice: random.Random,
+        *,
+        keeps_past: bool = True,
+    ) -> None:
         self.settings = settings
         self.nodes = SimNodes(settings.all_nodes())
         self.queues = SimQueues(settings.root or queue_tree(settings.queues), self.nodes.size)
         self.containers: list[Container] = []
+        self._keeps_past = keeps_past
+        self._grants = 0
         self.reservations: dict[int, tuple[Application, AskId]] = {}
         self._timeline = timeline
         self._dice = dice
@@ -367,14 +377,16 @@ class SimResourceManager:
         app.used = app.used.plus(resources)
         app.queue.take(resources)
         container = Container(
-            number=len(self.containers),
+            number=self._grants,
             job=app.number,
             ask=ask.ask,
             node=node,
             resources=resources,
             granted_s=self._timeline.now_s,
         )
-        self.containers.append(container)
+        self._grants += 1
+        if self._keeps_past:
+            self.containers.append(container)
         app.containers[ask.ask] = container
         self._timeline.at(self._next(app), lambda: app.listener.granted(container))
 

@@ -149,6 +149,8 @@ class SimQueues:
         self.root = SimQueue(root, None, cluster)
         self.leaves = {queue.name: queue for queue in self.root.walk() if queue.config.is_leaf}
         self._shares: dict[str, Resources] | None = None
+        self._app_shares: dict[str, tuple[Resources, dict[int, Resources]]] = {}
+        """By queue: of what the shares are, and those of its applications."""
         self._views: dict[str, tuple[tuple[object, ...], QueueView]] = {}
         self._changes = 0
         """Of the applications, so far."""
@@ -164,6 +166,7 @@ class SimQueues:
         if not app.queue.apps:
             self._shares = None
         app.queue.apps[app.number] = app
+        self._app_shares.pop(app.queue.name, None)
         for queue in app.queue.path():
             queue.running += 1
 
@@ -173,6 +176,7 @@ class SimQueues:
         if queue.apps.pop(app.number, None) is None:
             queue.waiting = deque(one for one in queue.waiting if one[0] is not app)
             return
+        self._app_shares.pop(queue.name, None)
         for above in queue.path():
             above.running -= 1
         if app.has_am:
@@ -235,8 +239,13 @@ class SimQueues:
 
     def app_shares(self, queue: SimQueue) -> dict[int, Resources]:
         """The fair share of each application of a leaf."""
-        whole, count = self.share(queue), len(queue.apps)
-        policy = queue.config.policy
+        whole, known = self.share(queue), self._app_shares.get(queue.name)
+        if known is None or known[0] != whole:
+            known = self._app_shares[queue.name] = whole, self._divided(queue, whole)
+        return known[1]
+
+    def _divided(self, queue: SimQueue, whole: Resources) -> dict[int, Resources]:
+        count, policy = len(queue.apps), queue.config.policy
         if policy is Policy.FIFO:
             return _first_come(queue, whole)
         claims = [Claim(1.0, 0, UNLIMITED)] * count

@@ -58,6 +58,8 @@ class CapacityIndex:
         self._packings: dict[tuple[Shape, PackRules], Packing | None] = {}
         self._in_one_rack: dict[tuple[Shape, PackRules], int | None] = {}
         self._after_am: dict[tuple[Resources, Resources], AfterAm] = {}
+        self.evaluated: dict[object, object] = {}
+        """What ``candidates.evaluate`` makes of these nodes."""
 
     @cached_property
     def racks(self) -> dict[RackId, CapacityIndex]:
@@ -93,6 +95,7 @@ class CapacityIndex:
         parts: list[CapacityIndex] = list(self.racks.values()) if self._has_racks else []
         parts += [index for index, _ in self._after_am.values() if index is not None]
         own = len(self._counts) + len(self._hosts) + len(self._domains) + len(self._packings)
+        own += len(self.evaluated)
         return own + sum(part.answers for part in parts)
 
     def within(self, domain: PlacementDomain) -> CapacityIndex:
