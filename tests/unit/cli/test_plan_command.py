@@ -87,7 +87,9 @@ def test_the_wait_is_forecast_from_the_jobs_that_wait_and_run(
     _, out, _ = call("plan", spec(world))
     assert "It would be likely to start in " in out
     assert "durations suggest; smaller jobs may start first for another " in out
-    monkeypatch.setattr("yarnam.client.submit.waiting_jobs.read_wait_queue", lambda site: TicketList())
+    monkeypatch.setattr(
+        "yarnam.client.submit.waiting_jobs.read_wait_queue", lambda site: TicketList()
+    )
     _, out, _ = call("plan", spec(world))
     assert "Start time unknown: 32 GPUs are in use by jobs that take no tickets." in out
 
@@ -188,7 +190,8 @@ def test_queues_are_compared_by_when_the_job_would_start(
     on = tuple((node.node_id, 8) for node in world.rm.nodes)
     gang = RunningGang("other", "root.dl", 32, now_s + 3600.0, on, now_s)
     monkeypatch.setattr(
-        "yarnam.client.submit.waiting_jobs.read_wait_queue", lambda site: TicketList(running=(gang,))
+        "yarnam.client.submit.waiting_jobs.read_wait_queue",
+        lambda site: TicketList(running=(gang,)),
     )
     small = QueueView("root.small", maximum=Resources(1 << 40, 1 << 20, 4))
     before = world.rm.snapshot
