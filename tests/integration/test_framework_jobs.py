@@ -37,12 +37,14 @@ FOUR_RANKS = tuple(rf"rank {rank} of 4\b" for rank in range(4))
 
 @dataclass(frozen=True)
 class Example:
-    """``packages``: of ``framework_venvs``; ``printed``: patterns of what all processes print."""
+    """``packages``: of ``framework_venvs``; ``printed``: patterns of what all processes print;
+    ``shared``: the command's option for a directory that all nodes share."""
 
     packages: str
     printed: tuple[str, ...]
     least_accuracy: float = 0.0
     env: dict[str, str] = field(default_factory=dict)
+    shared: str = ""
 
 
 GALLERY = {
@@ -62,6 +64,7 @@ GALLERY = {
     ),
     "keras": Example("keras", TWO_RANKS, 0.9),
     "tensorflow": Example("tensorflow", TWO_RANKS, 0.9),
+    "tensorflow-ps": Example("tensorflow", ("epoch 4 of 4", "ckpt-4: "), 0.9, shared="--model"),
     "xgboost": Example("xgboost", TWO_RANKS, 0.9),
     "lightgbm": Example("lightgbm", TWO_RANKS, 0.9),
     "dask": Example("dask", ("darts of worker-0, worker-1", r"pi is 3\.14")),
@@ -89,7 +92,11 @@ def test_the_gallery_is_whole() -> None:
 @pytest.mark.parametrize("name", GALLERY)
 def test_an_example_runs(name: str, submit_world: SubmitWorld, unique_name: Any) -> None:
     example = GALLERY[name]
-    application = submit(submit_world, name, {"name": unique_name(name)})
+    keys: dict[str, Any] = {"name": unique_name(name)}
+    if example.shared:
+        folder = str(submit_world.folder / "shared")
+        keys["command"] = ["python3", "code/train.py", example.shared, folder]
+    application = submit(submit_world, name, keys)
     output = output_of(submit_world, application)
     for pattern in example.printed:
         assert re.search(pattern, output), output
