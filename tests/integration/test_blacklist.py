@@ -85,6 +85,7 @@ assert not failures, failures
 """
 
 
+@pytest.mark.long
 def test_fifty_writers_at_once_lose_nothing(
     fs: FileSystem, home: str, cluster_env: dict[str, str]
 ) -> None:

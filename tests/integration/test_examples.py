@@ -109,6 +109,7 @@ def test_the_digits_are_learnt_by_four_processes_on_two_nodes(
     assert abs(single["test_accuracy"] - result["test_accuracy"]) <= 3 / 357
 
 
+@pytest.mark.long
 def test_the_tutorials_jobs(run: Run, unique_name: Callable[[str], str], tmp_path: Path) -> None:
     files = [block for block in blocks("yaml", "python", pages=[TUTORIAL]) if block.file]
     assert [block.file for block in files] == ["job.yaml", "train.py", "job.yaml"]

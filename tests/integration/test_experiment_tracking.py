@@ -104,6 +104,7 @@ def test_a_job_is_one_run_of_mlflow_over_its_attempts(tmp_path: Path) -> None:
     assert len(json.loads(run_program(python, RUNS, **env))) == 2
 
 
+@pytest.mark.long
 def test_tensorboard_forgets_what_a_later_attempt_repeats(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 

@@ -27,6 +27,7 @@ SPEC: dict[str, Any] = {
 }
 
 
+@pytest.mark.long
 def test_functions_return_and_raise(submit_world: SubmitWorld, unique_name: Any) -> None:
     def invert(x: float) -> dict[str, Any]:
         import os

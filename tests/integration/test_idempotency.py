@@ -98,6 +98,7 @@ def lossy(
     proxy.close()
 
 
+@pytest.mark.long
 def test_a_lost_answer_starts_no_second_job(
     submit_world: SubmitWorld, lossy: tuple[LosesTheAnswer, Path], unique_name: Any
 ) -> None:

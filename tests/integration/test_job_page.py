@@ -66,6 +66,7 @@ def await_page(url: str, *texts: str, limit_s: float = 60.0) -> str:
         time.sleep(0.3)
 
 
+@pytest.mark.long
 def test_the_tracking_url_shows_the_running_job(world: SubmitWorld, unique_name: Any) -> None:
     name = unique_name("page")
     (world.folder / "code").mkdir()

@@ -31,6 +31,7 @@ def submitted(world: FaultWorld, name: str, folder: Path, base: int, tasks: int,
     )  # fmt: skip
 
 
+@pytest.mark.long
 def test_a_cancelled_gang_saves_one_step(world: FaultWorld, tmp_path: Path) -> None:
     job = submitted(world, "stops-together", tmp_path, 27400, 4, 1)
     world.until(job, lambda s: (s.step or 0) >= 10, "some steps")

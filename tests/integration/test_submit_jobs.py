@@ -113,6 +113,7 @@ def test_a_job_from_submit_to_its_logs(world: SubmitWorld, unique_name: Any) -> 
     assert "s3cret-value" not in done.out + done.err
 
 
+@pytest.mark.long
 def test_the_python_client_does_what_the_command_does(
     world: SubmitWorld, unique_name: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -128,7 +128,7 @@ print(*traced(sys.argv[1]))
 """
 
 
-@pytest.mark.parametrize("policy", ["tiresias", "gandiva"])
+@pytest.mark.parametrize("policy", ["tiresias", pytest.param("gandiva", marks=pytest.mark.long)])
 def test_equal_seeds_give_equal_bytes(policy: str) -> None:
     first, again = (printed(SEEN_BY_ALL, policy, hash_seed=seed) for seed in "12")
     assert first == again

@@ -216,6 +216,7 @@ print(*traced(sys.argv[1]))
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", ["optimus", "gandiva"])
 def test_equal_seeds_give_equal_bytes(policy: str) -> None:
     first, again = (printed(SEEN_BY_ALL, policy, hash_seed=seed) for seed in "12")

@@ -191,7 +191,7 @@ async def test_waiting_fills_no_journal() -> None:
     room, disk = hall(), Disk()
     first = other(room)
     async with am_world(WHOLE, disk, hall=room, used=1) as world:
-        await pass_time(world, 3600.0, first)
+        await pass_time(world, 900.0, first)
         assert len(disk.journal.events) == 1
         world.view.shown = cluster()
         first.close()

@@ -57,7 +57,7 @@ async def test_the_admin_cuts_the_share_after_the_gang_has_asked() -> None:
         await world_of(world, full(minimum=0), 120.0)
         assert world.broker.pending == {}
         assert status_of(world).attempt == 2
-        await world.advance(3600.0)
+        await world.advance(900.0)
         # It has not asked again, so it has used up no more attempts.
         assert status_of(world).attempt == 2
         assert world.phase == "PENDING"

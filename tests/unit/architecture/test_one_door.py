@@ -99,7 +99,7 @@ def dotted(node: ast.AST) -> list[str]:
 
 
 def is_banned(name: str) -> bool:
-    return any(name == banned or name.startswith(f"{banned}.") for banned in BANNED)
+    return bool(name) and any(name == banned or name.startswith(f"{banned}.") for banned in BANNED)
 
 
 @cache

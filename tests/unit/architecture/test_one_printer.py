@@ -66,7 +66,7 @@ def printing(source: str) -> list[str]:
     for node in ast.walk(tree):
         match node:
             case ast.Attribute() | ast.Name():
-                name = ast.unparse(node)
+                name = dotted(node)
                 above = parents[node]
                 is_called = isinstance(above, ast.Call) and above.func is node
                 if is_called and (name in PRINTING or name.endswith(".Console")):
@@ -77,6 +77,12 @@ def printing(source: str) -> list[str]:
                 names = [f"{module}.{alias.name}" for alias in node.names]
                 found += [name for name in names if name in (PRINTING | STREAMS) - ALLOWED_IMPORTS]
     return found
+
+
+def dotted(node: ast.AST) -> str:
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _is_question(above: ast.AST) -> bool:

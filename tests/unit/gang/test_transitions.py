@@ -583,11 +583,13 @@ def walked() -> set[Edge]:
     return edges
 
 
+@pytest.mark.long
 def test_every_change_of_phase_is_in_the_table(observed: Observed) -> None:
     """As the world sees the gang from outside: nobody trusts the machine's own check alone."""
     assert {edge for edge in observed.edges if edge[0] is not edge[2]} - in_table() == set()
 
 
+@pytest.mark.long
 def test_every_row_is_taken(observed: Observed) -> None:
     rows = {_row_name(phase, row) for phase, rows in ROWS.items() for row in rows}
     assert sorted(rows - observed.rows) == []

@@ -149,6 +149,7 @@ def flood(fs: OwnedFiles, size: int, count: int) -> None:
         put(fs, f"mallory-{number}", entry(f"/data/set/m{number}", *claims))
 
 
+@pytest.mark.long
 def test_a_flood_crowds_out_itself_alone(fs: OwnedFiles) -> None:
     flood(fs, 512 << 10, 30)
     put(fs, "zoe-1", entry("/data/set/3.txt"))
