@@ -170,6 +170,7 @@ def _topology_table(nodes: Sequence[Node], addresses: Mapping[str, Sequence[str]
     rows = {
         name: node.rack
         for node in nodes
+        if node.is_named
         for name in (node.node_id, *addresses.get(node.node_id, ()))
     }
     return "".join(f"{name} {rack}\n" for name, rack in sorted(rows.items())).encode()

@@ -1,8 +1,9 @@
 """Regenerate the lock file of the jars that make up the embedded cluster.
 
-Usage: ``python tools/lock_hadoop_jars.py [--version 3.4.1] [--kdc] [--output FILE]``
+Usage: ``python tools/lock_hadoop_jars.py [--version 3.4.1] [--kdc] [--knox 2.0.0] [--output FILE]``
 
-With ``--kdc``: the jars that its Kerberos server needs beside those.
+With ``--kdc``: the jars that its Kerberos server needs beside those. With ``--knox``: those of an
+Apache Knox, which a test puts in front of it.
 
 Needs Maven, which is the only tool that resolves a Maven dependency tree correctly. The embedded
 cluster itself needs no Maven: it downloads what this file lists and checks every byte of it.
@@ -40,10 +41,34 @@ ACTIVATION = (
 """Was part of Java until 10, and Hadoop before 3.2 does not name it."""
 
 
+KNOX_ARTIFACTS = (
+    "gateway-server",
+    "gateway-service-definitions",
+    "gateway-service-webhdfs",
+    "gateway-service-rm",
+    "gateway-provider-rewrite",
+    "gateway-provider-rewrite-step-secure-query",
+    "gateway-provider-rewrite-step-encrypt-uri",
+    "gateway-provider-rewrite-func-hostmap-static",
+    "gateway-provider-rewrite-func-service-registry",
+    "gateway-provider-security-shiro",
+    "gateway-provider-identity-assertion-pseudo",
+    "gateway-topology-simple",
+    "gateway-topology-hadoop-xml",
+)
+NOT_IN_CENTRAL = (
+    "<exclusions><exclusion><groupId>org.jetbrains.pty4j</groupId><artifactId>*</artifactId>"
+    "</exclusion></exclusions>"
+)
+"""Of Knox's web shell, which is off."""
+
+
 def pom(version: str, artifacts: tuple[str, ...]) -> str:
+    is_knox = artifacts == KNOX_ARTIFACTS
+    group, less = ("knox", NOT_IN_CENTRAL) if is_knox else ("hadoop", "")
     dependencies = "".join(
-        f"<dependency><groupId>org.apache.hadoop</groupId><artifactId>{artifact}</artifactId>"
-        f"<version>{version}</version></dependency>"
+        f"<dependency><groupId>org.apache.{group}</groupId><artifactId>{artifact}</artifactId>"
+        f"<version>{version}</version>{less}</dependency>"
         for artifact in artifacts
     )
     if version.startswith("3.1."):
@@ -87,14 +112,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--version", default="3.4.1")
     parser.add_argument("--kdc", action="store_true")
+    parser.add_argument("--knox", default="")
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
     home = Path(__file__).parent.parent / "yarnam" / "cluster" / "software"
     name = f"{arguments.version}-kdc" if arguments.kdc else arguments.version
     output = arguments.output or home / f"hadoop-{name}.lock.json"
-    artifacts = KDC_ARTIFACTS if arguments.kdc else ARTIFACTS
+    artifacts, version = KDC_ARTIFACTS if arguments.kdc else ARTIFACTS, arguments.version
+    if arguments.knox:
+        artifacts, version, name = KNOX_ARTIFACTS, arguments.knox, f"knox-{arguments.knox}"
+        tests = Path(__file__).parent.parent / "tests" / "integration"
+        output = arguments.output or tests / f"{name}.lock.json"
     with tempfile.TemporaryDirectory() as work:
-        entries = resolve(arguments.version, artifacts, Path(work))
+        entries = resolve(version, artifacts, Path(work))
     if arguments.kdc:
         lock = json.loads((home / f"hadoop-{arguments.version}.lock.json").read_text("utf-8"))
         known = {jar["coordinates"] for jar in lock["jars"]}

@@ -21,6 +21,7 @@ from hdfs_utils.uri import Uri
 if TYPE_CHECKING:
     import ssl
 
+    from hdfs_utils.config.gateway import Gateway
     from hdfs_utils.protocols.metadata_client import MetadataClient
     from hdfs_utils.protocols.webhdfs_rest import WebHdfsClient
 
@@ -55,6 +56,7 @@ def connect(
     limits: TimeLimits | None = None,
     backend: str | None = None,
     doas: str | None = None,
+    gateway: Gateway | None = None,
 ) -> FileSystem:
     """The file system that ``uri`` lies on. Nothing is sent yet: the first operation connects.
 
@@ -72,6 +74,8 @@ def connect(
             where only that gets through. By default HDFS_UTILS_BACKEND, else ``auto``. A
             ``webhdfs://`` URI is always asked over HTTP.
         doas: act for this user, as a proxy that the site has allowed (``hadoop.proxyuser.*``).
+        gateway: ask through it and by nothing else, whatever the back-end. It has one file system,
+            which the configuration calls ``fs.defaultFS``.
 
     Raises:
         BadConfig: no file system is named anywhere, or the configuration cannot be read.
@@ -88,7 +92,9 @@ def connect(
     target = _resolve(parsed, properties)
     if target.scheme == "file":
         return _local(bounds)
-    site = HdfsSite(target, properties, user, doas, bounds, conf_dir)
+    if gateway is not None:
+        _check_behind(target, properties)
+    site = HdfsSite(target, properties, user, doas, bounds, conf_dir, gateway)
     return site.open(backend or os.environ.get(BACKEND_VARIABLE) or "auto")
 
 
@@ -115,6 +121,18 @@ def _resolve(parsed: Uri, properties: Mapping[str, str]) -> Uri:
     return resolved
 
 
+def _check_behind(target: Uri, properties: Mapping[str, str]) -> None:
+    """Raises NotSupported: another file system than the one behind the gateway."""
+    behind = uris.parse(properties.get(hadoop_conf.DEFAULT_FS) or "/")
+    if target.scheme == "viewfs":
+        raise NotSupported("a gateway has one HDFS, not a viewfs", path=str(target))
+    if target.authority != behind.authority:
+        message = (
+            f"cannot be reached through the gateway, which has {behind.scheme}://{behind.authority}"
+        )
+        raise NotSupported(message, path=str(target))
+
+
 @dataclass(frozen=True, slots=True)
 class HdfsSite:
     """One HDFS as its configuration describes it, and the clients for it."""
@@ -125,10 +143,11 @@ class HdfsSite:
     doas: str | None
     limits: TimeLimits
     conf_dir: str | None = None
+    gateway: Gateway | None = None
 
     def open(self, backend: str) -> FileSystem:
         """The file system by this back-end."""
-        if self.target.scheme in ("webhdfs", "swebhdfs"):
+        if self.gateway is not None or self.target.scheme in ("webhdfs", "swebhdfs"):
             backend = "webhdfs"
         if backend == "native":
             return self.native()
@@ -248,9 +267,12 @@ class HdfsSite:
             doas=self.doas or "",
             token=token if is_kerberos(self.properties) else None,
             tls=tls,
+            gateway=self.gateway,
         )
 
     def _web_addresses(self, authority: str | None = None) -> tuple[str, ...]:
+        if self.gateway is not None:
+            return (self.gateway.url,)
         scheme = {"webhdfs": "http", "swebhdfs": "https"}.get(self.target.scheme)
         authority = self.target.authority if authority is None else authority
         if self.target.scheme == "viewfs" and authority == self.target.authority:

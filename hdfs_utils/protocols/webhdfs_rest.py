@@ -12,7 +12,7 @@ import re
 import ssl
 import threading
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from hdfs_utils.config import delegation_tokens
@@ -29,6 +29,9 @@ from hdfs_utils.errors import (
 from hdfs_utils.filesystem import BlockLocation, FileChecksum, FreeSpace
 from hdfs_utils.protocols.java_errors import from_java
 from hdfs_utils.protocols.untrusted import Record, decode_record, read_at_most
+
+if TYPE_CHECKING:
+    from hdfs_utils.config.gateway import Gateway
 
 T = TypeVar("T")
 
@@ -57,6 +60,7 @@ class WebHdfsClient:
             request, because its file is replaced before the token ends. None: the site has simple
             authentication.
         tls: checks the certificates of https; by default against what this machine trusts.
+        gateway: all requests go through it, and it says who asks; ``addresses`` is its URL.
     """
 
     def __init__(
@@ -68,7 +72,9 @@ class WebHdfsClient:
         doas: str = "",
         token: Callable[[], str] | None = None,
         tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+        gateway: Gateway | None = None,
     ) -> None:
+        self._gateway = gateway
         self._addresses = tuple(a if "://" in a else f"http://{a}" for a in addresses)
         self._timeout_s = timeout_s
         self._user = user
@@ -152,13 +158,18 @@ class WebHdfsClient:
 
     def _identity(self) -> dict[str, str]:
         who = {"doas": self._doas} if self._doas else {}
+        if self._gateway is not None:
+            return who
         if self._token is None:
             return {"user.name": self._user, **who}
         token = self._token()
         return {"delegation": token, **who} if token else who
 
     def _headers(self, base: str, query: str) -> dict[str, str]:
-        """What says by SPNEGO who asks. The address in a redirect has a token in itself."""
+        """What says to the gateway, or by SPNEGO, who asks. The address in a redirect has a token
+        in itself."""
+        if self._gateway is not None:
+            return self._gateway.headers() if self._gateway.owns(base) else {}
         has_token = re.search("(^|&)delegation=", query) is not None
         if self._token is None or has_token or base not in self._addresses:
             return {}
@@ -172,8 +183,8 @@ class WebHdfsClient:
             if status in (200, 201):
                 return body
             if status not in _REDIRECTS:
-                raise remote_error(status, body, path)
-            url = _redirected(url, location, path)
+                raise self._error(status, body, path)
+            url = self._redirected(url, location, path)
         raise Unavailable("too many redirects", path=path)
 
     def _once(self, verb: str, url: str, path: str) -> tuple[int, str, bytes]:
@@ -236,21 +247,41 @@ class WebHdfsClient:
                 failure = error
                 continue
             if status not in _REDIRECTS:
-                failure = remote_error(status, body, path)
+                failure = self._error(status, body, path)
                 failure.operation = operation.lower()
                 if isinstance(failure, Unavailable):
                     continue
                 raise failure
-            return self._begin(verb, _redirected(url, location, path), path, operation)
+            return self._begin(verb, self._redirected(url, location, path), path, operation)
         raise failure
+
+    def _redirected(self, url: str, location: str, path: str) -> str:
+        """Where a redirect leads. Raises NotSupported: past the gateway, or out of https."""
+        if self._gateway is not None and not self._gateway.owns(location):
+            message = (
+                f"the gateway {self._gateway.url} sends the client on to "
+                f"{urlsplit(location).netloc or 'nowhere'} instead of through itself; its "
+                "administrator has to see to the rewriting of WebHDFS's redirects"
+            )
+            raise NotSupported(message, path=path)
+        return _redirected(url, location, path)
+
+    def _error(self, status: int, body: bytes, path: str) -> HdfsError:
+        """The error for an answer, of HDFS or of the gateway before it."""
+        if self._gateway is not None and status == 401:
+            message = f"the gateway {self._gateway.url} does not accept who asks (HTTP 401)"
+            return NotAuthenticated(message, path=path)
+        return remote_error(status, body, path)
 
     def _begin(self, verb: str, url: str, path: str, operation: str) -> http.client.HTTPConnection:
         parts = urlsplit(url)
-        connection = self.connect(f"{parts.scheme}://{parts.netloc}")
+        base = f"{parts.scheme}://{parts.netloc}"
+        who = self._headers(base, parts.query) if self._gateway is not None else {}
+        connection = self.connect(base)
         try:
             connection.putrequest(verb, f"{parts.path}?{parts.query}")
             connection.putheader("Transfer-Encoding", "chunked")
-            for name, value in _BODY.items():
+            for name, value in {**_BODY, **who}.items():
                 connection.putheader(name, value)
             connection.endheaders()
         except (OSError, http.client.HTTPException) as error:

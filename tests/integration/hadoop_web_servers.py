@@ -63,6 +63,9 @@ class _Silent:
         pass
 
 
+SILENT = _Silent()
+
+
 @contextmanager
 def httpfs(cluster: EmbeddedCluster, folder: Path) -> Iterator[str]:
     """The URI of a gateway that trusts everybody."""
@@ -120,7 +123,7 @@ def _server(
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A process with the NameNode's class path and options; ``files``: its configuration."""
     jars = JarCache(cache_dir(), lock)
-    jars.fill(repository(), _Silent())
+    jars.fill(repository(), SILENT)
     for part in ("conf", "logs", "temp"):
         (folder / part).mkdir(parents=True)
     for file, text in files.items():
@@ -150,6 +153,19 @@ def _server(
             raise
         finally:
             process.kill()
+
+
+def await_port(port: int, process: subprocess.Popen[bytes]) -> None:
+    """Until somebody listens on this port of the loopback."""
+    deadline = time.monotonic() + START_LIMIT_S
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=20).close()
+        except OSError:
+            time.sleep(0.2)
+        else:
+            return
+    raise TimeoutError(f"nobody listens on {port}")
 
 
 def _await(url: str, process: subprocess.Popen[bytes]) -> None:

@@ -8,8 +8,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from hdfs_utils import HdfsError
-from hdfs_utils import uri as uris
-from hdfs_utils.journal.log import read_journal
 from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.client.monitor.job_follower import HOLD_S, JobFollower, WaitLimit
 from yarnam.client.monitor.job_logs import LogPiece, LogRequest, LogSource, read_logs
@@ -31,10 +29,10 @@ from yarnam.errors import (
     YarnamError,
 )
 from yarnam.ports.job_access import JobClient
-from yarnam.wire.codec import decode_event, encode
+from yarnam.wire.codec import encode
 from yarnam.wire.light_imports import on_first_use
 from yarnam.wire.output_paths import partial_output_path, staging_path
-from yarnam.wire.protocol import JOURNAL_DIRECTORY, VERDICT_FILE
+from yarnam.wire.protocol import VERDICT_FILE
 from yarnam.wire.records import JobRecord
 
 if TYPE_CHECKING:
@@ -168,7 +166,7 @@ class Job:
             if line is not None:
                 with suppress(Unavailable):
                     return list(line.events())
-        return self._journal(is_over=is_over)
+        return self._sources.events(is_over=is_over)
 
     def watch_events(self) -> Iterator[Event]:
         """Every event from the first one on, each as it happens, until the job has ended. Goes on
@@ -356,6 +354,7 @@ class Job:
             raise UsageError(
                 f"{self.id} has ended", hint=f"For its result: yarnam status {self.id}"
             )
+        self._sources.site.must_reach(f"the port of {self.id}'s ApplicationMaster")
         line = self._sources.job_client()
         if line is None:
             raise Unavailable(
@@ -395,13 +394,6 @@ class Job:
         with suppress(YarnamError):
             if self.status().state is JobState.CANCELLED:
                 settle_killed_outputs(self._sources.site, self.record().job, self.id)
-
-    def _journal(self, *, is_over: bool) -> list[Event]:
-        folder = f"{self.directory}/{JOURNAL_DIRECTORY}"
-        with hdfs_errors(f"reading {folder}"):
-            path = uris.parse(folder).path
-            content = read_journal(self._sources.site.files, path, is_over=is_over)
-        return [decode_event(line) for line in content.records]
 
 
 def settle_killed_outputs(site: Site, job: JobSpec, application: str) -> None:

@@ -23,11 +23,12 @@ from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.client.user_paths import UserPaths
 from yarnam.core.model.gpu_names import NOTHING_LEARNT, GpuModelRules, Inventory, with_gpu_models
 from yarnam.core.model.snapshot import ClusterSnapshot, QueueView
-from yarnam.errors import BadConfig, NoPermission
+from yarnam.errors import BadConfig, NoPermission, NotThroughGateway
 from yarnam.ports.job_access import JobClient, Launcher
 from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
+    from hdfs_utils.config.gateway import Gateway
     from yarnam.core.queues.capacity.capacity_file import CapacityConfig
     from yarnam.core.queues.queue_state import QueueReport
 
@@ -44,6 +45,10 @@ with on_first_use():
 
 HDFS_LIMITS = TimeLimits(metadata_s=8.0, data_s=60.0, close_s=30.0, lease_s=30.0)
 """A healthy NameNode answers in milliseconds; a user at a prompt should not wait longer."""
+
+GATEWAY_LIMITS = TimeLimits.all(60.0)
+"""A gateway answers in a tenth of a second, but the first request of a kind after its start took a
+Knox 2.0 on a busy machine more than 8 s."""
 
 NODE_PYTHON_VARIABLE = "YARNAM_NODE_PYTHON"
 """First interpreter that the AM and the agents try on the nodes."""
@@ -118,6 +123,10 @@ class ClientTiming:
     seconds, or never."""
 
 
+THROUGH_GATEWAY = ClientTiming(poll_s=2.0, yarn_poll_s=1.0)
+"""Each look at a job is some five requests there, its journal among them."""
+
+
 def _node_settings(
     http_address: str, scheme: str, who: http_identity.HttpIdentity | None = None
 ) -> Mapping[str, str]:
@@ -141,7 +150,10 @@ class Site:
     """The environment of child processes: names the cluster, and has ``yarn`` on the PATH."""
     home_prefix: str = "/user"
     zookeeper: str = ""
-    """``host:port,host:port/root`` of the ticket queue; empty: none."""
+    """``host:port,host:port/root`` of the ticket queue; empty: none. Behind a gateway jobs use it,
+    and the client cannot."""
+    gateway: Gateway | None = None
+    """The only way to the cluster; None: it is reached as it is."""
     learnt: Callable[[], Inventory] = lambda: NOTHING_LEARNT
     """GPU models that agents have seen, where somebody keeps them. Raises nothing."""
     open_web: Callable[[], FileSystem] | None = None
@@ -154,6 +166,26 @@ class Site:
     node_settings: Callable[[str, str], Mapping[str, str]] = _node_settings
     """The configuration of the NodeManager at this HTTP address, by http or https. Raises
     Unavailable, NoPermission."""
+
+    def connect(self, uri: str) -> FileSystem:
+        """Another file system than ``files``, by its URI. Raises HdfsError."""
+        limits = HDFS_LIMITS if self.gateway is None else GATEWAY_LIMITS
+        return connect(uri, conf_dir=str(self.conf_dir), limits=limits, gateway=self.gateway)
+
+    def must_reach(self, what: str) -> None:
+        """Raises NotThroughGateway at once, where there is a gateway: it passes on HTTP to the
+        ResourceManager and to HDFS, and ``what`` is neither."""
+        if self.gateway is not None:
+            raise NotThroughGateway(
+                f"{what} cannot be reached through the gateway {self.gateway.url}",
+                hint="Run the command inside the cluster, for example on an edge node: "
+                "docs/how-to/gateway.md",
+            )
+
+    @property
+    def can_reach_zookeeper(self) -> bool:
+        """Whether there is one that this machine may try to reach."""
+        return bool(self.zookeeper) and self.gateway is None
 
     @cached_property
     def quick(self) -> SmallFiles:
@@ -239,16 +271,20 @@ def open_site(
     where = check_conf_dir(Path(conf_dir), "conf_dir") if conf_dir else find_conf_dir(surroundings)
     settings = addresses.read_settings(where, "core-site.xml", "hdfs-site.xml")
     refuse_other_authentication(settings)
-    is_secure = is_kerberos(settings)
-    name = (
-        _principals_name(user, surroundings, settings)
-        if is_secure
-        else user or user_name(surroundings)
-    )
-    who = http_identity.HttpIdentity(name, is_secure, str(where))
+    gateway = addresses.site_gateway(surroundings)
+    has_tokens = is_kerberos(settings)
+    is_secure = has_tokens and gateway is None
+    if gateway is not None:
+        name = _gateways_name(gateway, user, surroundings)
+    elif is_secure:
+        name = _principals_name(user, surroundings, settings)
+    else:
+        name = user or user_name(surroundings)
+    who = http_identity.HttpIdentity(name, is_secure, str(where), gateway)
     with error_map.hdfs_errors("reading the Hadoop configuration"):
-        believed = None if is_secure else user
-        files = connect(conf_dir=str(where), user=believed, limits=HDFS_LIMITS)
+        believed = None if has_tokens else user
+        limits = HDFS_LIMITS if gateway is None else GATEWAY_LIMITS
+        files = connect(conf_dir=str(where), user=believed, limits=limits, gateway=gateway)
     if files.uri.startswith("file:"):
         raise BadConfig(
             f"fs.defaultFS in {where}/core-site.xml is the local file system",
@@ -277,14 +313,17 @@ def open_site(
         environ=child_environ,
         home_prefix=prefix,
         zookeeper=zookeeper,
-        learnt=learnt,
+        gateway=gateway,
+        timing=THROUGH_GATEWAY if gateway is not None else ClientTiming(),
+        # By the names of nodes, which a gateway keeps to itself; and from ZooKeeper.
+        learnt=learnt if gateway is None else lambda: NOTHING_LEARNT,
         who=who,
         node_settings=partial(_node_settings, who=who),
         # Of a viewfs no single NameNode has all paths; and HTTP would go round a site's encryption.
         open_web=open_web
-        if namenode.is_rpc_allowed(settings) and files.uri.startswith("hdfs:")
+        if gateway is None and namenode.is_rpc_allowed(settings) and files.uri.startswith("hdfs:")
         else None,
-        open_token_source=(lambda: _token_source(site)) if is_secure else None,
+        open_token_source=(lambda: _token_source(site)) if has_tokens else None,
     )
     return site
 
@@ -294,6 +333,26 @@ def site_at(conf_dir: str, user: str) -> Site:
     """The cluster of a handle that came from another process: one for all of them. Raises
     BadConfig."""
     return open_site(conf_dir, user)
+
+
+def files_at(uri: str) -> FileSystem:
+    """The file system that a URI or a path lies on, through the gateway where one is set. Raises
+    HdfsError, BadConfig."""
+    return connect(uri, gateway=addresses.site_gateway(os.environ))
+
+
+def _gateways_name(gateway: Gateway, asked: str | None, environ: Mapping[str, str]) -> str:
+    """Whom the cluster takes the client for: who signs in to the gateway, unless the environment
+    has the name that the gateway makes of it. Raises BadConfig."""
+    with error_map.hdfs_errors("signing in to the gateway"):
+        login = gateway.login
+    name = environ.get("HADOOP_USER_NAME") or login or user_name(environ)
+    if asked not in (None, "", name):
+        raise BadConfig(
+            f"{name} signs in to the gateway {gateway.url}, not {asked}",
+            hint="A gateway says itself who asks. To be another user, sign in as that user.",
+        )
+    return name
 
 
 def _principals_name(
@@ -341,6 +400,7 @@ def refuse_other_authentication(settings: Mapping[str, str]) -> None:
 def _open_launcher(site: Site) -> Launcher:
     settings = addresses.read_settings(site.conf_dir, "core-site.xml", "yarn-site.xml")
     if driver.is_driver_wanted(site.environ):
+        site.must_reach("the ResourceManager's RPC port, by which Skein's driver submits,")
         return driver.SkeinLauncher(site.environ)
     source = site.open_token_source() if site.open_token_source is not None else None
     return rest_launcher.RestLauncher(
@@ -350,7 +410,7 @@ def _open_launcher(site: Site) -> Launcher:
         staging=site.paths.skein_staging,
         jars=site.paths.runtimes,
         class_path=settings.get("yarn.application.classpath", ""),
-        open_driver=lambda: driver.SkeinLauncher(site.environ),
+        open_driver=(lambda: driver.SkeinLauncher(site.environ)) if site.gateway is None else None,
         tokens=source.for_submission if source is not None else None,
     )
 
@@ -359,7 +419,10 @@ def _token_source(site: Site) -> job_tokens.TokenSource:
     """Raises BadConfig."""
 
     def open_web(uri: str) -> FileSystem:
-        return connect(uri, conf_dir=str(site.conf_dir), limits=HTTP_LIMITS, backend="webhdfs")
+        return connect(
+            uri, conf_dir=str(site.conf_dir), limits=HTTP_LIMITS, backend="webhdfs",
+            gateway=site.gateway,
+        )  # fmt: skip
 
     settings = addresses.read_settings(site.conf_dir, "core-site.xml", "yarn-site.xml")
     service = addresses.rm_token_service(settings)
@@ -393,6 +456,6 @@ def file_system_of(site: Site, uri: str) -> tuple[FileSystem, str]:
     parts = urlsplit(uri)
     if parts.scheme and parts.netloc and not site.files.uri.endswith(f"//{parts.netloc}"):
         with error_map.hdfs_errors(f"reaching {uri}"):
-            files = connect(uri, conf_dir=str(site.conf_dir), limits=HDFS_LIMITS)
+            files = site.connect(uri)
             return files, files.own_path(uri)
     return site.files, parts.path if parts.scheme else uri

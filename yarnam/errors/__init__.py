@@ -149,10 +149,15 @@ class QuotaFull(NoPermission):
 
 
 class BadConfig(YarnamError):
-    """A setting, or the Hadoop configuration, is missing or wrong."""
+    """A setting, or the Hadoop configuration, is missing or wrong; or the command does not work
+    through the gateway that is set."""
 
     exit_code = ExitCode.BAD_CONFIG
     blame = Blame.USER
+
+
+class NotThroughGateway(BadConfig):
+    """What the command needs cannot be reached through the gateway: it has to run inside."""
 
 
 class UserFailed(YarnamError):

@@ -5,11 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from hdfs_utils import errors as hdfs
 from hdfs_utils.config import configuration
 from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.errors import BadConfig
+from yarnam.wire.light_imports import on_first_use
+
+if TYPE_CHECKING:
+    from hdfs_utils.config.gateway import Gateway
+
+with on_first_use():
+    from hdfs_utils.config import gateway as hdfs_gateway
 
 
 def read_settings(conf_dir: str | Path, *names: str) -> dict[str, str]:
@@ -77,6 +86,13 @@ ZOOKEEPER_AUTH_VARIABLE = "YARNAM_ZOOKEEPER_AUTH_FILE"
 """A file with ``digest:user:password`` or ``kerberos``, where the ZooKeeper asks for it."""
 
 
+GATEWAY_VARIABLE = "YARNAM_GATEWAY"
+"""``https://host:port/gateway/TOPOLOGY`` of a gateway such as Apache Knox, through which alone the
+client reaches the cluster. Of this machine, not of the site: jobs never have it."""
+
+GATEWAY_TOKEN_VARIABLE = "YARNAM_GATEWAY_TOKEN_FILE"  # noqa: S105 - a name
+"""A file with a bearer token for the gateway; otherwise ``~/.netrc`` says who asks."""
+
 _TLS = "tls://"
 
 
@@ -99,6 +115,22 @@ def zookeeper_address(conf_dir: str | Path, environ: Mapping[str, str]) -> str:
     return scheme + "/".join(
         [",".join(servers), path.strip("/") or "yarnam", _cluster_name(settings)]
     )
+
+
+def site_gateway(environ: Mapping[str, str]) -> Gateway | None:
+    """The gateway that YARNAM_GATEWAY names. Sends and reads nothing. Raises BadConfig."""
+    address = environ.get(GATEWAY_VARIABLE, "").strip()
+    if not address:
+        return None
+    try:
+        return hdfs_gateway.gateway_at(
+            address,
+            token_file=environ.get(GATEWAY_TOKEN_VARIABLE, ""),
+            netrc_file=environ.get("NETRC", ""),
+        )
+    except hdfs.BadConfig as error:
+        hint = f"{GATEWAY_VARIABLE} names it: docs/how-to/gateway.md"
+        raise BadConfig(error.message, hint=hint) from error
 
 
 def zookeeper_credentials(environ: Mapping[str, str]) -> str:

@@ -96,7 +96,7 @@ class ResourceManager:
             log, "is left out", "See what the ResourceManager's own pages say about it."
         )
         is_https = any(url.startswith("https:") for url in self._urls)
-        self._tls = self._who.tls if is_https else None
+        self._tls = self._who.tls if is_https or self._who.gateway is not None else None
 
     @classmethod
     def from_conf(
@@ -107,8 +107,12 @@ class ResourceManager:
         who: HttpIdentity | None = None,
         failover_s: float = 0.0,
     ) -> ResourceManager:
-        """The ResourceManagers that yarn-site.xml names. Raises BadConfig."""
-        return cls(rm_web_urls(conf_dir), user=user, who=who, failover_s=failover_s)
+        """The ResourceManagers that yarn-site.xml names; behind a gateway that finds the active one
+        by itself, the first of them. Raises BadConfig."""
+        urls = rm_web_urls(conf_dir)
+        if who is not None and who.gateway is not None:
+            urls = urls[:1]
+        return cls(urls, user=user, who=who, failover_s=failover_s)
 
     @property
     def url(self) -> str:
@@ -179,7 +183,7 @@ class ResourceManager:
         if known is not None:
             return known
         try:
-            reply = self._get("/conf", deadline=deadline)
+            reply = self._conf(deadline=deadline)
             found = self._understood(
                 lambda: (rest_parse.steps_of(reply), rest_parse.preempts(reply))
             )
@@ -193,8 +197,16 @@ class ResourceManager:
 
     def settings(self) -> Mapping[str, str]:
         """The ResourceManager's own configuration, as far as it shows it. Raises NoPermission."""
-        reply = self._get("/conf")
+        reply = self._conf()
         return self._understood(lambda: rest_parse.settings_of(reply))
+
+    def _conf(self, *, deadline: float | None = None) -> Mapping[str, Any]:
+        if self._who.gateway is not None:
+            raise NoPermission(
+                f"the gateway {self._who.gateway.url} does not show the ResourceManager's"
+                " configuration"
+            )
+        return self._get("/conf", deadline=deadline)
 
     def info(self) -> Mapping[str, Any]:
         """``clusterInfo`` as it comes: state, haState, resourceManagerVersion, startedOn (ms)."""
@@ -297,7 +309,7 @@ class ResourceManager:
         self._call(
             "PUT",
             f"/ws/v1/cluster/apps/{quote(app_id)}/state",
-            {"user.name": user} if user and not self._who.is_kerberos else {},
+            {"user.name": user} if user and self._who.is_simple else {},
             body={"state": "KILLED"},
         )
 
@@ -398,7 +410,7 @@ class ResourceManager:
                 limit_s = max(REQUEST_TIMEOUT_S, left_s - TOTAL_TIMEOUT_S) if later else left_s
                 reply = self._ask(method, url, path, query, body, min(limit_s, left_s))
             except HttpError as error:
-                failures.append(f"{url}: {error}")
+                failures.append(f"{self._who.gateway.url if self._who.gateway else url}: {error}")
                 cause = error
                 continue
             with self._lock:
@@ -422,25 +434,32 @@ class ResourceManager:
         """The JSON object. Raises HttpError when another address should be asked."""
         full = {**self._who.query(), **query}
         suffix = f"?{urlencode(full)}" if full else ""
+        way = self._who.way_to(url + path)
         try:
             answer = request(
-                url + path + suffix,
+                way + suffix,
                 method=method,
                 body=body,
                 timeout_s=timeout_s,
                 tls=self._tls,
-                who=self._who.rm_headers(url),
+                who=self._who.rm_headers(way),
             )
         except HttpError as error:
-            _raise_refusal(error, path + suffix, is_kerberos=self._who.is_kerberos)
+            _raise_refusal(error, path + suffix, self._who)
             raise
         return answer.json()
 
 
-def _raise_refusal(error: HttpError, path: str, *, is_kerberos: bool) -> None:
+def _raise_refusal(error: HttpError, path: str, who: HttpIdentity) -> None:
     """Raise for answers that no other address would give differently."""
     said = remote_message(error.body)
-    if error.status == 401 and is_kerberos:
+    if error.status == 401 and who.gateway is not None:
+        raise NoPermission(
+            f"the gateway {who.gateway.url} does not accept who asks (HTTP 401)",
+            hint="Check the name and the password in ~/.netrc, or the token:"
+            " docs/how-to/gateway.md.",
+        )
+    if error.status == 401 and who.is_kerberos:
         raise NoPermission(
             "the ResourceManager does not accept this Kerberos identity (HTTP 401)",
             hint="docs/how-to/kerberos.md has what to do about each of Kerberos's errors.",

@@ -75,7 +75,7 @@ class RestLauncher:
         staging: the directory for an application's files, by its id.
         jars: the directory where Skein's jar is kept.
         class_path: the site's yarn.application.classpath; empty: Hadoop's default.
-        open_driver: opens the other way in.
+        open_driver: opens the other way in; None: there is no other.
         accept_limit_s: how long YARN may think about an application, in seconds.
         tokens: gets a job's delegation tokens, also for these file systems beside the default
             one; None: the site has none.
@@ -90,7 +90,7 @@ class RestLauncher:
         staging: Callable[[str], str],
         jars: str,
         class_path: str,
-        open_driver: Callable[[], Launcher],
+        open_driver: Callable[[], Launcher] | None,
         accept_limit_s: float = ACCEPT_LIMIT_S,
         tokens: Callable[[Sequence[str]], JobTokens] | None = None,
     ) -> None:
@@ -158,6 +158,8 @@ class RestLauncher:
             self._driver.close()
 
     def _driver_instead(self, error: YarnamError) -> Launcher:
+        if self._open_driver is None:
+            raise error
         _log.info("Skein's driver submits: %s", error.message)
         self._driver = self._driver or self._open_driver()
         return self._driver

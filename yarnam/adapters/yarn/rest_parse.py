@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import TypeVar
 
 from hdfs_utils.errors import MalformedData
@@ -114,7 +115,14 @@ def nodes_of(json: Json, rejected: Rejected = _raise) -> tuple[Node, ...]:
     # reads all of them feels (a third of its time on 10,000 nodes).
     seen: dict[Resources, Resources] = {}
     racks: dict[str, RackId] = {}
-    nodes = list(_each(by_address.values(), lambda row: _node(row, seen, racks), rejected))
+    numbers = count(1)
+    nodes = list(
+        _each(
+            by_address.values(),
+            lambda row: _node(row, seen, racks, f"hidden-{next(numbers):04d}"),
+            rejected,
+        )
+    )
     running_hosts = {node.node_id for node in nodes if node.is_usable}
     return tuple(
         sorted(
@@ -124,7 +132,10 @@ def nodes_of(json: Json, rejected: Rejected = _raise) -> tuple[Node, ...]:
     )
 
 
-def _node(row: Json, seen: dict[Resources, Resources], racks: dict[str, RackId]) -> Node:
+def _node(
+    row: Json, seen: dict[Resources, Resources], racks: dict[str, RackId], unnamed: str
+) -> Node:
+    """``unnamed``: what to call it where its name is not told."""
     model = next(
         (
             text_of(item, "value")
@@ -148,15 +159,20 @@ def _node(row: Json, seen: dict[Resources, Resources], racks: dict[str, RackId])
         }
         all_of_it = in_use.plus(resources_of(available))
     name = text_of(row, "rack")
+    host, address = text_of(row, "nodeHostName"), text_of(row, "nodeHTTPAddress")
+    # A gateway that hides the nodes (Knox's rules for RESOURCEMANAGER) empties both, and encrypts
+    # the id anew in each reply.
+    is_named = bool(host or address) or ":" in text_of(row, "id")
     return Node(
-        node_id=NodeId(text_of(row, "nodeHostName") or text_of(row, "id").split(":")[0]),
+        node_id=NodeId(host or (text_of(row, "id").split(":")[0] if is_named else unnamed)),
         rack=racks.setdefault(name, RackId(name)),
         state=_NODE_STATES.get(text_of(row, "state"), NodeState.LOST),
         total=seen.setdefault(all_of_it, all_of_it),
         used=seen.setdefault(in_use, in_use),
-        http_address=text_of(row, "nodeHTTPAddress"),
+        http_address=address,
         gpu_model=model,
         labels=_texts(row, "nodeLabels"),
+        is_named=is_named,
     )
 
 

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from hdfs_utils.checkpoints.catalog import CheckpointListing
 
 with on_first_use():
-    import hdfs_utils
     from hdfs_utils import checkpoints, errors
     from hdfs_utils.checkpoints import catalog, export
     from hdfs_utils.checkpoints import retention as checkpoints_retention
     from hdfs_utils.checkpoints.commit import fence
     from yarnam.adapters.hdfs import error_map
+    from yarnam.client import site
 
 NEWEST = "newest"
 
@@ -230,7 +230,7 @@ def cp(source: str, target: str, which: str, as_json: bool) -> int:
 
 
 def _open(directory: str) -> tuple[FileSystem, str]:
-    fs = hdfs_utils.connect(directory)
+    fs = site.files_at(directory)
     return fs, fs.own_path(directory)
 
 

@@ -62,7 +62,7 @@ def open_blacklist(location: DataLocation) -> SharedBlacklist:
     BadConfig."""
     store = lists.FileBlacklist(location.files)
     site = location.site
-    if site is None or not site.zookeeper or not location.is_on_cluster:
+    if site is None or not site.can_reach_zookeeper or not location.is_on_cluster:
         return SharedBlacklist(store)
     credentials = addresses.zookeeper_credentials(site.environ)
     try:

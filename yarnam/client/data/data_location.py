@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from hdfs_utils import FileSystem, connect
 from yarnam.adapters.hdfs.error_map import hdfs_errors
-from yarnam.client.site import HDFS_LIMITS, Site, user_name
+from yarnam.client.site import Site, user_name
 from yarnam.errors import UsageError
 
 
@@ -47,5 +47,5 @@ def locate_data(path: str, open_site: Callable[[], Site]) -> DataLocation:
     if not parts.netloc or site.files.uri.endswith(f"//{parts.netloc}"):
         return DataLocation(site.files, site.user, site)
     with hdfs_errors(f"reaching {path}"):
-        files = connect(path, conf_dir=str(site.conf_dir), limits=HDFS_LIMITS)
+        files = site.connect(path)
     return DataLocation(files, site.user, site)

@@ -51,8 +51,7 @@ def run_checks(site: Site, queue: str = "") -> list[Finding]:
     """All findings, in a fixed order; ``queue``: the one to check, else all. About 5 s."""
     checks: list[Check] = [
         lambda: _configuration(site),
-        lambda: _if_wanted(site, _java(site.environ)),
-        lambda: _if_wanted(site, _yarn_command(site.environ)),
+        *(_gateway_checks(site) if site.gateway is not None else _tool_checks(site)),
         lambda: _resource_manager(site),
         lambda: _kerberos(site),
         lambda: _delegation_tokens(site),
@@ -120,6 +119,39 @@ def _if_wanted(site: Site, finding: Finding) -> Finding:
         return finding
     hint = f"{finding.hint} Submitting does without; 'yarnam logs' of jobs that are over does not."
     return Finding(finding.part, Health.WARN, finding.message, hint)
+
+
+def _tool_checks(site: Site) -> tuple[Check, ...]:
+    return (
+        lambda: _if_wanted(site, _java(site.environ)),
+        lambda: _if_wanted(site, _yarn_command(site.environ)),
+    )
+
+
+def _gateway_checks(site: Site) -> tuple[Check, ...]:
+    return (lambda: _gateway(site),)
+
+
+@_named("Gateway")
+def _gateway(site: Site) -> Finding:
+    """What goes through it, and what cannot. Who asks is known by what it lets in."""
+    assert site.gateway is not None
+    site.rm.info()
+    message = f"{site.gateway.url} lets {site.user} in; beyond it are the ports of running jobs"
+    message += ", the nodes' logs" + (" and ZooKeeper" if site.zookeeper else "")
+    hint = (
+        "suspend, resume, scale, interrupt, tokens refresh, logs of running jobs and queue "
+        "policies need an edge node: docs/how-to/gateway.md"
+    )
+    if is_driver_wanted(site.environ):
+        return fail(
+            f"{site.gateway.url} cannot be passed by Skein's driver, which YARNAM_SUBMIT asks for",
+            "Unset YARNAM_SUBMIT.",
+            ExitCode.BAD_CONFIG,
+        )
+    if not _snapshot(site).has_node_names:
+        message += "; the names of nodes are hidden, so jobs are placed by rack, not by node"
+    return Finding("", Health.OK, message, hint)
 
 
 @_named("Java")
@@ -192,6 +224,8 @@ def _resource_manager(site: Site) -> Finding:
 
 @_named("Kerberos")
 def _kerberos(site: Site) -> Finding:
+    if site.gateway is not None:
+        return ok("not used: the gateway says who asks")
     if not site.who.is_kerberos:
         return ok("not used: the site has simple authentication")
     settings = read_settings(site.conf_dir, "hdfs-site.xml", "yarn-site.xml")
@@ -268,6 +302,8 @@ def _hdfs_ways(site: Site) -> Finding:
     """Which back-ends of hdfs_utils get through; the first is the one in use."""
     if site.files.uri.startswith("file:"):
         return ok("the local disk")
+    if site.gateway is not None:
+        return ok("webhdfs, through the gateway, is the only one")
     ways = []
     for backend in ("native", "webhdfs"):
         try:
@@ -293,6 +329,8 @@ def _zookeeper(site: Site) -> Finding:
     """Does in ZooKeeper what jobs do: makes a node below yarnam's, reads it and removes it."""
     if not site.zookeeper:
         return ok("not configured; yarnam does not order waiting jobs")
+    if not site.can_reach_zookeeper:
+        return ok(f"{site.zookeeper} is the jobs' own; it is not reached through the gateway")
     hint = (
         "yarnam does not order waiting jobs; they start in random order: docs/how-to/zookeeper.md"
     )

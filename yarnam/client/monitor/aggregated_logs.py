@@ -1,8 +1,8 @@
-"""Logs that YARN keeps: aggregated ones by ``yarn logs``; from NodeManagers the AM's live ones, and
-those of an ended job where YARN aggregates none.
+"""Logs that YARN keeps: aggregated ones by ``yarn logs`` or from HDFS; from NodeManagers the AM's
+live ones, and those of an ended job where YARN aggregates none.
 
-All come in the same format: a head of lines, ``LogContents:``, then as many bytes as ``LogLength``
-says. Skein's own reader does not know the paths of Hadoop 3.3 and later.
+All but those from HDFS come in the same format: a head of lines, ``LogContents:``, then as many
+bytes as ``LogLength`` says. Skein's own reader does not know the paths of Hadoop 3.3 and later.
 """
 
 from __future__ import annotations
@@ -19,12 +19,21 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from hdfs_utils import HdfsError
+from hdfs_utils.errors import MalformedData
+from yarnam.adapters.hdfs.error_map import as_yarnam
+from yarnam.adapters.yarn.addresses import read_settings
 from yarnam.adapters.yarn.rest_parse import YarnApplication
-from yarnam.errors import BadConfig, Unavailable
+from yarnam.errors import Unavailable
 from yarnam.wire.http_request import HttpError
+from yarnam.wire.light_imports import on_first_use
+
+with on_first_use():
+    from yarnam.adapters.hdfs import aggregated_files
 
 if TYPE_CHECKING:
     from yarnam.client.monitor.job_sources import JobSources
+    from yarnam.client.site import Site
     from yarnam.core.model.job_status import JobStatus
 
 AM_FILES = ("application.driver.log", "application.master.log")
@@ -81,14 +90,26 @@ def kept_logs(sources: JobSources, status: JobStatus) -> Iterator[LogFile]:
     with tempfile.TemporaryFile(prefix="yarnam-logs-") as dump:
         while True:
             application = sources.look_up()
-            if application.started_at_s and not application.am_log_url.startswith("http"):
+            # A gateway may keep the URL to itself.
+            is_told = sources.site.gateway is None and application.started_at_s > 0
+            if is_told and not application.am_log_url.startswith("http"):
                 raise Unavailable(f"no container of {sources.application} ever ran: no logs")
             if application.log_aggregation == _DISABLED:
+                sources.site.must_reach("logs on the nodes (the site aggregates none)")
                 yield from _on_the_nodes(sources, application, status)
                 return
             is_complete = application.log_aggregation not in _UNFINISHED
             complaint = "its nodes are still handing them in"
-            if is_complete or time.monotonic() >= deadline:
+            is_due = is_complete or time.monotonic() >= deadline
+            if is_due and _has_no_tool(sources.site):
+                found_any = False
+                for file in _from_hdfs(sources):
+                    found_any = True
+                    yield file
+                if found_any:
+                    return
+                complaint = "HDFS has no directory of them"
+            elif is_due:
                 complaint = _yarn_logs(sources, dump)
                 if size := dump.seek(0, os.SEEK_END):
                     with mmap.mmap(dump.fileno(), size, access=mmap.ACCESS_READ) as content:
@@ -98,8 +119,8 @@ def kept_logs(sources: JobSources, status: JobStatus) -> Iterator[LogFile]:
                             yield file
                     if found_any:
                         return
-            is_told = is_complete and application.log_aggregation != ""
-            if is_told or time.monotonic() >= deadline:
+            is_final = is_complete and application.log_aggregation != ""
+            if is_final or time.monotonic() >= deadline:
                 raise Unavailable(
                     f"YARN has no logs of {sources.application}: {complaint}",
                     hint=(
@@ -110,14 +131,37 @@ def kept_logs(sources: JobSources, status: JobStatus) -> Iterator[LogFile]:
             time.sleep(1.0)
 
 
+def _has_no_tool(site: Site) -> bool:
+    """Whether ``yarn logs`` is not there, or could not reach HDFS."""
+    return site.gateway is not None or _tool(site) is None
+
+
+def _tool(site: Site) -> str | None:
+    return shutil.which("yarn", path=site.environ.get("PATH"))
+
+
+def _from_hdfs(sources: JobSources) -> Iterator[LogFile]:
+    """Raises YarnamError; Unavailable where they are in a format that only ``yarn logs`` reads."""
+    settings = read_settings(sources.site.conf_dir, "core-site.xml", "yarn-site.xml")
+    files = sources.site.files
+    try:
+        place = aggregated_files.log_directory(files, settings, sources.user, sources.application)
+        if place is not None:
+            for container, name, data in aggregated_files.logs_in(files, place):
+                yield LogFile(container, name, data)
+    except MalformedData as error:
+        raise Unavailable(
+            f"the logs of {sources.application} cannot be read without YARN's tool: {error}",
+            hint=f"Where 'yarn' is on the PATH: yarn logs -applicationId {sources.application}",
+        ) from error
+    except HdfsError as error:
+        raise as_yarnam(error, f"reading the logs of {sources.application}") from error
+
+
 def _yarn_logs(sources: JobSources, dump: IO[bytes]) -> str:
     """Let ``yarn logs`` write into the file; its last words."""
     environ = sources.site.environ
-    yarn = shutil.which("yarn", path=environ.get("PATH"))
-    if yarn is None:
-        raise BadConfig(
-            "the command 'yarn' is not on the PATH", hint="It reads YARN's aggregated logs."
-        )
+    yarn = _tool(sources.site) or "yarn"
     dump.seek(0)
     dump.truncate()
     command = [yarn, "logs", "-applicationId", sources.application, "-appOwner", sources.user]

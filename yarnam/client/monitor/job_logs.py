@@ -72,7 +72,11 @@ def read_logs(sources: JobSources, request: LogRequest) -> Iterator[LogPiece]:
     status = sources.status().status
     if status.state.is_final and sources.await_yarn(AGGREGATION_STARTS_S):
         yield from _after_the_end(sources, request, status)
-    elif request.source is LogSource.AM:
+        return
+    sources.site.must_reach(
+        f"{sources.application} has not ended, and its logs are on its nodes, which"
+    )
+    if request.source is LogSource.AM:
         yield from _am_logs(sources, request)
     else:
         _check_choice(request, status)

@@ -9,23 +9,26 @@ from contextlib import suppress
 from dataclasses import replace
 
 from hdfs_utils import HdfsError
+from hdfs_utils import uri as uris
 from hdfs_utils.errors import NotFound
-from yarnam.adapters.hdfs.error_map import as_yarnam
+from yarnam.adapters.hdfs.error_map import as_yarnam, hdfs_errors
 from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.client.monitor.yarn_status import final_status, queued_status, verdict_from_yarn
 from yarnam.client.site import Site
 from yarnam.client.user_paths import is_key, key_in
+from yarnam.core.model.events import Event
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.model.outcomes import Verdict
 from yarnam.core.model.snapshot import Node
 from yarnam.errors import Unavailable, UsageError, YarnamError
 from yarnam.ports.job_access import JobClient, StatusVersion
-from yarnam.wire.codec import MAX_BYTES, decode
+from yarnam.wire.codec import MAX_BYTES, decode, decode_event
 from yarnam.wire.light_imports import on_first_use
 from yarnam.wire.protocol import (
     AM_FILE,
     CREDENTIALS_FILE,
     JOB_FILE,
+    JOURNAL_DIRECTORY,
     SECRET_FILES,
     STATUS_FILE,
     VERDICT_FILE,
@@ -33,7 +36,10 @@ from yarnam.wire.protocol import (
 from yarnam.wire.records import AmRecord, JobRecord
 
 with on_first_use():
+    from hdfs_utils.journal import log as journal_log
+    from yarnam.am import status_report
     from yarnam.client.monitor import record_completion
+    from yarnam.core.accounting import ledger
 
 
 RECORD_WITHIN_S = 600.0
@@ -106,6 +112,8 @@ class JobSources:
                 # YARN starts another ApplicationMaster of a failed job, to obey the verdict.
                 return StatusVersion(0, left)
             return StatusVersion(0, queued_status(application, time.time()))
+        if self.site.gateway is not None:
+            return StatusVersion(0, self._status_by_journal(application))
         failure = "the ApplicationMaster is starting"
         line = self.job_client()
         if line is not None:
@@ -158,7 +166,10 @@ class JobSources:
                 record_completion.complete_record(self.site, self.key, application)
 
     def job_client(self) -> JobClient | None:
-        """A client of the AM that registered last; None when none has, or its job has ended."""
+        """A client of the AM that registered last; None when none has, or its job has ended; or
+        behind a gateway, which no AM can be reached through."""
+        if self.site.gateway is not None:
+            return None
         try:
             content = self.read(AM_FILE)
         except Unavailable:
@@ -248,6 +259,31 @@ class JobSources:
             deadline_s=None,
             verdict=verdict,
         )
+
+    def _status_by_journal(self, application: YarnApplication) -> JobStatus:
+        """Of a job that runs, where its AM cannot be asked: what follows from its events. What
+        comes without events (metrics, its position in the wait queue) is not in it."""
+        events = self.events()
+        if not events:
+            return queued_status(application, time.time(), "the ApplicationMaster is starting")
+        record = self.record()
+        gang, accounts = ledger.account_all(record.job, record.submitted_at_s, events)
+        facts = status_report.AmFacts(
+            application.application, gang.am_attempt, application.tracking_url
+        )
+        now_s = time.time()
+        spent = ledger.ledger(accounts, gang, now_s)
+        found = status_report.job_status(gang, record, facts, (), now_s, ledger=spent)
+        # The verdict counts when its file is there: until then it may still be added to.
+        return replace(found, verdict=None) if self.read(VERDICT_FILE) is None else found
+
+    def events(self, *, is_over: bool = False) -> list[Event]:
+        """All in the journal on HDFS, in order."""
+        folder = f"{self.directory}/{JOURNAL_DIRECTORY}"
+        with hdfs_errors(f"reading {folder}"):
+            path = uris.parse(folder).path
+            content = journal_log.read_journal(self.site.files, path, is_over=is_over)
+        return [decode_event(line) for line in content.records]
 
     def _left_status(self) -> JobStatus | None:
         content = self.read(STATUS_FILE)

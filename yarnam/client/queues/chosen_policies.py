@@ -81,6 +81,7 @@ class ChosenPolicies:
         of; None: of what is there now. Raises UsageError (there is no such queue, policy or
         setting; somebody else has changed it meanwhile), NoPermission, Unavailable."""
         site = self._site
+        _must_have_zookeeper(site)
         checked(name, settings)
         _must_be_there(site, queue)
         must_administer(site, queue)
@@ -113,13 +114,19 @@ def _from_history(
     return dict.fromkeys(missing, text), f"{len(services)} services of past jobs of {queue}"
 
 
-@contextmanager
-def _opened(site: Site) -> Iterator[QueuePolicies]:
+def _must_have_zookeeper(site: Site) -> None:
+    """Raises UsageError, NotThroughGateway."""
     if not site.zookeeper:
         raise UsageError(
             "policies of queues are kept in ZooKeeper, and none is configured",
             hint="docs/how-to/zookeeper.md tells how. Without it every job acts by itself.",
         )
+    site.must_reach("ZooKeeper, which keeps the policies of queues,")
+
+
+@contextmanager
+def _opened(site: Site) -> Iterator[QueuePolicies]:
+    _must_have_zookeeper(site)
     session = lazy_session.LazySession(site.zookeeper, zookeeper_credentials(site.environ))
     try:
         yield queue_policies.QueuePolicies(session.connected())

@@ -17,13 +17,20 @@ from yarnam.client.site import Site, file_system_of
 from yarnam.client.submit.block_locality import input_bytes_by_node
 from yarnam.core.model.input_locality import NO_DATA, BytesByNode
 from yarnam.core.model.job_spec import JobSpec
-from yarnam.core.model.plans import NoFit, PlacementPlan, Target
+from yarnam.core.model.plans import LocalityLevel, NoFit, PlacementPlan, Target
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, Scheduler, in_partitions
 from yarnam.core.placement import declared_targets
 from yarnam.core.placement.elastic_sizes import elastic_ladder, settled_shape
 from yarnam.core.placement.further_targets import larger_targets, pre_run_targets
-from yarnam.errors import BadSpec, NeverFits, NoPermission, Unavailable, YarnamError
+from yarnam.errors import (
+    BadSpec,
+    NeverFits,
+    NoPermission,
+    NotThroughGateway,
+    Unavailable,
+    YarnamError,
+)
 from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
@@ -58,7 +65,14 @@ class CheckedJob:
 
     @property
     def targets(self) -> tuple[Target, ...]:
-        return declared_targets(self.plan)
+        return askable(self.snapshot, declared_targets(self.plan))
+
+
+def askable(snapshot: ClusterSnapshot, targets: tuple[Target, ...]) -> tuple[Target, ...]:
+    """Those that name no node, where the names are not known."""
+    if snapshot.has_node_names:
+        return targets
+    return tuple(target for target in targets if target.level is not LocalityLevel.NODE)
 
 
 def check_job(
@@ -181,13 +195,31 @@ def checked_on(
     """The job with its ladder on this cluster. Raises NeverFits, BadSpec (a label that no node
     has)."""
     snapshot = _labelled(snapshot, job)
+    if job.placement.include_nodes and not snapshot.has_node_names:
+        raise _needs_names("placement.include_nodes names nodes")
     job = settled_shape(snapshot, job)
     plan = elastic_ladder(snapshot, job, data=data, seed=seed)
     if isinstance(plan, NoFit):
         raise NeverFits(f"{plan.message} ({plan.reason.value})", hint=plan.hint)
-    larger = larger_targets(snapshot, job, data=data, seed=seed)
+    _check_names(snapshot, job, declared_targets(plan))
+    larger = askable(snapshot, larger_targets(snapshot, job, data=data, seed=seed))
     pre_run = pre_run_targets(snapshot, job) if job.may_have_pre_run else ()
-    return CheckedJob(job, snapshot, plan, data, larger, pre_run)
+    return CheckedJob(job, snapshot, plan, data, larger, askable(snapshot, pre_run))
+
+
+def _check_names(snapshot: ClusterSnapshot, job: JobSpec, targets: tuple[Target, ...]) -> None:
+    """Raises NotThroughGateway: only targets of named nodes would do, and no name is known."""
+    wanted = {target.role for target in targets}
+    if wanted - {target.role for target in askable(snapshot, targets)}:
+        raise _needs_names(f"{job.name} can only be asked for by the names of nodes")
+
+
+def _needs_names(what: str) -> NotThroughGateway:
+    return NotThroughGateway(
+        f"{what}, and the gateway hides them",
+        hint="Submit it inside the cluster, for example on an edge node, or leave more open in "
+        "the section placement: docs/how-to/gateway.md",
+    )
 
 
 def _labelled(snapshot: ClusterSnapshot, job: JobSpec) -> ClusterSnapshot:

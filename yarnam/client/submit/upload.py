@@ -247,7 +247,10 @@ class JobUpload:
         return self._store.localized(target, "file", "PRIVATE")
 
     def _prelaunch(self, checked: CheckedJob) -> tuple[PrelaunchedService, ...]:
-        """Asked for while the AM starts, unless somebody else could miss it."""
+        """Asked for while the AM starts, by the names of nodes, unless somebody else could miss
+        it."""
+        if not checked.snapshot.has_node_names:
+            return ()
         asks = prelaunch_asks(
             checked.snapshot, checked.job, checked.targets, data=checked.data, seed=self.key
         )

@@ -34,6 +34,8 @@ def read_wait_queue(site: Site) -> TicketList | str:
     """The jobs that wait and those that run, as they tell it; else why that is not known."""
     if not site.zookeeper:
         return "without a ZooKeeper the end of other jobs is unknown"
+    if not site.can_reach_zookeeper:
+        return "ZooKeeper, where jobs wait in order, cannot be reached through the gateway"
 
     zookeeper = session.ZooKeeper(site.zookeeper, zookeeper_credentials(site.environ))
     queue = ticket_queue.ZooKeeperTicketQueue(zookeeper, "", ApplicationList(site.rm))

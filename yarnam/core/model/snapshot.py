@@ -39,6 +39,9 @@ class Node:
     http_address: str = ""
     gpu_model: str = ""
     labels: tuple[str, ...] = ()
+    is_named: bool = True
+    """False: who asked is not told its name (a gateway keeps it to itself), and ``node_id`` is a
+    name that holds for this snapshot alone."""
 
     @property
     def free(self) -> Resources:
@@ -139,6 +142,11 @@ class ClusterSnapshot:
     def queue_in(self, node_label: str | None) -> QueueView:
         """The queue's part of that partition, where the view tells."""
         return next((view for label, view in self.partitions if label == node_label), self.queue)
+
+    @property
+    def has_node_names(self) -> bool:
+        """Whether nodes can be asked for by name."""
+        return all(node.is_named for node in self.nodes)
 
     @property
     def grants_rack_asks(self) -> bool:

@@ -12,7 +12,7 @@ from yarnam.adapters.http_identity import HttpIdentity
 from yarnam.client.monitor.aggregated_logs import LogFile, parse_log_dump
 from yarnam.client.monitor.job_logs import LogPiece
 from yarnam.core.model.job_status import JobState
-from yarnam.errors import BadConfig, Unavailable, UsageError
+from yarnam.errors import Unavailable, UsageError
 from yarnam.wire.codec import encode
 from yarnam.wire.http_request import HttpError, HttpReply
 
@@ -189,8 +189,8 @@ def test_logs_are_whole_before_they_are_shown(
     assert next(told, None) is None
 
 
-def test_no_yarn_command(world: World) -> None:
-    with pytest.raises(BadConfig, match="'yarn' is not on the PATH"):
+def test_no_yarn_command_and_nothing_on_hdfs(world: World) -> None:
+    with pytest.raises(Unavailable, match="HDFS has no directory of them"):
         list(ended(world).logs())
 
 
