@@ -16,6 +16,7 @@ from yarnam.core.admission.reservations import (
 from yarnam.core.admission.wait_queue import (
     Contention,
     gang_ages,
+    gpus_by_queue,
     node_sizes,
     presorted,
     resorted,
@@ -82,7 +83,8 @@ def test_the_same_queue(
         for n, gpus in enumerate(running)
     )
     plain = Contention(snapshot, waiting, gangs, NOW_S)
-    fast = replace(plain, presorted=presorted(snapshot, waiting, node_sizes(nodes)))
+    known_gpus = gpus_by_queue(waiting, plain)
+    fast = replace(plain, presorted=presorted(snapshot, waiting, node_sizes(nodes), known_gpus))
     assert fast.presorted is not None
     asking = replace(waiting[changed % len(waiting)], demands=(Demand(amount(2), 1),))
     cut = [replace(one, demands=(Demand(amount(1), one.gpus),)) for one in waiting]
@@ -102,16 +104,18 @@ def test_some_that_come_and_go(
     nodes = (Node(NodeId("n"), RackId("/r"), NodeState.RUNNING, amount(40), Resources()),)
     snapshot, sizes = ClusterSnapshot(NOW_S, nodes, views[0], views), node_sizes(nodes)
     before, after = all_tickets[:last], all_tickets[first:]
-    known = presorted(snapshot, before, sizes)
+    seen = Contention(snapshot, before, (), NOW_S)
+    asked, asked_later = gpus_by_queue(before, seen), gpus_by_queue(after, seen)
+    known = presorted(snapshot, before, sizes, asked)
     assert known is not None
     gone = [ticket for ticket in before if ticket not in after]
     come = [ticket for ticket in after if ticket not in before]
     later = replace(snapshot, queue=others[0], queues=others)
-    found = resorted(known, gone, come, later, after)
-    assert found == presorted(later, after, sizes)
+    found = resorted(known, gone, come, later, after, asked_later)
+    assert found == presorted(later, after, sizes, asked_later)
     choosy = replace(all_tickets[0], priority=1)
-    assert resorted(known, (), (choosy,), snapshot, (*before, choosy)) is None
-    assert resorted(known, (), (), snapshot, before) is known
+    assert resorted(known, (), (choosy,), snapshot, (*before, choosy), asked) is None
+    assert resorted(known, (), (), snapshot, before, asked) is known
 
 
 @settings(deadline=None)
@@ -138,7 +142,7 @@ def test_the_same_decision_by_what_is_worked_out_beforehand(
     plain = Contention(snapshot, waiting, gangs, NOW_S)
     fast = replace(
         plain,
-        presorted=presorted(snapshot, waiting, node_sizes(nodes)),
+        presorted=presorted(snapshot, waiting, node_sizes(nodes), gpus_by_queue(waiting, plain)),
         ages=gang_ages(gangs),
         requested=requested(ReservationLedger(snapshot), waiting),
     )
@@ -171,4 +175,4 @@ def test_an_order_of_its_own_for_each_is_not_presorted() -> None:
     usual = Ticket(1, "j", "j", "root.a", (Demand(amount(1), 1),), 0.0)
     for change in ({"priority": 1}, {"excluded": (NodeId("n"),)}, {"seen_at_s": 1.0}, {"rules": 1}):
         other = replace(usual, job="k", number=2, **change)  # type: ignore[arg-type]
-        assert presorted(snapshot, (usual, other), node_sizes(nodes)) is None
+        assert presorted(snapshot, (usual, other), node_sizes(nodes), {}) is None

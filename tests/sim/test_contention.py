@@ -112,9 +112,9 @@ def test_a_head_whose_queue_is_full_does_not_block_the_others() -> None:
 
 
 def test_a_queue_below_its_share_is_served_before_one_above_it() -> None:
-    # They end apart: while both nodes are free no queue is above its share.
+    """Also where two nodes come free at once: what its queue has asked for counts."""
     queues = (QueueSettings("root.a"), QueueSettings("root.b"))
-    jobs = [job(n, 8, at_s=n, runs_s=300.0 + 20.0 * n, queue="root.a") for n in range(6)]
+    jobs = [job(n, 8, at_s=n, runs_s=300.0, queue="root.a") for n in range(6)]
     jobs.append(job(6, 8, at_s=100.0, runs_s=300.0, queue="root.b"))
     outcome = play(Mode.TICKETS, jobs, cluster(2, queues=queues))
     late = outcome.records[6].stood_s or 1e9

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -106,6 +107,10 @@ class _SharedView:
         self._gone: list[Ticket] = []
         self._come: list[Ticket] = []
         self._acquiring: dict[int, Ticket] = {}
+        self._known_gpus = Counter[str]()
+        """Of gangs that run or are being acquired, by queue."""
+        self._has_started = False
+        """Or ended, since the tickets were sorted: a gang."""
         self._tickets: tuple[Ticket, ...] = ()
         self._queues: tuple[QueueView, ...] | None = None
         self._nodes: tuple[Node, ...] | None = None
@@ -132,8 +137,10 @@ class _SharedView:
         self._places = []
         if gone is not None and gone.is_acquiring:
             del self._acquiring[gone.number]
+            self._known_gpus[gone.queue] -= gone.gpus
         if come is not None and come.is_acquiring:
             self._acquiring[come.number] = come
+            self._known_gpus[come.queue] += come.gpus
         if gone is not None and gone in self._come:
             self._come.remove(gone)
         elif gone is not None:
@@ -144,6 +151,11 @@ class _SharedView:
     def note_gang(self, gone: RunningGang | None, come: RunningGang | None) -> None:
         """The same of gangs that run."""
         self.running = None
+        self._has_started = True
+        if gone is not None:
+            self._known_gpus[gone.queue] -= gone.gpus
+        if come is not None:
+            self._known_gpus[come.queue] += come.gpus
         self._gangs_on = gangs_on_nodes_after(self._gangs_on, gone, come)
 
     def contention(
@@ -191,9 +203,14 @@ class _SharedView:
         """The order of the tickets; from what it was where it is known."""
         known = self._presorted
         if known is None and (has_changed or self._queues is None):
-            self._presorted = presorted(snapshot, self._tickets, self._sizes)
-        elif known is not None and (has_changed or snapshot.queues is not self._queues):
-            self._presorted = resorted(known, self._gone, self._come, snapshot, self._tickets)
+            self._presorted = presorted(snapshot, self._tickets, self._sizes, self._known_gpus)
+        elif known is not None:
+            versions = snapshot.queues is not self._queues, self._has_started
+            if has_changed or any(versions):
+                self._presorted = resorted(
+                    known, self._gone, self._come, snapshot, self._tickets, self._known_gpus
+                )
+        self._has_started = False
         if self._presorted is not known:
             self._places = []
         self._queues = snapshot.queues

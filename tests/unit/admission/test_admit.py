@@ -376,6 +376,24 @@ def test_a_queue_below_its_share_comes_before_one_that_has_its_share() -> None:
     assert not may(ask(second, [first], view)).is_backfill
 
 
+def test_what_a_queue_has_asked_for_counts_as_used() -> None:
+    """Not twice, once it has been granted, nor where its holder is silent."""
+    rich, poor = (
+        QueueView(name, used=gpus(used), fair_share=gpus(16))
+        for name, used in (("root.a", 8), ("root.b", 0))
+    )
+    view = snapshot(0, queue=rich, queues=(rich, poor))
+    me, other = ticket(2, 1, 8), ticket(3, 1, 8, queue="root.b")
+    asked = ticket(1, 1, 8, is_acquiring=True)
+    silent = replace(asked, seen_at_s=NOW_S - SILENT_AFTER_S - 1)
+    runs = RunningGang("runs", "root.a", 8, None)
+    for last, first, running in (
+        (me, asked, (runs,)), (other, asked, ()), (other, silent, (runs,)),
+    ):  # fmt: skip
+        seen = Contention(view, [first, me, other], running, NOW_S)
+        assert wait_queue(me, seen).order[-1] == last
+
+
 def test_other_gpu_models_are_another_line() -> None:
     me = ticket(2, 1, 8, gpu_model="A100")
     view = ClusterSnapshot(NOW_S, nodes(0, gpu_model="A100"), QueueView("root.a"))

@@ -274,7 +274,7 @@ def _admit_behind(
         return _must_wait_for(kept, ahead, now_s)
     ledger, first = places.left_by(ahead, now_s)
     avoid = ledger.contested_nodes(me) | closed
-    if ledger.reserve(me, closed=avoid) is not None:
+    if ledger.holds(me, closed=avoid):
         is_strict = bool(closed) and kept is not None and kept.is_strict
         reason = _why(kept, me, ahead, now_s)
         return Admitted(reason, is_backfill=True, avoid=tuple(sorted(avoid)), is_strict=is_strict)

@@ -70,7 +70,7 @@ class PlacesAhead:
     def left_by(
         self, ahead: Sequence[Ticket], now_s: float
     ) -> tuple[ReservationLedger, Ticket | None]:
-        """What all these leave, to be changed by who asks, and the first of them that takes
+        """What all these leave, not to be changed by who asks, and the first of them that takes
         something."""
         for ticket in ahead[self._passed :]:
             takes = False
@@ -84,4 +84,4 @@ class PlacesAhead:
             if takes and self._first is None:
                 self._first = ticket
         self._passed = len(ahead)
-        return self._ledger.copy(), self._first
+        return self._ledger, self._first

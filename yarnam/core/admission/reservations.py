@@ -6,7 +6,6 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
 from math import inf
 
@@ -139,7 +138,7 @@ class ReservationLedger:
         pairs = [(old, new) for old, new in nodes if old is not new]
         if any(_identity(old) != _identity(new) for old, new in pairs):
             return ReservationLedger(snapshot)
-        twin = copy(self)
+        twin = self._twin()
         twin._of = snapshot.nodes  # noqa: SLF001 - of the same class
         twin.nodes, twin.free, twin.touched = dict(self.nodes), dict(self.free), set()
         for _, node in pairs:
@@ -152,9 +151,16 @@ class ReservationLedger:
 
     def copy(self) -> ReservationLedger:
         """The same free capacity and reservations, for one who goes on from here alone."""
-        twin = copy(self)
+        twin = self._twin()
         twin.left, twin.touched = dict(self.left), set(self.touched)
         twin._too_many = dict(self._too_many)  # noqa: SLF001 - of the same class
+        return twin
+
+    def _twin(self) -> ReservationLedger:
+        """As ``copy.copy`` makes it, many times a look."""
+        twin = object.__new__(ReservationLedger)
+        for name in ReservationLedger.__slots__:
+            setattr(twin, name, getattr(self, name))
         return twin
 
     def release(self, what: Iterable[NodeShare]) -> None:
@@ -172,6 +178,12 @@ class ReservationLedger:
         return all(
             self._count_of(demand.resources, closed) >= demand.count for demand in ticket.demands
         )
+
+    def holds(self, ticket: Ticket, *, closed: frozenset[NodeId] = frozenset()) -> bool:
+        """Whether ``reserve`` would find room. Nothing is reserved."""
+        if len(ticket.demands) == 1:
+            return self.could_reserve(ticket, closed=closed)
+        return self.copy().reserve(ticket, closed=closed) is not None
 
     def _count_of(self, want: Resources, closed: frozenset[NodeId]) -> int:
         room = self._counts.get((want, closed))

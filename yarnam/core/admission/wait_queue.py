@@ -135,6 +135,8 @@ class PresortedTickets:
     candidates: tuple[Ticket, ...]
     """Those of them that could be the head, by arrival: of queues that have their share and of the
     others the first of each size. Those of one size become due in turn."""
+    last: list[_Headed] = field(default_factory=list["_Headed"], compare=False)
+    """What the last who looked has found, for others who look at the same moment."""
 
     @property
     def waiting_gpus(self) -> int:
@@ -175,6 +177,17 @@ class WaitQueue:
         return self.order[:position]
 
 
+@dataclass(frozen=True, slots=True)
+class _Headed:
+    """``PresortedTickets`` at one moment."""
+
+    ages: GangAges | None
+    now_s: float
+    queue: WaitQueue
+    head_at: int
+    """The place that the head would have without being one."""
+
+
 def wait_queue(me: Ticket, seen: Contention) -> WaitQueue:
     """The queue as the holder of ``me`` sees it; ``me`` is always in it."""
     if seen.presorted is not None and not me.is_choosy and not me.priority:
@@ -191,7 +204,8 @@ def wait_queue(me: Ticket, seen: Contention) -> WaitQueue:
             counted.append(ticket)
     if is_mixed:
         return WaitQueue(tuple(sorted(counted, key=arrival)), None)
-    has_share = _shares(queues)
+    known_gpus = gpus_by_queue((me, *(one for one in seen.tickets if one.job != me.job)), seen)
+    has_share = _shares(queues, known_gpus)
     backlog = inf
     if any(now_s - ticket.taken_at_s >= LEAST_PATIENCE_S for ticket in counted):
         backlog = backlog_of(me, seen)
@@ -228,13 +242,17 @@ def _serving_order(
 
 
 def presorted(
-    snapshot: ClusterSnapshot, tickets: Iterable[Ticket], sizes: Mapping[Resources, int]
+    snapshot: ClusterSnapshot,
+    tickets: Iterable[Ticket],
+    sizes: Mapping[Resources, int],
+    known_gpus: Mapping[str, int],
 ) -> PresortedTickets | None:
     """The same tickets, sorted for ``Contention.presorted``. None: their order is another one for
     each who looks, or changes with time (``_has_own_order``).
 
     Args:
         sizes: how many nodes of each size the snapshot has, those that are away too.
+        known_gpus: of these tickets and the gangs that run (``gpus_by_queue``).
     """
     by_queue: dict[str, list[Ticket]] = {}
     for ticket in tickets:
@@ -247,7 +265,7 @@ def presorted(
         name: line_of((one for one in mine if _is_served(one, inf, queues)), fits)
         for name, mine in by_queue.items()
     }
-    return _presorted(lines, _limits(queues), _shares(queues), sizes)
+    return _presorted(lines, _limits(queues), _shares(queues, known_gpus), sizes)
 
 
 def resorted(
@@ -256,13 +274,14 @@ def resorted(
     come: Sequence[Ticket],
     snapshot: ClusterSnapshot,
     tickets: Sequence[Ticket],
+    known_gpus: Mapping[str, int],
 ) -> PresortedTickets | None:
     """``known`` without those that are ``gone`` and with those that have ``come``, as ``presorted``
     finds ``tickets``: all there are now. The nodes are the same."""
     if any(_has_own_order(ticket) for ticket in come):
         return None
     queues = queues_of(snapshot)
-    limits, has_share = _limits(queues), _shares(queues)
+    limits, has_share = _limits(queues), _shares(queues, known_gpus)
     lines = dict(known.lines)
     fits = partial(_fits_sizes, sizes=known.sizes)
     for name in {ticket.queue for ticket in (*gone, *come)}:
@@ -306,8 +325,19 @@ def _presorted(
     )
 
 
-def _shares(queues: Mapping[str, QueueView]) -> Mapping[str, bool]:
-    return {name: _has_its_share(queue) for name, queue in queues.items()}
+def gpus_by_queue(tickets: Iterable[Ticket], seen: Contention) -> Mapping[str, int]:
+    """Of gangs that run, or whose containers have been asked for."""
+    found = Counter[str]()
+    for gang in seen.running:
+        found[gang.queue] += gang.gpus
+    for ticket in tickets:
+        if ticket.is_acquiring and not is_silent(ticket, seen.now_s):
+            found[ticket.queue] += ticket.gpus
+    return found
+
+
+def _shares(queues: Mapping[str, QueueView], known_gpus: Mapping[str, int]) -> Mapping[str, bool]:
+    return {name: _has_its_share(queue, known_gpus.get(name, 0)) for name, queue in queues.items()}
 
 
 def _limits(queues: Mapping[str, QueueView]) -> Mapping[str, object]:
@@ -335,29 +365,47 @@ def _from_presorted(me: Ticket, seen: Contention, known: PresortedTickets) -> Wa
     position = known.place_of(me)
     if position == len(known.order):
         return None
-    served, candidates = known.order, known.candidates
-    if served[position] != me:
-        if not _is_resized(me, served[position], known, seen):
-            return None
-        candidates = tuple(me if one is served[position] else one for one in candidates)
-        served = (*served[:position], me, *served[position + 1 :])
-    now_s, backlog = seen.now_s, inf
+    ticket = known.order[position]
+    is_shown = ticket is me or ticket == me
+    if not is_shown and not _is_resized(me, ticket, known, seen):
+        return None
+    found = _headed(known, seen)
+    queue = found.queue
+    if queue.head is not None:
+        at = found.head_at
+        position = 0 if position == at else position + (position < at)
+    if is_shown:
+        return WaitQueue(queue.order, queue.head, queue.is_firm, queue.is_strict, position)
+    order = (*queue.order[:position], me, *queue.order[position + 1 :])
+    head = me if queue.head is ticket else queue.head
+    return replace(queue, order=order, head=head, position=position)
+
+
+def _headed(known: PresortedTickets, seen: Contention) -> _Headed:
+    """With the head at the front, which all see alike at one moment."""
+    now_s, ages = seen.now_s, seen.ages
+    if ages is not None and known.last:
+        last = known.last[0]
+        if last.ages is ages and last.now_s == now_s:
+            return last
+    backlog = inf
     if now_s - known.first_taken_at_s >= LEAST_PATIENCE_S:
-        ages = gang_ages(seen.running) if seen.ages is None else seen.ages
-        backlog = _backlog_s(known.waiting_gpus, ages, now_s)
-    head = next(_due(candidates, known.has_share, now_s, backlog), None)
-    if head is None:
-        return _queue_of(served, None, backlog, now_s, position)
-    at = known.place_of(head)
-    order = (head, *served[:at], *served[at + 1 :])
-    position = 0 if position == at else position + (position < at)
-    return _queue_of(order, head, backlog, now_s, position)
+        summed = gang_ages(seen.running) if ages is None else ages
+        backlog = _backlog_s(known.waiting_gpus, summed, now_s)
+    order, at = known.order, 0
+    head = next(_due(known.candidates, known.has_share, now_s, backlog), None)
+    if head is not None:
+        at = known.place_of(head)
+        order = (head, *order[:at], *order[at + 1 :])
+    found = _Headed(ages, now_s, _queue_of(order, head, backlog, now_s), at)
+    known.last[:] = [found]
+    return found
 
 
 def _is_resized(me: Ticket, ticket: Ticket, known: PresortedTickets, seen: Contention) -> bool:
     """Whether ``me`` is this ticket in containers of another size, which changes nothing for the
     others: it could be the head in both, or in neither, since one of the same size came first."""
-    if ticket != replace(me, demands=ticket.demands):
+    if ticket.gpus != me.gpus or ticket != replace(me, demands=ticket.demands):
         return False
     has_share = known.has_share.get(me.queue, False)
     is_known = any(
@@ -561,8 +609,11 @@ def _due(
             yield ticket
 
 
-def _has_its_share(queue: QueueView) -> bool:
+def _has_its_share(queue: QueueView, known_gpus: int) -> bool:
     """Whether YARN would serve queues below their share before this one. Counts GPUs: they are
-    what gangs contend for."""
+    what gangs contend for. What has been asked for counts as used: when two nodes come free at
+    once, a queue would else take both. ``known_gpus`` has those that are granted already, as
+    ``used`` has; so the larger one counts."""
     share = queue.fair_share or queue.steady_share
-    return share is not None and share.gpus > 0 and queue.used.gpus >= share.gpus
+    used = max(queue.used.gpus, known_gpus)
+    return share is not None and share.gpus > 0 and used >= share.gpus

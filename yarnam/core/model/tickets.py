@@ -30,7 +30,7 @@ class Demand:
     anywhere."""
 
 
-ADMISSION_RULES = 6
+ADMISSION_RULES = 7
 """By which rules this version orders the wait queue (``admission.wait_queue``): one more whenever
 they change. Jobs of two versions wait in one queue, and by two orders each could wait for the
 other."""
@@ -40,7 +40,7 @@ SUSPENDED, BACKS_OFF = "it is suspended", "its attempt backs off"
 NOT_ITS_TURN = "the policy of its queue has others go first"
 """``Ticket.aside``: why no free GPU could help a job."""
 
-POLICY_RULES = 2
+POLICY_RULES = 3
 """The version of what policies decide, one more whenever a shipped policy orders differently. Jobs
 of two versions fall back to the order by arrival (``policy_registry.decide``)."""
 

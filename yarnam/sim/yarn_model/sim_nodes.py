@@ -15,6 +15,8 @@ class SimNodes:
     something comes free."""
 
     __slots__ = (
+        "_room",
+        "_room_of",
         "_taken",
         "_view",
         "by_free_gpus",
@@ -40,7 +42,9 @@ class SimNodes:
             self.by_free_gpus[total.gpus] += 1
         self.views = [replace(node, used=Resources()) for node in nodes]
         self.version = self.freed = 0
-        self._taken = -1
+        self._taken = self._room_of = -1
+        self._room: dict[int, int] = {}
+        """For how many containers of so many GPUs there is room."""
         self._view: tuple[Node, ...] = ()
 
     @property
@@ -72,8 +76,14 @@ class SimNodes:
 
     def could_hold(self, count: int, gpus: int) -> bool:
         """Whether so many containers of so many GPUs could fit, going by GPUs alone."""
-        found = sum(nodes * (free // gpus) for free, nodes in enumerate(self.by_free_gpus) if nodes)
-        return found >= count
+        if self._room_of != self.version:
+            self._room_of = self.version
+            self._room.clear()
+        room = self._room.get(gpus)
+        if room is None:
+            nodes = enumerate(self.by_free_gpus)
+            room = self._room[gpus] = sum(many * (free // gpus) for free, many in nodes)
+        return room >= count
 
     def _set(self, index: int, free: Resources) -> None:
         self.by_free_gpus[self.free[index].gpus] -= 1

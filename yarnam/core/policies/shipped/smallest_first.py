@@ -4,9 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from yarnam.core.admission.decision import admit
-from yarnam.core.admission.wait_queue import Contention, node_sizes, presorted, wait_queue
+from yarnam.core.admission.wait_queue import (
+    Contention,
+    gpus_by_queue,
+    node_sizes,
+    presorted,
+    wait_queue,
+)
 from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, Node, NodeState, QueueView
@@ -70,8 +77,9 @@ def contention(
         for one in running
     )
     sizes = node_sizes(snapshot.nodes)
-    known = presorted(snapshot, tickets, sizes)
-    return Contention(snapshot, tickets, gangs, view.now_s, known)
+    seen = Contention(snapshot, tickets, gangs, view.now_s)
+    known = presorted(snapshot, tickets, sizes, gpus_by_queue(tickets, seen))
+    return replace(seen, presorted=known)
 
 
 def _ticket(ticket: PolicyTicket, largest: int) -> Ticket:
