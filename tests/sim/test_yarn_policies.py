@@ -152,7 +152,7 @@ def test_the_simulator_and_the_application_master_decide_by_the_same_functions()
     assert policy_planner.served is job_accounts.served
 
 
-@pytest.mark.parametrize("policy", ["fifo", "tiresias", "gandiva"])
+@pytest.mark.parametrize("policy", ["fifo", "tiresias", "gandiva", "optimus"])
 def test_every_decision_is_that_of_the_admission_poller(
     policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,6 +167,7 @@ def test_every_decision_is_that_of_the_admission_poller(
     ) -> tuple[Decision, JobDecision]:
         decision, row = decide_by_schedule(found, me, seen, plan, **more)
         del more["explain"]
+        assert not any(one.job == me.job and one.is_acquiring for one in seen.tickets)
         alone, its_row = decide_by_policy(me, seen, plan, in_force, {}, **more)
         assert type(decision) is type(alone)
         assert replace(row, why="") == replace(its_row, why="")
@@ -176,7 +177,8 @@ def test_every_decision_is_that_of_the_admission_poller(
         return decision, row
 
     monkeypatch.setattr(policy_planner, "decide_by_schedule", both)
-    on_yarn(policy, TRACE)
+    elastic = [job._replace(least_gpus=1, most_gpus=16) for job in TRACE]
+    on_yarn(policy, elastic if policy == "optimus" else TRACE)
     assert compared["run"] >= len(TRACE)
     assert compared["wait"] > 10
 

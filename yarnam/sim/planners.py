@@ -236,6 +236,8 @@ class TicketPlanner(JitterPlanner):
             self._ticket = self._world.tickets.take(self._ticket or self._wanted())
             self._is_waiting = True
             self._asked = action
+            # What it asks now it looks at by itself first: else it would decide twice.
+            self._world.common_looks.leave(self._ticket.number)
         super().request(action)
 
     def _note_claim(self) -> None:
