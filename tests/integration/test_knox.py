@@ -39,10 +39,7 @@ WATCH = '''
 import atexit, os, sys
 
 ALLOWED = ("127.0.0.1", {port})
-NATIVE = (
-    "hdfs_native", "kazoo", "yarnam.adapters.grpc.job_client",
-    "yarnam.adapters.skein.driver_process",
-)
+NATIVE = ("hdfs_native", "kazoo", "yarnam.adapters.grpc.job_client")
 
 
 def past(what):
@@ -54,6 +51,8 @@ def hook(event, arguments):
     if event == "socket.connect" and isinstance(arguments[1], tuple):
         if tuple(arguments[1][:2]) != ALLOWED:
             past(arguments[1])
+    if event == "subprocess.Popen" and "java" in str(arguments[:2]):
+        past(arguments[1])
 
 
 def loaded():

@@ -23,7 +23,7 @@ from yarnam.cli.shell import Shell, run
 from yarnam.client.site import Site, open_site
 from yarnam.client.submit.preflight import checked_on
 from yarnam.core.model.events import JobStarted
-from yarnam.core.model.job_spec import PlacementSpec
+from yarnam.core.model.job_spec import PlacementSpec, TopologyConstraint
 from yarnam.core.model.plans import LocalityLevel
 from yarnam.core.model.snapshot import Scheduler
 from yarnam.errors import BadConfig, ExitCode, NoPermission, NotThroughGateway
@@ -196,6 +196,10 @@ def test_a_job_is_asked_for_by_rack_where_nodes_are_hidden(door: FrontDoor, tmp_
     with pytest.raises(NotThroughGateway, match="include_nodes names nodes, and the gateway hides"):
         checked_on(snapshot, by_name)
     capacity = replace(snapshot, scheduler=Scheduler.CAPACITY)
+    one_rack = job_spec(placement=PlacementSpec(rack=TopologyConstraint.REQUIRED))
+    assert checked_on(snapshot, one_rack).targets
+    with pytest.raises(NotThroughGateway, match="hello can only be asked for by the names of"):
+        checked_on(capacity, one_rack)
     assert {one.level for one in checked_on(capacity, job_spec()).targets} == {LocalityLevel.ANY}
 
 
