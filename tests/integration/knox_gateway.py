@@ -3,11 +3,15 @@ below one HTTPS address, for one user with a password."""
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import ipaddress
 import os
 import shutil
+import ssl
 import subprocess
+import time
+import urllib.request
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import NameOID
 
-from tests.integration.hadoop_web_servers import SILENT, await_port, free_port
+from tests.integration.hadoop_web_servers import SILENT, START_LIMIT_S, await_port, free_port
 from yarnam.cluster.cluster_paths import cache_dir
 from yarnam.cluster.hadoop.daemon_commands import daemon_command
 from yarnam.cluster.hadoop.properties import properties_xml
@@ -71,12 +75,32 @@ def knox(cluster: EmbeddedCluster, folder: Path) -> Iterator[tuple[str, str]]:
         with subprocess.Popen(server, env=environ, stdout=out, stderr=out) as process:
             try:
                 await_port(port, process)
-                yield f"https://127.0.0.1:{port}/gateway/{TOPOLOGY}", authority
+                url = f"https://127.0.0.1:{port}/gateway/{TOPOLOGY}"
+                _await_services(url, authority, cluster.plan.user)
+                yield url, authority
             except BaseException:
                 print((folder / "out").read_text(errors="replace")[-8000:])
                 raise
             finally:
                 process.kill()
+
+
+def _await_services(url: str, authority: str, user: str) -> None:
+    """It unpacks a topology at the first request to it."""
+    pair = base64.b64encode(f"{user}:{PASSWORD}".encode()).decode()
+    context = ssl.create_default_context(cadata=authority)
+    deadline = time.monotonic() + START_LIMIT_S
+    for path in ("resourcemanager/v1/cluster/info", "webhdfs/v1/?op=LISTSTATUS"):
+        request = urllib.request.Request(f"{url}/{path}")
+        request.add_header("Authorization", f"Basic {pair}")
+        while True:
+            try:
+                urllib.request.urlopen(request, timeout=60, context=context).close()
+                break
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.5)
 
 
 def _write_home(cluster: EmbeddedCluster, folder: Path, port: int) -> str:

@@ -117,7 +117,10 @@ def _if_wanted(site: Site, finding: Finding) -> Finding:
     """Java and Hadoop are needed only where jobs are not submitted by the REST API."""
     if finding.health is not Health.FAIL or is_driver_wanted(site.environ):
         return finding
-    hint = f"{finding.hint} Submitting does without; 'yarnam logs' of jobs that are over does not."
+    hint = (
+        f"{finding.hint} Submitting does without, and so does 'yarnam logs' unless the site "
+        "aggregates logs in another format than Hadoop's default."
+    )
     return Finding(finding.part, Health.WARN, finding.message, hint)
 
 
