@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from hdfs_utils.config.delegation_tokens import DelegationToken
 from hdfs_utils.config.gateway import Gateway, gateway_at
 from hdfs_utils.errors import BadConfig as HdfsBadConfig
 from hdfs_utils.errors import NotAuthenticated, NotSupported
@@ -19,6 +20,7 @@ from tests.unit.client.front_door import FrontDoor
 from tests.unit.client.monitor.test_requested_size import KEY
 from tests.unit.client.test_site import configuration
 from tests.unit.client.world import APPLICATION, World, job_spec
+from tests.unit.hdfs_utils.protocols.test_token_lifetime import hdfs_identifier
 from yarnam.cli.shell import Shell, run
 from yarnam.client.site import Site, open_site
 from yarnam.client.submit.preflight import checked_on
@@ -201,6 +203,30 @@ def test_a_job_is_asked_for_by_rack_where_nodes_are_hidden(door: FrontDoor, tmp_
     with pytest.raises(NotThroughGateway, match="hello can only be asked for by the names of"):
         checked_on(capacity, one_rack)
     assert {one.level for one in checked_on(capacity, job_spec()).targets} == {LocalityLevel.ANY}
+
+
+def test_a_job_of_a_secure_cluster_has_its_tokens_through_it(
+    door: FrontDoor, tmp_path: Path
+) -> None:
+    """The client has no ticket: the gateway asks for it."""
+
+    def token(kind: str, renewer: str) -> str:
+        identifier = hdfs_identifier("alice", renewer, 1.8e9)
+        return DelegationToken(kind, "10.0.0.1:8020", identifier, b"secret").for_url()
+
+    door.hdfs_token = lambda renewer: token("SWEBHDFS delegation", renewer)
+    door.pages["/v1/cluster/delegation-token"] = {
+        "token": token("RM_DELEGATION_TOKEN", "yarn"), "expiration-time": 1_700_000_000_000,
+    }  # fmt: skip
+    (tmp_path / "site-authority.pem").write_text(door.authority)
+    core = {"fs.defaultFS": "hdfs://inner", "yarn.resourcemanager.principal": "yarn@EXAMPLE.COM"}
+    conf = configuration(tmp_path, "kerberos", **core)
+    site = open_site(conf, environ=environ_of(door, tmp_path))
+    assert site.open_token_source is not None
+    assert set(site.open_token_source().for_submission().by_alias) == {
+        "ha-hdfs:inner", "yarnam-rm",
+    }  # fmt: skip
+    assert set(door.signed_in) == {door.accepted}
 
 
 # ---- what does not -------------------------------------------------------------------------

@@ -355,6 +355,8 @@ class JobUpload:
     def _keytab(self) -> LocalizedFile | None:
         """For the AM alone, as the credentials for ZooKeeper. None: none is to go along."""
         name = self._site.environ.get(KEYTAB_VARIABLE, "")
+        if name and self._site.open_token_source is not None:
+            self._site.must_reach(f"the KDC, by which {KEYTAB_VARIABLE} is checked,")
         if not name or not self._site.who.is_kerberos:
             return None
         stored = self._put_bytes(protocol.KEYTAB_FILE, checked_keytab(Path(name)))
