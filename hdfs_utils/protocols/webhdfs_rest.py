@@ -271,6 +271,9 @@ class WebHdfsClient:
         if self._gateway is not None and status == 401:
             message = f"the gateway {self._gateway.url} does not accept who asks (HTTP 401)"
             return NotAuthenticated(message, path=path)
+        if self._gateway is not None and status == 404 and b"RemoteException" not in body:
+            message = f"the gateway {self._gateway.url} has no WebHDFS (HTTP 404); is it right?"
+            return BadConfig(message, path=path)
         return remote_error(status, body, path)
 
     def _begin(self, verb: str, url: str, path: str, operation: str) -> http.client.HTTPConnection:

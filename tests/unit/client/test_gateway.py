@@ -28,7 +28,7 @@ from yarnam.core.model.events import JobStarted
 from yarnam.core.model.job_spec import PlacementSpec, TopologyConstraint
 from yarnam.core.model.plans import LocalityLevel
 from yarnam.core.model.snapshot import Scheduler
-from yarnam.errors import BadConfig, ExitCode, NoPermission, NotThroughGateway
+from yarnam.errors import BadConfig, ExitCode, NoPermission, NotThroughGateway, UsageError
 from yarnam.wire.codec import encode_event
 from yarnam.wire.protocol import JOURNAL_DIRECTORY
 
@@ -129,6 +129,15 @@ def test_a_wrong_password_is_named_and_not_shown(
     with pytest.raises(NotAuthenticated, match="does not accept who asks") as refused:
         site.files.exists("/")
     assert "wr0ng" not in f"{caught.value}{refused.value}{caplog.text}{door.asked}"
+
+
+def test_a_topology_that_is_none(door: FrontDoor, tmp_path: Path) -> None:
+    site = site_behind(door, tmp_path, YARNAM_GATEWAY=door.url.replace("prod", "prd"))
+    with pytest.raises(UsageError, match="gateway/prd has no /ws/v1/cluster/info") as caught:
+        site.rm.info()
+    assert "YARNAM_GATEWAY" in caught.value.hint
+    with pytest.raises(HdfsBadConfig, match="gateway/prd has no WebHDFS"):
+        site.files.exists("/")
 
 
 # ---- what goes through it ------------------------------------------------------------------

@@ -459,6 +459,12 @@ def _raise_refusal(error: HttpError, path: str, who: HttpIdentity) -> None:
             hint="Check the name and the password in ~/.netrc, or the token:"
             " docs/how-to/gateway.md.",
         )
+    if error.status == 404 and who.gateway is not None and b"RemoteException" not in error.body:
+        raise UsageError(
+            f"the gateway {who.gateway.url} has no {path.partition('?')[0]} (HTTP 404)",
+            hint="Is the topology right that YARNAM_GATEWAY names, and does it have the service"
+            " RESOURCEMANAGER?",
+        )
     if error.status == 401 and who.is_kerberos:
         raise NoPermission(
             "the ResourceManager does not accept this Kerberos identity (HTTP 401)",
