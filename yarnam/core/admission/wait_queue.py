@@ -147,7 +147,7 @@ class PresortedTickets:
         """Of all in ``order``; infinite: it is empty."""
         return min((line.first_taken_at_s for line in self.lines.values()), default=inf)
 
-    def place_of(self, ticket: Ticket) -> int:
+    def position_of(self, ticket: Ticket) -> int:
         """Where in ``order`` it is, or would be."""
         first, last = 0, self.below
         if self.has_share.get(ticket.queue, False):
@@ -362,7 +362,7 @@ def _has_own_order(ticket: Ticket) -> bool:
 
 def _from_presorted(me: Ticket, seen: Contention, known: PresortedTickets) -> WaitQueue | None:
     """The same as ``wait_queue`` finds; None: it takes more than what is known."""
-    position = known.place_of(me)
+    position = known.position_of(me)
     if position == len(known.order):
         return None
     ticket = known.order[position]
@@ -395,7 +395,7 @@ def _headed(known: PresortedTickets, seen: Contention) -> _Headed:
     order, at = known.order, 0
     head = next(_due(known.candidates, known.has_share, now_s, backlog), None)
     if head is not None:
-        at = known.place_of(head)
+        at = known.position_of(head)
         order = (head, *order[:at], *order[at + 1 :])
     found = _Headed(ages, now_s, _queue_of(order, head, backlog, now_s), at)
     known.last[:] = [found]

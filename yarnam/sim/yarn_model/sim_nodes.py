@@ -15,8 +15,8 @@ class SimNodes:
     something comes free."""
 
     __slots__ = (
-        "_room",
-        "_room_of",
+        "_fitting",
+        "_fitting_at",
         "_taken",
         "_view",
         "by_free_gpus",
@@ -42,8 +42,8 @@ class SimNodes:
             self.by_free_gpus[total.gpus] += 1
         self.views = [replace(node, used=Resources()) for node in nodes]
         self.version = self.freed = 0
-        self._taken = self._room_of = -1
-        self._room: dict[int, int] = {}
+        self._taken = self._fitting_at = -1
+        self._fitting: dict[int, int] = {}
         """For how many containers of so many GPUs there is room."""
         self._view: tuple[Node, ...] = ()
 
@@ -76,13 +76,13 @@ class SimNodes:
 
     def could_hold(self, count: int, gpus: int) -> bool:
         """Whether so many containers of so many GPUs could fit, going by GPUs alone."""
-        if self._room_of != self.version:
-            self._room_of = self.version
-            self._room.clear()
-        room = self._room.get(gpus)
+        if self._fitting_at != self.version:
+            self._fitting_at = self.version
+            self._fitting.clear()
+        room = self._fitting.get(gpus)
         if room is None:
             nodes = enumerate(self.by_free_gpus)
-            room = self._room[gpus] = sum(many * (free // gpus) for free, many in nodes)
+            room = self._fitting[gpus] = sum(many * (free // gpus) for free, many in nodes)
         return room >= count
 
     def _set(self, index: int, free: Resources) -> None:
