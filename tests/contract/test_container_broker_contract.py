@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -429,6 +430,10 @@ def test_what_yarn_announces_about_the_containers_that_are_held(
         wait_for(lambda: len(events) >= 2)
         until_polled(skein)
         broker.close()
+        # A poll under way reads the log.
+        for thread in threading.enumerate():
+            if thread.name == "skein-poll":
+                thread.join(10.0)
     told, leaving = events
     assert isinstance(told, ContainersMarked)
     assert told.asks == (B,)

@@ -81,8 +81,8 @@ class ChosenPolicies:
         of; None: of what is there now. Raises UsageError (there is no such queue, policy or
         setting; somebody else has changed it meanwhile), NoPermission, Unavailable."""
         site = self._site
-        _must_have_zookeeper(site)
         checked(name, settings)
+        _must_have_zookeeper(site)
         _must_be_there(site, queue)
         must_administer(site, queue)
         told, from_past = _from_history(site, queue, name, settings)
