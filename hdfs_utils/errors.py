@@ -125,3 +125,7 @@ class NotSupported(HdfsError):
 
 class BadConfig(HdfsError):
     """The Hadoop configuration is missing, unreadable or does not name what is needed."""
+
+
+class NoCredentials(BadConfig):
+    """There is no password and no token that would say to a gateway who asks."""

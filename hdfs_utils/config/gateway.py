@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from hdfs_utils.errors import BadConfig
+from hdfs_utils.errors import BadConfig, NoCredentials
 
 _CSRF = {"X-XSRF-Header": "hdfs_utils"}
 """Any value: Knox's provider WebAppSec refuses a change without this header, since a page in a
@@ -53,7 +53,7 @@ class Gateway:
         """The name in the netrc file; empty: a token says who asks.
 
         Raises:
-            BadConfig: neither does.
+            NoCredentials: neither does.
         """
         return "" if self.token_file else self._credentials()[0]
 
@@ -61,7 +61,7 @@ class Gateway:
         """Say who asks. For the gateway alone: see ``owns``.
 
         Raises:
-            BadConfig: there is no password and no token.
+            NoCredentials: there is no password and no token.
         """
         if self.token_file:
             return {"Authorization": f"Bearer {self._token()}", **_CSRF}
@@ -73,9 +73,9 @@ class Gateway:
             token = Path(self.token_file).read_text(encoding="ascii").strip()
         except (OSError, ValueError) as error:
             message = f"the token for the gateway cannot be read: {type(error).__name__}"
-            raise BadConfig(message, path=self.token_file) from None
+            raise NoCredentials(message, path=self.token_file) from None
         if not token or any(sign.isspace() for sign in token):
-            raise BadConfig("holds no token for the gateway", path=self.token_file)
+            raise NoCredentials("holds no token for the gateway", path=self.token_file)
         return token
 
     def _credentials(self) -> tuple[str, str]:
@@ -87,10 +87,10 @@ class Gateway:
         except (OSError, netrc.NetrcParseError, UnicodeDecodeError) as error:
             # A parse error quotes the file, where the next word may be a password.
             message = f"the passwords for the gateway cannot be read: {type(error).__name__}"
-            raise BadConfig(message, path=self.netrc_file) from None
+            raise NoCredentials(message, path=self.netrc_file) from None
         if found is None or not found[0] or not found[2]:
             message = f"has no name and password for the gateway {host}"
-            raise BadConfig(message, path=self.netrc_file)
+            raise NoCredentials(message, path=self.netrc_file)
         return found[0], found[2]
 
 

@@ -42,6 +42,7 @@ MEANING: dict[type[hdfs.HdfsError], type[YarnamError]] = {
     hdfs.MalformedData: WireMismatch,
     hdfs.NotSupported: BadConfig,
     hdfs.BadConfig: BadConfig,
+    hdfs.NoCredentials: BadConfig,
 }
 
 

@@ -21,6 +21,7 @@ from tests.unit.client.monitor.test_requested_size import KEY
 from tests.unit.client.test_site import configuration
 from tests.unit.client.world import APPLICATION, World, job_spec
 from tests.unit.hdfs_utils.protocols.test_token_lifetime import hdfs_identifier
+from yarnam.adapters.yarn.rest import ResourceManager
 from yarnam.cli.shell import Shell, run
 from yarnam.client.site import Site, open_site
 from yarnam.client.submit.preflight import checked_on
@@ -28,7 +29,14 @@ from yarnam.core.model.events import JobStarted
 from yarnam.core.model.job_spec import PlacementSpec, TopologyConstraint
 from yarnam.core.model.plans import LocalityLevel
 from yarnam.core.model.snapshot import Scheduler
-from yarnam.errors import BadConfig, ExitCode, NoPermission, NotThroughGateway, UsageError
+from yarnam.errors import (
+    BadConfig,
+    ExitCode,
+    NoPermission,
+    NotThroughGateway,
+    Unavailable,
+    UsageError,
+)
 from yarnam.wire.codec import encode_event
 from yarnam.wire.protocol import JOURNAL_DIRECTORY
 
@@ -117,6 +125,19 @@ def test_the_user_is_who_signs_in(door: FrontDoor, tmp_path: Path) -> None:
     assert not door.asked
     with pytest.raises(BadConfig, match=r"alice signs in to the gateway .*, not bob"):
         open_site(tmp_path, "bob", environ=environ_of(door, tmp_path))
+
+
+def test_what_to_do_about_the_gateway_is_said(door: FrontDoor, tmp_path: Path) -> None:
+    site = site_behind(door, tmp_path)
+    with pytest.raises(BadConfig, match="no name and password") as caught:
+        site_behind(door, tmp_path, NETRC=str(tmp_path / "none"))
+    assert "netrc" in caught.value.hint
+    assert site.gateway is not None
+    away = replace(site.gateway, url="https://127.0.0.1:1/gateway/x")
+    rm = ResourceManager(("http://rm:8088",), who=replace(site.who, gateway=away))
+    with pytest.raises(Unavailable, match="no answer") as nobody:
+        rm.info()
+    assert "YARNAM_GATEWAY" in nobody.value.hint
 
 
 def test_a_wrong_password_is_named_and_not_shown(

@@ -29,6 +29,11 @@ _MAP: tuple[tuple[tuple[type[HdfsError], ...], type[YarnamError], str], ...] = (
     ),
     ((hdfs.QuotaExceeded,), QuotaFull, "Delete files below the quota, or ask for a larger quota."),
     (
+        (hdfs.NoCredentials,),
+        BadConfig,
+        "Add the gateway to ~/.netrc, or name a file with a token: docs/how-to/gateway.md.",
+    ),
+    (
         (hdfs.BadConfig, hdfs.NotSupported, hdfs.InvalidPath),
         BadConfig,
         "Check the Hadoop configuration: core-site.xml, hdfs-site.xml, yarn-site.xml.",

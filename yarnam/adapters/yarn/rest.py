@@ -63,6 +63,7 @@ UNUSED_PARTS = "resourceRequests,timeouts,resourceInfo,appNodeLabelExpression,am
 YARN-6280 and YARN-6871, Hadoop 3.0)."""
 
 _HINT = "Check that it runs and that yarn.resourcemanager.webapp.address is right."
+_GATEWAY_HINT = "Check that the gateway runs and that YARNAM_GATEWAY is right."
 
 
 class ResourceManager:
@@ -419,7 +420,7 @@ class ResourceManager:
             return reply
         raise Unavailable(
             f"no answer from the ResourceManager: {'; '.join(failures)}",
-            hint=_HINT,
+            hint=_HINT if self._who.gateway is None else _GATEWAY_HINT,
         ) from cause
 
     def _ask(
