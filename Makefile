@@ -25,8 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ELSEWHERE := long or chaos or setup or benchmark or gpu or secure or browser or frameworks
 CLUSTER := yarn or hdfs or zookeeper
 
-# What the goals have taken until now. On two quiet cores `make check unit` takes at most 4 minutes and
-# `make test` at most 20.
+# What the goals have taken until now; CONTRIBUTING.md says how long that is, and the aims.
 BEGAN := $(shell date +%s)
 TOOK = @s=$$(($$(date +%s) - $(BEGAN))); echo "=== $@ has ended: $$((s / 60)) min $$((s % 60)) s after make began"
 
