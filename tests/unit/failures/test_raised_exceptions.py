@@ -73,6 +73,7 @@ ERRORS = {
     errors.AlreadyExists: C.OUTPUT_ERROR,
     errors.PermissionDenied: C.PERMISSION_ERROR,
     errors.NotAuthenticated: C.PERMISSION_ERROR,
+    errors.NoCredentials: C.PERMISSION_ERROR,
     errors.NotADirectory: C.INCORRECT_INPUTS,
     errors.IsADirectory: C.INCORRECT_INPUTS,
     errors.DirectoryNotEmpty: C.OUTPUT_ERROR,
