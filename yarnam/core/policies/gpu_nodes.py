@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 
 from yarnam.core.model.tickets import PolicyTicket
@@ -22,15 +22,14 @@ class Packing(Enum):
     """The emptiest."""
 
 
-class Shape:
-    """Tasks of one gang, as GPUs and cores of each, the largest first."""
+Shape = Sequence[tuple[int, int]]
+"""Tasks of one gang, as GPUs and cores of each, the largest first."""
 
-    __slots__ = ("tasks",)
 
-    def __init__(self, gpus: int, tasks: int, vcores: int) -> None:
-        each, rest = divmod(gpus, tasks)
-        cores = vcores // tasks
-        self.tasks = [(each + (number < rest), cores) for number in range(tasks)]
+def even_shape(gpus: int, tasks: int, vcores: int) -> Shape:
+    """Of a gang whose tasks differ by one GPU at most."""
+    each, rest = divmod(gpus, tasks)
+    return [(each + (number < rest), vcores // tasks) for number in range(tasks)]
 
 
 class NodeCapacity:
@@ -134,15 +133,13 @@ class NodeCapacity:
     def placement(self, ticket: PolicyTicket, gpus: int) -> tuple[Piece, ...] | None:
         shape = self.shapes.get(ticket.job)
         if shape is not None and gpus == ticket.gpus:
-            return self._by_tasks(shape.tasks, self.barred.get(ticket.job))
+            return self._by_tasks(shape, self.barred.get(ticket.job))
         largest = max(1, self.largest)
         whole, rest = divmod(gpus, largest)
         tasks = [(largest, 0)] * whole + ([(rest, 0)] if rest else [])
         return self._by_tasks(tasks, self.barred.get(ticket.job))
 
-    def _by_tasks(
-        self, tasks: list[tuple[int, int]], barred: frozenset[int] | None
-    ) -> tuple[Piece, ...] | None:
+    def _by_tasks(self, tasks: Shape, barred: frozenset[int] | None) -> tuple[Piece, ...] | None:
         if len(tasks) == 1:
             node = self._node_for(*tasks[0], {}, barred)
             return None if node is None else ((node, *tasks[0]),)

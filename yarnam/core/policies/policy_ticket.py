@@ -33,7 +33,7 @@ def priorities(tickets: Sequence[PolicyTicket], now_s: float) -> dict[str, int]:
         waited_s = 0.0 if one.is_running else max(0.0, now_s - one.since_s)
         return min(highest, one.priority + int(waited_s // PRIORITY_STEP_S))
 
-    return {one.job: reached(one) for one in tickets}
+    return {one.job: highest if one.priority == highest else reached(one) for one in tickets}
 
 
 def believed(

@@ -13,7 +13,7 @@ as granted in the snapshot and as asked for by its ticket.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -296,25 +296,26 @@ def as_running(ticket: PolicyTicket, gang: RunningGang) -> PolicyTicket:
 
 
 def _with_curve(ticket: PolicyTicket) -> PolicyTicket:
-    """With the speed at every size that it may have: measured, by the fitted curve, or, while it
-    has run at too few sizes for one, by ``UNTRIED_SHARE``."""
+    """With the speed at every size that it may have."""
     if not ticket.is_elastic or not ticket.rates:
         return ticket
-    curve = _fitted(ticket.rates)
-    if curve is None:
-        gpus, rate = ticket.rates[-1]
-        if rate <= 0 or gpus <= 0:
-            return ticket
-        step_s = 1.0 / rate
-        curve = SpeedCurve(UNTRIED_SHARE * step_s * gpus, (1.0 - UNTRIED_SHARE) * step_s, 0.0)
-    rates = {**dict(curve.rates(ticket.least_gpus, ticket.most_gpus)), **dict(ticket.rates)}
-    return replace(ticket, rates=tuple(sorted(rates.items())))
+    return replace(ticket, rates=_at_all_sizes(ticket.rates, ticket.least_gpus, ticket.most_gpus))
 
 
 @lru_cache(maxsize=1024)
-def _fitted(rates: tuple[tuple[int, float], ...]) -> SpeedCurve | None:
-    """Rates of a job seldom change from one decision to the next."""
-    return fit_speed(rates)
+def _at_all_sizes(
+    rates: tuple[tuple[int, float], ...], least_gpus: int, most_gpus: int
+) -> tuple[tuple[int, float], ...]:
+    """Measured, by the fitted curve, or, of a job that has run at too few sizes for one, by
+    ``UNTRIED_SHARE``. They seldom change from one decision to the next."""
+    curve = fit_speed(rates)
+    if curve is None:
+        gpus, rate = rates[-1]
+        if rate <= 0 or gpus <= 0:
+            return rates
+        step_s = 1.0 / rate
+        curve = SpeedCurve(UNTRIED_SHARE * step_s * gpus, (1.0 - UNTRIED_SHARE) * step_s, 0.0)
+    return tuple(sorted({**dict(curve.rates(least_gpus, most_gpus)), **dict(rates)}.items()))
 
 
 def _not_ahead(ticket: PolicyTicket, now_s: float) -> PolicyTicket:
@@ -333,7 +334,8 @@ def _capacity(
     nodes on which least runs come first, so that nobody moves for one who finds room elsewhere."""
     on_node = Counter[NodeId]()
     for gang in running:
-        on_node.update(dict(gang.nodes))
+        for node, gpus in gang.nodes:
+            on_node[node] += gpus
     usable = (node for node in seen.snapshot.nodes if node.is_usable and node.total.gpus)
     nodes = sorted(usable, key=lambda node: (on_node[node.node_id], node.node_id))
     index = {node.node_id: number for number, node in enumerate(nodes)}
@@ -352,7 +354,7 @@ def _capacity(
         pieces[gang.job] = tuple(mine)
     capacity = NodeCapacity(
         [(left + mine, 0) for left, mine in zip(free, held, strict=True)],
-        _Shapes(waiting),
+        {one.job: _shape(one) for one in waiting},
         barred=_barred(seen.snapshot, waiting, index, frozenset(range(len(nodes), len(index)))),
     )
     capacity.free = [(left, 0) for left in free]
@@ -378,35 +380,12 @@ def _headroom(snapshot: ClusterSnapshot, queue: str) -> int | None:
     return min(limits, default=None)
 
 
-class _Shapes(Mapping[str, Shape]):
-    """Of gangs that wait, each made when it is placed: most find no GPUs at all."""
-
-    def __init__(self, waiting: Sequence[Ticket]) -> None:
-        self._waiting = {ticket.job: ticket for ticket in waiting}
-        self._made: dict[str, Shape] = {}
-
-    def __getitem__(self, job: str) -> Shape:
-        made = self._made.get(job)
-        if made is None:
-            made = self._made[job] = _shape(self._waiting[job])
-        return made
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._waiting)
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-
 def _shape(ticket: Ticket) -> Shape:
-    shape = Shape(0, 1, 0)
-    shape.tasks = []
-    for demand in ticket.demands:
-        if demand.resources.gpus:
-            shape.tasks += [(demand.resources.gpus, 0)] * demand.count
-    if len(ticket.demands) > 1:
-        shape.tasks.sort(reverse=True)
-    return shape
+    demands = ticket.demands
+    shape = [
+        (one.resources.gpus, 0) for one in demands if one.resources.gpus for _ in range(one.count)
+    ]
+    return sorted(shape, reverse=True) if len(demands) > 1 else shape
 
 
 def _barred(

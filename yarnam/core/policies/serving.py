@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from math import inf
 
 from yarnam.core.model.tickets import PolicyTicket
@@ -85,12 +86,10 @@ def preemptive(
         candidates = [one for one in candidates if not resting(one, view.now_s, least_pause_s)]
         ends = (one.since_s + least_pause_s for one in order if not one.is_running)
         next_change_s = min(next_change_s, min((at for at in ends if at > view.now_s), default=inf))
-    taken, capacity = _served(candidates, view, kept)
     for_whom, smaller = _making_way(candidates, view)
-    if for_whom:
-        shrunk, left = _served(smaller, view, kept)
-        if not for_whom.isdisjoint(shrunk):
-            taken, capacity = shrunk, left
+    taken, capacity = _served(smaller if for_whom else candidates, view, kept)
+    if for_whom and for_whom.isdisjoint(taken):
+        taken, capacity = _served(candidates, view, kept)
     if len(taken) < len(order):
         next_change_s = min(next_change_s, kept.until_s)
         if kept.least_run_s and any(one.job in taken and not one.is_running for one in order):
@@ -114,23 +113,21 @@ def _making_way(
     order: Sequence[PolicyTicket], view: SchedulingView
 ) -> tuple[frozenset[str], list[PolicyTicket]]:
     """The jobs that wait and find no room although elastic jobs below them run with more than their
-    least, and the same order with these at their least. Nobody: there are none."""
+    least, and the same order with these at their least. Nobody: there are none. ``order`` has the
+    highest priority first."""
     below = [one for one in order if one.is_running and one.gpus > one.smallest]
     lowest = min((one.priority for one in below), default=None)
     if lowest is None or all(one.priority <= lowest for one in order):
         return frozenset(), []
     levels, free = priorities(order, view.now_s), view.capacity.copy()
-    above = {
-        one.job: levels[one.job]
-        for one in order
-        if not one.is_running and not free.take(one, one.gpus) and levels[one.job] > lowest
-    }
-    highest = max(above.values(), default=lowest)
-    smaller = [
-        replace(one, gpus=one.smallest) if one.is_running and one.priority < highest else one
-        for one in order
-    ]
-    return frozenset(above), smaller
+    above = frozenset(
+        one.job
+        for one in takewhile(lambda one: levels[one.job] > lowest, order)
+        if not one.is_running and not free.take(one, one.gpus)
+    )
+    highest = max((levels[job] for job in above), default=lowest)
+    shrunk = {one.job: replace(one, gpus=one.smallest) for one in below if one.priority < highest}
+    return above, [shrunk.get(one.job, one) for one in order]
 
 
 def settled(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from yarnam.core.model.tickets import HoldState, PolicyTicket
-from yarnam.core.policies.gpu_nodes import NodeCapacity, Shape
+from yarnam.core.policies.gpu_nodes import NodeCapacity, Shape, even_shape
 from yarnam.core.policies.policy_registry import decide, policy_named
 from yarnam.core.policies.schedule import Schedule
 from yarnam.core.policies.scheduling_view import GpuCount, SchedulingView
@@ -197,7 +197,7 @@ class IdealCluster:
         one = _Living(job, ticket, overhead_s, job.run_s, submit_s)
         self._living[job.job] = one
         if job.tasks > 1 or job.vcores:
-            self._shapes[job.job] = Shape(job.gpus, job.tasks, job.vcores)
+            self._shapes[job.job] = even_shape(job.gpus, job.tasks, job.vcores)
         self._update(one, replace(ticket, remaining_s=self._stated_s(one)))
         return next(iter(coming), None)
 

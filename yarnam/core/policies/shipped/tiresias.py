@@ -48,8 +48,8 @@ def decide(view: SchedulingView, settings: Settings) -> Schedule:
 
 def discretized(view: SchedulingView, settings: Settings, within: Within | None) -> Schedule:
     """The rule of ``tiresias`` and ``gittins``."""
-    limits, now_s = settings["limits"], view.now_s
-    promoted = promotions(view, settings["promote"][0])
+    limits, now_s, knob = settings["limits"], view.now_s, settings["promote"][0]
+    promoted = promotions(view, knob)
     queues: dict[str, int] = {}
     keys: dict[str, tuple[float, ...]] = {}
     falls_s: dict[str, float] = {}
@@ -63,8 +63,8 @@ def discretized(view: SchedulingView, settings: Settings, within: Within | None)
         falls_s[ticket.job] = inf
         if queue < len(limits):
             falls_s[ticket.job] = now_s + (limits[queue] - counted) / ticket.gpus
-        if not ticket.is_running and settings["promote"][0] and queue:
-            next_change_s = min(next_change_s, _promoted_at_s(ticket, settings["promote"][0]))
+        if knob and queue and not ticket.is_running:
+            next_change_s = min(next_change_s, _promoted_at_s(ticket, knob))
     order = sorted(view.tickets, key=lambda one: (keys[one.job], arrival(one)))
 
     def explain(ticket: PolicyTicket) -> str:
