@@ -125,10 +125,11 @@ class NodeCapacity:
         return len(found) if found is not None else 0
 
     def _has(self, pieces: tuple[Piece, ...]) -> bool:
-        return all(
-            self.free[node][0] >= taken and self.free[node][1] >= cores
-            for node, taken, cores in pieces
-        )
+        for node, taken, cores in pieces:
+            free, free_cores = self.free[node]
+            if free < taken or free_cores < cores:
+                return False
+        return True
 
     def placement(self, ticket: PolicyTicket, gpus: int) -> tuple[Piece, ...] | None:
         shape = self.shapes.get(ticket.job)
@@ -186,7 +187,7 @@ class NodeCapacity:
 
 def _first_of(pieces: tuple[Piece, ...], gpus: int) -> tuple[Piece, ...]:
     """So many GPUs of them: a gang that shrinks stays on its nodes. Empty: it has fewer."""
-    held = sum(taken for _, taken, _ in pieces)
+    held = pieces[0][1] if len(pieces) == 1 else sum(taken for _, taken, _ in pieces)
     if held <= gpus:
         return pieces if held == gpus else ()
     found: list[Piece] = []

@@ -52,11 +52,12 @@ def compare(
     on_row: Callable[[str, int, IdealRow], None] | None = None,
 ) -> tuple[PolicyFigures, ...]:
     """Each run on the same traces: the first seed is the trace as it is. Raises as ``run``."""
-    traces = [trace if not at else shaken(trace, seed) for at, seed in enumerate(seeds)]
     found: list[PolicyFigures] = []
     for name, settings in runs:
         outcomes = []
-        for seed, jobs in zip(seeds, traces, strict=True):
+        for at, seed in enumerate(seeds):
+            # Made anew for each policy: one trace is kept, however many seeds there are.
+            jobs = shaken(trace, seed) if at else trace
 
             def ended(row: IdealRow, name: str = name, seed: int = seed) -> None:
                 if on_row is not None:
