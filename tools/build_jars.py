@@ -1,9 +1,10 @@
-"""Build the jar that stands in front of the heartbeats of Skein's ApplicationMaster.
+"""Build the jars of the sources in ``java/``: the class in front of the heartbeats of Skein's
+ApplicationMaster, and the local file system of the embedded cluster's NodeManagers.
 
-Usage: ``python tools/build_interceptor.py [--jars FOLDER] [--output FILE]``
+Usage: ``python tools/build_jars.py [--jars FOLDER]``
 
 Needs a JDK's ``javac`` and Hadoop's jars, by default those of the embedded cluster (``yarnam
-cluster up`` downloads them). The same sources and the same JDK give the same bytes. The jar lists
+cluster up`` downloads them). The same sources and the same JDK give the same bytes. A jar lists
 the checksums of its sources, so that a test can tell whether it was built from them.
 """
 
@@ -16,6 +17,7 @@ import re
 import subprocess
 import tempfile
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from yarnam.client.site import cache_dir
@@ -23,7 +25,6 @@ from yarnam.cluster.software.jar_cache import HADOOP_VERSION
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ROOT / "java"
-JAR = ROOT / "skein_specs" / "allocate-interceptor.jar"
 CHECKSUMS = "META-INF/SOURCES.sha256"
 MANIFEST = "META-INF/MANIFEST.MF"
 
@@ -32,12 +33,29 @@ RELEASE = "8"
 """Of Java: the oldest that Hadoop 3 runs on."""
 
 
-def source_checksums(sources: Path = SOURCES) -> str:
-    """The sources as ``sha256sum`` lists them, by path."""
-    return "".join(
-        f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(sources).as_posix()}\n"
-        for path in sorted(sources.rglob("*.java"))
-    )
+@dataclass(frozen=True, slots=True)
+class Jar:
+    file: Path
+    package: str
+    """Its classes are those of this folder of ``java/``, without folders below."""
+
+    @property
+    def sources(self) -> list[Path]:
+        return sorted((SOURCES / self.package).glob("*.java"))
+
+    @property
+    def source_checksums(self) -> str:
+        """The sources as ``sha256sum`` lists them, by path."""
+        return "".join(
+            f"{hashlib.sha256(path.read_bytes()).hexdigest()}  "
+            f"{path.relative_to(SOURCES).as_posix()}\n"
+            for path in self.sources
+        )
+
+
+INTERCEPTOR = Jar(ROOT / "skein_specs" / "allocate-interceptor.jar", "yarnam")
+LOCAL_FS = Jar(ROOT / "yarnam" / "cluster" / "hadoop" / "nio-local-fs.jar", "yarnam/cluster")
+JARS = (INTERCEPTOR, LOCAL_FS)
 
 
 def compiler_version() -> str:
@@ -49,18 +67,19 @@ def compiler_version() -> str:
     return found[1]
 
 
-def build(jars: Path, output: Path) -> None:
+def build(jar: Jar, hadoop: Path, output: Path) -> None:
     """Compile the sources against Hadoop's jars and write the jar. Raises CalledProcessError."""
-    class_path = ":".join(str(path) for name in NEEDED_JARS for path in jars.glob(f"{name}-3*.jar"))
+    class_path = ":".join(
+        str(path) for name in NEEDED_JARS for path in hadoop.glob(f"{name}-3*.jar")
+    )
     with tempfile.TemporaryDirectory() as scratch:
-        sources = sorted(map(str, SOURCES.rglob("*.java")))
         subprocess.run(
             ["javac", "--release", RELEASE, "-nowarn", "-Xlint:none", "-proc:none",
-             "-cp", class_path, "-d", scratch, *sources],
+             "-cp", class_path, "-d", scratch, *map(str, jar.sources)],
             check=True,
         )  # fmt: skip
         manifest = f"Manifest-Version: 1.0\r\nBuild-Jdk-Spec: {compiler_version()}\r\n\r\n"
-        entries = {MANIFEST: manifest.encode(), CHECKSUMS: source_checksums().encode()}
+        entries = {MANIFEST: manifest.encode(), CHECKSUMS: jar.source_checksums.encode()}
         for path in sorted(Path(scratch).rglob("*.class")):
             entries[path.relative_to(scratch).as_posix()] = path.read_bytes()
     with zipfile.ZipFile(output, "w") as archive:
@@ -72,11 +91,10 @@ def build(jars: Path, output: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--jars", type=Path, default=None, help="folder with Hadoop's jars")
-    parser.add_argument("--output", type=Path, default=JAR)
-    chosen = parser.parse_args()
-    jars = chosen.jars or cache_dir(os.environ) / f"hadoop-{HADOOP_VERSION}"
-    build(jars, chosen.output)
-    print(f"{chosen.output}: {chosen.output.stat().st_size} bytes, Hadoop {HADOOP_VERSION}")
+    hadoop = parser.parse_args().jars or cache_dir(os.environ) / f"hadoop-{HADOOP_VERSION}"
+    for jar in JARS:
+        build(jar, hadoop, jar.file)
+        print(f"{jar.file}: {jar.file.stat().st_size} bytes, Hadoop {HADOOP_VERSION}")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import zipfile
 from contextlib import closing
 from pathlib import Path
 
@@ -17,11 +16,10 @@ from skein_specs.interceptor import (
     ENV_RPC_CLASS,
     HADOOPS_RPC_CLASS,
     RPC_KEY,
-    interceptor_jar,
     interceptor_properties,
     why_not_intercepted,
 )
-from tools import build_interceptor
+from tools.build_jars import INTERCEPTOR
 from yarnam.adapters.skein.response_log import (
     CompletedContainer,
     InterceptorFailed,
@@ -41,28 +39,9 @@ SCENARIO = Path(__file__).parent / "java" / "yarnam" / "InterceptorScenario.java
 needs_jdk = pytest.mark.skipif(not HAS_JDK, reason="needs a JDK and the embedded cluster's jars")
 
 
-def test_the_jar_is_made_of_the_sources_beside_it() -> None:
-    """When this fails: python tools/build_interceptor.py"""
-    assert interceptor_jar() == build_interceptor.JAR.read_bytes()
-    with zipfile.ZipFile(build_interceptor.JAR) as archive:
-        recorded = archive.read(build_interceptor.CHECKSUMS).decode()
-        names = archive.namelist()
-    assert recorded == build_interceptor.source_checksums()
-    assert "yarnam/AllocateInterceptor.class" in names
-
-
-@needs_jdk
-def test_the_same_compiler_makes_the_same_jar(tmp_path: Path) -> None:
-    with zipfile.ZipFile(build_interceptor.JAR) as archive:
-        manifest = archive.read(build_interceptor.MANIFEST).decode()
-    build_interceptor.build(JARS, tmp_path / "built.jar")
-    if f"Build-Jdk-Spec: {build_interceptor.compiler_version()}\r\n" in manifest:
-        assert (tmp_path / "built.jar").read_bytes() == build_interceptor.JAR.read_bytes()
-
-
 @needs_jdk
 def test_heartbeats_that_matter_are_sent_and_what_they_bring_is_written(tmp_path: Path) -> None:
-    class_path = f"{build_interceptor.JAR}:{tmp_path}:{JARS}/*"
+    class_path = f"{INTERCEPTOR.file}:{tmp_path}:{JARS}/*"
     command = ["javac", "-proc:none", "-nowarn", "-Xlint:none", "-cp", class_path]
     subprocess.run([*command, "-d", str(tmp_path), str(SCENARIO)], check=True)
     file = tmp_path / "responses.jsonl"

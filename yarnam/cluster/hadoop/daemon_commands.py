@@ -13,6 +13,11 @@ from yarnam.cluster.hadoop import datanode_relay, kerberos_realm
 
 MARKER = "YARNAM_CLUSTER_ID"
 
+LOCAL_FS_JAR = Path(__file__).with_name("nio-local-fs.jar")
+LOCAL_FS_CLASS = "yarnam.cluster.NioLocalFs"
+"""Of NodeManagers: without Hadoop's native library, which no jar brings, Hadoop's own starts a
+process for the permissions of each file that is localized, some 3,000 for a job's runtime."""
+
 _OPENED = ("lang", "util", "net", "nio", "util.concurrent")
 OPENS = (
     *(f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in _OPENED),
@@ -56,6 +61,8 @@ def class_path(plan: ClusterPlan, daemon: str) -> str:
     paths = plan.paths
     folders = [paths.daemon_conf(daemon), paths.conf, paths.web_base]
     jars = [*jar_files(plan), *_kdc_jars(plan, daemon)]
+    if kind(daemon) == "nm":
+        jars.append(LOCAL_FS_JAR)
     return ":".join([*(str(each) for each in folders), *(str(jar) for jar in jars)])
 
 

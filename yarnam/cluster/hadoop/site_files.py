@@ -11,6 +11,7 @@ from pathlib import Path
 
 from yarnam.cluster.cluster_plan import ClusterPlan
 from yarnam.cluster.hadoop import secure_site
+from yarnam.cluster.hadoop.daemon_commands import LOCAL_FS_CLASS
 from yarnam.cluster.hadoop.properties import Properties, properties_xml
 from yarnam.cluster.shape import Node, has_zookeeper_store
 
@@ -273,6 +274,7 @@ def nodemanager_site(plan: ClusterPlan, node: Node) -> Properties:
         "yarn.nodemanager.admin-env.MALLOC_ARENA_MAX": "4",
         # The whitelist cannot hand PATH on: bash has set its own by then, and that one wins.
         "yarn.nodemanager.force.path": container_path(os.environ),
+        "fs.AbstractFileSystem.file.impl": LOCAL_FS_CLASS,
     }
     if plan.shape.secure:
         properties |= secure_site.secure_nodemanager(plan, node)
