@@ -19,11 +19,12 @@ and goes on. Nothing here reads a clock, a file or the network on its own.
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import zlib
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, Protocol
 
 from hdfs_utils.errors import MalformedData
@@ -38,6 +39,8 @@ MAX_TEXT = 4096
 INT64 = (1 << 63) - 1
 _MAX_DIGITS = len(str(-INT64))
 _LONG_DIGITS = 1000
+_LARGE = 2**18
+"""Bytes of JSON from which on the garbage collector is felt."""
 _FLOAT_MAX = float.fromhex("0x1.fffffffffffffp+1023")
 _SHOWN = 40
 _HALF = re.compile("[\ud800-\udfff]")
@@ -114,7 +117,8 @@ def decode_json(
         raise MalformedData(f"longer than {max_bytes} bytes")
     try:
         text = str(data, "utf-8")
-        value = (_LENIENT if is_lenient else _STRICT).decode(text)
+        with _no_collections() if len(data) > _LARGE else nullcontext():
+            value = (_LENIENT if is_lenient else _STRICT).decode(text)
         is_too_deep = _is_deeper(value, max_depth)
         if not is_lenient and not is_too_deep and _SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode()
@@ -334,6 +338,21 @@ _STRICT = json.JSONDecoder(
     object_pairs_hook=_object, parse_int=_integer, parse_float=_number, parse_constant=_number
 )
 _LENIENT = json.JSONDecoder(parse_int=_long_integer)
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Values of JSON are no garbage; the garbage collector would look at all of them again and
+    again, which takes twice as long as the parsing. Of several threads here at a time the one that
+    has paused it lets it go on."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 _NESTING = frozenset({dict, list})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import gzip
 import io
 import json
@@ -128,6 +130,28 @@ def test_memory_is_bounded_by_the_bytes(piece: bytes) -> None:
 
 
 # ---- compressed ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("collects", [True, False])
+@pytest.mark.parametrize("end", [b"]", b"x"])
+def test_the_garbage_collector_is_as_it_was_before(end: bytes, collects: bool) -> None:
+    """It rests while a large document is parsed."""
+    collections = list[str]()
+
+    def watched(phase: str, _info: dict[str, int]) -> None:
+        collections.append(phase)
+
+    gc.callbacks.append(watched)
+    (gc.enable if collects else gc.disable)()
+    try:
+        with contextlib.suppress(MalformedData):
+            assert len(decode_json(b"[" + b"[]," * MIB + b"[]" + end, max_bytes=4 * MIB)) > MIB
+        assert gc.isenabled() == collects
+    finally:
+        gc.callbacks.remove(watched)
+        gc.enable()
+    # It makes up for it afterwards; else it would run after each 700 of a million lists.
+    assert len(collections) < 100
 
 
 @pytest.mark.parametrize("pack", [zlib.compress, gzip.compress])
