@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -87,48 +87,56 @@ def kept_logs(sources: JobSources, status: JobStatus) -> Iterator[LogFile]:
     """All log files of an application that is over, one at a time. Raises Unavailable when YARN
     has none."""
     deadline = time.monotonic() + sources.site.timing.aggregation_limit_s
-    with tempfile.TemporaryFile(prefix="yarnam-logs-") as dump:
-        while True:
-            application = sources.look_up()
-            # A gateway may keep the URL to itself.
-            is_told = sources.site.gateway is None and application.started_at_s > 0
-            if is_told and not application.am_log_url.startswith("http"):
-                raise Unavailable(f"no container of {sources.application} ever ran: no logs")
-            if application.log_aggregation == _DISABLED:
-                sources.site.must_reach("logs on the nodes (the site aggregates none)")
-                yield from _on_the_nodes(sources, application, status)
+    while True:
+        application = sources.look_up()
+        # A gateway may keep the URL to itself.
+        is_told = sources.site.gateway is None and application.started_at_s > 0
+        if is_told and not application.am_log_url.startswith("http"):
+            raise Unavailable(f"no container of {sources.application} ever ran: no logs")
+        if application.log_aggregation == _DISABLED:
+            sources.site.must_reach("logs on the nodes (the site aggregates none)")
+            yield from _on_the_nodes(sources, application, status)
+            return
+        is_complete = application.log_aggregation not in _UNFINISHED
+        complaint = "its nodes are still handing them in"
+        if is_complete or time.monotonic() >= deadline:
+            complaint = yield from _handed_in(sources)
+            if not complaint:
                 return
-            is_complete = application.log_aggregation not in _UNFINISHED
-            complaint = "its nodes are still handing them in"
-            is_due = is_complete or time.monotonic() >= deadline
-            if is_due and _has_no_tool(sources.site):
-                found_any = False
-                for file in _from_hdfs(sources):
-                    found_any = True
-                    yield file
-                if found_any:
-                    return
-                complaint = "HDFS has no directory of them"
-            elif is_due:
-                complaint = _yarn_logs(sources, dump)
-                if size := dump.seek(0, os.SEEK_END):
-                    with mmap.mmap(dump.fileno(), size, access=mmap.ACCESS_READ) as content:
-                        found_any = False
-                        for file in parse_log_dump(content):
-                            found_any = True
-                            yield file
-                    if found_any:
-                        return
-            is_final = is_complete and application.log_aggregation != ""
-            if is_final or time.monotonic() >= deadline:
-                raise Unavailable(
-                    f"YARN has no logs of {sources.application}: {complaint}",
-                    hint=(
-                        "If log aggregation is off (yarn.log-aggregation-enable), they are only on "
-                        "the nodes that ran the containers."
-                    ),
-                )
-            time.sleep(1.0)
+        is_final = is_complete and application.log_aggregation != ""
+        if is_final or time.monotonic() >= deadline:
+            raise Unavailable(
+                f"YARN has no logs of {sources.application}: {complaint}",
+                hint=(
+                    "If log aggregation is off (yarn.log-aggregation-enable), they are only on "
+                    "the nodes that ran the containers."
+                ),
+            )
+        time.sleep(1.0)
+
+
+def _handed_in(sources: JobSources) -> Generator[LogFile, None, str]:
+    """Those that are there now. Returns why there are none; empty: there were some."""
+    if _has_no_tool(sources.site):
+        found_any = yield from _all_of(_from_hdfs(sources))
+        return "" if found_any else "HDFS has no directory of them"
+    with tempfile.TemporaryFile(prefix="yarnam-logs-") as dump:
+        complaint = _yarn_logs(sources, dump) or "'yarn logs' prints none"
+        size = dump.seek(0, os.SEEK_END)
+        if not size:
+            return complaint
+        with mmap.mmap(dump.fileno(), size, access=mmap.ACCESS_READ) as content:
+            found_any = yield from _all_of(parse_log_dump(content))
+            return "" if found_any else complaint
+
+
+def _all_of(files: Iterable[LogFile]) -> Generator[LogFile, None, bool]:
+    """Returns whether there were any."""
+    found_any = False
+    for file in files:
+        found_any = True
+        yield file
+    return found_any
 
 
 def _has_no_tool(site: Site) -> bool:
@@ -162,8 +170,6 @@ def _yarn_logs(sources: JobSources, dump: IO[bytes]) -> str:
     """Let ``yarn logs`` write into the file; its last words."""
     environ = sources.site.environ
     yarn = _tool(sources.site) or "yarn"
-    dump.seek(0)
-    dump.truncate()
     command = [yarn, "logs", "-applicationId", sources.application, "-appOwner", sources.user]
     try:
         done = subprocess.run(
