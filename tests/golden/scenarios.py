@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from tests.unit.gang.elastic_play import Elastic, elastic_job
+from tests.unit.gang.elastic_play import Elastic, Live, elastic_job, live_job
 from tests.unit.gang.play import ANEW, Play, failing, job, role, roles_job, stopped
 from tests.unit.gang.test_pre_run import PreRunPlay
 from yarnam.core.failures.hang_detection import hang_finding, where_text
@@ -304,6 +304,27 @@ def grows_and_shrinks() -> Play:
     return play
 
 
+def goes_on_while_tasks_come_and_go() -> Play:
+    """A live gang loses a task, gets another, is made smaller, and loses its first task."""
+    play = Live(live_job()).running(3)
+    play.after(10.0).silent(play.asks()[1])
+    (new,) = play.grows(1)
+    play.after(1.0).started(new)
+    play.ask_size(2)
+    (leaving,) = play.gang.leaving
+    play.after(1.0).exited(leaving.ask, stopped(0), stopped(1))
+    play.after(5.0).end(play.asks()[0], ContainerEnd.LOST, "node lost")
+    play.stop_rest()
+    play.fill()
+    (ask,) = play.waiting()
+    play.after(1.0).grant(ask, "n8")
+    play.register(ask, "n8")
+    play.start_all()
+    for ask in play.asks():
+        play.after(1.0).ok(ask)
+    return play
+
+
 def shrinks_instead_of_dying() -> Play:
     """A task of an elastic gang is lost and nobody has room for another; later there is some,
     which does not come in time; then the queue is over its share."""
@@ -480,6 +501,7 @@ def passes_its_pre_run() -> Play:
 
 SCENARIOS: tuple[Callable[[], Play], ...] = (
     grows_and_shrinks,
+    goes_on_while_tasks_come_and_go,
     shrinks_instead_of_dying,
     happy_path,
     workers_start_when_the_server_is_ready,

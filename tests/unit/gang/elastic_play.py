@@ -97,3 +97,27 @@ class Elastic(Play):
     @property
     def size(self) -> int:
         return len(self.gang.members)
+
+
+def live_job(least: int = 2, most: int = 4) -> JobSpec:
+    made = elastic_job(least, most)
+    return replace(made, elastic=replace(made.elastic, restart=False, min_run_s=0.0))
+
+
+class Live(Elastic):
+    """Of a gang whose processes go on when others come and go."""
+
+    def running(self, workers: int) -> Live:
+        super().running(workers)
+        return self
+
+    def grows(self, workers: int) -> list[AskId]:
+        """Up to the last container's being ready; the asks."""
+        self.probed(spare=workers)
+        asks = self.further(workers)
+        self.come(asks)
+        return asks
+
+    @property
+    def names(self) -> list[str]:
+        return [member.name for member in self.gang.members]

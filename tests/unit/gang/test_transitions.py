@@ -14,8 +14,10 @@ import pytest
 
 from tests.property.elastic_world import ElasticWorld, elastic_job, elastic_walk
 from tests.property.gang_world import World, random_walk, small_job, stored_run, troubled_run
-from tests.unit.gang.elastic_play import Elastic
+from tests.property.live_world import LiveWorld, live_job
+from tests.unit.gang.elastic_play import Elastic, Live
 from tests.unit.gang.elastic_play import elastic_job as elastic_workers
+from tests.unit.gang.elastic_play import live_job as live_workers
 from tests.unit.gang.play import T0, Play, failing, job, role, roles_job, stopped
 from yarnam.core.failures.process_failure import UNKNOWN
 from yarnam.core.gang import Member, MemberState, step
@@ -458,6 +460,36 @@ def roles_in_order() -> None:
         play.send(TaskReady(0, play.ask_of("worker"), 1))
 
 
+def tasks_come_and_go() -> None:
+    """Of a live gang: what walks meet too seldom."""
+    for end in ("failing", "exit", "loss", "limit"):
+        play = Live(live_workers()).running(3)
+        play.ask_size(2)
+        (leaving,) = play.gang.leaving
+        if end == "failing":
+            play.send(TaskFailing(0, leaving.ask, 1, (failing(),)))
+        elif end == "exit":
+            play.exited(leaving.ask, stopped())
+        elif end == "loss":
+            play.end(leaving.ask, ContainerEnd.LOST)
+        else:
+            play.fire(TimerKind.STOP)
+    for end in ("failing", "exit"):
+        play = Live(live_workers()).running(2)
+        (joining,) = play.grows(1)
+        if end == "failing":
+            play.send(TaskFailing(0, joining, 1, (failing(),)))
+        else:
+            play.exited(joining, failing())
+    play = Live(live_workers()).running(3)
+    play.send(ContainersMarked(0, (play.asks()[1],)))
+    play = Live(live_workers()).running(3)
+    grant = play.gang.members[1].grant
+    assert grant is not None
+    play.send(NodeLeaving(0, grant.node, 60.0))
+    play.fire(TimerKind.LEAVE)
+
+
 def directed(with_ps: bool, output: str = "", *, is_staged: bool = False) -> set[Edge]:
     """Trouble in every phase, and in every phase of stopping: what walks meet too seldom."""
     edges: set[Edge] = set()
@@ -580,6 +612,11 @@ def walked() -> set[Edge]:
         elastic = ElasticWorld(elastic_job(recovery_timeout_s=60.0 * (seed % 2)))
         elastic_walk(elastic, seed, 300)
         edges |= elastic.edges
+    for seed in range(60):
+        live = LiveWorld(live_job(recovery_timeout_s=60.0 * (seed % 2)))
+        (elastic_walk if seed % 3 else troubled_run)(live, seed, 300)
+        edges |= live.edges
+    tasks_come_and_go()
     return edges
 
 

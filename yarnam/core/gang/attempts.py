@@ -84,6 +84,7 @@ def begin_attempt(
         reasks=0,
         stopping=None,
         growth=None,
+        leaving=(),
         history=(*ctx.gang.history, record),
     )
 
@@ -228,7 +229,7 @@ def end_wait(ctx: StepContext, event: Event) -> None:
 def start_over(ctx: StepContext, event: AmRestarted) -> None:
     """Forget the members, since YARN has killed them; same counts; DrawJitter."""
     reason = f"the ApplicationMaster was started again (its attempt {event.am_attempt})"
-    ctx.gang = replace(ctx.gang, am_attempt=event.am_attempt, growth=None)
+    ctx.gang = replace(ctx.gang, am_attempt=event.am_attempt, growth=None, leaving=())
     close_attempt(ctx, reason)
     ctx.forget(*OF_AN_ATTEMPT)
     ctx.rearm()

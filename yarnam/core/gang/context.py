@@ -110,6 +110,7 @@ class StepContext:
     def release_all(self, reason: str) -> None:
         """Give back everything granted and withdraw everything asked for."""
         self.drop_growth(reason)
+        self.drop_leaving(reason)
         for member in self.gang.members:
             if member.loss is None or member.is_holding:
                 self.release(member, reason)
@@ -125,3 +126,11 @@ class StepContext:
         self.gang = replace(self.gang, growth=None)
         if self.gang.phase is Phase.RUNNING:
             self.gang = replace(self.gang, reason=f"did not grow: {reason}")
+
+    def drop_leaving(self, reason: str) -> None:
+        """Wait no longer for the tasks that leave a live gang."""
+        if self.gang.leaving:
+            for member in self.gang.leaving:
+                self.release(member, reason)
+            self.disarm(TimerKind.STOP)
+            self.gang = replace(self.gang, leaving=())

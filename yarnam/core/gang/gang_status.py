@@ -173,7 +173,8 @@ def _running(gang: Gang) -> str:
     if ended:
         return f"{ended} of {gang.size} tasks have ended{_past(gang)}"
     tasks = "1 task runs" if gang.size == 1 else f"{gang.size} tasks run"
-    return f"{tasks}{_growing(gang)}{_slowed(gang)}{_past(gang)}"
+    leaving = f", {len(gang.leaving)} more are being stopped" if gang.leaving else ""
+    return f"{tasks}{leaving}{_growing(gang)}{_slowed(gang)}{_past(gang)}"
 
 
 def _stragglers(gang: Gang) -> tuple[Straggler, ...]:
@@ -220,6 +221,8 @@ def _growing(gang: Gang) -> str:
         return f"; {gang.reason}" if gang.reason else ""
     if not growth.members:
         return f"; {growth.text}: searching for free capacity"
+    if any(member.task is not None for member in growth.members):
+        return f"; {growth.text}: {len(growth.members)} more tasks start"
     held = sum(member.state is not MemberState.ASKED for member in growth.members)
     return f"; {growth.text}: {held} of {len(growth.members)} more containers granted"
 

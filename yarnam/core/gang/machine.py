@@ -4,10 +4,10 @@ Theory of operation
 ===================
 
 A gang is all or none: every task of it is held at the barrier before any process of it runs, and
-when one is lost they all stop. ``step`` is the only place where that is decided. It is a pure
-function; the AM's loop, the simulator, the recovery after a crash of the AM and the replay of a
-bug report are the same fold over it. What it does with each event in each phase is the table in
-``transitions``, which it executes.
+when one is lost they all stop, but in a *live* gang. ``step`` is the only place where that is
+decided. It is a pure function; the AM's loop, the simulator, the recovery after a crash of the AM
+and the replay of a bug report are the same fold over it. What it does with each event in each phase
+is the table in ``transitions``, which it executes.
 
 The happy path::
 
@@ -53,6 +53,8 @@ The happy path::
   (GROWTH limits that); to change its size it goes through STOPPING straight to the barrier, under a
   new attempt number, for free. It shrinks where another gang would back off: see
   ``elastic.growth`` and, for when, ``elastic.sizing``.
+- **live**: an elastic gang whose framework forms the group of processes anew by itself stays in
+  RUNNING, and in its attempt, while tasks leave it or join it: see ``elastic.live``.
 - **pre-run**: one process of the job may be tried before all that, as a gang of one with limits of
   its own (PRE_RUN is the time after which it has passed): see ``phases.pre_run``.
 - **STORING**: of a job with outputs: the gang has succeeded and holds nothing any more; what its
@@ -99,6 +101,7 @@ from collections.abc import Iterable
 
 from yarnam.core.gang import node_blacklist
 from yarnam.core.gang.context import AllEnded, StepContext
+from yarnam.core.gang.elastic import live
 from yarnam.core.gang.policy import GangPolicy
 from yarnam.core.gang.state import Gang
 from yarnam.core.gang.transitions import HANDLERS, ON_ENTRY, Key
@@ -139,6 +142,7 @@ def step(
         _take_row(ctx, key, event, recent)
         if ctx.is_concluded:
             _take_row(ctx, AllEnded, ALL_ENDED, (*recent, event))
+        live.publish(ctx, gang)
         if ctx.gang.phase is not gang.phase:
             for begin in ON_ENTRY.get(ctx.gang.phase, ()):
                 begin(ctx)

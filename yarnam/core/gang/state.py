@@ -358,6 +358,8 @@ class Gang:
     is_yielding: bool = False
     """SUSPENDED by the policy of its queue, which resumes it."""
     growth: Growth | None = None
+    leaving: tuple[Member, ...] = ()
+    """Live: their processes are being stopped, and the gang goes on without them."""
     is_probing: bool = False
     """Whether the answer to ``ProbeCluster`` is awaited."""
     over_since_s: float | None = None
@@ -390,8 +392,9 @@ class Gang:
 
     @property
     def everyone(self) -> tuple[Member, ...]:
-        """The members, and those that are about to join them."""
-        return self.members if self.growth is None else (*self.members, *self.growth.members)
+        """The members, those that are about to join them, and those that are leaving."""
+        joining = self.growth.members if self.growth is not None else ()
+        return (*self.members, *joining, *self.leaving)
 
     @property
     def gpus_by_node(self) -> tuple[tuple[NodeId, int], ...]:

@@ -22,7 +22,7 @@ from typing import Any, TypeVar, Union, overload
 
 from yarnam.core.gang import attempts, node_blacklist
 from yarnam.core.gang.context import AllEnded, StepContext
-from yarnam.core.gang.elastic import growth
+from yarnam.core.gang.elastic import growth, live
 from yarnam.core.gang.phases import (
     acquiring,
     concluding,
@@ -273,6 +273,17 @@ LAUNCHING = (
 )
 
 RUNNING = (
+    # A live gang: tasks leave it, and join it, and the others go on.
+    on(TaskStarted, live.join, when=live.is_coming),
+    on(TaskFailing, live.ignore_failing, when=live.is_leaving),
+    on(TaskFailing, live.fail_to_join, when=live.is_coming),
+    on(TaskExited, live.note_left, when=live.is_leaving),
+    on(TaskExited, live.fail_to_join, when=live.is_coming),
+    on(TROUBLE, live.note_left_lost, when=live.is_leaving),
+    on(TROUBLE, live.go_on_without, when=live.is_spared),
+    on(ContainersMarked, live.leave_preempted, when=live.are_spared),
+    on(T.LEAVE, live.leave_node, when=live.may_leave_node),
+    on(T.STOP, live.time_out),
     # The containers by which an elastic gang grows.
     on(PlanReady, growth.ask_more, when=growth.is_planned),
     on(PlanReady, growth.give_up_plan, when=growth.is_planning),

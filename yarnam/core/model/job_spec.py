@@ -331,7 +331,7 @@ class ElasticSpec:
 
     Each change stops all processes and starts them again from their checkpoint, so it costs what
     the job needs to start plus what it has trained since its last checkpoint: these times keep it
-    rare.
+    rare. Where ``restart`` is false the processes go on instead.
     """
 
     counts_gpus: bool = False
@@ -352,6 +352,9 @@ class ElasticSpec:
     """Between SIGTERM and SIGKILL at a resize: the time to write a checkpoint."""
     schedule: tuple[ScheduledSize, ...] = ()
     """Sizes that the job takes in the course of its training, the earliest first."""
+    restart: bool = True
+    """Whether all processes start again at each change; else those that stay go on, and their
+    framework forms the group anew."""
 
     def reached(self, step: int, epoch: int) -> int:
         """How many sizes of the schedule have had their time at this step of this epoch (-1: not
@@ -698,6 +701,11 @@ class JobSpec:
     def elastic_role(self) -> RoleSpec | None:
         """The role whose number of tasks may change; None: the gang has one size."""
         return next((role for role in self.roles if role.is_elastic), None)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether its processes go on when it changes its size."""
+        return self.elastic_role is not None and not self.elastic.restart
 
     @property
     def services(self) -> frozenset[str]:

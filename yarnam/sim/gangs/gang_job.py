@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import replace
 
 from yarnam.core.accounting.attained_service import HOLDING
 from yarnam.core.gang import RECENT_EVENTS, Gang, initial, policy_for, step
@@ -81,7 +82,9 @@ class GangJob:
     ) -> None:
         self.record = record
         self.gang: Gang = initial(record.job.spec)
-        self._policy = policy_for(record.job.spec)
+        # Here a change of size is a restart in any case: what a live gang saves is not modelled.
+        spec = record.job.spec
+        self._policy = policy_for(replace(spec, elastic=replace(spec.elastic, restart=True)))
         self._world = world
         self._planning = planning
         self._inbox: deque[Event] = deque()

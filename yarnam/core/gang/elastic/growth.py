@@ -1,7 +1,8 @@
 """An elastic gang while it runs: probes of the cluster, a user's request, growing and shrinking.
 
 The cluster is probed now and then (the RESIZE timer), and at once when a user asks for another
-size. What a probe leads to is ``sizing.decide_size``'s to say. To shrink, all processes are stopped
+size. What a probe leads to is ``sizing.decide_size``'s to say. How a gang whose processes go on
+takes another size: see ``live``. Of all others: to shrink, all processes are stopped
 with time to write a checkpoint, and those that stay start again. To grow, more containers are asked
 for while the job still trains; they are parked until all of them are ready. Only then are the
 processes stopped, once, and all start again. If they do not come within the hold timeout, or one of
@@ -14,6 +15,7 @@ from dataclasses import replace
 
 from yarnam.core.gang import fitness, node_blacklist
 from yarnam.core.gang.context import StepContext
+from yarnam.core.gang.elastic import live
 from yarnam.core.gang.elastic.sizing import (
     ClusterProbe,
     Keep,
@@ -75,7 +77,7 @@ def is_another_size(ctx: StepContext, event: ScaleRequested) -> bool:
 
 def is_awaited(ctx: StepContext, event: ClusterSeen) -> bool:
     """Elastic: a probe is out, and the gang may change its size."""
-    return ctx.gang.is_probing and _can_resize(ctx.gang)
+    return ctx.gang.is_probing and live.can_resize(ctx.gang)
 
 
 def is_planned(ctx: StepContext, event: PlanReady) -> bool:
@@ -162,7 +164,7 @@ def take_size(ctx: StepContext, event: ScaleRequested) -> None:
     note_size(ctx, event)
     requested = ctx.gang.requested_size
     is_new = requested is not None and requested != before
-    if is_new and not ctx.gang.is_pre_run and _can_resize(ctx.gang):
+    if is_new and not ctx.gang.is_pre_run and live.can_resize(ctx.gang):
         _decide(ctx, ClusterProbe(0))
         probe(ctx)
 
@@ -181,7 +183,7 @@ def probe(ctx: StepContext) -> None:
     if gang.growth is not None and gang.growth.members:
         return
     growth = _supplement(gang, size, _tasks_to_grow(gang, size))
-    if growth is None or not _can_resize(gang):
+    if growth is None or not live.can_resize(gang):
         return
     ctx.gang = replace(ctx.gang, is_probing=True, growth=None)
     out = excluded_nodes(gang, ctx.policy, ctx.at_s)
@@ -189,8 +191,8 @@ def probe(ctx: StepContext) -> None:
 
 
 def take_probe(ctx: StepContext, event: ClusterSeen) -> None:
-    """Elastic: grow (RequestPlan for more tasks), shrink (StopTask for every member), or keep the
-    size; start RESIZE again."""
+    """Elastic: grow (RequestPlan for more tasks), shrink (StopTask for every member; live: for
+    those that leave), or keep the size; start RESIZE again."""
     size, gang = ctx.policy.size, ctx.gang
     assert size is not None
     over_since_s = ctx.at_s if gang.over_since_s is None else gang.over_since_s
@@ -260,12 +262,14 @@ def note_agent(ctx: StepContext, event: AgentRegistered) -> None:
 
 def make_ready(ctx: StepContext, event: AgentRegistered) -> None:
     """The container is READY; with the last one StopTask for every member, with time for a
-    checkpoint, and start STOP."""
+    checkpoint, and start STOP. Live: LaunchGang for those that join."""
     _put(ctx, replace(ctx.member, state=MemberState.READY, agent=event))
     growth = ctx.gang.growth
     assert growth is not None
     is_whole = all(m.state is MemberState.READY for m in growth.members)
-    if is_whole and _can_resize(ctx.gang):
+    if live.is_live(ctx.policy):
+        live.start_joining(ctx)
+    elif is_whole and live.can_resize(ctx.gang):
         ctx.disarm(TimerKind.GROWTH)
         _stop(ctx, growth.text)
 
@@ -302,6 +306,9 @@ def time_out(ctx: StepContext, event: TimerFired) -> None:
     growth = ctx.gang.growth
     if growth is None:
         return
+    if live.is_joining(ctx.gang):
+        ctx.drop_growth(f"{len(growth.members)} tasks that were to join did not start in time")
+        return
     ready = sum(member.state is MemberState.READY for member in growth.members)
     limit_s = ctx.policy.gang.hold_timeout_s
     ctx.drop_growth(
@@ -317,6 +324,9 @@ def _reason_text(gang: Gang, reason: SizeReason) -> str:
 
 def _stop(ctx: StepContext, text: str, *, to: int | None = None) -> None:
     assert ctx.policy.size is not None
+    if to is not None and live.is_live(ctx.policy):
+        live.shrink(ctx, to, text)
+        return
     grace_s = ctx.policy.size.rules.checkpoint_grace_s
     stop_gang(ctx, StopKind.RESIZED, text, grace_s=grace_s, to=to)
 
@@ -342,12 +352,6 @@ def _put(ctx: StepContext, new: Member) -> None:
     members = tuple(new if m is ctx.member else m for m in growth.members)
     ctx.gang = replace(ctx.gang, growth=replace(growth, members=members))
     ctx.found = new
-
-
-def _can_resize(gang: Gang) -> bool:
-    """A gang of which nothing has ended or is being stopped."""
-    is_up = all(member.state is MemberState.STARTED for member in gang.members)
-    return gang.phase is Phase.RUNNING and is_up
 
 
 def _tasks(gang: Gang, size: SizePolicy) -> int:

@@ -194,10 +194,11 @@ def ready(gang: Gang) -> tuple[Member, ...]:
 
 
 def _launched(gang: Gang) -> tuple[GangMember, ...]:
-    return tuple(_gang_member(member) for member in gang.members)
+    return tuple(gang_member(member) for member in gang.members)
 
 
-def _gang_member(member: Member) -> GangMember:
+def gang_member(member: Member) -> GangMember:
+    """The member as it is launched."""
     assert member.task is not None
     assert member.grant is not None
     assert member.agent is not None

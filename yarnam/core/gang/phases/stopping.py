@@ -97,6 +97,7 @@ def stop_gang(
     grace_s = ctx.policy.stop_grace_s if grace_s is None else grace_s
     if kind is not StopKind.RESIZED:
         ctx.drop_growth(text)
+    ctx.drop_leaving(text)
     ctx.disarm(*UNTIL_STOPPED)
     ctx.enter(Phase.STOPPING, text)
     stopping = Stopping(
