@@ -31,7 +31,7 @@ from yarnam.core.model.events import (
     TaskStarted,
 )
 from yarnam.core.model.ids import AskId, NodeId, RackId, TaskId
-from yarnam.core.model.job_spec import AmSpec, JobSpec, RoleSpec
+from yarnam.core.model.job_spec import AmSpec, ElasticSpec, JobSpec, RoleSpec
 from yarnam.core.model.outcomes import ExitKind, NodeMeasures
 from yarnam.core.model.plans import Placed
 from yarnam.core.model.resources import Resources
@@ -480,6 +480,26 @@ def test_ranks_devices_and_environment_follow_the_members_order(real: GrpcAgents
 
 
 @pytest.mark.grpc
+def test_the_first_task_of_a_live_gang_is_told_who_belongs_to_it(events: list[Event]) -> None:
+    job = replace(JOB, framework="torchrun", elastic=ElasticSpec(restart=False))
+    (role,) = job.roles
+    agents = GrpcAgents(events, replace(job, roles=(replace(role, min_tasks=1),)))
+    try:
+        agents.mailbox.expect([A, B])
+        agents.mailbox.launch(1, [member(A), member(B)])
+        first, second = agents.directive(A), agents.directive(B)
+        assert list(first.launch.members) == [f"{A}:2", f"{B}:2"]
+        assert not second.launch.members
+        agents.mailbox.launch(1, [member(A)])
+        again = agents.directive(A)
+        assert again.number > first.number
+        assert (again.launch.attempt, list(again.launch.members)) == (1, [f"{A}:2"])
+        assert agents.directive(B) == second, "it has lost its task: nothing is said to it"
+    finally:
+        agents.close()
+
+
+@pytest.mark.grpc
 def test_a_parked_agent_hears_of_the_launch_at_once(real: GrpcAgents) -> None:
     real.mailbox.expect([A])
     assert real.directive(A).HasField("park")
@@ -718,19 +738,12 @@ def test_a_hundred_agents_get_their_launch_with_all_hosts_and_a_pace(real: GrpcA
     ]
     real.until_held(len(calls))
     real.mailbox.launch(1, [member(ask) for ask in asks])
-    directives = [call.result() for call in calls]
-    launches = [directive.launch for directive in directives]
+    launches = [call.result().launch for call in calls]
+    assert {launch.env["YARNAM_HOSTS"] for launch in launches} == {",".join(["addr"] * 120)}
     assert not any("YARNAM_HOSTS" in one.env for launch in launches for one in launch.processes)
-    assert all(directive.ByteSize() < 1000 for directive in directives), "the hosts are packed"
-    for directive in directives:
-        share_environment(directive)
-    hosts = {one.env["YARNAM_HOSTS"] for launch in launches for one in launch.processes}
-    assert hosts == {",".join(["addr"] * 120)}
     assert [launch.processes[0].env["YARNAM_RANK"] for launch in launches[:2]] == ["0", "2"]
     assert {(launch.hold_ms, launch.metrics_period_ms) for launch in launches} == {(2000, 1000)}
-    assert all(
-        not session.directive.launch.shared_env for session in real.mailbox._sessions.values()
-    )
+    assert all(not session.directive.launch.env for session in real.mailbox._sessions.values())
 
 
 @pytest.mark.grpc

@@ -52,6 +52,7 @@ GALLERY = {
     "roles": Example("", (r"y = (2\.9|3\.0)\d x \+ (0\.9|1\.0)\d",)),
     "pytorch": Example("torch", ("done on 4 processes", r"step 400 of 400  loss 0\.0")),
     "torchrun": Example("torch", FOUR_RANKS, 0.9),
+    "torchrun-elastic": Example("torch", (r"rank 0 of [23] has learnt",), 0.9),
     "fsdp": Example("torch", tuple(f"rank {rank} of 2 holds" for rank in range(2)), 0.9),
     "lightning": Example("torch", TWO_RANKS, 0.9),
     "accelerate": Example("torch", TWO_RANKS, 0.9),
@@ -79,7 +80,7 @@ GALLERY = {
 }
 ELSEWHERE = {"digits"}
 """In test_examples."""
-NOT_TO_BE_HAD = {"horovod", "mxnet"}
+NOT_TO_BE_HAD = {"horovod", "horovod-elastic", "mxnet"}
 """PyPI has no wheel for this Python; the contract is tested alone."""
 NO_JOBS = {"queues", "pipelines"}
 

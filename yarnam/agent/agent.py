@@ -18,7 +18,7 @@ from yarnam.agent.checks.node_checks import NodeChecks
 from yarnam.agent.data.input_gateway import InputGateway
 from yarnam.agent.data.spool_uploader import BEFORE_LAUNCH_S, SpoolUploader
 from yarnam.agent.keeper.keeper_client import KeeperClient
-from yarnam.agent.launch.launch_plan import plan_processes, stop_file
+from yarnam.agent.launch.launch_plan import plan_processes, stop_file, write_members
 from yarnam.agent.launch.log_files import append_note
 from yarnam.agent.launch.process_activity import PERIOD_S, USAGE_POLLS
 from yarnam.agent.launch.task_run import Graces, ProcessPlan, RunState, TaskRun
@@ -413,6 +413,13 @@ class Agent:
 
     def _launch(self, launch: Any) -> None:
         running = self._task_run
+        if launch.members and (running is None or launch.attempt >= running.attempt):
+            try:
+                write_members(self._settings.directory, launch.members)
+            except OSError as error:
+                text = f"cannot write down who belongs to the gang: {error}"
+                self._report_unable(Unavailable(text))
+                return
         if running is not None and (
             launch.attempt <= running.attempt or running.state is not RunState.EXITED
         ):

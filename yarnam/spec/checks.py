@@ -12,7 +12,7 @@ from math import gcd
 from urllib.parse import urlsplit
 
 from yarnam.core.frameworks.compat_tony import VARIABLES as TONY_VARIABLES
-from yarnam.core.frameworks.registry import framework_named
+from yarnam.core.frameworks.registry import NAMES, framework_named
 from yarnam.core.frameworks.task_ports import COORDINATOR_PORT, TASK_PORT
 from yarnam.core.model.ids import PRE_RUN_ROLE
 from yarnam.core.model.job_spec import MAX_TASKS
@@ -500,6 +500,38 @@ def _check_elastic(document: Document, problems: Problems) -> None:
         )
     for path, limits in list(ranges.items())[:1]:
         _check_schedule(document, path, limits, problems)
+    if ranges and not document.elastic.restart:
+        _check_live(document, problems)
+
+
+def _check_live(document: Document, problems: Problems) -> None:
+    """What changes its size while its processes go on."""
+    restart: Path = ("elastic", "restart")
+    framework = framework_named(document.framework)
+    if not framework.forms_anew:
+        able = [name for name in NAMES if framework_named(name).forms_anew]
+        text = f"framework {document.framework} cannot go on when tasks come or go"
+        text += f": use {' or '.join(able)}, or remove this key"
+        problems.add(restart, text, (restart, ("framework",)))
+    for name in list(document.roles or {})[1:]:
+        text = "with elastic.restart: false the job has one role: only its tasks come and go"
+        problems.add(("roles", name), text, (restart, ("roles",)))
+    if document.data.outputs is not None:
+        outputs: Path = ("data", "outputs")
+        text = "elastic.restart: false: what a task has written that is gone would be missing"
+        problems.add(outputs, text, (restart, outputs))
+    for index, source in enumerate(document.data.inputs):
+        if source.shard == "files":
+            shard: Path = ("data", "inputs", index, "shard")
+            text = "elastic.restart: false: nobody would read the share of a task that is gone"
+            problems.add(shard, text, (restart, shard))
+    places: list[Path] = [("env", name) for name in document.env]
+    for role_name, role in (document.roles or {}).items():
+        places += [("roles", role_name, "env", name) for name in role.env]
+    for path in places:
+        if path[-1] in framework.live_variables and path[-1] not in framework.variables:
+            text = f"framework {document.framework} sets it where elastic.restart is false"
+            problems.add(path, f"{text}: remove it", (restart, ("framework",)))
 
 
 def _check_schedule(
@@ -509,7 +541,7 @@ def _check_schedule(
     the job may have."""
     schedule: Path = ("elastic", "schedule")
     entries = document.elastic.schedule
-    if entries and document.checkpoint is None:
+    if entries and document.checkpoint is None and document.elastic.restart:
         text = "needs a `checkpoint`: each change of size starts the processes again"
         problems.add(schedule, text, (schedule, ("checkpoint",)))
     # What `submit` makes of a range of GPUs: tasks that divide both ends.

@@ -341,8 +341,9 @@ def _elastic(document: Document) -> job_spec.ElasticSpec:
     if not counts_gpus and not any(isinstance(role.tasks, TaskRange) for role in roles):
         return job_spec.ElasticSpec()
     elastic = document.elastic
-    # Without a checkpoint to resume from, growing would throw away all training so far.
-    grow = document.checkpoint is not None if elastic.grow is None else elastic.grow
+    # Without a checkpoint to resume from, a restart would throw away all training so far.
+    is_kept = document.checkpoint is not None or not elastic.restart
+    grow = is_kept if elastic.grow is None else elastic.grow
     schedule = tuple(
         job_spec.ScheduledSize(one.size, one.epoch, one.step) for one in elastic.schedule
     )

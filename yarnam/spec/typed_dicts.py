@@ -148,13 +148,14 @@ class DataDict(TypedDict, total=False):
 
 class ElasticDict(TypedDict, total=False):
     """When an elastic gang changes its size. Each change stops all processes and restarts them from
-    their checkpoint with new ranks. Needs a range for `gpus` or for the `tasks` of a role."""
+    their checkpoint with new ranks, unless `restart` is `false`. Needs a range for `gpus` or for
+    the `tasks` of a role."""
     patience: str
     """How long the job waits for its largest size to fit. Then it starts with the largest size that
     fits, at least `min`."""
     grow: bool
     """Grow automatically while GPUs are idle and no job waits for them. Default: `true` if the job
-    has a `checkpoint`, otherwise `false`. `yarnam scale` always works."""
+    has a `checkpoint` or `restart` is `false`, otherwise `false`. `yarnam scale` always works."""
     grow_interval: str
     """How often to check the cluster for idle GPUs and the queue for its share."""
     min_run: str
@@ -166,7 +167,12 @@ class ElasticDict(TypedDict, total=False):
     """The time between SIGTERM and SIGKILL when the size changes, to write a checkpoint."""
     schedule: list[SizeAtDict]
     """Sizes that the job takes in the course of its training, as if a user asked for them with
-    `yarnam scale`: see [elastic gangs](../how-to/elastic-gangs.md). Needs a `checkpoint`."""
+    `yarnam scale`: see [elastic gangs](../how-to/elastic-gangs.md). Needs a `checkpoint`, unless
+    `restart` is `false`."""
+    restart: bool
+    """Whether a change of size restarts all processes. `false`: those that stay go on, and their
+    framework forms the group anew; for `torchrun` and `horovod`. See
+    [elastic gangs](../how-to/elastic-gangs.md#go-on-without-a-restart)."""
 
 
 class EnvironmentDict(TypedDict, total=False):

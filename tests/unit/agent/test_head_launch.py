@@ -151,3 +151,73 @@ def test_a_server_may_end_by_itself_after_the_command(
     words = ["python", "-c", server, str(ports[1]), "2"]
     assert ended(launch("", is_head=True, server=words, linger_s=30.0))[0] == 0
     assert left.exists()
+
+
+# ---- variables that the server gives -------------------------------------------------------
+
+ANSWERS = """\
+import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+port, code, answer = sys.argv[1:]
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(int(code))
+        self.end_headers()
+        self.wfile.write((answer + self.path[-1]).encode())
+HTTPServer(("127.0.0.1", int(port)), Handler).serve_forever()
+"""
+SHOW = "import os; print(os.environ['A'], os.environ['B'])"
+
+
+def asked(ports: tuple[int, int], code: int, answer: str, rank: int) -> dict[str, Any]:
+    """The server answers with this, and the last character of what it is asked for."""
+    at = f"127.0.0.1:{ports[1]}"
+    server = ["python", "-c", ANSWERS, str(ports[1]), str(code), answer]
+    return {
+        "asks": {"at": at, "path": f"/ranks/{rank}", "names": ["A", "B"]},
+        "server": server if rank == 0 else [],
+    }
+
+
+def test_the_command_gets_what_the_server_says(launch: Launch, ports: tuple[int, int]) -> None:
+    other = launch(SHOW, **asked(ports, 200, "7,1", 1))
+    assert ended(launch(SHOW, is_head=True, **asked(ports, 200, "7,1", 0)))[:2] == (0, "7 10\n")
+    del other  # the head ends with its command, maybe before the other has asked
+
+
+def test_one_that_joins_asks_before_its_command_begins(
+    launch: Launch, ports: tuple[int, int], tmp_path: Path
+) -> None:
+    end = tmp_path / "end"
+    head = launch(until_there(end), is_head=True, **asked(ports, 200, "7,1", 0))
+    assert ended(launch(SHOW, **asked(ports, 200, "7,1", 1)))[:2] == (0, "7 11\n")
+    end.touch()
+    assert ended(head)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "answer", "why"),
+    [
+        (200, "-1,-", "the gang goes on without this task"),
+        (503, "", "gives no ranks: HTTP 503"),
+        (200, "1,2,", "gives no ranks: HTTP 200"),
+    ],
+)
+def test_a_command_without_what_it_needs_does_not_begin(
+    launch: Launch, ports: tuple[int, int], code: int, answer: str, why: str
+) -> None:
+    head = launch("print('never')", is_head=True, **asked(ports, code, answer, 0))
+    assert (found := ended(head))[:2] == (1, "")
+    assert why in found[2]
+
+
+def test_a_stop_ends_the_asking(launch: Launch, ports: tuple[int, int]) -> None:
+    """The server listens, and does not answer."""
+    asks = {"at": f"127.0.0.1:{ports[1]}", "path": "/", "names": ["A"]}
+    head = launch("print('never')", is_head=True, asks=asks)
+    until(lambda: head_launch.is_listening(ports[0]))
+    time.sleep(0.5)
+    head.send_signal(signal.SIGTERM)
+    code, out, err = ended(head)
+    assert (code, out) == (1, "")
+    assert "stopped while the ranks were asked for" in err

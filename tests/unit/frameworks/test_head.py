@@ -74,6 +74,34 @@ def test_horovods_variables_and_its_store() -> None:
     assert first["server"] == ["yarnam:gloo_rendezvous", "10.0.0.1", "61001"]
 
 
+def test_in_a_live_gang_horovods_ranks_are_the_stores_to_give() -> None:
+    live = {
+        "roles": {"worker": {"tasks": {"min": 1, "max": 3}, "gpus": 2, "vcores": 8}},
+        "elastic": {"restart": False},
+    }
+    envs = variables("horovod", **live)
+    assert envs[3] == {
+        "HOROVOD_HOSTNAME": "a1.worker.1",
+        "HOROVOD_ELASTIC": "1",
+        "HOROVOD_CONTROLLER": "gloo",
+        "HOROVOD_CPU_OPERATIONS": "gloo",
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": "10.0.0.1",
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": "61001",
+        "HOROVOD_GLOO_TIMEOUT_SECONDS": "300",
+        "OMP_NUM_THREADS": "4",
+    }
+    first, *_, last = heads("horovod", **live)
+    assert first["server"] == ["yarnam:gloo_rendezvous", "10.0.0.1", "61001", "elastic"]
+    assert last["asks"] == {
+        "at": "10.0.0.1:61001",
+        "path": "/rank_and_size/a1.worker.2:1",
+        "names": [
+            *("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE"),
+            *("HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE"),
+        ],
+    }
+
+
 def test_horovods_groups_across_tasks_of_unequal_sizes() -> None:
     made = job("horovod", roles={"worker": {"tasks": 3, "gpus": 2}})
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tests.unit.frameworks.contract import job, variables
+from tests.unit.frameworks.contract import APPLICATION, job, placed, variables
+from yarnam.core.model.ids import PRE_RUN_ROLE, TaskId
 from yarnam.errors import BadSpec
+from yarnam.wire.rendezvous import environments
 
 ROLES = {"worker": {"tasks": 3, "gpus": 2, "vcores": 8}}
 
@@ -28,6 +32,43 @@ def test_one_torchrun_in_each_task() -> None:
         }
         for number in range(3)
     ]
+
+
+LIVE = {
+    "roles": {"worker": {"tasks": {"min": 2, "max": 3}, "gpus": 2, "vcores": 8}},
+    "elastic": {"restart": False},
+}
+
+
+def test_in_a_live_gang_the_torchruns_find_each_other() -> None:
+    first, *others = variables("torchrun", attempt=2, **LIVE)
+    assert first == {
+        "PET_NNODES": "2:3",
+        "PET_NPROC_PER_NODE": "2",
+        "PET_RDZV_BACKEND": "c10d",
+        "PET_RDZV_ENDPOINT": "10.0.0.1:61000",
+        "PET_RDZV_ID": "application_7_1.2",
+        "PET_RDZV_CONF": "is_host=1,last_call_timeout=5,read_timeout=300",
+        "PET_LOCAL_ADDR": "10.0.0.1",
+        "PET_MAX_RESTARTS": "20",
+        "OMP_NUM_THREADS": "4",
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
+        "TORCH_NCCL_TRACE_BUFFER_SIZE": "512",
+    }
+    confs = {env["PET_RDZV_CONF"] for env in others}
+    assert confs == {"is_host=0,last_call_timeout=5,read_timeout=300"}
+    assert [env["PET_LOCAL_ADDR"] for env in others] == ["10.0.0.1", "10.0.0.2"]
+    (env, *_) = variables("torchrun", env={"PET_MAX_RESTARTS": "3"}, **LIVE)
+    assert "PET_MAX_RESTARTS" not in env
+
+
+def test_a_pre_run_of_a_live_gang_is_alone() -> None:
+    made = job("torchrun", **LIVE)
+    (first, *_) = placed(made)
+    alone = replace(first, task=TaskId(PRE_RUN_ROLE, 0))
+    ((env,),) = environments(made, [alone], 1, APPLICATION)
+    assert (env["PET_NNODES"], env["PET_RDZV_BACKEND"]) == ("1", "static")
 
 
 def test_without_gpus_one_process_unless_the_job_says_more() -> None:

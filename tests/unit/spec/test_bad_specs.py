@@ -19,6 +19,7 @@ command: [python3, train.py]
 """Four good lines; the cases begin in line 5."""
 
 
+SOME = "roles: {worker: {tasks: {min: 2, max: 8}}}"
 CHECKPOINTS = "gpus: {min: 4, max: 8}\ncheckpoint: {directory: /c/d}\n"
 
 
@@ -179,6 +180,50 @@ CASES = [
         (
             "6:11: elastic.schedule: needs a `checkpoint`: each change of size starts the processes"
             " again"
+        ),
+    ),
+    (
+        f"{SOME}\nelastic: {{restart: false}}",
+        (
+            "6:11: elastic.restart: framework command cannot go on when tasks come or go: use"
+            " horovod or torchrun, or remove this key"
+        ),
+    ),
+    (
+        f"{SOME}\nframework: torchrun\nelastic: {{restart: false}}\ndata: {{outputs: /out}}",
+        (
+            "8:8: data.outputs: elastic.restart: false: what a task has written that is gone would"
+            " be missing"
+        ),
+    ),
+    (
+        (
+            f"{SOME}\nframework: torchrun\nelastic: {{restart: false}}\n"
+            "data: {inputs: [{path: /in, shard: files}]}"
+        ),
+        (
+            "8:29: data.inputs[0].shard: elastic.restart: false: nobody would read the share of a"
+            " task that is gone"
+        ),
+    ),
+    (
+        (
+            "roles: {worker: {tasks: {min: 2, max: 8}}, board: {service: true}}\n"
+            "framework: horovod\nelastic: {restart: false}"
+        ),
+        (
+            "5:44: roles.board: with elastic.restart: false the job has one role: only its tasks"
+            " come and go"
+        ),
+    ),
+    (
+        (
+            f"{SOME}\nframework: torchrun\nelastic: {{restart: false}}\n"
+            'env: {PET_RDZV_CONF: "is_host=1"}'
+        ),
+        (
+            "8:7: env.PET_RDZV_CONF: framework torchrun sets it where elastic.restart is false:"
+            " remove it"
         ),
     ),
     (

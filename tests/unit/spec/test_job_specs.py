@@ -99,6 +99,18 @@ def test_an_elastic_number_of_gpus_moves_in_steps_that_divide_both(
     assert worker.resources.gpus == worker.processes_per_task == step
 
 
+def test_a_gang_that_goes_on_needs_no_checkpoint_to_grow() -> None:
+    roles = {"worker": {"tasks": {"min": 2, "max": 6}}}
+    schedule = [{"step": 0, "size": 4}]
+    live = job(framework="torchrun", roles=roles, elastic={"restart": False, "schedule": schedule})
+    assert live.is_live
+    assert live.elastic.grow
+    assert not live.as_pre_run().is_live
+    kept = job(framework="torchrun", roles=roles)
+    assert not kept.is_live
+    assert not kept.elastic.grow
+
+
 def test_a_gang_grows_by_itself_only_where_it_can_go_on_from_a_checkpoint() -> None:
     size = {"min": 2, "max": 4}
     assert not job(gpus=size).elastic.grow

@@ -34,6 +34,7 @@ from yarnam.wire import protocol
 STOP_FILE = ".yarnam-stop"
 ERROR_FILE = ".yarnam-error"
 RECORDER = ".yarnam-recorder"
+MEMBERS_FILE = ".yarnam-members"
 
 # Skein's variables lead to its certificate, which commands the whole application; ours are of no
 # use to the user's code; what keeps the agent small or finds its Python must not leak into theirs.
@@ -59,6 +60,13 @@ _DROPPED = frozenset(
 def stop_file(container: Path) -> Path:
     """Exists once the task is to end: ``yarnam.train.should_stop`` checks for it."""
     return container / STOP_FILE
+
+
+def write_members(container: Path, members: Sequence[str]) -> None:
+    """Who belongs to a live gang, for the program that its framework's processes meet at."""
+    draft = container / f"{MEMBERS_FILE}.draft"
+    draft.write_text("".join(f"{member}\n" for member in members))
+    draft.replace(container / MEMBERS_FILE)
 
 
 def plan_processes(
@@ -221,6 +229,8 @@ def process_environment(
     if (local := context.container / protocol.LOCAL_INPUTS).exists():
         env["YARNAM_LOCAL_INPUTS"] = str(local)
     env[protocol.ENV_SDK] = _sdk_settings(env.get(protocol.ENV_SDK, "{}"), context)
+    if (members := context.container / MEMBERS_FILE).exists():
+        env["YARNAM_MEMBERS_FILE"] = str(members)
     env.setdefault(protocol.ENV_ERROR_FILE, str(context.error_file))
     if env.get(protocol.ENV_RECORDER_SIZE):
         env.update({name: path for name, path in context.recorder.items() if not env.get(name)})

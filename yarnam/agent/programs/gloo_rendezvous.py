@@ -5,16 +5,32 @@ is not there yet, DELETE of the own rank when a process has found all others. Ea
 key into a scope, and none leaves it before all have: when all keys have been deleted the scope is
 over, and may be used again.
 
+With ``elastic`` it is the driver of Horovod's elastic mode too (``horovod/runner/elastic``). Who
+belongs to the gang is in a file, which the agent writes anew each time that changes. A process asks
+for its rank (GET ``/rank_and_size/HOST:LOCAL_RANK``), when it starts and when Horovod forms the
+group anew, and is answered when all are there: those of the last round that still belong to the
+gang, and whoever else has asked by then. Where somebody has come or gone in between, the process
+of rank 0 is told so at the address that it has put to ``/worker_addresses``; all leave their loop
+together then, at their next commit.
+
 A program of its own, which imports nothing of yarnam or of Horovod.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
+import os
+import pickletools
 import socket
+import struct
 import sys
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from socketserver import ThreadingTCPServer
 
 MAX_VALUE = 4 << 20
@@ -22,6 +38,27 @@ MAX_VALUE = 4 << 20
 MAX_BYTES = 2 << 30
 """Of all values together: 4,000 processes."""
 REQUEST_S = 20.0
+ROUND_S = 600.0
+"""For all of a round to ask for their ranks: as long as Horovod's own driver waits for hosts."""
+NOTIFY_S, NOTIFY_AGAIN_S = 5.0, 10.0
+"""For rank 0 to be told that somebody has come or gone; and when it is told again, as it forgets
+that while it forms a group."""
+LIST_POLL_S = 0.5
+MAX_SERVICE = 64 << 10
+"""Bytes of an address with its key."""
+
+ENV_MEMBERS = "YARNAM_MEMBERS_FILE"
+RANKS, SERVICES = "rank_and_size", "worker_addresses"
+NO_RANK = ",".join(["-1"] * 6)
+"""Horovod's word for a process that does not belong to the job any more."""
+REMOVED, ADDED = 1, 2
+
+INTEGERS = frozenset({"BININT", "BININT1", "BININT2"})
+BYTE_STRINGS = frozenset({"BINBYTES", "SHORT_BINBYTES"})
+"""Codes of a pickle."""
+
+Slot = tuple[str, int]
+"""A host and a local rank."""
 
 
 class Scopes:
@@ -58,13 +95,163 @@ class Scopes:
                 self._values.pop(scope, None)
                 del self._left[scope]
 
+    def clear(self) -> None:
+        with self._lock:
+            self._values.clear()
+            self._left.clear()
+            self._bytes = 0
+
+
+class Rounds:
+    """Who belongs to the gang, who has asked for a rank, and the ranks of the last round."""
+
+    def __init__(self, scopes: Scopes) -> None:
+        self._scopes = scopes
+        self._changed = threading.Condition()
+        self._hosts: dict[str, int] = {}
+        self._known: set[str] = set()
+        """All that have ever belonged to it."""
+        self._here: set[Slot] = set()
+        self._ranks: dict[Slot, str] = {}
+        self._round = 0
+        self._services: dict[Slot, Service] = {}
+        self._notified = 0
+
+    def take_list(self, hosts: Mapping[str, int]) -> None:
+        """From now on these belong to the gang, in this order: hosts and their processes."""
+        with self._changed:
+            gone = self._hosts.keys() - hosts.keys()
+            self._hosts = dict(hosts)
+            self._known |= hosts.keys()
+            self._here = {s for s in self._here if s[0] in hosts or s[0] not in self._known}
+            if not self._form() and gone and self._ranks:
+                self._notify(REMOVED)
+            self._changed.notify_all()
+
+    def take_service(self, slot: Slot, service: Service) -> None:
+        with self._changed:
+            if slot[0] in self._hosts:
+                self._services[slot] = service
+
+    def rank_of(self, slot: Slot) -> str | None:
+        """As Horovod writes it, once the round is there; None: it has not come in time. One that
+        is not listed yet waits for that too."""
+        end = time.monotonic() + ROUND_S
+        with self._changed:
+            last = self._round
+            self._here.add(slot)
+            self._form()
+            notified_at = 0.0
+            while self._round == last:
+                if slot[0] in self._known and slot[0] not in self._hosts:
+                    self._here.discard(slot)
+                    return NO_RANK
+                now = time.monotonic()
+                if now >= end:
+                    self._here.discard(slot)
+                    return None
+                if self._ranks and slot not in self._ranks and now >= notified_at + NOTIFY_AGAIN_S:
+                    notified_at = now
+                    self._notify(ADDED)
+                self._changed.wait(min(end - now, NOTIFY_AGAIN_S))
+            return self._ranks.get(slot, NO_RANK)
+
+    def _form(self) -> bool:
+        """A round of all that are here, if all are that have to be."""
+        listed = [(host, n) for host, count in self._hosts.items() for n in range(count)]
+        awaited = [slot for slot in listed if slot in self._ranks] or listed
+        here = [slot for slot in listed if slot in self._here]
+        if not here or not self._here.issuperset(awaited):
+            return False
+        self._scopes.clear()
+        self._ranks = ranks_of(here)
+        self._services = {s: one for s, one in self._services.items() if s in self._ranks}
+        self._here.clear()
+        self._round += 1
+        self._changed.notify_all()
+        return True
+
+    def _notify(self, what: int) -> None:
+        service = self._services.get(next(iter(self._ranks)))
+        if service is None:
+            return
+        # Horovod drops what is no newer than the last.
+        self._notified = max(self._notified + 1, int(time.time()))
+        message = hosts_updated(self._notified, what)
+        threading.Thread(target=service.notify, args=(message,), daemon=True).start()
+
+
+def ranks_of(here: Sequence[Slot]) -> dict[Slot, str]:
+    """Rank and size of each: of all, within its host, and among those with its local rank."""
+    found: dict[Slot, str] = {}
+    for rank, (host, local) in enumerate(here):
+        own = [slot for slot in here if slot[0] == host]
+        across = [slot for slot in here if slot[1] == local]
+        numbers = (own.index((host, local)), len(own), across.index((host, local)), len(across))
+        found[host, local] = ",".join(map(str, (rank, len(here), *numbers)))
+    return found
+
+
+class Service:
+    """Where a process hears of changes (``horovod/runner/common/util/network.py``)."""
+
+    def __init__(self, host: str, port: int, key: bytes) -> None:
+        self._address = host, port
+        self._key = key
+
+    def notify(self, message: bytes) -> None:
+        """It answers when it has taken it."""
+        mac = hmac.new(self._key, message, hashlib.sha256).digest()
+        try:
+            with socket.create_connection(self._address, timeout=NOTIFY_S) as talk:
+                talk.sendall(mac + struct.pack("i", len(message)) + message)
+                while talk.recv(MAX_SERVICE):  # to its end: Horovod would write of a lost caller
+                    pass
+        except OSError:
+            return  # it is told again where somebody waits for that
+
+
+def hosts_updated(timestamp: int, what: int) -> bytes:
+    """A pickle of ``horovod.runner.elastic.worker.HostsUpdatedRequest``, without Horovod."""
+    return (
+        b"\x80\x02chorovod.runner.elastic.worker\nHostsUpdatedRequest\n)\x81}("
+        b"X\x09\0\0\0timestampI%d\nX\x03\0\0\0resI%d\nub." % (timestamp, what)
+    )
+
+
+def service_of(value: bytes, host: str) -> Service | None:
+    """From what a process puts there: a pickle of its addresses by interface, all with one port,
+    and of its key. Nothing of it is loaded. It is called back where it came from, and nowhere
+    else."""
+    try:
+        found = list(pickletools.genops(base64.b64decode(value, validate=True)))
+    except Exception:  # noqa: BLE001 - what is no pickle can fail in any way
+        return None
+    ports = {one for code, one, _ in found if code.name in INTEGERS and isinstance(one, int)}
+    keys = [one for code, one, _ in found if code.name in BYTE_STRINGS and isinstance(one, bytes)]
+    if len(ports) != 1 or len(keys) != 1 or not 0 < (port := ports.pop()) < 1 << 16:
+        return None
+    return Service(host, port, keys[0])
+
+
+def slot_of(key: str) -> Slot | None:
+    """``HOST:LOCAL_RANK``."""
+    host, _, local = key.rpartition(":")
+    is_number = local.isascii() and local.isdigit() and len(local) < 6
+    return (host, int(local)) if host and is_number else None
+
 
 class Handler(BaseHTTPRequestHandler):
     timeout = REQUEST_S
     scopes = Scopes()
+    rounds: Rounds | None = None
+    """None: the gang's processes are the same from its start to its end."""
 
     def do_GET(self) -> None:
         found = self._scope_and_key()
+        if found and found[0] == RANKS and self.rounds is not None:
+            self._give_rank(self.rounds, found[1])
+            return
         value = self.scopes.get(*found) if found else None
         if value is None:
             self._respond(404 if found else 400)
@@ -78,13 +265,35 @@ class Handler(BaseHTTPRequestHandler):
             self._respond(400)
             return
         value = self.rfile.read(int(size))
-        if len(value) == int(size):
+        if len(value) < int(size):
+            return
+        if found[0] == SERVICES and self.rounds is not None:
+            self._take_service(self.rounds, found[1], value)
+        else:
             self._respond(200 if self.scopes.put(*found, value) else 507)
 
     def do_DELETE(self) -> None:
         if found := self._scope_and_key():
             self.scopes.leave(*found)
         self._respond(200 if found else 400)
+
+    def _give_rank(self, rounds: Rounds, key: str) -> None:
+        slot = slot_of(key)
+        if slot is None:
+            self._respond(400)
+            return
+        ranks = rounds.rank_of(slot)
+        self._respond(503 if ranks is None else 200, (ranks or "").encode())
+
+    def _take_service(self, rounds: Rounds, key: str, value: bytes) -> None:
+        slot = slot_of(key)
+        fits = len(value) <= MAX_SERVICE
+        service = service_of(value, str(self.client_address[0])) if fits else None
+        if slot is None or service is None:
+            self._respond(400)
+            return
+        rounds.take_service(slot, service)
+        self._respond(200)
 
     def _scope_and_key(self) -> tuple[str, str] | None:
         first, *parts = self.path.split("/")
@@ -100,21 +309,48 @@ class Handler(BaseHTTPRequestHandler):
         """Hundreds a second while processes wait for each other."""
 
 
-def server(host: str, port: int) -> ThreadingTCPServer:
-    """One that has not begun to serve. Not an HTTPServer: that asks DNS for its own name."""
+def server(host: str, port: int, *, is_elastic: bool = False) -> RendezvousServer:
+    """One that has not begun to serve."""
+    return RendezvousServer(host, port, is_elastic=is_elastic)
 
-    class Server(ThreadingTCPServer):
-        address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        request_queue_size = 1024
-        allow_reuse_address = daemon_threads = True
 
-    return Server((host, port), type("OwnHandler", (Handler,), {"scopes": Scopes()}))
+class RendezvousServer(ThreadingTCPServer):
+    """Not an HTTPServer: that asks DNS for its own name."""
+
+    request_queue_size = 1024
+    allow_reuse_address = daemon_threads = True
+
+    def __init__(self, host: str, port: int, *, is_elastic: bool) -> None:
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        scopes = Scopes()
+        self.rounds = Rounds(scopes) if is_elastic else None
+        own = type("OwnHandler", (Handler,), {"scopes": scopes, "rounds": self.rounds})
+        super().__init__((host, port), own)
+
+
+def follow_list(path: Path, rounds: Rounds) -> None:
+    """A line for each host: its name and how many processes it has, with a colon between."""
+    seen = ""
+    while True:
+        try:
+            text = path.read_text()
+        except OSError:
+            text = seen
+        if text != seen:
+            seen = text
+            pairs = (line.rpartition(":") for line in text.splitlines())
+            rounds.take_list({host: int(count) for host, _, count in pairs})
+        time.sleep(LIST_POLL_S)
 
 
 def main(words: Sequence[str]) -> int:
-    """``HOST PORT``; ends by a signal."""
-    host, port = words
-    server(host, int(port)).serve_forever()
+    """``HOST PORT [elastic]``; ends by a signal."""
+    host, port, *mode = words
+    serving = server(host, int(port), is_elastic=bool(mode))
+    if serving.rounds is not None:
+        arguments = (Path(os.environ[ENV_MEMBERS]), serving.rounds)
+        threading.Thread(target=follow_list, args=arguments, daemon=True).start()
+    serving.serve_forever()
     return 0
 
 

@@ -14,6 +14,7 @@ A program of its own, which imports nothing of yarnam, so that it starts at once
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import select
@@ -39,6 +40,9 @@ GRACE_S = 10.0
 STOP_S = 60.0
 """For the gang to be stopped when the head has failed: until then a worker does not fail itself,
 which would look like a cause."""
+ASKED_S = 600.0
+"""For the server's answer: all that belong together have to ask, and those of a run that goes on
+come between two steps. As long as Horovod's driver waits for hosts."""
 SUCCEEDED = b"\1"
 
 
@@ -102,6 +106,29 @@ def is_listening(port: int) -> bool:
     return False
 
 
+def variables(asks: dict[str, Any]) -> dict[str, str]:
+    """Those that the server gives. Raises HeadError (no answer in time, none for this task)."""
+    host, port = place_of(asks["at"])
+    talk = http.client.HTTPConnection(host, port, timeout=ASKED_S)
+    try:
+        talk.request("GET", asks["path"])
+        answer = talk.getresponse()
+        values = answer.read().decode().split(",")
+    except (OSError, http.client.HTTPException, UnicodeDecodeError) as error:
+        raise HeadError(f"the server at {asks['at']} was asked for ranks: {error!r}") from error
+    finally:
+        talk.close()
+    if answer.status != http.client.OK or len(values) != len(asks["names"]):
+        raise HeadError(f"the server at {asks['at']} gives no ranks: HTTP {answer.status}")
+    if values[0].startswith("-"):
+        raise HeadError("the gang goes on without this task")
+    return dict(zip(asks["names"], values, strict=True))
+
+
+def end_asking(*_: object) -> None:
+    raise HeadError("stopped while the ranks were asked for")
+
+
 # ---- the first process ---------------------------------------------------------------------------
 
 
@@ -152,7 +179,12 @@ def run_head(head: dict[str, Any], command: Sequence[str]) -> int:
         others = Others(head["at"])
         if head["worker"]:
             services.append(start(head["worker"]))
-        child = subprocess.Popen(command)
+        given: dict[str, str] = {}
+        if head.get("asks"):
+            signal.signal(signal.SIGTERM, end_asking)
+            given = variables(head["asks"])
+            signal.signal(signal.SIGTERM, lambda *_: None)
+        child = subprocess.Popen(command, env=os.environ | given)
         code = watch(child, services)
         if code:
             return code
@@ -233,6 +265,7 @@ def main(words: Sequence[str]) -> int:
         if head["worker"]:
             return run_worker(head["worker"], talk)
         talk.close()
+        os.environ.update(variables(head["asks"]) if head.get("asks") else {})
         os.execv(words[1], list(words[1:]))  # noqa: S606 - it is the job's command
     except HeadError as error:
         warn(str(error))

@@ -53,6 +53,8 @@ class Framework:
     variables: tuple[str, ...] = ()
     """What ``environment`` always sets: a job may not. Its other variables are defaults, which
     give way to the job's own (``GangTable.defaults``)."""
+    live_variables: tuple[str, ...] = ()
+    """The same in a gang that changes its size while its processes go on."""
     ports: tuple[str, ...] = ()
     """Names of the ports that each process gets besides those of the spec."""
     grpc_ports: tuple[str, ...] = ()
@@ -69,6 +71,9 @@ class Framework:
     """Its programs take the device that their local rank names (``cuda:LOCAL_RANK``): of a task
     with a process for each GPU, every process sees all of them, in that order. Those of other
     frameworks see their own alone."""
+    forms_anew: bool = False
+    """Its processes form their group anew by themselves when others leave or join: a gang may
+    change its size without a restart."""
     is_launcher: bool = False
     """That process starts the training processes of the task itself: there is never another."""
     program: str = ""

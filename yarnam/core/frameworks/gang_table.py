@@ -43,6 +43,11 @@ class GangTable:
     application: str
     is_pre_run: bool = False
 
+    @property
+    def is_live(self) -> bool:
+        """Whether the gang changes its size while its processes go on."""
+        return self.job.is_live and not self.is_pre_run
+
     @cached_property
     def world_size(self) -> int:
         return sum(member.placed.processes for member in self.members)

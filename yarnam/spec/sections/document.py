@@ -189,14 +189,15 @@ class SizeAt(Section):
 
 class Elastic(Section):
     """When an elastic gang changes its size. Each change stops all processes and restarts them from
-    their checkpoint with new ranks. Needs a range for `gpus` or for the `tasks` of a role."""
+    their checkpoint with new ranks, unless `restart` is `false`. Needs a range for `gpus` or for
+    the `tasks` of a role."""
 
     patience: Annotated[float, DurationBetween(0.0, 30 * DAY_S)] = _ELASTIC.patience_s
     """How long the job waits for its largest size to fit. Then it starts with the largest size that
     fits, at least `min`."""
     grow: bool | None = None
     """Grow automatically while GPUs are idle and no job waits for them. Default: `true` if the job
-    has a `checkpoint`, otherwise `false`. `yarnam scale` always works."""
+    has a `checkpoint` or `restart` is `false`, otherwise `false`. `yarnam scale` always works."""
     grow_interval: Annotated[float, DurationBetween(1.0, DAY_S)] = _ELASTIC.grow_interval_s
     """How often to check the cluster for idle GPUs and the queue for its share."""
     min_run: Annotated[float, DurationBetween(0.0, 30 * DAY_S)] = _ELASTIC.min_run_s
@@ -208,7 +209,12 @@ class Elastic(Section):
     """The time between SIGTERM and SIGKILL when the size changes, to write a checkpoint."""
     schedule: Annotated[list[SizeAt], Field(max_length=MAX_SIZES)] = []
     """Sizes that the job takes in the course of its training, as if a user asked for them with
-    `yarnam scale`: see [elastic gangs](../how-to/elastic-gangs.md). Needs a `checkpoint`."""
+    `yarnam scale`: see [elastic gangs](../how-to/elastic-gangs.md). Needs a `checkpoint`, unless
+    `restart` is `false`."""
+    restart: bool = _ELASTIC.restart
+    """Whether a change of size restarts all processes. `false`: those that stay go on, and their
+    framework forms the group anew; for `torchrun` and `horovod`. See
+    [elastic gangs](../how-to/elastic-gangs.md#go-on-without-a-restart)."""
 
 
 class Blacklist(Section):

@@ -3,6 +3,10 @@ rank 0.
 
 *Local* is within the task, as everywhere: HOROVOD_HOSTNAME is the task's name, by which Horovod
 tells groups of local ranks apart.
+
+In a live gang the store is the driver of Horovod's elastic mode too: it knows who belongs to the
+gang, and gives the ranks, at the start and whenever that changes. HOROVOD_HOSTNAME is the name of
+the task's container then, which no other one ever gets.
 """
 
 from __future__ import annotations
@@ -22,30 +26,39 @@ _GLOO_S = 300
 gloo_context.cc) are short for imports on a busy node."""
 
 
+_RANKS = (
+    *("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE"),
+    *("HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE"),
+)
+"""In the order of the store's answer."""
+
+
+def _ranks(table: GangTable, number: int, local: int) -> dict[str, str]:
+    member = table.members[number]
+    # Those with the same local rank, one in each task that has so many processes.
+    across = [n for n, m in enumerate(table.members) if m.placed.processes > local]
+    ranks = (table.rank(number, local), table.world_size, local, member.placed.processes)
+    return dict(zip(_RANKS, map(str, (*ranks, across.index(number), len(across))), strict=True))
+
+
 def _environment(table: GangTable, number: int, local: int) -> dict[str, str]:
     member = table.members[number]
     host = table.members[0].placed.address
     port = str(table.port(0, port_key(_PORT, 0)))
-    # Those with the same local rank, one in each task that has so many processes.
-    across = [n for n, m in enumerate(table.members) if m.placed.processes > local]
     env = {
-        "HOROVOD_HOSTNAME": str(member.task),
-        "HOROVOD_RANK": str(table.rank(number, local)),
-        "HOROVOD_SIZE": str(table.world_size),
-        "HOROVOD_LOCAL_RANK": str(local),
-        "HOROVOD_LOCAL_SIZE": str(member.placed.processes),
-        "HOROVOD_CROSS_RANK": str(across.index(number)),
-        "HOROVOD_CROSS_SIZE": str(len(across)),
+        "HOROVOD_HOSTNAME": str(member.ask if table.is_live else member.task),
         "HOROVOD_CONTROLLER": "gloo",
         "HOROVOD_GLOO_RENDEZVOUS_ADDR": host,
         "HOROVOD_GLOO_RENDEZVOUS_PORT": port,
     }
+    env |= {"HOROVOD_ELASTIC": "1"} if table.is_live else _ranks(table, number, local)
     env |= head_variable(
         table,
         number,
         local,
-        server=("yarnam:gloo_rendezvous", host, port),
+        server=("yarnam:gloo_rendezvous", host, port, *(("elastic",) if table.is_live else ())),
         server_at=table.address(0, _PORT),
+        asks=(f"/rank_and_size/{member.ask}:{local}", _RANKS) if table.is_live else None,
     )
     defaults = {
         # NCCL's operations are taken for tensors on GPUs all the same, where Horovod has them.
@@ -60,12 +73,13 @@ FRAMEWORK = Framework(
     title="Horovod",
     environment=_environment,
     variables=(
-        *("HOROVOD_HOSTNAME", "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK"),
-        *("HOROVOD_LOCAL_SIZE", "HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE", "HOROVOD_CONTROLLER"),
+        *("HOROVOD_HOSTNAME", "HOROVOD_CONTROLLER", *_RANKS),
         *("HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT"),
     ),
+    live_variables=("HOROVOD_ELASTIC",),
     ports=(_PORT,),
     device_by_local_rank=True,
+    forms_anew=True,
     interface_variables=("HOROVOD_GLOO_IFACE",),
     program=PROGRAM,
     roles=RoleRules(one=True),
