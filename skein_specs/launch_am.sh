@@ -2,6 +2,10 @@
 # on, it would end the whole job in the last attempt by number, however long ago the others failed (runOnExit in
 # Skein 0.8.2's ApplicationMaster.java). A dead Java is a failed attempt to YARN, which counts them by time.
 (
+# Each connection of an agent keeps 75 kB of buffers of 8 and 17 kB, most of which are never filled. glibc gives
+# a block of this size and more pages of its own, so those that nothing was written to take no memory. What is
+# free at the end of its heap goes back to the node sooner than by default.
+export MALLOC_MMAP_THRESHOLD_=8192 MALLOC_TRIM_THRESHOLD_=65536 MALLOC_TOP_PAD_=16384
 @LAUNCH@
 )
 code=$?

@@ -23,7 +23,7 @@ from yarnam.adapters.grpc.am_server import GrpcMailbox
 from yarnam.am.am_ports import AmPorts
 from yarnam.am.status_report import AmFacts
 from yarnam.cli.containers.am_assembly import assemble_am
-from yarnam.core.model.job_spec import JobSpec, RoleSpec
+from yarnam.core.model.job_spec import AmSpec, JobSpec, RoleSpec
 from yarnam.core.model.plans import NoFit
 from yarnam.core.model.resources import Resources
 from yarnam.core.placement import declared_targets, ladder_for_submit
@@ -36,7 +36,9 @@ GPUS = 8
 def large_job(tasks: int) -> JobSpec:
     """Whole nodes with one process each, so that each task is one rank."""
     roles = (RoleSpec("worker", tasks, Resources(1024, 1, GPUS), ("train",)),)
-    return JobSpec("large", "root.dl", "u", "command", roles)
+    # All agents share one process: on a busy machine each is late.
+    am = AmSpec(agent_silence_s=60.0)
+    return JobSpec("large", "root.dl", "u", "command", roles, am=am)
 
 
 def main() -> None:

@@ -17,6 +17,7 @@ import grpc.aio
 import pytest
 
 from tests.benchmarks.test_footprint import peak_mb, show
+from tests.benchmarks.test_large_gang import malloc_environment
 from yarnam.core.model.resources import PYTHON_MIB, PYTHON_TASKS_PER_MIB
 from yarnam.wire.credentials import new_credentials
 from yarnam.wire.pb import yarnam_pb2 as pb
@@ -97,7 +98,7 @@ def test_memory_of_the_am(tasks: int, tmp_path: Path) -> None:
     credentials = tmp_path / "credentials.pem"
     credentials.write_bytes(new_credentials())
     command = [sys.executable, str(WORLD), str(tasks), str(credentials)]
-    env = {**os.environ, "MALLOC_ARENA_MAX": "2", "PYTHONPATH": str(Path(__file__).parents[2])}
+    env = {**os.environ, **malloc_environment(), "PYTHONPATH": str(Path(__file__).parents[2])}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as am:
         try:
             assert am.stdout is not None

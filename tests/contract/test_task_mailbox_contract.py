@@ -738,12 +738,19 @@ def test_a_hundred_agents_get_their_launch_with_all_hosts_and_a_pace(real: GrpcA
     ]
     real.until_held(len(calls))
     real.mailbox.launch(1, [member(ask) for ask in asks])
-    launches = [call.result().launch for call in calls]
-    assert {launch.env["YARNAM_HOSTS"] for launch in launches} == {",".join(["addr"] * 120)}
+    directives = [call.result() for call in calls]
+    launches = [directive.launch for directive in directives]
     assert not any("YARNAM_HOSTS" in one.env for launch in launches for one in launch.processes)
+    assert all(directive.ByteSize() < 1000 for directive in directives), "the hosts are packed"
+    for directive in directives:
+        share_environment(directive)
+    hosts = {one.env["YARNAM_HOSTS"] for launch in launches for one in launch.processes}
+    assert hosts == {",".join(["addr"] * 120)}
     assert [launch.processes[0].env["YARNAM_RANK"] for launch in launches[:2]] == ["0", "2"]
     assert {(launch.hold_ms, launch.metrics_period_ms) for launch in launches} == {(2000, 1000)}
-    assert all(not session.directive.launch.env for session in real.mailbox._sessions.values())
+    assert all(
+        not session.directive.launch.shared_env for session in real.mailbox._sessions.values()
+    )
 
 
 @pytest.mark.grpc

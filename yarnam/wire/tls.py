@@ -27,8 +27,10 @@ SERVER_OPTIONS: tuple[tuple[str, Any], ...] = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     # Two servers on one port would share its calls at random.
     ("grpc.so_reuseport", 0),
-    # Not grpc.tsi.max_frame_size, which would save memory in a large gang: with it replies of some
-    # sizes break their connection (grpcio 1.85: of 2,619 bytes with 1,024, of 3,826 with 4,096).
+    # Not grpc.tsi.max_frame_size: with it replies of some sizes break their connection (grpcio
+    # 1.85: of 2,619 bytes with 1,024, of 3,826 with 4,096). When what is sent ends with a full
+    # record, and that record has fitted into gRPC's buffer of 8 KiB, gRPC sends the rest of the
+    # buffer after it, whatever it holds. Records of 16 KiB, gRPC's own size, never fit.
 )
 
 

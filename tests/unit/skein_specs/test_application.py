@@ -263,6 +263,16 @@ def test_java_goes_on_when_the_am_has_ended_well(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
 
 
+def test_the_am_in_python_alone_maps_its_larger_blocks(
+    tmp_path: Path, spec: skein.ApplicationSpec
+) -> None:
+    """Without it a gang of 1,000 tasks takes 10 MB more (tests/benchmarks/test_large_gang.py)."""
+    limit = 'os.environ["MALLOC_MMAP_THRESHOLD_"]'
+    done = start_by_java(tmp_path, f'sys.exit({limit} != "8192")')
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
+    assert "MALLOC_MMAP_THRESHOLD_" not in spec.master.env
+
+
 @pytest.mark.parametrize("ends_with", ["sys.exit(7)", "os.kill(os.getpid(), 9)", "oops"])
 def test_java_ends_with_an_am_that_fails(tmp_path: Path, ends_with: str) -> None:
     """Otherwise it would tell YARN, in the last attempt by number, that the job has failed."""

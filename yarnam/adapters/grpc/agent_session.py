@@ -6,7 +6,7 @@ Directives are desired states with growing numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from math import isfinite
 
 from yarnam.adapters.grpc.check_messages import node_measures
@@ -42,8 +42,9 @@ class AgentSession:
         poll_after_ms = round(poll_after_s * 1000)
         self.directive = pb.Directive(number=1, park=pb.Park(), poll_after_ms=poll_after_ms)
         """The newest, without ``shared_env``."""
-        self.shared_env: Mapping[str, str] = {}
-        """What a launch or its preparation says to all agents alike: one copy for all sessions."""
+        self.shared_env = b""
+        """What a launch or its preparation says to all agents alike, packed: one copy for all
+        sessions."""
         self.acknowledged = 0
         """The newest directive number that the agent has named as seen."""
         self.delivered = 0
@@ -96,7 +97,7 @@ class AgentSession:
         self.is_silent = False
         return True
 
-    def order(self, directive: pb.Directive, shared_env: Mapping[str, str]) -> bool:
+    def order(self, directive: pb.Directive, shared_env: bytes) -> bool:
         """Want something else of the agent; False when that is wanted already. An agent that is
         to leave is never called back."""
         directive.number = self.directive.number
@@ -134,7 +135,7 @@ class AgentSession:
             return self.directive
         reply = pb.Directive()
         reply.CopyFrom(self.directive)
-        getattr(reply, order).env.update(self.shared_env)
+        getattr(reply, order).shared_env = self.shared_env
         return reply
 
     def forgot(self, seen: int) -> bool:

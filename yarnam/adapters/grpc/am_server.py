@@ -12,6 +12,7 @@ import ipaddress
 import socket
 import threading
 import time
+import zlib
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import replace
@@ -127,8 +128,9 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
 
     def _launch_orders(
         self, attempt: int, members: Sequence[GangMember]
-    ) -> tuple[list[tuple[AskId, pb.Launch]], dict[str, str]]:
-        """What each agent is to launch, without the environment that all have alike; and that."""
+    ) -> tuple[list[tuple[AskId, pb.Launch]], bytes]:
+        """What each agent is to launch, without the environment that all have alike; and that,
+        packed."""
         gang = tuple(members)
         job = with_excluded(self._job, self.inputs.excluded_now())
         envs = environments(job, gang, attempt, self._application)
@@ -144,7 +146,7 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
             if job.is_live and first == 0:
                 order.members.extend(f"{one.ask}:{one.placed.processes}" for one in gang)
             orders.append((member.ask, order))
-        return orders, shared
+        return orders, _packed(shared)
 
     def stop(
         self,
@@ -247,7 +249,7 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
             if step is not None:
                 order.at_step = step
             orders.append((member, pb.Directive(stop=order)))
-        self._give(orders, {})
+        self._give(orders)
 
     async def AwaitDirective(self, request: pb.DirectiveRequest, context: Any) -> pb.Directive:  # noqa: N802
         session = await self._session_of(request, context)
@@ -333,14 +335,12 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
     def _order_all(
         self,
         orders: Iterable[tuple[AskId, pb.Directive]],
-        shared_env: Mapping[str, str] | None = None,
+        shared_env: bytes = b"",
     ) -> None:
-        given, shared = tuple(orders), shared_env or {}
-        self._do(lambda: self._give(given, shared))
+        given = tuple(orders)
+        self._do(lambda: self._give(given, shared_env))
 
-    def _give(
-        self, orders: Iterable[tuple[AskId, pb.Directive]], shared_env: Mapping[str, str]
-    ) -> None:
+    def _give(self, orders: Iterable[tuple[AskId, pb.Directive]], shared_env: bytes = b"") -> None:
         """On the loop."""
         changed = []
         for ask, directive in orders:
@@ -433,6 +433,15 @@ def with_excluded(job: JobSpec, excluded: Mapping[str, Sequence[str]]) -> JobSpe
         for given in job.inputs
     )
     return replace(job, inputs=inputs)
+
+
+def _packed(shared_env: Mapping[str, str]) -> bytes:
+    """Empty for none. It names each host several times: of 1,000 tasks it has 11 kB, and each
+    agent's connection would keep buffers of that size."""
+    if not shared_env:
+        return b""
+    message = pb.SharedEnvironment(env=shared_env)
+    return zlib.compress(message.SerializeToString(deterministic=True))
 
 
 def _launch_order(

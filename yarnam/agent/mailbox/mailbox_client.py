@@ -10,12 +10,13 @@ from typing import Any
 
 import grpc
 
+from hdfs_utils.protocols.untrusted import decompress
 from yarnam.agent.mailbox.wake_listener import WakeListener
 from yarnam.errors import WireMismatch
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc
 from yarnam.wire.protocol import HOLD_S, PROTOCOL
-from yarnam.wire.tls import CHANNEL_OPTIONS, channel_credentials
+from yarnam.wire.tls import CHANNEL_OPTIONS, MAX_MESSAGE_BYTES, channel_credentials
 
 ANSWER_LIMIT_S = 3.0
 """Longest wait for the answer to a long poll, after it has been held."""
@@ -174,5 +175,8 @@ class MailboxClient:
 def share_environment(directive: Any) -> None:
     """Gives each process that is to be launched what all of the gang have alike."""
     for order in (directive.launch, directive.prepare):
-        for process in order.processes:
-            process.env.update(order.env)
+        if order.shared_env:
+            unpacked = decompress(order.shared_env, max_bytes=MAX_MESSAGE_BYTES)
+            shared = pb.SharedEnvironment.FromString(unpacked)
+            for process in order.processes:
+                process.env.update(shared.env)

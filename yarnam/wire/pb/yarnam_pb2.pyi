@@ -320,19 +320,12 @@ class Park(_message.Message):
     def __init__(self) -> None: ...
 
 class Launch(_message.Message):
-    __slots__ = ("attempt", "role", "index", "processes", "env", "hold_ms", "metrics_period_ms", "members")
-    class EnvEntry(_message.Message):
-        __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
-        key: str
-        value: str
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    __slots__ = ("attempt", "role", "index", "processes", "shared_env", "hold_ms", "metrics_period_ms", "members")
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     PROCESSES_FIELD_NUMBER: _ClassVar[int]
-    ENV_FIELD_NUMBER: _ClassVar[int]
+    SHARED_ENV_FIELD_NUMBER: _ClassVar[int]
     HOLD_MS_FIELD_NUMBER: _ClassVar[int]
     METRICS_PERIOD_MS_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
@@ -340,11 +333,24 @@ class Launch(_message.Message):
     role: str
     index: int
     processes: _containers.RepeatedCompositeFieldContainer[ProcessLaunch]
-    env: _containers.ScalarMap[str, str]
+    shared_env: bytes
     hold_ms: int
     metrics_period_ms: int
     members: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, attempt: _Optional[int] = ..., role: _Optional[str] = ..., index: _Optional[int] = ..., processes: _Optional[_Iterable[_Union[ProcessLaunch, _Mapping]]] = ..., env: _Optional[_Mapping[str, str]] = ..., hold_ms: _Optional[int] = ..., metrics_period_ms: _Optional[int] = ..., members: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, attempt: _Optional[int] = ..., role: _Optional[str] = ..., index: _Optional[int] = ..., processes: _Optional[_Iterable[_Union[ProcessLaunch, _Mapping]]] = ..., shared_env: _Optional[bytes] = ..., hold_ms: _Optional[int] = ..., metrics_period_ms: _Optional[int] = ..., members: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class SharedEnvironment(_message.Message):
+    __slots__ = ("env",)
+    class EnvEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    ENV_FIELD_NUMBER: _ClassVar[int]
+    env: _containers.ScalarMap[str, str]
+    def __init__(self, env: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class ProcessLaunch(_message.Message):
     __slots__ = ("rank", "local_rank", "env", "gpu_ids")
