@@ -49,9 +49,10 @@ them in every run, several times as many in the second tier (`make long`)."""
 
 # A red CI is the change's fault, never the dice's: there each property sees the same examples every
 # time. Everywhere else they are new ones.
-hypothesis.settings.register_profile("ci", derandomize=True)
-if os.environ.get("CI"):
-    hypothesis.settings.load_profile("ci")
+# No example has a deadline anywhere: machines are shared.
+hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("anywhere", deadline=None)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "anywhere")
 
 
 # Some tests fork to become another user. gRPC, which others have loaded by then, stays out of that.
