@@ -149,7 +149,7 @@ def mixed(seed: int, jobs: int = 24) -> list[TraceJob]:
 
 
 @pytest.mark.parametrize("policy", NAMES)
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_nothing_is_exceeded_and_nothing_is_lost(policy: str, seed: int) -> None:
     """The queue's maximum, the nodes, the least and the most of each gang; every job ends."""
     rm = replace(rm_of(3, 8), queues=(QueueSettings(QUEUE, max_gpus=MOST_OF_QUEUE),))

@@ -58,7 +58,9 @@ def command_of(way: str, home: Path) -> list[str]:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("way", ["verify", "own check", "submit"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)]
+)
 def test_a_signal_ends_it_within_seconds(tmp_path: Path, way: str, number: int) -> None:
     with subprocess.Popen(
         command_of(way, tmp_path), stderr=subprocess.PIPE, cwd=tmp_path

@@ -103,7 +103,7 @@ def test_one_process_learns_the_digits(alone: dict[str, Any]) -> None:
 
 
 @pytest.mark.timeout(LIMIT_S + 60)
-@pytest.mark.parametrize("processes", [2, 3])
+@pytest.mark.parametrize("processes", [2, pytest.param(3, marks=pytest.mark.long)])
 def test_more_processes_walk_the_same_curve(
     data: str, alone: dict[str, Any], tmp_path: Path, processes: int
 ) -> None:

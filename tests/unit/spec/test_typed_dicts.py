@@ -51,6 +51,7 @@ def mypy(folder: Path, *files: Path) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_strict_type_checker_takes_the_example_and_finds_mistakes(tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.py"
     wrong.write_text(MISTAKES.lstrip())

@@ -46,6 +46,7 @@ def test_they_are_where_the_product_looks_for_them() -> None:
             assert f"{name.replace('.', '/')}.class" in archive.namelist()
 
 
+@pytest.mark.long
 @each_jar
 @pytest.mark.skipif(not HAS_JDK, reason="needs a JDK and the embedded cluster's jars")
 def test_the_same_compiler_makes_the_same_jar(jar: Jar, tmp_path: Path) -> None:
