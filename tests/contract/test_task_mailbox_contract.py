@@ -754,6 +754,25 @@ def test_a_hundred_agents_get_their_launch_with_all_hosts_and_a_pace(real: GrpcA
 
 
 @pytest.mark.grpc
+def test_a_stop_does_not_wait_until_the_loop_has_time(real: GrpcAgents) -> None:
+    """A gang of 1,000 tasks is stopped by 1,000 calls, while its agents keep the loop busy."""
+    import threading
+
+    asks = [AskId(1, "worker", number) for number in range(3)]
+    real.mailbox.expect(asks)
+    for ask in asks:
+        real.register(ask)
+    is_free = threading.Event()
+    real.mailbox._loop.call_soon_threadsafe(is_free.wait)
+    try:
+        for ask in asks:
+            real.mailbox.stop(ask, 1, 10.0, "cancelled")
+    finally:
+        is_free.set()
+    assert [real.order(ask) for ask in asks] == ["stop"] * 3
+
+
+@pytest.mark.grpc
 def test_many_parked_agents_cost_no_threads(real: GrpcAgents) -> None:
     import threading
 

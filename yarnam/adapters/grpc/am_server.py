@@ -159,8 +159,12 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
     ) -> None:
         order = pb.Stop(attempt=attempt, grace_s=grace_s, reason=reason, idle_grace_s=idle_grace_s)
         order.agree = agreeing > 0
-        self._do(lambda: self._stop_step.begin(ask, attempt, agreeing))
-        self._order_all([(ask, pb.Directive(stop=order))])
+
+        def give() -> None:
+            self._stop_step.begin(ask, attempt, agreeing)
+            self._give([(ask, pb.Directive(stop=order))])
+
+        self._begin(give)
 
     def dump(self, asks: Iterable[AskId], attempt: int) -> None:
         order = pb.Dump(attempt=attempt)
@@ -408,6 +412,13 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
         self._loop.close()
+
+    def _begin(self, act: Callable[[], None]) -> None:
+        """Without waiting: a gang is stopped by one call for each task, and for each of them the
+        loop of a large gang would be busy with calls of agents first."""
+        if not self._thread.is_alive():
+            raise InternalError("the mailbox is not open")
+        self._loop.call_soon_threadsafe(act)
 
     def _do(self, act: Callable[[], T]) -> T:
         async def run() -> T:
