@@ -160,8 +160,13 @@ _Item = Union[LogPiece, _Stream]
 """Pieces, and the stream itself when it is at its end."""
 
 
+BETWEEN_STARTS_S = 0.005
+"""Longest time for what has come before the next log is asked for."""
+
+
 def _live(sources: JobSources, request: LogRequest, status: JobStatus) -> Iterator[LogPiece]:
-    """One thread per log; with ``follow`` also those of processes that start later."""
+    """One thread per log; with ``follow`` also those of processes that start later. What has
+    come is not kept back until the last of a thousand threads has been started."""
     items: queue.Queue[_Item] = queue.Queue(QUEUE_PIECES)
     known: set[_Stream] = set()
     open_streams: set[_Stream] = set()
@@ -173,6 +178,8 @@ def _live(sources: JobSources, request: LogRequest, status: JobStatus) -> Iterat
                     known.add(stream)
                     open_streams.add(stream)
                     _start(sources, stream, request, items, stop)
+                    if not items.empty():
+                        yield from _drain(items, open_streams, BETWEEN_STARTS_S)
             if not known and not request.follow:
                 what = f"{status.state.value} {status.reason}".strip()
                 yield LogPiece("", None, f"nothing runs yet: {what}".encode(), is_note=True)
@@ -180,7 +187,8 @@ def _live(sources: JobSources, request: LogRequest, status: JobStatus) -> Iterat
             yield from _drain(items, open_streams, sources.site.timing.process_poll_s)
             if not open_streams and (not request.follow or status.state.is_final):
                 return
-            status = sources.status().status
+            if request.follow:
+                status = sources.status().status
     finally:
         stop.set()
         sources.close()

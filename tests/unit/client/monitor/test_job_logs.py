@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from email.message import Message
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.unit.client.world import APPLICATION, World, status, task, verdict
 from yarnam.adapters.http_identity import HttpIdentity
+from yarnam.client.monitor import job_logs
 from yarnam.client.monitor.aggregated_logs import LogFile, parse_log_dump
 from yarnam.client.monitor.job_logs import LogPiece
 from yarnam.core.model.job_status import JobState
@@ -205,6 +208,27 @@ def test_live_logs_come_from_every_agent(world: World) -> None:
         ("worker-0", 0, b"a"), ("worker-0", 0, b"b"), ("worker-0", 1, b"c"), ("worker-1", 2, b"d"),
     ]  # fmt: skip
     assert {one[2] for one in world.line.tails} == {5}
+
+
+def test_what_has_come_is_shown_before_the_last_log_is_asked_for(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gang may have a thousand. Here each thread has come to its end when it has been started."""
+
+    class EndsAtOnce(threading.Thread):
+        def start(self) -> None:
+            super().start()
+            self.join()
+
+    names = SimpleNamespace(Thread=EndsAtOnce, Event=threading.Event)
+    monkeypatch.setattr(job_logs, "threading", names)
+    tasks = tuple(task(f"worker-{n}", (n,), f"n{n}:9") for n in range(9))
+    world.line.statuses = [status(tasks=tasks)]
+    world.line.outputs = {(f"n{n}:9", 0): [b"x"] for n in range(9)}
+    pieces = world.job().logs()
+    assert shown([next(pieces)]) == [("worker-0", 0, b"x")]
+    assert [one[0] for one in world.line.tails] == ["n0:9"]
+    assert len(list(pieces)) == 8
 
 
 def test_live_choices(world: World) -> None:
