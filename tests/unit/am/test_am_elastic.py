@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 import pytest
 
@@ -23,6 +25,9 @@ from yarnam.core.model.plans import HeldTask, LocalityLevel, Rung, Supplement, T
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, QueueView
 from yarnam.ports import AgentMetrics
+from yarnam.wire.records import JobRecord
+
+T = TypeVar("T")
 
 pytestmark = pytest.mark.asyncio
 
@@ -222,6 +227,16 @@ async def test_a_job_of_one_size_is_told_and_goes_on(caplog: pytest.LogCaptureFi
 # ---- the look itself -----------------------------------------------------------------------
 
 
+def by(record: JobRecord, count: int) -> Supplement:
+    """So many tasks more than two."""
+    target = record.targets[0]
+    standing = tuple(
+        HeldTask("worker", NodeId("n1"), RackId("/rack1"), target.resources) for _ in range(2)
+    )
+    rung = Rung(0, LocalityLevel.ANY, (TargetAsk(target, 2),), 1.0, "")
+    return Supplement((TargetAsk(target, count),), standing, rung)
+
+
 async def look(
     snapshot: ClusterSnapshot, waiters: tuple[WaitingJob, ...] = (), count: int = 2
 ) -> ClusterSeen:
@@ -231,19 +246,52 @@ async def look(
     executor = InlineSerialExecutor()
     clock = FakeClock()
     looking = GrowthProbe(record, FakeView(snapshot), executor, clock, told.append, lambda: waiters)
-    target = record.targets[0]
-    standing = tuple(
-        HeldTask("worker", NodeId("n1"), RackId("/rack1"), target.resources) for _ in range(2)
-    )
-    rung = Rung(0, LocalityLevel.ANY, (TargetAsk(target, 2),), 1.0, "")
-    growth = Supplement((TargetAsk(target, count),), standing, rung)
-    looking.request(ProbeCluster(1, growth), 0.25)
+    looking.request(ProbeCluster(1, by(record, count)), 0.25)
     for _ in range(20):
         await asyncio.sleep(0)
     [event] = told
     assert isinstance(event, ClusterSeen)
     assert event.u == 0.25
     return event
+
+
+class Slow(InlineSerialExecutor):
+    """Calls when it may."""
+
+    def __init__(self) -> None:
+        self.may = asyncio.Event()
+
+    async def call(self, function: Callable[[], T]) -> T:
+        await self.may.wait()
+        return function()
+
+
+async def test_a_look_that_takes_longer_than_the_time_between_two_comes_to_its_end() -> None:
+    record, told, executor = record_of(elastic_job()), list[Event](), Slow()
+    looking = GrowthProbe(record, FakeView(cluster()), executor, FakeClock(), told.append)
+    for u in (0.1, 0.2, 0.3):
+        looking.request(ProbeCluster(1, by(record, 2)), u)
+        await asyncio.sleep(0)
+    executor.may.set()
+    await until(lambda: len(told) == 1)
+    looking.request(ProbeCluster(1, by(record, 2)), 0.4)
+    await until(lambda: len(told) == 2)
+    executor.may.clear()
+    looking.request(ProbeCluster(1, by(record, 2)), 0.5)
+    looking.request(ProbeCluster(2, by(record, 2)), 0.6)
+    executor.may.set()
+    await until(lambda: len(told) == 3)
+    assert [(seen.attempt, seen.u) for seen in told if isinstance(seen, ClusterSeen)] == [
+        (1, 0.1), (1, 0.4), (2, 0.6),
+    ]  # fmt: skip
+
+
+async def until(happened: Callable[[], bool]) -> None:
+    for _ in range(100):
+        if happened():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it does not happen")
 
 
 async def test_a_look_sees_who_waits_and_what_the_queue_is_over() -> None:

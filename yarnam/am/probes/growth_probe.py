@@ -23,7 +23,8 @@ YarnamError."""
 
 
 class GrowthProbe:
-    """One probe at a time. A cluster that does not answer counts as full and as within its share:
+    """One probe at a time: one that is slow, as on a busy cluster, comes to its end before the same
+    attempt makes another. A cluster that does not answer counts as full and as within its share:
     the size stays, and the next probe comes in its time."""
 
     def __init__(
@@ -42,9 +43,14 @@ class GrowthProbe:
         self._inbox = inbox
         self._waiters = waiters
         self._task: asyncio.Task[None] | None = None
+        self._attempt = 0
 
     def request(self, action: ProbeCluster, u: float) -> None:
+        is_under_way = self._task is not None and not self._task.done()
+        if is_under_way and self._attempt == action.attempt:
+            return
         self.close()
+        self._attempt = action.attempt
         self._task = asyncio.get_running_loop().create_task(self._reply(action, u))
 
     def close(self) -> None:
