@@ -12,6 +12,7 @@ from tests.fakes.task_mailbox import FakeMailbox
 from tests.unit.gang.play import Play, job
 from yarnam.am.probes.hang_watcher import DUMP_LIMIT_S, HangWatcher
 from yarnam.core.failures.rank_activity import RankActivity
+from yarnam.core.gang.state import Member
 from yarnam.core.model.events import Event, GangHung
 from yarnam.core.model.job_spec import HangSpec
 
@@ -184,3 +185,14 @@ async def test_a_service_may_be_idle_for_as_long_as_it_likes() -> None:
     for _ in range(3):
         await world.poll()
     assert not world.mailbox.orders
+
+
+async def test_no_member_is_compared_with_all_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 1,000 members that took half of a core."""
+    compared: list[object] = []
+    monkeypatch.setattr(Member, "__eq__", lambda _, other: bool(compared.append(other)))
+    await world.poll()
+    assert world.is_asked
+    assert compared == []

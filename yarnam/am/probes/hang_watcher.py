@@ -62,11 +62,12 @@ class HangWatcher:
         looked for."""
         members = [one for one in gang.members if one.target.role not in self._unwatched]
         left = [member for member in members if member.state is MemberState.STARTED]
-        is_whole = all(member in left or member.is_ok for member in members)
+        done = [member for member in members if member.is_ok]
+        is_whole = len(left) + len(done) == len(members)
         if gang.phase is not Phase.RUNNING or not is_whole or self._reported == gang.attempt:
             self._asked_at_s = None
             return
-        ended = {member.ask for member in members if member not in left}
+        ended = {member.ask for member in done}
         ranks = _with_ends(self._mailbox.activity(), {member.ask for member in left}, ended)
         heard_of = sum(one.ask not in ended for one in ranks)
         if heard_of < sum(member.target.processes_per_task for member in left):
@@ -103,4 +104,4 @@ def _with_ends(
 ) -> list[RankActivity]:
     """Those of these tasks. What is known of a task that has ended is its last report before."""
     known = (one for one in ranks if one.ask in left or one.ask in ended)
-    return [replace(one, has_ended=one.has_ended or one.ask in ended) for one in known]
+    return [replace(one, has_ended=True) if one.ask in ended else one for one in known]

@@ -77,8 +77,10 @@ def find_late_exit(ranks: Sequence[RankActivity], spec: HangSpec) -> str:
 def looks_like_hang(ranks: Sequence[RankActivity], spec: HangSpec) -> bool:
     """Whether it is to be expected that the gang is taken to hang soon: a process is stopped, and
     the others make no step any more. It may still go on."""
+    if not any(one.is_stopped for one in ranks):
+        return False
     early = [replace(one, step_age_s=one.step_age_s + EARLY_S) for one in ranks]
-    return any(one.is_stopped for one in ranks) and bool(find_hang(early, spec))
+    return bool(find_hang(early, spec))
 
 
 RAISED_SLACK_S = 5.0
