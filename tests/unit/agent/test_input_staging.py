@@ -46,7 +46,7 @@ class World:
         files = []
         for path in sorted(self.source.iterdir()):
             status = path.stat()
-            files.append((path.name, status.st_size, int(status.st_mtime * 1000)))
+            files.append((path.name, status.st_size, status.st_mtime_ns // 1_000_000))
         plain = encode_manifest([ListedInput(given, str(self.source), False, files)])
         (self.directory / "yarnam-inputs.json.gz").write_bytes(plain)
 
