@@ -17,7 +17,8 @@ from tests.property.gang_world import (
     rungs_for,
     small_job,
 )
-from yarnam.core.gang import Gang
+from yarnam.core.gang import Gang, GangPolicy, step
+from yarnam.core.gang.policy import SizePolicy
 from yarnam.core.gang.state import StopKind
 from yarnam.core.model.actions import Action, ProbeCluster, RequestPlan
 from yarnam.core.model.events import (
@@ -37,6 +38,8 @@ from yarnam.core.model.job_spec import ElasticSpec, JobSpec, RoleSpec
 from yarnam.core.model.job_status import FINAL_PHASES, Phase
 from yarnam.core.model.outcomes import ContainerEnd, ExitKind
 from yarnam.core.model.plans import PlacementPlan
+
+Stepped = tuple[Gang, tuple[Action, ...]]
 
 LEAST, MOST = 2, 5
 LAUNCHES = frozenset({Phase.STAGING, Phase.LAUNCHING})
@@ -248,3 +251,10 @@ def loses_one(world: World) -> None:
     ask = world.gang.members[0].ask
     world.truths[ask].is_ended = True
     world.deliver(ContainerEnded(world.now_s, ask, ContainerEnd.LOST, "node lost"))
+
+
+def never_mind_the_least(gang: Gang, event: Event, policy: GangPolicy) -> Stepped:
+    """A fault put in on purpose."""
+    size = policy.size
+    assert isinstance(size, SizePolicy)
+    return step(gang, event, replace(policy, size=replace(size, least=1)))

@@ -14,21 +14,19 @@ from tests.property.elastic_world import (
     LEAST,
     MOST,
     ElasticWorld,
+    Stepped,
     elastic_job,
     elastic_walk,
     is_over,
     loses_one,
+    never_mind_the_least,
 )
 from tests.property.gang_world import Step, Violation
 from tests.property.test_gang_machine import Machine
 from yarnam.core.accounting.ledger import account_all
 from yarnam.core.gang import Gang, GangPolicy, step
-from yarnam.core.gang.policy import SizePolicy
-from yarnam.core.model.actions import Action
 from yarnam.core.model.events import Event
 from yarnam.core.model.job_status import Phase
-
-Stepped = tuple[Gang, tuple[Action, ...]]
 
 
 class ElasticMachine(Machine):
@@ -96,12 +94,6 @@ def test_the_walks_do_change_sizes() -> None:
 # ---- faults put in on purpose are found ----------------------------------------------------
 
 
-def _never_mind_the_least(gang: Gang, event: Event, policy: GangPolicy) -> Stepped:
-    size = policy.size
-    assert isinstance(size, SizePolicy)
-    return step(gang, event, replace(policy, size=replace(size, least=1)))
-
-
 def _forgets_the_growth(gang: Gang, event: Event, policy: GangPolicy) -> Stepped:
     after, actions = step(gang, event, policy)
     is_stopped = after.phase is Phase.STOPPING and gang.phase is Phase.RUNNING
@@ -115,7 +107,7 @@ def _a_resize_costs(gang: Gang, event: Event, policy: GangPolicy) -> Stepped:
     return after, actions
 
 
-@pytest.mark.parametrize("mutant", [_never_mind_the_least, _forgets_the_growth, _a_resize_costs])
+@pytest.mark.parametrize("mutant", [never_mind_the_least, _forgets_the_growth, _a_resize_costs])
 def test_a_seeded_fault_is_found(mutant: Step) -> None:
     for seed in range(200):
         world = ElasticWorld(elastic_job(recovery_timeout_s=0.0), mutant)

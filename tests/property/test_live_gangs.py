@@ -8,19 +8,16 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.property.elastic_world import elastic_walk
+from tests.property.elastic_world import Stepped, elastic_walk, never_mind_the_least
 from tests.property.gang_world import Step, Violation, troubled_run
 from tests.property.live_world import LiveWorld, live_job
 from tests.property.test_elastic_gangs import ElasticMachine
 from yarnam.core.accounting.ledger import account_all
 from yarnam.core.gang import Gang, GangPolicy, step
-from yarnam.core.gang.policy import SizePolicy
-from yarnam.core.model.actions import Action, LaunchGang, StopTask
+from yarnam.core.model.actions import LaunchGang, StopTask
 from yarnam.core.model.events import Event, TimerKind
 from yarnam.core.model.job_status import Phase
 from yarnam.wire.codec import decode_event, encode_event
-
-Stepped = tuple[Gang, tuple[Action, ...]]
 
 
 class LiveMachine(ElasticMachine):
@@ -102,12 +99,6 @@ def _starts_all_again(gang: Gang, event: Event, policy: GangPolicy) -> Stepped:
     return after, actions
 
 
-def _never_minds_the_least(gang: Gang, event: Event, policy: GangPolicy) -> Stepped:
-    size = policy.size
-    assert isinstance(size, SizePolicy)
-    return step(gang, event, replace(policy, size=replace(size, least=1)))
-
-
 def _forgets_who_leaves(gang: Gang, event: Event, policy: GangPolicy) -> Stepped:
     after, actions = step(gang, event, policy)
     return replace(after, leaving=()), actions
@@ -128,7 +119,7 @@ def _waits_for_ever(gang: Gang, event: Event, policy: GangPolicy) -> Stepped:
         _tells_nobody,
         _tells_it_late,
         _starts_all_again,
-        _never_minds_the_least,
+        never_mind_the_least,
         _forgets_who_leaves,
         _waits_for_ever,
     ],
