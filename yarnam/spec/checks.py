@@ -518,12 +518,14 @@ def _check_live(document: Document, problems: Problems) -> None:
         problems.add(("roles", name), text, (restart, ("roles",)))
     if document.data.outputs is not None:
         outputs: Path = ("data", "outputs")
-        text = "elastic.restart: false: what a task has written that is gone would be missing"
+        text = (
+            "elastic.restart: false: the output of a lost task would be missing: remove one of them"
+        )
         problems.add(outputs, text, (restart, outputs))
     for index, source in enumerate(document.data.inputs):
         if source.shard == "files":
             shard: Path = ("data", "inputs", index, "shard")
-            text = "elastic.restart: false: nobody would read the share of a task that is gone"
+            text = "elastic.restart: false: nobody would read the share of a lost task: use none"
             problems.add(shard, text, (restart, shard))
     places: list[Path] = [("env", name) for name in document.env]
     for role_name, role in (document.roles or {}).items():

@@ -192,8 +192,8 @@ CASES = [
     (
         f"{SOME}\nframework: torchrun\nelastic: {{restart: false}}\ndata: {{outputs: /out}}",
         (
-            "8:8: data.outputs: elastic.restart: false: what a task has written that is gone would"
-            " be missing"
+            "8:8: data.outputs: elastic.restart: false: the output of a lost task would be missing:"
+            " remove one of them"
         ),
     ),
     (
@@ -203,7 +203,7 @@ CASES = [
         ),
         (
             "8:29: data.inputs[0].shard: elastic.restart: false: nobody would read the share of a"
-            " task that is gone"
+            " lost task: use none"
         ),
     ),
     (
