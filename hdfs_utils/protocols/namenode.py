@@ -151,8 +151,9 @@ class NameNodeRpc:
                 entries = [Message(raw) for raw in listing.all(1)]
                 names = [_name(entry) for entry in entries]
                 is_whole = not listing.number(2)
-                if not is_whole and not names:
-                    raise ValueError("more is to come, and nothing comes")
+                # The NameNode sorts by bytes. Else one that repeats itself would be asked for ever.
+                if not is_whole and (not names or names[-1].encode() <= after):
+                    raise ValueError("more is to come, and nothing new comes")
             for name, entry in zip(names, entries, strict=True):
                 yield f"{directory.rstrip('/')}/{name}" if name else directory, entry
             if is_whole:
