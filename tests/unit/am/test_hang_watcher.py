@@ -40,7 +40,7 @@ class World:
         self.mailbox.active = [stalled, replace(stalled, ask=two, rank=1, is_stopped=True)]
 
     async def poll(self) -> None:
-        await self.watcher.poll(self.play.gang)
+        await self.watcher.poll(self.play.gang, self.mailbox.activity())
         self.clock.advance(1.0)
 
     def dumped(self, *stack: str) -> None:

@@ -54,7 +54,7 @@ class World:
         self.clock = FakeClock()
         self.mailbox = FakeMailbox()
         self.events: list[Event] = []
-        self.watcher = IdleGpuWatcher(self.mailbox, self.clock, self.events.append)
+        self.watcher = IdleGpuWatcher(self.clock, self.events.append)
 
     def train(self, percent: float, seconds: float = WINDOW_S + 2) -> None:
         for _ in range(int(seconds)):
@@ -62,7 +62,7 @@ class World:
                 metrics(ask, rank, **{GPU_PERCENT: percent})
                 for rank, ask in enumerate(self.play.asks())
             ]
-            self.watcher.poll(self.play.gang, self.mailbox.measured)
+            self.watcher.poll(self.play.gang, self.mailbox.measured, self.mailbox.activity())
             self.clock.advance(1.0)
 
 
@@ -151,7 +151,7 @@ def test_a_real_process_whose_gpus_idle_while_it_prepares_input(tmp_path: Path) 
         loader.kill()
         loader.wait()
     for _ in range(int(UNREPORTED_WINDOW_S) + 2):
-        world.watcher.poll(world.play.gang, world.mailbox.measured)
+        world.watcher.poll(world.play.gang, world.mailbox.measured, world.mailbox.activity())
         world.clock.advance(1.0)
     (event,) = world.events
     assert isinstance(event, IdleGpusFound)

@@ -311,6 +311,20 @@ async def test_of_a_large_gang_the_status_is_not_published_after_every_event(
         assert world.status.phase != "ACQUIRING", "a new phase is published at once"
 
 
+async def test_a_large_gang_is_looked_at_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("yarnam.am.loop.TASKS_WATCHED_A_SECOND", 0.5)
+    async with am_world() as world:
+        first, _ = await world.run_gang()
+        await world.advance(1.0)  # the look that was due before there was a gang
+        before = len(world.publisher.statuses)
+        for step in (1, 2, 3):
+            world.mailbox.measured = [AgentMetrics(first, 0, 1.0, step, 9, ())]
+            await world.advance(1.0)
+        assert len(world.publisher.statuses) == before, "two tasks: every four seconds"
+        await world.advance(1.0)
+        assert len(world.publisher.statuses) == before + 1
+
+
 async def test_clients_can_read_every_event() -> None:
     disk = Disk()
     async with am_world(disk=disk) as world:

@@ -4,7 +4,7 @@ the gang machine is told, with what they found."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from yarnam.am.serial_executor import SerialExecutor
@@ -57,7 +57,7 @@ class HangWatcher:
         self._reported = 0
         """The attempt that was reported."""
 
-    async def poll(self, gang: Gang) -> None:
+    async def poll(self, gang: Gang, activity: Sequence[RankActivity]) -> None:
         """While some have ended well, the others may save or evaluate: only that they do nothing is
         looked for."""
         members = [one for one in gang.members if one.target.role not in self._unwatched]
@@ -68,7 +68,7 @@ class HangWatcher:
             self._asked_at_s = None
             return
         ended = {member.ask for member in done}
-        ranks = _with_ends(self._mailbox.activity(), {member.ask for member in left}, ended)
+        ranks = _with_ends(activity, {member.ask for member in left}, ended)
         heard_of = sum(one.ask not in ended for one in ranks)
         if heard_of < sum(member.target.processes_per_task for member in left):
             return  # not all have been heard of

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from math import isfinite
 
 from yarnam.core.failures.idle_gpus import IdleGpuWatch, RankUse, watch_idle_gpus
+from yarnam.core.failures.rank_activity import RankActivity
 from yarnam.core.gang import Gang, MemberState
 from yarnam.core.model.events import IdleGpusFound
 from yarnam.core.model.job_status import Phase
-from yarnam.ports import AgentMetrics, Clock, Inbox, TaskMailbox
+from yarnam.ports import AgentMetrics, Clock, Inbox
 from yarnam.wire.protocol import (
     COMPUTE_S,
     CPU_CORES,
@@ -26,14 +27,15 @@ log = logging.getLogger("yarnam.am")
 class IdleGpuWatcher:
     """``poll`` is to be called once a second."""
 
-    def __init__(self, mailbox: TaskMailbox, clock: Clock, inbox: Inbox) -> None:
-        self._mailbox = mailbox
+    def __init__(self, clock: Clock, inbox: Inbox) -> None:
         self._clock = clock
         self._inbox = inbox
         self._attempt = 0
         self._watch = IdleGpuWatch()
 
-    def poll(self, gang: Gang, metrics: Sequence[AgentMetrics]) -> None:
+    def poll(
+        self, gang: Gang, metrics: Sequence[AgentMetrics], activity: Sequence[RankActivity]
+    ) -> None:
         """While some tasks start or have ended, the others wait for something else."""
         if gang.phase is not Phase.RUNNING or gang.is_pre_run:
             return
@@ -42,22 +44,25 @@ class IdleGpuWatcher:
         if self._attempt != gang.attempt:
             self._attempt, self._watch = gang.attempt, IdleGpuWatch()
         before, now_s = self._watch.reported, self._clock.now_s()
-        self._watch = watch_idle_gpus(self._watch, self._uses(gang, metrics), now_s)
+        self._watch = watch_idle_gpus(self._watch, _uses(gang, metrics, activity), now_s)
         idle = self._watch.reported
         if idle != before:
             if idle is not None:
                 log.warning("%s", idle.words)
             self._inbox(IdleGpusFound(now_s, gang.attempt, idle))
 
-    def _uses(self, gang: Gang, metrics: Sequence[AgentMetrics]) -> list[RankUse]:
-        asks = {member.ask for member in gang.members}
-        paused = {one.rank for one in self._mailbox.activity() if one.pause}
-        found = (
-            use_of(one, is_paused=one.rank in paused)
-            for one in metrics
-            if one.attempt == gang.attempt and one.ask in asks
-        )
-        return [one for one in found if one is not None]
+
+def _uses(
+    gang: Gang, metrics: Sequence[AgentMetrics], activity: Sequence[RankActivity]
+) -> list[RankUse]:
+    asks = {member.ask for member in gang.members}
+    paused = {one.rank for one in activity if one.pause}
+    found = (
+        use_of(one, is_paused=one.rank in paused)
+        for one in metrics
+        if one.attempt == gang.attempt and one.ask in asks
+    )
+    return [one for one in found if one is not None]
 
 
 def use_of(metrics: AgentMetrics, *, is_paused: bool) -> RankUse | None:

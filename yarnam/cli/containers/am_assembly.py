@@ -66,7 +66,7 @@ def _parts(
         record.job.hang, ports.mailbox, executors.mailbox, clock, inbox, record.job.auxiliary_roles
     )
     stragglers = StragglerWatcher(record.job.stragglers, clock, inbox)
-    idle_gpus = IdleGpuWatcher(ports.mailbox, clock, inbox)
+    idle_gpus = IdleGpuWatcher(clock, inbox)
     size = SizeWatcher(record.job, clock, inbox)
     losses = LossWatcher(record.job.stop_early, clock, inbox)
     policy = PolicyWatcher(
