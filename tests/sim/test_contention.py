@@ -124,12 +124,12 @@ def test_a_queue_below_its_share_is_served_before_one_above_it() -> None:
 
 def test_a_declared_short_gang_runs_on_nodes_that_are_kept() -> None:
     jobs = [
-        job(0, 4, runs_s=9000.0, declared_s=9000.0),
+        job(0, 4, runs_s=18_000.0, declared_s=18_000.0),
         job(1, 8, at_s=10.0),
-        job(2, 4, at_s=8830.0, runs_s=100.0, declared_s=150.0),
-        job(3, 4, at_s=8840.0, runs_s=100.0),
+        job(2, 4, at_s=17_830.0, runs_s=100.0, declared_s=150.0),
+        job(3, 4, at_s=17_840.0, runs_s=100.0),
     ]
     outcome = play(Mode.TICKETS, jobs, cluster(1))
     assert (outcome.records[2].wait_s or 1e9) < 60.0
-    assert (outcome.records[1].stood_s or 1e9) < 9060.0, "the backfill delayed the head"
-    assert (outcome.records[3].stood_s or 0.0) > 9000.0, "an undeclared gang went before the head"
+    assert (outcome.records[1].stood_s or 1e9) < 18_060.0, "the backfill delayed the head"
+    assert (outcome.records[3].stood_s or 0.0) > 18_000.0, "an undeclared gang went before the head"

@@ -175,7 +175,7 @@ def test_where_no_rung_is_said_to_keep_clear_the_planner_finds_none(
     rm = RmSettings(nodes=16, nodes_per_rack=8, queues=queues)
     given = workload(WorkloadSettings(jobs=300, load=4.0, seed=5), rm)
     simulate(given, SimSettings(Mode.TICKETS, rm=rm, limit_s=86400.0))
-    assert answers[False] > 50
+    assert answers[False] > 20
     assert answers[True] > 5
 
 

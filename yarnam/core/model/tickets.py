@@ -30,7 +30,7 @@ class Demand:
     anywhere."""
 
 
-ADMISSION_RULES = 7
+ADMISSION_RULES = 8
 """By which rules this version orders the wait queue (``admission.wait_queue``): one more whenever
 they change. Jobs of two versions wait in one queue, and by two orders each could wait for the
 other."""
