@@ -24,7 +24,7 @@ STREAM_S = BOUND_S + 3600.0
 
 
 def stream(dice: random.Random, nodes: int, load: float, declared: float) -> list[SimJob]:
-    """Small jobs, numbered from 1, for longer than the bound: ``load`` times what the cluster can do."""
+    """Small jobs, numbered from 1, beyond the bound: ``load`` times what the cluster can do."""
     jobs: list[SimJob] = []
     at_s = 0.0
     while at_s < STREAM_S:
