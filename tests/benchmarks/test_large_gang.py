@@ -1,6 +1,6 @@
 """One gang of many tasks: what its ApplicationMaster takes while it runs, and how soon clients are
 answered. The AM is a process of its own (``large_gang_am``); the agents are in this one: they are
-the product's own client with a connection each, and report as an agent with one training process
+the product's own client with a connection each, and tell what an agent with one training process
 does. ``YARNAM_BENCH_TASKS`` (1000) and ``YARNAM_BENCH_WINDOW_S`` (30) choose the load,
 ``YARNAM_BENCH_WAKE=no`` a network without UDP: then the agents' calls wait at the AM.
 """
@@ -51,7 +51,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Agent:
-    """As ``yarnam.agent`` talks: a long poll that is its heartbeat, and reports with metrics."""
+    """As ``yarnam.agent`` talks: polls that are its heartbeats and take its metrics along, and
+    reports of its state."""
 
     def __init__(self, address: str, pem: bytes, number: int, log_address: str) -> None:
         # One on each node, which the AM grants in this order.
@@ -60,7 +61,6 @@ class Agent:
         self.number = number
         self.step = 0
         self.is_started = False
-        self.period_s = 0.0
         self.stopped_at = 0.0
         self.log_address = log_address
         self.wake = WakeListener()
@@ -80,7 +80,7 @@ class Agent:
             await self.client.report(self.report(pb.READY))
         seen = 0
         while True:
-            order = await self.client.await_directive(seen)
+            order = await self.client.await_directive(seen, self.progress)
             if order.number == seen:
                 continue
             seen = order.number
@@ -90,22 +90,18 @@ class Agent:
                 self.stopped_at = time.monotonic()
             if order.WhichOneof("order") == "launch":
                 self.is_started = True
-                self.period_s = order.launch.metrics_period_ms / 1000
-                await self.client.report(self.running())
-                asyncio.get_running_loop().create_task(self.measure())
+                await self.client.report(
+                    self.report(pb.STARTED, attempt=1, processes=[self.process()])
+                )
 
-    def running(self) -> pb.AgentReport:
+    def progress(self) -> pb.Progress | None:
+        return pb.Progress(attempt=1, processes=[self.process()]) if self.is_started else None
+
+    def process(self) -> pb.ProcessReport:
         self.step += 1
         metrics = pb.Metrics(at_s=time.time(), step=self.step, total_steps=10**6,
                              values={"loss": 1 / self.step, "lr": 0.1})  # fmt: skip
-        process = pb.ProcessReport(local_rank=0, rank=self.number, pid=5, metrics=metrics)
-        return self.report(pb.STARTED, attempt=1, processes=[process])
-
-    async def measure(self) -> None:
-        await asyncio.sleep(self.period_s * (self.number % 100) / 100)
-        while True:
-            await asyncio.sleep(self.period_s)
-            await self.client.report(self.running())
+        return pb.ProcessReport(local_rank=0, rank=self.number, pid=5, metrics=metrics)
 
 
 class Logs:
@@ -208,7 +204,7 @@ async def drive(address: str, pem: bytes, pid: int, folder: Path) -> None:
     passed_s = time.monotonic() - began_s
     cores = (cpu_s(pid) - cpu) / passed_s
     reports = (sum(agent.step for agent in agents) - steps) / passed_s
-    print(f"  {reports:.0f} reports with metrics a second")
+    print(f"  {reports:.0f} polls with metrics a second")
     show("AM, resident memory while it runs", MB_OF_MIB * resident_mb(pid), AM_LIMIT_MB, "MB")
     show("AM, resident memory (peak)", MB_OF_MIB * peak_mb(pid), AM_LIMIT_MB, "MB")
     show("AM, CPU while it runs", cores, AM_LIMIT_CORES, "cores")

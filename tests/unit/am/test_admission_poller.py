@@ -277,7 +277,7 @@ async def test_tickets_that_nobody_confirms_are_shown_as_such() -> None:
 async def test_a_small_job_goes_beside_the_head() -> None:
     """The head cannot be had yet; what it will take is left to it."""
     room = hall()
-    other(room, gpus=8, tasks=4, taken_at_s=START_S - 11_000.0)
+    other(room, gpus=8, tasks=4, taken_at_s=START_S - 22_000.0)
     async with am_world(job(tasks=1, gpus=1), hall=room, used=1) as world:
         await world.advance(5.0)
         assert world.broker.pending == {}

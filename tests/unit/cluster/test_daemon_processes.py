@@ -106,7 +106,7 @@ def test_a_daemon_is_written_down_with_its_own_session(tmp_path: Path) -> None:
         wait_until(lambda: (tmp_path / "logs" / "d.out").read_text() == "hello\n")
     finally:
         end([known(process.pid)], 0, 5)
-    assert process.returncode == -signal.SIGKILL
+    assert process.wait(5) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"pid": 1}', '{"pid": 1, "x": 2}'])
