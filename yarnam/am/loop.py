@@ -72,7 +72,7 @@ LARGE_GANG = 100
 
 TASKS_WATCHED_A_SECOND = 500
 """A look at a thousand tasks takes 50 to 200 ms of CPU: those of a larger gang come less often.
-Their processes report every 5 s."""
+Their agents bring news every 4 s."""
 
 T = TypeVar("T")
 

@@ -34,7 +34,7 @@ MAX_STACKS = 16
 
 
 class HangWatcher:
-    """``poll`` is to be called once a second."""
+    """``poll`` is to be called at each look at the gang, every second or two."""
 
     def __init__(
         self,

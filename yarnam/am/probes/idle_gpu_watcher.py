@@ -25,7 +25,7 @@ log = logging.getLogger("yarnam.am")
 
 
 class IdleGpuWatcher:
-    """``poll`` is to be called once a second."""
+    """``poll`` is to be called at each look at the gang, every second or two."""
 
     def __init__(self, clock: Clock, inbox: Inbox) -> None:
         self._clock = clock

@@ -21,7 +21,8 @@ FIT_EVERY_S = 30.0
 
 
 class LossWatcher:
-    """``poll`` is to be called once a second. ``stop_early`` None: a flat loss is told, no more."""
+    """``poll`` is to be called at each look at the gang, every second or two. ``stop_early`` None:
+    a flat loss is told, no more."""
 
     def __init__(self, stop_early: StopEarlySpec | None, clock: Clock, inbox: Inbox) -> None:
         self._stop_early = stop_early

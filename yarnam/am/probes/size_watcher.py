@@ -20,8 +20,8 @@ MAX_COUNT = 1 << 53
 
 
 class SizeWatcher:
-    """``poll`` is to be called once a second. Each wish becomes one event; what follows from it is
-    the gang machine's affair, as with ``yarnam scale``."""
+    """``poll`` is to be called at each look at the gang, every second or two. Each wish becomes
+    one event; what follows from it is the gang machine's affair, as with ``yarnam scale``."""
 
     def __init__(self, job: JobSpec, clock: Clock, inbox: Inbox) -> None:
         self._job = job

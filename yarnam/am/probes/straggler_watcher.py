@@ -25,7 +25,7 @@ MAX_STEPS = 1 << 53
 
 
 class StragglerWatcher:
-    """``poll`` is to be called once a second."""
+    """``poll`` is to be called at each look at the gang, every second or two."""
 
     def __init__(self, spec: StragglerSpec, clock: Clock, inbox: Inbox) -> None:
         self._spec = spec
