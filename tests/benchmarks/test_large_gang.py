@@ -203,8 +203,8 @@ async def drive(address: str, pem: bytes, pid: int, folder: Path) -> None:
     await asyncio.sleep(WINDOW_S)
     passed_s = time.monotonic() - began_s
     cores = (cpu_s(pid) - cpu) / passed_s
-    reports = (sum(agent.step for agent in agents) - steps) / passed_s
-    print(f"  {reports:.0f} polls with metrics a second")
+    polls = (sum(agent.step for agent in agents) - steps) / passed_s
+    print(f"  {polls:.0f} polls with metrics a second")
     show("AM, resident memory while it runs", MB_OF_MIB * resident_mb(pid), AM_LIMIT_MB, "MB")
     show("AM, resident memory (peak)", MB_OF_MIB * peak_mb(pid), AM_LIMIT_MB, "MB")
     show("AM, CPU while it runs", cores, AM_LIMIT_CORES, "cores")
