@@ -16,8 +16,7 @@ from tests.unit.web.job_values import NOW_S, running
 from tests.unit.web.test_job_server import Am
 from yarnam.core.model.events import JobStarted
 from yarnam.core.model.ids import AskId
-from yarnam.core.model.job_status import Measured
-from yarnam.ports import AgentMetrics
+from yarnam.core.model.metrics import AgentMetrics, Measured
 from yarnam.web.http.http_messages import Request
 from yarnam.web.http.http_server import HttpServer, listen
 from yarnam.web.job_server import JobServer, ProxyOnly

@@ -19,8 +19,9 @@ from yarnam.core.model.events import (
     TaskStarted,
 )
 from yarnam.core.model.ids import AskId, ContainerId, NodeId
+from yarnam.core.model.metrics import AgentMetrics
 from yarnam.core.model.outcomes import ExitKind, NodeMeasures, ProcessExit
-from yarnam.ports import AgentMetrics, AgentStaging, Inbox
+from yarnam.ports import AgentStaging, Inbox
 
 
 class FakeMailbox:

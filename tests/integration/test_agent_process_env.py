@@ -13,8 +13,8 @@ import pytest
 
 from tests.integration.agent_world import Container, World, shipped, small_job, world
 from yarnam.core.model.job_spec import EnvironmentSpec, ShippedFile
+from yarnam.core.model.metrics import MEASURED_STEPS, STEP_S
 from yarnam.wire.pb import yarnam_pb2 as pb
-from yarnam.wire.protocol import MEASURED_STEPS, STEP_S
 
 pytestmark = [pytest.mark.grpc, pytest.mark.asyncio]
 

@@ -25,8 +25,8 @@ from tests.unit.web.test_job_server import Am
 from yarnam.core.accounting.job_summary import summary_of
 from yarnam.core.model.events import CancelRequested
 from yarnam.core.model.ids import AskId
-from yarnam.core.model.job_status import JobStatus, Measured
-from yarnam.ports import AgentMetrics
+from yarnam.core.model.job_status import JobStatus
+from yarnam.core.model.metrics import AgentMetrics, Measured
 from yarnam.web.cluster_server import ClusterServer, ClusterSource
 from yarnam.web.http.http_messages import Request, Response
 from yarnam.web.http.http_server import HttpServer, listen

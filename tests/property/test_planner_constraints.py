@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from tests.property.test_planner import check_rung, fix_flexible, jobs, outline, snapshots
 from yarnam.core.model.gpu_names import has_words
 from yarnam.core.model.ids import NodeId
-from yarnam.core.model.input_locality import BytesByNode
 from yarnam.core.model.job_spec import JobSpec, TopologyConstraint
 from yarnam.core.model.plans import NoFit, PlacementPlan, Rung
-from yarnam.core.model.snapshot import ClusterSnapshot
+from yarnam.core.model.snapshot import BytesByNode, ClusterSnapshot
 from yarnam.core.placement import declared_targets, ladder_for_submit, plan
 
 APART = (("ps", "ps"), ("ps", "worker"), ("worker", "worker"))

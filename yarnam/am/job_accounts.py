@@ -29,10 +29,9 @@ from yarnam.core.accounting.training_reports import is_due
 from yarnam.core.gang import Gang, policy_for
 from yarnam.core.model.events import Event, TrainingReported
 from yarnam.core.model.job_status import ExcludedFiles, Holding, Ledger, Phase
+from yarnam.core.model.metrics import RESUMED_STEP, SAVED_STEP, SAVING_S, AgentMetrics
 from yarnam.core.model.outcomes import Verdict
 from yarnam.core.model.tickets import PolicyTicket
-from yarnam.ports import AgentMetrics
-from yarnam.wire.protocol import RESUMED_STEP, SAVED_STEP, SAVING_S
 from yarnam.wire.records import JobRecord, spec_digest
 
 MAX_STEP = 1 << 62

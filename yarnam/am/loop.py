@@ -50,10 +50,11 @@ from yarnam.core.gang.elastic.sizing import WaitingJob
 from yarnam.core.model.actions import Action
 from yarnam.core.model.events import AgentRegistered, AmRestarted, Event, JobStarted, TimerKind
 from yarnam.core.model.job_status import JobStatus, PolicyStatus
+from yarnam.core.model.metrics import AgentMetrics
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.core.model.tickets import PolicyTicket
 from yarnam.errors import QuotaFull, Unavailable, YarnamError
-from yarnam.ports import AgentMetrics, Clock, StateStore, Superseded
+from yarnam.ports import Clock, StateStore, Superseded
 from yarnam.wire.codec import decode, encode, encode_event
 from yarnam.wire.protocol import AM_FILE, SECRET_FILES, STATUS_FILE, TICKET_FILE, VERDICT_FILE
 from yarnam.wire.records import AmRecord, JobRecord, TicketRecord

@@ -15,7 +15,6 @@ from yarnam.core.model.job_status import (
     Holding,
     JobStatus,
     Ledger,
-    Measured,
     OutputStatus,
     Phase,
     PolicyStatus,
@@ -27,10 +26,17 @@ from yarnam.core.model.job_status import (
     WaitQueueStatus,
     byte_words,
 )
+from yarnam.core.model.metrics import (
+    GPU_PERCENT,
+    LOSS_NAMES,
+    SDK_METRICS,
+    USAGE_METRICS,
+    AgentMetrics,
+    Measured,
+)
 from yarnam.core.model.outcomes import Verdict, VerdictKind
-from yarnam.ports import AgentMetrics, AgentStaging
+from yarnam.ports import AgentStaging
 from yarnam.wire.output_paths import partial_output_path
-from yarnam.wire.protocol import GPU_PERCENT, LOSS_NAMES, SDK_METRICS, USAGE_METRICS
 from yarnam.wire.records import JobRecord
 
 _JOB_WORD = re.compile(r"(yarnam \w+ )JOB\b")

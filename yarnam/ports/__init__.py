@@ -14,7 +14,7 @@ from yarnam.core.failures.rank_activity import RankActivity
 from yarnam.core.model.actions import AskContainer, CheckNodes, GangMember
 from yarnam.core.model.events import Event, TimerId
 from yarnam.core.model.ids import AskId, NodeId
-from yarnam.core.model.job_status import Measured
+from yarnam.core.model.metrics import AgentMetrics
 from yarnam.core.model.outcomes import Verdict
 from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.errors import InternalError
@@ -72,20 +72,6 @@ class ClusterView(Protocol):
                 they have a place for it. One that another job took (``is_shared``) will do if it
                 is at most so old; what is taken instead is published.
         """
-
-
-@dataclass(frozen=True, slots=True)
-class AgentMetrics:
-    """What an agent last said about its task's training. ``rank`` is global."""
-
-    ask: AskId
-    rank: int
-    at_s: float
-    step: int | None
-    total_steps: int | None
-    values: tuple[tuple[str, Measured], ...]
-    attempt: int = 0
-    """Whose processes these are; 0: not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from statistics import median
 from urllib.parse import quote
 
 from yarnam.core.accounting.history_record import RunPlacement
-from yarnam.core.model.job_status import JobState, JobStatus, Ledger, Measured, TaskStatus
+from yarnam.core.model.job_status import JobState, JobStatus, Ledger, TaskStatus
+from yarnam.core.model.metrics import Measured
 from yarnam.web.charts import WIDTH, gang_timeline, line_chart
 from yarnam.web.rendering import html
 from yarnam.web.training_series import Series

@@ -17,7 +17,7 @@ from typing import Any
 
 from yarnam.core.model.events import Event
 from yarnam.core.model.job_status import JobStatus
-from yarnam.ports import AgentMetrics
+from yarnam.core.model.metrics import AgentMetrics
 from yarnam.web.http.http_messages import JSON, Request, Response, text_response
 from yarnam.web.http.http_server import HttpServer
 from yarnam.web.training_series import TrainingSeries

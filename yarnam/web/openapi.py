@@ -10,7 +10,8 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from yarnam._version import __version__
-from yarnam.core.model.job_status import JobStatus, Measured
+from yarnam.core.model.job_status import JobStatus
+from yarnam.core.model.metrics import Measured
 from yarnam.web.training_series import Series
 
 VERSION = "3.1.0"

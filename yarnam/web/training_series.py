@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
+from yarnam.core.model.metrics import SAVED_STEP, SDK_METRICS, STEP_S, AgentMetrics
 from yarnam.errors import WireMismatch, YarnamError
-from yarnam.ports import AgentMetrics, StateStore, Superseded
+from yarnam.ports import StateStore, Superseded
 from yarnam.wire.codec import decode, encode
-from yarnam.wire.protocol import SAVED_STEP, SDK_METRICS, STEP_S
 from yarnam.wire.records import KeptSeries, SeriesRecord
 
 log = logging.getLogger("yarnam.web")

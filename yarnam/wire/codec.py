@@ -19,7 +19,7 @@ from hdfs_utils.errors import MalformedData
 from hdfs_utils.protocols.untrusted import decode_json, shown
 from yarnam.core.model.actions import Action
 from yarnam.core.model.events import Event
-from yarnam.core.model.job_status import Measured
+from yarnam.core.model.metrics import Measured
 from yarnam.core.model.plans import Reason
 from yarnam.core.model.printable import printable_json
 from yarnam.errors import WireMismatch

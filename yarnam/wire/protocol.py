@@ -81,45 +81,6 @@ ENV_NODE_GPUS = "YARNAM_NODE_GPUS"
 ENV_NODE_GPU_MODEL = "YARNAM_NODE_GPU_MODEL"
 """Model of those devices, where nvidia-smi is not to be asked."""
 
-RESTORED_STEP = "restored_step"
-"""The metric by which the SDK says which step it has restored (``yarnam.train``)."""
-
-RESUMED_STEP = "resumed_step"
-"""The same, in every later report as well."""
-SAVED_STEP = "saved_step"
-"""The metric by which the SDK says of which step the newest checkpoint is that it has saved."""
-SAVING_S = "saving_s"
-"""The metric by which it says how long the training has stood still for saving."""
-COMPUTE_S, STEP_S, MEASURED_STEPS = "median_compute_s", "median_step_s", "measured_steps"
-"""The metrics by which it says how long a step takes, how much of that the process computes by
-itself (medians of its last steps), and how many steps it has measured."""
-REQUESTED_GPUS = "requested_gpus"
-"""The metric by which it says how many GPUs the program wants its gang to have; 0: as before."""
-EPOCH = "epoch"
-"""The metric by which the program, or the SDK's inputs, say in which epoch the training is."""
-LOSS_NAMES = ("loss", "train_loss")
-"""Names of metrics that are shown as the loss; the first one that a job reports counts."""
-SDK_METRICS = frozenset(
-    {
-        RESTORED_STEP,
-        RESUMED_STEP,
-        SAVED_STEP,
-        SAVING_S,
-        COMPUTE_S,
-        STEP_S,
-        MEASURED_STEPS,
-        REQUESTED_GPUS,
-    }
-)
-"""For the ledger, the size and the search for stragglers, not for people."""
-
-CPU_CORES, MEMORY_BYTES = "cpu_cores", "memory_bytes"
-READ_RATE, WRITE_RATE = "read_bytes_per_s", "written_bytes_per_s"
-GPU_PERCENT, GPU_MEMORY_BYTES = "gpu_percent", "gpu_memory_bytes"
-USAGE_METRICS = (CPU_CORES, MEMORY_BYTES, READ_RATE, WRITE_RATE, GPU_PERCENT, GPU_MEMORY_BYTES)
-"""What the agent itself measures of a process and of what it has started; of its GPUs where NVML
-is. They travel with the metrics that the process reports, and replace its own of these names."""
-
 CHECKPOINT_PAUSE = "checkpoint"
 """The pause (``yarnam.train.pause``) of a process that writes a checkpoint: a stop waits for it."""
 

@@ -6,9 +6,9 @@ import hashlib
 from dataclasses import dataclass, replace
 
 from yarnam.core.model.gpu_names import NO_RULES, GpuModelRules
-from yarnam.core.model.input_locality import NO_DATA, BytesByNode
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.plans import PrelaunchedService, Target
+from yarnam.core.model.snapshot import NO_DATA, BytesByNode
 from yarnam.wire.codec import encode
 from yarnam.wire.protocol import RECORD_VERSION
 

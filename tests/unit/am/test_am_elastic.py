@@ -20,11 +20,10 @@ from yarnam.core.model.actions import ProbeCluster
 from yarnam.core.model.events import ClusterSeen, Event, ScaleRequested
 from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.job_spec import ElasticSpec, JobSpec, ScheduledSize
-from yarnam.core.model.job_status import Measured
+from yarnam.core.model.metrics import AgentMetrics, Measured
 from yarnam.core.model.plans import HeldTask, LocalityLevel, Rung, Supplement, TargetAsk
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, QueueView
-from yarnam.ports import AgentMetrics
 from yarnam.wire.records import JobRecord
 
 T = TypeVar("T")

@@ -26,18 +26,18 @@ from yarnam.core.failures.rank_activity import RankActivity
 from yarnam.core.gang.gang_status import describe
 from yarnam.core.model.events import Event, IdleGpusFound
 from yarnam.core.model.ids import AskId
-from yarnam.core.model.job_status import Measured
-from yarnam.core.model.outcomes import IdleCause
-from yarnam.ports import AgentMetrics
-from yarnam.wire.pb import yarnam_pb2 as pb
-from yarnam.wire.protocol import (
+from yarnam.core.model.metrics import (
     COMPUTE_S,
     CPU_CORES,
     GPU_PERCENT,
     MEASURED_STEPS,
     READ_RATE,
     STEP_S,
+    AgentMetrics,
+    Measured,
 )
+from yarnam.core.model.outcomes import IdleCause
+from yarnam.wire.pb import yarnam_pb2 as pb
 
 
 def metrics(ask: AskId, rank: int, **values: float) -> AgentMetrics:

@@ -22,10 +22,11 @@ from yarnam.core.model.events import (
 )
 from yarnam.core.model.job_spec import GangSpec
 from yarnam.core.model.job_status import JobState, Use
+from yarnam.core.model.metrics import AgentMetrics
 from yarnam.core.model.outcomes import ContainerEnd, VerdictKind
 from yarnam.core.model.plans import Reason
 from yarnam.errors import ExitCode, InternalError, Unavailable
-from yarnam.ports import AgentMetrics, Superseded
+from yarnam.ports import Superseded
 from yarnam.wire.protocol import AM_FILE, SECRET_FILES, STATUS_FILE
 
 pytestmark = pytest.mark.asyncio

@@ -9,8 +9,7 @@ import pytest
 from tests.unit.am.am_world import AmWorld, am_world, job
 from yarnam.core.model.events import LossFlat
 from yarnam.core.model.job_spec import StopEarlySpec
-from yarnam.core.model.job_status import Measured
-from yarnam.ports import AgentMetrics
+from yarnam.core.model.metrics import AgentMetrics, Measured
 
 pytestmark = pytest.mark.asyncio
 

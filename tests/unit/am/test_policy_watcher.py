@@ -15,12 +15,11 @@ from yarnam.am.probes.policy_watcher import AWAY_S
 from yarnam.core.model.events import Event, ResumeRequested, ScaleRequested, SuspendRequested
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.job_spec import CheckpointSpec, ElasticSpec, RoleSpec
-from yarnam.core.model.job_status import JobState, Measured
+from yarnam.core.model.job_status import JobState
+from yarnam.core.model.metrics import SAVED_STEP, AgentMetrics, Measured
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.tickets import Demand, HoldState, PolicyTicket, RunningGang, Ticket
 from yarnam.core.policies.chosen_policy import QueuePolicy
-from yarnam.ports import AgentMetrics
-from yarnam.wire.protocol import SAVED_STEP
 
 pytestmark = pytest.mark.asyncio
 

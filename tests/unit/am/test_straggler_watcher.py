@@ -12,9 +12,7 @@ from yarnam.am.probes.straggler_watcher import StragglerWatcher, pace_of
 from yarnam.core.model.events import Event, StragglersFound
 from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_spec import StragglerSpec
-from yarnam.core.model.job_status import Measured
-from yarnam.ports import AgentMetrics
-from yarnam.wire.protocol import COMPUTE_S, MEASURED_STEPS, STEP_S
+from yarnam.core.model.metrics import COMPUTE_S, MEASURED_STEPS, STEP_S, AgentMetrics, Measured
 
 
 def metrics(

@@ -17,7 +17,8 @@ from yarnam.client.job import HOLD_S
 from yarnam.client.monitor.job_end import error_of
 from yarnam.client.user_paths import new_key, tag_of
 from yarnam.core.model.events import CancelRequested, Event, JobStarted
-from yarnam.core.model.job_status import JobState, Measured
+from yarnam.core.model.job_status import JobState
+from yarnam.core.model.metrics import Measured
 from yarnam.core.model.outcomes import VerdictKind
 from yarnam.errors import BadSpec, GangTimeout, Unavailable, YarnamError, error_classes
 from yarnam.wire.codec import encode

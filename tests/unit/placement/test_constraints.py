@@ -18,11 +18,17 @@ from yarnam.core.model.gpu_names import (
     with_gpu_models,
 )
 from yarnam.core.model.ids import NodeId, RackId
-from yarnam.core.model.input_locality import BytesByNode, bytes_by_node
 from yarnam.core.model.job_spec import JobSpec, PackOrSpread, TopologyConstraint
 from yarnam.core.model.plans import LocalityLevel, NoFit, PlacementPlan, PlanPolicy, Reason, Target
 from yarnam.core.model.resources import Resources
-from yarnam.core.model.snapshot import AllocationSteps, ClusterSnapshot, NodeState, QueueView
+from yarnam.core.model.snapshot import (
+    AllocationSteps,
+    BytesByNode,
+    ClusterSnapshot,
+    NodeState,
+    QueueView,
+    bytes_by_node,
+)
 from yarnam.core.placement import declared_targets, ladder_for_submit, plan
 
 A100, V100 = "NVIDIA A100-SXM4-80GB", "Tesla V100-SXM2-32GB"

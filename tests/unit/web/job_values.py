@@ -14,7 +14,6 @@ from yarnam.core.model.job_status import (
     JobStatus,
     Ledger,
     LedgerEntry,
-    Measured,
     OutputStatus,
     RefusedNode,
     SizeStatus,
@@ -25,6 +24,7 @@ from yarnam.core.model.job_status import (
     Use,
     WaitQueueStatus,
 )
+from yarnam.core.model.metrics import Measured
 from yarnam.core.model.outcomes import (
     FailureClass,
     FailureRole,

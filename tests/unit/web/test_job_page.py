@@ -10,15 +10,9 @@ import pytest
 from tests.unit.accounting.records import record
 from tests.unit.web.html_pages import HOSTILE, Page
 from tests.unit.web.job_values import NOW_S, USAGE, cause, everything, running, with_every_text
-from yarnam.core.model.job_status import (
-    FlatLoss,
-    JobState,
-    JobStatus,
-    Measured,
-    PredictedEnd,
-    StartForecast,
-)
+from yarnam.core.model.job_status import FlatLoss, JobState, JobStatus, PredictedEnd, StartForecast
 from yarnam.core.model.job_status import WaitQueueStatus as Queue
+from yarnam.core.model.metrics import Measured
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.web.job_page import JobView, job_page, waits_since_s
 from yarnam.web.rendering import content_security_policy, number

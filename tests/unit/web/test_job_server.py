@@ -16,8 +16,8 @@ from tests.unit.web.job_values import APPLICATION, NOW_S, everything, running, w
 from yarnam.cli.rendering.event_text import event_text
 from yarnam.core.model.events import CancelRequested, Event, JobStarted
 from yarnam.core.model.ids import AskId
-from yarnam.core.model.job_status import JobStatus, Measured
-from yarnam.ports import AgentMetrics
+from yarnam.core.model.job_status import JobStatus
+from yarnam.core.model.metrics import AgentMetrics, Measured
 from yarnam.web.http.http_server import HttpServer, listen
 from yarnam.web.job_server import (
     EVENTS_SHOWN,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from math import nan
 
 from yarnam.core.model.ids import AskId
-from yarnam.core.model.job_status import Measured
-from yarnam.ports import AgentMetrics
+from yarnam.core.model.metrics import AgentMetrics, Measured
 from yarnam.web.training_series import MAX_POINTS, MAX_SERIES, STEP_TIME, Series, TrainingSeries
 
 ASK = AskId(1, "worker", 0)

@@ -15,14 +15,13 @@ from yarnam.adapters.grpc.rank_watch import RankWatch
 from yarnam.adapters.grpc.wake_sender import WakePoint, wake_point
 from yarnam.core.model import events as ev
 from yarnam.core.model.ids import AskId, ContainerId, NodeId
-from yarnam.core.model.job_status import Measured
+from yarnam.core.model.metrics import RESTORED_STEP, AgentMetrics, Measured
 from yarnam.core.model.outcomes import (
     ExitKind,
     ProcessExit,
 )
-from yarnam.ports import AgentMetrics, AgentStaging
+from yarnam.ports import AgentStaging
 from yarnam.wire.pb import yarnam_pb2 as pb
-from yarnam.wire.protocol import RESTORED_STEP
 
 _MAX_SIZE = (1 << 63) - 1
 """What a record holds; protobuf has one bit more. Nor does a record hold NaN."""

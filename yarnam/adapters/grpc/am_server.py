@@ -33,9 +33,10 @@ from yarnam.core.model.actions import CheckNodes, GangMember
 from yarnam.core.model.events import AgentSilent, AgentUnable
 from yarnam.core.model.ids import AskId, parse_ask_id
 from yarnam.core.model.job_spec import JobSpec
+from yarnam.core.model.metrics import AgentMetrics
 from yarnam.core.model.resources import split_gpus
 from yarnam.errors import InternalError, Unavailable
-from yarnam.ports import AgentMetrics, AgentStaging, Inbox
+from yarnam.ports import AgentStaging, Inbox
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc as pb_grpc
 from yarnam.wire.protocol import PROTOCOL, report_pace

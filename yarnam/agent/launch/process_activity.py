@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from yarnam.wire.protocol import CPU_CORES, MEMORY_BYTES, READ_RATE, WRITE_RATE
+from yarnam.core.model.metrics import CPU_CORES, MEMORY_BYTES, READ_RATE, WRITE_RATE
 
 PERIOD_S = 2.0
 """Between two polls."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from yarnam.wire.protocol import GPU_MEMORY_BYTES, GPU_PERCENT
+from yarnam.core.model.metrics import GPU_MEMORY_BYTES, GPU_PERCENT
 
 log = logging.getLogger("yarnam.agent")
 

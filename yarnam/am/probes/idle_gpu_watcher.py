@@ -11,15 +11,16 @@ from yarnam.core.failures.rank_activity import RankActivity
 from yarnam.core.gang import Gang, MemberState
 from yarnam.core.model.events import IdleGpusFound
 from yarnam.core.model.job_status import Phase
-from yarnam.ports import AgentMetrics, Clock, Inbox
-from yarnam.wire.protocol import (
+from yarnam.core.model.metrics import (
     COMPUTE_S,
     CPU_CORES,
     GPU_PERCENT,
     MEASURED_STEPS,
     READ_RATE,
     STEP_S,
+    AgentMetrics,
 )
+from yarnam.ports import Clock, Inbox
 
 log = logging.getLogger("yarnam.am")
 

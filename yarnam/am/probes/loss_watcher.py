@@ -10,9 +10,9 @@ from yarnam.core.gang import Gang
 from yarnam.core.model.events import LossFlat
 from yarnam.core.model.job_spec import StopEarlySpec
 from yarnam.core.model.job_status import FlatLoss, Phase, PredictedEnd
+from yarnam.core.model.metrics import LOSS_NAMES, AgentMetrics
 from yarnam.core.policies.fits.predicted_end import FALL, LossSeries, predicted_end
-from yarnam.ports import AgentMetrics, Clock, Inbox
-from yarnam.wire.protocol import LOSS_NAMES
+from yarnam.ports import Clock, Inbox
 
 log = logging.getLogger("yarnam.am")
 

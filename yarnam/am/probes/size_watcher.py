@@ -10,8 +10,8 @@ from yarnam.core.gang import Gang, policy_for
 from yarnam.core.model.events import ScaleRequested
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import Phase
-from yarnam.ports import AgentMetrics, Clock, Inbox
-from yarnam.wire.protocol import EPOCH, REQUESTED_GPUS
+from yarnam.core.model.metrics import EPOCH, REQUESTED_GPUS, AgentMetrics
+from yarnam.ports import Clock, Inbox
 
 log = logging.getLogger("yarnam.am")
 

@@ -15,8 +15,8 @@ from yarnam.core.gang import Gang, MemberState
 from yarnam.core.model.events import StragglersFound
 from yarnam.core.model.job_spec import StragglerSpec
 from yarnam.core.model.job_status import Phase
-from yarnam.ports import AgentMetrics, Clock, Inbox
-from yarnam.wire.protocol import COMPUTE_S, MEASURED_STEPS, STEP_S
+from yarnam.core.model.metrics import COMPUTE_S, MEASURED_STEPS, STEP_S, AgentMetrics
+from yarnam.ports import Clock, Inbox
 
 log = logging.getLogger("yarnam.am")
 

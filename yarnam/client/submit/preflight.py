@@ -15,11 +15,16 @@ from hdfs_utils import uri as uris
 from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.client.site import Site, file_system_of
 from yarnam.client.submit.block_locality import input_bytes_by_node
-from yarnam.core.model.input_locality import NO_DATA, BytesByNode
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.plans import LocalityLevel, NoFit, PlacementPlan, Target
 from yarnam.core.model.resources import Resources
-from yarnam.core.model.snapshot import ClusterSnapshot, Scheduler, in_partitions
+from yarnam.core.model.snapshot import (
+    NO_DATA,
+    BytesByNode,
+    ClusterSnapshot,
+    Scheduler,
+    in_partitions,
+)
 from yarnam.core.placement import declared_targets
 from yarnam.core.placement.elastic_sizes import elastic_ladder, settled_shape
 from yarnam.core.placement.further_targets import larger_targets, pre_run_targets

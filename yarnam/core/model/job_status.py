@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import NewType
 
+from yarnam.core.model.metrics import Measured
 from yarnam.core.model.outcomes import FirstCause, IdleGpus, Straggler, Verdict
 from yarnam.core.model.printable import duration
-
-Measured = NewType("Measured", float)
-"""By training code: its loss may be NaN or infinite. All other numbers are finite."""
 
 
 class Phase(Enum):

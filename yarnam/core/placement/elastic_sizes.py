@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from yarnam.core.model.ids import NodeId
-from yarnam.core.model.input_locality import NO_DATA, BytesByNode
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.plans import NoFit, PlacementPlan, PlanPolicy, Supplement, Target
-from yarnam.core.model.snapshot import ClusterSnapshot
+from yarnam.core.model.snapshot import NO_DATA, BytesByNode, ClusterSnapshot
 from yarnam.core.placement.gang_shape import resized
 from yarnam.core.placement.packing.index_memory import IndexMemory
 from yarnam.core.placement.planner import (

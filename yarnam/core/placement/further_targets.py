@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from yarnam.core.model.input_locality import NO_DATA, BytesByNode
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.plans import NoFit, Reason, Target
-from yarnam.core.model.snapshot import ClusterSnapshot
+from yarnam.core.model.snapshot import NO_DATA, BytesByNode, ClusterSnapshot
 from yarnam.core.placement.elastic_sizes import MOST_EXTRA_TARGETS, elastic_ladder
 from yarnam.core.placement.planner import declared_targets
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from yarnam.core.model.ids import NodeId
-from yarnam.core.model.input_locality import BytesByNode
 from yarnam.core.model.job_spec import JobSpec, PackOrSpread
 from yarnam.core.model.resources import Resources
-from yarnam.core.model.snapshot import ClusterSnapshot
+from yarnam.core.model.snapshot import BytesByNode, ClusterSnapshot
 from yarnam.core.placement.gang_shape import biggest, shapes_of
 from yarnam.core.placement.packing.bin_packing import PackRules
 from yarnam.core.placement.packing.capacity_index import CapacityIndex

@@ -7,10 +7,9 @@ from collections.abc import Collection, Iterable
 
 from yarnam.core.model.actions import RequestPlan
 from yarnam.core.model.ids import NodeId
-from yarnam.core.model.input_locality import NO_DATA, BytesByNode
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.plans import NoFit, Rung, Target
-from yarnam.core.model.snapshot import ClusterSnapshot
+from yarnam.core.model.snapshot import NO_DATA, BytesByNode, ClusterSnapshot
 from yarnam.core.placement.candidates import any_fits
 from yarnam.core.placement.domains import candidates_from
 from yarnam.core.placement.elastic_sizes import plan_largest

@@ -20,10 +20,9 @@ from dataclasses import replace
 from typing import Union
 
 from yarnam.core.model.ids import NodeId
-from yarnam.core.model.input_locality import NO_DATA, BytesByNode
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.plans import NoFit, PlacementPlan, PlanPolicy, Rung, Target
-from yarnam.core.model.snapshot import ClusterSnapshot, Node
+from yarnam.core.model.snapshot import NO_DATA, BytesByNode, ClusterSnapshot, Node
 from yarnam.core.placement.candidates import RankedCandidate, rank_candidates, rungs_of
 from yarnam.core.placement.domains import candidates_from
 from yarnam.core.placement.explain.no_fit import (

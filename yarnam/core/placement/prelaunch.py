@@ -6,10 +6,9 @@ from dataclasses import replace
 
 from yarnam.core.model.actions import RequestPlan
 from yarnam.core.model.ids import NodeId
-from yarnam.core.model.input_locality import NO_DATA, BytesByNode
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.plans import NoFit, PlacementPlan, PrelaunchedService, Rung, Target
-from yarnam.core.model.snapshot import ClusterSnapshot
+from yarnam.core.model.snapshot import NO_DATA, BytesByNode, ClusterSnapshot
 from yarnam.core.placement.plan_request import plan_request
 
 SPARE_GANGS = 2

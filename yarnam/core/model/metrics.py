@@ -1,0 +1,65 @@
+"""Metrics that agents report of the processes of a gang, and their names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NewType
+
+from yarnam.core.model.ids import AskId
+
+Measured = NewType("Measured", float)
+"""By training code: its loss may be NaN or infinite. All other numbers are finite."""
+
+RESTORED_STEP = "restored_step"
+"""The metric by which the SDK says which step it has restored (``yarnam.train``)."""
+
+RESUMED_STEP = "resumed_step"
+"""The same, in every later report as well."""
+SAVED_STEP = "saved_step"
+"""The metric by which the SDK says of which step the newest checkpoint is that it has saved."""
+SAVING_S = "saving_s"
+"""The metric by which it says how long the training has stood still for saving."""
+COMPUTE_S, STEP_S, MEASURED_STEPS = "median_compute_s", "median_step_s", "measured_steps"
+"""The metrics by which it says how long a step takes, how much of that the process computes by
+itself (medians of its last steps), and how many steps it has measured."""
+REQUESTED_GPUS = "requested_gpus"
+"""The metric by which it says how many GPUs the program wants its gang to have; 0: as before."""
+EPOCH = "epoch"
+"""The metric by which the program, or the SDK's inputs, say in which epoch the training is."""
+LOSS_NAMES = ("loss", "train_loss")
+"""Names of metrics that are shown as the loss; the first one that a job reports counts."""
+SDK_METRICS = frozenset(
+    {
+        RESTORED_STEP,
+        RESUMED_STEP,
+        SAVED_STEP,
+        SAVING_S,
+        COMPUTE_S,
+        STEP_S,
+        MEASURED_STEPS,
+        REQUESTED_GPUS,
+    }
+)
+"""For the ledger, the size and the search for stragglers, not for people."""
+
+CPU_CORES, MEMORY_BYTES = "cpu_cores", "memory_bytes"
+READ_RATE, WRITE_RATE = "read_bytes_per_s", "written_bytes_per_s"
+GPU_PERCENT, GPU_MEMORY_BYTES = "gpu_percent", "gpu_memory_bytes"
+USAGE_METRICS = (CPU_CORES, MEMORY_BYTES, READ_RATE, WRITE_RATE, GPU_PERCENT, GPU_MEMORY_BYTES)
+"""What the agent itself measures of a process and of what it has started; of its GPUs where NVML
+is. They travel with the metrics that the process reports, and replace its own of these names."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentMetrics:
+    """The last report of one process. ``rank`` is global; ``at_s`` is in seconds since the
+    epoch."""
+
+    ask: AskId
+    rank: int
+    at_s: float
+    step: int | None
+    total_steps: int | None
+    values: tuple[tuple[str, Measured], ...]
+    attempt: int = 0
+    """The gang attempt that the process belongs to; 0 from an older agent."""
