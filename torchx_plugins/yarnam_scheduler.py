@@ -41,6 +41,8 @@ STATES = {
     JobState.LAUNCHING: AppState.PENDING,
     JobState.REPLACING: AppState.RUNNING,
     JobState.RUNNING: AppState.RUNNING,
+    # TorchX has no state for it: the job holds nothing and waits for `yarnam resume`.
+    JobState.SUSPENDED: AppState.PENDING,
     JobState.STORING: AppState.RUNNING,
     JobState.SUCCEEDED: AppState.SUCCEEDED,
     JobState.FAILED: AppState.FAILED,

@@ -109,8 +109,8 @@ def new_claim(
 ) -> Claim:
     """A claim made now, with the expiry of its state. What is too long for a file is cut."""
     at_s = time.time() if now_s is None else now_s
-    lasts = {State.SUSPECTED: SUSPECTED_FOR_S, State.PROVED: PROVED_FOR_S}
-    expires_s = at_s + lasts[state] if state in lasts else 0.0
+    lasts_s = {State.SUSPECTED: SUSPECTED_FOR_S, State.PROVED: PROVED_FOR_S}.get(state)
+    expires_s = 0.0 if lasts_s is None else at_s + lasts_s
     words = reason[:MAX_WORD], evidence[:MAX_EVIDENCE]
     return Claim(state, by, job, *words, at_s, at_s, expires_s)
 

@@ -11,6 +11,7 @@ from tests.unit.gang.test_pre_run import PreRunPlay
 from yarnam.core.failures.hang_detection import hang_finding, where_text
 from yarnam.core.failures.rank_activity import RankActivity
 from yarnam.core.model.events import (
+    ConditionChanged,
     ContainersMarked,
     GangHung,
     IdleGpusFound,
@@ -455,6 +456,8 @@ def gpus_idle() -> Play:
     idle = IdleGpus(6.5, 300.0, IdleCause.INPUT, 1.5, 2.0**20)
     play.after(300.0).send(IdleGpusFound(0, 1, idle))
     play.after(300.0).send(IdleGpusFound(0, 1, None))
+    play.send(ConditionChanged(0, 1, "memory", "worker-0 uses 3.7 of 4 GiB"))
+    play.send(ConditionChanged(0, 1, "memory", ""))
     play.after(20).ok(play.asks()[0])
     return play
 

@@ -121,7 +121,7 @@ def test_a_job_in_line_goes_on_by_chance_when_zookeeper_goes_away(
         relay.cut()
         alone = world.until(
             job,
-            lambda s: "no wait queue, retrying at random intervals" in s.reason,
+            lambda s: "wait queue unavailable, retrying at random intervals" in s.reason,
             "word of the loss",
         )
         assert f"ZooKeeper at {relay.address} does not answer" in alone.reason

@@ -28,14 +28,11 @@ from yarnam.am.executor import Executor
 from yarnam.am.job_accounts import JobAccounts
 from yarnam.am.output_storer import OutputStorer
 from yarnam.am.plan_service import PlanService
-from yarnam.am.probes.hang_watcher import HangWatcher
-from yarnam.am.probes.idle_gpu_watcher import IdleGpuWatcher
-from yarnam.am.probes.loss_watcher import LossWatcher
+from yarnam.am.probes.gang_observers import GangObservers
 from yarnam.am.probes.policy_watcher import PolicyWatcher
-from yarnam.am.probes.size_watcher import SizeWatcher
-from yarnam.am.probes.straggler_watcher import StragglerWatcher
 from yarnam.am.status_report import (
     AmFacts,
+    StatusFacts,
     addressed,
     is_news,
     job_status,
@@ -116,11 +113,7 @@ class AmParts:
     planning: PlanService
     storing: OutputStorer
     executor: Executor
-    hangs: HangWatcher
-    stragglers: StragglerWatcher
-    idle_gpus: IdleGpuWatcher
-    size: SizeWatcher
-    losses: LossWatcher
+    observers: GangObservers
     policy: PolicyWatcher
     inputs: InputIntegrity | None
     """None: the job has no inputs."""
@@ -164,11 +157,7 @@ class ApplicationMaster:
         self._inputs = parts.inputs
         self._notifier = parts.notifier
         self._executor = parts.executor
-        self._hangs = parts.hangs
-        self._stragglers = parts.stragglers
-        self._idle_gpus = parts.idle_gpus
-        self._size = parts.size
-        self._losses = parts.losses
+        self._observers = parts.observers
         self._following = parts.policy
 
     @property
@@ -296,7 +285,8 @@ class ApplicationMaster:
 
     def policy_ticket(self, version: int) -> PolicyTicket:
         """What the job tells the policy of its queue, of which it knows this version."""
-        status, predicted = self._published, self._losses.predicted_end
+        status = self._published
+        predicted = status.predicted_end if status is not None else None
         steps_left = None
         if status is not None and status.total_steps and status.step is not None:
             steps_left = float(max(0, status.total_steps - status.step))
@@ -438,23 +428,24 @@ class ApplicationMaster:
 
     def _status(self, metrics: Sequence[AgentMetrics] | None = None) -> JobStatus:
         """``metrics``: what has just been read of them; None: nothing has."""
-        return job_status(
-            self._gang,
-            self._record,
-            self._facts,
-            self._ports.mailbox.metrics() if metrics is None else metrics,
-            self._clock.now_s(),
-            self._trouble or self._planning.trouble or self._ports.budget_trouble(),
-            self._admission.waiting,
-            self._holder.trouble,
-            self._storing.status(self._gang),
-            self._inputs.status() if self._inputs is not None else None,
-            self._ports.mailbox.staging(),
-            self._accounts.ledger(self._gang, self._clock.now_s()),
-            self._accounts.holdings,
-            self._policy_status(),
-            self._losses.predicted_end,
+        now_s = self._clock.now_s()
+        facts = StatusFacts(
+            gang=self._gang,
+            record=self._record,
+            am=self._facts,
+            now_s=now_s,
+            metrics=self._ports.mailbox.metrics() if metrics is None else metrics,
+            trouble=self._trouble or self._planning.trouble or self._ports.budget_trouble(),
+            wait_queue=self._admission.waiting,
+            no_ticket_reason=self._holder.trouble,
+            output=self._storing.status(self._gang),
+            inputs=self._inputs.status() if self._inputs is not None else None,
+            staging=self._ports.mailbox.staging(),
+            ledger=self._accounts.ledger(self._gang, now_s),
+            holdings=self._accounts.holdings,
+            policy=self._policy_status(),
         )
+        return self._observers.completed(job_status(facts))
 
     def _policy_status(self) -> PolicyStatus | None:
         in_force, row = self._holder.in_force, self._holder.row
@@ -508,11 +499,7 @@ class ApplicationMaster:
                 activity = self._ports.mailbox.activity()
                 if (report := self._training_report(metrics)) is not None:
                     self._inbox(report)
-                await self._hangs.poll(self._gang, activity)
-                self._stragglers.poll(self._gang, metrics)
-                self._idle_gpus.poll(self._gang, metrics, activity)
-                self._size.poll(self._gang, metrics)
-                self._losses.poll(self._gang, metrics)
+                await self._observers.observe(self._gang, metrics, activity)
                 status = self._publish(metrics)
                 fraction = progress(status)
                 now_s = self._clock.now_s()

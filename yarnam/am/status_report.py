@@ -18,7 +18,6 @@ from yarnam.core.model.job_status import (
     OutputStatus,
     Phase,
     PolicyStatus,
-    PredictedEnd,
     SizeStatus,
     StagingStatus,
     SuspectStatus,
@@ -92,67 +91,80 @@ def is_kept(gang: Gang, job: JobSpec) -> bool:
     return could_not or (job.storing.keep_on_failure and bool(gang.history))
 
 
-def job_status(
-    gang: Gang,
-    record: JobRecord,
-    facts: AmFacts,
-    metrics: Sequence[AgentMetrics],
-    now_s: float,
-    trouble: str = "",
-    wait_queue: WaitQueueStatus | None = None,
-    no_ticket_reason: str = "",
-    output: OutputStatus | None = None,
-    inputs: InputsStatus | None = None,
-    staging: Sequence[AgentStaging] = (),
-    ledger: Ledger | None = None,
-    holdings: tuple[Holding, ...] = (),
-    policy: PolicyStatus | None = None,
-    predicted_end: PredictedEnd | None = None,
-) -> JobStatus:
-    """``trouble``: what holds the AM itself back (HDFS or the RM not answering); it comes before
-    the gang's own reason. ``wait_queue``: the position of a job that waits.
-    ``no_ticket_reason``: why the job has no ticket; it matters while the job waits. ``output``: how
-    far it is stored. ``inputs``: what is excluded from them now, and what is suspected.
-    ``staging``: how far each agent is with its inputs. ``ledger``: where the job's time went.
-    ``holdings``: what it has held. ``policy``: what that of its queue has decided for it.
-    ``predicted_end``: of its training."""
-    bringing = staging_status(gang, staging)
-    reported = inputs or InputsStatus(excluded_files_of(record.job), ())
-    by_rank = {metric.rank: metric for metric in metrics}
-    status = describe(gang, now_s)
-    shown_queue = wait_queue if gang.phase is Phase.PENDING else None
-    reason = waiting_text(shown_queue) if shown_queue is not None else status.reason
-    if output is not None and gang.phase is Phase.STORING:
-        reason += f"; {output.words}"
-    if words := staging_text(gang, bringing):
-        reason += f"; {words}"
-    if no_ticket_reason and gang.phase in WAITS:
-        reason += f"; no wait queue, retrying at random intervals: {no_ticket_reason}"
+@dataclass(frozen=True, slots=True)
+class StatusFacts:
+    """What the job's status is made of, at one instant."""
+
+    gang: Gang
+    record: JobRecord
+    am: AmFacts
+    now_s: float
+    metrics: Sequence[AgentMetrics] = ()
+    trouble: str = ""
+    """Why the AM itself is held back (HDFS or the RM does not answer). It comes before the gang's
+    own reason."""
+    wait_queue: WaitQueueStatus | None = None
+    """The position of a job that waits."""
+    no_ticket_reason: str = ""
+    """Why the job has no ticket; shown while the job waits."""
+    output: OutputStatus | None = None
+    inputs: InputsStatus | None = None
+    staging: Sequence[AgentStaging] = ()
+    ledger: Ledger | None = None
+    holdings: tuple[Holding, ...] = ()
+    policy: PolicyStatus | None = None
+
+
+def job_status(facts: StatusFacts) -> JobStatus:
+    """The gang's own status, completed with what only its ApplicationMaster knows."""
+    gang, record = facts.gang, facts.record
+    bringing = staging_status(gang, facts.staging)
+    reported = facts.inputs or InputsStatus(excluded_files_of(record.job), ())
+    by_rank = {metric.rank: metric for metric in facts.metrics}
+    status = describe(gang, facts.now_s)
+    shown_queue = facts.wait_queue if gang.phase is Phase.PENDING else None
     return replace(
-        _measured_job(status, metrics),
-        application=facts.application,
+        _measured_job(status, facts.metrics),
+        application=facts.am.application,
         name=record.job.name,
         user=record.job.user,
         queue=record.job.queue,
-        reason=f"{trouble}; {reason}" if trouble else reason,
+        reason=_reason(facts, status.reason, shown_queue, bringing),
         wait_queue=shown_queue,
         submitted_at_s=record.submitted_at_s,
-        am_attempt=facts.am_attempt,
+        am_attempt=facts.am.am_attempt,
         tasks=tuple(_measured(task, by_rank) for task in status.tasks),
-        tracking_url=facts.tracking_url,
+        tracking_url=facts.am.tracking_url,
         checkpoint=record.job.checkpoint.directory,
         size=_size(gang, record.job),
         roles=role_states(gang, record.job, policy_for(record.job)),
         excluded_files=reported.excluded_files,
         suspects=reported.suspects,
         staging=bringing,
-        output=output,
-        verdict=_verdict(gang, record.job, facts, reported.suspects),
-        ledger=ledger,
-        holdings=holdings,
-        policy=policy,
-        predicted_end=predicted_end,
+        output=facts.output,
+        verdict=_verdict(gang, record.job, facts.am, reported.suspects),
+        ledger=facts.ledger,
+        holdings=facts.holdings,
+        policy=facts.policy,
     )
+
+
+def _reason(
+    facts: StatusFacts,
+    own: str,
+    wait_queue: WaitQueueStatus | None,
+    staging: StagingStatus | None,
+) -> str:
+    gang = facts.gang
+    reason = waiting_text(wait_queue) if wait_queue is not None else own
+    if facts.output is not None and gang.phase is Phase.STORING:
+        reason += f"; {facts.output.words}"
+    if words := staging_text(gang, staging):
+        reason += f"; {words}"
+    if facts.no_ticket_reason and gang.phase in WAITS:
+        why = facts.no_ticket_reason
+        reason += f"; wait queue unavailable, retrying at random intervals: {why}"
+    return f"{facts.trouble}; {reason}" if facts.trouble else reason
 
 
 def is_news(status: JobStatus, shown: JobStatus, ledger_period_s: float) -> bool:

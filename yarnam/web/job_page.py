@@ -13,6 +13,7 @@ from urllib.parse import quote
 from yarnam.core.accounting.history_record import RunPlacement
 from yarnam.core.model.job_status import JobState, JobStatus, Ledger, TaskStatus
 from yarnam.core.model.metrics import Measured
+from yarnam.core.observers.observer_registry import status_lines
 from yarnam.web.charts import WIDTH, gang_timeline, line_chart
 from yarnam.web.rendering import html
 from yarnam.web.training_series import Series
@@ -68,6 +69,7 @@ def job_page(view: JobView) -> bytes:
     return html(
         "job.html",
         status=status,
+        findings=list(status_lines(status, view.now_s)),
         now_s=view.now_s,
         home=view.home,
         has_api=view.has_api,

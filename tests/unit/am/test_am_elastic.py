@@ -219,7 +219,7 @@ async def test_a_job_of_one_size_is_told_and_goes_on(caplog: pytest.LogCaptureFi
         measured(world, 5, requested_gpus=16.0)
         with caplog.at_level("WARNING"):
             await world.advance(3.5)
-        assert caplog.text.count("asks for 16 GPUs, but the job has one size") == 1
+        assert caplog.text.count("requests 16 GPUs, but the job has one size") == 1
         assert asked_in(world) == []
 
 

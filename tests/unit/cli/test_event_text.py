@@ -64,7 +64,8 @@ TOLD: list[tuple[Event, str]] = [
         ev.IdleGpusFound(1.0, 1, IdleGpus(6.0, 300.0, IdleCause.INPUT, 1.5, 2.0**20)),
         "busy 6 % of the time over 5 min of training; they probably wait for input: each process",
     ),
-    (ev.IdleGpusFound(1.0, 1, None), "the GPUs idle no longer"),
+    (ev.IdleGpusFound(1.0, 1, None), "the GPUs are busy again"),
+    (ev.ConditionChanged(1.0, 1, "memory", "close to its limit"), "memory: close to its limit"),
     (ev.LossFlat(1.0, 1, "the loss has been flat"), "the loss has been flat"),
     (ev.GangHung(1.0, 1, (2,), HANG), "the gang hangs: no step for 60 s"),
     (

@@ -30,6 +30,10 @@ IMPORTS = [
     ("hdfs_utils.backends.libhdfs", {"hdfs_utils/backends/connect.py"}),
     ("hdfs_utils.checkpoints.frameworks.jax_pytrees", set()),
     ("yarnam.core.frameworks.supported.tensorflow", set()),
+    (
+        "yarnam.core.observers.memory_observer",
+        {"yarnam/core/observers/observer_registry.py"},
+    ),
 ]
 """A module, and all files of its package that import it."""
 
@@ -73,7 +77,13 @@ def test_the_page_names_these_files_and_examples() -> None:
     files |= {file for _, expected in IMPORTS for file in expected}
     for file in files:
         assert f"`{file}`" in PAGE
-    for example in [*(one for one, _, _ in MENTIONS), "libhdfs", "jax_pytrees", "tensorflow"]:
+    for example in [
+        *(one for one, _, _ in MENTIONS),
+        "libhdfs",
+        "jax_pytrees",
+        "tensorflow",
+        "memory_observer",
+    ]:
         assert f"`{example}`" in PAGE
 
 

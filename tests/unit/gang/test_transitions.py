@@ -26,6 +26,7 @@ from yarnam.core.gang.state import Exclusion
 from yarnam.core.gang.transitions import HANDLERS, ROWS, Key, Row
 from yarnam.core.model.events import (
     BrokerFailed,
+    ConditionChanged,
     ContainerEnded,
     ContainersMarked,
     Event,
@@ -322,6 +323,7 @@ def failures_that_pass() -> None:
         play = Play(spec).to_running()
         play.send(StragglersFound(0, 1, (Straggler(1, "n2", 0.8, 0.4, 1.5),)))
         play.send(IdleGpusFound(0, 1, None))
+        play.send(ConditionChanged(0, 1, "memory", "close to its limit"))
         if is_kept:
             for ask in play.asks():
                 play.exited(ask, stopped())

@@ -198,7 +198,7 @@ def test_the_predicted_end_and_a_flat_loss_are_shown_while_it_trains() -> None:
     flat = FlatLoss(12_000, 12_000.0, 0.34)
     end = PredictedEnd(8000, NOW_S + 7200.0, is_by_loss=True, flat=flat)
     shown = page(replace(running(), predicted_end=end))
-    assert "Expected to end in 2h00m, by its loss." in shown.text
+    assert "Expected to end in 2h00m (8000 steps left, by its loss)" in shown.text
     assert "The loss has been flat since step 12000, for 34% of its steps (3h20m)" in shown.text
     over = page(replace(running(), state=JobState.SUCCEEDED, predicted_end=end))
     assert "Expected to end" not in over.text

@@ -1,1 +1,1 @@
-"""What the ApplicationMaster looks for while a gang runs: room to grow, and hangs."""
+"""Watches over a running gang: the observers of the core, its room to grow, its queue's policy."""

@@ -9,12 +9,8 @@ from yarnam.am.executor import Executor
 from yarnam.am.loop import AmParts, ApplicationMaster, EventInbox
 from yarnam.am.output_storer import OutputStorer
 from yarnam.am.plan_service import PlanService
-from yarnam.am.probes.hang_watcher import HangWatcher
-from yarnam.am.probes.idle_gpu_watcher import IdleGpuWatcher
-from yarnam.am.probes.loss_watcher import LossWatcher
+from yarnam.am.probes.gang_observers import GangObservers
 from yarnam.am.probes.policy_watcher import PolicyWatcher
-from yarnam.am.probes.size_watcher import SizeWatcher
-from yarnam.am.probes.straggler_watcher import StragglerWatcher
 from yarnam.am.status_report import AmFacts
 from yarnam.am.ticket_holder import TicketHolder
 from yarnam.wire.light_imports import on_first_use
@@ -62,13 +58,7 @@ def _parts(
         ports.broker, ports.mailbox, clock, planning, inbox, ports.draw, executors.broker,
         executors.mailbox, ports.hints, executors.courtesy, storing,
     )  # fmt: skip
-    hangs = HangWatcher(
-        record.job.hang, ports.mailbox, executors.mailbox, clock, inbox, record.job.auxiliary_roles
-    )
-    stragglers = StragglerWatcher(record.job.stragglers, clock, inbox)
-    idle_gpus = IdleGpuWatcher(clock, inbox)
-    size = SizeWatcher(record.job, clock, inbox)
-    losses = LossWatcher(record.job.stop_early, clock, inbox)
+    observers = GangObservers(record.job, ports.mailbox, executors.mailbox, clock, inbox)
     policy = PolicyWatcher(
         record.job, holder, ports.view, executors.view, clock, inbox, settings, ports.draw,
         ports.sleep,
@@ -92,11 +82,7 @@ def _parts(
         planning,
         storing,
         executor,
-        hangs,
-        stragglers,
-        idle_gpus,
-        size,
-        losses,
+        observers,
         policy,
         inputs,
         notify,

@@ -15,6 +15,7 @@ from yarnam.cli.rendering.console import Line, coloured, print_json, print_lines
 from yarnam.client.monitor.explanations import explain_logs
 from yarnam.client.site import find_conf_dir
 from yarnam.core.model.job_status import JobStatus
+from yarnam.core.observers.observer_registry import past_findings
 from yarnam.errors import BadConfig, ExitCode, UsageError, error_classes
 from yarnam.spec import failure_rules
 from yarnam.wire.codec import to_plain
@@ -83,6 +84,11 @@ def _plain(status: JobStatus) -> dict[str, object]:
             for one in status.history
             if one.idle_gpus is not None
         ],
+        "conditions": [
+            {"attempt": one.attempt, **to_plain(condition)}
+            for one in status.history
+            for condition in one.conditions
+        ],
         "roles": [to_plain(one) for one in status.roles],
         "verdict": to_plain(status.verdict) if status.verdict else None,
         "attempts": [
@@ -102,11 +108,10 @@ def _of_job(status: JobStatus) -> Iterator[Line]:
         elif record.cause is not None and record.cause != last:
             yield f"attempt {record.attempt}: {record.outcome}"
             yield from cause_lines(record.cause, indent="  ")
-        if (record.stragglers or record.idle_gpus) and not record.outcome:
+        findings = list(past_findings(record))
+        if findings and not record.outcome:
             yield f"attempt {record.attempt}:"
-        yield from (f"  straggler: {one.words}" for one in record.stragglers)
-        if record.idle_gpus is not None:
-            yield f"  idle GPUs: {record.idle_gpus.words}"
+        yield from (f"  {line}" for line in findings)
     if status.verdict is None:
         yield "The job has no verdict yet."
     else:

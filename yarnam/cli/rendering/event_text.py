@@ -8,6 +8,7 @@ from yarnam.core.model.events import Event
 from yarnam.core.model.exhaustive import assert_never
 from yarnam.core.model.job_status import byte_words
 from yarnam.core.model.outcomes import ProcessExit
+from yarnam.core.observers.observer_registry import observed_text
 
 
 def event_text(event: Event) -> str:
@@ -24,11 +25,16 @@ def event_text(event: Event) -> str:
             | ev.TaskReady()
             | ev.TaskFailing()
             | ev.TaskExited()
-            | ev.GangHung()
-            | ev.StragglersFound()
-            | ev.IdleGpusFound()
         ):
             return _of_task(event)
+        case (
+            ev.GangHung()
+            | ev.StragglersFound()
+            | ev.IdleGpusFound()
+            | ev.ConditionChanged()
+            | ev.LossFlat()
+        ):
+            return observed_text(event)
         case ev.TrainingReported(step=step, saved_step=saved):
             return f"step {step}" + ("" if saved is None else f", checkpoint of step {saved} saved")
         case ev.PlanReady(plan=plan):
@@ -37,8 +43,6 @@ def event_text(event: Event) -> str:
         case ev.PlanRefused(no_fit=no_fit):
             when = "never" if no_fit.is_never else "not now"
             return f"no plan ({when}, {no_fit.reason.value}): {no_fit.message}"
-        case ev.LossFlat(text=text):
-            return text
         case ev.JobStarted():
             return "the ApplicationMaster started"
         case ev.AmRestarted(am_attempt=number):
@@ -137,10 +141,7 @@ def _of_task(  # noqa: RET503
     | ev.TaskStarted
     | ev.TaskReady
     | ev.TaskFailing
-    | ev.TaskExited
-    | ev.GangHung
-    | ev.StragglersFound
-    | ev.IdleGpusFound,
+    | ev.TaskExited,
 ) -> str:
     match event:
         case ev.AgentUnable():
@@ -158,13 +159,6 @@ def _of_task(  # noqa: RET503
             return f"{event.ask}: ready for the roles that start after it"
         case ev.TaskFailing():
             return f"{event.ask}: a process failed: {_ends(event.exits)}"
-        case ev.GangHung():
-            return f"the gang hangs: {event.finding.line}"
-        case ev.StragglersFound(stragglers=found):
-            words = "; ".join(one.words for one in found)
-            return f"stragglers: {words}" if found else "no straggler slows the gang any more"
-        case ev.IdleGpusFound(idle=idle):
-            return "the GPUs idle no longer" if idle is None else f"idle GPUs: {idle.words}"
         case ev.TaskExited():
             return f"{event.ask}: processes ended: {_ends(event.exits)}"
         case _:

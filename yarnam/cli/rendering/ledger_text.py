@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from yarnam.core.model.job_status import Ledger, Use
-from yarnam.core.model.printable import duration
+from yarnam.core.model.printable import duration, gpu_hours
 
 USE_TEXT = {
     Use.WAITING: "waiting",
@@ -34,8 +34,3 @@ def ledger_line(ledger: Ledger) -> str:
     parts = ", ".join(f"{USE_TEXT[entry.use]} {duration(entry.wall_s)}" for entry in shown)
     guess = " (estimated: the program reports no checkpoints)" if ledger.is_estimated else ""
     return f"ETTR {ledger.ettr:.0%}{guess}: {parts}; {gpu_hours(ledger.gpu_s)}"
-
-
-def gpu_hours(gpu_s: float) -> str:
-    """``3.3 GPU hours``."""
-    return f"{gpu_s / 3600:.3g} GPU hours"

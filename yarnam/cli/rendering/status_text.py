@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from yarnam.cli.rendering.console import Line, Part, clock_time, coloured, table
-from yarnam.cli.rendering.ledger_text import gpu_hours, ledger_line
+from yarnam.cli.rendering.ledger_text import ledger_line
 from yarnam.core.model.job_status import (
     JobState,
     JobStatus,
@@ -14,11 +14,11 @@ from yarnam.core.model.job_status import (
     StagingStatus,
     StartForecast,
     TaskStatus,
-    Use,
     byte_words,
     granted_text,
 )
 from yarnam.core.model.printable import duration
+from yarnam.core.observers.observer_registry import status_lines
 from yarnam.wire.codec import to_plain
 
 _ON_ITS_WAY = {
@@ -79,28 +79,6 @@ def training_text(status: JobStatus) -> str:
     return ", ".join(parts)
 
 
-def predicted_end_lines(status: JobStatus, now_s: float) -> Iterator[str]:
-    """``expected to end in 2h10m (8000 steps left, by its loss; its curve is off by 0.4 %, and was
-    by 1.2 % where it foretold)``, and that the loss is flat."""
-    found = status.predicted_end
-    if found is None or status.state.is_final:
-        return
-    if found.end_at_s is not None:
-        by = "by its loss" if found.is_by_loss else "by its own count"
-        off = ""
-        if found.is_by_loss and found.miss is not None:
-            off = f"; its curve is off by {found.fit_error or 0.0:.1%}, and was by "
-            off += f"{found.miss:.1%} where it foretold"
-        left = duration(max(0.0, found.end_at_s - now_s))
-        yield f"expected to end in {left} ({found.steps_left} steps left, {by}{off})"
-    if found.flat is not None:
-        spent = ""
-        training = status.ledger.of(Use.KEPT).gpu_s if status.ledger is not None else 0.0
-        if training:
-            spent = f", about {gpu_hours(found.flat.share * training)} of its training"
-        yield f"{found.flat.words}{spent}"
-
-
 SUSPECTS_SHOWN = 10
 """Suspected inputs to show; the JSON has all of them."""
 
@@ -135,13 +113,10 @@ def details(status: JobStatus, now_s: float) -> Iterator[Line]:
         yield f"  {start_text(status.wait_queue.start, now_s)}"
     yield f"  queue {status.queue}, user {status.user}"
     yield from _times(status, now_s)
-    yield from (f"  {line}" for line in predicted_end_lines(status, now_s))
+    yield from (f"  {line.text}" for line in status_lines(status, now_s))
     if status.size is not None:
         yield f"  elastic: {status.size.words}"
     yield from (f"  role {one.words}" for one in status.roles)
-    yield from (f"  straggler: {one.words}" for one in status.stragglers)
-    idle = status.idle_gpus
-    yield from (f"  idle GPUs: {one.words}" for one in (idle,) if one is not None)
     if status.pre_run is not None:
         yield f"  pre-run: {status.pre_run.words}"
     yield from _inputs(status)

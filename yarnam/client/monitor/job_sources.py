@@ -273,7 +273,9 @@ class JobSources:
         )
         now_s = time.time()
         spent = ledger.ledger(accounts, gang, now_s)
-        found = status_report.job_status(gang, record, facts, (), now_s, ledger=spent)
+        found = status_report.job_status(
+            status_report.StatusFacts(gang, record, facts, now_s, ledger=spent)
+        )
         # The verdict counts when its file is there: until then it may still be added to.
         return replace(found, verdict=None) if self.read(VERDICT_FILE) is None else found
 

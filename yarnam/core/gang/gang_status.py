@@ -11,6 +11,7 @@ from yarnam.core.gang.state import Gang, Member, MemberState
 from yarnam.core.model.events import TimerKind
 from yarnam.core.model.job_status import (
     AttemptRecord,
+    Condition,
     JobState,
     JobStatus,
     Phase,
@@ -94,6 +95,7 @@ def describe(gang: Gang, now_s: float) -> JobStatus:
         idle_gpus=gang.history[-1].idle_gpus
         if gang.history and gang.phase is Phase.RUNNING
         else None,
+        conditions=_conditions(gang),
         history=_history(gang),
         verdict=gang.verdict,
         pre_run=gang.pre_run,
@@ -179,6 +181,12 @@ def _running(gang: Gang) -> str:
 
 def _stragglers(gang: Gang) -> tuple[Straggler, ...]:
     return gang.history[-1].stragglers if gang.history and gang.phase is Phase.RUNNING else ()
+
+
+def _conditions(gang: Gang) -> tuple[Condition, ...]:
+    if not gang.history or gang.phase is not Phase.RUNNING:
+        return ()
+    return tuple(one for one in gang.history[-1].conditions if one.ended_at_s is None)
 
 
 def _slowed(gang: Gang) -> str:

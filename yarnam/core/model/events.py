@@ -272,6 +272,19 @@ class IdleGpusFound:
 
 
 @dataclass(frozen=True, slots=True)
+class ConditionChanged:
+    """An observer has found something about the running gang that users should see, and that
+    changes nothing else."""
+
+    at_s: float
+    attempt: int
+    type: str
+    """The observer's name."""
+    message: str
+    """Empty once the condition has ended."""
+
+
+@dataclass(frozen=True, slots=True)
 class LossFlat:
     """The loss has been flat for as long as the spec's ``stop_early`` says."""
 
@@ -471,6 +484,7 @@ Event = Union[
     GangHung,
     StragglersFound,
     IdleGpusFound,
+    ConditionChanged,
     LossFlat,
     TaskExited,
     TrainingReported,

@@ -128,6 +128,18 @@ def measured_words(step_s: float | None, peak_memory_mib: int | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Condition:
+    """What an observer has found about a running gang. Times in seconds since the epoch."""
+
+    type: str
+    """The observer's name."""
+    message: str
+    since_s: float
+    ended_at_s: float | None = None
+    """``None`` while it lasts."""
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptRecord:
     """One try to acquire and run the gang, for the history in status and diagnostics."""
 
@@ -154,6 +166,8 @@ class AttemptRecord:
     """That its GPUs idled when that last changed; None: they did not."""
     is_pre_run: bool = False
     """It was not for the gang, but for its pre-run."""
+    conditions: tuple[Condition, ...] = ()
+    """The newest of each type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -551,3 +565,5 @@ class JobStatus:
     """How many containers and GPUs it has held, from when on."""
     pre_run: PreRunStatus | None = None
     """None: the job has none."""
+    conditions: tuple[Condition, ...] = ()
+    """What observers find about the gang now, beside stragglers and idle GPUs."""

@@ -60,6 +60,11 @@ def duration(seconds: float) -> str:
     return f"{whole // 86400}d{whole % 86400 // 3600:02}h"
 
 
+def gpu_hours(gpu_s: float) -> str:
+    """``3.3 GPU hours``."""
+    return f"{gpu_s / 3600:.3g} GPU hours"
+
+
 def _escaped(text: str, keep: Collection[str], escape: Callable[[str], str]) -> str:
     if text.isascii() and text.isprintable():
         return text

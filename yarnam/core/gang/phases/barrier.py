@@ -30,7 +30,7 @@ from yarnam.core.model.job_spec import NodeCheck
 from yarnam.core.model.job_status import Phase
 from yarnam.core.model.plans import Placed, Rung
 
-CHECK_LIMITS_S = {NodeCheck.QUICK: 10.0, NodeCheck.FULL: 60.0}
+CHECK_LIMITS_S = {NodeCheck.OFF: 0.0, NodeCheck.QUICK: 10.0, NodeCheck.FULL: 60.0}
 """For all nodes to answer: what the check itself takes is less (``yarnam.agent.checks``)."""
 
 MOST_REFERENCES = 3

@@ -193,12 +193,10 @@ def exits_text(exits: tuple[ProcessExit, ...]) -> str:
 
 def exit_text(process: ProcessExit) -> str:
     """How a process ended, in words."""
-    if process.kind is ExitKind.NON_ZERO:
-        return f"exited with code {process.code}"
-    if process.kind is ExitKind.SIGNAL:
-        return f"was killed by {signal_name(process.signal)}"
     return {
         ExitKind.OK: "ended well",
+        ExitKind.NON_ZERO: f"exited with code {process.code}",
+        ExitKind.SIGNAL: f"was killed by {signal_name(process.signal)}",
         ExitKind.COMMAND_NOT_FOUND: "could not start: command not found",
         ExitKind.NOT_STARTED: "could not be started",
         ExitKind.STOPPED: "was stopped",

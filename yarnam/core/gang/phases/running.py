@@ -29,6 +29,7 @@ from yarnam.core.model.events import (
     AgentUnable,
     BrokerFailed,
     CancelRequested,
+    ConditionChanged,
     ContainerEnded,
     ContainersMarked,
     GangHung,
@@ -42,6 +43,7 @@ from yarnam.core.model.events import (
     TimerFired,
     TimerKind,
 )
+from yarnam.core.model.job_status import Condition
 
 Trouble = Union[ContainerEnded, AgentUnable, AgentSilent]
 
@@ -189,6 +191,22 @@ def note_idle_gpus(ctx: StepContext, event: IdleGpusFound) -> None:
     if ctx.gang.history:
         *past, record = ctx.gang.history
         ctx.gang = replace(ctx.gang, history=(*past, replace(record, idle_gpus=event.idle)))
+
+
+def note_condition(ctx: StepContext, event: ConditionChanged) -> None:
+    """It is in the status and in the record of the attempt: the newest of each type."""
+    if not ctx.gang.history:
+        return
+    *past, record = ctx.gang.history
+    before = next((one for one in record.conditions if one.type == event.type), None)
+    others = tuple(one for one in record.conditions if one.type != event.type)
+    if event.message:
+        now = (*others, Condition(event.type, event.message, event.at_s))
+    elif before is not None and before.ended_at_s is None:
+        now = (*others, replace(before, ended_at_s=event.at_s))
+    else:
+        return
+    ctx.gang = replace(ctx.gang, history=(*past, replace(record, conditions=now)))
 
 
 def stop_for_hang(ctx: StepContext, event: GangHung) -> None:

@@ -20,7 +20,7 @@ from yarnam.agent.launch.task_run import Graces, Process, ProcessPlan, TaskRun
 from yarnam.agent.mailbox.agent_reports import process_report
 from yarnam.agent.resources.gpu_devices import ENV_GPU_IDS
 from yarnam.agent.resources.gpu_usage import GpuUsage
-from yarnam.am.probes.idle_gpu_watcher import IdleGpuWatcher, use_of
+from yarnam.am.probes.gang_observers import view_of
 from yarnam.core.failures.idle_gpus import UNREPORTED_WINDOW_S, WINDOW_S
 from yarnam.core.failures.rank_activity import RankActivity
 from yarnam.core.gang.gang_status import describe
@@ -37,6 +37,7 @@ from yarnam.core.model.metrics import (
     Measured,
 )
 from yarnam.core.model.outcomes import IdleCause
+from yarnam.core.observers.idle_gpu_observer import IDLE_GPUS, use_of
 from yarnam.wire.pb import yarnam_pb2 as pb
 
 
@@ -54,7 +55,7 @@ class World:
         self.clock = FakeClock()
         self.mailbox = FakeMailbox()
         self.events: list[Event] = []
-        self.watcher = IdleGpuWatcher(self.clock, self.events.append)
+        self.state = IDLE_GPUS.initial
 
     def train(self, percent: float, seconds: float = WINDOW_S + 2) -> None:
         for _ in range(int(seconds)):
@@ -62,8 +63,14 @@ class World:
                 metrics(ask, rank, **{GPU_PERCENT: percent})
                 for rank, ask in enumerate(self.play.asks())
             ]
-            self.watcher.poll(self.play.gang, self.mailbox.measured, self.mailbox.activity())
-            self.clock.advance(1.0)
+            self.look()
+
+    def look(self) -> None:
+        gang, now_s = self.play.gang, self.clock.now_s()
+        view = view_of(gang, job(), now_s, self.mailbox.measured, self.mailbox.activity())
+        self.state, found = IDLE_GPUS.observe(self.state, view)
+        self.events += found.events
+        self.clock.advance(1.0)
 
 
 def test_idle_gpus_are_reported_once_and_again_when_they_idle_no_longer() -> None:
@@ -151,8 +158,7 @@ def test_a_real_process_whose_gpus_idle_while_it_prepares_input(tmp_path: Path) 
         loader.kill()
         loader.wait()
     for _ in range(int(UNREPORTED_WINDOW_S) + 2):
-        world.watcher.poll(world.play.gang, world.mailbox.measured, world.mailbox.activity())
-        world.clock.advance(1.0)
+        world.look()
     (event,) = world.events
     assert isinstance(event, IdleGpusFound)
     assert event.idle is not None

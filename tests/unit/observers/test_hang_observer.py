@@ -7,16 +7,14 @@ from dataclasses import replace
 import pytest
 
 from tests.fakes.clock import FakeClock
-from tests.fakes.serial_executor import InlineSerialExecutor
 from tests.fakes.task_mailbox import FakeMailbox
 from tests.unit.gang.play import Play, job
-from yarnam.am.probes.hang_watcher import DUMP_LIMIT_S, HangWatcher
+from yarnam.am.probes.gang_observers import view_of
 from yarnam.core.failures.rank_activity import RankActivity
 from yarnam.core.gang.state import Member
 from yarnam.core.model.events import Event, GangHung
 from yarnam.core.model.job_spec import HangSpec
-
-pytestmark = pytest.mark.asyncio
+from yarnam.core.observers.hang_observer import DUMP_LIMIT_S, HANG
 
 
 class World:
@@ -27,20 +25,22 @@ class World:
         self.clock = FakeClock()
         self.mailbox = FakeMailbox()
         self.events: list[Event] = []
-        self.watcher = HangWatcher(
-            HangSpec(),
-            self.mailbox,
-            InlineSerialExecutor(),
-            self.clock,
-            self.events.append,
-            unwatched,
-        )
+        self.job = job(processes=1)
+        if unwatched:
+            roles = [replace(role, service=role.name in unwatched) for role in self.job.roles]
+            self.job = replace(self.job, roles=tuple(roles))
+        self.state = HANG.initial
         one, two = self.play.asks()
         stalled = RankActivity(one, 0, step=9, step_age_s=60.0, step_s=1.0)
         self.mailbox.active = [stalled, replace(stalled, ask=two, rank=1, is_stopped=True)]
 
-    async def poll(self) -> None:
-        await self.watcher.poll(self.play.gang, self.mailbox.activity())
+    def poll(self) -> None:
+        gang, activity = self.play.gang, self.mailbox.activity()
+        view = view_of(gang, self.job, self.clock.now_s(), activity=activity)
+        self.state, found = HANG.observe(self.state, view)
+        self.events += found.events
+        if found.dump:
+            self.mailbox.dump(found.dump, gang.attempt)
         self.clock.advance(1.0)
 
     def dumped(self, *stack: str) -> None:
@@ -58,75 +58,75 @@ def world() -> World:
     return World()
 
 
-async def test_all_stacks_come_first(world: World) -> None:
-    await world.poll()
+def test_all_stacks_come_first(world: World) -> None:
+    world.poll()
     assert world.is_asked
-    await world.poll()
+    world.poll()
     assert world.events == []
     world.dumped("recv (ring.py:9)")
-    await world.poll()
+    world.poll()
     (event,) = world.events
     assert isinstance(event, GangHung)
     assert (event.attempt, event.ranks) == (1, (1,))
     assert event.where == ("rank 1: stopped by a signal", "rank 0: recv (ring.py:9)")
-    await world.poll()
+    world.poll()
     assert len(world.events) == 1, "once is enough"
 
 
-async def test_of_a_stopped_process_the_stacks_are_there_when_it_is_a_hang(world: World) -> None:
+def test_of_a_stopped_process_the_stacks_are_there_when_it_is_a_hang(world: World) -> None:
     stalled = world.mailbox.active
     world.mailbox.active = [replace(one, step_age_s=5.5) for one in stalled]
-    await world.poll()
+    world.poll()
     assert world.is_asked
     world.dumped("recv (ring.py:9)")
-    await world.poll()
+    world.poll()
     assert world.events == [], "it may still go on"
     world.mailbox.active = [replace(one, step_age_s=7.0) for one in world.mailbox.active]
-    await world.poll()
+    world.poll()
     assert len(world.events) == 1
 
 
-async def test_nobody_waits_for_the_stack_of_a_stopped_process(world: World) -> None:
-    await world.poll()
+def test_nobody_waits_for_the_stack_of_a_stopped_process(world: World) -> None:
+    world.poll()
     world.mailbox.active = [
         one if one.is_stopped else replace(one, stack=("recv (ring.py:9)",))
         for one in world.mailbox.active
     ]
-    await world.poll()
+    world.poll()
     (event,) = world.events
     assert isinstance(event, GangHung)
     assert event.where == ("rank 1: stopped by a signal", "rank 0: recv (ring.py:9)")
 
 
-async def test_who_does_not_answer_is_not_waited_for(world: World) -> None:
+def test_who_does_not_answer_is_not_waited_for(world: World) -> None:
     for _ in range(int(DUMP_LIMIT_S) + 2):
-        await world.poll()
+        world.poll()
     (event,) = world.events
     assert isinstance(event, GangHung)
     assert event.where[1] == "rank 0: its stack could not be read"
 
 
-async def test_a_gang_that_goes_on_meanwhile_is_left_alone(world: World) -> None:
-    await world.poll()
+def test_a_gang_that_goes_on_meanwhile_is_left_alone(world: World) -> None:
+    world.poll()
     stalled = world.mailbox.active
     world.mailbox.active = [replace(one, step=10, step_age_s=0.5) for one in stalled]
-    await world.poll()
+    world.poll()
     world.mailbox.active = stalled
     world.dumped("recv (ring.py:9)")
-    await world.poll()
+    world.poll()
     assert world.events == [], "the stacks of an earlier alarm are old"
 
 
-async def test_who_does_nothing_after_the_others_have_ended_hangs(world: World) -> None:
+def test_who_does_nothing_after_the_others_have_ended_hangs(world: World) -> None:
     """In the destructor of a process group: it has raised nothing, and no step is missed."""
     world.play.ok(world.play.asks()[0])
     one, two = world.mailbox.active
     two = replace(two, is_stopped=False, idle_s=HangSpec().idle_s)
     world.mailbox.active = [one, two]
-    await world.poll()
+    world.poll()
     assert world.mailbox.orders == {world.play.asks()[1]: "dump"}
     world.mailbox.active = [one, replace(two, stack=("destroy (dist.py:7)",))]
-    await world.poll()
+    world.poll()
     (event,) = world.events
     assert isinstance(event, GangHung)
     assert event.ranks == (1,)
@@ -140,59 +140,59 @@ async def test_who_does_nothing_after_the_others_have_ended_hangs(world: World) 
     "changes",
     [{"idle_s": 299.0}, {"idle_s": 3000.0, "pause": "checkpoint"}, {"step_s": None, "step": None}],
 )
-async def test_who_saves_or_does_something_may_end_later(
+def test_who_saves_or_does_something_may_end_later(
     world: World, changes: dict[str, object]
 ) -> None:
     world.play.ok(world.play.asks()[0])
     (_, two) = world.mailbox.active
     world.mailbox.active = [replace(two, **{"is_stopped": False, "idle_s": 3000.0, **changes})]
     for _ in range(3):
-        await world.poll()
+        world.poll()
     assert not world.mailbox.orders
 
 
-async def test_of_one_task_the_processes_that_are_left_count() -> None:
+def test_of_one_task_the_processes_that_are_left_count() -> None:
     world = World()
     one, two = world.mailbox.active
     world.mailbox.active = [
         replace(one, has_ended=True),
         replace(two, is_stopped=False, idle_s=HangSpec().idle_s, stack=()),
     ]
-    await world.poll()
-    await world.poll()
+    world.poll()
+    world.poll()
     (event,) = world.events
     assert isinstance(event, GangHung)
     assert event.ranks == (1,)
 
 
-async def test_while_tasks_end_nothing_is_a_hang(world: World) -> None:
+def test_while_tasks_end_nothing_is_a_hang(world: World) -> None:
     world.play.ok(world.play.asks()[0])
-    await world.poll()
+    world.poll()
     assert not world.is_asked
     world.play = Play(job(processes=1)).to_launching()
-    await world.poll()
+    world.poll()
     assert not world.is_asked
 
 
-async def test_all_processes_must_have_been_heard_of(world: World) -> None:
+def test_all_processes_must_have_been_heard_of(world: World) -> None:
     del world.mailbox.active[0]
-    await world.poll()
+    world.poll()
     assert not world.is_asked
 
 
-async def test_a_service_may_be_idle_for_as_long_as_it_likes() -> None:
+def test_a_service_may_be_idle_for_as_long_as_it_likes() -> None:
     world = World(unwatched=frozenset({"worker"}))
     for _ in range(3):
-        await world.poll()
+        world.poll()
     assert not world.mailbox.orders
 
 
-async def test_no_member_is_compared_with_all_others(
+def test_no_member_is_compared_with_all_others(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of 1,000 members that took half of a core."""
     compared: list[object] = []
     monkeypatch.setattr(Member, "__eq__", lambda _, other: bool(compared.append(other)))
-    await world.poll()
+    world.poll()
     assert world.is_asked
     assert compared == []

@@ -8,11 +8,11 @@ import pytest
 
 from tests.fakes.clock import FakeClock
 from tests.unit.gang.play import Play, job
-from yarnam.am.probes.straggler_watcher import StragglerWatcher, pace_of
+from yarnam.am.probes.gang_observers import view_of
 from yarnam.core.model.events import Event, StragglersFound
 from yarnam.core.model.ids import AskId
-from yarnam.core.model.job_spec import StragglerSpec
 from yarnam.core.model.metrics import COMPUTE_S, MEASURED_STEPS, STEP_S, AgentMetrics, Measured
+from yarnam.core.observers.straggler_observer import STRAGGLERS, pace_of
 
 
 def metrics(
@@ -30,7 +30,7 @@ class World:
         self.play = Play(job(processes=1)).to_running()
         self.clock = FakeClock()
         self.events: list[Event] = []
-        self.watcher = StragglerWatcher(StragglerSpec(), self.clock, self.events.append)
+        self.state = STRAGGLERS.initial
 
     def windows(self, count: int = 6, *, attempt: int = 1) -> None:
         one, two = self.play.asks()
@@ -39,7 +39,9 @@ class World:
                 metrics(one, 0, 0.4, 16.0 * number, attempt=attempt),
                 metrics(two, 1, 0.8, 16.0 * number, attempt=attempt),
             ]
-            self.watcher.poll(self.play.gang, measured)
+            view = view_of(self.play.gang, job(), self.clock.now_s(), measured)
+            self.state, found = STRAGGLERS.observe(self.state, view)
+            self.events += found.events
             self.clock.advance(1.0)
 
 

@@ -5,22 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.unit.client.world import status
-from yarnam.cli.rendering.status_text import predicted_end_lines
 from yarnam.core.model.job_status import (
     FlatLoss,
     JobState,
+    JobStatus,
     Ledger,
     LedgerEntry,
     PredictedEnd,
     Use,
 )
+from yarnam.core.observers.loss_observer import LOSS
 
 RUNNING = status(JobState.RUNNING)
 BY_LOSS = PredictedEnd(8000, 8200.0, is_by_loss=True, fit_error=0.004, miss=0.012)
 
 
+def shown(status: JobStatus) -> list[str]:
+    return [line.text for line in LOSS.lines(status, 1000.0)]
+
+
 def lines(predicted: PredictedEnd | None) -> list[str]:
-    return list(predicted_end_lines(replace(RUNNING, predicted_end=predicted), 1000.0))
+    return shown(replace(RUNNING, predicted_end=predicted))
 
 
 def test_an_end_by_the_loss_says_how_far_it_has_been_off() -> None:
@@ -38,7 +43,7 @@ def test_an_end_by_the_programs_own_count() -> None:
     ]
     assert lines(None) == lines(PredictedEnd(20)) == [], "how fast it is is not known"
     over = replace(status(JobState.SUCCEEDED), predicted_end=BY_LOSS)
-    assert list(predicted_end_lines(over, 1000.0)) == []
+    assert shown(over) == []
 
 
 def test_a_flat_loss_is_told_with_what_it_has_cost() -> None:
@@ -46,7 +51,5 @@ def test_a_flat_loss_is_told_with_what_it_has_cost() -> None:
     text = "the loss has been flat since step 12000, for 34% of its steps (3h20m)"
     assert lines(flat) == [text]
     ledger = Ledger((LedgerEntry(Use.KEPT, 3600.0, 360_000.0),))
-    shown = replace(RUNNING, predicted_end=flat, ledger=ledger)
-    assert list(predicted_end_lines(shown, 1000.0)) == [
-        f"{text}, about 34 GPU hours of its training"
-    ]
+    costly = replace(RUNNING, predicted_end=flat, ledger=ledger)
+    assert shown(costly) == [f"{text}, about 34 GPU hours of its training"]

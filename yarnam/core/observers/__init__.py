@@ -1,0 +1,1 @@
+"""Observers of a running gang: one module each, and one table (``observer_registry``)."""
