@@ -21,9 +21,10 @@ from yarnam.core.admission.wait_queue import SILENT_AFTER_S
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.tickets import Demand, HoldState, PolicyTicket, RunningGang, Ticket
+from yarnam.core.queue_client.ticket_list import TicketList
 from yarnam.errors import Unavailable
 from yarnam.ports import Superseded
-from yarnam.ports.ticket_queue import TicketList, TicketQueue
+from yarnam.ports.ticket_queue import TicketQueue
 from yarnam.wire.codec import encode
 
 LIMIT_S = 15.0

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.integration.fault_world import LIMIT_S, MARKS, waiting_for
-from yarnam.am.admission_poller import LEFT_TO_QUOTAS
 from yarnam.core.model.job_status import JobStatus, Phase
 from yarnam.core.model.outcomes import VerdictKind
+from yarnam.core.queue_client.admission_rules import LEFT_TO_QUOTAS
 
 if TYPE_CHECKING:
     from tests.integration.fault_world import FaultWorld

@@ -12,7 +12,7 @@ from tests.sim.scenes import ONE_QUEUE, cluster, job, play, stuck
 from yarnam.core.admission.decision import clear_rungs
 from yarnam.core.model.plans import NoFit, PlacementPlan
 from yarnam.sim import Mode, RmSettings, SimSettings, Workload, WorkloadSettings, simulate, workload
-from yarnam.sim.planners import JitterPlanner, TicketPlanner
+from yarnam.sim.gangs.queue_driver import QueueDriver
 from yarnam.sim.report import idle_share, percentile, report
 from yarnam.sim.sim_settings import Deal, QueueSettings
 from yarnam.sim.timeline import Timeline
@@ -135,9 +135,9 @@ def test_no_gang_runs_with_fewer_gpus_than_it_wants(mode: Mode) -> None:
 def test_where_the_count_of_free_gpus_says_no_the_planner_would_too() -> None:
     """The simulator skips the planner there; that must never change an answer."""
     refused = 0
-    plain = JitterPlanner._may_fit
+    plain = QueueDriver._may_fit
 
-    def checked(self: JitterPlanner, action) -> bool:
+    def checked(self: QueueDriver, action) -> bool:
         nonlocal refused
         may_fit = plain(self, action)
         if not may_fit:
@@ -147,11 +147,11 @@ def test_where_the_count_of_free_gpus_says_no_the_planner_would_too() -> None:
 
     rm = RmSettings(nodes=6, queues=(QueueSettings("root.a", max_gpus=40),))
     given = workload(WorkloadSettings(jobs=40, load=4.0, busy=0.6), rm)
-    JitterPlanner._may_fit = checked
+    QueueDriver._may_fit = checked
     try:
         simulate(given, SimSettings(Mode.JITTER, rm=rm))
     finally:
-        JitterPlanner._may_fit = plain
+        QueueDriver._may_fit = plain
     assert refused > 50
 
 
@@ -160,9 +160,9 @@ def test_where_no_rung_is_said_to_keep_clear_the_planner_finds_none(
 ) -> None:
     """The simulator skips that plan; a head that has waited for long has most others refused by
     it."""
-    plain, answers = TicketPlanner._may_keep_clear, Counter[bool]()
+    plain, answers = QueueDriver._may_keep_clear, Counter[bool]()
 
-    def checked(self: TicketPlanner, action, avoid) -> bool:
+    def checked(self: QueueDriver, action, avoid) -> bool:
         may = plain(self, action, avoid)
         plan = self._plan(action, tuple(sorted(avoid)))
         found = isinstance(plan, PlacementPlan) and clear_rungs(plan, avoid, self._snapshot())
@@ -170,7 +170,7 @@ def test_where_no_rung_is_said_to_keep_clear_the_planner_finds_none(
         answers[may] += 1
         return may
 
-    monkeypatch.setattr(TicketPlanner, "_may_keep_clear", checked)
+    monkeypatch.setattr(QueueDriver, "_may_keep_clear", checked)
     monkeypatch.setattr("yarnam.core.admission.wait_queue.MOST_PATIENCE_S", 3600.0)
     queues = (QueueSettings("root.a"), QueueSettings("root.b"))
     rm = RmSettings(nodes=16, nodes_per_rack=8, queues=queues)

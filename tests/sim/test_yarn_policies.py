@@ -14,20 +14,17 @@ from typing import Any
 import pytest
 
 from tests.sim.fresh_process import printed
-from yarnam.am import job_accounts
-from yarnam.am.probes import policy_watcher
+from yarnam.am import job_accounts, queue_client_shell
 from yarnam.core.admission import Ask, Contention, Decision, Planner
 from yarnam.core.model.tickets import Ticket
 from yarnam.core.policies.chosen_policy import PolicyInForce
 from yarnam.core.policies.policy_registry import DEFAULT, NAMES, policy_named
 from yarnam.core.policies.policy_settings import read_settings
-from yarnam.core.policies.queue_schedule import (
-    QueueSchedule,
-    decide_by_policy,
-    decide_by_schedule,
-)
+from yarnam.core.policies.queue_schedule import QueueSchedule, decide_by_schedule
 from yarnam.core.policies.schedule import JobDecision
-from yarnam.sim.gangs import policy_planner, schedule_watcher
+from yarnam.core.queue_client import admission_rules
+from yarnam.core.queue_client.ticket_list import TicketList
+from yarnam.sim.gangs import policy_reports, queue_driver
 from yarnam.sim.ideal.ideal_report import IdealRow
 from yarnam.sim.ideal.ideal_run import OnRow, run
 from yarnam.sim.ideal.ideal_settings import IdealSettings, Knows, Overhead
@@ -146,18 +143,17 @@ def traced(policy: str) -> tuple[int, str]:
 
 
 def test_the_simulator_and_the_application_master_decide_by_the_same_functions() -> None:
-    assert schedule_watcher.queue_schedule is policy_watcher.queue_schedule
-    assert policy_planner.event_of is policy_watcher.event_of
-    assert policy_planner.policy_ticket is job_accounts.policy_ticket
-    assert policy_planner.served is job_accounts.served
+    assert queue_driver.step is queue_client_shell.step
+    assert policy_reports.policy_ticket is job_accounts.policy_ticket
+    assert policy_reports.served is job_accounts.served
 
 
 @pytest.mark.parametrize("policy", ["fifo", "tiresias", "gandiva", "optimus"])
-def test_every_decision_is_that_of_the_admission_poller(
+def test_every_decision_is_that_of_a_job_alone(
     policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The simulator computes the schedule once for all jobs; an ``AdmissionPoller`` would come to
-    the same decision by itself (``decide_by_policy``)."""
+    """The simulator computes the schedule once for all jobs; an ApplicationMaster would come to
+    the same decision from the tickets that it reads."""
     chosen = read_settings(policy, policy_named(policy).settings, {})
     in_force = PolicyInForce(policy_named(policy), chosen, 1)
     compared = Counter[str]()
@@ -166,9 +162,9 @@ def test_every_decision_is_that_of_the_admission_poller(
         found: QueueSchedule, me: Ticket, seen: Contention, plan: Planner, **more: Any
     ) -> tuple[Decision, JobDecision]:
         decision, row = decide_by_schedule(found, me, seen, plan, **more)
-        del more["explain"]
         assert not any(one.job == me.job and one.is_acquiring for one in seen.tickets)
-        alone, its_row = decide_by_policy(me, seen, plan, in_force, {}, **more)
+        schedule, world = TicketList().schedule(me, seen, in_force)
+        alone, its_row = decide_by_schedule(schedule, me, world, plan, **more)
         assert type(decision) is type(alone)
         assert replace(row, why="") == replace(its_row, why="")
         if isinstance(decision, Ask) and isinstance(alone, Ask):
@@ -176,7 +172,7 @@ def test_every_decision_is_that_of_the_admission_poller(
         compared[row.act.value] += 1
         return decision, row
 
-    monkeypatch.setattr(policy_planner, "decide_by_schedule", both)
+    monkeypatch.setattr(admission_rules, "decide_by_schedule", both)
     elastic = [job._replace(least_gpus=1, most_gpus=16) for job in TRACE]
     on_yarn(policy, elastic if policy == "optimus" else TRACE)
     assert compared["run"] >= len(TRACE)

@@ -11,12 +11,11 @@ from dataclasses import replace
 import pytest
 
 from tests.sim.fresh_process import printed
-from yarnam.am import ticket_holder
-from yarnam.am.probes import growth_probe, policy_watcher
+from yarnam.am import queue_client_shell
+from yarnam.am.probes import growth_probe
 from yarnam.core.policies.policy_registry import DEFAULT, NAMES, policy_named
 from yarnam.core.policies.policy_settings import read_settings
-from yarnam.sim import planners
-from yarnam.sim.gangs import policy_planner
+from yarnam.sim.gangs import queue_driver
 from yarnam.sim.ideal.ideal_run import run
 from yarnam.sim.ideal.ideal_settings import IdealSettings, Knows, Overhead
 from yarnam.sim.ideal.trace_job import TraceJob
@@ -233,7 +232,7 @@ def traced(policy: str) -> tuple[str, int]:
 
 
 def test_sizes_come_from_the_functions_of_the_application_master() -> None:
-    assert policy_planner.tasks_for is policy_watcher.tasks_for
-    assert planners.cluster_probe is growth_probe.cluster_probe
-    assert planners.spare_for_growth is growth_probe.spare_for_growth
-    assert planners.waiting_jobs is ticket_holder.waiting_jobs
+    assert queue_driver.step is queue_client_shell.step
+    assert queue_driver.cluster_probe is growth_probe.cluster_probe
+    assert queue_driver.spare_for_growth is growth_probe.spare_for_growth
+    assert queue_driver.waiting_jobs is queue_client_shell.waiting_jobs

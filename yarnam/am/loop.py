@@ -21,7 +21,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from yarnam.am.admission_poller import AdmissionPoller
 from yarnam.am.am_ports import AmPorts, PortExecutors
 from yarnam.am.am_settings import AmSettings
 from yarnam.am.executor import Executor
@@ -29,7 +28,7 @@ from yarnam.am.job_accounts import JobAccounts
 from yarnam.am.output_storer import OutputStorer
 from yarnam.am.plan_service import PlanService
 from yarnam.am.probes.gang_observers import GangObservers
-from yarnam.am.probes.policy_watcher import PolicyWatcher
+from yarnam.am.queue_client_shell import QueueClientShell
 from yarnam.am.status_report import (
     AmFacts,
     StatusFacts,
@@ -40,7 +39,6 @@ from yarnam.am.status_report import (
     progress,
     with_suspects,
 )
-from yarnam.am.ticket_holder import TicketHolder
 from yarnam.core.accounting.attained_service import JobFacts
 from yarnam.core.gang import RECENT_EVENTS, Gang, initial, policy_for, step
 from yarnam.core.gang.elastic.sizing import WaitingJob
@@ -108,13 +106,11 @@ class AmParts:
     inbox: EventInbox
     clock: Clock
     executors: PortExecutors
-    holder: TicketHolder
-    admission: AdmissionPoller
+    queue: QueueClientShell
     planning: PlanService
     storing: OutputStorer
     executor: Executor
     observers: GangObservers
-    policy: PolicyWatcher
     inputs: InputIntegrity | None
     """None: the job has no inputs."""
     notifier: Notifier | None
@@ -150,15 +146,13 @@ class ApplicationMaster:
         self._inbox = parts.inbox
         self._clock = parts.clock
         self._executors = parts.executors
-        self._holder = parts.holder
-        self._admission = parts.admission
+        self._queue = parts.queue
         self._planning = parts.planning
         self._storing = parts.storing
         self._inputs = parts.inputs
         self._notifier = parts.notifier
         self._executor = parts.executor
         self._observers = parts.observers
-        self._following = parts.policy
 
     @property
     def gang(self) -> Gang:
@@ -182,7 +176,6 @@ class ApplicationMaster:
             # Clients only read it: the agents have the address in their environment.
             aside.append(loop.create_task(self._announce(where)))
             aside.append(loop.create_task(self._watch()))
-            aside.append(loop.create_task(self._following.run(lambda: self._gang)))
             verdict = self._addressed(await self._serve())
             await self._farewell(verdict)
         finally:
@@ -196,7 +189,7 @@ class ApplicationMaster:
             for task in aside:
                 task.cancel()
             await asyncio.gather(*aside, *self._asides, return_exceptions=True)
-            await self._holder.close()
+            await self._queue.close()
             self._executors.close()
         return verdict
 
@@ -205,7 +198,7 @@ class ApplicationMaster:
     async def _open(self) -> AmRecord:
         """Listen, read the journal, publish the address, begin."""
         ports, inbox = self._ports, self._inbox
-        self._holder.open()
+        self._queue.open()
         # Side by side: the first word with Skein's cold JVM takes as long as the journal.
         address, events, _, _ = await asyncio.gather(
             self._executors.mailbox.call(lambda: ports.mailbox.start(inbox)),
@@ -257,12 +250,12 @@ class ApplicationMaster:
     async def _resume_ticket(self) -> None:
         """Resumes the earlier AM attempt's position in the queue; the job gets a new one where that
         cannot be read."""
-        if self._facts.am_attempt == 1 or not self._holder.is_there:
+        if self._facts.am_attempt == 1 or not self._queue.client.has_queue:
             return
         try:
             reported = await self._executors.store.call(lambda: self._ports.store.get(TICKET_FILE))
             if reported is not None:
-                self._holder.resume(decode(reported, TicketRecord))
+                self._queue.resume(decode(reported, TicketRecord))
         except YarnamError as error:
             log.warning("the job's position in the wait queue is lost: %s", error)
 
@@ -281,10 +274,10 @@ class ApplicationMaster:
     def waiters(self) -> Sequence[WaitingJob]:
         """The waiting jobs that YARN knows, and those that wait with a ticket and have not asked
         YARN yet."""
-        return (*self._ports.waiters(), *self._holder.waiters())
+        return (*self._ports.waiters(), *self._queue.waiters())
 
-    def policy_ticket(self, version: int) -> PolicyTicket:
-        """What the job tells the policy of its queue, of which it knows this version."""
+    def policy_ticket(self, version: int = 0) -> PolicyTicket:
+        """What the job reports to the policy of its queue, of which it knows this version."""
         status = self._published
         predicted = status.predicted_end if status is not None else None
         steps_left = None
@@ -320,7 +313,7 @@ class ApplicationMaster:
         actions = self._step(batch)
         await self._patiently("write the journal", lambda: self._ports.journal.append(batch))
         self._ports.publisher.record([encode_event(event) for event in batch])
-        self._holder.show(self._gang)
+        self._queue.show(self._gang)
         self._learn(batch)
         if before.is_pre_run and not self._gang.is_pre_run:
             self._aside(self._settle_pre_run)
@@ -436,8 +429,8 @@ class ApplicationMaster:
             now_s=now_s,
             metrics=self._ports.mailbox.metrics() if metrics is None else metrics,
             trouble=self._trouble or self._planning.trouble or self._ports.budget_trouble(),
-            wait_queue=self._admission.waiting,
-            no_ticket_reason=self._holder.trouble,
+            wait_queue=self._queue.client.waiting,
+            no_ticket_reason=self._queue.trouble,
             output=self._storing.status(self._gang),
             inputs=self._inputs.status() if self._inputs is not None else None,
             staging=self._ports.mailbox.staging(),
@@ -448,7 +441,7 @@ class ApplicationMaster:
         return self._observers.completed(job_status(facts))
 
     def _policy_status(self) -> PolicyStatus | None:
-        in_force, row = self._holder.in_force, self._holder.row
+        in_force, row = self._queue.client.policy, self._queue.client.decision
         if in_force is None:
             return None
         told = self.policy_ticket(in_force.version)

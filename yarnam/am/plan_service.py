@@ -7,9 +7,9 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from hdfs_utils.concurrency.retry import Backoff, retry_async
-from yarnam.am.admission_poller import AdmissionPoller, ClusterPoll
 from yarnam.am.am_settings import AmSettings
 from yarnam.am.probes.growth_probe import GrowthProbe, Waiters
+from yarnam.am.queue_client_shell import QueueClientShell
 from yarnam.am.serial_executor import SerialExecutor
 from yarnam.core.model.actions import ProbeCluster, RequestPlan
 from yarnam.core.model.events import Event, PlanReady, PlanRefused
@@ -19,6 +19,7 @@ from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.placement.job_view import excluded_nodes
 from yarnam.core.placement.plan_request import plan_request
 from yarnam.core.placement.prelaunch import with_prelaunched_first
+from yarnam.core.queue_client.cluster_poll import ClusterPoll, PlanOutcome
 from yarnam.errors import Unavailable
 from yarnam.ports import Clock, ClusterView, Inbox
 from yarnam.wire.records import JobRecord
@@ -41,7 +42,7 @@ class PlanService:
         settings: AmSettings,
         sleep: Sleep = asyncio.sleep,
         waiters: Waiters = tuple,
-        admission: AdmissionPoller | None = None,
+        queue: QueueClientShell | None = None,
         open_checks: Callable[[], int] = lambda: 0,
     ) -> None:
         """``open_checks``: how many inputs that processes have reported are not checked yet."""
@@ -52,7 +53,7 @@ class PlanService:
         self._inbox = inbox
         self._settings = settings
         self._sleep = sleep
-        self._admission = admission
+        self._queue = queue
         self._open_checks = open_checks
         self._task: asyncio.Task[None] | None = None
         self._growth = GrowthProbe(record, view, executor, clock, inbox, waiters)
@@ -82,9 +83,8 @@ class PlanService:
         try:
             if action.supplement is None:
                 await self._await_checks()
-            polled = await self._find(action)
+            polled, outcome = await self._find(action)
             nodes = sum(node.is_usable for node in polled.snapshot.nodes)
-            outcome = polled.outcome
         except Unavailable as error:
             outcome = NoFit(Reason.RM_UNREACHABLE, is_never=False, message=error.message)
         except Exception as error:
@@ -107,17 +107,18 @@ class PlanService:
             await self._sleep(min(self._settings.retry_pause_s, left_s))
         self.trouble = ""
 
-    async def _find(self, action: RequestPlan) -> ClusterPoll:
+    async def _find(self, action: RequestPlan) -> tuple[ClusterPoll, PlanOutcome]:
         """Waits for admission, if the gang holds nothing yet and the job looks before it asks. Lost
         tasks of a running gang are replaced at once, since the other tasks idle meanwhile."""
 
         async def poll(max_age_s: float | None = None) -> ClusterPoll:
             return await self._poll(action, max_age_s)
 
-        gang = self._record.job.gang
-        if self._admission is None or action.supplement is not None or not gang.look_before_ask:
-            return await poll()
-        return await self._admission.admitted(poll)
+        looks = action.supplement is None and self._record.job.gang.look_before_ask
+        if self._queue is None:
+            polled = await poll()
+            return polled, polled.outcome
+        return await self._queue.admitted(poll, needs_admission=looks)
 
     async def _poll(self, action: RequestPlan, max_age_s: float | None) -> ClusterPoll:
         asked_at_s = self._clock.now_s()
@@ -138,7 +139,11 @@ class PlanService:
             return plan(avoid, blind=blind or None) if avoid or blind else outcome
 
         excluded = excluded_nodes(snapshot, self._record.job, action.excluded)
-        return ClusterPoll(snapshot, outcome, planned, excluded, asked_at_s, took_s)
+        refusal = outcome if isinstance(outcome, NoFit) else None
+        return ClusterPoll(
+            snapshot, planned, refusal is None, refusal, excluded, asked_at_s=asked_at_s,
+            took_s=took_s,
+        )  # fmt: skip
 
     def _plan(
         self,

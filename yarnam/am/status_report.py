@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from yarnam.am.admission_poller import waiting_text
 from yarnam.core.gang import Gang, describe, policy_for
 from yarnam.core.gang.roles.role_states import role_states
 from yarnam.core.model.job_spec import JobSpec
@@ -34,6 +33,7 @@ from yarnam.core.model.metrics import (
     Measured,
 )
 from yarnam.core.model.outcomes import Verdict, VerdictKind
+from yarnam.core.queue_client.wait_status import waiting_text
 from yarnam.ports import AgentStaging
 from yarnam.wire.output_paths import partial_output_path
 from yarnam.wire.records import JobRecord

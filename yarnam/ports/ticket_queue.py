@@ -8,27 +8,12 @@ snapshots of the cluster and by jitter.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from yarnam.core.model.tickets import LiveApplication, RunningGang, Ticket
-from yarnam.core.policies.chosen_policy import NOTHING_CHOSEN, QueuePolicy
-
-
-@dataclass(frozen=True, slots=True)
-class TicketList:
-    """The other jobs at one instant. ``seen_at_s`` of each ticket is by this queue's own clock:
-    when it last noticed that the holder wrote it, whatever the holder's clock says."""
-
-    tickets: tuple[Ticket, ...] = ()
-    """By number."""
-    running: tuple[RunningGang, ...] = ()
-    trouble: str = ""
-    """Why none of this is confirmed by the ResourceManager; empty: all of it is."""
-    policy: QueuePolicy = NOTHING_CHOSEN
-    """What is chosen for the job's own queue."""
-    recorded_gpu_s: Mapping[str, float] = field(default_factory=dict[str, float])
-    """GPU-seconds that the ResourceManager has charged applications, as far as it tells."""
+from yarnam.core.policies.chosen_policy import QueuePolicy
+from yarnam.core.queue_client.ticket_list import TicketList
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,16 +39,18 @@ class SimTicketQueue:
         self._number = 0
         self._shared = _SharedView()
 
-    def take(self, ticket: Ticket) -> Ticket:
-        """A ``number`` of 0 gets the next one; another one returns to its place."""
+    def write(self, ticket: Ticket) -> Ticket:
+        """Shows this instead. A ``number`` of 0 gets the next one; another one returns to its
+        place. A ticket that is set aside is that of a job that holds nothing."""
         if not ticket.number:
             self._number += 1
             ticket = replace(ticket, number=self._number)
-        self.update(ticket)
+        if ticket.aside:
+            self.gone(ticket.job)
+        self._show(ticket)
         return ticket
 
-    def update(self, ticket: Ticket) -> None:
-        """Show this instead."""
+    def _show(self, ticket: Ticket) -> None:
         shown = self.tickets.get(ticket.number)
         if shown != ticket:
             self._shared.note(shown, ticket)

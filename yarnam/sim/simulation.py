@@ -14,9 +14,9 @@ from yarnam.sim.gangs.gang_job import GangJob
 from yarnam.sim.gangs.hold_job import HBOX_LIMIT_S, HoldJob
 from yarnam.sim.gangs.initial_gangs import InitialGangRun
 from yarnam.sim.gangs.job_training import JobTraining
-from yarnam.sim.gangs.policy_planner import PolicyPlanner
+from yarnam.sim.gangs.policy_reports import PolicyReports
+from yarnam.sim.gangs.queue_driver import QueueDriver
 from yarnam.sim.gangs.schedule_watcher import ScheduleWatcher
-from yarnam.sim.planners import JitterPlanner, TicketPlanner
 from yarnam.sim.sim_settings import Fault, Mode, SimJob, SimSettings, Workload
 from yarnam.sim.sim_tickets import SimTicketQueue
 from yarnam.sim.timeline import Call, Timeline
@@ -163,12 +163,11 @@ def _job(
 ) -> GangJob | HoldJob:
     mode, job = settings.mode, record.job
     training = JobTraining(job, world.start_cost_s, world.checkpoint_s)
-    watcher = watchers.of(job.queue)
-    if watcher is not None:
-        planner = PolicyPlanner(job, world, watcher, training)
-        return GangJob(record, world, planner, training)
-    if mode is Mode.TICKETS:
-        return GangJob(record, world, TicketPlanner(job, world), training)
-    if mode is Mode.JITTER:
-        return GangJob(record, world, JitterPlanner(job, world), training)
+    if mode in {Mode.TICKETS, Mode.JITTER}:
+        watcher = watchers.of(job.queue)
+        reports = None if watcher is None else PolicyReports(job, training)
+        driver = QueueDriver(
+            job, world, takes_tickets=mode is Mode.TICKETS, watcher=watcher, reports=reports
+        )
+        return GangJob(record, world, driver, training)
     return HoldJob(record, world, HBOX_LIMIT_S if mode is Mode.HBOX else None)

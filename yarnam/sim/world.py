@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from yarnam.core.admission import Contention
 from yarnam.core.model.tickets import Ticket
 from yarnam.core.placement.packing.index_memory import IndexMemory
-from yarnam.sim.common_looks import CommonLooks
+from yarnam.sim.poll_batch import PollBatch
 from yarnam.sim.sim_settings import SimJob
 from yarnam.sim.sim_tickets import SimTicketQueue
 from yarnam.sim.timeline import Timeline
@@ -75,9 +75,9 @@ class World:
     """When the gang of (job, attempt) stood; empty unless it ``keeps_past``."""
     has_policy: bool = False
     """The queues have one."""
-    common_looks: CommonLooks = field(init=False)
+    poll_batch: PollBatch = field(init=False)
 
     def __post_init__(self) -> None:
-        self.common_looks = CommonLooks(
+        self.poll_batch = PollBatch(
             self.timeline, self.rm, self.tickets, has_policy=self.has_policy
         )

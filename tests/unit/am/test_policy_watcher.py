@@ -11,7 +11,6 @@ from tests.fakes.clock import START_S
 from tests.fakes.cluster_view import cluster
 from tests.fakes.ticket_queue import FakeTicketQueue, FakeTicketStore
 from tests.unit.am.am_world import APPLICATION, AmWorld, Disk, am_world, job, pass_time
-from yarnam.am.probes.policy_watcher import AWAY_S
 from yarnam.core.model.events import Event, ResumeRequested, ScaleRequested, SuspendRequested
 from yarnam.core.model.ids import NodeId
 from yarnam.core.model.job_spec import CheckpointSpec, ElasticSpec, RoleSpec
@@ -20,6 +19,7 @@ from yarnam.core.model.metrics import SAVED_STEP, AgentMetrics, Measured
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.tickets import Demand, HoldState, PolicyTicket, RunningGang, Ticket
 from yarnam.core.policies.chosen_policy import QueuePolicy
+from yarnam.core.queue_client.policy_following import AWAY_S
 
 pytestmark = pytest.mark.asyncio
 

@@ -12,10 +12,10 @@ from tests.fakes.shared_snapshots import FakeSharedSnapshots
 from tests.unit.am.am_world import AmWorld, am_world
 from tests.unit.am.test_admission_poller import WHOLE, hall, other, pass_time, status_of
 from yarnam.adapters.shared_snapshot_view import SharedSnapshotView
-from yarnam.am.admission_poller import UNCONFIRMED
 from yarnam.core.admission.polling import FIRST_POLL_S, OWN_POLL_EVERY
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, ClusterSummary, NodeState, with_summary
+from yarnam.core.queue_client.waiting import UNCONFIRMED
 
 OWN_POLL_WITHIN_S = OWN_POLL_EVERY * FIRST_POLL_S * 2 * 1.5
 """For the second in the queue."""

@@ -9,13 +9,13 @@ import pytest
 from tests.unit.client.world import job_spec
 from tests.unit.client.world import status as world_status
 from yarnam.am import status_report
-from yarnam.am.admission_poller import waiting_text
 from yarnam.am.status_report import addressed, excluded_files_of, with_suspects
 from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_spec import DataInput
 from yarnam.core.model.job_status import SizeStatus, SuspectStatus, TaskStatus, WaitQueueStatus
 from yarnam.core.model.metrics import AgentMetrics, Measured
 from yarnam.core.model.outcomes import Verdict, VerdictKind
+from yarnam.core.queue_client.wait_status import waiting_text
 
 
 @pytest.mark.parametrize(

@@ -51,8 +51,8 @@ from yarnam.core.model.job_status import (
 from yarnam.core.model.outcomes import FirstCause, VerdictKind
 from yarnam.core.model.tickets import RunningGang
 from yarnam.core.policies.chosen_policy import QueuePolicy
+from yarnam.core.queue_client.ticket_list import TicketList
 from yarnam.errors import NoPermission
-from yarnam.ports.ticket_queue import TicketList
 from yarnam.wire.codec import encode
 from yarnam.wire.records import JobRecord
 

@@ -17,7 +17,7 @@ from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, Node, NodeState, QueueView
 from yarnam.core.model.tickets import RunningGang
-from yarnam.ports.ticket_queue import TicketList
+from yarnam.core.queue_client.ticket_list import TicketList
 
 __all__ = ["call", "world"]
 

@@ -26,9 +26,9 @@ from yarnam.core.model.snapshot import Node, NodeState, QueueView
 from yarnam.core.model.tickets import RunningGang
 from yarnam.core.policies.chosen_policy import NOTHING_CHOSEN, QueuePolicy
 from yarnam.core.policies.policy_registry import NAMES
+from yarnam.core.queue_client.ticket_list import TicketList
 from yarnam.core.queues.queue_state import QueueState
 from yarnam.errors import UsageError
-from yarnam.ports.ticket_queue import TicketList
 
 QUEUE = "root.dl"
 

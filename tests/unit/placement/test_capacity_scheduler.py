@@ -18,8 +18,8 @@ from yarnam.core.model.snapshot import ClusterSnapshot, QueueView, Scheduler, in
 from yarnam.core.model.tickets import Ticket, in_same_partitions
 from yarnam.core.placement import declared_targets, ladder_for_submit, plan
 from yarnam.core.placement.supplement import plan_supplement
+from yarnam.core.queue_client.ticket_list import TicketList
 from yarnam.errors import BadSpec, NeverFits
-from yarnam.ports.ticket_queue import TicketList
 
 
 def by_capacity(snapshot: ClusterSnapshot) -> ClusterSnapshot:

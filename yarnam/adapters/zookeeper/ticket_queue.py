@@ -49,9 +49,10 @@ from yarnam.core.admission.ticket_checks import believed_gang, believed_ticket
 from yarnam.core.admission.wait_queue import SILENT_AFTER_S
 from yarnam.core.model.tickets import RunningGang, Ticket
 from yarnam.core.policies.chosen_policy import NOTHING_CHOSEN, QueuePolicy
+from yarnam.core.queue_client.ticket_list import TicketList
 from yarnam.errors import Unavailable, WireMismatch
 from yarnam.ports import Superseded
-from yarnam.ports.ticket_queue import Claim, LiveApplications, TicketList
+from yarnam.ports.ticket_queue import Claim, LiveApplications
 from yarnam.wire.codec import decode, encode
 
 log = logging.getLogger("yarnam.zookeeper")

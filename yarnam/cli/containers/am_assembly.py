@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from yarnam.am.admission_poller import AdmissionPoller
 from yarnam.am.am_ports import AmPorts, PortExecutors
 from yarnam.am.am_settings import AmSettings
 from yarnam.am.executor import Executor
@@ -10,9 +9,9 @@ from yarnam.am.loop import AmParts, ApplicationMaster, EventInbox
 from yarnam.am.output_storer import OutputStorer
 from yarnam.am.plan_service import PlanService
 from yarnam.am.probes.gang_observers import GangObservers
-from yarnam.am.probes.policy_watcher import PolicyWatcher
+from yarnam.am.queue_client_shell import QueueClientShell
 from yarnam.am.status_report import AmFacts
-from yarnam.am.ticket_holder import TicketHolder
+from yarnam.core.queue_client import ClientLimits, queued_job
 from yarnam.wire.light_imports import on_first_use
 from yarnam.wire.records import JobRecord
 
@@ -39,17 +38,35 @@ def _parts(
 ) -> AmParts:
     inbox, executors = EventInbox(), PortExecutors(ports.executor)
     clock = ports.clock(inbox)
-    holder = TicketHolder(
-        record.job, record.targets, facts.application, ports.ticket_queue, executors.ticket_queue,
-        clock, settings, am.remember, ports.sleep, am.policy_ticket,
-    )  # fmt: skip
-    admission = AdmissionPoller(
-        holder, executors.view, clock, settings, ports.draw, ports.sleep, am.wait_ends_at_s,
-        respects_cells=record.job.placement.cells,
-    )  # fmt: skip
+    limits = ClientLimits(
+        patience_s=settings.ticket_patience_s,
+        grace_s=settings.ticket_grace_s,
+        retry_s=settings.retry_pause_s,
+        sign_of_life_s=settings.sign_of_life_s,
+        shrink_delay_s=settings.shrink_delay_s,
+        last_reason_s=settings.last_reason_s,
+    )
+    has_queue = ports.ticket_queue is not None
+    queue = QueueClientShell(
+        queued_job(record.job, record.targets, facts.application, limits, has_queue=has_queue),
+        is_pre_run=record.job.pre_run.is_due,
+        open_queue=ports.ticket_queue,
+        queue_executor=executors.ticket_queue,
+        view=ports.view,
+        view_executor=executors.view,
+        clock=clock,
+        inbox=inbox,
+        settings=settings,
+        draw=ports.draw,
+        gang=lambda: am.gang,
+        describe=am.policy_ticket,
+        wait_ends_at_s=am.wait_ends_at_s,
+        remember=am.remember,
+        sleep=ports.sleep,
+    )
     planning = PlanService(
         record, ports.view, executors.view, clock, inbox, settings, ports.sleep, am.waiters,
-        admission, am.open_checks,
+        queue, am.open_checks,
     )  # fmt: skip
     storing = OutputStorer(
         record.job, ports.outputs, executors.outputs, clock, inbox, settings, ports.sleep
@@ -59,10 +76,6 @@ def _parts(
         executors.mailbox, ports.hints, executors.courtesy, storing,
     )  # fmt: skip
     observers = GangObservers(record.job, ports.mailbox, executors.mailbox, clock, inbox)
-    policy = PolicyWatcher(
-        record.job, holder, ports.view, executors.view, clock, inbox, settings, ports.draw,
-        ports.sleep,
-    )  # fmt: skip
     inputs = None
     if ports.data is not None:
         inputs = input_integrity.InputIntegrity(
@@ -77,13 +90,11 @@ def _parts(
         inbox,
         clock,
         executors,
-        holder,
-        admission,
+        queue,
         planning,
         storing,
         executor,
         observers,
-        policy,
         inputs,
         notify,
     )

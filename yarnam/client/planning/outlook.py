@@ -21,7 +21,7 @@ from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.model.tickets import in_same_partitions
 from yarnam.core.placement import plan
 from yarnam.core.placement.elastic_sizes import plan_largest
-from yarnam.ports.ticket_queue import TicketList
+from yarnam.core.queue_client.ticket_list import TicketList
 from yarnam.wire.records import PreRunRecord
 
 

@@ -8,8 +8,8 @@ from math import inf
 from yarnam.client.planning.outlook import Outlook, outlook
 from yarnam.client.submit.preflight import checked_on
 from yarnam.core.admission.forecast import Forecast, UnknownStart
+from yarnam.core.queue_client.ticket_list import TicketList
 from yarnam.errors import YarnamError
-from yarnam.ports.ticket_queue import TicketList
 
 
 @dataclass(frozen=True, slots=True)

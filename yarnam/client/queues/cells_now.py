@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from yarnam.client.site import Site
 from yarnam.client.submit.waiting_jobs import read_wait_queue
 from yarnam.core.policies.cells import Cells, cells, quotas_of, usual_gpus
+from yarnam.core.queue_client.ticket_list import TicketList
 from yarnam.errors import UsageError
-from yarnam.ports.ticket_queue import TicketList
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,11 @@ from yarnam.core.admission import Contention, admit
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import AllocationSteps, ClusterSnapshot, QueueView, Scheduler
 from yarnam.core.model.tickets import AdmissionDecision, RunningGang, Ticket
+from yarnam.core.queue_client.ticket_list import TicketList
 from yarnam.core.queues.allocations import Allocations
 from yarnam.core.queues.queue_state import QueueReport
 from yarnam.core.queues.queues_now import QueueJob, QueuesNow, Stage
 from yarnam.errors import UsageError, YarnamError
-from yarnam.ports.ticket_queue import TicketList
 from yarnam.wire.protocol import APPLICATION_TAG
 
 ALLOCATION_FILE = "yarn.scheduler.fair.allocation.file"

@@ -8,8 +8,8 @@ import time
 from yarnam.adapters.yarn.addresses import zookeeper_credentials
 from yarnam.adapters.yarn.application_list import ApplicationList
 from yarnam.client.site import Site
+from yarnam.core.queue_client.ticket_list import TicketList
 from yarnam.errors import YarnamError
-from yarnam.ports.ticket_queue import TicketList
 from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():

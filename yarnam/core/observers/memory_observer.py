@@ -62,7 +62,7 @@ def _uses(view: View) -> list[_Use]:
         if bytes_used is not None and 0 <= bytes_used < float("inf"):
             used[metrics.ask] += bytes_used
             reports[metrics.ask] += 1
-    found = []
+    found: list[_Use] = []
     for member in view.started:
         if reports[member.ask] < member.target.processes_per_task:
             continue

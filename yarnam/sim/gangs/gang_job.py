@@ -60,7 +60,7 @@ from yarnam.core.model.outcomes import (
 )
 from yarnam.errors import ExitCode
 from yarnam.sim.gangs.job_training import JobTraining
-from yarnam.sim.planners import JitterPlanner
+from yarnam.sim.gangs.queue_driver import QueueDriver
 from yarnam.sim.timeline import Appointment
 from yarnam.sim.world import JobRecord, World
 from yarnam.sim.yarn_model.containers import Ask, Container
@@ -78,7 +78,7 @@ class GangJob:
     """The AM, its agents and its processes, from submission to verdict."""
 
     def __init__(
-        self, record: JobRecord, world: World, planning: JitterPlanner, training: JobTraining
+        self, record: JobRecord, world: World, planning: QueueDriver, training: JobTraining
     ) -> None:
         self.record = record
         self.gang: Gang = initial(record.job.spec)
@@ -107,7 +107,7 @@ class GangJob:
         world.rm.submit(self._app, job.spec.am.resources, self._begin)
 
     def _begin(self) -> None:
-        self._planning.open(self._now_s(), self.deliver)
+        self._planning.open(self.deliver)
         self.deliver(JobStarted(self._now_s()))
 
     def deliver(self, event: Event) -> None:
@@ -129,7 +129,6 @@ class GangJob:
             self._planning.stepped(before, event, self.gang)
             if self.gang.phase is not before.phase:
                 self._note_progress(before.phase)
-                self._planning.entered(self.gang.phase)
             self._perform(actions)
         self._is_busy = False
 
@@ -336,7 +335,6 @@ class GangJob:
         self.record.nodes = len({container.node for container in containers})
         racks = self._world.rm.nodes.racks
         self.record.racks = len({racks[container.node] for container in containers})
-        self._planning.launched(containers)
 
     def _started(self, ask: AskId) -> None:
         if ask in self._running:

@@ -28,7 +28,7 @@ class WatchedJob(Protocol):
         the schedule."""
         ...
 
-    def poll_after(self, delay_s: float) -> None: ...
+    def look_after(self, delay_s: float) -> None: ...
 
 
 class ScheduleWatcher:
@@ -97,5 +97,5 @@ class ScheduleWatcher:
             interrupted = found.interrupted
             for one in [one for one in self._jobs.values() if one.may_act(found, interrupted)]:
                 interval_s = self.pause_s()
-                one.poll_after(world.dice.random() * interval_s + world.rm.settings.poll_s)
+                one.look_after(world.dice.random() * interval_s + world.rm.settings.poll_s)
         world.timeline.after(CHECK_S, self._check)

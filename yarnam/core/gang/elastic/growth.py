@@ -319,7 +319,7 @@ def time_out(ctx: StepContext, event: TimerFired) -> None:
 def _reason_text(gang: Gang, reason: SizeReason) -> str:
     if reason is SizeReason.REQUESTED:
         return f"as {gang.size_requester} asked"
-    return REASON_TEXT.get(reason, reason.value)
+    return REASON_TEXT.get(reason, str(reason.value))
 
 
 def _stop(ctx: StepContext, text: str, *, to: int | None = None) -> None:

@@ -1,9 +1,9 @@
-"""The moments at which all jobs that wait look at the cluster.
+"""The moments at which all jobs that wait poll the cluster.
 
 In the product one of the ApplicationMasters that wait asks the ResourceManager every two seconds or
-so and publishes what it saw; the others decide by that. So here all of them look at one moment, at
-the same snapshot, in the order of the queue: who comes later sees what those before it have just
-asked for. A job's own first look comes when it arrives.
+so and publishes what it saw; the others decide by that. So here all of them poll at one moment, on
+the same snapshot, in the order of the queue: a later one sees what those before it have just asked
+for. A job's own first poll comes when it arrives.
 
 Of jobs that are alike and see the same, one decides for all: what is refused to the first of them
 is refused to those behind it.
@@ -22,18 +22,18 @@ from yarnam.sim.sim_tickets import SimTicketQueue
 from yarnam.sim.timeline import Timeline
 from yarnam.sim.yarn_model.resource_manager import SimResourceManager
 
-LOOK_S = FIRST_POLL_S
-"""From one moment to the next at which they look if something has come free, or somebody has asked:
+BATCH_S = FIRST_POLL_S
+"""From one moment to the next at which they poll if something has come free, or somebody has asked:
 the mean interval of the first in the queue, which publishes. Other changes and time alone are seen
 after ``POLL_CAP_S``."""
 
 Kind = tuple[int, tuple[NodeId, ...], "int | None", "int | None"]
-"""Of a job: its YARN queue and sizes (``CommonLooks.kind_of``), nodes that it may not use, and the
+"""Of a job: its YARN queue and sizes (``PollBatch.kind_of``), nodes that it may not use, and the
 fewest and the most tasks that will do now."""
 
 
 class WaitingJob(Protocol):
-    """A job that has looked once and has to wait."""
+    """A job that has polled once and has to wait."""
 
     @property
     def queue(self) -> str: ...
@@ -45,7 +45,7 @@ class WaitingJob(Protocol):
 
 
 class Moment:
-    """What one has found out for all that look."""
+    """What one has found out for all that poll."""
 
     __slots__ = ("_fits", "_refused")
 
@@ -73,7 +73,7 @@ class Moment:
         self._refused.clear()
 
 
-class CommonLooks:
+class PollBatch:
     """Of one run."""
 
     def __init__(
@@ -92,15 +92,15 @@ class CommonLooks:
         self._waiting: dict[int, WaitingJob] = {}
         self._kinds: dict[tuple[object, ...], int] = {}
         self._is_coming = False
-        self._looked_at_s = 0.0
+        self._polled_at_s = 0.0
         self._seen = (-1, -1)
 
     def join(self, number: int, job: WaitingJob) -> None:
-        """The holder of the ticket with this number looks from the next moment on."""
+        """The holder of the ticket with this number polls from the next moment on."""
         self._waiting[number] = job
         if not self._is_coming:
             self._is_coming = True
-            self._timeline.after(LOOK_S, self._tick)
+            self._timeline.after(BATCH_S, self._tick)
 
     def kind_of(self, *what: object) -> int:
         """A number for what is alike: quicker to compare."""
@@ -115,10 +115,10 @@ class CommonLooks:
             self._is_coming = False
             return
         freed = self._rm.nodes.freed, self._tickets.freed
-        if freed != self._seen or self._timeline.now_s - self._looked_at_s >= POLL_CAP_S:
-            self._looked_at_s, self._seen = self._timeline.now_s, freed
+        if freed != self._seen or self._timeline.now_s - self._polled_at_s >= POLL_CAP_S:
+            self._polled_at_s, self._seen = self._timeline.now_s, freed
             self._ask_all()
-        self._timeline.after(LOOK_S, self._tick)
+        self._timeline.after(BATCH_S, self._tick)
 
     def _ask_all(self) -> None:
         moment, tickets = Moment(), self._tickets

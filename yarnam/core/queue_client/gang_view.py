@@ -1,0 +1,61 @@
+"""The part of a gang's state that the wait queue is about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from yarnam.core.admission.job_ticket import asked_demands
+from yarnam.core.gang import Gang
+from yarnam.core.gang.policy import SizePolicy
+from yarnam.core.gang.state import MemberState
+from yarnam.core.model.ids import NodeId
+from yarnam.core.model.job_status import Phase
+from yarnam.core.model.tickets import Demand
+
+STANDING = frozenset(
+    {Phase.CHECKING, Phase.STAGING, Phase.LAUNCHING, Phase.RUNNING, Phase.STOPPING}
+)
+"""The whole gang has been granted, and holds its containers."""
+
+
+@dataclass(frozen=True, slots=True)
+class GangView:
+    phase: Phase
+    attempt: int
+    is_pre_run: bool = False
+    is_yielding: bool = False
+    """Suspended by the policy of its queue."""
+    is_sized_by_policy: bool = False
+    missing: tuple[Demand, ...] = ()
+    """The containers that have been asked for and not granted."""
+    gpus: int = 0
+    nodes: tuple[tuple[NodeId, int], ...] = ()
+    """GPUs that it holds, by node."""
+    since_s: float = 0.0
+    gpus_per_task: int = 0
+    """Of the elastic role, in the containers that it has now; 0 before it has any."""
+
+    @property
+    def is_suspended(self) -> bool:
+        """Suspended by the policy, which alone has it go on."""
+        return self.phase is Phase.SUSPENDED and self.is_yielding
+
+
+def gang_view(gang: Gang, size: SizePolicy | None = None) -> GangView:
+    phase = gang.phase
+    view = GangView(phase, gang.attempt, gang.is_pre_run, gang.is_yielding, gang.is_sized_by_policy)
+    if phase in {Phase.ACQUIRING, Phase.REPLACING}:
+        missing = (m.target for m in gang.members if m.state is MemberState.ASKED)
+        return replace(view, missing=asked_demands(missing))
+    if phase not in STANDING:
+        return view
+    held = [member for member in gang.everyone if member.is_holding]
+    role = size.role if size is not None else ""
+    sizes = (m.target.resources.gpus for m in gang.members if m.target.role == role)
+    return replace(
+        view,
+        gpus=sum(member.target.resources.gpus for member in held),
+        nodes=gang.gpus_by_node,
+        since_s=gang.since_s,
+        gpus_per_task=next(sizes, 0),
+    )

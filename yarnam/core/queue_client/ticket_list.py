@@ -1,0 +1,54 @@
+"""The other jobs of the wait queue at one instant, and what follows from them alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from yarnam.core.admission import Contention
+from yarnam.core.model.snapshot import ClusterSnapshot
+from yarnam.core.model.tickets import RunningGang, Ticket, in_same_partitions
+from yarnam.core.policies.chosen_policy import NOTHING_CHOSEN, PolicyInForce, QueuePolicy, in_force
+from yarnam.core.policies.queue_schedule import QueueSchedule, queue_schedule
+
+
+@dataclass(frozen=True, slots=True)
+class TicketList:
+    """``seen_at_s`` of each ticket is by the reader's own clock: when it last noticed that the
+    holder wrote it, whatever the holder's clock says."""
+
+    tickets: tuple[Ticket, ...] = ()
+    """By number, without the reader's own."""
+    running: tuple[RunningGang, ...] = ()
+    trouble: str = ""
+    """Why the ResourceManager confirms none of this; empty if it confirms all of it."""
+    policy: QueuePolicy = NOTHING_CHOSEN
+    """The choice for the job's own queue."""
+    recorded_gpu_s: Mapping[str, float] = field(default_factory=dict[str, float])
+    """GPU-seconds that the ResourceManager has charged applications, where it reports them."""
+
+    def active(self) -> PolicyInForce | None:
+        """The policy that jobs go by. ``None`` if nothing but the default is chosen."""
+        return in_force(self.policy)
+
+    def contention(self, me: Ticket, snapshot: ClusterSnapshot, now_s: float) -> Contention:
+        """What the admission decision of ``me`` is about."""
+        tickets = in_same_partitions(me, self.tickets)
+        return Contention(snapshot, tickets, self.running, now_s)
+
+    def schedule(
+        self, mine: Ticket | RunningGang, seen: Contention, policy: PolicyInForce
+    ) -> tuple[QueueSchedule, Contention]:
+        """The schedule of the queue, and the contention with the job itself in it."""
+        tickets = [ticket for ticket in seen.tickets if ticket.job != mine.job]
+        running = [gang for gang in seen.running if gang.job != mine.job]
+        if isinstance(mine, Ticket):
+            tickets.append(replace(mine, aside="", is_acquiring=False))
+        else:
+            running.append(mine)
+        world = Contention(seen.snapshot, tickets, running, seen.now_s)
+        found = queue_schedule(mine.queue, world, policy, self.recorded_gpu_s)
+        return found, world
+
+
+NOBODY = TicketList()
