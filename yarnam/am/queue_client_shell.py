@@ -43,7 +43,7 @@ log = logging.getLogger("yarnam.am")
 HEAVY = (ce.TicketsRead, ce.ClusterPolled, ce.SnapshotRead)
 """Events whose step plans, or computes a schedule: up to seconds on a large cluster."""
 
-TELLS_POLICY = (ce.TicketsRead, ce.ClaimEnded, ce.PolicyRead)
+SHOWS_POLICY = (ce.TicketsRead, ce.ClaimEnded, ce.PolicyRead)
 """Events by which the client may learn that its queue has a policy."""
 
 
@@ -222,7 +222,7 @@ class QueueClientShell:
                 self._fail(error)
 
     async def _fold(self, event: ce.ClientEvent) -> None:
-        before, moment = self.client, self._moment(tells=isinstance(event, TELLS_POLICY))
+        before, moment = self.client, self._moment(may_learn=isinstance(event, SHOWS_POLICY))
         if isinstance(event, HEAVY):
             self.client, actions = await self._view_executor.call(
                 partial(step, before, event, moment)
@@ -233,13 +233,13 @@ class QueueClientShell:
         for action in actions:
             self._perform(action)
 
-    def _moment(self, *, tells: bool) -> ce.Moment:
-        """``tells``: the client may learn that its queue has a policy."""
-        tells = tells or self.client.policy is not None
+    def _moment(self, *, may_learn: bool) -> ce.Moment:
+        """``may_learn``: the client may learn that its queue has a policy."""
+        may_learn = may_learn or self.client.policy is not None
         return ce.Moment(
             self._clock.now_s(),
             self._draw(),
-            self._describe() if tells else None,
+            self._describe() if may_learn else None,
             self._wait_ends_at_s(),
         )
 
@@ -324,7 +324,7 @@ class QueueClientShell:
             self._put(ce.QueueFailed(action.serial, "the wait queue is not open"))
             return
         if isinstance(action, ca.Claim):
-            client, moment = self.client, self._moment(tells=True)
+            client, moment = self.client, self._moment(may_learn=True)
             call: Callable[[], ce.ClientEvent] = partial(_claimed, queue, action, client, moment)
         else:
             call = partial(_called, queue, action)

@@ -15,7 +15,7 @@ from yarnam.adapters.shared_snapshot_view import SharedSnapshotView
 from yarnam.core.admission.polling import FIRST_POLL_S, OWN_POLL_EVERY
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, ClusterSummary, NodeState, with_summary
-from yarnam.core.queue_client.waiting import UNCONFIRMED
+from yarnam.core.queue_client.admission_wait import UNCONFIRMED
 
 OWN_POLL_WITHIN_S = OWN_POLL_EVERY * FIRST_POLL_S * 2 * 1.5
 """For the second in the queue."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from yarnam.core.model.exhaustive import assert_never
-from yarnam.core.queue_client import policy_following, queue_record, waiting
+from yarnam.core.queue_client import admission_wait, policy_following, queue_record
 from yarnam.core.queue_client.client_actions import ClientAction
 from yarnam.core.queue_client.client_context import ClientStep
 from yarnam.core.queue_client.client_events import (
@@ -46,11 +46,11 @@ def step(
         case Opened() | Connected() | OpenFailed() | Resumed() | QueueChanged():
             _connection(ctx, event)
         case PlanWanted():
-            waiting.request(ctx, event)
+            admission_wait.request(ctx, event)
         case PlanWithdrawn():
-            waiting.withdraw(ctx)
+            admission_wait.withdraw(ctx)
         case StillRefused():
-            waiting.still_refused(ctx, event)
+            admission_wait.still_refused(ctx, event)
         case GangChanged(view=view):
             queue_record.show(ctx, view)
         case Woken():
@@ -58,7 +58,7 @@ def step(
         case PolicyLookDue(view=view):
             policy_following.begin_look(ctx, view)
         case _:
-            _answer(ctx, event)
+            _reply(ctx, event)
     return ctx.ended(), tuple(ctx.actions)
 
 
@@ -70,23 +70,23 @@ def _connection(
             ctx.set(is_opening=True, opened_at_s=ctx.now_s)
         case Connected(trouble=trouble):
             ctx.set(is_opening=False, is_connected=True, queue_trouble=trouble)
-            waiting.connection_changed(ctx)
+            admission_wait.connection_changed(ctx)
             queue_record.write(ctx)
         case OpenFailed(message=message):
             # No safety rests on it: at random intervals the job gets its gang as well.
             job = replace(ctx.client.job, takes_tickets=False)
             ctx.set(job=job, is_opening=False, trouble=message)
-            waiting.connection_changed(ctx)
+            admission_wait.connection_changed(ctx)
         case Resumed(number=number, taken_at_s=taken_at_s):
             ctx.set(number=number, taken_at_s=taken_at_s)
         case QueueChanged(trouble=trouble):
             ctx.set(queue_trouble=trouble)
-            waiting.connection_changed(ctx)
+            admission_wait.connection_changed(ctx)
         case _:
             assert_never(event)
 
 
-def _answer(
+def _reply(
     ctx: ClientStep,
     event: TicketWritten
     | QueueFailed
@@ -121,28 +121,28 @@ def _of_record(ctx: ClientStep, event: object) -> None:
 
 def _of_entering(ctx: ClientStep, event: object) -> None:
     if isinstance(event, TicketWritten):
-        waiting.ticket_written(ctx, event)
+        admission_wait.ticket_written(ctx, event)
     elif isinstance(event, QueueFailed):
-        waiting.not_queued(ctx)
+        admission_wait.not_queued(ctx)
     elif isinstance(event, PauseOver):
         # The patience of the start is over: whatever the queue says to it.
-        waiting.enter_without_patience(ctx)
+        admission_wait.enter_without_patience(ctx)
 
 
 def _of_admission(ctx: ClientStep, event: object) -> None:
     match event:
         case ClusterPolled(poll=poll):
-            waiting.polled(ctx, poll)
+            admission_wait.polled(ctx, poll)
         case TicketsRead():
-            waiting.tickets_read(ctx, event)
+            admission_wait.tickets_read(ctx, event)
         case ClaimEnded():
-            waiting.claim_ended(ctx, event)
+            admission_wait.claim_ended(ctx, event)
         case ForecastMade():
-            waiting.forecast_made(ctx, event)
+            admission_wait.forecast_made(ctx, event)
         case PauseOver():
-            waiting.pause_over(ctx)
+            admission_wait.pause_over(ctx)
         case QueueFailed():
-            waiting.queue_failed(ctx)
+            admission_wait.queue_failed(ctx)
         case _:
             pass
 

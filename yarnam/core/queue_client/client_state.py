@@ -204,7 +204,7 @@ class Admission:
 # ---- the policy of the queue ---------------------------------------------------------------------
 
 
-class Look(Enum):
+class FollowStage(Enum):
     """How far a look at the queue's policy is."""
 
     NONE = "none"
@@ -220,7 +220,7 @@ class Look(Enum):
 class Following:
     """What the job does by the policy while its gang runs or is suspended."""
 
-    look: Look = Look.NONE
+    stage: FollowStage = FollowStage.NONE
     awaits: int = 0
     listed: TicketList | None = None
     away_since_s: float | None = None

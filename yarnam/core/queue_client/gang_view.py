@@ -12,7 +12,7 @@ from yarnam.core.model.ids import NodeId
 from yarnam.core.model.job_status import Phase
 from yarnam.core.model.tickets import Demand
 
-STANDING = frozenset(
+HOLDING_PHASES = frozenset(
     {Phase.CHECKING, Phase.STAGING, Phase.LAUNCHING, Phase.RUNNING, Phase.STOPPING}
 )
 """The whole gang has been granted, and holds its containers."""
@@ -47,7 +47,7 @@ def gang_view(gang: Gang, size: SizePolicy | None = None) -> GangView:
     if phase in {Phase.ACQUIRING, Phase.REPLACING}:
         missing = (m.target for m in gang.members if m.state is MemberState.ASKED)
         return replace(view, missing=asked_demands(missing))
-    if phase not in STANDING:
+    if phase not in HOLDING_PHASES:
         return view
     held = [member for member in gang.everyone if member.is_holding]
     role = size.role if size is not None else ""

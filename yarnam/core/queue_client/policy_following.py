@@ -3,7 +3,7 @@
 Every few seconds it reads the administrator's choice. Where there is one, it reads the other jobs'
 tickets and the cluster too, and computes the schedule that all jobs of the queue compute. Of that
 it carries out its own row: suspend (only what has a checkpoint), resume, another size. A job that
-waits decides by it in ``waiting``.
+waits decides by it in ``admission_wait``.
 
 A job acts by a snapshot of its own, never by one that another job has taken. One that the policy
 has suspended resumes where nothing is chosen any more, or ZooKeeper stays away.
@@ -24,7 +24,7 @@ from yarnam.core.queue_client.admission_rules import policy_ticketed, with_polic
 from yarnam.core.queue_client.client_actions import ReadPolicy, ReadSnapshot, ReadTickets, Send
 from yarnam.core.queue_client.client_context import ClientStep
 from yarnam.core.queue_client.client_events import PolicyRead, TicketsRead
-from yarnam.core.queue_client.client_state import Look, Running
+from yarnam.core.queue_client.client_state import FollowStage, Running
 from yarnam.core.queue_client.gang_view import GangView
 from yarnam.core.queue_client.queue_record import show
 from yarnam.core.queue_client.ticket_list import TicketList
@@ -41,10 +41,10 @@ session lives longer, and no election takes as long. Ours."""
 def begin_look(ctx: ClientStep, now: GangView) -> None:
     """A look that is still under way has failed: the next one begins."""
     if not (_is_due(ctx, now) and _is_due(ctx, ctx.client.gang)):
-        ctx.follow(look=Look.NONE, awaits=0, away_since_s=None, before=None)
+        ctx.follow(stage=FollowStage.NONE, awaits=0, away_since_s=None, before=None)
     elif ctx.client.is_connected:
         serial = ctx.next_serial()
-        ctx.follow(look=Look.POLICY, awaits=serial)
+        ctx.follow(stage=FollowStage.POLICY, awaits=serial)
         ctx.do(ReadPolicy(serial))
     else:
         _without_queue(ctx)
@@ -63,20 +63,20 @@ def policy_read(ctx: ClientStep, event: PolicyRead) -> None:
     elif not _is_due(ctx, view) or ctx.client.record.shown is None:
         _end_look(ctx)
     else:
-        _read(ctx, Look.TICKETS)
+        _read(ctx, FollowStage.TICKETS)
 
 
-def _read(ctx: ClientStep, look: Look) -> None:
+def _read(ctx: ClientStep, stage: FollowStage) -> None:
     serial = ctx.next_serial()
-    ctx.follow(look=look, awaits=serial)
+    ctx.follow(stage=stage, awaits=serial)
     ctx.do(ReadTickets(serial))
 
 
 def tickets_read(ctx: ClientStep, event: TicketsRead) -> None:
-    is_own = ctx.client.following.look is Look.OWN_TICKETS
+    is_own = ctx.client.following.stage is FollowStage.OWN_TICKETS
     serial = ctx.next_serial()
-    look = Look.OWN_SNAPSHOT if is_own else Look.SNAPSHOT
-    ctx.follow(look=look, awaits=serial, listed=event.listed)
+    stage = FollowStage.OWN_SNAPSHOT if is_own else FollowStage.SNAPSHOT
+    ctx.follow(stage=stage, awaits=serial, listed=event.listed)
     ctx.do(ReadSnapshot(serial, None if is_own else SHARED_AGE_S))
 
 
@@ -90,10 +90,10 @@ def snapshot_read(ctx: ClientStep, snapshot: ClusterSnapshot | None) -> None:
     if row is None or view is None or not _is_due(ctx, view):
         _end_look(ctx)
         return
-    is_own = following.look is Look.OWN_SNAPSHOT
+    is_own = following.stage is FollowStage.OWN_SNAPSHOT
     if not is_own and acts(row, is_suspended=view.is_suspended):
         # By another job's snapshot a job may go on as it is, no more.
-        _read(ctx, Look.OWN_TICKETS)
+        _read(ctx, FollowStage.OWN_TICKETS)
         return
     before = following.before
     _end_look(ctx)
@@ -104,7 +104,7 @@ def snapshot_read(ctx: ClientStep, snapshot: ClusterSnapshot | None) -> None:
 
 def failed(ctx: ClientStep) -> None:
     """The queue does not answer."""
-    is_first = ctx.client.following.look is Look.POLICY
+    is_first = ctx.client.following.stage is FollowStage.POLICY
     _end_look(ctx)
     if is_first:
         _without_queue(ctx)
@@ -114,7 +114,7 @@ def failed(ctx: ClientStep) -> None:
 
 
 def _end_look(ctx: ClientStep) -> None:
-    ctx.follow(look=Look.NONE, awaits=0, listed=None)
+    ctx.follow(stage=FollowStage.NONE, awaits=0, listed=None)
 
 
 def _is_due(ctx: ClientStep, view: GangView | None) -> bool:

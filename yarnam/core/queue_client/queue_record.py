@@ -16,7 +16,7 @@ from yarnam.core.queue_client.client_actions import WakeAt, WriteRunning, WriteT
 from yarnam.core.queue_client.client_context import ClientStep
 from yarnam.core.queue_client.client_events import TicketWritten
 from yarnam.core.queue_client.client_state import Acquiring, Blocked, Running, Shown
-from yarnam.core.queue_client.gang_view import STANDING, GangView
+from yarnam.core.queue_client.gang_view import HOLDING_PHASES, GangView
 
 
 def show(ctx: ClientStep, view: GangView) -> None:
@@ -27,7 +27,7 @@ def show(ctx: ClientStep, view: GangView) -> None:
     ctx.set(gang=view, is_pre_run=client.is_pre_run and view.is_pre_run)
     if view.phase is Phase.RUNNING:
         ctx.set(ran_at_s=ctx.now_s)
-    if view.phase not in STANDING:
+    if view.phase not in HOLDING_PHASES:
         ctx.set(launched_at_s=None)
     shown = _shown(ctx, view)
     if shown is not None and shown != client.record.shown:
@@ -39,7 +39,7 @@ def _shown(ctx: ClientStep, view: GangView) -> Shown | None:
     phase = view.phase
     if phase in {Phase.ACQUIRING, Phase.REPLACING}:
         return Acquiring(view.missing)
-    if phase in STANDING:
+    if phase in HOLDING_PHASES:
         return Running(_running(ctx, view))
     if phase is Phase.BACKING_OFF:
         return Blocked(BACKS_OFF)

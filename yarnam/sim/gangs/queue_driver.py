@@ -126,7 +126,7 @@ class QueueDriver:
         self._has_foreseen = False
         self._events: deque[ce.ClientEvent] = deque()
         self._is_folding = False
-        self._is_looking = False
+        self._is_look_due = False
         self._gang: Gang | None = None
         chosen = NOTHING_CHOSEN
         if watcher is not None:
@@ -317,18 +317,18 @@ class QueueDriver:
     def may_act(self, found: QueueSchedule, interrupted: frozenset[str]) -> bool:
         """Whether its row has it do something, and no look of it is to come."""
         view = self.client.gang
-        if self._is_looking or view is None:
+        if self._is_look_due or view is None:
             return False
         if view.is_suspended:
             return self._job.spec.name in found.schedule.gpus
         return view.phase is Phase.RUNNING and self._job.spec.name in interrupted
 
     def look_after(self, delay_s: float) -> None:
-        self._is_looking = True
-        self._world.timeline.after(delay_s, self._look)
+        self._is_look_due = True
+        self._world.timeline.after(delay_s, self._look_at_policy)
 
-    def _look(self) -> None:
-        self._is_looking = False
+    def _look_at_policy(self) -> None:
+        self._is_look_due = False
         if self._gang is None or self._watcher is None:
             return
         self._fold(ce.PolicyLookDue(gang_view(self._gang, self.client.job.size)))
@@ -428,13 +428,13 @@ class QueueDriver:
         action = self._action
         assert action is not None
 
-        def answer() -> None:
+        def done() -> None:
             self._fold(ce.ClusterPolled(serial, self._polled(action)))
 
         if self._is_first_poll:
             self._is_first_poll = False
             self._cancel(self._pausing)
-            self._pausing = self._world.timeline.after(self._world.rm.settings.poll_s, answer)
+            self._pausing = self._world.timeline.after(self._world.rm.settings.poll_s, done)
         else:
             self._events.append(ce.ClusterPolled(serial, self._polled(action)))
 

@@ -215,7 +215,7 @@ def _decide_by_own_poll(ctx: ClientStep) -> None:
     admission, poll = ctx.admission, ctx.admission.poll
     assert poll is not None
     if poll.refusal is not None and poll.refusal.is_never:
-        _answer(ctx, poll.refusal)
+        _reply(ctx, poll.refusal)
     elif not admission.is_queued:
         _lose_queue(ctx)
     elif admission.waiting is not None or not poll.fits:
@@ -254,7 +254,7 @@ def tickets_read(ctx: ClientStep, event: TicketsRead) -> None:
         _must_wait(ctx, decision)
     else:
         _note_own_poll(ctx, None)
-        _answer(ctx, decision)
+        _reply(ctx, decision)
 
 
 def _claim(ctx: ClientStep, decision: tuple[Ask, object] | None) -> None:
@@ -287,13 +287,13 @@ def claim_ended(ctx: ClientStep, event: ClaimEnded) -> None:
         _note_own_poll(ctx, None)
         ctx.set(ticket=decision.ticket)
         ctx.admit(has_waited=False, claimed_at_s=ctx.now_s if decision.is_claim else None)
-        _answer(ctx, decision.plan)
+        _reply(ctx, decision.plan)
     elif isinstance(decision, MustWait):
         _note_own_poll(ctx, decision)
         _must_wait(ctx, decision)
     else:
         _note_own_poll(ctx, None)
-        _answer(ctx, decision)
+        _reply(ctx, decision)
 
 
 def _note_own_poll(ctx: ClientStep, wait: MustWait | None) -> None:
@@ -320,7 +320,7 @@ def _must_wait(ctx: ClientStep, decision: MustWait) -> None:
         # The job goes on without the wait queue, for now.
         ctx.set(trouble=overdue_text(decision))
         ctx.admit(waiting=None)
-        _go_alone(ctx)
+        _without_tickets(ctx)
         return
     if not _foresee(ctx):
         _settle_down(ctx)
@@ -410,7 +410,7 @@ def _settle_down(ctx: ClientStep) -> None:
             outcome = NoFit(
                 Reason.WAITING_FOR_ADMISSION, is_never=False, message=waiting_text(shown)
             )
-        _answer(ctx, outcome)
+        _reply(ctx, outcome)
         return
     # Polling a large cluster is work for the ResourceManager: let it rest ten times as long.
     pause_s = max(_rest_s(poll), poll_interval_s(last, ctx.moment.u))
@@ -480,15 +480,6 @@ def queue_failed(ctx: ClientStep) -> None:
         _lose_queue(ctx)
 
 
-def _go_alone(ctx: ClientStep) -> None:
-    """Only an own poll may lead to an ask."""
-    poll = ctx.admission.poll
-    if poll is None or poll.snapshot.is_shared:
-        ctx.admit(stage=Stage.POLLING_ALONE, awaits=_poll(ctx, None))
-    else:
-        _without_tickets(ctx)
-
-
 def _without_tickets(ctx: ClientStep) -> None:
     """Where room is scarce, poll again after a random pause, and ask only if the GPUs are still
     free."""
@@ -504,7 +495,7 @@ def _without_tickets(ctx: ClientStep) -> None:
         ctx.do(Pause(serial, confirm_delay_s(ctx.moment.u)))
         return
     ctx.admit(has_waited=isinstance(outcome, NoFit))
-    _answer(ctx, outcome)
+    _reply(ctx, outcome)
 
 
 def _answer_alone(ctx: ClientStep) -> None:
@@ -513,7 +504,7 @@ def _answer_alone(ctx: ClientStep) -> None:
     outcome = poll.outcome
     if ctx.admission.stage is Stage.POLLING_AGAIN:
         ctx.admit(has_waited=isinstance(outcome, NoFit))
-    _answer(ctx, outcome)
+    _reply(ctx, outcome)
 
 
 # ---- inside --------------------------------------------------------------------------------------
@@ -525,7 +516,7 @@ def _poll(ctx: ClientStep, max_age_s: float | None) -> int:
     return serial
 
 
-def _answer(ctx: ClientStep, outcome: PlanOutcome) -> None:
+def _reply(ctx: ClientStep, outcome: PlanOutcome) -> None:
     poll = ctx.admission.poll
     assert poll is not None
     ctx.admit(stage=Stage.IDLE, awaits=0, entering=0, poll=None)
