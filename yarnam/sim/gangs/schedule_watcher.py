@@ -1,6 +1,6 @@
-"""Looks at the policy of one queue for all of its jobs. Tickets are alike for all of them here, so the
-schedule is computed once after a change, and a job looks only where its row has it do something: the
-looks that would find nothing to do leave no trace, and are left out."""
+"""Looks at the policy of one queue for all of its jobs. Tickets are alike for all of them here, so
+the schedule is computed once after a change, and a job looks only where its row has it do
+something: the looks that would find nothing to do leave no trace, and are left out."""
 
 from __future__ import annotations
 
