@@ -19,6 +19,7 @@ from hdfs_utils.backends.fsspec_adapter import HdfsUtilsFileSystem
 from tests.integration.framework_venvs import framework_python
 from tests.integration.submit_world import SubmitWorld
 from yarnam.cli.jobs import tensorboard_command
+from yarnam.web.http.url_token import UrlToken, new_secret
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 60.0
@@ -148,22 +149,35 @@ def test_tensorboard_reads_what_is_appended_through_hdfs_utils(tmp_path: Path) -
     files.close("FINISHED")
 
 
-def get_json(url: str) -> Any:
-    with urllib.request.urlopen(url, timeout=10) as reply:
-        return json.load(reply)
+class Browser:
+    """Opens the printed address, and keeps the cookie that it gets there."""
+
+    def __init__(self, url: str) -> None:
+        self._home = url.partition("?")[0]
+        self._opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        self._opener.open(url, timeout=10).close()
+
+    def get_json(self, path: str) -> Any:
+        with self._opener.open(f"{self._home}{path}", timeout=10) as reply:
+            return json.load(reply)
 
 
-def await_steps(url: str, run: str, count: int) -> list[int]:
+def new_token() -> UrlToken:
+    return UrlToken(new_secret(), tensorboard_command._free_port(0))
+
+
+def await_steps(browser: Browser, run: str, count: int) -> list[int]:
     """The steps of ``loss`` that TensorBoard shows for the run whose name ends so."""
     deadline = time.monotonic() + LIMIT_S
     shown: Any = None
     while time.monotonic() < deadline:
         try:
-            shown = get_json(f"{url}data/plugin/scalars/tags")
+            shown = browser.get_json("data/plugin/scalars/tags")
             name = next((one for one in shown if one.endswith(run) and "loss" in shown[one]), None)
             if name is not None:
                 query = urllib.parse.urlencode({"run": name, "tag": "loss"})
-                steps = [one[1] for one in get_json(f"{url}data/plugin/scalars/scalars?{query}")]
+                found = browser.get_json(f"data/plugin/scalars/scalars?{query}")
+                steps = [one[1] for one in found]
                 if len(steps) >= count:
                     return steps
         except (OSError, urllib.error.URLError):
@@ -184,11 +198,13 @@ def as_nobody(url: str) -> str:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="nobody else's program can be started")
 def test_tensorboard_answers_its_own_user_alone(tmp_path: Path) -> None:
-    port = tensorboard_command._free_port(0)
-    with tensorboard_command._tensorboard(str(tmp_path), port, dict(os.environ)):
-        url = f"http://127.0.0.1:{port}/data/logdir"
-        assert get_json(url)["logdir"] == str(tmp_path)
-        assert "403" in as_nobody(url)
+    token = new_token()
+    with tensorboard_command._tensorboard(str(tmp_path), token, dict(os.environ)):
+        url = token.url("127.0.0.1")
+        assert Browser(url).get_json("data/logdir")["logdir"] == str(tmp_path)
+        assert "403" in as_nobody(url), "the token alone lets nobody in"
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(f"http://127.0.0.1:{token.port}/data/logdir", timeout=10)
 
 
 def test_tensorboard_runs_nothing_of_the_working_directory(
@@ -198,20 +214,19 @@ def test_tensorboard_runs_nothing_of_the_working_directory(
     for name in ("tensorboard", "json", "yarnam", "absl"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('planted')\n")
     monkeypatch.chdir(tmp_path)
-    port = tensorboard_command._free_port(0)
     environ = {**os.environ, "PYTHONPATH": ""}
-    with tensorboard_command._tensorboard(str(tmp_path), port, environ) as process:
+    with tensorboard_command._tensorboard(str(tmp_path), new_token(), environ) as process:
         assert process.poll() is None
 
 
 def test_tensorboard_listens_for_as_long_as_the_block(tmp_path: Path) -> None:
     env = {"TENSORBOARD_LOGGING_DIR": str(tmp_path / "run"), "YARNAM_RANK": "0"}
     run_program(sys.executable, PROGRAM, "0", "2", **env)
-    port = tensorboard_command._free_port(0)
-    with tensorboard_command._tensorboard(str(tmp_path), port, dict(os.environ)) as process:
-        assert await_steps(f"http://127.0.0.1:{port}/", "run", 2) == [0, 1]
+    token = new_token()
+    with tensorboard_command._tensorboard(str(tmp_path), token, dict(os.environ)) as process:
+        assert await_steps(Browser(token.url("127.0.0.1")), "run", 2) == [0, 1]
     assert process.poll() is not None
-    assert tensorboard_command._free_port(port) == port
+    assert tensorboard_command._free_port(token.port) == token.port
 
 
 @pytest.mark.yarn
@@ -242,24 +257,25 @@ def test_tensorboard_beside_a_job_and_over_its_outputs(
             assert line, board.stderr.read() if board.stderr else ""
             told = json.loads(line)
             assert f"/.{name}.{application}" in told["logdir"]
-            assert await_steps(told["url"], "events", 3) == [0, 1, 2]
+            browser = Browser(told["url"])
+            assert await_steps(browser, "events", 3) == [0, 1, 2]
             go.touch()
             submit_world.await_state(application, "SUCCEEDED", limit_s=150)
             assert submit_world.files.exists(f"{submit_world.home}/{name}/_SUCCESS")
             deadline = time.monotonic() + LIMIT_S
-            while not get_location(told["url"]).endswith(f"/{name}"):
-                assert time.monotonic() < deadline, get_location(told["url"])
+            while not get_location(browser).endswith(f"/{name}"):
+                assert time.monotonic() < deadline, get_location(browser)
                 time.sleep(0.5)
-            assert await_steps(told["url"], "events", 3) == [0, 1, 2]
+            assert await_steps(browser, "events", 3) == [0, 1, 2]
         finally:
             board.send_signal(2)
             assert board.wait(30) == 130
     submit_world.files.delete(f"{submit_world.home}/{name}", recursive=True)
 
 
-def get_location(url: str) -> str:
+def get_location(browser: Browser) -> str:
     """The directory that TensorBoard says it shows; what is wrong while it starts again."""
     try:
-        return str(get_json(f"{url}data/environment")["data_location"])
+        return str(browser.get_json("data/environment")["data_location"])
     except OSError as error:
         return str(error)

@@ -45,10 +45,14 @@ def world(
     assert world.no_process_left()
 
 
+OPENER = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+"""Keeps the cookie of `yarnam ui`, as a browser does."""
+
+
 def get(url: str) -> tuple[int, str, str]:
     """Status, Content-Security-Policy, body."""
     try:
-        with urllib.request.urlopen(url, timeout=10) as reply:
+        with OPENER.open(url, timeout=10) as reply:
             policy = reply.headers.get("Content-Security-Policy", "")
             return reply.status, policy, reply.read().decode()
     except urllib.error.HTTPError as error:
@@ -108,9 +112,11 @@ def test_the_tracking_url_shows_the_running_job(world: SubmitWorld, unique_name:
 
     with world.start("ui", "--port", "0", "--json") as ui:
         assert ui.stdout is not None
-        home = json.loads(ui.stdout.readline())["url"]
+        printed = json.loads(ui.stdout.readline())["url"]
+        home = printed.partition("?")[0]
         try:
-            assert name in await_page(home, application, "Active:")
+            assert get(home)[0] == 403
+            assert name in await_page(printed, application, "Active:")
             listed = get(f"{home}?user=nobody-{name}")[2]
             assert "No active jobs pass the filters" in listed
             await_page(f"{home}jobs/{application}", name, "all processes started")

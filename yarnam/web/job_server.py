@@ -18,7 +18,7 @@ from typing import Any
 from yarnam.core.model.events import Event
 from yarnam.core.model.job_status import JobStatus
 from yarnam.core.model.metrics import AgentMetrics
-from yarnam.web.http.http_messages import JSON, Request, Response, text_response
+from yarnam.web.http.http_messages import JSON, Address, Request, Response, text_response
 from yarnam.web.http.http_server import HttpServer
 from yarnam.web.training_series import TrainingSeries
 from yarnam.wire.codec import decode, decode_event
@@ -144,7 +144,9 @@ class JobServer:
 
 
 class ProxyOnly:
-    """Lets in the hosts of YARN's proxy, and this node: Skein's own proxy runs on it."""
+    """Lets in the hosts of YARN's proxy, and this node: Skein's own proxy runs on it.
+
+    ``refresh`` looks the hosts up, which may take long; a judgement never waits for it."""
 
     def __init__(
         self,
@@ -156,18 +158,22 @@ class ProxyOnly:
         self._resolve = resolve or _addresses
         self._now_s = now_s
         self._known: frozenset[str] = frozenset()
+        self._has_refused = True
         self._until_s = float("-inf")
-        self._lock = threading.Lock()
 
-    def __call__(self, address: str, port: int) -> bool:
-        plain = address.removeprefix("::ffff:")
-        if plain.startswith("127.") or plain == "::1":
+    def __call__(self, peer: Address, own_end: Address) -> bool:
+        plain = peer[0].removeprefix("::ffff:")
+        if plain.startswith("127.") or plain == "::1" or plain in self._known:
             return True
-        with self._lock:
-            if plain not in self._known and self._now_s() >= self._until_s:
-                found = (one for host in self._hosts for one in self._resolve(host))
-                self._known, self._until_s = frozenset(found), self._now_s() + RESOLVED_FOR_S
-            return plain in self._known
+        self._has_refused = True
+        return False
+
+    def refresh(self) -> None:
+        """Look the hosts up at first, and again after a refusal: a host may have a new address."""
+        if self._has_refused and self._now_s() >= self._until_s:
+            self._has_refused = False
+            found = (one for host in self._hosts for one in self._resolve(host))
+            self._known, self._until_s = frozenset(found), self._now_s() + RESOLVED_FOR_S
 
 
 def _addresses(host: str) -> Sequence[str]:
@@ -190,13 +196,16 @@ def open_job_server(
     """Serve in a thread of its own. ``announce(port)`` is called there once, and may block."""
     is_announced = False
 
+    proxy = ProxyOnly(proxy_hosts)
+
     def tick() -> None:
         nonlocal is_announced
+        proxy.refresh()
         if not is_announced:
             is_announced = True
             announce(http.port)
         server.sample()
 
-    http = HttpServer(listener, server.respond, ProxyOnly(proxy_hosts), tick, SAMPLE_PERIOD_S)
+    http = HttpServer(listener, server.respond, proxy, tick, SAMPLE_PERIOD_S)
     http.start()
     return http

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.unit.agent.test_held_ports import as_nobody, needs_root
 from tests.unit.queues.test_waiting import now
 from tests.unit.web.job_values import APPLICATION, NOW_S, running
 from yarnam.core.model.job_status import JobStatus
 from yarnam.errors import Unavailable, UsageError
 from yarnam.web.cluster_server import ClusterServer, ClusterSource
 from yarnam.web.http.http_messages import Request, Response
-from yarnam.web.http.http_server import listen
+from yarnam.web.http.http_server import HttpServer, listen
 from yarnam.web.http.local_peers import is_loopback_name, is_own_peer
+from yarnam.web.http.url_token import UrlToken, behind_token, new_secret
 from yarnam.web.job_page import JobView
 from yarnam.web.log_page import LogsView, LogText
 
@@ -127,18 +130,106 @@ def test_a_page_elsewhere_cannot_read_ours_by_a_name_that_leads_here(
 
 
 def test_the_kernel_knows_whose_a_connection_is(tmp_path: Path) -> None:
+    table = tmp_path / "tcp"
     with (
         closing(listen("127.0.0.1")) as listener,
         socket.create_connection(listener.getsockname()) as mine,
+        closing(listener.accept()[0]) as accepted,
     ):
-        address, port = mine.getsockname()
-        assert is_own_peer(address, port)
-        assert not is_own_peer(address, port + 1 if port < 65535 else 1)
+        peer, own_end = accepted.getpeername(), accepted.getsockname()
+        assert peer == mine.getsockname()
+        assert is_own_peer(peer, own_end)
+        assert not is_own_peer(own_end, own_end)
+        assert not is_own_peer((peer[0], peer[1] % 65535 + 1), own_end)
         rows = Path("/proc/net/tcp").read_text().splitlines()
-        (tmp_path / "tcp").write_text("\n".join(_as_user(line, 4242) for line in rows))
-        assert not is_own_peer(address, port, tmp_path / "tcp")
-    assert not is_own_peer("::1", 1)
-    assert not is_own_peer("127.0.0.1", 1, tmp_path / "missing")
+        table.write_text("\n".join(_as_user(line, 4242) for line in rows))
+        assert not is_own_peer(peer, own_end, table)
+    assert not is_own_peer(("::1", 1), ("::1", 2))
+    assert not is_own_peer(("127.0.0.1", 1), ("127.0.0.1", 2), tmp_path / "missing")
+
+
+PEER, OWN = ("127.0.0.1", 4000), ("127.0.0.1", 8265)
+
+
+def table_row(
+    local: tuple[str, int], remote: tuple[str, int], state: str, uid: int, inode: int
+) -> str:
+    ends = [f"0100007F:{port:04X}" for _, port in (local, remote)]
+    counters = "00000000:00000000 00:00000000 00000000"
+    return f"   0: {ends[0]} {ends[1]} {state} {counters} {uid} 0 {inode} 1"
+
+
+def test_only_the_established_socket_of_the_connection_itself_says_whose_it_is(
+    tmp_path: Path,
+) -> None:
+    """A socket in TIME_WAIT belongs to nobody, which the kernel shows as root."""
+    table = tmp_path / "tcp"
+    own = table_row(PEER, OWN, "01", os.getuid(), 7)
+    others = table_row(PEER, OWN, "01", 65534, 8)
+    elsewhere = table_row(PEER, ("127.0.0.1", 5000), "06", 0, 0)
+    for rows, is_own in (
+        ([own], True),
+        ([own, own], True),  # the kernel may show a row twice
+        ([elsewhere, own], True),
+        ([elsewhere, others], False),
+        ([elsewhere], False),
+        ([table_row(PEER, OWN, "06", 0, 0)], False),
+        ([table_row(PEER, OWN, "05", 0, 0)], False),
+        ([others, own], False),
+    ):
+        table.write_text("\n".join(["  sl  local_address", *rows]))
+        assert is_own_peer(PEER, OWN, table) is is_own, rows
+
+
+def get_from_a_port_in_time_wait(at: tuple[str, int], path: str) -> bytes:
+    """As a program does that wants to pass for root: its port has a second socket in TIME_WAIT."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        first = socket.socket()
+        first.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        first.bind(("127.0.0.1", 0))
+        first.connect(other.getsockname())
+        mine = first.getsockname()
+        accepted, _ = other.accept()
+        first.close()
+        accepted.recv(1)
+        accepted.close()
+    with socket.socket() as second:
+        second.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        second.settimeout(10)
+        second.bind(mine)
+        second.connect(at)
+        with suppress(BrokenPipeError, ConnectionResetError):
+            second.sendall(f"GET {path} HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        return second.recv(4096)
+
+
+@needs_root
+def test_another_user_is_refused_whatever_his_port_was_before() -> None:
+    token = UrlToken("s3cret", 1)
+    http = HttpServer(listen("127.0.0.1"), behind_token(server().respond, token), is_own_peer)
+    http.start()
+    at, entry = ("127.0.0.1", http.port), "/?token=s3cret"
+    try:
+        assert b" 303 " in get_from_a_port_in_time_wait(at, entry)
+        code = as_nobody(lambda: int(b" 403 " in get_from_a_port_in_time_wait(at, entry)))
+        assert code == 1
+    finally:
+        http.close()
+
+
+def test_the_printed_address_lets_one_browser_in() -> None:
+    token = UrlToken("s3cret", 8265)
+    respond = behind_token(server().respond, token)
+    assert respond(Request("/", {}, HOST)).status == 403
+    assert respond(Request("/", {"token": "other"}, HOST)).status == 403
+    entered = respond(Request("//evil.example/x y", {"token": "s3cret", "user": "a&b"}, HOST))
+    assert (entered.status, entered.location) == (303, "/evil.example/x%20y?user=a%26b")
+    cookie, *attributes = entered.cookie.split("; ")
+    assert {"HttpOnly", "SameSite=Strict"} <= set(attributes)
+    assert respond(Request("/", {}, HOST, f"other=1; {cookie}")).status == 200
+    assert respond(Request("/", {}, HOST, cookie.replace("8265", "8266"))).status == 403
+    assert "s3cret" not in repr((token, entered))
+    assert len(new_secret()) >= 32
 
 
 def _as_user(line: str, uid: int) -> str:

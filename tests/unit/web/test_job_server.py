@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
 
 import jsonschema
@@ -18,7 +19,10 @@ from yarnam.core.model.events import CancelRequested, Event, JobStarted
 from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_status import JobStatus
 from yarnam.core.model.metrics import AgentMetrics, Measured
-from yarnam.web.http.http_server import HttpServer, listen
+from yarnam.web.http import http_requests
+from yarnam.web.http.http_messages import Address
+from yarnam.web.http.http_requests import LIMIT_S
+from yarnam.web.http.http_server import WORKERS, HttpServer, listen
 from yarnam.web.job_server import (
     EVENTS_SHOWN,
     NOT_PUBLISHED,
@@ -70,7 +74,9 @@ def am() -> Am:
 
 
 @contextmanager
-def served(am: Am, is_allowed: Callable[[str, int], bool] = LOOPBACK) -> Iterator[HttpServer]:
+def served(
+    am: Am, is_allowed: Callable[[Address, Address], bool] = LOOPBACK
+) -> Iterator[HttpServer]:
     server = JobServer(am.source, lambda: NOW_S)
     http = HttpServer(listen("127.0.0.1"), server.respond, is_allowed, tick_s=0.05)
     http.start()
@@ -146,7 +152,7 @@ def test_it_is_only_read(am: Am) -> None:
 
 def test_others_than_the_proxy_are_sent_to_it(am: Am) -> None:
     am.show(running())
-    with served(am, lambda address, port: False) as http:
+    with served(am, lambda peer, own_end: False) as http:
         code, _, body = ask(http, "/")
     assert code == 403
     assert "tracking URL" in body
@@ -160,17 +166,88 @@ def test_the_proxys_hosts_are_looked_up_again_after_a_while() -> None:
         asked.append(host)
         return known[host]
 
-    is_allowed = ProxyOnly(["rm1", "rm2", "rm1"], resolve, lambda: now_s)
-    assert is_allowed("127.0.1.5", 1)
-    assert is_allowed("::1", 1)
-    assert not asked
-    assert is_allowed("10.0.0.1", 1)
-    assert is_allowed("::ffff:10.0.0.1", 1)
-    assert not is_allowed("10.0.0.2", 1)
-    assert asked == ["rm1", "rm2"]
-    known["rm2"] = ["10.0.0.2"]
+    proxy = ProxyOnly(["rm1", "rm2", "rm1"], resolve, lambda: now_s)
+
+    def is_allowed(address: str) -> bool:
+        return proxy((address, 1), ("10.0.0.7", 80))
+
+    assert is_allowed("127.0.1.5")
+    assert is_allowed("::1")
+    assert not is_allowed("10.0.0.1")
+    assert not asked, "a judgement does not wait for names"
+    proxy.refresh()
+    assert is_allowed("10.0.0.1")
+    assert is_allowed("::ffff:10.0.0.1")
     now_s = 61.0
-    assert is_allowed("10.0.0.2", 1)
+    proxy.refresh()
+    assert asked == ["rm1", "rm2"], "nobody has been refused"
+    assert not is_allowed("10.0.0.2")
+    known["rm2"] = ["10.0.0.2"]
+    proxy.refresh()
+    assert is_allowed("10.0.0.2")
+    assert not is_allowed("10.0.0.3")
+    proxy.refresh()
+    assert asked == ["rm1", "rm2"] * 2
+
+
+def test_strangers_who_keep_silent_cost_nobody_an_answer(am: Am) -> None:
+    """They are as many as the threads, and would be allowed to stay for ten seconds each."""
+    am.show(running())
+    strangers: set[Address] = set()
+    with served(am, lambda peer, own_end: peer not in strangers) as http:
+        connections = []
+        for _ in range(WORKERS):
+            one = socket.socket()
+            one.bind(("127.0.0.1", 0))
+            strangers.add(one.getsockname())
+            one.connect(("127.0.0.1", http.port))
+            connections.append(one)
+        began = time.monotonic()
+        assert ask(http, "/")[0] == 200
+        assert time.monotonic() - began < LIMIT_S / 2
+        for one in connections:
+            one.settimeout(10)
+            assert b" 403 " in one.recv(4096)
+            one.close()
+
+
+def test_a_request_has_one_deadline_however_slowly_it_comes(
+    am: Am, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_requests, "LIMIT_S", 0.5)
+    am.show(running())
+    with served(am) as http, socket.create_connection(("127.0.0.1", http.port)) as slow:
+        began = time.monotonic()
+        slow.settimeout(0.1)
+        while time.monotonic() - began < 5:
+            try:
+                slow.sendall(b"x")
+                if slow.recv(1) == b"":
+                    break
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                break
+        assert time.monotonic() - began < 3
+
+
+def test_a_request_may_come_in_pieces(am: Am) -> None:
+    am.show(running())
+    with served(am) as http, socket.create_connection(("127.0.0.1", http.port)) as slow:
+        slow.settimeout(10)
+        for piece in (b"GET /metrics HT", b"TP/1.1\r\nHost: x\r", b"\n\r", b"\n"):
+            slow.sendall(piece)
+            time.sleep(0.02)
+        assert slow.recv(100).startswith(b"HTTP/1.0 200 OK")
+
+
+def test_a_head_without_end_is_refused(am: Am) -> None:
+    am.show(running())
+    with served(am) as http, socket.create_connection(("127.0.0.1", http.port)) as slow:
+        slow.settimeout(10)
+        slow.sendall(b"GET / HTTP/1.1\r\n" + b"x: " + b"y" * http_requests.MAX_HEAD_BYTES)
+        with suppress(ConnectionResetError):
+            assert slow.recv(100) == b""
 
 
 def test_a_slow_or_silent_peer_does_not_keep_others_waiting(am: Am) -> None:

@@ -21,6 +21,8 @@ from yarnam.cli.rendering.console import print_json_line, print_line, print_note
 from yarnam.cli.signals import INTERRUPTED, Terminated
 from yarnam.client.monitor.event_directory import event_directory
 from yarnam.errors import BadConfig, Unavailable, UsageError, YarnamError
+from yarnam.web.http.tensorboard_server import SECRET_VARIABLE
+from yarnam.web.http.url_token import UrlToken, new_secret
 
 PORT = 6006
 """TensorBoard's own."""
@@ -54,15 +56,16 @@ def command(ctx: click.Context, job: str, logdir: str, port: int, as_json: bool)
 
     The directory is that of TENSORBOARD_LOGGING_DIR in the spec's `env`, else the job's outputs,
     also while it runs. TensorBoard runs on this machine, of `pip install 'yarnam[tensorboard]'`,
-    and listens on 127.0.0.1 alone. Your own programs on this machine can open it, those of other
-    users cannot; from another machine, forward the port by SSH.
+    and listens on 127.0.0.1 alone. Open the printed address: its token lets your browser in, and
+    programs of other users are refused. From another machine, forward the port by SSH.
     """
     if any(importlib.util.find_spec(name) is None for name in NEEDED):
         raise BadConfig(
             "TensorBoard is not installed here", hint="pip install 'yarnam[tensorboard]'"
         )
     port = _free_port(port)
-    url = f"http://{HOST}:{port}/"
+    token = UrlToken(new_secret(), port)
+    url = token.url(HOST)
     with open_client(ctx) as client:
         shown = client.job(job)
         spec = shown.record().job
@@ -71,7 +74,7 @@ def command(ctx: click.Context, job: str, logdir: str, port: int, as_json: bool)
         is_told = False
         try:
             while True:
-                with _tensorboard(directory, port, environ) as process:
+                with _tensorboard(directory, token, environ) as process:
                     if not is_told and as_json:
                         print_json_line({"url": url, "logdir": directory})
                     elif not is_told:
@@ -91,25 +94,26 @@ def command(ctx: click.Context, job: str, logdir: str, port: int, as_json: bool)
 
 @contextmanager
 def _tensorboard(
-    directory: str, port: int, environ: dict[str, str]
+    directory: str, token: UrlToken, environ: dict[str, str]
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Runs while the block does, from when it listens. Raises Unavailable."""
     with tempfile.TemporaryDirectory(prefix="yarnam-tensorboard-") as scratch:
         log = Path(scratch) / "log"
         # Its quick loader, a program of its own, reads local files and Google's storage only.
         arguments = (
-            "--logdir", directory, "--host", HOST, "--port", str(port), "--load_fast=false",
+            "--logdir", directory, "--host", HOST, "--port", str(token.port), "--load_fast=false",
         )  # fmt: skip
         with log.open("wb") as stream:
             process = subprocess.Popen(
                 [*_command(), *arguments],
-                env=environ,
+                # In a variable: all users see the arguments of a process.
+                env={**environ, SECRET_VARIABLE: token.secret},
                 stdin=subprocess.DEVNULL,
                 stdout=stream,
                 stderr=stream,
             )
         try:
-            _await_listening(process, port, log)
+            _await_listening(process, token.port, log)
             yield process
         finally:
             process.terminate()

@@ -26,6 +26,7 @@ from yarnam.web.cluster_pages import view_of_record
 from yarnam.web.cluster_server import ClusterServer, ClusterSource
 from yarnam.web.http.http_server import HttpServer, listen
 from yarnam.web.http.local_peers import is_own_peer
+from yarnam.web.http.url_token import UrlToken, behind_token, new_secret
 from yarnam.web.job_page import JobView
 from yarnam.web.log_page import LINES, LogChoice, LogsView, log_tails
 
@@ -56,21 +57,23 @@ def command(ctx: click.Context, port: int, address: str, as_json: bool) -> int:
     """Show all jobs and queues in a browser until Ctrl-C.
 
     The pages list active and ended jobs with filters by queue, user and state, the queues with the
-    reason why each job waits, and each job's own page. They only read. Your own programs on this
-    machine can open them, those of other users cannot; from another machine, forward the port by
-    SSH.
+    reason why each job waits, and each job's own page. They only read. Open the printed address:
+    its token lets your browser in, and programs of other users are refused. From another machine,
+    forward the port by SSH.
     """
     _check_loopback(address)
     with open_client(ctx) as client:
         server = ClusterServer(cluster_source(client))
         try:
-            http = HttpServer(listen(address, port), server.respond, is_own_peer)
+            listener = listen(address, port)
         except OSError as error:
             raise UsageError(
                 f"cannot listen on {address}:{port}: {error.strerror or error}",
                 hint="Choose another port, or any free one: --port 0",
             ) from error
-        url = f"http://{address}:{http.port}/"
+        token = UrlToken(new_secret(), listener.getsockname()[1])
+        http = HttpServer(listener, behind_token(server.respond, token), is_own_peer)
+        url = token.url(address)
         if as_json:
             print_json_line({"url": url})
         else:

@@ -9,6 +9,9 @@ HTML = "text/html; charset=utf-8"
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
 
+Address = tuple[str, int]
+"""One end of a connection."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -18,6 +21,8 @@ class Request:
     query: Mapping[str, str] = field(default_factory=dict[str, str])
     host: str = ""
     """The header: the name by which the reader has reached this server."""
+    cookie: str = field(default="", repr=False)
+    """The header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,8 @@ class Response:
     policy: str = ""
     location: str = ""
     """Of a redirect."""
+    cookie: str = field(default="", repr=False)
+    """To be kept by the browser, with its attributes."""
 
 
 def text_response(status: int, text: str) -> Response:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import http.server
+import io
 import logging
+import re
 import socket
-from collections.abc import Callable
+import time
+from email.message import Message
 from http import HTTPStatus
 from typing import Any, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -15,38 +18,57 @@ from yarnam.web.http.http_messages import Request, Respond, Response, text_respo
 log = logging.getLogger("yarnam.web")
 
 LIMIT_S = 10.0
-"""For a silent peer, at each read and write."""
+"""For a silent or slow peer: until its whole request is there, and for the answer."""
+MAX_HEAD_BYTES = 64 * 1024
+_READ_BYTES = 8 * 1024
+_END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
 MAX_FIELDS = 20
 """Of a query."""
 NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 
-def handle(
-    connection: socket.socket,
-    peer: tuple[str, int],
-    respond: Respond,
-    is_allowed: Callable[[str, int], bool],
-) -> None:
+def handle(connection: socket.socket, peer: tuple[str, int], respond: Respond) -> None:
     """Answer one request; the caller closes the connection. Raises OSError when the peer goes."""
+    head = _head(connection)
     connection.settimeout(LIMIT_S)
 
     class Handler(_Handler):
+        def setup(self) -> None:
+            super().setup()
+            self.rfile = io.BufferedReader(io.BytesIO(head))  # type: ignore[arg-type]
+
         def made(self) -> Response:
-            if not is_allowed(*peer):
-                return text_response(
-                    HTTPStatus.FORBIDDEN,
-                    "This page is read through YARN's proxy: open the job's tracking URL.",
-                )
-            return respond(_request(self.path, self.headers.get("Host", "")))
+            return respond(_request(self.path, self.headers))
 
     # It wants a server only to hand it on to us.
     Handler(connection, peer, cast("Any", None))
 
 
-def _request(target: str, host: str) -> Request:
+def _head(connection: socket.socket) -> bytes:
+    """The request with its headers. One deadline holds for all of it, however the peer spreads its
+    bytes. Raises OSError."""
+    deadline = time.monotonic() + LIMIT_S
+    head = b""
+    while not _END_OF_HEAD.search(head) and len(head) < MAX_HEAD_BYTES:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError(f"no whole request within {LIMIT_S:g} s")
+        connection.settimeout(left_s)
+        more = connection.recv(_READ_BYTES)
+        if not more:
+            break
+        head += more
+    if not _END_OF_HEAD.search(head):
+        raise ConnectionError(f"no whole request in {len(head)} bytes")
+    return head
+
+
+def _request(target: str, headers: Message) -> Request:
     found = urlsplit(target)
     fields = parse_qsl(found.query, keep_blank_values=True, max_num_fields=MAX_FIELDS)
-    return Request(unquote(found.path), dict(fields), host)
+    return Request(
+        unquote(found.path), dict(fields), headers.get("Host", ""), headers.get("Cookie", "")
+    )
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
@@ -82,6 +104,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Cache-Control", "no-store")
         if response.location:
             self.send_header("Location", response.location)
+        if response.cookie:
+            self.send_header("Set-Cookie", response.cookie)
         self.end_headers()
         if is_whole:
             self.wfile.write(response.body)

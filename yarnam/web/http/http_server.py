@@ -12,8 +12,9 @@ import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
-from yarnam.web.http.http_messages import Respond
+from yarnam.web.http.http_messages import Address, Respond
 from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
@@ -26,17 +27,25 @@ WORKERS = 4
 MAX_OPEN = 64
 """Connections that are answered or wait for it; more are closed at once."""
 BACKLOG = 64
+_WORDS = (
+    b"This page is not for you. A job's page is read at its tracking URL, through YARN's proxy.\n"
+)
+REFUSAL = (
+    b"HTTP/1.0 403 Forbidden\r\nContent-Type: text/plain\r\nConnection: close\r\n"
+    b"Content-Length: %d\r\n\r\n%b" % (len(_WORDS), _WORDS)
+)
 
 
 class HttpServer:
-    """Serves on ``listener``, which it owns. ``is_allowed(address, port)``: of a peer; the others
-    are refused. ``on_tick`` is called about every ``tick_s`` seconds in the server's thread."""
+    """Serves on ``listener``, which it owns. ``is_allowed(peer, own_end)`` judges a connection
+    before anything is read of it, in the server's thread: it must not block. ``on_tick`` is called
+    about every ``tick_s`` seconds in the same thread."""
 
     def __init__(
         self,
         listener: socket.socket,
         respond: Respond,
-        is_allowed: Callable[[str, int], bool],
+        is_allowed: Callable[[Address, Address], bool],
         on_tick: Callable[[], None] = lambda: None,
         tick_s: float = 2.0,
     ) -> None:
@@ -84,6 +93,10 @@ class HttpServer:
             connection, peer = self._listener.accept()
         except (BlockingIOError, ConnectionError):
             return
+        # Before a place is taken and a byte is read: strangers cost the others nothing.
+        if not self._is_allowed(peer[:2], connection.getsockname()[:2]):
+            _refuse(connection)
+            return
         if not self._open.acquire(blocking=False):
             connection.close()
             return
@@ -91,9 +104,9 @@ class HttpServer:
             self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="web")
         self._pool.submit(self._handle, connection, peer[:2])
 
-    def _handle(self, connection: socket.socket, peer: tuple[str, int]) -> None:
+    def _handle(self, connection: socket.socket, peer: Address) -> None:
         try:
-            http_requests.handle(connection, peer, self._respond, self._is_allowed)
+            http_requests.handle(connection, peer, self._respond)
         except OSError as error:
             log.debug("%s has gone: %s", peer[0], error)
         except Exception:
@@ -101,6 +114,13 @@ class HttpServer:
         finally:
             connection.close()
             self._open.release()
+
+
+def _refuse(connection: socket.socket) -> None:
+    """Best effort: a peer that does not read its refusal does not get it."""
+    with connection, suppress(OSError):
+        connection.setblocking(False)
+        connection.send(REFUSAL)
 
 
 def listen(host: str, port: int = 0) -> socket.socket:

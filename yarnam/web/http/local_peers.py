@@ -7,22 +7,34 @@ import os
 import sys
 from pathlib import Path
 
+from yarnam.web.http.http_messages import Address
+
 _TABLE = Path("/proc/net/tcp")
+_ESTABLISHED = "01"
 
 
-def is_own_peer(address: str, port: int, table: Path = _TABLE) -> bool:
-    """Whether the other end of a connection over IPv4 loopback belongs to this user or to root.
-    Anybody on the machine can connect to loopback; the kernel's table of sockets has each one's
-    user (Linux, Documentation/networking/proc_net_tcp)."""
+def is_own_peer(peer: Address, own_end: Address, table: Path = _TABLE) -> bool:
+    """Whether the other end of the IPv4 loopback connection ``peer`` -> ``own_end`` belongs to this
+    user or to root. Anybody on the machine can connect to loopback; the kernel's table of sockets
+    has the user of each (Linux, Documentation/networking/proc_net_tcp).
+
+    Half of a connection's name is not enough: the same address and port may be an old connection of
+    somebody else. Nor is any state: a socket without an owner, as in TIME_WAIT, shows user 0."""
     try:
-        number = int.from_bytes(ipaddress.IPv4Address(address).packed, sys.byteorder)
-        wanted = f"{number:08X}:{port:04X}"
+        wanted = [_ESTABLISHED, _in_table(peer), _in_table(own_end)]
         with table.open(encoding="ascii") as lines:
             next(lines, None)
             fields = (line.split() for line in lines)
-            return any(row[1] == wanted and int(row[7]) in (0, os.getuid()) for row in fields)
+            found = {(row[7], row[9]) for row in fields if [row[3], row[1], row[2]] == wanted}
+        users = [int(user) for user, _ in found]
+        return len(users) == 1 and users[0] in (0, os.getuid())
     except (OSError, ValueError, IndexError):
         return False
+
+
+def _in_table(end: Address) -> str:
+    number = int.from_bytes(ipaddress.IPv4Address(end[0]).packed, sys.byteorder)
+    return f"{number:08X}:{end[1]:04X}"
 
 
 def is_loopback_name(host: str) -> bool:
