@@ -211,7 +211,7 @@ class ApplicationMaster:
         self._gang = self._accounts.replay(events)
         if events:
             log.info("read %d events of the journal: %s", len(events), self._gang.phase.value)
-            ports.publisher.record([encode_event(event) for event in events])
+            self._show(events)
         log.info("agents and clients reach this ApplicationMaster at %s", address)
         inbox(first_event(self._facts.am_attempt, self._clock.now_s()))
         ports.hints.start(inbox)
@@ -312,7 +312,7 @@ class ApplicationMaster:
         before = self._gang
         actions = self._step(batch)
         await self._patiently("write the journal", lambda: self._ports.journal.append(batch))
-        self._ports.publisher.record([encode_event(event) for event in batch])
+        self._show(batch)
         self._queue.show(self._gang)
         self._learn(batch)
         if before.is_pre_run and not self._gang.is_pre_run:
@@ -320,7 +320,7 @@ class ApplicationMaster:
         if self._inputs is not None:
             self._inputs.see(batch)
         if self._is_worth_publishing(before):
-            self._publish()
+            self._show_status()
         return await self._executor.perform(actions)
 
     def _step(self, batch: Sequence[Event]) -> list[Action]:
@@ -350,7 +350,7 @@ class ApplicationMaster:
             await self._send_off()
             await self._storing.settle(self._gang)
         await self._put(VERDICT_FILE, encode(verdict))
-        self._publish()
+        self._show_status()
         if self._gang.is_pre_run:
             await self._executors.courtesy.call(self._settle_pre_run)
         # A journal left open cannot be read once its DataNode has been restarted, until HDFS gives
@@ -474,6 +474,19 @@ class ApplicationMaster:
             self._published = status
             self._ports.publisher.publish(encode(status))
         return status
+
+    def _show(self, events: Sequence[Event]) -> None:
+        """To readers, on whom the job does not depend."""
+        try:
+            self._ports.publisher.record([encode_event(event) for event in events])
+        except Exception:
+            log.exception("cannot show the events")
+
+    def _show_status(self) -> None:
+        try:
+            self._publish()
+        except Exception:  # The job does not depend on its being watched.
+            log.exception("cannot publish the status")
 
     def _is_worth_publishing(self, before: Gang) -> bool:
         """The status of a thousand tasks takes 20 ms of CPU, and they register and start one by

@@ -42,8 +42,8 @@ class JobSource:
     """What the AM shows of its job. All of it is called from the server's threads."""
 
     status_json: Callable[[], bytes]
-    events_json: Callable[[int, int], Sequence[bytes]]
-    """From this number on, at most so many."""
+    events_json: Callable[[int, int], tuple[int, Sequence[bytes]]]
+    """From this number or the oldest kept event on, at most this many; the number of the first."""
     event_count: Callable[[], int]
     metrics: Callable[[], Sequence[AgentMetrics]]
     event_text: Callable[[Event], str]
@@ -110,7 +110,9 @@ class JobServer:
         with self._lock:
             count = self._source.event_count()
             self._next_event = max(self._next_event, count - EVENTS_SHOWN)
-            for line in self._source.events_json(self._next_event, count - self._next_event):
+            first, lines = self._source.events_json(self._next_event, count - self._next_event)
+            self._next_event = first
+            for line in lines:
                 event = decode_event(line)
                 self._recent.append((event.at_s, self._source.event_text(event)))
                 self._next_event += 1
@@ -131,9 +133,8 @@ class JobServer:
                 first = job_api.first_event(request.query.get("from", "0"))
                 if first is None:
                     return text_response(400, "from: the number of an event, 0 or more")
-                body = job_api.events_body(
-                    self._source.events_json(first, job_api.MAX_EVENTS), first
-                )
+                first, lines = self._source.events_json(first, job_api.MAX_EVENTS)
+                body = job_api.events_body(lines, first)
             case "series":
                 body = job_api.series_body(self.series.series(), self.series.step_times())
             case "openapi.json":

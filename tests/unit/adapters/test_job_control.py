@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import resource
+import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 
 from yarnam.adapters.grpc.am_server import GrpcMailbox, bind_address
-from yarnam.adapters.grpc.job_control import EventLog
+from yarnam.adapters.grpc.job_control import MAX_BYTES_IN_MEMORY, EventLog
 from yarnam.core.model.events import CancelRequested, Event
 from yarnam.core.model.ids import AskId
 from yarnam.core.model.job_spec import JobSpec
@@ -115,14 +118,89 @@ def test_closing_twice_is_harmless_and_nothing_works_afterwards(line: Line) -> N
 def test_the_spool_answers_in_portions() -> None:
     spool = EventLog(max_reply_bytes=10)
     spool.append([b"x" * 4] * 5)
-    assert len(spool.read(0)) == 2
-    assert len(spool.read(4)) == 1
-    assert spool.read(5) == []
+    assert spool.read(0) == (0, [b"x" * 4] * 2)
+    assert spool.read(4) == (4, [b"x" * 4])
+    assert spool.read(5) == (5, [])
     spool.append([b"y" * 50])
     # One that alone is larger than a reply is still given.
-    assert spool.read(5) == [b"y" * 50]
+    assert spool.read(5) == (5, [b"y" * 50])
+    assert spool.read(1, 1) == (1, [b"x" * 4])
     assert len(spool) == 6
     spool.close()
+    spool.append([b"late"])
+    assert len(spool) == 7
+
+
+def numbered(numbers: Iterable[int]) -> list[bytes]:
+    return [b"%06d" % number for number in numbers]
+
+
+def test_the_newest_events_are_kept_within_a_limit() -> None:
+    spool = EventLog(max_bytes=2400)
+    for number in range(0, 2000, 10):
+        spool.append(numbered(range(number, number + 10)))
+    first, lines = spool.read(0)
+    assert lines == numbered(range(first, 2000)), "each under its own number"
+    assert 1600 <= first <= 1700
+    assert spool.read(1990) == (1990, numbered(range(1990, 2000)))
+    assert spool.read(1900, 3) == (1900, numbered(range(1900, 1903)))
+    spool.close()
+
+
+def test_events_of_a_job_whose_disk_is_full_are_kept_in_memory(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A file limit stands for the full disk: both end a write half-way."""
+    spool = EventLog()
+    spool.append(numbered(range(100)))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (700, limits[1]))
+    try:
+        spool.append(numbered(range(100, 1000)))
+        spool.append([b"z" * MAX_BYTES_IN_MEMORY] * 20)
+        spool.append(numbered([1020]))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+    assert len(spool) == 1021
+    assert spool.read(1020) == (1020, numbered([1020]))
+    first, _ = spool.read(0)
+    assert first > 1000, "the memory is bounded too"
+    assert caplog.text.count("few events are kept") == 1
+    spool.close()
+
+
+def test_what_was_written_before_the_disk_was_full_can_still_be_read() -> None:
+    spool = EventLog()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (700, limits[1]))
+    try:
+        spool.append(numbered(range(300)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+    assert spool.read(0) == (0, numbered(range(300)))
+    spool.close()
+
+
+def test_no_place_for_a_file_ends_nothing(tmp_path: Path) -> None:
+    spool = EventLog(directory=str(tmp_path / "missing"))
+    spool.append(numbered(range(3)))
+    assert spool.read(1) == (1, numbered([1, 2]))
+    spool.close()
+
+
+@pytest.mark.grpc
+def test_a_client_that_asks_for_events_no_longer_kept_is_sent_to_the_journal(line: Line) -> None:
+    line.mailbox.control._events = EventLog(max_bytes=240)
+    line.mailbox.control.record(numbered(range(100)))
+    with pytest.raises(grpc.RpcError) as refused:
+        line.stub.GetEvents(pb.EventsRequest(), timeout=5.0)
+    assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+    request = pb.EventsRequest(**{"from": 99})
+    assert list(line.stub.GetEvents(request, timeout=5.0).events_json) == numbered([99])
 
 
 @pytest.mark.parametrize(

@@ -223,6 +223,7 @@ async def am_world(
     office_error: Exception | None = None,
     used: int = 0,
     snapshots: FakeSharedSnapshots | None = None,
+    can_be_shown: bool = True,
 ) -> AsyncIterator[AmWorld]:
     """``used``: GPUs of each node that are taken."""
     limits = settings or AmSettings()
@@ -232,6 +233,7 @@ async def am_world(
     if world.ticket_queue is not None:
         world.ticket_queue.is_away = is_queue_away
         world.office_error = office_error
+    world.publisher.is_broken = not can_be_shown
     world.run = asyncio.get_running_loop().create_task(world.am.run())
     await world.settle()
     try:

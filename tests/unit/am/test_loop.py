@@ -333,6 +333,23 @@ async def test_clients_can_read_every_event() -> None:
         assert len(world.publisher.events) == len(disk.journal.events)
 
 
+@pytest.mark.parametrize("am_attempt", [1, 2])
+async def test_a_job_that_cannot_be_shown_ends_as_any_other(am_attempt: int) -> None:
+    disk = Disk()
+    if am_attempt == 2:
+        async with am_world(disk=disk):
+            pass
+    async with am_world(disk=disk, am_attempt=am_attempt, can_be_shown=False) as world:
+        await world.advance(30.0)
+        for ask in await world.run_gang():
+            world.mailbox.exited(ask, ask.attempt)
+        await world.advance(5.0)
+        verdict = await asyncio.wait_for(world.run, 1.0)
+    assert verdict.kind is VerdictKind.SUCCEEDED
+    assert world.broker.verdict == verdict
+    assert not world.publisher.events
+
+
 async def test_hdfs_away_for_too_long_ends_the_am_attempt() -> None:
     disk = Disk()
     async with am_world(disk=disk, settings=AmSettings(journal_patience_s=30.0)) as world:

@@ -45,6 +45,7 @@ class Am:
         self.events: list[bytes] = []
         self.measured: list[AgentMetrics] = []
         self.read = 0
+        self.oldest = 0
 
     def show(self, status: JobStatus) -> None:
         self.status = encode(status)
@@ -52,10 +53,11 @@ class Am:
     def add(self, *events: Event) -> None:
         self.events += [encode_event(event) for event in events]
 
-    def events_json(self, first: int, count: int) -> Sequence[bytes]:
+    def events_json(self, first: int, count: int) -> tuple[int, Sequence[bytes]]:
+        first = max(first, self.oldest)
         found = self.events[first : first + count]
         self.read += len(found)
-        return found
+        return first, found
 
     @property
     def source(self) -> JobSource:
@@ -318,6 +320,16 @@ def test_an_event_is_read_once_however_often_the_page_is(am: Am) -> None:
     assert newest[0] == (NOW_S + 500, "cancelled by ada")
     assert len(newest) == EVENTS_SHOWN
     assert am.read == EVENTS_SHOWN + 1
+
+
+def test_the_api_says_where_the_kept_events_begin(am: Am) -> None:
+    am.show(running())
+    am.add(*(JobStarted(NOW_S + number) for number in range(5)))
+    am.oldest = 3
+    with served(am) as http:
+        events = json.loads(ask(http, "/api/v1/events?from=1")[2])
+    assert (events["first"], events["next"], len(events["events"])) == (3, 5, 2)
+    assert [at_s for at_s, _ in JobServer(am.source).view().events] == [NOW_S + 4, NOW_S + 3]
 
 
 def test_the_page_is_announced_once_and_the_agents_are_sampled(am: Am) -> None:

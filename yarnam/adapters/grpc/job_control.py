@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import logging
+import os
 import tempfile
 import threading
 from array import array
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import grpc
@@ -23,6 +27,8 @@ from yarnam.errors import YarnamError
 from yarnam.ports import Inbox
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc as pb_grpc
+
+log = logging.getLogger("yarnam.am")
 
 MAX_HOLD_MS = 60_000
 """Longest long poll granted; a client asks again."""
@@ -64,8 +70,9 @@ class JobControlService(pb_grpc.JobControlServicer):
         """The newest status. Thread-safe."""
         return self._status
 
-    def events_json(self, first: int, count: int) -> list[bytes]:
-        """At most ``count`` events from number ``first`` on. Thread-safe."""
+    def events_json(self, first: int, count: int) -> tuple[int, list[bytes]]:
+        """The number of the first event returned, and at most ``count`` events from ``first`` or
+        the oldest kept one on. Thread-safe."""
         return self._events.read(first, count)
 
     def event_count(self) -> int:
@@ -145,53 +152,156 @@ class JobControlService(pb_grpc.JobControlServicer):
         return pb.TokensReply()
 
     async def GetEvents(self, request: pb.EventsRequest, context: Any) -> pb.EventsReply:  # noqa: N802
-        return pb.EventsReply(events_json=self._events.read(getattr(request, "from")))
+        wanted = getattr(request, "from")
+        first, lines = self._events.read(wanted)
+        if first > wanted and wanted < len(self._events):
+            # The client reads them there.
+            say = f"events before number {first} are in the journal alone"
+            await context.abort(grpc.StatusCode.UNAVAILABLE, say)
+        return pb.EventsReply(events_json=lines)
 
 
 MAX_REPLY_BYTES = 4 * 1024 * 1024
 """Of one read; far below ``yarnam.wire.tls.MAX_MESSAGE_BYTES``."""
 
 
-class EventLog:
-    """The job's events so far: an append-only list of byte strings in a local file, not in memory.
-    A job may poll a full cluster for days; its events are small, but many. Thread-safe."""
+MAX_BYTES = 64 << 20
+"""Of the newest events, which are kept for readers. A job may poll a full cluster for days."""
+MAX_BYTES_IN_MEMORY = 2 << 20
+"""The same where the node's disk takes no more."""
+_SEGMENTS = 4
 
-    def __init__(self, max_reply_bytes: int = MAX_REPLY_BYTES) -> None:
+
+class EventLog:
+    """The newest of the job's events, for readers: byte strings in local files, which go with the
+    container. All events are in the journal on HDFS. Thread-safe, and no call raises: the job does
+    not depend on its readers, so where the disk is full fewer events are kept, in memory."""
+
+    def __init__(
+        self,
+        max_reply_bytes: int = MAX_REPLY_BYTES,
+        max_bytes: int = MAX_BYTES,
+        directory: str | None = None,
+    ) -> None:
         self._max_reply_bytes = max_reply_bytes
-        self._file = tempfile.TemporaryFile(prefix="yarnam-events-")  # noqa: SIM115
-        self._ends = array("Q")
+        self._max_bytes = max_bytes
+        self._directory = directory
+        self._segments: deque[_Segment] = deque()
+        self._count = 0
+        self._has_disk = True
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
+        """All that were ever added."""
         with self._lock:
-            return len(self._ends)
+            return self._count
 
     def append(self, lines: Sequence[bytes]) -> None:
         with self._lock:
-            end = self._ends[-1] if self._ends else 0
-            self._file.seek(end)
             for line in lines:
-                self._file.write(line)
-                end += len(line)
-                self._ends.append(end)
+                try:
+                    self._segment_for(line).append(line)
+                except OSError as error:
+                    log.warning("few events are kept for readers from now on: %s", error)
+                    self._has_disk = False
+                    self._segment_for(line).append(line)
+                self._count += 1
 
-    def read(self, first: int, count: int | None = None) -> list[bytes]:
-        """The lines from number ``first`` (from 0) on, at most ``count``, as many as fit into one
-        reply; empty: there is none yet."""
+    def read(self, first: int, count: int | None = None) -> tuple[int, list[bytes]]:
+        """The number of the first event returned and the events: from number ``first`` (from 0) on,
+        or from the oldest kept one; at most ``count``, and as many as fit into one reply."""
         with self._lock:
+            oldest = self._segments[0].first if self._segments else self._count
+            first = max(first, oldest)
+            end = self._count if count is None else min(self._count, first + count)
             found: list[bytes] = []
             size = 0
-            first = max(0, first)
-            end = len(self._ends) if count is None else min(len(self._ends), first + count)
-            for number in range(first, end):
-                start = self._ends[number - 1] if number else 0
-                size += self._ends[number] - start
-                if found and size > self._max_reply_bytes:
-                    break
-                self._file.seek(start)
-                found.append(self._file.read(self._ends[number] - start))
-            return found
+            try:
+                for line in self._lines(first, end):
+                    size += len(line)
+                    if found and size > self._max_reply_bytes:
+                        break
+                    found.append(line)
+            except OSError as error:
+                log.warning("events cannot be read: %s", error)
+            return first, found
 
     def close(self) -> None:
         with self._lock:
+            for segment in self._segments:
+                segment.close()
+            self._segments.clear()
+            # What is added afterwards has no readers.
+            self._has_disk = False
+
+    def _segment_for(self, line: bytes) -> _Segment:
+        """The newest segment, or a new one where that is full. Raises OSError."""
+        max_bytes = self._max_bytes if self._has_disk else MAX_BYTES_IN_MEMORY
+        newest = self._segments[-1] if self._segments else None
+        if (
+            newest is None
+            or newest.is_on_disk != self._has_disk
+            or newest.size + len(line) > max_bytes // _SEGMENTS
+        ):
+            newest = _Segment(self._count, self._directory, is_on_disk=self._has_disk)
+            self._segments.append(newest)
+            while len(self._segments) > _SEGMENTS:
+                self._segments.popleft().close()
+        return newest
+
+    def _lines(self, first: int, end: int) -> Iterator[bytes]:
+        for segment in self._segments:
+            for number in range(max(first, segment.first), min(end, segment.end)):
+                yield segment.read(number)
+
+
+class _Segment:
+    """Events in a row, in a file without a name or in memory."""
+
+    def __init__(self, first: int, directory: str | None, *, is_on_disk: bool) -> None:
+        self.first = first
+        self._ends = array("Q")
+        self._memory = bytearray()
+        self._file = (
+            tempfile.TemporaryFile(buffering=0, dir=directory)  # noqa: SIM115 - closed by close()
+            if is_on_disk
+            else None
+        )
+
+    @property
+    def is_on_disk(self) -> bool:
+        return self._file is not None
+
+    @property
+    def size(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    @property
+    def end(self) -> int:
+        """The number of the next event."""
+        return self.first + len(self._ends)
+
+    def append(self, line: bytes) -> None:
+        """All of it or nothing. Raises OSError."""
+        if self._file is None:
+            self._memory += line
+        elif os.pwrite(self._file.fileno(), line, self.size) != len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._ends.append(self.size + len(line))
+
+    def read(self, number: int) -> bytes:
+        """Raises OSError."""
+        index = number - self.first
+        start, end = self._ends[index - 1] if index else 0, self._ends[index]
+        if self._file is None:
+            return bytes(self._memory[start:end])
+        line = os.pread(self._file.fileno(), end - start, start)
+        if len(line) != end - start:
+            raise OSError(errno.EIO, f"event {number} is cut")
+        return line
+
+    def close(self) -> None:
+        self._ends = array("Q")
+        self._memory.clear()
+        if self._file is not None:
             self._file.close()

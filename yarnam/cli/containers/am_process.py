@@ -46,6 +46,8 @@ def main() -> int:
     # Threads of gRPC and a fork do not go together.
     os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+    # The node's /tmp is everybody's, and may be full. YARN deletes this directory with the job.
+    os.environ["TMPDIR"] = str(Path.cwd())
     log_to_stderr(
         PrintableFormatter(
             "%(asctime)s.%(msecs)03d %(levelname)s %(message)s", datefmt="%Y-%m-%d %H:%M:%S"

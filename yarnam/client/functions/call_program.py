@@ -101,7 +101,8 @@ def _store(header: dict[str, object], payload: bytes, max_bytes: int) -> None:
     # The container's directory: the agent has its stop file there.
     container = os.path.dirname(os.environ.get("YARNAM_STOP_FILE", ""))  # noqa: PTH120
     library = os.path.join(container, "yarnam-runtime", "lib") if container else ""  # noqa: PTH118
-    with tempfile.NamedTemporaryFile(prefix="yarnam-result-") as local:
+    # The node's /tmp may be full of the files of others.
+    with tempfile.NamedTemporaryFile(prefix="yarnam-result-", dir=container or None) as local:
         local.write(json.dumps(header).encode() + b"\n" + payload)
         local.flush()
         command = [sys.executable, "-c", STORE, target, local.name, library]

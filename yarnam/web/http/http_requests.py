@@ -35,7 +35,7 @@ def handle(connection: socket.socket, peer: tuple[str, int], respond: Respond) -
     class Handler(_Handler):
         def setup(self) -> None:
             super().setup()
-            self.rfile = io.BufferedReader(io.BytesIO(head))  # type: ignore[arg-type]
+            self.rfile = io.BufferedReader(io.BytesIO(head))
 
         def made(self) -> Response:
             return respond(_request(self.path, self.headers))
