@@ -26,6 +26,7 @@ from hdfs_utils import FileSystem, HdfsError
 from hdfs_utils.errors import NotFound
 from hdfs_utils.filesystem import FileStatus
 from yarnam.core.accounting.history_record import HistoryRecord
+from yarnam.core.accounting.record_checks import believed_record
 from yarnam.errors import WireMismatch
 from yarnam.wire.codec import decode
 from yarnam.wire.shared.history_index import MAX_INDEX_BYTES, IndexColumns, decode_index
@@ -127,7 +128,11 @@ class HistoryFiles:
 
 
 def decoded(content: bytes) -> HistoryRecord:
-    return decode(content, HistoryRecord, max_bytes=MAX_RECORD_BYTES)
+    """Raises WireMismatch, also for a record that cannot be true."""
+    record = believed_record(decode(content, HistoryRecord, max_bytes=MAX_RECORD_BYTES))
+    if isinstance(record, str):
+        raise WireMismatch(f"no job has such a history record: {record}")
+    return record
 
 
 def name_of(path: str) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 import click
 
 from yarnam.cli.options import job_argument, json_option, open_client
-from yarnam.cli.rendering.console import print_json, print_line
+from yarnam.cli.rendering.console import date_time, print_json, print_line
 
 
 @click.group("tokens")
@@ -33,5 +31,4 @@ def refresh(ctx: click.Context, job: str, as_json: bool) -> None:
     if as_json:
         print_json({"application": handle.id, "until_s": until_s})
     else:
-        until = time.strftime("%Y-%m-%d %H:%M", time.localtime(until_s))
-        print_line(f"{handle.id}: its tokens live until {until}")
+        print_line(f"{handle.id}: its tokens live until {date_time(until_s)}")

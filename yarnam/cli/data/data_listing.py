@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import click
 
 from yarnam.cli.options import json_option, open_data
-from yarnam.cli.rendering.console import is_terminal, print_json, print_note, print_table
+from yarnam.cli.rendering.console import (
+    date_time,
+    is_terminal,
+    print_json,
+    print_note,
+    print_table,
+)
 from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
@@ -51,7 +56,7 @@ def ls(ctx: click.Context, path: str, recursive: bool, directory: bool, as_json:
         return 0
     rows = []
     for s in found:
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(s.mtime_ms / 1000))
+        when = date_time(s.mtime_ms / 1000)
         size = "-" if s.is_dir else filesystem.format_bytes(s.length)
         name = s.path + ("/" if s.is_dir else "")
         rows.append([f"{s.permission:04o}", s.owner, s.group, size, when, name])

@@ -8,6 +8,7 @@ from typing import Any
 
 from yarnam.cli.rendering.console import Line, table
 from yarnam.core.model.job_status import JobState, JobStatus
+from yarnam.core.model.printable import MOST_SHOWN_AT_S, within
 from yarnam.core.policies.cells import Cells, QueueCells
 from yarnam.core.policies.chosen_policy import QueuePolicy, in_force
 from yarnam.core.policies.policy_registry import NAMES, policy_named
@@ -22,7 +23,7 @@ def words(chosen: QueuePolicy) -> str:
     if chosen.trouble:
         return f"not readable: {chosen.trouble}"
     given = "".join(f" {key}={_short(value)}" for key, value in chosen.settings)
-    at = datetime.fromtimestamp(chosen.at_s, timezone.utc).astimezone()
+    at = datetime.fromtimestamp(within(chosen.at_s, MOST_SHOWN_AT_S), timezone.utc).astimezone()
     when = f"{at:%Y-%m-%d %H:%M:%S}" if chosen.at_s else ""
     who = ", ".join(filter(None, [f"by {chosen.by}" if chosen.by else "", when]))
     return f"{chosen.policy}{given}" + (f" ({who})" if who else "")

@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING, Any, TextIO, Union
 
 import click
 
-from yarnam.core.model.printable import printable, printable_json, printable_lines
+from yarnam.core.model.printable import (
+    MOST_SHOWN_AT_S,
+    printable,
+    printable_json,
+    printable_lines,
+    within,
+)
 from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
@@ -215,9 +221,14 @@ def _write(stream: TextIO, text: str) -> None:
     stream.flush()
 
 
+def date_time(at_s: float) -> str:
+    """Local time."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(within(at_s, MOST_SHOWN_AT_S)))
+
+
 def clock_time(at_s: float) -> str:
     """Local time of day, with the date unless it is today."""
-    then = time.localtime(at_s)
+    then = time.localtime(within(at_s, MOST_SHOWN_AT_S))
     today = time.localtime()
     same_day = (then.tm_year, then.tm_yday) == (today.tm_year, today.tm_yday)
     return time.strftime("%H:%M:%S" if same_day else "%Y-%m-%d %H:%M:%S", then)

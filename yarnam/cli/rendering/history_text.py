@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from yarnam.cli.rendering.cause_text import cause_lines
-from yarnam.cli.rendering.console import Line, coloured, table
+from yarnam.cli.rendering.console import Line, coloured, date_time, table
 from yarnam.cli.rendering.ledger_text import ledger_line
 from yarnam.core.accounting.history_record import HistoryRecord, RunPlacement
 from yarnam.core.accounting.job_summary import HistorySum, JobSummary
@@ -64,11 +63,6 @@ def hours(gpu_s: float) -> str:
     """GPU seconds as hours: ``0.25``, ``12.5``, ``1240``."""
     value = gpu_s / 3600
     return f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 1000 else f"{value:.0f}"
-
-
-def date_time(at_s: float) -> str:
-    """Local time."""
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at_s))
 
 
 def record_lines(record: HistoryRecord) -> Iterator[Line]:

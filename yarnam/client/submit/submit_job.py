@@ -18,6 +18,7 @@ from yarnam.client.submit.upload import KEYTAB_VARIABLE, JobUpload, UploadedJob
 from yarnam.client.user_paths import new_key, tag_of
 from yarnam.core.model.ids import ApplicationId
 from yarnam.core.model.job_spec import EnvironmentSpec, JobSpec
+from yarnam.core.model.printable import MOST_SHOWN_AT_S, within
 from yarnam.errors import BadSpec, YarnamError
 from yarnam.ports.job_access import Launcher
 from yarnam.wire.light_imports import on_first_use
@@ -127,7 +128,7 @@ def _with_site_rules(site: Site, job: JobSpec) -> JobSpec:
 
 def tokens_notice(application: ApplicationId, end_s: float) -> str:
     """What a user has to know of a job whose tokens end; ``end_s`` in seconds since 1970."""
-    end = time.strftime("%Y-%m-%d %H:%M", time.localtime(end_s))
+    end = time.strftime("%Y-%m-%d %H:%M", time.localtime(within(end_s, MOST_SHOWN_AT_S)))
     return (
         f"The job can live until {end}, when its delegation tokens end, or longer with "
         f"{KEYTAB_VARIABLE} or 'yarnam tokens refresh {application}'"

@@ -11,6 +11,7 @@ from typing import TypedDict
 
 from yarnam.core.accounting.history_record import HistoryRecord, RunPlacement
 from yarnam.core.model.outcomes import VerdictKind
+from yarnam.core.model.printable import MOST_SHOWN_AT_S, within
 
 STATUS = {
     VerdictKind.SUCCEEDED: "Pass",
@@ -76,4 +77,5 @@ def _detail(run: RunPlacement) -> list[PhillyNode]:
 
 
 def _time(at_s: float) -> str:
+    at_s = within(at_s, MOST_SHOWN_AT_S)
     return datetime.fromtimestamp(at_s, tz=timezone.utc).strftime("%Y-%m-%d %H:%M:%S")

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 
 from yarnam.core.accounting.job_summary import HistorySum, JobSummary, sum_of
+from yarnam.core.model.printable import MOST_SHOWN_AT_S, within
 
 TOP_CAUSES = 3
 
 
 def week_of(summary: JobSummary) -> str:
     """The week in which it ended (UTC), by its Monday: ``2026-11-16``."""
-    ended = datetime.fromtimestamp(summary.ended_at_s, tz=timezone.utc)
+    ended_at_s = within(summary.ended_at_s, MOST_SHOWN_AT_S)
+    ended = datetime.fromtimestamp(ended_at_s, tz=timezone.utc)
     return (ended - timedelta(days=ended.weekday())).strftime("%Y-%m-%d")
 
 

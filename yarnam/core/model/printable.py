@@ -20,6 +20,11 @@ _DRAWN_AS_NOTHING = frozenset(
 _EMOJI_FORMS = "\ufe0e\ufe0f"
 """After a symbol they choose its form, as in a coloured warning sign; elsewhere they hide."""
 
+MOST_SHOWN_AT_S = 253_402_214_400.0
+"""The last day of the year 9999: the last time since the epoch that calendars have, everywhere."""
+
+_MOST_S = 1e12
+
 _NEW_LINE = re.compile(r"\n(?!  )")
 
 
@@ -50,7 +55,7 @@ def printable_json(document: str) -> str:
 
 def duration(seconds: float) -> str:
     """As in ``42s``, ``3m05s``, ``2h07m``, ``5d03h``."""
-    whole = max(0, int(seconds))
+    whole = int(within(seconds, _MOST_S))
     if whole < 60:
         return f"{whole}s"
     if whole < 3600:
@@ -63,6 +68,12 @@ def duration(seconds: float) -> str:
 def gpu_hours(gpu_s: float) -> str:
     """``3.3 GPU hours``."""
     return f"{gpu_s / 3600:.3g} GPU hours"
+
+
+def within(value: float, most: float) -> float:
+    """``value`` moved into 0 to ``most``, so that it can be shown: what others write may be any
+    number."""
+    return min(most, max(0.0, value)) if value == value else 0.0
 
 
 def _escaped(text: str, keep: Collection[str], escape: Callable[[str], str]) -> str:

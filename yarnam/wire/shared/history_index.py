@@ -25,6 +25,7 @@ from yarnam.core.accounting.job_summary import (
     HistoryFilter,
     JobSummary,
 )
+from yarnam.core.accounting.record_checks import MOST_AMOUNT, MOST_NAME, is_time_within
 from yarnam.core.model.printable import printable_json
 from yarnam.errors import WireMismatch
 
@@ -37,9 +38,6 @@ INDEX_VERSION = 1
 
 _KEY = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 """It becomes the name of a file."""
-
-_MOST = 1e15
-"""Of a time, a size, a count."""
 
 _LOCATION = ("segment", "offset", "length")
 
@@ -139,6 +137,8 @@ def _columns(plain: Record, count: int) -> dict[str, Sequence[Any]]:
     found: dict[str, Sequence[Any]] = {}
     for name in TEXT_COLUMNS:
         found[name] = _column(plain, name, count, (str,), "")
+        if max(map(len, found[name]), default=0) > MOST_NAME:
+            raise MalformedData(f"{name} is too long")
         if not is_encodable("".join(found[name])):
             raise MalformedData(f"{name} has halves of surrogate pairs")
     if not all(map(_KEY.fullmatch, found["key"])):
@@ -147,13 +147,15 @@ def _columns(plain: Record, count: int) -> dict[str, Sequence[Any]]:
         found[name] = list(map(int, _amounts(plain, name, count)))
     for name in NUMBER_COLUMNS:
         found[name] = _amounts(plain, name, count)
+        if not is_time_within(name, max(found[name], default=0.0)):
+            raise MalformedData(f"{name} is out of range")
     return found
 
 
 def _amounts(plain: Record, name: str, count: int) -> Sequence[float]:
     """Numbers from 0 on. The sum of finite ones below the limit is finite."""
     values = _column(plain, name, count, (float, int), 0.0)
-    is_within = not values or (min(values) >= 0 and max(values) < _MOST)
+    is_within = not values or (min(values) >= 0 and max(values) < MOST_AMOUNT)
     # NaN compares with nothing, but shows in a sum.
     if not is_within or not isfinite(sum(values)):
         raise MalformedData(f"{name} is out of range")
