@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import socket
 import socketserver
+import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta, timezone
 from email import message_from_string
 from email.policy import default
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +22,7 @@ from yarnam.core.model.job_spec import ChannelKind, ChannelSpec
 from yarnam.core.model.job_status import JobState
 from yarnam.errors import Unavailable
 from yarnam.ports.notifications import Notification
+from yarnam.wire.certificates import self_signed
 
 NOTE = Notification(
     id="0123456789abcdef",
@@ -39,6 +43,7 @@ class Receiver:
     def __init__(self) -> None:
         self.bodies: list[dict[str, object]] = []
         self.status = 200
+        self.server: HTTPServer
 
 
 @contextmanager
@@ -68,7 +73,7 @@ def receiver() -> Iterator[tuple[Receiver, str]]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = HTTPServer(("127.0.0.1", 0), Handler)
+    server = found.server = HTTPServer(("127.0.0.1", 0), Handler)
     with served(server):
         yield found, f"http://127.0.0.1:{server.server_port}/services/{SECRET}"
 
@@ -83,8 +88,16 @@ class MailHandler(socketserver.StreamRequestHandler):
         while line := self.rfile.readline().decode().strip():
             seen.append(line)
             verb = line.upper().split()[0]
+            context: ssl.SSLContext | None = self.server.context  # type: ignore[attr-defined]
             if verb == "EHLO":
-                self.reply("250-loopback\r\n250 AUTH PLAIN")
+                offer = "250-STARTTLS\r\n" if context is not None else ""
+                self.reply(f"250-loopback\r\n{offer}250 AUTH PLAIN")
+            elif verb == "STARTTLS" and context is not None:
+                self.reply("220 go ahead")
+                with suppress(OSError):
+                    self.connection = context.wrap_socket(self.connection, server_side=True)
+                    self.rfile = self.connection.makefile("rb")
+                    self.wfile = socketserver._SocketWriter(self.connection)  # type: ignore[attr-defined]
             elif verb == "AUTH":
                 self.reply("235 welcome")
             elif verb == "RCPT" and "refused" in line:
@@ -102,6 +115,10 @@ class MailHandler(socketserver.StreamRequestHandler):
             else:
                 self.reply("250 ok")
 
+    def finish(self) -> None:
+        super().finish()
+        self.connection.close()
+
     def reply(self, text: str) -> None:
         self.wfile.write(f"{text}\r\n".encode())
 
@@ -110,8 +127,25 @@ class MailHandler(socketserver.StreamRequestHandler):
 def mail_server() -> Iterator[socketserver.TCPServer]:
     server = socketserver.TCPServer(("127.0.0.1", 0), MailHandler)
     server.mails, server.seen = [], []  # type: ignore[attr-defined]
+    server.context = None  # type: ignore[attr-defined]
     with served(server):
         yield server
+
+
+@pytest.fixture
+def tls_mail_server(
+    mail_server: socketserver.TCPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> socketserver.TCPServer:
+    """With STARTTLS, and a certificate of the site's own authority for `localhost`."""
+    start = datetime.now(timezone.utc) - timedelta(minutes=5)
+    certificate, key = self_signed("localhost", start, 1, is_authority=True)
+    (tmp_path / "site-authority.pem").write_bytes(certificate)
+    (tmp_path / "server.pem").write_bytes(certificate + key)
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "server.pem")
+    mail_server.context = context  # type: ignore[attr-defined]
+    return mail_server
 
 
 def test_a_webhook_gets_all_as_json(receiver: tuple[Receiver, str]) -> None:
@@ -159,11 +193,12 @@ def unused_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def test_a_mail(mail_server: socketserver.TCPServer) -> None:
+def test_a_mail(tls_mail_server: socketserver.TCPServer) -> None:
+    mail_server = tls_mail_server
     port = mail_server.server_address[1]
     channel = ChannelSpec(
         ChannelKind.MAIL,
-        f"smtp://user:p%40ss@127.0.0.1:{port}",
+        f"smtp://user:p%40ss@localhost:{port}",
         to=("a@example.com", "b@example.com"),
         sender="yarnam@example.com",
     )
@@ -181,9 +216,53 @@ def test_a_mail(mail_server: socketserver.TCPServer) -> None:
     assert sum(line.startswith("rcpt") for line in map(str.lower, seen)) == 2
 
 
-def test_a_mail_that_is_refused_quotes_nothing(mail_server: socketserver.TCPServer) -> None:
+def test_a_password_is_not_sent_where_starttls_is_missing(
+    mail_server: socketserver.TCPServer,
+) -> None:
+    """A relay between leaves out the server's offer, and reads what comes then."""
     port = mail_server.server_address[1]
     url = f"smtp://user:{SECRET}@127.0.0.1:{port}"
+    sender = ChannelSender([ChannelSpec(ChannelKind.MAIL, url, to=("a@example.com",))])
+    with pytest.raises(Unavailable, match="no STARTTLS") as caught:
+        sender.send(0, NOTE)
+    assert SECRET not in str(caught.value)
+    assert mail_server.mails == []  # type: ignore[attr-defined]
+    verbs = {line.upper().split()[0] for line in mail_server.seen}  # type: ignore[attr-defined]
+    assert verbs <= {"EHLO", "QUIT"}
+
+
+def test_a_mail_without_a_user_name_needs_no_tls(mail_server: socketserver.TCPServer) -> None:
+    url = f"smtp://127.0.0.1:{mail_server.server_address[1]}"
+    ChannelSender([ChannelSpec(ChannelKind.MAIL, url, to=("a@example.com",))]).send(0, NOTE)
+    assert len(mail_server.mails) == 1  # type: ignore[attr-defined]
+
+
+def test_a_certificate_of_nobody_known_gets_no_password(
+    tls_mail_server: socketserver.TCPServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path / "other"))
+    url = f"smtp://user:{SECRET}@localhost:{tls_mail_server.server_address[1]}"
+    sender = ChannelSender([ChannelSpec(ChannelKind.MAIL, url, to=("a@example.com",))])
+    with pytest.raises(Unavailable, match="SSLCertVerificationError"):
+        sender.send(0, NOTE)
+    assert not any("AUTH" in line for line in tls_mail_server.seen)  # type: ignore[attr-defined]
+
+
+def test_a_webhook_inside_has_the_sites_certificate(
+    receiver: tuple[Receiver, str], tls_mail_server: socketserver.TCPServer
+) -> None:
+    found, url = receiver
+    server, context = found.server, tls_mail_server.context  # type: ignore[attr-defined]
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    https = url.replace("http://127.0.0.1", "https://localhost")
+    ChannelSender([ChannelSpec(ChannelKind.WEBHOOK, https)]).send(0, NOTE)
+    assert len(found.bodies) == 1
+
+
+def test_a_mail_that_is_refused_quotes_nothing(tls_mail_server: socketserver.TCPServer) -> None:
+    port = tls_mail_server.server_address[1]
+    url = f"smtp://user:{SECRET}@localhost:{port}"
     channel = ChannelSpec(ChannelKind.MAIL, url, to=("refused@example.com",))
     sender = ChannelSender([channel])
     with pytest.raises(Unavailable) as caught:
