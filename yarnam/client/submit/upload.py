@@ -108,7 +108,7 @@ class JobUpload:
             interceptor = pool.submit(self._interceptor)
             prelaunched = pool.submit(self._prelaunch, checked)
             inputs = pool.submit(self._inputs, checked)
-            shipped = [pool.submit(self._ship, file) for file in job.files]
+            shipped = [pool.submit(self._ship, *numbered) for numbered in enumerate(job.files)]
             try:
                 settled = replace(
                     public,
@@ -271,7 +271,7 @@ class JobUpload:
             self._store.upload_once(lambda: local, target.archive, "the environment")
         return target, self._store.localized(target.archive, "archive", "PRIVATE")
 
-    def _ship(self, file: ShippedFile) -> tuple[ShippedFile, LocalizedFile]:
+    def _ship(self, number: int, file: ShippedFile) -> tuple[ShippedFile, LocalizedFile]:
         kind: Literal["file", "archive"]
         if "://" in file.source:
             kind = "archive" if file.is_archive else "file"
@@ -283,7 +283,9 @@ class JobUpload:
             pack_folder(local, packed)
             local, is_archive, suffix = packed, True, ".tar.gz"
         digest = sha256_of(local)
-        target = f"{self.job_dir}/files/{digest[:16]}{suffix}"
+        # Two files may have the same content. YARN gives up on a file whose time has changed, as it
+        # does when it is written a second time.
+        target = f"{self.job_dir}/files/{number}-{digest[:16]}{suffix}"
         self._store.upload(local, target, f"'{file.name}'")
         shipped = replace(file, source=target, is_archive=is_archive, sha256=digest)
         return shipped, self._store.localized(

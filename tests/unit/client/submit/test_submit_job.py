@@ -130,9 +130,43 @@ def test_code_is_shipped_as_an_archive_named_by_its_content(world: World, tmp_pa
     _, directory = submitted(world, job_spec(files=(ShippedFile("code", str(code)),)))
     (file,) = decode(world.files.read_bytes(f"{directory}/job.json"), JobRecord).job.files
     assert file.is_archive
-    assert file.source.startswith(f"{directory}/files/{file.sha256[:16]}")
+    assert file.source.startswith(f"{directory}/files/0-{file.sha256[:16]}")
     with tarfile.open(fileobj=io.BytesIO(world.files.read_bytes(file.source))) as tar:
         assert tar.getnames() == ["train.py"]
+
+
+def test_whatever_has_the_same_content_is_uploaded_to_a_place_of_its_own(
+    world: World, tmp_path: Path
+) -> None:
+    """YARN refuses a file that was written again after the request named its time."""
+    archive = tmp_path / "env.tar.gz"
+    with tarfile.open(archive, "w:gz"):
+        pass
+    paths = [tmp_path / "a.txt", tmp_path / "b.txt", tmp_path / "x", tmp_path / "y"]
+    for path in paths[:2]:
+        path.write_text("same")
+    for path in paths[2:]:
+        path.mkdir()
+        (path / "train.py").write_text("pass")
+    zips = [tmp_path / "one.tar.gz", tmp_path / "two.tar.gz"]
+    for path in zips:
+        path.write_bytes(archive.read_bytes())
+    files = (
+        *(ShippedFile(path.name, str(path)) for path in paths),
+        *(ShippedFile(path.name, str(path), is_archive=True) for path in zips),
+        *(ShippedFile(f"raw-{path.name}", str(path)) for path in zips),
+    )
+    environment = EnvironmentSpec("python3", str(archive))
+    _, directory = submitted(world, job_spec(files=files, environment=environment))
+    (spec,) = world.launcher.submitted
+    record = decode(world.files.read_bytes(f"{directory}/job.json"), JobRecord)
+    sources = [file.source for file in record.job.files]
+    assert len({*sources, record.job.environment.archive}) == len(files) + 1
+    asked = [file for service in spec.services.values() for file in service.files.values()]
+    for file in asked:
+        if file.source in sources:
+            assert file.timestamp == world.files.stat(file.source).mtime_ms, file.source
+    assert {file.source for file in asked} >= set(sources)
 
 
 def test_the_hadoop_configuration_knows_the_racks(world: World) -> None:
