@@ -48,7 +48,10 @@ MAX_BYTES = 1 << 20
 @click.option("--shell-env", default="", help="TonY: variables, as in 'A=1 B=2'.")
 @click.option("--json", "as_json", is_flag=True, help="Print spec and keys as JSON.")
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="TonY: overrides the file.")
+@click.pass_context
 def command(
+    ctx: click.Context,
+    /,
     file: Path,
     kind: str | None,
     output: str | None,
@@ -56,7 +59,7 @@ def command(
     as_json: bool,
     conf: tuple[str, ...],
     **arguments: str,
-) -> None:
+) -> int:
     """Convert a job of another system to a spec.
 
     FILE is a tony.xml, a job of OpenPAI (protocol 2), a YAML file of Submarine or dask-yarn, or a
@@ -73,7 +76,7 @@ def command(
     spec.parse_spec_dict(conversion.spec, check_paths=False, environ=environ)
     if as_json:
         print_json(dataclasses.asdict(conversion))
-        return
+        return 0
     text = _text(file, conversion)
     if conversion.dropped:
         number = len(conversion.dropped)
@@ -81,11 +84,15 @@ def command(
         print_note(f"{keys} cannot be converted as they are: the head of the spec says why")
     if output is None:
         print_document(text)
-        return
+        return 0
     write_new_file(output, text)
     print_line(f"Wrote {output}. Next: yarnam plan {output}")
-    if run:
-        submit_command.command.main([output, "--detach"], standalone_mode=False)
+    if not run:
+        return 0
+    # With this command's context, from which it has the client.
+    submit = submit_command.command
+    with submit.make_context("submit", [output, "--detach"], parent=ctx) as context:
+        return int(submit.invoke(context) or 0)
 
 
 def _converted(
