@@ -14,6 +14,7 @@ from typing import Any
 
 from hdfs_utils.errors import MalformedData
 from hdfs_utils.protocols.untrusted import decode_record, read_at_most
+from yarnam.core.frameworks.registry import framework_named
 from yarnam.core.model.ids import PRE_RUN_ROLE, AskId, leading_role, parse_ask_id
 from yarnam.errors import BadConfig, WireMismatch
 from yarnam.wire.protocol import (
@@ -102,6 +103,9 @@ class TaskJob:
     name: str
     user: str
     framework: str
+    """Holds the ports, as the AM counts them."""
+    runs_as: str
+    """The framework of its processes; ``command`` for a role that the job's does not know."""
     role: str
     command: tuple[str, ...]
     processes: int
@@ -156,7 +160,8 @@ def _task_job(
     record: Mapping[str, Any], secrets: Mapping[str, str], role_name: str, service: str
 ) -> TaskJob:
     job = record["job"]
-    if role_name == PRE_RUN_ROLE:
+    is_pre_run = role_name == PRE_RUN_ROLE
+    if is_pre_run:
         trained = [role["name"] for role in job["roles"] if not role["service"]]
         role_name = leading_role(trained)
     role = next(role for role in job["roles"] if role["name"] == role_name)
@@ -168,6 +173,7 @@ def _task_job(
         name=job["name"],
         user=job["user"],
         framework=job["framework"],
+        runs_as=job["framework"] if is_pre_run or _is_known(job, role) else PLAIN,
         role=role["name"],
         command=tuple(role["command"]),
         processes=int(size["processes_per_task"]),
@@ -196,6 +202,15 @@ def _task_job(
         rules=tuple(job["retry"].get("rules", ())),
         tasks=sum(int(each["tasks"]) for each in job["roles"]),
     )
+
+
+PLAIN = "command"
+"""The framework of a process that is run as it is."""
+
+
+def _is_known(job: Mapping[str, Any], role: Mapping[str, Any]) -> bool:
+    framework = framework_named(job["framework"])
+    return framework.knows(role["name"], is_auxiliary=role["service"] or role["optional"])
 
 
 MAX_BYTES = 64 << 20

@@ -100,7 +100,9 @@ class _Environments:
     @cached_property
     def _known(self) -> GangTable:
         """Those that the framework knows: the world, and other roles of its own."""
-        return self._without(self.table.job.auxiliary_roles - set(self._framework.roles.only))
+        auxiliary = self.table.job.auxiliary_roles
+        known = {role for role in auxiliary if self._framework.knows(role, is_auxiliary=True)}
+        return self._without(auxiliary - known)
 
     @cached_property
     def _known_numbers(self) -> dict[TaskId, int]:

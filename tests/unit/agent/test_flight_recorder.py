@@ -23,8 +23,8 @@ from yarnam.core.failures.rank_activity import Collective
 from yarnam.wire.protocol import ENV_RECORDER_FILE, ENV_RECORDER_PIPE
 
 TASK = TaskJob(
-    "digits", "ann", "pytorch", "worker", ("true",), 1, 0, (), (), (), (), "python3", False, False,
-    False, 0, (), 0.0, 1.0, 1.0, 1.0,
+    "digits", "ann", "pytorch", "pytorch", "worker", ("true",), 1, 0, (), (), (), (), "python3",
+    False, False, False, 0, (), 0.0, 1.0, 1.0, 1.0,
 )  # fmt: skip
 
 

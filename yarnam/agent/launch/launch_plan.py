@@ -99,7 +99,7 @@ def plan_processes(
         inputs_address,
         log_directory=settings.log_directory,
         interface=interface_of(node_address) if node_address else "",
-        visible_gpus=visible_gpus(job.framework, shares),
+        visible_gpus=visible_gpus(job.runs_as, shares),
     )
     plans = []
     for process, gpu_ids in zip(launch.processes, shares, strict=True):
@@ -108,7 +108,7 @@ def plan_processes(
         position_file(context.stop_file, process.local_rank).unlink(missing_ok=True)
         step_file(context.stop_file, process.local_rank).unlink(missing_ok=True)
         env = process_environment(base, job, process.env, gpu_ids, mine)
-        program = run_by(job.framework, find_program(workspace, job.command, env["PATH"]))
+        program = run_by(job.runs_as, find_program(workspace, job.command, env["PATH"]))
         plans.append(
             ProcessPlan(
                 rank=process.rank,
@@ -214,7 +214,7 @@ def process_environment(
     env["PYTHONPATH"] = _without(env.get("PYTHONPATH", ""), runtime)
     env.setdefault("PYTHONUNBUFFERED", "1")
     env.update(job.env)
-    more = framework_named(job.framework).interface_variables
+    more = framework_named(job.runs_as).interface_variables
     for name, value in interface_environment(context.interface, more).items():
         env.setdefault(name, value)
     env.update(rendezvous)

@@ -81,6 +81,11 @@ class Framework:
     roles: RoleRules = RoleRules()
     starter: Starter
 
+    def knows(self, role: str, *, is_auxiliary: bool) -> bool:
+        """Whether processes of this role belong to the framework. ``is_auxiliary``: a service or an
+        optional role, which runs as a plain command unless it is one of the framework's own."""
+        return not is_auxiliary or role in self.roles.only
+
     def port_names(self, role_ports: Sequence[str], processes: int) -> tuple[str, ...]:
         """Names of all ports that a task holds; ``role_ports`` are the spec's."""
         wanted = [*self.ports, *(name for name in role_ports if name not in self.ports)]
