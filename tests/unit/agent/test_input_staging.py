@@ -59,7 +59,8 @@ class World:
         )  # fmt: skip
         job = TaskJob(
             name="j", user="ann", framework="command", runs_as="command", role="worker",
-            command=("x",), processes=1, gpus=0, port_labels=(), env=(), secrets=(), files=(), python="python3",
+            command=("x",), processes=1, gpus=0, port_labels=(), env=(), secrets=(), files=(),
+            python="python3",
             has_environment=False,
             has_inputs=True, is_staged=True, cache_max_bytes=0, readers=(("worker", tasks),),
             orphan_timeout_s=30.0, stop_grace_s=10.0, failure_grace_s=2.0, spool_limit_s=0.0,

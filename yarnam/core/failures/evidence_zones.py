@@ -7,6 +7,7 @@ was printed long before has been survived.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -53,6 +54,8 @@ class Zone:
     is_log: bool = False
     is_child: bool = False
     """What a child process printed before the last traceback, its parent's."""
+    is_launcher: bool = False
+    """The last traceback, where it is that of a launcher whose process has failed."""
 
 
 DUMP = "(most recent call first):"
@@ -81,8 +84,9 @@ def zones_of(evidence: ProcessEvidence) -> list[Zone]:
         Zone("error file", [line for line in evidence.error_file if not _is_frame(line)]),
     ]
     if has_traceback:
-        zones.append(_traceback_zone(evidence, log, begin))
-        return [*zones, *_child_zone(log, _chain_begin(log, begin))]
+        last = _traceback_zone(evidence, log, begin)
+        children = _launched_zones if last.is_launcher else _child_zone
+        return [*zones, last, *children(log, _chain_begin(log, begin))]
     begin = max(0, len(log) - NEAR_LINES)
     streams = _streams(evidence, len(log))
     on_stderr = [
@@ -110,7 +114,66 @@ def _traceback_zone(evidence: ProcessEvidence, log: Sequence[str], begin: int) -
     ]
     frames = [line for line in lines if line.startswith('  File "')][-INNERMOST_FRAMES:]
     near = [line for line in lines if not _is_frame(line)]
-    return Zone("last traceback", near, frames, is_log=True)
+    is_launcher = any(word in line for line in near for word in _LAUNCHER_WORDS)
+    near = _without_later_failures(near) if is_launcher else near
+    return Zone("last traceback", near, frames, is_log=True, is_launcher=is_launcher)
+
+
+_LAUNCHER_WORDS = (
+    "ChildFailedError",  # torchrun, and accelerate, which uses it
+    "Horovod detected that one or more processes exited with non-zero status",
+    "ProcessExitedException",  # torch.multiprocessing.spawn
+)
+
+_LATER_FAILURES, _ROOT_CAUSE = "Failures:", "Root Cause (first observed failure):"
+
+
+def _without_later_failures(lines: Sequence[str]) -> list[str]:
+    """torchrun's table without the processes that failed after the first one, which come first."""
+    shown = [line.strip() for line in lines]
+    if _LATER_FAILURES not in shown or _ROOT_CAUSE not in shown:
+        return list(lines)
+    return [*lines[: shown.index(_LATER_FAILURES)], *lines[shown.index(_ROOT_CAUSE) :]]
+
+
+_CHILD_STATUS = re.compile(
+    r"^\s*exitcode\s*: (-?\d{1,3}) \(pid: |^Exit code: (-?\d{1,3})$"
+    r"|ProcessExitedException: .* terminated with exit code (\d{1,3})$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ChildStatus:
+    """How the process ended that a launcher names as the first to fail, and the line that says so.
+    The launcher itself ends with 1, whatever its child has ended with."""
+
+    code: int
+    signal: int
+    line: str
+
+
+def child_status(zones: Sequence[Zone]) -> ChildStatus | None:
+    """`None` if no launcher names a process that failed."""
+    lines = (line for zone in zones if zone.is_launcher for line in zone.lines)
+    for match in filter(None, map(_CHILD_STATUS.search, lines)):
+        number = int(next(filter(None, match.groups())))
+        return ChildStatus(max(number, 0), max(-number, 0), match.string)
+    return None
+
+
+def exception_line(line: str, zone: Zone) -> str:
+    """The exception's own line, where ``line`` is the head of a traceback of this zone, which says
+    nothing."""
+    if TRACEBACK not in line:
+        return line
+    heads = [number for number, one in enumerate(zone.lines) if one == line]
+    after = zone.lines[heads[-1] + 1 :] if heads else ()
+    return next((one for one in after if one.strip() and not _is_margin(one)), line)
+
+
+def _is_margin(line: str) -> bool:
+    """Of a group of exceptions: ``  +-+---------------- 1 ----------------``."""
+    return line.strip().startswith("+")
 
 
 _COMMAND_FAILED = "returned non-zero exit status"
@@ -133,6 +196,29 @@ def _child_zone(log: Sequence[str], end: int) -> list[Zone]:
     if is_command and near < end:
         return [Zone("last lines of a child process", log[near:end], is_log=True, is_child=True)]
     return []
+
+
+def _launched_zones(log: Sequence[str], end: int) -> list[Zone]:
+    """What the processes of a launcher printed before ``end``, where its traceback begins: their
+    own tracebacks, the last one first, as far as they were not survived; else the last lines."""
+    zones: list[Zone] = []
+    limit = end
+    for head in reversed(
+        [n for n in range(max(0, end - TRACEBACK_LINES), end) if TRACEBACK in log[n]]
+    ):
+        if head >= limit:
+            continue  # of a chain that is taken already
+        body = range(head + 1, limit)
+        says = next((n for n in body if log[n].strip() and not _is_frame(log[n])), limit)
+        if limit - says > NEAR_LINES:
+            break
+        begin = _chain_begin(log, head)
+        zones.append(_traceback_of_child(log[begin:limit]))
+        limit = begin
+    if zones or not end:
+        return zones
+    near = log[max(0, end - NEAR_LINES) : end]
+    return [Zone("last lines of a child process", near, is_log=True, is_child=True)]
 
 
 def _is_of_child(log: Sequence[str], begin: int) -> bool:
@@ -191,16 +277,29 @@ def _chain_begin(log: Sequence[str], begin: int) -> int:
 
 
 def without_prefix(line: str) -> str:
-    """Without the rank that torch and torchrun put before a line (``[rank0]: ``, ``[default0]:``),
-    and without the margin of an exception within a group (``  | ``)."""
+    """Without the rank that torch and torchrun (``[rank0]: ``, ``[default0]:``), horovodrun and
+    mpirun (``[1]<stderr>:``, ``[1,0]<stderr>:``) put before a line, and without the margin of an
+    exception within a group (``  | ``)."""
+    if tag := _STREAM_TAG.match(line):
+        return _unspaced(line[tag.end() :])
     if not line.startswith("["):
         margin, bar, rest = line.partition("| ")
         return rest if bar and not margin.strip() else line
     for word in ("[rank", "[default"):
         number, bracket, rest = line.removeprefix(word).partition("]:")
         if line.startswith(word) and bracket and number.isdigit():
-            return rest.removeprefix(" ")
+            return _unspaced(rest)
     return line
+
+
+def _unspaced(rest: str) -> str:
+    """Without the space that some launchers add to the prefix: Python indents by even numbers."""
+    spaces = len(rest) - len(rest.lstrip(" "))
+    return rest[1:] if spaces % 2 else rest
+
+
+_STREAM_TAG = re.compile(r"(?:\w{3} \w{3} [\d ]\d [\d:]{8} \d{4})?\[[\d,]{1,12}\]<std(?:err|out)>:")
+"""The time is horovodrun's, by its option."""
 
 
 def _is_frame(line: str) -> bool:

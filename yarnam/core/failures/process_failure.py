@@ -9,7 +9,8 @@ In this order, and within each by the order of the rules:
 4. weak rules: general signs, such as that there is a traceback at all.
 
 Where the last traceback says only that another process has ended, one that a child process printed
-before it says why.
+before it says why. The exit status of a process that a launcher (torchrun, horovodrun) names as
+failed counts beside the launcher's own.
 
 A rule may name files of libraries (``raised_in``): an exception that comes out of a decoder says
 that the input is wrong, whatever its words are.
@@ -21,7 +22,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from yarnam.core.failures.evidence_zones import ProcessEvidence, Zone, without_prefix, zones_of
+from yarnam.core.failures.evidence_zones import (
+    ProcessEvidence,
+    Zone,
+    child_status,
+    exception_line,
+    without_prefix,
+    zones_of,
+)
 from yarnam.core.failures.line_pattern import longest_piece
 from yarnam.core.failures.rule_matching import (
     finding_of,
@@ -68,9 +76,10 @@ def process_finding(
     if not found:
         return replace(UNKNOWN, at_s=evidence.error_at_s)
     (rule, zone, line), *others = found
+    said = exception_line(line, zone) if line else "".join(zone.lines[:1])
     return replace(
-        finding_of(rule, line, evidence.error_at_s),
-        origin=_origin(evidence, line) if zone.is_log else None,
+        finding_of(rule, said, evidence.error_at_s),
+        origin=_origin(evidence, said) if zone.is_log else None,
         ruled_out=tuple(
             f"{other.id} ({at.name}): {shown(text)}" if text else other.id
             for other, at, text in others[:MAX_RULED_OUT]
@@ -90,6 +99,8 @@ _CHILD_GONE = (
 
 def _child_first(found: list[_Match]) -> list[_Match]:
     """What a child's traceback says comes first where its parent only found it gone."""
+    if found and found[0][1].is_launcher and found[0][0].role is FailureRole.CONFIRMATION:
+        return _launched_first(found)
     told = next((m for m in found if m[1].is_child and m[0].role is FailureRole.ROOT), None)
     if told is None or told[0].is_weak or not found[0][2]:
         return found
@@ -98,6 +109,21 @@ def _child_first(found: list[_Match]) -> list[_Match]:
     if rule.role is FailureRole.ROOT and not is_gone:
         return found
     return [told, *(match for match in found if match is not told)]
+
+
+def _launched_first(found: list[_Match]) -> list[_Match]:
+    """A launcher that names its failed process says nothing itself. Of what its processes say, a
+    reason comes before a sign of one, and that before a peer that was gone."""
+    best: dict[int, _Match] = {}
+    for match in found:
+        if match[1].is_child and match[0].role is not FailureRole.CONFIRMATION:
+            best.setdefault(id(match[1]), match)
+
+    def order(match: _Match) -> tuple[bool, bool]:
+        return match[0].role is not FailureRole.ROOT, match[0].is_weak
+
+    told = min(best.values(), key=order, default=None)
+    return found if told is None else [told, *(one for one in found if one is not told)]
 
 
 def container_finding(diagnostics: str, rules: Sequence[FailureRule]) -> Finding | None:
@@ -115,13 +141,17 @@ def _matches(
     """All that match, the one that counts first; each rule once for each zone."""
     found: list[tuple[tuple[bool, bool, int, int], FailureRule, Zone, str]] = []
     whole = Zone("exit status", ())
+    child = child_status(zones)
+    whole_of_child = Zone("exit status of a child process", (child.line,) if child else ())
     for number, rule in enumerate(rules):
         is_fit = fits_status(rule, evidence.code, evidence.signal)
-        if rule.source is not Source.PROCESS or not is_fit:
+        is_of_child = not is_fit and child and fits_status(rule, child.code, child.signal)
+        if rule.source is not Source.PROCESS or not (is_fit or is_of_child):
             continue
         is_other = rule.is_weak, not (rule.exit_codes or rule.signals)
         if not rule.patterns and not rule.raised_in:
-            found.append(((*is_other, len(zones), number), rule, whole, ""))
+            at = whole_of_child if is_of_child else whole
+            found.append(((*is_other, len(zones), number), rule, at, ""))
             continue
         pieces = [longest_piece(pattern) for pattern in rule.patterns]
         for depth, zone in enumerate(zones):

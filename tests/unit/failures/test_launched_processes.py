@@ -1,0 +1,217 @@
+"""A launcher whose process has failed: what that process said, and how it ended, is what counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from yarnam.core.failures.evidence_zones import ProcessEvidence
+from yarnam.core.failures.process_failure import process_finding
+from yarnam.core.failures.shipped_rules import SHIPPED_RULES
+from yarnam.core.model.outcomes import (
+    FailureClass,
+    FailureRole,
+    FailureRule,
+    Finding,
+    RetryAction,
+)
+from yarnam.errors import Blame
+
+C = FailureClass
+TORCH = "torch/distributed/elastic/multiprocessing/api.py"
+
+
+def child(exception: str, prefix: str = "") -> str:
+    lines = (
+        "Traceback (most recent call last):",
+        '  File "/job/fit.py", line 12, in <module>',
+        "    run()",
+        exception,
+    )
+    return "".join(f"{prefix}{line}\n" for line in lines)
+
+
+def torchrun(
+    exitcode: int = 1, traceback: str = "To enable traceback see: x", more: str = ""
+) -> str:
+    """What it prints when its process has failed (torch 2.4)."""
+    return f"""\
+E1127 10:00:00.1 77 {TORCH}:900] failed (exitcode: {exitcode}) local_rank: 1 (pid: 81) of binary: p
+Traceback (most recent call last):
+  File "/env/bin/torchrun", line 8, in <module>
+    sys.exit(main())
+  File "/env/lib/python3.12/site-packages/torch/distributed/launcher/api.py", line 280, in launch
+    raise ChildFailedError(
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+fit.py FAILED
+------------------------------------------------------------
+Failures:
+{more or "  <NO_OTHER_FAILURES>"}
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-27_10:00:00
+  host      : gpu-a
+  rank      : 1 (local_rank: 1)
+  exitcode  : {exitcode} (pid: 81)
+  error_file: <N/A>
+  traceback : {traceback}
+============================================================
+"""
+
+
+def horovodrun(exitcode: int = 1) -> str:
+    told = "Horovod detected that one or more processes exited with non-zero status, thus causing"
+    return f"""\
+Process 1 exit with status code {exitcode}.
+Traceback (most recent call last):
+  File "/env/bin/horovodrun", line 8, in <module>
+    sys.exit(run_commandline())
+RuntimeError: {told} the job to be terminated. The first process to do so was:
+Process name: 1
+Exit code: {exitcode}
+"""
+
+
+def spawned(how: str) -> str:
+    return f"""\
+Traceback (most recent call last):
+  File "/env/lib/python3.12/site-packages/torch/multiprocessing/spawn.py", line 180, in join
+    raise ProcessExitedException(
+torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with {how}
+"""
+
+
+LAUNCHERS = [("", torchrun()), ("[1]<stderr>:", horovodrun()), ("[1,0]<stderr>:", horovodrun()),
+             ("Fri Nov 27 10:00:00 2026[1]<stderr>:", horovodrun()), ("[rank1]: ", torchrun()),
+             ("[default1]:", torchrun()), ("", spawned("exit code 1"))]  # fmt: skip
+
+
+def find(text: str, code: int = 1, signal: int = 0, *own: FailureRule) -> Finding:
+    evidence = ProcessEvidence(code, signal, tuple(text.splitlines()))
+    return process_finding(evidence, SHIPPED_RULES, own)
+
+
+SAID = [
+    ("ModuleNotFoundError: No module named 'tokens_fast'", C.IMPORT_ERROR),
+    ("KeyError: 'lr'", C.SEMANTIC_ERROR),
+    ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", C.GPU_OUT_OF_MEMORY),
+    ("ConnectionResetError: [Errno 104] Connection reset by peer", C.PEER_LOST),
+    ("fit.Surprise: the moon is full", C.TRACEBACK),
+]
+
+
+@pytest.mark.parametrize(("prefix", "launcher"), LAUNCHERS)
+@pytest.mark.parametrize(("exception", "failure"), SAID)
+def test_the_childs_reason_is_the_finding_as_without_a_launcher(
+    prefix: str, launcher: str, exception: str, failure: FailureClass
+) -> None:
+    found = find(child(exception, prefix) + launcher)
+    alone = find(child(exception))
+    assert (found.rule, found.failure) == (alone.rule, failure)
+    assert (found.role, found.action, found.blame) == (alone.role, alone.action, alone.blame)
+    assert found.line == exception
+
+
+def test_the_first_line_of_a_traceback_is_no_reason() -> None:
+    assert find(child("fit.Surprise: the moon is full")).line == "fit.Surprise: the moon is full"
+    chained = (
+        child("fit.First: a")
+        + "\nThe above exception was the direct cause of the following exception:\n\n"
+        + child("fit.Second: b")
+    )
+    assert find(chained).line == "fit.Second: b"
+    assert find(chained + torchrun()).line == "fit.Second: b"
+    assert find("Traceback (most recent call last):").line == "Traceback (most recent call last):"
+
+
+def test_of_several_processes_the_one_with_a_reason_counts() -> None:
+    """The others found a peer gone."""
+    gone = child("ConnectionResetError: [Errno 104] Connection reset by peer", "[rank0]: ")
+    why = child("fit.Surprise: the moon is full", "[rank1]: ")
+    for text in (why + gone, gone + why, why + gone + gone):
+        found = find(text + torchrun())
+        assert (found.line, found.role) == ("fit.Surprise: the moon is full", FailureRole.ROOT)
+    known = child("KeyError: 'lr'", "[rank2]: ")
+    assert find(why + known + gone + torchrun()).failure is C.SEMANTIC_ERROR
+
+
+def test_what_a_child_has_survived_is_not_its_reason() -> None:
+    survived = child("KeyError: 'lr'")
+    later = "".join(f"step {number}\n" for number in range(60))
+    assert find(survived + later + torchrun()).role is FailureRole.CONFIRMATION
+    assert find(survived + later + torchrun(-9)).failure is C.KILLED
+    assert find(survived + torchrun(-9)).failure is C.KILLED
+
+
+def test_a_child_may_say_why_without_a_traceback() -> None:
+    said = "fit.py: error: unrecognized arguments: --epocs\n"
+    assert find(said + torchrun(2)).failure is C.SEMANTIC_ERROR
+    assert find(torchrun()).role is FailureRole.CONFIRMATION
+
+
+@pytest.mark.parametrize("number", [4, 7, 8, 9, 11, 15])
+def test_a_signal_that_ended_the_child_is_as_one_that_ended_the_process(number: int) -> None:
+    alone = find("step 40 loss 1.91", 0, number)
+    for text in (
+        torchrun(-number, f"Signal {number} (SIG) received by PID 81"),
+        horovodrun(-number),
+        horovodrun(128 + number),
+    ):
+        found = find("step 40 loss 1.91\n" + text)
+        assert (found.rule, found.action, found.blame) == (alone.rule, alone.action, alone.blame)
+        assert found.role is FailureRole.ROOT
+        assert found.line.endswith((f"{number}", f"{number} (pid: 81)", f"{128 + number}"))
+
+
+def test_a_child_that_the_kernel_killed_for_memory_gets_more_memory() -> None:
+    facts = ("yarnam: the kernel killed a process of this container for want of memory",)
+    evidence = ProcessEvidence(1, 0, tuple(torchrun(-9).splitlines()), facts=facts)
+    found = process_finding(evidence, SHIPPED_RULES)
+    assert (found.failure, found.action) == (C.CPU_OUT_OF_MEMORY, RetryAction.MORE_MEMORY)
+
+
+@pytest.mark.parametrize(
+    ("text", "failure"),
+    [
+        ("[ERROR] [launch.py:325] ['python'] exits with return code = -9", C.KILLED),
+        ("[ERROR] [launch.py:325] ['p'] exits with return code = -7", C.INVALID_MEMORY_ACCESS),
+        ("mpirun noticed that process rank 1 with PID 9 on node n exited on signal 9 (Killed).",
+         C.KILLED),
+        ("mpirun noticed that process rank 1 with PID 9 on node n exited on signal 11 (Segm).",
+         C.INVALID_MEMORY_ACCESS),
+        ("YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)", C.KILLED),
+        (spawned("signal SIGKILL"), C.KILLED),
+    ],
+)  # fmt: skip
+def test_signals_in_the_words_of_other_launchers(text: str, failure: FailureClass) -> None:
+    assert find(text).failure is failure
+
+
+def test_processes_that_failed_after_the_first_do_not_count() -> None:
+    later = "[1]:\n  rank      : 3\n  exitcode  : -9 (pid: 83)\n  traceback : Signal 9 (SIGKILL) x"
+    found = find(child("KeyError: 'lr'") + torchrun(1, more=later))
+    assert found.failure is C.SEMANTIC_ERROR
+
+
+def test_a_child_decides_by_its_exit_code_too() -> None:
+    assert find(torchrun(193)).failure is C.DECLARED_TRANSIENT
+    assert find(child("KeyError: 'lr'") + torchrun(194)).failure is C.DECLARED_PERMANENT
+    own = FailureRule("mine", C.TRACEBACK, RetryAction.FREE,
+                      Blame.INFRA, exit_codes=(42,))  # fmt: skip
+    assert find(torchrun(42), 1, 0, own).rule == "mine"
+    assert find(torchrun(43), 1, 0, own).rule != "mine"
+    assert find(torchrun(42), 1, 0, replace(own, exit_codes=(1,))).rule == "mine"
+
+
+def test_an_aborted_child_may_have_found_a_peer_gone() -> None:
+    """As NCCL does it."""
+    assert find(torchrun(-6)).role is FailureRole.CONFIRMATION
+    assert find(child("KeyError: 'lr'") + torchrun(-6)).failure is C.SEMANTIC_ERROR
+
+
+def test_the_error_file_of_record_counts_more_than_the_table() -> None:
+    evidence = ProcessEvidence(1, 0, tuple(torchrun().splitlines()), error_file=("KeyError: 'lr'",))
+    assert process_finding(evidence, SHIPPED_RULES).failure is C.SEMANTIC_ERROR
