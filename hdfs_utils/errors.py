@@ -106,6 +106,10 @@ class Fenced(HdfsError):
     """A newer epoch has taken over: this writer must stop."""
 
 
+class FencedByAnother(Fenced):
+    """Another owner, not a later attempt of this one, has taken over: to start again is in vain."""
+
+
 class CorruptData(HdfsError):
     """What was read is not what was written: a checksum, a length or a framing does not fit."""
 

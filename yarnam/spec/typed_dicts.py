@@ -212,7 +212,7 @@ _FailureRuleEntryRequired = TypedDict(
     "_FailureRuleEntryRequired",
     {
         "id": "str",
-        "class": "Literal['cpu-out-of-memory', 'incorrect-inputs', 'semantic-error', 'core-dump', 'invalid-memory-access', 'checkpoint-error', 'cuda-failure', 'syntax-error', 'traceback', 'communication-error', 'gpu-out-of-memory', 'peer-lost', 'permission-error', 'import-error', 'preempted', 'cuda-init-failed', 'diverged', 'cuda-version-mismatch', 'gpu-ecc-error', 'output-error', 'library-not-loaded', 'hang', 'killed', 'limit-exceeded', 'disk-full', 'port-in-use', 'node-lost', 'command-not-found', 'declared-transient', 'declared-permanent', 'unknown']",
+        "class": "Literal['cpu-out-of-memory', 'incorrect-inputs', 'semantic-error', 'core-dump', 'invalid-memory-access', 'checkpoint-error', 'cuda-failure', 'syntax-error', 'traceback', 'communication-error', 'gpu-out-of-memory', 'peer-lost', 'permission-error', 'import-error', 'preempted', 'cuda-init-failed', 'diverged', 'cuda-version-mismatch', 'gpu-ecc-error', 'output-error', 'library-not-loaded', 'hang', 'killed', 'limit-exceeded', 'disk-full', 'port-in-use', 'node-lost', 'command-not-found', 'declared-transient', 'declared-permanent', 'checkpoint-taken', 'unknown']",
     },
 )
 

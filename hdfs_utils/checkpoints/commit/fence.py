@@ -152,7 +152,7 @@ class Fence:
         for _ in range(_MAX_ROUNDS):
             newest = newest_claim(fs, root)
             if newest is not None and token.is_fenced_by(newest.token):
-                raise _fenced(root, newest, str(token))
+                raise _fenced(root, newest, token)
             if newest is not None and newest.token == token:
                 fence = cls(fs, root, newest)
                 break
@@ -162,7 +162,7 @@ class Fence:
                 break
         else:
             message = "others claim this directory all the time; give each job its own"
-            raise errors.Fenced(message, path=root, operation="claim checkpoints")
+            raise errors.FencedByAnother(message, path=root, operation="claim checkpoints")
         fence._revoke_older()
         return fence
 
@@ -177,14 +177,14 @@ class Fence:
         if newest is None:
             return None
         if token.is_fenced_by(newest.token):
-            raise _fenced(root, newest, str(token))
+            raise _fenced(root, newest, token)
         return cls(fs, root, newest) if newest.token == token else None
 
     def check(self) -> None:
         """Raises Fenced if there is a newer claim."""
         newest = newest_claim(self.fs, self.root)
         if newest != self.claim_:
-            raise _fenced(self.root, newest, f"epoch {self.epoch}, {self.token}")
+            raise _fenced(self.root, newest, self.token, f"epoch {self.epoch}, ")
 
     def commit(self, name: str, manifest: bytes) -> None:
         """Make the checkpoint ``name`` exist. Harmless to repeat with the same manifest.
@@ -257,9 +257,10 @@ def _make(fs: FileSystem, root: str, claim: EpochClaim) -> bool:
     return True
 
 
-def _fenced(root: str, newest: EpochClaim | None, who: str) -> errors.Fenced:
+def _fenced(root: str, newest: EpochClaim | None, mine: Token, which: str = "") -> errors.Fenced:
     holder = f"{newest.token} (epoch {newest.epoch})" if newest else "no job any more"
-    message = (
-        f"these checkpoints belong to {holder} now: {who} must stop. Two jobs need two directories"
-    )
-    return errors.Fenced(message, path=root, operation="checkpoint")
+    message = f"these checkpoints belong to {holder} now: {which}{mine} must stop"
+    if newest is None or newest.token.owner == mine.owner:
+        return errors.Fenced(message, path=root, operation="checkpoint")
+    message = f"{message}. Two jobs need two directories"
+    return errors.FencedByAnother(message, path=root, operation="checkpoint")

@@ -38,6 +38,7 @@ MEANING: dict[type[hdfs.HdfsError], type[YarnamError]] = {
     hdfs.LeaseConflict: Unavailable,
     hdfs.LeaseLost: Unavailable,
     hdfs.Fenced: Superseded,
+    hdfs.FencedByAnother: Superseded,
     hdfs.CorruptData: Unavailable,
     hdfs.MalformedData: WireMismatch,
     hdfs.NotSupported: BadConfig,

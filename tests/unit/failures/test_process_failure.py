@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from hdfs_utils.checkpoints import Token
+from hdfs_utils.checkpoints.commit.fence import Fence
+from hdfs_utils.errors import Fenced
+from tests.fakes.files import MemoryFiles
 from yarnam.core.failures.evidence_zones import ProcessEvidence, own_traceback
 from yarnam.core.failures.process_failure import (
     container_finding,
@@ -486,3 +491,20 @@ def test_a_living_process_without_a_traceback_has_raised_nothing() -> None:
     assert own_traceback(ProcessEvidence(1, log=("MemoryError: survived",))) is None
     told = ProcessEvidence(1, error_file=("MemoryError",), error_at_s=7.0)
     assert own_traceback(told) == (told, None)
+
+
+def test_a_job_whose_checkpoints_another_job_took_is_not_started_again() -> None:
+    """As the library raises it: the line names the other job."""
+    fs = MemoryFiles()
+    mine, other = Token("application_1_0007", (1,)), Token("application_1_0008", (1,))
+    fence = Fence.claim(fs, "/c", mine)
+    Fence.claim(fs, "/c", other)
+    with pytest.raises(Fenced) as caught:
+        fence.check()
+    text = "".join(traceback.format_exception(caught.value))
+    found = find(text)
+    assert (found.failure, found.action) == (C.CHECKPOINT_TAKEN, RetryAction.NEVER)
+    assert (found.blame, found.role) == (Blame.USER, FailureRole.ROOT)
+    assert "application_1_0008:1" in found.line
+    of_own = text.replace("FencedByAnother", "Fenced")
+    assert find(of_own).failure is C.PEER_LOST

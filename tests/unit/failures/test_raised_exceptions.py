@@ -85,6 +85,7 @@ ERRORS = {
     errors.LeaseConflict: C.CHECKPOINT_ERROR,
     errors.LeaseLost: C.CHECKPOINT_ERROR,
     errors.Fenced: C.PEER_LOST,
+    errors.FencedByAnother: C.CHECKPOINT_TAKEN,
     errors.CorruptData: C.INCORRECT_INPUTS,
     errors.MalformedData: C.INCORRECT_INPUTS,
     errors.NotSupported: C.SEMANTIC_ERROR,

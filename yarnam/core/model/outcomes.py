@@ -77,6 +77,8 @@ class FailureClass(Enum):
     """The program says so itself, by exit code 193."""
     DECLARED_PERMANENT = "declared-permanent"
     """The program says so itself, by exit code 194."""
+    CHECKPOINT_TAKEN = "checkpoint-taken"
+    """Another job has taken over the directory of the checkpoints."""
     UNKNOWN = "unknown"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from hdfs_utils.checkpoints import Token
 from hdfs_utils.checkpoints.commit.fence import VARIABLE, Fence, newest_claim
-from hdfs_utils.errors import AlreadyExists, Fenced, HdfsError, Unavailable
+from hdfs_utils.errors import AlreadyExists, Fenced, FencedByAnother, HdfsError, Unavailable
 from tests.fakes.files import MemoryFiles, fail_on
 
 ROOT = "/c"
@@ -177,3 +177,33 @@ def test_claimers_at_once_get_different_epochs(fs: MemoryFiles) -> None:
         thread.join()
     assert not problems
     assert sorted(epochs) == list(range(1, 9))
+
+
+OTHER = "application_1700000000000_0008"
+
+
+@pytest.mark.parametrize("owner", [OTHER, "process-notebook"])
+def test_another_owner_that_takes_the_directory_is_named(fs: MemoryFiles, owner: str) -> None:
+    fence = Fence.claim(fs, ROOT, token(JOB, 1))
+    Fence.claim(fs, ROOT, token(owner, 1))
+    with pytest.raises(FencedByAnother, match=f"belong to {owner}:1") as caught:
+        fence.commit(NAME, b"{}")
+    assert "Two jobs need two directories" in str(caught.value)
+
+
+def test_a_restart_finds_the_other_job_there(fs: MemoryFiles) -> None:
+    Fence.claim(fs, ROOT, token(JOB, 1))
+    Fence.claim(fs, ROOT, token(OTHER, 1))
+    for look in (Fence.claim, Fence.find):
+        with pytest.raises(FencedByAnother, match=f"belong to {OTHER}:1"):
+            look(fs, ROOT, token(JOB, 2))
+
+
+def test_a_later_attempt_of_the_same_job_is_not_another_job(fs: MemoryFiles) -> None:
+    fence = Fence.claim(fs, ROOT, token(JOB, 1))
+    Fence.claim(fs, ROOT, token(JOB, 2))
+    for act in (fence.check, lambda: Fence.claim(fs, ROOT, token(JOB, 1))):
+        with pytest.raises(Fenced) as caught:
+            act()
+        assert type(caught.value) is Fenced
+        assert "Two jobs" not in str(caught.value)
