@@ -38,6 +38,8 @@ class Service:
     start_cost_s: float = 0.0
     """From the complete gang to the first report of its training, which comes once it has loaded
     its checkpoint; until then, to its processes' start. The last time."""
+    started_gpu_s: float = 0.0
+    """What it had attained when its gang was last complete after it had waited."""
     promoted_gpu_s: float = 0.0
     """What it had attained when it was last promoted."""
     has_checkpoint: bool = False
@@ -58,7 +60,10 @@ def served(service: Service, before: Gang, event: Event, after: Gang, books: Acc
         service = _stopped(service, at_s, books)
     if is_held and (not was_held or before.phase is Phase.STOPPING):
         spent = gpu_seconds(books)
-        service = replace(service, state=HoldState.RUNNING, since_s=at_s, gpu_s=spent)
+        started = spent if not was_held else service.started_gpu_s
+        service = replace(
+            service, state=HoldState.RUNNING, since_s=at_s, gpu_s=spent, started_gpu_s=started
+        )
     if after.phase is Phase.RUNNING:
         return replace(service, start_cost_s=max(0.0, at_s - service.since_s))
     if after.phase is Phase.STOPPING and after.stopping is not None:
@@ -145,6 +150,7 @@ def policy_ticket(
         since_s=service.since_s or facts.submitted_at_s,
         service_gpu_s=round(service.gpu_s, 1),
         counted_gpu_s=round(max(0.0, service.gpu_s - service.promoted_gpu_s), 1),
+        started_gpu_s=round(max(0.0, service.started_gpu_s - service.promoted_gpu_s), 1),
         remaining_s=None if duration_s is None else max(0.0, duration_s - service.ran_s),
         can_suspend=bool(job.checkpoint.directory) and service.has_checkpoint,
         pause_cost_s=round(service.stop_cost_s + service.start_cost_s, 1),

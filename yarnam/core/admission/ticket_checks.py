@@ -157,6 +157,7 @@ def _absurd_policy(policy: PolicyTicket | None, job: str) -> str:
     )
     amounts = (
         policy.submitted_at_s, policy.since_s, policy.service_gpu_s, policy.counted_gpu_s,
+        policy.started_gpu_s,
         policy.pause_cost_s, policy.remaining_s or 0.0, policy.remaining_steps or 0.0,
         *(rate for _, rate in policy.rates),
     )  # fmt: skip

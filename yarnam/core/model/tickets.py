@@ -40,7 +40,7 @@ SUSPENDED, BACKS_OFF = "it is suspended", "its attempt backs off"
 NOT_ITS_TURN = "the policy of its queue has others go first"
 """``Ticket.aside``: why no free GPU could help a job."""
 
-POLICY_RULES = 3
+POLICY_RULES = 4
 """The version of what policies decide, one more whenever a shipped policy orders differently. Jobs
 of two versions fall back to the order by arrival (``policy_registry.decide``)."""
 
@@ -73,6 +73,8 @@ class PolicyTicket:
     """Attained service, GPUs times seconds executed, up to ``since_s``."""
     counted_gpu_s: float = 0.0
     """The part of it since the last promotion (``Schedule.promoted``)."""
+    started_gpu_s: float = 0.0
+    """``counted_gpu_s`` when its gang last started after it had waited."""
     remaining_s: float | None = None
     """How long it still runs on ``gpus``, from ``since_s`` on, as declared or predicted."""
     can_suspend: bool = False

@@ -52,6 +52,11 @@ one's: by so much of its gang's time a job's own word may fall short of the reco
 gains no more. Ours."""
 
 
+LATE_S = 30.0
+"""A change is decided by the second look after it, ten seconds later or so, and nobody yields while
+another gang is acquired. Ours."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueueSchedule:
     """The rows of all jobs of the queue."""
@@ -113,7 +118,7 @@ def queue_schedule(
     }
     jobs = [believed(_not_ahead(one, now_s), least_gpu_s, now_s) for one in told]
     capacity = _capacity(queue, seen, waiting, running)
-    view = SchedulingView(jobs, capacity, now_s, seen.snapshot)
+    view = SchedulingView(jobs, capacity, now_s, seen.snapshot, LATE_S)
     if in_force.policy is None:
         schedule = by_arrival(view, in_force.trouble)
     else:

@@ -72,3 +72,5 @@ class SchedulingView:
     now_s: float
     snapshot: ClusterSnapshot | None = None
     """Nodes and queues, where they are known: ``smallest-first`` counts shares by it."""
+    late_s: float = 0.0
+    """How long after its time a change may be seen and decided, where jobs look now and then."""

@@ -275,8 +275,9 @@ class IdealCluster:
                 self._start(one, size, found)
             elif size != one.ticket.gpus or job in found.moved:
                 one.resizes += size != one.ticket.gpus
+                goes_on = one.ticket.started_gpu_s
                 self._stop(one, HoldState.SUSPENDED)
-                self._start(one, size, found)
+                self._start(one, size, found, goes_on)
         assert isinstance(found.left, (GpuCount, NodeCapacity))
         self._capacity = found.left
         if isinstance(self._capacity, NodeCapacity):
@@ -301,7 +302,10 @@ class IdealCluster:
             if one.ticket.nodes != nodes:
                 self._update(one, replace(one.ticket, nodes=nodes))
 
-    def _start(self, one: _Living, gpus: int, found: Schedule) -> None:
+    def _start(
+        self, one: _Living, gpus: int, found: Schedule, goes_on: float | None = None
+    ) -> None:
+        """``goes_on``: of a gang that has not waited, its ``started_gpu_s``."""
         now_s, job = self._now_s, one.job
         one.rate = self._speed(job, gpus)
         one.since_s = now_s
@@ -324,6 +328,7 @@ class IdealCluster:
                 gpus=gpus,
                 since_s=now_s,
                 counted_gpu_s=counted,
+                started_gpu_s=counted if goes_on is None else min(counted, goes_on),
                 remaining_s=None if stated_s is None else stated_s + pause_s,
             ),
         )

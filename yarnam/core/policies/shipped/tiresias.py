@@ -11,7 +11,7 @@ GPU-seconds and executed in seconds. Here both are GPU-seconds.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from math import inf
 
@@ -34,8 +34,9 @@ PROMOTE = Setting(
     "queue; 0: never.",
 )  # fmt: skip
 
-_SOON_S = 1e-6
-"""A demotion so short ago happens now: floating point."""
+SLACK_S = 1e-6
+"""Of the gang's time: services that differ by less are equal. Sums of floating point numbers are
+not exact."""
 
 Within = Callable[[PolicyTicket, int, float], float]
 """What orders the jobs of one queue before their places in it do, the least first: of a job, its
@@ -49,6 +50,7 @@ def decide(view: SchedulingView, settings: Settings) -> Schedule:
 def discretized(view: SchedulingView, settings: Settings, within: Within | None) -> Schedule:
     """The rule of ``tiresias`` and ``gittins``."""
     limits, now_s, knob = settings["limits"], view.now_s, settings["promote"][0]
+    least_run_s = settings["least_run"][0]
     promoted = promotions(view, knob)
     queues: dict[str, int] = {}
     keys: dict[str, tuple[float, ...]] = {}
@@ -56,10 +58,11 @@ def discretized(view: SchedulingView, settings: Settings, within: Within | None)
     next_change_s = inf
     for ticket in view.tickets:
         counted = 0.0 if ticket.job in promoted else ticket.counted(now_s)
-        queue = bisect_right(limits, counted + _SOON_S * ticket.gpus)
+        queue = bisect_right(limits, counted + SLACK_S * ticket.gpus)
+        lower = limits[queue - 1] if queue else 0.0
         queues[ticket.job] = queue
         first = within(ticket, queue, counted) if within is not None else 0.0
-        keys[ticket.job] = (queue, first, *_within_queue(ticket, queue, limits, now_s))
+        keys[ticket.job] = (queue, first, *_within_queue(ticket, lower, view, least_run_s))
         falls_s[ticket.job] = inf
         if queue < len(limits):
             falls_s[ticket.job] = now_s + (limits[queue] - counted) / ticket.gpus
@@ -78,7 +81,7 @@ def discretized(view: SchedulingView, settings: Settings, within: Within | None)
     found = preemptive(
         order,
         view,
-        pinned(view, settings["least_run"][0]),
+        pinned(view, least_run_s),
         explain,
         next_change_s=next_change_s,
         least_pause_s=settings["least_pause"][0],
@@ -104,21 +107,24 @@ def _promoted_at_s(ticket: PolicyTicket, knob: float) -> float:
 
 
 def _within_queue(
-    ticket: PolicyTicket, queue: int, limits: Sequence[float], now_s: float
+    ticket: PolicyTicket, limit: float, view: SchedulingView, least_run_s: float
 ) -> tuple[float, ...]:
-    """The place in its queue. Who runs comes before who waits, by when it started or fell into the
-    queue; whoever falls now goes behind all. Of those that wait the one suspended last comes first:
-    it was served before the others."""
-    fell_s = -inf
-    if queue:
-        before = limits[queue - 1] - ticket.counted_gpu_s
-        fell_s = ticket.since_s + before / ticket.gpus if before >= 0 else -inf
-    if ticket.is_running:
-        if fell_s >= now_s - _SOON_S:
+    """The place in its queue, which begins at ``limit``. Who runs comes before who waits, by when
+    it started or fell into the queue. Of those that wait the one suspended last comes first: it was
+    served before the others. Whoever falls goes behind all, from then until somebody can have
+    decided so (``SchedulingView.late_s``, and what its own stop takes)."""
+    gpus, late_s = ticket.gpus, SLACK_S
+    if view.late_s:
+        late_s += view.late_s + ticket.pause_cost_s
+    has_fallen = ticket.started_gpu_s + SLACK_S * gpus < limit
+    fell_s = round(ticket.since_s + (limit - ticket.counted_gpu_s) / gpus, 3)
+    if has_fallen:
+        ran_s = (ticket.counted(view.now_s) - ticket.started_gpu_s) / gpus
+        falls_after_s = max(least_run_s, (limit - ticket.started_gpu_s) / gpus)
+        if ran_s <= falls_after_s + late_s:
             return 2.0, fell_s
-        return 0.0, max(ticket.since_s, fell_s)
-    if fell_s > -inf:
-        return 2.0, ticket.since_s
+    if ticket.is_running:
+        return 0.0, max(ticket.since_s, fell_s) if has_fallen else ticket.since_s
     if ticket.service_gpu_s:
         return 1.0, -ticket.since_s
     return 2.0, ticket.submitted_at_s
