@@ -8,6 +8,10 @@ from collections.abc import Sequence
 from itertools import accumulate
 from math import inf
 
+MOST_STEPS = 64
+"""Of the index in one queue, by samples and by equal parts: the index of a job that runs changes no
+more often, however many samples there are. Ours."""
+
 
 class ServiceDistribution:
     """Services of past jobs, GPU-seconds."""
@@ -33,3 +37,34 @@ class ServiceDistribution:
         if quantum < inf:
             spent += quantum * (more - ended)
         return ended / spent if spent > 0 else inf
+
+    def between(self, lower: float, upper: float) -> list[float]:
+        """The samples in there."""
+        return self._sorted[bisect_right(self._sorted, lower) : bisect_right(self._sorted, upper)]
+
+
+class QueueIndex:
+    """The index in one queue, in steps of attained service."""
+
+    __slots__ = ("_edges", "_values")
+
+    def __init__(self, distribution: ServiceDistribution, lower: float, upper: float) -> None:
+        inside = distribution.between(lower, upper)
+        last = upper if upper < inf else inside[-1] if inside else lower
+        thinned = inside[:: 1 + len(inside) // MOST_STEPS]
+        part = (last - lower) / MOST_STEPS
+        even = (lower + part * number for number in range(MOST_STEPS + 1))
+        edges = {lower, *inside[-1:], *thinned, *even}
+        self._edges = sorted(edge for edge in edges if lower <= edge < upper)
+        self._values = [distribution.index(edge, upper - lower) for edge in self._edges]
+
+    def value(self, attained: float) -> float:
+        return self._values[max(0, bisect_right(self._edges, attained) - 1)]
+
+    def below(self, attained: float, bound: float) -> float:
+        """The attained service, above this one, at which the index is less than ``bound``; infinite
+        where it stays above."""
+        for at in range(bisect_right(self._edges, attained), len(self._edges)):
+            if self._values[at] < bound:
+                return self._edges[at]
+        return inf

@@ -3,11 +3,12 @@ what that costs, by the services of past jobs (Gu et al., "Tiresias", NSDI 2019)
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
+from itertools import pairwise
 from math import inf
 
-from yarnam.core.model.tickets import PolicyTicket
-from yarnam.core.policies.fits.service_distribution import ServiceDistribution
+from yarnam.core.policies.fits.service_distribution import QueueIndex, ServiceDistribution
 from yarnam.core.policies.policy_settings import LEAST_PAUSE, LEAST_RUN, Setting, Settings
 from yarnam.core.policies.schedule import Schedule
 from yarnam.core.policies.scheduling_policy import Policy
@@ -22,22 +23,24 @@ SAMPLES = Setting(
 )  # fmt: skip
 
 
+NO_SAMPLES = "no past jobs are known, so attained service alone decides"
+
+
 def decide(view: SchedulingView, settings: Settings) -> Schedule:
-    limits = settings["limits"]
-    distribution = _distribution(settings["samples"])
-
-    def within(ticket: PolicyTicket, queue: int, counted: float) -> float:
-        del ticket
-        lower = limits[queue - 1] if queue else 0.0
-        quantum = limits[queue] - lower if queue < len(limits) else inf
-        return -distribution.index(counted, quantum)
-
-    return discretized(view, settings, within)
+    samples = settings["samples"]
+    if samples:
+        return discretized(view, settings, _indices(samples, settings["limits"]))
+    found = discretized(view, settings, ())
+    return replace(found, explain=lambda ticket: f"{found.explain(ticket)}; {NO_SAMPLES}")
 
 
 @lru_cache(maxsize=4)
-def _distribution(samples: tuple[float, ...]) -> ServiceDistribution:
-    return ServiceDistribution(samples)
+def _indices(samples: tuple[float, ...], limits: tuple[float, ...]) -> tuple[QueueIndex, ...]:
+    """Of each queue."""
+    distribution = ServiceDistribution(samples)
+    return tuple(
+        QueueIndex(distribution, lower, upper) for lower, upper in pairwise((0.0, *limits, inf))
+    )
 
 
 POLICY = Policy(

@@ -11,13 +11,15 @@ GPU-seconds and executed in seconds. Here both are GPU-seconds.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
+from typing import NamedTuple
 
 from yarnam.core.model.tickets import PolicyTicket
+from yarnam.core.policies.fits.service_distribution import QueueIndex
 from yarnam.core.policies.policy_settings import LEAST_PAUSE, LEAST_RUN, Setting, Settings
-from yarnam.core.policies.policy_ticket import arrival
+from yarnam.core.policies.policy_ticket import Arrival, arrival
 from yarnam.core.policies.schedule import Schedule
 from yarnam.core.policies.scheduling_policy import Policy
 from yarnam.core.policies.scheduling_view import SchedulingView
@@ -38,43 +40,57 @@ SLACK_S = 1e-6
 """Of the gang's time: services that differ by less are equal. Sums of floating point numbers are
 not exact."""
 
-Within = Callable[[PolicyTicket, int, float], float]
-"""What orders the jobs of one queue before their places in it do, the least first: of a job, its
-queue and its attained service."""
+
+class _Standing(NamedTuple):
+    """Where a job stands: orders all jobs, the least first."""
+
+    queue: int
+    less_index: float
+    """The index with a minus: the largest comes first."""
+    place: tuple[float, float]
+    arrival: Arrival
+
+
+_AHEAD, _NEXT, _BEHIND = 0.0, 1.0, 2.0
+"""Of a place in a queue: who runs, who was suspended from it, and who has fallen into it."""
 
 
 def decide(view: SchedulingView, settings: Settings) -> Schedule:
-    return discretized(view, settings, None)
+    return discretized(view, settings, ())
 
 
-def discretized(view: SchedulingView, settings: Settings, within: Within | None) -> Schedule:
-    """The rule of ``tiresias`` and ``gittins``."""
+def discretized(
+    view: SchedulingView, settings: Settings, indices: Sequence[QueueIndex]
+) -> Schedule:
+    """The rule of ``tiresias`` and ``gittins``. ``indices``: of each queue, what orders its jobs
+    before their places in it do, the largest first; empty: nothing does."""
     limits, now_s, knob = settings["limits"], view.now_s, settings["promote"][0]
     least_run_s = settings["least_run"][0]
     promoted = promotions(view, knob)
-    queues: dict[str, int] = {}
-    keys: dict[str, tuple[float, ...]] = {}
-    falls_s: dict[str, float] = {}
+    standings: dict[str, _Standing] = {}
     next_change_s = inf
     for ticket in view.tickets:
         counted = 0.0 if ticket.job in promoted else ticket.counted(now_s)
-        queue = bisect_right(limits, counted + SLACK_S * ticket.gpus)
+        attained = counted + SLACK_S * ticket.gpus
+        queue = bisect_right(limits, attained)
         lower = limits[queue - 1] if queue else 0.0
-        queues[ticket.job] = queue
-        first = within(ticket, queue, counted) if within is not None else 0.0
-        keys[ticket.job] = (queue, first, *_within_queue(ticket, lower, view, least_run_s))
-        falls_s[ticket.job] = inf
-        if queue < len(limits):
-            falls_s[ticket.job] = now_s + (limits[queue] - counted) / ticket.gpus
+        place = _place(ticket, lower, view, least_run_s)
+        index = 0.0
+        if indices:
+            # Who falls is where the queue begins, however late that is seen.
+            falls = queue and place[0] == _BEHIND
+            index = indices[queue].value(lower if falls else attained)
+        standings[ticket.job] = _Standing(queue, -index, place, arrival(ticket))
         if knob and queue and not ticket.is_running:
             next_change_s = min(next_change_s, _promoted_at_s(ticket, knob))
-    order = sorted(view.tickets, key=lambda one: (keys[one.job], arrival(one)))
+    order = sorted(view.tickets, key=lambda one: standings[one.job])
 
     def explain(ticket: PolicyTicket) -> str:
         service = 0.0 if ticket.job in promoted else ticket.counted(now_s)
         anew = ", anew after its long wait" if ticket.job in promoted else ""
+        queue = standings[ticket.job].queue
         return (
-            f"queue {queues[ticket.job] + 1} of {len(limits) + 1}{anew}: {gpus_of(ticket)}, "
+            f"queue {queue + 1} of {len(limits) + 1}{anew}: {gpus_of(ticket)}, "
             f"attained service {service:.0f} GPU-s"
         )
 
@@ -87,8 +103,40 @@ def discretized(view: SchedulingView, settings: Settings, within: Within | None)
         least_pause_s=settings["least_pause"][0],
         promoted=promoted,
     )
-    fall_s = min((falls_s[job] for job in found.gpus), default=inf)
-    return replace(found, next_change_s=min(found.next_change_s, fall_s))
+    change_s = _falls_at_s(view, found, standings, limits, indices, least_run_s)
+    return replace(found, next_change_s=min(found.next_change_s, change_s))
+
+
+def _falls_at_s(
+    view: SchedulingView,
+    found: Schedule,
+    standings: Mapping[str, _Standing],
+    limits: Sequence[float],
+    indices: Sequence[QueueIndex],
+    least_run_s: float,
+) -> float:
+    """When the first of those that run falls, to the next queue or by its index behind one that
+    waits in the same."""
+    waiting: dict[int, list[float]] = {}
+    if indices:
+        for job, one in standings.items():
+            if job not in found.gpus:
+                waiting.setdefault(one.queue, []).append(-one.less_index)
+    first_s = inf
+    for ticket in found.order:
+        if ticket.job not in found.gpus:
+            continue
+        queue, less_index, _, _ = standings[ticket.job]
+        counted = 0.0 if ticket.job in found.promoted else ticket.counted(view.now_s)
+        if queue < len(limits):
+            first_s = min(first_s, view.now_s + (limits[queue] - counted) / ticket.gpus)
+        bound = max((one for one in waiting.get(queue, ()) if one <= -less_index), default=0.0)
+        if bound and ticket.can_suspend:
+            at = indices[queue].below(counted + SLACK_S * ticket.gpus, bound)
+            began_s = ticket.since_s if ticket.is_running else view.now_s
+            falls_s = view.now_s + (at - counted) / ticket.gpus
+            first_s = min(first_s, max(falls_s, began_s + least_run_s))
+    return first_s
 
 
 def promotions(view: SchedulingView, knob: float) -> frozenset[str]:
@@ -106,9 +154,9 @@ def _promoted_at_s(ticket: PolicyTicket, knob: float) -> float:
     return ticket.since_s + knob * ticket.counted_gpu_s / ticket.gpus
 
 
-def _within_queue(
+def _place(
     ticket: PolicyTicket, limit: float, view: SchedulingView, least_run_s: float
-) -> tuple[float, ...]:
+) -> tuple[float, float]:
     """The place in its queue, which begins at ``limit``. Who runs comes before who waits, by when
     it started or fell into the queue. Of those that wait the one suspended last comes first: it was
     served before the others. Whoever falls goes behind all, from then until somebody can have
@@ -122,12 +170,12 @@ def _within_queue(
         ran_s = (ticket.counted(view.now_s) - ticket.started_gpu_s) / gpus
         falls_after_s = max(least_run_s, (limit - ticket.started_gpu_s) / gpus)
         if ran_s <= falls_after_s + late_s:
-            return 2.0, fell_s
+            return _BEHIND, fell_s
     if ticket.is_running:
-        return 0.0, max(ticket.since_s, fell_s) if has_fallen else ticket.since_s
+        return _AHEAD, max(ticket.since_s, fell_s) if has_fallen else ticket.since_s
     if ticket.service_gpu_s:
-        return 1.0, -ticket.since_s
-    return 2.0, ticket.submitted_at_s
+        return _NEXT, -ticket.since_s
+    return _BEHIND, ticket.submitted_at_s
 
 
 POLICY = Policy(
