@@ -110,7 +110,7 @@ def test_a_suspended_job_loses_nothing_but_the_pause() -> None:
     where it was."""
     trace = [TraceJob("long", 0.0, 3000.0, 16), TraceJob("short", 600.0, 300.0, 16)]
     rows: list[IdealRow] = []
-    found = on_yarn("tiresias", trace, start_cost_s=START_S, on_row=rows.append, limits="4800")
+    found = on_yarn("tiresias", trace, start_cost_s=START_S, on_row=rows.append, limits="6400")
     short_s, long_s = (row.jct_s for row in rows)
     assert found.report.suspensions == 1
     assert 300.0 + START_S <= short_s < 300.0 + START_S + 30.0

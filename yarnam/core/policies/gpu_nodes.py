@@ -103,24 +103,52 @@ class NodeCapacity:
         found = kept if kept and self._has(kept) else self.placement(ticket, gpus)
         if found is None:
             return False
-        for node, taken, cores in found:
+        self._put(ticket.job, found, gpus)
+        return True
+
+    def _put(self, job: str, pieces: tuple[Piece, ...], gpus: int) -> None:
+        for node, taken, cores in pieces:
             left, left_cores = self.free[node]
             self.free[node] = (left - taken, left_cores - cores)
         self.free_gpus -= gpus
-        self.pieces[ticket.job] = found
+        self.pieces[job] = pieces
+
+    def take_in_both(self, later: NodeCapacity, ticket: PolicyTicket, gpus: int) -> bool:
+        if gpus > min(self.free_gpus, later.free_gpus):
+            return False
+        both = self.copy()
+        both.free = [
+            (min(gpus, then), min(cores, cores_then))
+            for (gpus, cores), (then, cores_then) in zip(self.free, later.free, strict=True)
+        ]
+        found = both.placement(ticket, gpus)
+        if found is None:
+            return False
+        self._put(ticket.job, found, gpus)
+        later._put(ticket.job, found, gpus)
         return True
 
-    def give(self, job: str) -> None:
-        """Its gang holds nothing any more."""
+    def out_of_reach(self, ticket: PolicyTicket) -> NodeCapacity:
+        twin, barred = self.copy(), self.barred.get(ticket.job, frozenset())
+        is_limited = self.free_gpus < sum(gpus for gpus, _ in self.free)
+        twin.free = [
+            one if node in barred and not is_limited else (0, 0)
+            for node, one in enumerate(self.free)
+        ]
+        twin.free_gpus = sum(gpus for gpus, _ in twin.free)
+        twin._starts = {}  # noqa: SLF001 - of the same class
+        return twin
+
+    def give(self, ticket: PolicyTicket) -> None:
         self._starts = {}
-        for node, gpus, cores in self.pieces.pop(job, ()):
+        for node, gpus, cores in self.pieces.pop(ticket.job, ()):
             free, free_cores = self.free[node]
             self.free[node] = (free + gpus, free_cores + cores)
             self.free_gpus += gpus
 
     def least_nodes(self, ticket: PolicyTicket) -> int:
         trial = self.copy()
-        trial.give(ticket.job)
+        trial.give(ticket)
         found = trial.placement(ticket, ticket.gpus)
         return len(found) if found is not None else 0
 

@@ -371,6 +371,10 @@ def _capacity(
     headroom = _headroom(seen.snapshot, queue)
     capacity.free_gpus = room if headroom is None else min(room, headroom)
     capacity.total_gpus = sum(held) + capacity.free_gpus
+    for one in sorted((one for one in waiting if one.is_acquiring), key=lambda one: one.job):
+        # Not free any more, though it looks so until all containers have come.
+        if not capacity.take(_of_ticket(one), one.gpus):
+            capacity.free_gpus -= min(one.gpus, capacity.free_gpus)
     return capacity
 
 
@@ -406,4 +410,9 @@ def _barred(
         if ticket.is_choosy:
             mine = ticket.nodes_of(node for node in snapshot.nodes if node.node_id in index)
             barred[ticket.job] |= {at for node, at in index.items() if node not in mine}
+        if ticket.is_acquiring and all(one.nodes or one.racks for one in ticket.demands):
+            asked = {node for one in ticket.demands for node in one.nodes}
+            racks = {rack for one in ticket.demands for rack in one.racks}
+            asked |= {node.node_id for node in snapshot.nodes if node.rack in racks}
+            barred[ticket.job] |= {at for node, at in index.items() if node not in asked}
     return barred

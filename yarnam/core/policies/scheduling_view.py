@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.core.model.tickets import PolicyTicket
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class Capacity(Protocol):
@@ -19,15 +22,28 @@ class Capacity(Protocol):
     @property
     def free_gpus(self) -> int: ...
 
-    def copy(self) -> Capacity: ...
+    def copy(self) -> Self: ...
 
-    def emptied(self) -> Capacity:
+    def emptied(self) -> Self:
         """The same, as if no gang ran. ``take`` leaves a gang that runs where it is if nobody has
         taken its nodes meanwhile."""
         ...
 
     def take(self, ticket: PolicyTicket, gpus: int) -> bool:
         """Take so many for the whole gang; False: it does not fit, and nothing was taken."""
+        ...
+
+    def take_in_both(self, later: Self, ticket: PolicyTicket, gpus: int) -> bool:
+        """The same here and in ``later``, which is the same cluster at another time, on the same
+        nodes."""
+        ...
+
+    def give(self, ticket: PolicyTicket) -> None:
+        """The gang holds nothing any more."""
+        ...
+
+    def out_of_reach(self, ticket: PolicyTicket) -> Self:
+        """What is free and this gang could never use."""
         ...
 
     def least_nodes(self, ticket: PolicyTicket) -> int:
@@ -55,6 +71,18 @@ class GpuCount:
             return False
         self.free_gpus -= gpus
         return True
+
+    def take_in_both(self, later: GpuCount, ticket: PolicyTicket, gpus: int) -> bool:
+        if gpus > later.free_gpus or not self.take(ticket, gpus):
+            return False
+        return later.take(ticket, gpus)
+
+    def give(self, ticket: PolicyTicket) -> None:
+        self.free_gpus += ticket.gpus
+
+    def out_of_reach(self, ticket: PolicyTicket) -> GpuCount:
+        del ticket
+        return GpuCount(self.total_gpus, 0)
 
     def least_nodes(self, ticket: PolicyTicket) -> int:
         del ticket

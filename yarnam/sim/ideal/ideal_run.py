@@ -229,7 +229,7 @@ class IdealCluster:
         del self._tickets[job]
         self._running.discard(job)
         self._shapes.pop(job, None)
-        self._release(one)
+        self._capacity.give(one.ticket)
         row = IdealRow(
             job, one.job.queue, one.job.gpus, one.ticket.submitted_at_s, one.start_s, self._now_s,
             one.job.run_s, one.starts, one.resizes,
@@ -254,12 +254,6 @@ class IdealCluster:
             one = self._living[job]
             heapq.heappush(self._ends, (self._now_s, one.order, one.ends, job))
         return is_first
-
-    def _release(self, one: _Living) -> None:
-        if isinstance(self._capacity, NodeCapacity):
-            self._capacity.give(one.ticket.job)
-        else:
-            self._capacity.free_gpus += one.ticket.gpus
 
     def _decide(self) -> None:
         self.decisions += 1
@@ -292,11 +286,9 @@ class IdealCluster:
         for job in [job for job in capacity.pieces if job not in self._running]:
             del capacity.pieces[job]  # Suspended: it has no nodes to come back to.
         for job in found.moved:
-            capacity.give(job)
-            capacity.take(
-                replace(self._living[job].ticket, state=HoldState.WAITING),
-                self._living[job].ticket.gpus,
-            )
+            ticket = self._living[job].ticket
+            capacity.give(ticket)
+            capacity.take(replace(ticket, state=HoldState.WAITING), ticket.gpus)
         for job in self._running:
             one, nodes = self._living[job], len(capacity.pieces[job])
             if one.ticket.nodes != nodes:

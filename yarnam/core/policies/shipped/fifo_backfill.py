@@ -4,6 +4,7 @@ run times tell."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from math import inf
 
@@ -20,8 +21,8 @@ LEAST_LEFT_S = 900.0
 """A gang that tells nothing is expected to run as long again as it has run, and at least so long
 (as ``admission.reservations`` has it)."""
 
-Release = tuple[float, int]
-"""When how many GPUs are expected to come free."""
+Release = tuple[float, PolicyTicket]
+"""When whose gang is expected to give its GPUs back."""
 
 
 def decide(view: SchedulingView, settings: Settings) -> Schedule:
@@ -33,57 +34,82 @@ def decide(view: SchedulingView, settings: Settings) -> Schedule:
         taken[waiting[started].job] = waiting[started].gpus
         started += 1
     head = waiting[started] if started < len(waiting) else None
-    shadow_s = inf
+    in_turn, shadow_s = frozenset(taken), inf
     if head is not None and left.free_gpus:
         running = [one for one in view.tickets if one.is_running]
-        releases = [(_end_s(one, now_s), one.gpus) for one in (*running, *waiting[:started])]
-        shadow_s, spare = shadow(head, left.free_gpus, releases)
+        releases = [(_end_s(one, now_s), one) for one in (*running, *waiting[:started])]
+        shadow_s, later = shadow(head, left, releases)
         behind = waiting[started + 1 :]
         if settings["shortest_first"][0]:
             behind.sort(key=lambda one: (_run_s(one), *arrival(one)))
-        taken.update(_backfill(behind, left, shadow_s - now_s, spare))
+        within_s = -inf if shadow_s == inf else shadow_s - now_s
+        taken.update(_backfill(behind, left, within_s, later))
 
     def explain(ticket: PolicyTicket) -> str:
         if ticket.is_running:
             return "it runs"
-        if head is None or arrival(ticket) < arrival(head):
+        if head is None or ticket.job in in_turn:
             return "first come, first served: its gang fits"
         if ticket.job == head.job:
             when = "" if shadow_s == inf else f", expected in {duration(shadow_s - now_s)}"
             return f"first of all that wait; its {gpus_of(ticket)} are not free{when}"
         if ticket.job in taken:
             return f"it does not delay {head.job}, which came first"
-        return f"it does not fit, or would delay {head.job} ({gpus_of(head)}), which came first"
+        return f"it does not fit, or could delay {head.job} ({gpus_of(head)}), which came first"
 
     return Schedule(order, taken, left, explain)
 
 
 def _backfill(
-    behind: Sequence[PolicyTicket], left: Capacity, within_s: float, spare: int
+    behind: Sequence[PolicyTicket], left: Capacity, within_s: float, later: Capacity
 ) -> dict[str, int]:
     """Those that end before the head starts, or leave it enough."""
     taken: dict[str, int] = {}
     for ticket in behind:
-        ends_in_time = _run_s(ticket) <= within_s
-        if ticket.gpus > left.free_gpus or not (ends_in_time or ticket.gpus <= spare):
+        if ticket.gpus > left.free_gpus:
             continue
-        if left.take(ticket, ticket.gpus):
+        ends_in_time = _run_s(ticket) <= within_s
+        if (
+            left.take(ticket, ticket.gpus)
+            if ends_in_time
+            else left.take_in_both(later, ticket, ticket.gpus)
+        ):
             taken[ticket.job] = ticket.gpus
-            spare -= 0 if ends_in_time else ticket.gpus
     return taken
 
 
-def shadow(head: PolicyTicket, free: int, releases: Sequence[Release]) -> tuple[float, int]:
-    """When the head is expected to fit, and how many GPUs it leaves over then. Infinite: nobody
-    knows."""
-    ready_s = inf
-    for at_s, gpus in sorted(releases):
-        if at_s > ready_s or at_s == inf:
-            break
-        free += gpus
+def shadow(
+    head: PolicyTicket, left: Capacity, releases: Sequence[Release]
+) -> tuple[float, Capacity]:
+    """When the head is expected to fit, and what it leaves over then. Infinite: nobody knows, so it
+    leaves over what it could never use."""
+    coming = sorted(releases, key=lambda release: release[0])
+    free, fitting = left.free_gpus, len(coming) + 1
+    for number, (_, ticket) in enumerate(coming, 1):
+        free += ticket.gpus
         if free >= head.gpus:
-            ready_s = at_s
-    return ready_s, free - head.gpus if ready_s < inf else 0
+            fitting = number
+            break
+
+    def after(number: int) -> Capacity | None:
+        """Once so many have given back, and all that do at the same time."""
+        until_s = coming[number - 1][0]
+        later = left.copy()
+        for at_s, ticket in coming:
+            if at_s > until_s:
+                break
+            later.give(ticket)
+        return later if later.take(head, head.gpus) else None
+
+    numbers = range(fitting, len(coming) + 1)
+    found = after(fitting) if numbers else None
+    if found is None and numbers:
+        # Its tasks do not fit node by node. The more are free the sooner they do.
+        fitting += bisect_left(numbers, True, key=lambda number: after(number) is not None)
+        found = after(fitting) if fitting <= len(coming) else None
+    if found is None:
+        return inf, left.out_of_reach(head)
+    return coming[fitting - 1][0], found
 
 
 def _end_s(ticket: PolicyTicket, now_s: float) -> float:
