@@ -28,7 +28,7 @@ from yarnam.core.model.events import (
     SuspendRequested,
 )
 from yarnam.core.model.ids import NodeId
-from yarnam.core.model.snapshot import ClusterSnapshot
+from yarnam.core.model.snapshot import ClusterSnapshot, Node
 from yarnam.core.model.tickets import HoldState, MustWait, PolicyTicket, RunningGang, Ticket
 from yarnam.core.policies.chosen_policy import PolicyInForce
 from yarnam.core.policies.fits.speed_curve import SpeedCurve, fit_speed
@@ -51,6 +51,10 @@ RECORD_SLACK_S = 60.0
 one's: by so much of its gang's time a job's own word may fall short of the record. A job that lies
 gains no more. Ours."""
 
+
+RELEASE_S = 10.0
+"""So long YARN may show a gang's GPUs in use after it has given them back: its next heartbeat, the
+node's, and the age of what jobs see. Ours."""
 
 LATE_S = 30.0
 """A change is decided by the second look after it, ten seconds later or so, and nobody yields while
@@ -345,6 +349,8 @@ def _capacity(
     nodes = sorted(usable, key=lambda node: (on_node[node.node_id], node.node_id))
     index = {node.node_id: number for number, node in enumerate(nodes)}
     free = [max(0, node.total.gpus - node.used.gpus) for node in nodes]
+    given_back = _given_back(seen, waiting, nodes)
+    free = [left + given_back[node.node_id] for left, node in zip(free, nodes, strict=True)]
     held = [0] * len(nodes)
     pieces: dict[str, tuple[tuple[int, int, int], ...]] = {}
     for gang in running:
@@ -369,13 +375,43 @@ def _capacity(
     )
     room = max(0, sum(free) - asked_by_others)
     headroom = _headroom(seen.snapshot, queue)
-    capacity.free_gpus = room if headroom is None else min(room, headroom)
+    if headroom is not None:
+        room = min(room, headroom + given_back.total())
+    capacity.free_gpus = room
     capacity.total_gpus = sum(held) + capacity.free_gpus
     for one in sorted((one for one in waiting if one.is_acquiring), key=lambda one: one.job):
         # Not free any more, though it looks so until all containers have come.
         if not capacity.take(_of_ticket(one), one.gpus):
             capacity.free_gpus -= min(one.gpus, capacity.free_gpus)
     return capacity
+
+
+def _given_back(
+    seen: Contention, waiting: Sequence[Ticket], nodes: Sequence[Node]
+) -> Counter[NodeId]:
+    """GPUs of gangs that have just been suspended, which YARN still shows in use: they are free for
+    whoever comes first, or a smaller gang would start on a part of them."""
+    gpus = sum(
+        one.gpus
+        for one in waiting
+        if one.policy is not None
+        and one.policy.state is HoldState.SUSPENDED
+        and seen.now_s - one.policy.since_s <= RELEASE_S
+    )
+    found = Counter[NodeId]()
+    if not gpus:
+        return found
+    known = Counter[NodeId]()
+    for gang in seen.running:
+        for node, held in gang.nodes:
+            known[node] += held
+    unknown = {node.node_id: max(0, node.used.gpus - known[node.node_id]) for node in nodes}
+    asked = sum(one.gpus for one in seen.tickets if one.is_acquiring)
+    gpus = min(gpus, max(0, sum(unknown.values()) - asked))
+    for node, many in unknown.items():
+        found[node] = min(many, gpus)
+        gpus -= found[node]
+    return found
 
 
 def _headroom(snapshot: ClusterSnapshot, queue: str) -> int | None:

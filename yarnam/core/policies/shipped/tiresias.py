@@ -40,6 +40,10 @@ SLACK_S = 1e-6
 """Of the gang's time: services that differ by less are equal. Sums of floating point numbers are
 not exact."""
 
+EQUAL_S = 1e-3
+"""Times that differ by less are equal, so that arrival decides; where jobs look now and then, those
+that one look may have decided (``SchedulingView.late_s``)."""
+
 
 class _Standing(NamedTuple):
     """Where a job stands: orders all jobs, the least first."""
@@ -164,17 +168,20 @@ def _place(
     gpus, late_s = ticket.gpus, SLACK_S
     if view.late_s:
         late_s += view.late_s + ticket.pause_cost_s
+    step_s = view.late_s or EQUAL_S
     has_fallen = ticket.started_gpu_s + SLACK_S * gpus < limit
-    fell_s = round(ticket.since_s + (limit - ticket.counted_gpu_s) / gpus, 3)
+    fell_s = ticket.since_s + (limit - ticket.counted_gpu_s) / gpus
     if has_fallen:
         ran_s = (ticket.counted(view.now_s) - ticket.started_gpu_s) / gpus
         falls_after_s = max(least_run_s, (limit - ticket.started_gpu_s) / gpus)
         if ran_s <= falls_after_s + late_s:
-            return _BEHIND, fell_s
+            return _BEHIND, round(fell_s / step_s)
     if ticket.is_running:
-        return _AHEAD, max(ticket.since_s, fell_s) if has_fallen else ticket.since_s
+        return _AHEAD, round(
+            (max(ticket.since_s, fell_s) if has_fallen else ticket.since_s) / step_s
+        )
     if ticket.service_gpu_s:
-        return _NEXT, -ticket.since_s
+        return _NEXT, -round(ticket.since_s / step_s)
     return _BEHIND, ticket.submitted_at_s
 
 
