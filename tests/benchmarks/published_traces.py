@@ -13,6 +13,7 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
+from yarnam.client.planning.policy_runs import start_costs_of
 from yarnam.core.policies.policy_registry import policy_named
 from yarnam.core.policies.policy_settings import Settings, read_settings
 from yarnam.sim.ideal.trace_job import TraceJob
@@ -55,21 +56,13 @@ MURI = {
 }
 """Mean JCT and makespan, seconds; eight nodes of eight GPUs (``simulator/draw_fig9-10.py``)."""
 
-_MODELS = ("vgg16", "vgg19", "resnet18", "shufflenet_v2_x1_0", "bert", "gpt2", "a2c", "dqn")
-_STARTS = {
-    1: (7, 7, 4, 4, 10, 10, 38, 5),
-    2: (7, 7, 5, 4, 10, 10, 39, 5),
-    4: (8, 8, 5, 5, 10, 10, 39, 6),
-    8: (9, 9, 7, 5, 10, 10, 46, 6),
-    16: (9, 10, 7, 7, 10, 10, 46, 8),
-    32: (10, 10, 7, 8, 10, 10, 46, 8),
-}
+MURI_STARTS = start_costs_of(str(Path(__file__).with_name("muri_starts.csv")))
+"""What Muri measured for the start of each model, by GPUs."""
 
 
 def muri_start_s(job: TraceJob) -> float:
-    """What Muri measured for the start of each model, by GPUs; 10 s for others."""
-    row = dict(zip(_MODELS, _STARTS.get(job.gpus, ()), strict=False))
-    return float(row.get(job.model, 10))
+    """10 s for others."""
+    return MURI_STARTS.get((job.model, job.gpus), 10.0)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -17,10 +16,8 @@ if TYPE_CHECKING:
 
 with on_first_use():
     from yarnam.cli.queues import policy_text
+    from yarnam.client.planning import policy_runs
     from yarnam.client.queues import cells_now
-
-MAX_FILE_BYTES = 256 << 10
-"""Of a file with the numbers of a setting: as much as is kept of a choice."""
 
 MOST_DIGITS = 6
 """Of a number of nodes."""
@@ -162,7 +159,7 @@ def _quotas(texts: Sequence[str]) -> dict[str, int]:
 def _settings(texts: Sequence[str]) -> dict[str, str]:
     given = _pairs(texts, "setting", "key=value")
     return {
-        key: _numbers_of(value[1:]) if value.startswith("@") else value
+        key: policy_runs.numbers_of(value[1:]) if value.startswith("@") else value
         for key, value in given.items()
     }
 
@@ -178,15 +175,3 @@ def _pairs(texts: Sequence[str], what: str, form: str) -> dict[str, str]:
             raise UsageError(f"the {what} {name[:60]!a} is given twice")
         given[name] = value
     return given
-
-
-def _numbers_of(path: str) -> str:
-    """Those of a file, apart by commas or blanks, as a list on the command line."""
-    try:
-        with Path(path).open("rb") as file:
-            text = file.read(MAX_FILE_BYTES + 1).decode("ascii")
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise UsageError(f"cannot read numbers from {path[:200]!a}: {error}") from error
-    if len(text) > MAX_FILE_BYTES:
-        raise UsageError(f"{path[:200]!a} has more than {MAX_FILE_BYTES} bytes")
-    return ",".join(text.replace(",", " ").split())

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from math import log10
+from math import floor, log10
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
@@ -40,8 +40,15 @@ def policy_lines(found: Sequence[PolicyFigures]) -> Iterator[Line]:
     headings = (heading for heading, _ in _SHOWN)
     yield from table(("POLICY", *headings, "SUSPENDED", "RESIZED"), rows)
     for one in found:
-        if one.report.unfinished:
-            yield f"{one.name}: {one.report.unfinished:,} jobs never ended."
+        report = one.report
+        if report.stopped_at_s is not None:
+            yield (
+                f"{one.name}: stopped after {report.decisions:,} decisions, "
+                f"{duration(report.stopped_at_s)} after the first submission: "
+                f"{report.unfinished:,} jobs had not ended."
+            )
+        elif report.unfinished:
+            yield f"{one.name}: {report.unfinished:,} jobs never ended."
 
 
 def policy_plain(found: Sequence[PolicyFigures]) -> list[dict[str, Any]]:
@@ -111,9 +118,9 @@ def _distribution(
     decades = max(1.0, log10(max(10.0, most)))
     left = _left(panel)
     yield from _frame(left, f"{title}: share of the jobs with at most so much")
-    for decade in range(int(decades) + 1):
-        x = left + _WIDTH * decade / decades
-        yield _text(int(x) - 8, _TOP + _HEIGHT + 16, duration(10.0**decade))
+    yield from _marks_up(left, [(share / 4, f"{share / 4:.0%}") for share in range(5)])
+    marks = [(decade / decades, duration(10.0**decade)) for decade in range(int(decades) + 1)]
+    yield from _marks_along(left, marks)
     for number, ordered in enumerate(series):
         points = []
         for step in range(_STEPS + 1 if ordered else 0):
@@ -124,21 +131,56 @@ def _distribution(
 
 
 def _usage(found: Sequence[PolicyFigures], panel: int) -> Iterator[str]:
-    curves = [one.figures.usage.points for one in found]
+    """Means over equal parts of the time."""
+    curves = [one.figures.usage.means(_STEPS) for one in found]
     end_s = max((points[-1][0] for points in curves if points), default=1.0) or 1.0
-    most = max((used for points in curves for _, used in points), default=1) or 1
+    most = max((used for points in curves for _, used in points), default=1.0) or 1.0
+    every, every_s = _round_step(most), _round_step(end_s)
     left = _left(panel)
-    yield from _frame(left, f"GPUs in use over time, of at most {most:,}")
-    yield _text(left + _WIDTH - 40, _TOP + _HEIGHT + 16, duration(end_s))
+    yield from _frame(left, "GPUs in use over time")
+    yield from _marks_up(
+        left, [(n * every / most, f"{n * every:g}") for n in range(int(most / every) + 1)]
+    )
+    yield from _marks_along(
+        left,
+        [(n * every_s / end_s, duration(n * every_s)) for n in range(int(end_s / every_s) + 1)],
+    )
     for number, points in enumerate(curves):
-        every = max(1, len(points) // (2 * _STEPS))
-        yield _curve(
-            [
-                f"{left + _WIDTH * at_s / end_s:.1f},{_TOP + _HEIGHT * (1 - used / most):.1f}"
-                for at_s, used in points[::every]
-            ],
-            number,
-        )
+        corners: list[str] = []
+        before = 0.0
+        for at_s, used in points:
+            x = left + _WIDTH * at_s / end_s
+            corners.append(f"{x:.1f},{_TOP + _HEIGHT * (1 - before / most):.1f}")
+            corners.append(f"{x:.1f},{_TOP + _HEIGHT * (1 - used / most):.1f}")
+            before = used
+        yield _curve(corners, number)
+
+
+def _round_step(most: float) -> float:
+    """1, 2 or 5 times a power of ten: from three to six marks up to ``most``."""
+    power = 10.0 ** floor(log10(most / 3))
+    return max(step * power for step in (1, 2, 5) if step * power <= most / 3)
+
+
+def _marks_along(left: int, marks: Iterable[tuple[float, str]]) -> Iterator[str]:
+    """On the axis below, at these parts of its length."""
+    bottom = _TOP + _HEIGHT
+    for part, text in marks:
+        x = left + _WIDTH * part
+        yield _line(x, bottom, x, bottom + 4)
+        yield _text(int(x), bottom + 18, text, 'text-anchor="middle"')
+
+
+def _marks_up(left: int, marks: Iterable[tuple[float, str]]) -> Iterator[str]:
+    """On the axis at the left."""
+    for part, text in marks:
+        y = _TOP + _HEIGHT * (1 - part)
+        yield _line(left - 4, y, left, y)
+        yield _text(left - 7, int(y) + 4, text, 'text-anchor="end"')
+
+
+def _line(x1: float, y1: float, x2: float, y2: float) -> str:
+    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="#57606a"/>'
 
 
 def _frame(left: int, title: str) -> Iterator[str]:

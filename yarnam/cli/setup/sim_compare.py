@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from yarnam.cli.rendering.console import (
     print_lines,
     print_note,
 )
+from yarnam.core.model.printable import duration
 from yarnam.errors import UsageError
 from yarnam.wire.light_imports import on_first_use
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from yarnam.sim.ideal.ideal_report import IdealRow
     from yarnam.sim.ideal.ideal_settings import IdealSettings
     from yarnam.sim.ideal.policy_comparison import PolicyFigures
+    from yarnam.sim.ideal.trace_job import TraceJob
 
 with on_first_use():
     from rich import progress
@@ -60,7 +63,7 @@ COUNT = click.IntRange(min=1)
     default=DEFAULTS,
     show_default=True,
     metavar="NAME[:KEY=VALUE,...]",
-    help="A policy and its settings; repeat for several.",
+    help="A policy and its settings; repeat for several. Write lists as 1+2+3 or @FILE.",
 )
 @click.option(
     "--cluster", default="", metavar="FILE", help="The nodes, by `yarnam nodes --save FILE`."
@@ -84,6 +87,18 @@ COUNT = click.IntRange(min=1)
     help="How gangs are placed; count: GPUs are only counted.",
 )
 @click.option(
+    "--free-moves",
+    is_flag=True,
+    help="Gangs that run move to other nodes at no cost, as in Muri's simulator.",
+)
+@click.option(
+    "--ties",
+    type=click.Choice(["together", "one-by-one"]),
+    default="together",
+    show_default=True,
+    help="Events of one instant: decide once after all, or after each, as batch simulators do.",
+)
+@click.option(
     "--overhead",
     type=click.Choice(["none", "restart", "every-event"]),
     default="restart",
@@ -98,6 +113,12 @@ COUNT = click.IntRange(min=1)
     help="Seconds that each start costs a gang before it trains.",
 )
 @click.option(
+    "--pause-costs",
+    default="",
+    metavar="FILE",
+    help="The same by model and GPUs: a CSV with model,gpus,start_s. Others cost --pause-cost.",
+)
+@click.option(
     "--run-times",
     type=click.Choice(["true", "declared", "nothing"]),
     default="true",
@@ -109,7 +130,7 @@ COUNT = click.IntRange(min=1)
     type=click.IntRange(1, 100),
     default=1,
     show_default=True,
-    help="Repeat with slightly changed traces and print 95 % confidence intervals.",
+    help="Print means and 95 % confidence intervals over this many slightly changed traces.",
 )
 @click.option("--seed", type=int, default=7, show_default=True, help="The first random seed.")
 @click.option(
@@ -137,8 +158,11 @@ def command(
     gpus: int,
     models: tuple[str, ...],
     placement: str,
+    free_moves: bool,
+    ties: str,
     overhead: str,
     pause_cost: float,
+    pause_costs: str,
     run_times: str,
     seeds: int,
     seed: int,
@@ -157,29 +181,45 @@ def command(
 
     Needs no cluster.
     """
+    if "yarn" in models and (free_moves or pause_costs or ties != "together"):
+        raise click.UsageError(
+            "--free-moves, --pause-costs and --ties are of the ideal model alone"
+        )
     shape = _shape(cluster, nodes, gpus)
     found = trace_reading.fitting(
         trace_reading.read_jobs(trace, kind, rates), sum(each for each, _ in shape)
     )
     _note_left_out(found, sum(each for each, _ in shape))
-    runs = [
-        (text, _settings(text, shape, placement, overhead, pause_cost, run_times))
-        for text in dict.fromkeys(policies)
-    ]
+    settings = ideal_settings.IdealSettings(
+        policy="",
+        gpus=sum(gpus for gpus, _ in shape),
+        settings={},
+        nodes=() if placement == "count" else tuple(shape),
+        packing=gpu_nodes.Packing(placement if placement != "count" else "first"),
+        moves_freely=free_moves,
+        overhead=ideal_settings.Overhead(overhead),
+        overhead_of=_start_cost(pause_costs, pause_cost),
+        instant=ideal_settings.Instant(ties),
+        knows=ideal_settings.Knows(run_times),
+    )
+    runs = [(text, _with_policy(settings, text)) for text in dict.fromkeys(policies)]
     rows: dict[str, list[IdealRow]] = defaultdict(list)
-    simulated = ("ideal" in models) * seeds + ("yarn" in models)
+    traces = ("ideal" in models) * (1 + seeds * (seeds > 1)) + ("yarn" in models)
     results: list[PolicyFigures] = []
-    with _progress(len(runs) * simulated * len(found.jobs)) as advance:
+    with _progress(len(runs) * traces * len(found.jobs)) as (advance, on_time):
 
-        def ended(name: str, at: int, row: IdealRow) -> None:
+        def ended(name: str, row: IdealRow) -> None:
             advance()
-            if output is not None and at == seed:
+            if output is not None:
                 rows[name].append(row)
 
         if "ideal" in models:
-            results += policy_comparison.compare(found.jobs, runs, range(seed, seed + seeds), ended)
+            results += policy_comparison.compare(
+                found.jobs, runs, range(seed, seed + seeds), ended, on_time
+            )
         if "yarn" in models:
-            results += _on_yarn(found, runs, shape if not cluster else (), seed, pause_cost, ended)
+            alike = shape if not cluster else ()
+            results += _on_yarn(found, runs, alike, seed, pause_cost, ended, on_time)
     title = f"{len(found.jobs):,} jobs of {Path(trace).name} on {sum(e for e, _ in shape):,} GPUs"
     if output is not None:
         print_note(f"Rows written to {output}: {policy_runs.write_rows(output, rows)}.")
@@ -202,25 +242,16 @@ def _shape(cluster: str, nodes: int | None, gpus: int) -> Sequence[tuple[int, in
     return ((gpus, 0),) * nodes
 
 
-def _settings(
-    text: str,
-    shape: Sequence[tuple[int, int]],
-    placement: str,
-    overhead: str,
-    pause_cost: float,
-    run_times: str,
-) -> IdealSettings:
+def _start_cost(path: str, otherwise_s: float) -> Callable[[TraceJob], float]:
+    costs = policy_runs.start_costs_of(path) if path else {}
+    return lambda job: costs.get((job.model, job.gpus), otherwise_s)
+
+
+def _with_policy(settings: IdealSettings, text: str) -> IdealSettings:
     name, chosen = policy_runs.named_policy(text)
-    return ideal_settings.IdealSettings(
-        policy=name,
-        gpus=sum(gpus for gpus, _ in shape),
-        settings=chosen,
-        nodes=() if placement == "count" else tuple(shape),
-        packing=gpu_nodes.Packing(placement if placement != "count" else "first"),
-        overhead=ideal_settings.Overhead(overhead),
-        overhead_of=lambda _job: pause_cost,
-        knows=ideal_settings.Knows(run_times),
-    )
+    if chosen.get("samples") == ():
+        print_note(f"{text}: no samples are given, so attained service alone decides.")
+    return replace(settings, policy=name, settings=chosen)
 
 
 def _on_yarn(
@@ -229,7 +260,8 @@ def _on_yarn(
     shape: Sequence[tuple[int, int]],
     seed: int,
     pause_cost: float,
-    on_row: Callable[[str, int, IdealRow], None],
+    on_row: Callable[[str, IdealRow], None],
+    on_time: Callable[[float], None],
 ) -> Iterator[PolicyFigures]:
     if not shape:
         raise click.UsageError("--model yarn needs nodes that are all alike: --nodes N --gpus G")
@@ -239,8 +271,8 @@ def _on_yarn(
         costs = settings.overhead is not ideal_settings.Overhead.NONE
         yield yarn_trace_run.run_on_yarn(
             found.jobs, rm, settings.policy, settings.settings, seed=seed, name=name,
-            on_row=partial(on_row, name, seed), knows=settings.knows,
-            start_cost_s=pause_cost if costs else 0.0,
+            on_row=partial(on_row, name), knows=settings.knows,
+            start_cost_s=pause_cost if costs else 0.0, on_time=on_time,
         )  # fmt: skip
 
 
@@ -255,20 +287,26 @@ def _note_left_out(found: Trace, gpus: int) -> None:
 
 
 @contextmanager
-def _progress(jobs: int) -> Iterator[Callable[[], None]]:
-    """Calls count simulated jobs; a bar on a terminal, on standard error."""
+def _progress(jobs: int) -> Iterator[tuple[Callable[[], None], Callable[[float], None]]]:
+    """Calls for each job that has ended in the simulation and for its virtual time; a bar on a
+    terminal, on standard error."""
     bar = progress.Progress(
         progress.TextColumn("Simulating"),
         progress.BarColumn(),
         progress.MofNCompleteColumn(),
         progress.TextColumn("jobs"),
+        progress.TextColumn("{task.description}"),
         progress.TimeRemainingColumn(),
         console=live_console(on_stderr=True),
         transient=True,
     )
     with bar:
         task = bar.add_task("", total=jobs)
-        yield lambda: bar.advance(task)
+
+        def on_time(now_s: float) -> None:
+            bar.update(task, description=f"{duration(now_s)} simulated")
+
+        yield lambda: bar.advance(task), on_time
 
 
 def _write(path: str, text: str) -> None:

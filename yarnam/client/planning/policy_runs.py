@@ -3,6 +3,7 @@ file."""
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,13 +16,18 @@ from yarnam.core.policies.policy_settings import Settings, read_settings
 from yarnam.errors import UsageError
 from yarnam.sim.ideal.ideal_report import IdealRow
 
+MAX_FILE_BYTES = 256 << 10
+"""Of a file with the numbers of a setting: as much as is kept of a choice."""
+
+MOST_START_S = 86400.0
+
 Nodes = tuple[tuple[int, int], ...]
 """GPUs and cores of each node."""
 
 
 def named_policy(text: str) -> tuple[str, Settings]:
-    """``NAME`` or ``NAME:key=value,key=value``; numbers of a list are joined by ``+``. Raises
-    UsageError."""
+    """``NAME`` or ``NAME:key=value,key=value``; numbers of a list are joined by ``+``, or come from
+    a file with ``key=@FILE``. Raises UsageError."""
     name, _, rest = text.partition(":")
     policy = policy_named(name)
     given: dict[str, str] = {}
@@ -32,8 +38,41 @@ def named_policy(text: str) -> tuple[str, Settings]:
                 f"{pair[:40]!a} of {text[:60]!a} is no setting",
                 hint="Write NAME:key=value,key=value, and the numbers of a list with +",
             )
-        given[key.strip()] = value.replace("+", ",")
+        is_file = value.startswith("@")
+        given[key.strip()] = numbers_of(value[1:]) if is_file else value.replace("+", ",")
     return name, read_settings(name, policy.settings, given)
+
+
+def numbers_of(path: str) -> str:
+    """The numbers of a file, apart by commas or blanks, as a list on the command line. Raises
+    UsageError."""
+    try:
+        with Path(path).open("rb") as file:
+            text = file.read(MAX_FILE_BYTES + 1).decode("ascii")
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise UsageError(f"cannot read numbers from {path[:200]!a}: {error}") from error
+    if len(text) > MAX_FILE_BYTES:
+        raise UsageError(f"{path[:200]!a} has more than {MAX_FILE_BYTES} bytes")
+    return ",".join(text.replace(",", " ").split())
+
+
+def start_costs_of(path: str) -> dict[tuple[str, int], float]:
+    """Seconds that a start costs, by model and GPUs, from a CSV with the columns ``model``,
+    ``gpus`` and ``start_s``. Raises UsageError."""
+    costs: dict[tuple[str, int], float] = {}
+    try:
+        with Path(path).open(encoding="utf-8", newline="") as file:
+            for number, row in enumerate(csv.DictReader(file), 2):
+                try:
+                    cost_s = float(row["start_s"])
+                    costs[row["model"], int(row["gpus"])] = cost_s
+                except (KeyError, TypeError, ValueError) as error:
+                    raise UsageError(f"{path}:{number}: not a row of model,gpus,start_s") from error
+                if not 0.0 <= cost_s <= MOST_START_S:
+                    raise UsageError(f"{path}:{number}: start_s is {cost_s:g}")
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UsageError(f"cannot read {path}: {error}") from error
+    return costs
 
 
 def nodes_of_file(path: str) -> Nodes:

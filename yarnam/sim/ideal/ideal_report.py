@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import NamedTuple
 
 from yarnam.sim.report import percentile
@@ -12,8 +13,8 @@ from yarnam.sim.report import percentile
 SHORT_S = 10.0
 """Of the bounded slowdown (Feitelson et al., JSSPP 1997)."""
 
-MOST_POINTS = 2048
-"""Of the curve of GPUs in use; a longer one is thinned."""
+MOST_BINS = 2048
+"""Of the curve of GPUs in use."""
 
 
 class IdealRow(NamedTuple):
@@ -70,6 +71,8 @@ class IdealReport:
     """Starts anew, but for those of another size."""
     resizes: int
     decisions: int
+    stopped_at_s: float | None = None
+    """When a run ended before its jobs did."""
 
 
 class Figures:
@@ -117,25 +120,43 @@ class Figures:
 
 
 class UsageCurve:
-    """GPUs in use over time, in at most ``MOST_POINTS`` points."""
+    """GPUs in use over time: means over bins of equal length, at most ``MOST_BINS``."""
 
     def __init__(self) -> None:
-        self.points: list[tuple[float, int]] = []
         self.gpu_s = 0.0
         self._now_s = 0.0
         self._used = 0
-        self._gap_s = 0.0
+        self._bin_s = 1.0
+        self._bins = [0.0]
+        """GPU-seconds of each."""
 
     def now(self, now_s: float, used: int) -> None:
         """From now on so many are in use."""
         self.gpu_s += self._used * (now_s - self._now_s)
+        while now_s >= MOST_BINS * self._bin_s:
+            halved = zip_longest(self._bins[::2], self._bins[1::2], fillvalue=0.0)
+            self._bins = [one + two for one, two in halved]
+            self._bin_s *= 2.0
+        first, last = int(self._now_s / self._bin_s), int(now_s / self._bin_s)
+        self._bins.extend([0.0] * (last + 1 - len(self._bins)))
+        if self._used:
+            for number in range(first, last + 1):
+                begin_s = max(self._now_s, number * self._bin_s)
+                end_s = min(now_s, (number + 1) * self._bin_s)
+                self._bins[number] += self._used * max(0.0, end_s - begin_s)
         self._now_s, self._used = now_s, used
-        if self.points and now_s - self.points[-1][0] < self._gap_s:
-            return
-        self.points.append((now_s, used))
-        if len(self.points) > MOST_POINTS:
-            self.points = self.points[::2]
-            self._gap_s = max(self._gap_s * 2.0, now_s / MOST_POINTS)
+
+    def means(self, most: int) -> list[tuple[float, float]]:
+        """When each of at most so many bins begins, and the mean of GPUs in use in it; the end of
+        the curve comes last."""
+        every = -(-len(self._bins) // most)
+        points: list[tuple[float, float]] = []
+        for first in range(0, len(self._bins), every):
+            begin_s = first * self._bin_s
+            length_s = min(self._now_s, (first + every) * self._bin_s) - begin_s
+            if length_s > 0:
+                points.append((begin_s, sum(self._bins[first : first + every]) / length_s))
+        return [*points, (self._now_s, points[-1][1])] if points else []
 
 
 def mean(values: Sequence[float]) -> float:

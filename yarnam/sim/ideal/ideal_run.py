@@ -20,6 +20,15 @@ from yarnam.sim.ideal.trace_job import TraceJob
 from yarnam.sim.sim_settings import relative_speed
 
 OnRow = Callable[[IdealRow], None]
+OnTime = Callable[[float], None]
+"""Gets the virtual time now and then, since the first submission."""
+
+DECISIONS_PER_JOB, LEAST_MOST_DECISIONS = 500, 200_000
+"""A run stops after as many decisions for each job submitted so far, and no sooner than after the
+second number: a policy that suspends jobs as fast as they are started never ends a trace. Ours."""
+
+TIME_EVERY = 64
+"""Decisions between two calls of ``OnTime``."""
 
 
 @dataclass(slots=True)
@@ -55,23 +64,29 @@ def run(
     *,
     name: str = "",
     on_row: OnRow | None = None,
+    on_time: OnTime | None = None,
 ) -> IdealOutcome:
     """``trace`` is in the order of submission. ``on_row`` gets each job at its end. Raises
     UsageError: it is not in that order, a time is negative, or a job is larger than the cluster."""
-    world = IdealCluster(settings, on_row)
+    world = IdealCluster(settings, on_row, on_time)
     world.run(trace)
     unfinished = world.unfinished
     report = world.figures.report(name or settings.policy, unfinished, world.decisions)
+    if unfinished:
+        report = replace(report, stopped_at_s=world.now_s)
     return IdealOutcome(report, world.figures)
 
 
 class IdealCluster:
     """One run."""
 
-    def __init__(self, settings: IdealSettings, on_row: OnRow | None = None) -> None:
+    def __init__(
+        self, settings: IdealSettings, on_row: OnRow | None = None, on_time: OnTime | None = None
+    ) -> None:
         self._settings = settings
         self._policy = policy_named(settings.policy)
         self._on_row = on_row
+        self._on_time = on_time
         self._living: dict[str, _Living] = {}
         self._tickets: dict[str, PolicyTicket] = {}
         self._running: set[str] = set()
@@ -97,7 +112,12 @@ class IdealCluster:
 
     @property
     def unfinished(self) -> int:
+        """Jobs that have been submitted and have not ended."""
         return len(self._living)
+
+    @property
+    def now_s(self) -> float:
+        return self._now_s
 
     def run(self, trace: Iterable[TraceJob]) -> None:
         coming = iter(trace)
@@ -105,7 +125,7 @@ class IdealCluster:
         if following is not None:
             self._first_s = following.submit_s
         one_by_one = self._settings.instant is Instant.ONE_BY_ONE
-        while following is not None or self._living:
+        while (following is not None or self._living) and not self._has_decided_too_often():
             arrives_s = inf if following is None else following.submit_s - self._first_s
             ends_s = self._next_end_s()
             event_s = min(arrives_s, ends_s)
@@ -130,6 +150,9 @@ class IdealCluster:
                 ):
                     following = self._arrive(following, coming)
             self._decide()
+
+    def _has_decided_too_often(self) -> bool:
+        return self.decisions >= max(LEAST_MOST_DECISIONS, DECISIONS_PER_JOB * self._number)
 
     def _advance(self, now_s: float) -> None:
         """Let time pass for all that run: by Muri's rule each loses its overhead."""
@@ -257,6 +280,8 @@ class IdealCluster:
 
     def _decide(self) -> None:
         self.decisions += 1
+        if self._on_time is not None and self.decisions % TIME_EVERY == 0:
+            self._on_time(self._now_s)
         seen = SchedulingView(tuple(self._tickets.values()), self._capacity, self._now_s)
         found = decide(self._policy, seen, self._settings.settings)
         gpus = found.gpus

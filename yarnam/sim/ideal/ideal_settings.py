@@ -28,7 +28,7 @@ class Instant(Enum):
 
     TOGETHER = "together"
     """All ends and arrivals, then one decision."""
-    ONE_BY_ONE = "one by one"
+    ONE_BY_ONE = "one-by-one"
     """Arrivals before ends, each with its own decision, as simulators of batch systems do it; gangs
     that end when they said have ended before either."""
 

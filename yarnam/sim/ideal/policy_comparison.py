@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from math import sqrt
 
 from yarnam.sim.ideal.ideal_report import Figures, IdealReport, IdealRow
-from yarnam.sim.ideal.ideal_run import run
+from yarnam.sim.ideal.ideal_run import OnTime, run
 from yarnam.sim.ideal.ideal_settings import IdealSettings
 from yarnam.sim.ideal.trace_job import TraceJob
 
-T_95 = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)
-"""Student's t for a confidence of 95 % and 1 to 9 degrees of freedom; more: 2."""
+T_95 = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
+    2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
+    2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+)  # fmt: skip
+"""Student's t for a confidence of 95 % and 1 to 30 degrees of freedom."""
 
 FIGURES = (
     "jct_mean_s", "jct_p50_s", "jct_p99_s", "wait_mean_s", "wait_p99_s", "slowdown_mean",
@@ -22,7 +26,7 @@ FIGURES = (
 """Of ``IdealReport``: those that are compared."""
 
 SPREAD = 0.05
-"""Seeds other than the first move every submission by up to this share of the mean gap between
+"""Each of several seeds moves every submission by up to this share of the mean gap between
 submissions, and every run time by up to this share of itself: as good a trace as the real one."""
 
 
@@ -36,7 +40,8 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class PolicyFigures:
-    """One policy: the report of the trace as it is, and each figure over all seeds."""
+    """One policy: the report of the trace as it is, and each figure over all seeds. The trace as it
+    is counts only where it is the only one: it has other gaps between its jobs than shaken ones."""
 
     name: str
     report: IdealReport
@@ -49,26 +54,30 @@ def compare(
     trace: Sequence[TraceJob],
     runs: Sequence[tuple[str, IdealSettings]],
     seeds: Sequence[int],
-    on_row: Callable[[str, int, IdealRow], None] | None = None,
+    on_row: Callable[[str, IdealRow], None] | None = None,
+    on_time: OnTime | None = None,
 ) -> tuple[PolicyFigures, ...]:
-    """Each run on the same traces: the first seed is the trace as it is. Raises as ``run``."""
+    """Each run on the same traces: the trace as it is, and one for each of several seeds. Raises as
+    ``run``."""
     found: list[PolicyFigures] = []
     for name, settings in runs:
-        outcomes = []
-        for at, seed in enumerate(seeds):
+
+        def ended(row: IdealRow, name: str = name) -> None:
+            if on_row is not None:
+                on_row(name, row)
+
+        as_it_is = run(trace, settings, name=name, on_row=ended, on_time=on_time)
+        reports = [as_it_is.report]
+        if len(seeds) > 1:
             # Made anew for each policy: one trace is kept, however many seeds there are.
-            jobs = shaken(trace, seed) if at else trace
-
-            def ended(row: IdealRow, name: str = name, seed: int = seed) -> None:
-                if on_row is not None:
-                    on_row(name, seed, row)
-
-            outcomes.append(run(jobs, settings, name=name, on_row=ended))
-        reports = [outcome.report for outcome in outcomes]
+            reports = [
+                run(shaken(trace, seed), settings, name=name, on_time=on_time).report
+                for seed in seeds
+            ]
         estimates = {
             figure: estimate([getattr(report, figure) for report in reports]) for figure in FIGURES
         }
-        found.append(PolicyFigures(name, reports[0], estimates, outcomes[0].figures))
+        found.append(PolicyFigures(name, as_it_is.report, estimates, as_it_is.figures))
     return tuple(found)
 
 
@@ -94,5 +103,12 @@ def estimate(values: Sequence[float]) -> Estimate:
     if many < 2:
         return Estimate(middle, 0.0)
     variance = sum((value - middle) ** 2 for value in values) / (many - 1)
-    factor = T_95[many - 2] if many - 2 < len(T_95) else 2.0
-    return Estimate(middle, factor * sqrt(variance / many))
+    return Estimate(middle, t_95(many - 1) * sqrt(variance / many))
+
+
+def t_95(freedom: int) -> float:
+    """Beyond the table by Cornish and Fisher's series from the normal distribution."""
+    if freedom <= len(T_95):
+        return T_95[freedom - 1]
+    z = 1.959964
+    return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)

@@ -13,7 +13,7 @@ from yarnam.core.model.snapshot import ClusterSnapshot, QueueView
 from yarnam.core.placement.elastic_sizes import settled_shape
 from yarnam.core.policies.policy_settings import Settings
 from yarnam.sim.ideal.ideal_report import Figures, IdealRow
-from yarnam.sim.ideal.ideal_run import OnRow
+from yarnam.sim.ideal.ideal_run import OnRow, OnTime
 from yarnam.sim.ideal.ideal_settings import Knows
 from yarnam.sim.ideal.policy_comparison import FIGURES, PolicyFigures, estimate
 from yarnam.sim.ideal.trace_job import TraceJob
@@ -44,6 +44,7 @@ def run_on_yarn(
     knows: Knows = Knows.DECLARED,
     start_cost_s: float = 0.0,
     on_step: Trace | None = None,
+    on_time: OnTime | None = None,
 ) -> PolicyFigures:
     """All jobs in one queue, each with checkpoints, so that a policy may suspend it. ``trace`` is
     in the order of submission; in memory are the jobs that wait or run, as in the ideal model.
@@ -53,7 +54,7 @@ def run_on_yarn(
         Mode.TICKETS, seed, rm, limit_s=float("inf"), policy=policy, policy_settings=settings,
         start_cost_s=start_cost_s,
     )  # fmt: skip
-    seen = _Gathered(rm.gpus, on_row)
+    seen = _Gathered(rm.gpus, on_row, on_time)
     stream(
         seen.taken(trace, rm, knows), chosen, on_record=seen.ended, on_gpus=seen.used, trace=on_step
     )
@@ -65,9 +66,10 @@ def run_on_yarn(
 class _Gathered:
     """What is kept of a run: the living jobs of the trace, and figures."""
 
-    def __init__(self, gpus: int, on_row: OnRow | None) -> None:
+    def __init__(self, gpus: int, on_row: OnRow | None, on_time: OnTime | None) -> None:
         self.figures = Figures(gpus)
         self._on_row = on_row
+        self._on_time = on_time
         self._living: dict[int, TraceJob] = {}
         self._used = 0
 
@@ -84,6 +86,8 @@ class _Gathered:
     def used(self, at_s: float, gpus: int) -> None:
         self._used += gpus
         self.figures.usage.now(at_s, self._used)
+        if self._on_time is not None:
+            self._on_time(at_s)
 
     def ended(self, record: JobRecord) -> None:
         stood_s, ended_s = record.stood_s, record.ended_s
