@@ -113,20 +113,19 @@ class NodeCapacity:
         self.free_gpus -= gpus
         self.pieces[job] = pieces
 
-    def take_in_both(self, later: NodeCapacity, ticket: PolicyTicket, gpus: int) -> bool:
-        if gpus > min(self.free_gpus, later.free_gpus):
-            return False
+    def overlap(self, later: NodeCapacity) -> NodeCapacity:
         both = self.copy()
         both.free = [
             (min(gpus, then), min(cores, cores_then))
             for (gpus, cores), (then, cores_then) in zip(self.free, later.free, strict=True)
         ]
-        found = both.placement(ticket, gpus)
-        if found is None:
-            return False
-        self._put(ticket.job, found, gpus)
-        later._put(ticket.job, found, gpus)
-        return True
+        free = sum(gpus for gpus, _ in both.free)
+        both.free_gpus = min(free, self.free_gpus, later.free_gpus)
+        both._starts = {}  # noqa: SLF001 - of the same class
+        return both
+
+    def take_as(self, other: NodeCapacity, ticket: PolicyTicket, gpus: int) -> None:
+        self._put(ticket.job, other.pieces[ticket.job], gpus)
 
     def out_of_reach(self, ticket: PolicyTicket) -> NodeCapacity:
         twin, barred = self.copy(), self.barred.get(ticket.job, frozenset())

@@ -113,7 +113,10 @@ def queue_schedule(
     running = [
         gang for gang in seen.running if gang.queue == queue and gang.gpus and gang.job not in gone
     ]
-    told = [*(_of_ticket(one) for one in waiting), *(_of_gang(gang) for gang in running)]
+    told = [
+        *(_of_ticket(one, seen.now_s) for one in waiting),
+        *(_of_gang(gang) for gang in running),
+    ]
     now_s = seen.now_s
     least_gpu_s = {
         one.job: recorded_gpu_s[one.job] - RECORD_SLACK_S * one.gpus
@@ -275,13 +278,13 @@ def _counts(ticket: Ticket, now_s: float) -> bool:
     return not ticket.aside or ticket.policy is not None
 
 
-def _of_ticket(ticket: Ticket) -> PolicyTicket:
+def _of_ticket(ticket: Ticket, now_s: float) -> PolicyTicket:
     told = ticket.policy or PolicyTicket(ticket.job, 0, ticket.taken_at_s, 0, rules=NO_RULES)
     state = HoldState.WAITING if told.state is HoldState.RUNNING else told.state
     if ticket.is_acquiring:
         # It holds what it gets; of its containers only those that are still to come.
         return replace(
-            told, gpus=ticket.gpus, state=HoldState.RUNNING, can_suspend=False,
+            told, gpus=ticket.gpus, state=HoldState.RUNNING, since_s=now_s, can_suspend=False,
             least_gpus=0, most_gpus=0,
         )  # fmt: skip
     gpus = told.least_gpus if told.is_elastic else ticket.gpus
@@ -381,7 +384,7 @@ def _capacity(
     capacity.total_gpus = sum(held) + capacity.free_gpus
     for one in sorted((one for one in waiting if one.is_acquiring), key=lambda one: one.job):
         # Not free any more, though it looks so until all containers have come.
-        if not capacity.take(_of_ticket(one), one.gpus):
+        if not capacity.take(_of_ticket(one, seen.now_s), one.gpus):
             capacity.free_gpus -= min(one.gpus, capacity.free_gpus)
     return capacity
 

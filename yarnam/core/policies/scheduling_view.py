@@ -33,9 +33,12 @@ class Capacity(Protocol):
         """Take so many for the whole gang; False: it does not fit, and nothing was taken."""
         ...
 
-    def take_in_both(self, later: Self, ticket: PolicyTicket, gpus: int) -> bool:
-        """The same here and in ``later``, which is the same cluster at another time, on the same
-        nodes."""
+    def overlap(self, later: Self) -> Self:
+        """What is free both here and in ``later``, the same cluster at another time."""
+        ...
+
+    def take_as(self, other: Self, ticket: PolicyTicket, gpus: int) -> None:
+        """Take what the gang has in ``other``."""
         ...
 
     def give(self, ticket: PolicyTicket) -> None:
@@ -72,10 +75,12 @@ class GpuCount:
         self.free_gpus -= gpus
         return True
 
-    def take_in_both(self, later: GpuCount, ticket: PolicyTicket, gpus: int) -> bool:
-        if gpus > later.free_gpus or not self.take(ticket, gpus):
-            return False
-        return later.take(ticket, gpus)
+    def overlap(self, later: GpuCount) -> GpuCount:
+        return GpuCount(self.total_gpus, min(self.free_gpus, later.free_gpus))
+
+    def take_as(self, other: GpuCount, ticket: PolicyTicket, gpus: int) -> None:
+        del other, ticket
+        self.free_gpus -= gpus
 
     def give(self, ticket: PolicyTicket) -> None:
         self.free_gpus += ticket.gpus

@@ -9,8 +9,8 @@ from itertools import accumulate
 from math import inf
 
 MOST_STEPS = 64
-"""Of the index in one queue, by samples and by equal parts: the index of a job that runs changes no
-more often, however many samples there are. Ours."""
+"""Of the index in one queue: the index of a job that runs changes no more often, however many
+samples there are. Ours."""
 
 
 class ServiceDistribution:
@@ -44,18 +44,17 @@ class ServiceDistribution:
 
 
 class QueueIndex:
-    """The index in one queue, in steps of attained service."""
+    """The index in one queue, as it is where the queue begins and at each sample: there it falls.
+    What it rises by in between is left out, as two jobs that one look finds a few seconds apart
+    would change places by it."""
 
     __slots__ = ("_edges", "_values")
 
     def __init__(self, distribution: ServiceDistribution, lower: float, upper: float) -> None:
         inside = distribution.between(lower, upper)
-        last = upper if upper < inf else inside[-1] if inside else lower
         thinned = inside[:: 1 + len(inside) // MOST_STEPS]
-        part = (last - lower) / MOST_STEPS
-        even = (lower + part * number for number in range(MOST_STEPS + 1))
-        edges = {lower, *inside[-1:], *thinned, *even}
-        self._edges = sorted(edge for edge in edges if lower <= edge < upper)
+        edges = {lower, *thinned, *inside[-1:]}
+        self._edges = sorted(edge for edge in edges if edge < upper)
         self._values = [distribution.index(edge, upper - lower) for edge in self._edges]
 
     def value(self, attained: float) -> float:

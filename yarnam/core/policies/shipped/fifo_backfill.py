@@ -65,16 +65,24 @@ def _backfill(
 ) -> dict[str, int]:
     """Those that end before the head starts, or leave it enough."""
     taken: dict[str, int] = {}
+    both: Capacity | None = None
     for ticket in behind:
-        if ticket.gpus > left.free_gpus:
+        gpus = ticket.gpus
+        if gpus > left.free_gpus:
             continue
-        ends_in_time = _run_s(ticket) <= within_s
-        if (
-            left.take(ticket, ticket.gpus)
-            if ends_in_time
-            else left.take_in_both(later, ticket, ticket.gpus)
-        ):
-            taken[ticket.job] = ticket.gpus
+        if _run_s(ticket) <= within_s:
+            if not left.take(ticket, gpus):
+                continue
+            both = None
+        else:
+            if gpus > later.free_gpus:
+                continue
+            both = both or left.overlap(later)
+            if not both.take(ticket, gpus):
+                continue
+            left.take_as(both, ticket, gpus)
+            later.take_as(both, ticket, gpus)
+        taken[ticket.job] = gpus
     return taken
 
 

@@ -4,6 +4,9 @@ worst off comes first; who runs keeps its GPUs for a lease."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import replace
 from math import inf
 
 from yarnam.core.model.tickets import PolicyTicket
@@ -16,6 +19,9 @@ from yarnam.core.policies.serving import gpus_of, pinned, preemptive
 
 UNKNOWN_S = 3600.0
 """A job that tells nothing is expected to run as long again as it has run, and at least an hour."""
+
+LOOKS_A_LEASE = 60
+"""Crossings of two jobs are looked at no more often than so many times in a lease. Ours."""
 
 
 def decide(view: SchedulingView, settings: Settings) -> Schedule:
@@ -32,12 +38,30 @@ def decide(view: SchedulingView, settings: Settings) -> Schedule:
             f"for {gpus_of(ticket)}; the largest first"
         )
 
-    # A waiting job's rho grows with time and may pass that of one whose lease is over.
-    waits = any(not one.is_running for one in view.tickets)
-    again_s = view.now_s + lease_s if waits else inf
-    return preemptive(
-        order, view, kept, explain, next_change_s=again_s, least_pause_s=settings["least_pause"][0]
-    )
+    found = preemptive(order, view, kept, explain, least_pause_s=settings["least_pause"][0])
+    passes_s = _passes_at_s(found, view.now_s, rhos, contention, lease_s)
+    return replace(found, next_change_s=min(found.next_change_s, passes_s))
+
+
+def _passes_at_s(
+    found: Schedule, now_s: float, rhos: Mapping[str, float], contention: float, lease_s: float
+) -> float:
+    """When the rho of a job that waits, which grows with time, passes that of one that runs and
+    whose lease is over: the rho of a job that runs stays, or nearly so."""
+    running = sorted(
+        rhos[one.job] for one in found.order
+        if one.is_running and one.job in found.gpus and now_s >= one.since_s + lease_s
+    )  # fmt: skip
+    first_s = inf
+    for ticket in found.order if running else ():
+        mine = rhos[ticket.job]
+        above = bisect_left(running, mine)
+        if ticket.job in found.gpus or above == len(running):
+            continue
+        in_a_second = rho(ticket, now_s + 1.0, contention) - mine
+        if in_a_second > 0:
+            first_s = min(first_s, now_s + (running[above] - mine) / in_a_second)
+    return max(first_s, now_s + lease_s / LOOKS_A_LEASE)
 
 
 def rho(ticket: PolicyTicket, now_s: float, contention: float) -> float:
