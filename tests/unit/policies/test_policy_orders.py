@@ -10,8 +10,11 @@ from tests.unit.policies.policy_worlds import run_by, running, schedule, suspend
 from yarnam.core.admission.decision import admit
 from yarnam.core.admission.wait_queue import wait_queue
 from yarnam.core.model.tickets import Admitted, PolicyTicket
-from yarnam.core.policies.policy_registry import NAMES
-from yarnam.core.policies.schedule import Act
+from yarnam.core.policies.gpu_nodes import NodeCapacity
+from yarnam.core.policies.policy_registry import NAMES, decide, policy_named
+from yarnam.core.policies.policy_settings import read_settings
+from yarnam.core.policies.schedule import Act, Schedule
+from yarnam.core.policies.scheduling_view import GpuCount, SchedulingView
 from yarnam.core.policies.shipped.smallest_first import contention
 
 
@@ -270,3 +273,123 @@ def test_nobody_shrinks_for_a_job_that_finds_room() -> None:
     elastic = running("e1", 4, 0.0, least_gpus=2, most_gpus=8)
     found = schedule("tiresias", [elastic, waiting("u3", 4, 9.0, priority=1)], 8, 10.0)
     assert dict(found.gpus) == {"e1": 4, "u3": 4}
+
+
+# ---- falls -------------------------------------------------------------------------------------
+
+
+def test_services_that_differ_by_a_rounding_error_are_equal() -> None:
+    """Both fell at 3250 GPU-s and stand in the order in which they did."""
+    exact = suspended("a1", 4, 812.5, since_s=900.0)
+    off = replace(
+        suspended("b2", 4, 812.5, since_s=1000.0),
+        service_gpu_s=3250.0000000000036,
+        counted_gpu_s=3250.0000000000036,
+    )
+    found = schedule("tiresias", [off, exact], 4, 1000.0)
+    assert [one.job for one in found.order] == ["a1", "b2"]
+    assert run_by(found) == {"a1"}
+
+
+@pytest.mark.parametrize("policy", ["tiresias", "gittins"])
+@pytest.mark.parametrize("seen_after_s", [0.0, 4.0, 20.0])
+def test_who_falls_goes_behind_though_it_is_seen_late(policy: str, seen_after_s: float) -> None:
+    fell_first = suspended("a1", 4, 815.0, since_s=1000.0)
+    falls = running("b2", 4, 1000.0)
+    now_s = 1000.0 + 3250.0 / 4 + seen_after_s
+    seen = replace(view([fell_first, falls], 4, now_s), late_s=30.0)
+    assert run_by(by_usual(policy, seen)) == {"a1"}
+    # Nobody has taken its GPUs: it runs on, ahead of those that wait.
+    later = replace(view([fell_first, falls], 4, now_s + 60.0), late_s=30.0)
+    assert run_by(by_usual(policy, later)) == {"b2"}
+    # Once it is suspended its place is that of its fall, whatever it ran beyond it.
+    stopped = suspended("b2", 4, 812.5 + seen_after_s, since_s=now_s)
+    both = replace(view([fell_first, stopped], 4, now_s + 100.0), late_s=30.0)
+    assert run_by(by_usual(policy, both)) == {"a1"}
+
+
+def test_who_falls_before_it_may_be_suspended_goes_behind_then() -> None:
+    fell_first = suspended("a1", 16, 300.0, since_s=1000.0)
+    falls = running("b2", 16, 1000.0)
+    pinned = schedule("tiresias", [fell_first, falls], 16, 1299.0, least_run="300")
+    assert run_by(pinned) == {"b2"}
+    assert pinned.next_change_s == 1300.0
+    assert run_by(schedule("tiresias", [fell_first, falls], 16, 1300.0, least_run="300")) == {"a1"}
+
+
+def test_a_job_that_its_queue_had_started_comes_before_those_that_fell() -> None:
+    fell = suspended("a1", 4, 812.5, since_s=900.0)
+    served = suspended("b2", 4, 900.0, since_s=2000.0, started_gpu_s=3250.0)
+    assert run_by(schedule("tiresias", [fell, served], 4, 2100.0)) == {"b2"}
+
+
+def test_gittins_looks_when_the_index_of_one_that_runs_falls() -> None:
+    tickets = [running("a1", 2, 0.0), waiting("b2", 2, 1.0)]
+    samples = "100,100,100,3000"
+    found = schedule("gittins", tickets, 2, 10.0, samples=samples)
+    assert run_by(found) == {"a1"}
+    assert found.next_change_s == pytest.approx(50.0)
+    assert run_by(schedule("gittins", tickets, 2, found.next_change_s, samples=samples)) == {"b2"}
+
+
+def test_gittins_without_samples_says_so() -> None:
+    row = schedule("gittins", [waiting("a1", 1)], 1).of("a1")
+    assert row.why.endswith("no past jobs are known, so attained service alone decides")
+    known = schedule("gittins", [waiting("a1", 1)], 1, samples="10").of("a1")
+    assert "no past jobs" not in known.why
+
+
+def test_themis_looks_when_a_waiting_job_passes_one_whose_lease_is_over() -> None:
+    runs = running("a1", 4, 0.0, remaining_s=4000.0)
+    waits = waiting("b2", 4, 1500.0, remaining_s=2000.0)
+    now_s = 1500.0
+    while run_by(found := schedule("themis", [runs, waits], 4, now_s)) == {"a1"}:
+        assert found.next_change_s <= now_s + 60.0
+        now_s = found.next_change_s
+    assert run_by(found) == {"b2"}
+
+
+# ---- backfilling -------------------------------------------------------------------------------
+
+
+def test_nobody_passes_a_head_of_which_nobody_knows_when_it_starts() -> None:
+    """Three of its four GPUs are with jobs of which this queue knows nothing."""
+    tickets = [waiting("h1", 4, 1.0), waiting("s2", 1, 2.0, remaining_s=10.0)]
+    seen = SchedulingView(tickets, GpuCount(4, 1), 10.0)
+    found = by_usual("fifo-backfill", seen)
+    assert not found.gpus
+    assert found.of("s2").why == "it does not fit, or could delay h1 (4 GPUs), which came first"
+
+
+def test_what_the_head_could_never_use_is_free_for_others() -> None:
+    nodes = NodeCapacity([(4, 0), (4, 0)], {}, barred={"h1": frozenset({1})})
+    nodes.free, nodes.free_gpus = [(1, 0), (4, 0)], 5
+    tickets = [waiting("h1", 4, 1.0), waiting("s2", 1, 2.0), waiting("l3", 4, 3.0)]
+    found = by_usual("fifo-backfill", SchedulingView(tickets, nodes, 10.0))
+    assert run_by(found) == {"s2"}
+    assert found.left.free_gpus == 4
+    barred = nodes.copy()
+    barred.barred = {"h1": frozenset({1}), "s2": frozenset({1})}
+    found = by_usual("fifo-backfill", SchedulingView(tickets, barred, 10.0))
+    assert run_by(found) == {"l3"}
+
+
+def test_the_head_is_expected_where_its_tasks_fit_node_by_node() -> None:
+    """Four GPUs are free at 100 s, two on each node; the head needs four on one, at 1000 s."""
+    nodes = NodeCapacity([(4, 0), (4, 0)], {})
+    soon, late = running("a1", 2, remaining_s=100.0), running("b2", 2, remaining_s=1000.0)
+    rest = running("c3", 2, remaining_s=5000.0)
+    for ticket, node in ((soon, 0), (late, 0), (rest, 1)):
+        nodes.free[node] = (nodes.free[node][0] - 2, 0)
+        nodes.pieces[ticket.job] = ((node, 2, 0),)
+    nodes.free_gpus = 2
+    tickets = [soon, late, rest, waiting("h4", 4, 1.0), waiting("s5", 1, 2.0, remaining_s=900.0)]
+    found = by_usual("fifo-backfill", SchedulingView(tickets, nodes, 0.0))
+    assert "expected in 16m40s" in found.of("h4").why
+    assert "s5" in found.gpus
+
+
+def by_usual(name: str, seen: SchedulingView) -> Schedule:
+    known = policy_named(name).settings
+    zero = {one.name: "0" for one in known if one.name in ("least_run", "least_pause")}
+    return decide(policy_named(name), seen, read_settings(name, known, zero))

@@ -121,6 +121,38 @@ def test_nobody_yields_while_a_gang_is_acquired() -> None:
     assert "first asking gets" in found.why
 
 
+def test_gpus_that_a_gang_has_asked_for_are_not_free() -> None:
+    """Four of eight are on their way to ``asking``: ``second`` does not fit, and under strict fifo
+    nobody passes it."""
+    asking = ticket("asking", 4, is_acquiring=True)
+    second = ticket("second", 6, policy=told("second", submitted_at_s=NOW - 900))
+    third = ticket("third", 2, policy=told("third", submitted_at_s=NOW - 800))
+    world = seen(cluster([0], each=8), [asking, second, third], [])
+    found = queue_schedule(QUEUE, world, chosen("fifo"), {})
+    assert set(found.schedule.gpus) == {"asking"}
+    assert set(queue_schedule(QUEUE, world, chosen("fifo", skip="1"), {}).schedule.gpus) == {
+        "asking", "third",
+    }  # fmt: skip
+
+
+def test_a_gang_that_is_being_acquired_has_attained_nothing_by_its_wait() -> None:
+    asking = ticket("asking", 4, is_acquiring=True)
+    world = seen(cluster([0]), [asking], [])
+    assert "attained service 0 GPU-s" in row("asking", world, chosen()).why
+
+
+@pytest.mark.parametrize(("ago_s", "is_first"), [(2.0, True), (60.0, False)])
+def test_gpus_just_given_back_are_free_for_who_is_first(ago_s: float, is_first: bool) -> None:
+    """YARN still shows a gang of four in use that has been suspended for ``large``: ``itself``
+    would start again on the half that is free."""
+    large = ticket("large", 8, policy=told("large", submitted_at_s=NOW - 900))
+    state = {"state": HoldState.SUSPENDED, "service_gpu_s": 9e3, "counted_gpu_s": 9e3}
+    itself = ticket("itself", 4, policy=told("itself", since_s=NOW - ago_s, **state))
+    world = seen(cluster([4], each=8), [large, itself], [])
+    found = queue_schedule(QUEUE, world, chosen(limits="3600"), {})
+    assert set(found.schedule.gpus) == ({"large"} if is_first else {"itself"})
+
+
 def test_a_slice_ends_for_who_may_use_these_nodes_alone_though_others_are_free() -> None:
     """It looks as if both had room; that the gang may not run elsewhere either, its tickets say
     once it waits."""
