@@ -11,9 +11,11 @@ from yarnam.core.policies.gpu_nodes import Packing
 from yarnam.core.policies.policy_registry import NAMES, policy_named
 from yarnam.core.policies.policy_settings import read_settings
 from yarnam.errors import UsageError
-from yarnam.sim.ideal.ideal_report import IdealRow
+from yarnam.sim.ideal import ideal_run
+from yarnam.sim.ideal.ideal_report import IdealRow, UsageCurve
 from yarnam.sim.ideal.ideal_run import IdealOutcome, run
 from yarnam.sim.ideal.ideal_settings import IdealSettings, Instant, Knows, Overhead
+from yarnam.sim.ideal.policy_comparison import compare, estimate, shaken, t_95
 from yarnam.sim.ideal.trace_job import TraceJob
 
 pytestmark = pytest.mark.sim
@@ -158,3 +160,62 @@ def test_memory_follows_the_living_jobs() -> None:
     world = IdealCluster(settings("fifo", 8), lambda _row: living.append(world.unfinished))
     world.run(jobs())
     assert max(living) <= 3
+
+
+# ---- figures -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("freedom", "factor"), [(1, 12.706), (9, 2.262), (10, 2.228), (30, 2.042), (60, 2.000),
+                            (99, 1.984)],
+)  # fmt: skip
+def test_students_t(freedom: int, factor: float) -> None:
+    assert t_95(freedom) == pytest.approx(factor, abs=0.001)
+
+
+def test_an_interval_of_eleven_seeds() -> None:
+    found = estimate([float(number) for number in range(11)])
+    assert found.half == pytest.approx(2.228 * 11**0.5 / 11**0.5, rel=1e-3)
+
+
+def test_the_trace_as_it_is_does_not_count_among_shaken_ones() -> None:
+    trace = [TraceJob(f"j{number}", number * 100.0, 1000.0, 8) for number in range(20)]
+    runs = [("fifo", settings("fifo", 8))]
+    (alone,) = compare(trace, runs, [7])
+    (several,) = compare(trace, runs, [7, 8])
+    assert alone.estimates["jct_mean_s"].mean == alone.report.jct_mean_s
+    assert several.report == alone.report
+    shaken_s = [run(shaken(trace, seed), runs[0][1]).report.jct_mean_s for seed in (7, 8)]
+    assert several.estimates["jct_mean_s"].mean == pytest.approx(sum(shaken_s) / 2)
+
+
+def test_gpus_in_use_are_means_over_bins() -> None:
+    """Two GPUs in one second of every two, however long the run: one on the average."""
+    curve = UsageCurve()
+    for second in range(20_000):
+        curve.now(float(second), 2 if second % 2 == 0 else 0)
+    points = curve.means(100)
+    assert len(points) <= 101
+    assert points[0][0] == 0.0
+    assert points[-1][0] == 19_999.0
+    assert all(used == pytest.approx(1.0, abs=0.1) for _, used in points)
+
+
+def test_a_run_that_decides_without_end_stops_and_says_when(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ideal_run, "LEAST_MOST_DECISIONS", 1000)
+    trace = [TraceJob(f"j{number}", 0.0, 1e6, 8) for number in range(2)]
+    report = made("gandiva", 8, trace).report
+    assert (report.unfinished, report.decisions) == (2, 1000)
+    assert report.stopped_at_s == pytest.approx(60_000.0, rel=0.01)
+    assert made("fifo", 8, trace).report.stopped_at_s is None
+
+
+def test_virtual_time_moves_while_no_job_ends() -> None:
+    seen: list[float] = []
+    trace = [TraceJob(f"j{number}", 0.0, 1e5, 8) for number in range(2)]
+    run(trace, settings("gandiva", 8), on_time=seen.append)
+    assert len(seen) > 20
+    assert seen == sorted(seen)
+    assert seen[0] < 1e4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -44,6 +45,56 @@ def test_policies_over_a_trace(trace: str, tmp_path: Path) -> None:
     assert {line["policy"] for line in lines} == {"fifo", "tiresias:limits=600+7200,promote=2"}
     drawn = ET.parse(picture).getroot()
     assert len(drawn.findall("{http://www.w3.org/2000/svg}polyline")) == 6
+
+
+def test_the_picture_has_marks_and_draws_gpus_in_use_as_steps(trace: str, tmp_path: Path) -> None:
+    picture = tmp_path / "out.svg"
+    done = compare(trace, "--policy", "fifo", "--overhead", "none", "--plot", str(picture))
+    assert done.exit_code == 0, done.output
+    drawn = ET.parse(picture).getroot()
+    svg = "{http://www.w3.org/2000/svg}"
+    texts = [one.text or "" for one in drawn.iter(f"{svg}text")]
+    assert {"0%", "50%", "100%", "0", "5", "10", "15"} <= set(texts)
+    assert len(drawn.findall(f"{svg}line")) > 20
+    curve = drawn.findall(f"{svg}polyline")[-1].get("points", "").split()
+    corners = [tuple(map(float, point.split(","))) for point in curve]
+    steps = pairwise(corners)
+    assert all(x == later or y == below for (x, y), (later, below) in steps)
+
+
+def test_the_options_of_published_figures(trace: str, tmp_path: Path) -> None:
+    """``ones`` costs a second a start, all others a minute."""
+    models = TRACE.splitlines()
+    path = tmp_path / "models.csv"
+    path.write_text(f"{models[0]},model\n" + "".join(f"{line},ones\n" for line in models[1:]))
+    costs = tmp_path / "costs.csv"
+    costs.write_text("model,gpus,start_s\n" + "".join(f"ones,{1 << n},1\n" for n in range(4)))
+    usual = ["--policy", "fifo", "--json", "--pause-cost", "60"]
+    found = [
+        json.loads(compare(str(path), *usual, *more).stdout)[0]["jct_mean_s"]
+        for more in ((), ("--pause-costs", str(costs)), ("--ties", "one-by-one"), ("--free-moves",))
+    ]
+    dear, cheap, *_ = found
+    assert cheap < dear - 59.0
+    costs.write_text("model,gpus,start_s\nones,1,soon\n")
+    done = compare(str(path), *usual, "--pause-costs", str(costs))
+    assert isinstance(done.exception, UsageError)
+    assert "costs.csv:2" in done.exception.message
+    done = compare(str(path), *usual, "--model", "yarn", "--free-moves")
+    assert "of the ideal model alone" in done.output
+
+
+def test_samples_come_from_a_file(trace: str, tmp_path: Path) -> None:
+    samples = tmp_path / "samples.txt"
+    samples.write_text("600\n700, 900 1500\n")
+    from_file = compare(trace, "--policy", f"gittins:least_run=0,samples=@{samples}", "--json")
+    written = compare(trace, "--policy", "gittins:least_run=0,samples=600+700+900+1500", "--json")
+    none = compare(trace, "--policy", "gittins:least_run=0", "--json")
+    assert (
+        json.loads(from_file.stdout)[0]["estimates"] == (json.loads(written.stdout)[0]["estimates"])
+    )
+    assert "no samples are given" in none.stderr
+    assert "no samples are given" not in from_file.stderr
 
 
 def test_the_model_of_yarn_stands_beside_the_ideal_one(trace: str, tmp_path: Path) -> None:
