@@ -116,9 +116,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """`make unit` leaves out what is marked: a test of the cluster without a mark would boot it."""
     factor = float(os.environ.get("YARNAM_EXAMPLES", EXAMPLES))
+    scaled: set[object] = set()
     for item in items:
         if hypothesis.is_hypothesis_test(getattr(item, "obj", None)):
-            _scale_examples(item, factor)
+            _scale_examples(item, factor, scaled)
         uses_cluster = CLUSTER_FIXTURES & set(getattr(item, "fixturenames", ()))
         marks = {mark.name for mark in item.iter_markers()}
         if uses_cluster and not NEEDS_CLUSTER & marks:
@@ -126,19 +127,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(f"{item.nodeid} uses the cluster: mark it with one of {wanted}")
 
 
-def _scale_examples(item: pytest.Item, factor: float) -> None:
-    """``factor`` times as many examples as the test asks for, and time for them."""
+def _scale_examples(item: pytest.Item, factor: float, scaled: set[object]) -> None:
+    """``factor`` times as many examples as the test asks for, and time for them. ``scaled``: the
+    tests that have had it, as those with parameters are one function."""
     test = getattr(item, "obj")  # noqa: B009  # pytest.Item does not declare it
     # A state machine has its settings on the class, a function on itself.
     holder, name = getattr(test, "__func__", test), "_hypothesis_internal_use_settings"
     if issubclass(case := getattr(item, "cls", None) or object, unittest.TestCase):
         holder, name = case, "settings"
-    own = getattr(holder, name, None) or hypothesis.settings.default
-    scaled = hypothesis.settings(own, max_examples=max(1, round(own.max_examples * factor)))
     if factor > 1:
-        scaled = hypothesis.settings(scaled, deadline=None)
         item.add_marker(pytest.mark.timeout(300 * factor))
-    setattr(holder, name, scaled)
+    if holder in scaled:
+        return
+    scaled.add(holder)
+    own = getattr(holder, name, None) or hypothesis.settings.default
+    chosen = hypothesis.settings(own, max_examples=max(1, round(own.max_examples * factor)))
+    if factor > 1:
+        chosen = hypothesis.settings(chosen, deadline=None)
+    setattr(holder, name, chosen)
 
 
 @pytest.fixture(scope="session")

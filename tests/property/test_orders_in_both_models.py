@@ -74,7 +74,7 @@ def overtakers(figure: str, ideal: list[Rows], yarn: Rows) -> list[tuple[str, st
 
 
 @pytest.mark.parametrize("policy", NAMES)
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(world=traces())
 def test_nobody_starts_before_whom_the_policy_starts_first(
     policy: str, world: tuple[int, list[TraceJob]]
@@ -87,7 +87,7 @@ def test_nobody_starts_before_whom_the_policy_starts_first(
 
 
 @pytest.mark.parametrize("policy", ["fifo", "fifo-backfill", "srtf", "srsf", "tiresias"])
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None, derandomize=True)
 @given(world=traces(whole=True))
 def test_jobs_that_need_the_whole_node_end_in_the_order_of_the_policy(
     policy: str, world: tuple[int, list[TraceJob]]

@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import pairwise
 from math import inf
 
+from yarnam.core.model.tickets import PolicyTicket
 from yarnam.core.policies.fits.service_distribution import QueueIndex, ServiceDistribution
 from yarnam.core.policies.policy_settings import LEAST_PAUSE, LEAST_RUN, Setting, Settings
 from yarnam.core.policies.schedule import Schedule
@@ -31,7 +32,11 @@ def decide(view: SchedulingView, settings: Settings) -> Schedule:
     if samples:
         return discretized(view, settings, _indices(samples, settings["limits"]))
     found = discretized(view, settings, ())
-    return replace(found, explain=lambda ticket: f"{found.explain(ticket)}; {NO_SAMPLES}")
+
+    def explain(ticket: PolicyTicket) -> str:
+        return f"{found.explain(ticket)}; {NO_SAMPLES}"
+
+    return replace(found, explain=explain)
 
 
 @lru_cache(maxsize=4)
