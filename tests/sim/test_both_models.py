@@ -12,7 +12,7 @@ from yarnam.sim.ideal.trace_job import TraceJob
 
 pytestmark = pytest.mark.sim
 
-AT_ONCE = {"least_run": "0", "least_pause": "0"}
+NO_LEAST = {"least_run": "0", "least_pause": "0"}
 
 
 def both_ends(
@@ -24,7 +24,7 @@ def both_ends(
 
 
 @pytest.mark.parametrize("policy", ["tiresias", "gittins"])
-@pytest.mark.parametrize("more", [{}, AT_ONCE], ids=["usual", "at once"])
+@pytest.mark.parametrize("more", [{}, NO_LEAST], ids=["usual", "no least times"])
 def test_equal_jobs_end_in_the_order_in_which_they_fell(policy: str, more: dict[str, str]) -> None:
     trace = [TraceJob(job, 0.0, 7000.0, 8) for job in "ABC"]
     ideal, yarn = both_ends(policy, trace, 8, limits="16000,100000000", promote="0", **more)
@@ -35,7 +35,7 @@ def test_equal_jobs_end_in_the_order_in_which_they_fell(policy: str, more: dict[
 def test_a_fall_that_cannot_be_written_as_a_float_is_a_fall() -> None:
     """3250 GPU-s on three GPUs: sums of such run times are off by a rounding error."""
     trace = [TraceJob(job, 7.1 * at, 2000.0, 3) for at, job in enumerate("ABC")]
-    ideal, yarn = both_ends("tiresias", trace, 3, promote="0", **AT_ONCE)
+    ideal, yarn = both_ends("tiresias", trace, 3, promote="0", **NO_LEAST)
     assert sorted(ideal, key=ideal.__getitem__) == ["A", "B", "C"]
     assert sorted(yarn, key=yarn.__getitem__) == ["A", "B", "C"]
 

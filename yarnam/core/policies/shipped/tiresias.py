@@ -165,21 +165,19 @@ def _place(
     it started or fell into the queue. Of those that wait the one suspended last comes first: it was
     served before the others. Whoever falls goes behind all, from then until somebody can have
     decided so (``SchedulingView.late_s``, and what its own stop takes)."""
-    gpus, late_s = ticket.gpus, SLACK_S
-    if view.late_s:
-        late_s += view.late_s + ticket.pause_cost_s
+    gpus, began_s = ticket.gpus, ticket.since_s
     step_s = view.late_s or EQUAL_S
-    has_fallen = ticket.started_gpu_s + SLACK_S * gpus < limit
-    fell_s = ticket.since_s + (limit - ticket.counted_gpu_s) / gpus
-    if has_fallen:
+    if limit and ticket.started_gpu_s + SLACK_S * gpus < limit:
+        fell_s = began_s + (limit - ticket.counted_gpu_s) / gpus
+        late_s = SLACK_S + (view.late_s + ticket.pause_cost_s if view.late_s else 0.0)
         ran_s = (ticket.counted(view.now_s) - ticket.started_gpu_s) / gpus
         falls_after_s = max(least_run_s, (limit - ticket.started_gpu_s) / gpus)
         if ran_s <= falls_after_s + late_s:
             return _BEHIND, round(fell_s / step_s)
+        if ticket.is_running:
+            began_s = max(began_s, fell_s)
     if ticket.is_running:
-        return _AHEAD, round(
-            (max(ticket.since_s, fell_s) if has_fallen else ticket.since_s) / step_s
-        )
+        return _AHEAD, round(began_s / step_s)
     if ticket.service_gpu_s:
         return _NEXT, -round(ticket.since_s / step_s)
     return _BEHIND, ticket.submitted_at_s
