@@ -25,15 +25,21 @@ unexport PYTHONDONTWRITEBYTECODE
 ELSEWHERE := long or chaos or setup or benchmark or gpu or secure or browser or frameworks
 CLUSTER := yarn or hdfs or zookeeper
 
+# hdfs_utils stands alone (an import contract): its tests run where it or they differ from SINCE, and in every
+# run that does not say what it compares with.
+SINCE ?=
+UNTOUCHED := $(if $(SINCE),$(shell git diff --quiet $(SINCE) -- hdfs_utils tests/unit/hdfs_utils tests/fakes pyproject.toml \
+	&& echo --ignore=tests/unit/hdfs_utils))
+
 # What the goals have taken until now; CONTRIBUTING.md says how long that is, and the aims.
 BEGAN := $(shell date +%s)
 TOOK = @s=$$(($$(date +%s) - $(BEGAN))); echo "=== $@ has ended: $$((s / 60)) min $$((s % 60)) s after make began"
 
-.PHONY: help demo demo-down test check .mypy .basedpyright unit integration long frameworks shapes chaos setup-guard bench docs format clean
+.PHONY: help demo demo-down test check .mypy .basedpyright unit near integration long frameworks shapes chaos setup-guard bench docs format clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
-	@echo "also:       make check unit integration long frameworks shapes chaos setup-guard bench docs format demo-down clean"
+	@echo "also:       make check unit near integration long frameworks shapes chaos setup-guard bench docs format demo-down clean"
 
 demo: .set-up-demo
 	@$(BIN)/python tools/demo.py
@@ -54,8 +60,12 @@ check: .set-up-test
 	$(BIN)/$*
 
 unit: .set-up-test
-	$(SPREAD) -n $(UNIT_WORKERS) -m "not ($(CLUSTER) or $(ELSEWHERE))" $(ARGS)
+	$(SPREAD) -n $(UNIT_WORKERS) -m "not ($(CLUSTER) or $(ELSEWHERE))" $(UNTOUCHED) $(ARGS)
 	$(TOOK)
+
+# The checks and tests of what the working tree changed, and of what imports it.
+near: .set-up-test
+	@$(BIN)/python -m tools.near $(ARGS)
 
 # ONCE_MORE=yes: what failed on the cluster runs once more, on a new one. What passes then is reported
 # as unsteady: a fault that comes now and then, of the test or of the product. It wants to be found.

@@ -67,6 +67,10 @@ BEGIN_WITHIN_S = float(os.environ.get("YARNAM_BEGIN_WITHIN_S", "inf"))
 """Tests whose turn comes later than this (seconds after the run began) do not run, and are reported
 so: `.ci/run` runs as much of `make long` as fits, in an order of each commit's own."""
 
+DURATIONS = "yarnam/durations"
+"""In pytest's cache: seconds of each file of tests when it last ran."""
+
+_took_s: dict[str, float] = {}
 _real_stderr = pytest.StashKey[int]()
 _began_s = time.monotonic()
 
@@ -97,6 +101,20 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Before the fixtures: a cluster takes half a minute."""
     if time.monotonic() - _began_s > BEGIN_WITHIN_S:
         pytest.skip(f"NOT RUN: no time left (after {BEGIN_WITHIN_S:.0f} s no test begins)")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """How long each file takes, for ``make near``. Workers pass their reports on."""
+    if not os.environ.get("PYTEST_XDIST_WORKER"):
+        file = report.nodeid.partition("::")[0]
+        _took_s[file] = _took_s.get(file, 0.0) + report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    cache = session.config.cache
+    if cache is not None and not os.environ.get("PYTEST_XDIST_WORKER"):
+        known = cache.get(DURATIONS, {})
+        cache.set(DURATIONS, {**known, **{file: round(s, 2) for file, s in _took_s.items()}})
 
 
 @pytest.hookimpl(trylast=True)
