@@ -192,7 +192,7 @@ def _claim(plain: Record) -> Claim:
     try:
         state = State(plain.text("state", max_length=MAX_WORD))
     except ValueError:
-        raise MalformedData(f"{shown(plain.plain['state'])} is no state") from None
+        raise MalformedData(f"{shown(plain.plain['state'])} is not a state") from None
     return Claim(
         state,
         plain.text("by", max_length=MAX_WORD),

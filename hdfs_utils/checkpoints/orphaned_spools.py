@@ -126,7 +126,7 @@ def _is_over(spool: Path, shard: Path, saving: SaveOperation, sent: SendResult) 
         if saving.spooled is not None:
             _drop(spool, shard, str(error), sent)
         else:
-            _log.warning("%s was sent, but is no checkpoint: %s", name, error)
+            _log.warning("%s was sent, but is not a checkpoint: %s", name, error)
             sent.dropped.append(name)
         return True
     if saving.spooled is None and not is_sent:

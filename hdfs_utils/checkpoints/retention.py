@@ -84,7 +84,7 @@ def kept(found: Sequence[Whole], retention: Retention) -> dict[CheckpointName, s
 
 
 def _best(newest_first: Sequence[Whole], best: Best) -> list[Whole]:
-    """Of equals the newest. A value that is no number is never the best."""
+    """Of equals the newest. A value that is not a number is never the best."""
     sign = 1 if best.mode == "min" else -1
     rated = [
         whole

@@ -89,7 +89,7 @@ def short_name(principal: str, properties: Mapping[str, str]) -> str:
         if found is None:
             continue
         if not is_mit and re.search("[/@]", found):
-            raise BadConfig(f"{RULES} makes {found} of {principal}, which is no user's name")
+            raise BadConfig(f"{RULES} makes {found} of {principal}, which is not a user's name")
         return found
     if is_mit:
         return principal

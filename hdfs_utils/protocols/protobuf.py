@@ -113,7 +113,7 @@ class Message:
     def number(self, number: int, default: int = 0) -> int:
         value = self._values.get(number, (default,))[-1]
         if not isinstance(value, int):
-            raise ValueError(f"field {number} is no number")
+            raise ValueError(f"field {number} is not a number")
         return value
 
     def raw(self, number: int) -> bytes:

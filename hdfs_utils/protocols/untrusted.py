@@ -107,7 +107,7 @@ def decode_json(
         max_bytes: longer ones are not looked at.
         max_depth: how deep arrays and objects may be nested.
         is_lenient: take NaN, infinities, longer integers, halves of surrogate pairs, and of a key
-            that is there twice the last value: a user's own values, and Hadoop, which writes all
+            that occurs twice the last value: a user's own values, and Hadoop, which writes all
             of these. What :class:`Record` gives is checked all the same.
 
     Raises:
@@ -159,7 +159,7 @@ class Record:
     """A JSON object, asked for its fields by name, type and range.
 
     Every question raises MalformedData where the field is missing and has no default, is of another
-    type, or out of range. ``null`` counts as missing; a boolean is no number.
+    type, or out of range. ``null`` counts as missing; a boolean is not a number.
 
     Attributes:
         plain: the object itself.
@@ -170,7 +170,7 @@ class Record:
 
     def __init__(self, plain: object, where: str = "") -> None:
         if not isinstance(plain, dict):
-            raise MalformedData(f"{where or 'it'} is no object: {shown(plain)}")
+            raise MalformedData(f"{where or 'it'} is not an object: {shown(plain)}")
         self.plain: dict[str, Any] = plain
         self.where = where
 
@@ -310,7 +310,7 @@ class Record:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a key is there twice")
+        raise ValueError("a key occurs twice")
     return found
 
 

@@ -269,7 +269,9 @@ class WebHdfsClient:
     def _error(self, status: int, body: bytes, path: str) -> HdfsError:
         """The error for an answer, of HDFS or of the gateway before it."""
         if self._gateway is not None and status == 401:
-            message = f"the gateway {self._gateway.url} does not accept who asks (HTTP 401)"
+            message = (
+                f"the gateway {self._gateway.url} does not accept the caller's identity (HTTP 401)"
+            )
             return NotAuthenticated(message, path=path)
         if self._gateway is not None and status == 404 and b"RemoteException" not in body:
             message = f"the gateway {self._gateway.url} has no WebHDFS (HTTP 404); is it right?"
@@ -357,7 +359,7 @@ def remote_error(status: int, body: bytes, path: str) -> HdfsError:
         java = remote.text("javaClassName", default=name)
     except MalformedData:
         if status == 401:  # the page of Hadoop's AuthenticationFilter
-            text = "the server does not accept who asks (HTTP 401)"
+            text = "the server does not accept the caller's identity (HTTP 401)"
             hint = "with Kerberos it wants a ticket (kinit) of a realm that it trusts"
             return NotAuthenticated(f"{text}; {hint}", path=path)
         text = f"HTTP {status} without a RemoteException; is WebHDFS enabled?"

@@ -76,7 +76,7 @@ def load(name: str) -> OwnCheck:
     except (ImportError, AttributeError) as error:
         raise ValueError(f"cannot load {name}: {error}") from error
     if not callable(found):
-        raise ValueError(f"{name} is no function")
+        raise ValueError(f"{name} is not a function")
     return OwnCheck(found, name)
 
 

@@ -144,7 +144,7 @@ async def test_log_service_refuses_callers_without_the_jobs_certificate(tmp_path
         known = {"root_certificates": certificate}
         strangers = [
             grpc.aio.insecure_channel(ready.log_address),
-            # These know the server's certificate, which is no secret, and lack its key.
+            # These know the server's certificate, which is not a secret, and lack its key.
             *(
                 grpc.aio.secure_channel(ready.log_address, credentials, options=CHANNEL_OPTIONS)
                 for credentials in (

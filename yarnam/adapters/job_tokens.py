@@ -56,7 +56,7 @@ class TokenSource:
         file systems that the job needs. Raises NoPermission, BadConfig, Unavailable."""
         if not self.rm_name:
             raise BadConfig(
-                "nobody is named who may renew the job's tokens",
+                "no token renewer is configured",
                 hint="yarn-site.xml needs yarn.resourcemanager.principal.",
             )
         found = []

@@ -41,7 +41,7 @@ SECTIONS: dict[str, tuple[CommandEntry, ...]] = {
         "control",
         scale="Resize an elastic job.",
         suspend="Stop a job at a checkpoint and give back its GPUs.",
-        resume="Let a suspended job go on.",
+        resume="Resume a suspended job.",
         tokens="Replace the Kerberos tokens of a running job.",
         kill="Cancel jobs.",
     ),

@@ -350,7 +350,7 @@ def _gateways_name(gateway: Gateway, asked: str | None, environ: Mapping[str, st
     if asked not in (None, "", name):
         raise BadConfig(
             f"{name} signs in to the gateway {gateway.url}, not {asked}",
-            hint="A gateway says itself who asks. To be another user, sign in as that user.",
+            hint="A gateway authenticates the caller. To be another user, sign in as that user.",
         )
     return name
 

@@ -88,7 +88,7 @@ class _Remembered:
             number = int(step)
             of_process.end_step(number, metrics.get("compute_s"))
             os.pwrite(self._file, _MARK.pack(number, time.time()), 0)
-        except Exception:  # noqa: BLE001 - the disk is full, the step is no number
+        except Exception:  # noqa: BLE001 - the disk is full, the step is not a number
             return False
         self._report = (step, total_steps, loss, metrics)
         return True

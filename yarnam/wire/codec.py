@@ -103,7 +103,7 @@ def _measured_to_plain(value: float) -> float | str:
 
 def _measured_from_plain(plain: Any, _: Any) -> float:
     if type(plain) not in (int, float) and not (type(plain) is str and plain in _NOT_FINITE):
-        raise TypeError(f"{shown(plain)} is no number")
+        raise TypeError(f"{shown(plain)} is not a number")
     return float(plain)
 
 

@@ -56,7 +56,7 @@ class Token:
 
     def __post_init__(self) -> None:
         if not _OWNER.fullmatch(self.owner) or not self.attempt or min(self.attempt) < 0:
-            raise ValueError(f"{self.owner!r}, {self.attempt!r} is no owner with its attempt")
+            raise ValueError(f"{self.owner!r}, {self.attempt!r} is not an owner with its attempt")
 
     def __str__(self) -> str:
         return f"{self.owner}:{self.number}"

@@ -175,7 +175,7 @@ def _decode_part(plain: Any) -> ArrayPart:
     dtype, *boxes = plain
     shape, start, extent = (tuple(_count(size) for size in box) for box in boxes)
     if not _DTYPE.fullmatch(dtype):
-        raise ValueError(f"{dtype!r:.200} is no type of elements")
+        raise ValueError(f"{dtype!r:.200} is not an element type")
     if not len(shape) == len(start) == len(extent) <= _MAX_AXES or any(
         a + n > size for a, n, size in zip(start, extent, shape, strict=True)
     ):
@@ -185,14 +185,14 @@ def _decode_part(plain: Any) -> ArrayPart:
 
 def _count(plain: Any, most: int = _MAX_COUNT) -> int:
     if type(plain) is not int or not 0 <= plain <= most:
-        raise ValueError(f"{plain!r:.40} is no number from 0 to {most}")
+        raise ValueError(f"{plain!r:.40} is not a number from 0 to {most}")
     return plain
 
 
 def _crc(plain: str) -> int:
     # int() takes signs, blanks and underscores too.
     if not re.fullmatch("[0-9a-f]{8}", plain):
-        raise ValueError(f"{plain!r:.40} is no checksum")
+        raise ValueError(f"{plain!r:.40} is not a checksum")
     return int(plain, 16)
 
 
@@ -297,7 +297,7 @@ def _decode(content: Mapping[str, Any], path: str) -> Checkpoint:
         raise ValueError(wrong)
     metrics = _mapping(content["metrics"])
     if not all(math.isfinite(value) for value in metrics.values()):
-        raise ValueError("a metric is no number")
+        raise ValueError("a metric is not a number")
     return Checkpoint(
         path=path,
         step=_count(content["step"], layout.MAX_STEP),

@@ -134,7 +134,7 @@ class OpenCheckpoint:
     def _array(self, name: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
         spec = self._of(name)[0].array
         if spec is None:
-            raise TypeError(f"{name} is no array")
+            raise TypeError(f"{name} is not an array")
         with corrupt_where_malformed(self.checkpoint.path, "load"):
             dtype = dtype_of(spec.dtype)
             for entry in self._of(name):

@@ -168,7 +168,7 @@ def read_footer(fs: FileSystem, path: str) -> WrittenShard:
         reader.seek(max(0, length - _TAIL))
         tail = reader.read()
         if len(tail) < _TRAILER.size:
-            raise _corrupt(path, f"{length} bytes are no shard")
+            raise _corrupt(path, f"{length} bytes are not a shard")
         size, crc, magic = _TRAILER.unpack(tail[-_TRAILER.size :])
         if magic != _MAGIC or size + _TRAILER.size > length:
             raise _corrupt(path, "its end is not that of a shard")

@@ -199,7 +199,7 @@ def dtype_of(text: str) -> np.dtype[Any]:
         try:
             found = np.dtype(getattr(ml_dtypes, text))
         except (AttributeError, TypeError):
-            raise ValueError(f"{text!r} is no type of elements") from None
+            raise ValueError(f"{text!r} is not an element type") from None
     if found.hasobject or found.names is not None or not found.itemsize:
-        raise ValueError(f"{text!r} is no type of elements that can be saved")
+        raise ValueError(f"{text!r} is not an element type that can be saved")
     return found

@@ -83,8 +83,8 @@ class _Unpickler(pickle.Unpickler):
             if isinstance(found, torch.dtype):
                 return found
         raise NotSupported(
-            f"PyTorch's description names {shown(f'{module}.{name}')}, which is no part of one; a "
-            "planner of your own has to keep to plain values in planner_data"
+            f"PyTorch's description names {shown(f'{module}.{name}')}, which is not a part of one; "
+            "a planner of your own has to keep to plain values in planner_data"
         )
 
 

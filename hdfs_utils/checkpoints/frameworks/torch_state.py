@@ -74,7 +74,7 @@ def _dtype(name: object) -> Any:
 
     found = getattr(torch, name, None) if isinstance(name, str) else None
     if not isinstance(found, torch.dtype):
-        raise ValueError(f"{shown(name)} is no type of elements")
+        raise ValueError(f"{shown(name)} is not an element type")
     return found
 
 

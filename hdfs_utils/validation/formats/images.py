@@ -52,7 +52,7 @@ def check_image(source: Source, found: Findings) -> None:
     data = source.whole()
     kind = image_kind(data)
     if not kind:
-        raise Corrupt(Reason.BAD_MAGIC, "is no image of a known format", 0)
+        raise Corrupt(Reason.BAD_MAGIC, "is not an image of a known format", 0)
     expected = _kind_of_name(source.name)
     if expected and kind != expected:
         found.note(Reason.OTHER_FORMAT, f"named as {expected}, but it is {kind}")

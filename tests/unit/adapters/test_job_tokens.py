@@ -93,7 +93,7 @@ def test_who_has_no_ticket_gets_none() -> None:
 
 
 def test_somebody_must_renew_them() -> None:
-    with pytest.raises(BadConfig, match="who may renew"):
+    with pytest.raises(BadConfig, match="no token renewer"):
         source(Web(), f"hdfs://{NAMENODE}", renewer="").for_submission()
 
 

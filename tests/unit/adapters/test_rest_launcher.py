@@ -183,7 +183,7 @@ def test_a_resource_manager_that_does_not_come_back(world: World) -> None:
 
 
 def test_a_way_that_there_is_not() -> None:
-    with pytest.raises(BadConfig, match="YARNAM_SUBMIT=jdbc is no way"):
+    with pytest.raises(BadConfig, match="YARNAM_SUBMIT=jdbc is not a way"):
         is_driver_wanted({"YARNAM_SUBMIT": "jdbc"})
 
 

@@ -76,7 +76,7 @@ def test_huge_numbers_are_cut() -> None:
 
 
 def test_the_containers_of_an_attempt_but_for_its_master() -> None:
-    """A single one is no list in some versions."""
+    """A single one is not a list in some versions."""
     rows = [
         {"containerId": f"container_1_0001_01_00000{number}", "assignedNodeId": f"{node}:8041",
          "priority": priority}

@@ -57,7 +57,7 @@ ABSURD = {
     "no demands": of(),
     "too many demands": of(*[ONE] * (MOST_DEMANDS + 1)),
     "more memory than can be counted": sized(memory_mib=10**30),
-    "a forecast that is no time": replace(TRUE, forecast_s=nan),
+    "a forecast that is not a time": replace(TRUE, forecast_s=nan),
     "before all times": replace(TRUE, taken_at_s=-1.0),
     "at no time": replace(TRUE, taken_at_s=nan),
     "never": replace(TRUE, taken_at_s=inf),

@@ -147,7 +147,7 @@ def test_equal_seeds_give_equal_bytes(trace: str) -> None:
     [
         (("--policy", "fivo"), "unknown policy 'fivo'"),
         (("--policy", "gandiva:slice=0"), "slice is '0'"),
-        (("--policy", "gandiva:slice"), "is no setting"),
+        (("--policy", "gandiva:slice"), "is not a setting"),
         (("--format", "json"), "unknown format of a trace"),
     ],
 )

@@ -145,9 +145,9 @@ def test_a_wrong_password_is_named_and_not_shown(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     site = site_behind(door, tmp_path, "wr0ng")
-    with pytest.raises(NoPermission, match="does not accept who asks") as caught:
+    with pytest.raises(NoPermission, match="does not accept the caller's identity") as caught:
         site.rm.info()
-    with pytest.raises(NotAuthenticated, match="does not accept who asks") as refused:
+    with pytest.raises(NotAuthenticated, match="does not accept the caller's identity") as refused:
         site.files.exists("/")
     assert "wr0ng" not in f"{caught.value}{refused.value}{caplog.text}{door.asked}"
 

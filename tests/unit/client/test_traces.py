@@ -97,7 +97,7 @@ def test_a_format_is_read(kind: str, tmp_path: Path) -> None:
         ("csv", "job,submit_s,run_s\n", r"trace:1: no column gpus"),
         ("csv", "job,submit_s,run_s,gpus\na,1,1,1\nb,-1,1,1\n", r"trace:3: submit_s is '-1'"),
         ("csv", "job,submit_s,run_s,gpus\na,1,-5,1\n", r"trace:2: run_s is '-5'"),
-        ("csv", "job,submit_s,run_s,gpus\na,1,x,1\n", r"trace:2: run_s is no number: 'x'"),
+        ("csv", "job,submit_s,run_s,gpus\na,1,x,1\n", r"trace:2: run_s is not a number: 'x'"),
         ("csv", "job,submit_s,run_s,gpus\na,1,nan,1\n", r"trace:2: run_s is 'nan'"),
         ("csv", "job,submit_s,run_s,gpus\na,1,1,1.5\n", r"trace:2: gpus is 1.5"),
         ("csv", "job,submit_s,run_s,gpus\na,1,1\n", r"trace:2: 3 fields, not 4"),

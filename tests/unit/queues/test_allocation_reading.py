@@ -87,7 +87,7 @@ def test_root_may_be_written_or_left_out() -> None:
         ('<queue name="root"/><queue name="b"/>', "beside root"),
         ('<queue name="a"><weight>heavy</weight></queue>', "not a number"),
         ('<queue name="a"><maxResources>1024</maxResources></queue>', "missing resource"),
-        ('<queue name="a"><schedulingPolicy>best</schedulingPolicy></queue>', "no policy"),
+        ('<queue name="a"><schedulingPolicy>best</schedulingPolicy></queue>', "not a policy"),
         ('<queue name="a"><schedulingPolicy>fifo</schedulingPolicy><queue name="b"/></queue>',
          "leaf"),
         ("<defaultQueueSchedulingPolicy>fifo</defaultQueueSchedulingPolicy>", "fifo"),

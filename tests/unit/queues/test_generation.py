@@ -75,7 +75,7 @@ SIZED = "version: 1\ncluster: {gpus: 8, memory: 1TiB, vcores: 9}"
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("version: 1\nqueues: {a: {gpu: 1}}", "2:14: queues.a.gpu: is no key of a policy"),
+        ("version: 1\nqueues: {a: {gpu: 1}}", "2:14: queues.a.gpu: is not a key of a policy"),
         ("version: 2\nqueues: {a: {}}", "1:10: version:"),
         ("version: 1\nqueues: {a: {gpus: 9}}\n", "has no `cluster`"),
         ("version: 1\ncluster: {gpus: 8, memory: 1TiB, vcores: 9}\nqueues: {a: {gpus: 9}}",
@@ -84,7 +84,7 @@ SIZED = "version: 1\ncluster: {gpus: 8, memory: 1TiB, vcores: 9}"
          "minimum_after"),
         ("version: 1\ncluster: {gpus: 8, memory: 1TiB, vcores: 9}\nqueues: {default: {}}",
          "named default"),
-        (f"{SIZED}\ndefault_queue: b\nqueues: {{a: {{}}}}", "no queue that takes jobs"),
+        (f"{SIZED}\ndefault_queue: b\nqueues: {{a: {{}}}}", "not a queue that takes jobs"),
         (f"{SIZED}\nqueues: {{a: {{maximum: 2, oversubscription: 2}}}}", "one of them"),
         ("version: 1\nqueues: {'a.b': {}}", "queues"),
         ("- a", "mapping"),

@@ -334,9 +334,9 @@ def test_the_files_are_told_apart(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("convert", "words"),
     [
-        (lambda: openpai.convert({**OPENPAI, "taskRoles": [1]}, "f"), "taskRoles is no mapping"),
-        (lambda: openpai.convert({**OPENPAI, "parameters": 3}, "f"), "parameters is no mapping"),
-        (lambda: submarine.convert({**SUBMARINE, "roles": ["ps"]}, "f"), "roles is no mapping"),
+        (lambda: openpai.convert({**OPENPAI, "taskRoles": [1]}, "f"), "taskRoles is not a mapping"),
+        (lambda: openpai.convert({**OPENPAI, "parameters": 3}, "f"), "parameters is not a mapping"),
+        (lambda: submarine.convert({**SUBMARINE, "roles": ["ps"]}, "f"), "roles is not a mapping"),
         (
             lambda: submarine.convert(
                 {"roles": {"ps": {"resources": "vcores=two", "launch_cmd": "x"}}}, "f"
@@ -345,9 +345,9 @@ def test_the_files_are_told_apart(tmp_path: Path) -> None:
         ),
         (
             lambda: submarine.convert({**SUBMARINE, "configs": {"localizations": 1}}, "f"),
-            "localizations is no list",
+            "localizations is not a list",
         ),
-        (lambda: dask_yarn.convert({"worker": {"count": 1}, "tags": 3}, "f"), "tags is no list"),
+        (lambda: dask_yarn.convert({"worker": {"count": 1}, "tags": 3}, "f"), "tags is not a list"),
         (lambda: hbox.split("hbox-submit --launch-cmd 'x", "f"), "No closing quotation"),
         (lambda: hbox.split("echo done", "f"), "calls hbox-submit 0 times"),
         (lambda: tony.convert(TONY, tony.Arguments(shell_env="A='1")), "No closing quotation"),

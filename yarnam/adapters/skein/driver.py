@@ -287,5 +287,7 @@ def is_driver_wanted(environ: Mapping[str, str]) -> bool:
     """Whether Skein's driver has to submit, by the user's choice. Raises BadConfig."""
     way = environ.get(SUBMIT_VARIABLE, "").lower()
     if way not in ("", "rest", "driver"):
-        raise BadConfig(f"{SUBMIT_VARIABLE}={way} is no way to submit", hint="Set rest or driver.")
+        raise BadConfig(
+            f"{SUBMIT_VARIABLE}={way} is not a way to submit", hint="Set rest or driver."
+        )
     return way == "driver"

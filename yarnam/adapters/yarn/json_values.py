@@ -86,7 +86,7 @@ def object_of(json: Json, key: str) -> Json:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise MalformedData(f"{key} is no object: {shown(value)}")
+        raise MalformedData(f"{key} is not an object: {shown(value)}")
     return value
 
 
@@ -97,10 +97,10 @@ def text_of(json: Json, key: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, (str, int, float)):
-        raise MalformedData(f"{key} is no text: {shown(value)}")
+        raise MalformedData(f"{key} is not a string: {shown(value)}")
     text = str(value)
     if not is_encodable(text):
-        raise MalformedData(f"{key} is no text: {shown(value)}")
+        raise MalformedData(f"{key} is not a string: {shown(value)}")
     return text
 
 
@@ -112,7 +112,7 @@ def whole_of(json: Json, key: str, default: int = 0) -> int:
     try:
         return max(-INT64, min(INT64, int(value)))
     except (TypeError, ValueError, OverflowError):
-        raise MalformedData(f"{key} is no number: {shown(value)}") from None
+        raise MalformedData(f"{key} is not a number: {shown(value)}") from None
 
 
 def number_of(json: Json, key: str, default: float = 0.0) -> float:
@@ -121,5 +121,5 @@ def number_of(json: Json, key: str, default: float = 0.0) -> float:
     if value is None:
         return default
     if type(value) not in (int, float) or abs(value) > INT64 or not isfinite(value):
-        raise MalformedData(f"{key} is no number: {shown(value)}")
+        raise MalformedData(f"{key} is not a number: {shown(value)}")
     return float(value)

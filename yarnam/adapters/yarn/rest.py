@@ -456,7 +456,7 @@ def _raise_refusal(error: HttpError, path: str, who: HttpIdentity) -> None:
     said = remote_message(error.body)
     if error.status == 401 and who.gateway is not None:
         raise NoPermission(
-            f"the gateway {who.gateway.url} does not accept who asks (HTTP 401)",
+            f"the gateway {who.gateway.url} does not accept the caller's identity (HTTP 401)",
             hint="Check the name and the password in ~/.netrc, or the token:"
             " docs/how-to/gateway.md.",
         )

@@ -237,7 +237,7 @@ def _texts(json: Json, key: str) -> tuple[str, ...]:
     if value is None:
         return ()
     if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-        raise MalformedData(f"{key} are no texts: {shown(value)}")
+        raise MalformedData(f"{key} are not strings: {shown(value)}")
     return tuple(value)
 
 

@@ -118,7 +118,7 @@ class QueuePolicies:
     def _path(self, queue: str) -> str:
         name = quote(queue, safe="")
         if not name.strip(".") or len(name) > MAX_NAME:
-            raise UsageError(f"{queue[:60]!a} is no name of a queue")
+            raise UsageError(f"{queue[:60]!a} is not a queue name")
         return self._zk.path(POLICIES, name)
 
     def _acl(self, admin: str) -> list[ACL] | None:

@@ -586,7 +586,7 @@ def explain(plan: ProcessPlan, stage: str, number: int) -> tuple[ExitKind, str]:
             text = f"command not found: {shown!r}: the interpreter in the first line of {plan.path}"
             return ExitKind.COMMAND_NOT_FOUND, f"{text} does not exist"
         if symbol == "ENOEXEC":
-            hint = "it is no program for this machine, or a script without a #! line"
+            hint = "it is not executable on this machine, or a script without a #! line"
             text = f"command not executable: {shown!r}: {plan.path}: {hint}"
             return ExitKind.COMMAND_NOT_FOUND, text
         return ExitKind.COMMAND_NOT_FOUND, f"command not executable: {shown!r}: {plan.path}: {name}"

@@ -14,7 +14,7 @@ from yarnam.cli.rendering.status_text import as_plain
 @json_option
 @click.pass_context
 def command(ctx: click.Context, job: str, as_json: bool) -> None:
-    """Let a suspended job go on.
+    """Resume a suspended job.
 
     It acquires its gang again, as a new job would, and its processes go on from their checkpoint.
     The command returns when the job waits for its gang; to follow it, use `yarnam watch`.

@@ -40,7 +40,7 @@ def command() -> None:
 @filter_options
 @click.option(
     "-n", "--limit", type=click.IntRange(0), default=LIMIT, show_default=True,
-    help="List so many, the newest first; 0: all.",
+    help="Show at most N records, newest first (0 = all).",
 )  # fmt: skip
 @click.option("--sum", "only_sum", is_flag=True, help="Print only the sum over all jobs.")
 @json_option
@@ -173,7 +173,7 @@ def compact(ctx: click.Context, as_json: bool) -> None:
 @click.option(
     "--before", metavar="WHEN", help="Jobs that ended before: a date, or an age such as 365d."
 )
-@click.option("--keep", type=click.IntRange(0), help="All but the newest so many.")
+@click.option("--keep", type=click.IntRange(0), help="All but the newest N.")
 @json_option
 @click.pass_context
 def prune(ctx: click.Context, before: str | None, keep: int | None, as_json: bool) -> None:

@@ -152,7 +152,7 @@ def _quotas(texts: Sequence[str]) -> dict[str, int]:
     for name, nodes in given.items():
         if not nodes.isdecimal() or len(nodes) > MOST_DIGITS:
             text = f"{name}={nodes}"
-            raise UsageError(f"{text[:60]!a} is no quota", hint="Give it as queue=nodes.")
+            raise UsageError(f"{text[:60]!a} is not a quota", hint="Give it as queue=nodes.")
     return {name: int(nodes) for name, nodes in given.items()}
 
 

@@ -145,7 +145,7 @@ def _document(file: Path) -> dict[str, Any]:
     except yaml.YAMLError as error:
         raise BadSpec(f"{file} is no YAML: {error}") from error
     if not isinstance(document, dict):
-        raise BadSpec(f"{file} is no mapping")
+        raise BadSpec(f"{file} is not a mapping")
     return document
 
 

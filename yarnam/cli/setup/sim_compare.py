@@ -123,7 +123,7 @@ COUNT = click.IntRange(min=1)
     type=click.Choice(["true", "declared", "nothing"]),
     default="true",
     show_default=True,
-    help="What policies are told of run times.",
+    help="What policies know of run times.",
 )
 @click.option(
     "--seeds",

@@ -228,7 +228,7 @@ def _resource_manager(site: Site) -> Finding:
 @_named("Kerberos")
 def _kerberos(site: Site) -> Finding:
     if site.gateway is not None:
-        return ok("not used: the gateway says who asks")
+        return ok("not used: the gateway authenticates the caller")
     if not site.who.is_kerberos:
         return ok("not used: the site has simple authentication")
     settings = read_settings(site.conf_dir, "hdfs-site.xml", "yarn-site.xml")

@@ -50,7 +50,7 @@ def find_venv(path: str, environ: Mapping[str, str]) -> Path:
     folder = Path(path)
     settings = folder / "pyvenv.cfg"
     if not settings.is_file():
-        raise BadSpec(f"environment: {folder} is no virtual environment: it has no pyvenv.cfg")
+        raise BadSpec(f"environment: {folder} is not a virtual environment: it has no pyvenv.cfg")
     text = settings.read_text(encoding="utf-8", errors="replace")
     if re.search(r"^include-system-site-packages\s*=\s*true\s*$", text, re.M | re.I):
         raise BadSpec(

@@ -102,7 +102,7 @@ def tag_of_array(array_id: str) -> str:
     """Raises UsageError: no id of an array."""
     if not _ID.fullmatch(array_id):
         raise UsageError(
-            f"{array_id} is no id of an array", hint="An id has 12 digits of 0-9 and a-f."
+            f"{array_id} is not the id of an array", hint="An id has 12 digits of 0-9 and a-f."
         )
     return TAG_PREFIX + array_id
 

@@ -32,7 +32,7 @@ def event_directory(
     # What the variable names is the program's own: a plain path is on its node's disk.
     is_local = parts.scheme == "file" or (not parts.scheme and named == variable)
     if is_local or not (parts.scheme or named.startswith("/")):
-        raise UsageError(f"{named} is no directory on HDFS", hint=_HINT)
+        raise UsageError(f"{named} is not a directory on HDFS", hint=_HINT)
     files, path = file_system_of(site, named)
     return named if parts.netloc else f"{files.uri.rstrip('/')}{path}"
 

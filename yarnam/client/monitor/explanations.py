@@ -24,7 +24,7 @@ def explain_logs(
     site. Raises UsageError: a file cannot be read."""
     for log in logs:
         if not log.is_file():
-            raise UsageError(f"{log} is no file that can be read")
+            raise UsageError(f"{log} is not a readable file")
     found = [_finding(log, exit_code, rules) for log in logs or [Path()]]
     order = in_order_of_cause(
         [FailedProcess(rank, rank, float(rank), finding) for rank, finding in enumerate(found)]

@@ -206,7 +206,7 @@ class JobSources:
         if self.user == self.site.user:
             return
         if host not in {str(node.node_id).partition(":")[0] for node in self._nodes()}:
-            raise Unavailable(f"{self.directory}/{AM_FILE} names {host!r}, which is no node")
+            raise Unavailable(f"{self.directory}/{AM_FILE} names {host!r}, which is not a node")
 
     def _nodes(self) -> Sequence[Node]:
         return self.site.rm.snapshot("root").nodes

@@ -35,7 +35,7 @@ def named_policy(text: str) -> tuple[str, Settings]:
         key, equals, value = pair.partition("=")
         if not equals:
             raise UsageError(
-                f"{pair[:40]!a} of {text[:60]!a} is no setting",
+                f"{pair[:40]!a} of {text[:60]!a} is not a setting",
                 hint="Write NAME:key=value,key=value, and the numbers of a list with +",
             )
         is_file = value.startswith("@")

@@ -98,7 +98,7 @@ def _bad_policy(tree: Tree) -> BadSpec:
 
 def _message(kind: str, text: str) -> str:
     if kind == "extra_forbidden":
-        return "is no key of a policy"
+        return "is not a key of a policy"
     return "is missing" if kind == "missing" else text
 
 
@@ -142,7 +142,7 @@ def _check(policy: ClusterPolicy, tree: Tree) -> None:
     _check_sum(policy.queues, policy.cluster.gpus, tree, ("queues",))
     leaves = {name for name, is_leaf in names_of(policy.queues) if is_leaf}
     if policy.default_queue and policy.default_queue not in leaves:
-        tree.add(("default_queue",), f"{policy.default_queue} is no queue that takes jobs")
+        tree.add(("default_queue",), f"{policy.default_queue} is not a queue that takes jobs")
     if any(queue.gpus for queue in policy.queues) and policy.minimum_after_s is None:
         tree.add(
             ("preemption",),

@@ -102,7 +102,7 @@ def _number(settings: Mapping[str, str], key: str, usual: float) -> float:
     try:
         return float(text) if text else usual
     except ValueError as error:
-        raise UsageError(f"{_FAIR}.{key} is {text!r}, which is no number") from error
+        raise UsageError(f"{_FAIR}.{key} is {text!r}, which is not a number") from error
 
 
 def half_of_a_gpus_part(nodes: Iterable[Node]) -> Resources:

@@ -67,7 +67,7 @@ def read_lock(text: str) -> JarLock:
     names = [jar.file_name for jar in jars]
     for jar in jars:
         if not 3 <= len(jar.coordinates.split(":")) <= 4 or "/" in jar.coordinates:
-            raise BadConfig(f"the jar lock names '{jar.coordinates}', which is no coordinate")
+            raise BadConfig(f"the jar lock names '{jar.coordinates}', which is not a coordinate")
         if len(jar.sha256) != 64 or jar.size <= 0:
             raise BadConfig(f"the jar lock has no usable size and SHA-256 of {jar.coordinates}")
     if len(set(names)) != len(names):

@@ -44,7 +44,7 @@ def believed_record(record: HistoryRecord) -> Union[HistoryRecord, str]:
         elif not abs(value) <= MOST_AMOUNT:  # true of NaN as well
             return f"{name} is out of range"
         elif not is_time_within(name, value):
-            return f"{name} is no time"
+            return f"{name} is not a time"
     shares = (node for run in record.placements for node in run.nodes)
     counts = (
         *((role.tasks, role.resources.gpus) for role in record.roles),

@@ -123,7 +123,7 @@ def _absurd_ticket(ticket: Ticket) -> str:
         return "its priority is out of range"
     times_s = (ticket.taken_at_s, ticket.duration_s or 0.0, ticket.forecast_s or 0.0)
     if not all(isfinite(at_s) and at_s >= 0 for at_s in times_s):
-        return "its times are no times"
+        return "its times are impossible"
     words = (ticket.name, ticket.queue, ticket.user, ticket.gpu_model, ticket.aside)
     places = (name for demand in ticket.demands for name in (*demand.nodes, *demand.racks))
     return _absurd_policy(ticket.policy, ticket.job) or _absurd_text(
@@ -135,10 +135,10 @@ def _absurd_gang(gang: RunningGang) -> str:
     if len(gang.nodes) > MAX_TASKS:
         return "it names more nodes than a gang may have tasks"
     if not _within(0, MOST_AMOUNT, gang.gpus, *(gpus for _, gpus in gang.nodes)):
-        return "its GPUs are no count"
+        return "its GPUs are not a count"
     times_s = (gang.ends_at_s or 0.0, gang.since_s or 0.0, gang.wait_ratio or 0.0)
     if not all(isfinite(at_s) and at_s >= 0 for at_s in times_s):
-        return "its times are no times"
+        return "its times are impossible"
     return _absurd_policy(gang.policy, gang.job) or _absurd_text((gang.queue,))
 
 
@@ -166,7 +166,7 @@ def _absurd_policy(policy: PolicyTicket | None, job: str) -> str:
     if not _within(0, MOST_AMOUNT, *counts) or not all(
         isfinite(amount) and amount >= 0 for amount in amounts
     ):
-        return "what it tells the policy of its queue are no amounts"
+        return "what it reports to the policy of its queue is impossible"
     return _absurd_text((policy.queue,))
 
 

@@ -23,8 +23,8 @@ alone on its device varies by some percent, and NVIDIA's resiliency extension ca
 MEMORY_SHARE, LINK_SHARE, DISK_SHARE = 1 / 3, 1 / 3, 0.1
 """Others use these too, so they vary more."""
 NCCL_SHARE = 1 / 3
-"""Two GPUs of a node may be joined by NVLink on one node and by PCIe on another, which is no fault;
-one that fell back to copies through the host has less than a third."""
+"""Two GPUs of a node may be joined by NVLink on one node and by PCIe on another, which is not a
+fault; one that fell back to copies through the host has less than a third."""
 
 CPU_MIB_S, MEMORY_MIB_S, DISK_MIB_S, LINK_MIB_S = 10.0, 100.0, 0.5, 1.0
 """At least, whatever the others have: a tenth and less of what a core of 2010 does, a disk that

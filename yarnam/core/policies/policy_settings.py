@@ -39,10 +39,20 @@ class Setting:
 
 
 LEAST_RUN = Setting(
-    "least_run", (300.0,), 0.0, 7 * 86400.0, "No job is suspended before it has run so long.", "s"
+    "least_run",
+    (300.0,),
+    0.0,
+    7 * 86400.0,
+    "Run a job for at least this long before suspending it.",
+    "s",
 )
 LEAST_PAUSE = Setting(
-    "least_pause", (60.0,), 0.0, 86400.0, "No job starts again before it has paused so long.", "s"
+    "least_pause",
+    (60.0,),
+    0.0,
+    86400.0,
+    "Pause a job for at least this long before starting it again.",
+    "s",
 )
 
 

@@ -175,7 +175,7 @@ def _policy(text: str) -> Policy:
     try:
         return _CLASSES.get(text.rpartition(".")[2]) or Policy(text.lower())
     except ValueError:
-        raise ValueError(f"{text!r} is no policy: fair, fifo and drf are") from None
+        raise ValueError(f"{text!r} is not a policy; expected fair, fifo or drf") from None
 
 
 def _maximum(text: str) -> Limit:

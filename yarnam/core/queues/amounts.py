@@ -119,7 +119,7 @@ def _percentages(text: str) -> Limit:
 def _percentage(text: str) -> float:
     match = _PERCENT.match(text)
     if match is None:
-        raise BadAmount(f"{text!r} is no percentage; all of them have to be, or none")
+        raise BadAmount(f"{text!r} is not a percentage; either all amounts are, or none")
     if match[1].startswith("-"):
         raise BadAmount(f"{text!r} is negative")
     return float(match[1]) / 100.0

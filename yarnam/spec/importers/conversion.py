@@ -128,7 +128,7 @@ def mapping(what: str, value: Any) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise BadSpec(f"{what} is no mapping of names")
+        raise BadSpec(f"{what} is not a mapping of names")
     return dict(value)
 
 
@@ -137,7 +137,7 @@ def listed(what: str, value: Any) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise BadSpec(f"{what} is no list")
+        raise BadSpec(f"{what} is not a list")
     return value
 
 

@@ -91,5 +91,5 @@ def test_members_may_not_write_over_each_other(what: str, changes: dict[str, obj
 
 @pytest.mark.parametrize("text", ["", "last", "0123456789AB", "0123456789ab0", "*"])
 def test_an_id_is_an_id(text: str) -> None:
-    with pytest.raises(UsageError, match="no id of an array"):
+    with pytest.raises(UsageError, match="not the id of an array"):
         tag_of_array(text)

@@ -73,9 +73,9 @@ def test_a_role_may_name_it(world: World) -> None:
     [
         (JobState.RUNNING, {}, "writes no outputs"),
         (JobState.FAILED, {"output": "/results/digits"}, "outputs are deleted"),
-        (JobState.RUNNING, {"env": ((VARIABLE, "logs"),)}, "logs is no directory on HDFS"),
-        (JobState.RUNNING, {"env": ((VARIABLE, "/tmp/l"),)}, "no directory on HDFS"),
-        (JobState.RUNNING, {"env": ((VARIABLE, "file:///tmp/l"),)}, "no directory on HDFS"),
+        (JobState.RUNNING, {"env": ((VARIABLE, "logs"),)}, "logs is not a directory on HDFS"),
+        (JobState.RUNNING, {"env": ((VARIABLE, "/tmp/l"),)}, "not a directory on HDFS"),
+        (JobState.RUNNING, {"env": ((VARIABLE, "file:///tmp/l"),)}, "not a directory on HDFS"),
     ],
 )
 def test_what_cannot_be_shown(

@@ -132,7 +132,7 @@ def test_another_users_job_does_not_choose_whom_to_dial(world: World, host: str)
     directory = world.site.paths_of("you").job(KEY)
     world.files.write_bytes(f"{directory}/am.json", encode(AmRecord(app(1), 1, host, 4711)))
     world.files.write_bytes(f"{directory}/credentials.pem", CREDENTIALS)
-    with pytest.raises(Unavailable, match="is no node"):
+    with pytest.raises(Unavailable, match="is not a node"):
         world.client.job(app(1)).status()
     assert world.lines == []
     world.files.write_bytes(

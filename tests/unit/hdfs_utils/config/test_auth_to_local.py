@@ -46,7 +46,7 @@ def test_default_is_for_the_sites_own_realm() -> None:
 
 def test_what_is_no_users_name_is_refused_but_by_mit() -> None:
     keep = {**OWN, RULES: "RULE:[1:$1@$0]"}
-    with pytest.raises(BadConfig, match="no user's name"):
+    with pytest.raises(BadConfig, match="not a user's name"):
         short_name("ada@SITE", keep)
     assert short_name("ada@SITE", {**keep, MECHANISM: "MIT"}) == "ada@SITE"
     assert short_name("ada@ELSEWHERE", {**OWN, MECHANISM: "mit"}) == "ada@ELSEWHERE"

@@ -42,7 +42,7 @@ def test_damage_is_told(data: bytes) -> None:
 def test_a_field_of_another_type_is_damage() -> None:
     """A NameNode that is none, or of another version."""
     found = Message(message((1, "text"), (2, 5)))
-    with pytest.raises(ValueError, match="no number"):
+    with pytest.raises(ValueError, match="not a number"):
         found.number(1)
     with pytest.raises(ValueError, match="no bytes"):
         found.sub(2)

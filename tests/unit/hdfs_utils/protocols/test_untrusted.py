@@ -48,7 +48,7 @@ def test_json_is_decoded(value: object) -> None:
     [
         (b"", "not JSON: Expecting value at character 0"),
         (b"{}{}", "Extra data"),
-        (b'{"a":1,"a":2}', "a key is there twice"),
+        (b'{"a":1,"a":2}', "a key occurs twice"),
         (b"\xff", "no UTF-8"),
         ('"ä"'.encode("utf-16"), "no UTF-8"),
         (b'"\xed\xa0\x80"', "no UTF-8"),
@@ -262,11 +262,11 @@ def test_a_missing_field_has_its_default() -> None:
         (lambda r: r.texts("texts", max_count=9, max_length=0), "at most 0 characters"),
         (lambda r: r.integers("texts", max_count=9), "texts has to be integers"),
         (lambda r: r.integers("integers", max_count=9, most=1), "integers has to be integers"),
-        (lambda r: r.record("texts"), "texts is no object: an array"),
+        (lambda r: r.record("texts"), "texts is not an object: an array"),
         (lambda r: r.record("record", max_count=0), "record has to be an object of at most 0"),
         (lambda r: r.record("record").record("inner").text("x"), "record.inner.x has to be a text"),
         (lambda r: r.records("records", max_count=9)[0].text("x"), r"records[0].x has to be"),
-        (lambda r: r.records("texts", max_count=9), "texts[0] is no object"),
+        (lambda r: r.records("texts", max_count=9), "texts[0] is not an object"),
     ],
 )
 def test_a_field_of_another_type_or_range(ask: Callable[[Record], Any], told: str) -> None:
@@ -281,7 +281,7 @@ def test_nan_is_within_no_range() -> None:
 
 
 def test_an_object_is_needed() -> None:
-    with pytest.raises(MalformedData, match="it is no object: an array"):
+    with pytest.raises(MalformedData, match="it is not an object: an array"):
         decode_record(b"[]", max_bytes=9)
 
 

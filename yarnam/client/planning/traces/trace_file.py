@@ -50,7 +50,7 @@ def parse_trace(data: bytes, per_gpu: Resources) -> list[PastJob]:
 def _job(row: Any, number: int, per_gpu: Resources) -> PastJob | None:
     """None: it never ran."""
     if not isinstance(row, Mapping):
-        raise MalformedData(f"job {number} is no object: {shown(row)}")
+        raise MalformedData(f"job {number} is not an object: {shown(row)}")
     attempts, queue = row.get("attempts"), row.get("vc")
     submitted_s = _time(row.get("submitted_time"))
     if not isinstance(attempts, list) or not isinstance(queue, str):
@@ -60,7 +60,7 @@ def _job(row: Any, number: int, per_gpu: Resources) -> PastJob | None:
     run_s, sizes = 0.0, Counter[int]()
     for attempt in attempts:
         if not isinstance(attempt, Mapping):
-            raise MalformedData(f"an attempt of job {number} is no object: {shown(attempt)}")
+            raise MalformedData(f"an attempt of job {number} is not an object: {shown(attempt)}")
         began_s, ended_s = _time(attempt.get("start_time")), _time(attempt.get("end_time"))
         if began_s is None or ended_s is None or ended_s <= began_s:
             continue

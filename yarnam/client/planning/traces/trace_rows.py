@@ -50,7 +50,7 @@ class Row:
         try:
             found = float(value or "")
         except ValueError:
-            raise self.wrong(f"{name} is no number: {shown(value)}") from None
+            raise self.wrong(f"{name} is not a number: {shown(value)}") from None
         if not isfinite(found) or not least <= found <= most:
             raise self.wrong(f"{name} is {shown(value)}, not from {least:g} to {most:g}")
         return found
@@ -62,7 +62,7 @@ class Row:
         usual = None if default is None else float(default)
         found = self.amount(name, least=least, most=most, default=usual)
         if found != int(found):
-            raise self.wrong(f"{name} is {found:g}, which is no whole number")
+            raise self.wrong(f"{name} is {found:g}, which is not a whole number")
         return int(found)
 
     def moment(self, name: str) -> float:
@@ -72,7 +72,7 @@ class Row:
             found = datetime.strptime(f"{value} +0000", "%Y-%m-%d %H:%M:%S %z")
         except ValueError:
             raise self.wrong(
-                f"{name} is no time such as 2020-04-01 00:00:58: {shown(value)}"
+                f"{name} is not a time such as 2020-04-01 00:00:58: {shown(value)}"
             ) from None
         return found.timestamp()
 

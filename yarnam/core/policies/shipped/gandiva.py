@@ -24,7 +24,7 @@ SETTINGS = (
     ),
     Setting(
         "move_after", (20.0,), 1.0, 1e6,
-        "A gang moves to fewer nodes if it still runs, or has run, so many times what that costs.",
+        "Move a gang to fewer nodes if it still runs, or has run, this multiple of its cost.",
     ),
 )  # fmt: skip
 

@@ -19,12 +19,12 @@ from yarnam.core.policies.serving import gpus_of, settled_first, waiting_of
 
 SETTINGS = (
     Setting(
-        "interval", (600.0,), 1.0, 86400.0, "A gang with a new size keeps it for so long.",
+        "interval", (600.0,), 1.0, 86400.0, "Keep a gang at a new size for at least this long.",
         "s",
     ),
     Setting(
         "worth", (2.0,), 0.0, 1e6,
-        "A gang changes its size only if that saves so many times what the change costs.",
+        "Resize a gang only if that saves this multiple of what the change costs.",
     ),
 )  # fmt: skip
 

@@ -32,8 +32,8 @@ LIMITS = Setting(
 )  # fmt: skip
 PROMOTE = Setting(
     "promote", (8.0,), 0.0, 1e6,
-    "A job that has waited so many times as long as it was executed starts anew in the first "
-    "queue; 0: never.",
+    "Promote a job to the first queue after it has waited this multiple of its run time "
+    "(0 disables).",
 )  # fmt: skip
 
 SLACK_S = 1e-6

@@ -84,7 +84,7 @@ def _unknown(setting: Setting, key: str, known: frozenset[str]) -> Finding:
     return error(
         setting.line,
         f"{setting.name} is not known to YARN",
-        "it is ignored: what it is to say does not hold",
+        "YARN ignores it, so the setting has no effect",
         site_xml(name, setting.value) if alike else "",
     )
 

@@ -44,7 +44,7 @@ def unknown_element(given: LintInput) -> Iterator[Finding]:
         yield error(
             element,
             f"<{element.tag}> is not known {'here' if elsewhere else 'to YARN'}",
-            "it is ignored: what it is to say does not hold",
+            "YARN ignores it, so the setting has no effect",
             xml(by_case[alike[0]], element.text.strip()) if alike else "",
         )
 
@@ -77,7 +77,7 @@ def queue_twice(given: LintInput) -> Iterator[Finding]:
         if queue.name in seen:
             yield error(
                 queue.element,
-                f"the queue {queue.name} is there twice",
+                f"the queue {queue.name} occurs twice",
                 "YARN makes one queue of both, with the later settings",
             )
         seen.add(queue.name)

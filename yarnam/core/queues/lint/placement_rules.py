@@ -86,7 +86,7 @@ def shadowed_rule(given: LintInput) -> Iterator[Finding]:
     seen: set[str] = set()
     for name, rule in _rules(given):
         if name in seen and name != "nestedUserQueue":
-            yield warning(rule, f"the rule {name} is there twice", "the second one decides nothing")
+            yield warning(rule, f"the rule {name} occurs twice", "the second one decides nothing")
         seen.add(name)
 
 
