@@ -167,7 +167,7 @@ def _marks_along(left: int, marks: Iterable[tuple[float, str]]) -> Iterator[str]
     bottom = _TOP + _HEIGHT
     for part, text in marks:
         x = left + _WIDTH * part
-        yield _line(x, bottom, x, bottom + 4)
+        yield _svg_line(x, bottom, x, bottom + 4)
         yield _text(int(x), bottom + 18, text, 'text-anchor="middle"')
 
 
@@ -175,11 +175,11 @@ def _marks_up(left: int, marks: Iterable[tuple[float, str]]) -> Iterator[str]:
     """On the axis at the left."""
     for part, text in marks:
         y = _TOP + _HEIGHT * (1 - part)
-        yield _line(left - 4, y, left, y)
+        yield _svg_line(left - 4, y, left, y)
         yield _text(left - 7, int(y) + 4, text, 'text-anchor="end"')
 
 
-def _line(x1: float, y1: float, x2: float, y2: float) -> str:
+def _svg_line(x1: float, y1: float, x2: float, y2: float) -> str:
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="#57606a"/>'
 
 

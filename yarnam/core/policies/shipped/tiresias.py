@@ -45,13 +45,13 @@ EQUAL_S = 1e-3
 that one look may have decided (``SchedulingView.late_s``)."""
 
 
-class _Standing(NamedTuple):
+class _Rank(NamedTuple):
     """Where a job stands: orders all jobs, the least first."""
 
     queue: int
     less_index: float
     """The index with a minus: the largest comes first."""
-    place: tuple[float, float]
+    position: tuple[float, float]
     arrival: Arrival
 
 
@@ -71,28 +71,28 @@ def discretized(
     limits, now_s, knob = settings["limits"], view.now_s, settings["promote"][0]
     least_run_s = settings["least_run"][0]
     promoted = promotions(view, knob)
-    standings: dict[str, _Standing] = {}
+    ranks: dict[str, _Rank] = {}
     next_change_s = inf
     for ticket in view.tickets:
         counted = 0.0 if ticket.job in promoted else ticket.counted(now_s)
         attained = counted + SLACK_S * ticket.gpus
         queue = bisect_right(limits, attained)
         lower = limits[queue - 1] if queue else 0.0
-        place = _place(ticket, lower, view, least_run_s)
+        position = _position(ticket, lower, view, least_run_s)
         index = 0.0
         if indices:
             # Who falls is where the queue begins, however late that is seen.
-            falls = queue and place[0] == _BEHIND
+            falls = queue and position[0] == _BEHIND
             index = indices[queue].value(lower if falls else attained)
-        standings[ticket.job] = _Standing(queue, -index, place, arrival(ticket))
+        ranks[ticket.job] = _Rank(queue, -index, position, arrival(ticket))
         if knob and queue and not ticket.is_running:
             next_change_s = min(next_change_s, _promoted_at_s(ticket, knob))
-    order = sorted(view.tickets, key=lambda one: standings[one.job])
+    order = sorted(view.tickets, key=lambda one: ranks[one.job])
 
     def explain(ticket: PolicyTicket) -> str:
         service = 0.0 if ticket.job in promoted else ticket.counted(now_s)
         anew = ", anew after its long wait" if ticket.job in promoted else ""
-        queue = standings[ticket.job].queue
+        queue = ranks[ticket.job].queue
         return (
             f"queue {queue + 1} of {len(limits) + 1}{anew}: {gpus_of(ticket)}, "
             f"attained service {service:.0f} GPU-s"
@@ -107,14 +107,14 @@ def discretized(
         least_pause_s=settings["least_pause"][0],
         promoted=promoted,
     )
-    change_s = _falls_at_s(view, found, standings, limits, indices, least_run_s)
+    change_s = _falls_at_s(view, found, ranks, limits, indices, least_run_s)
     return replace(found, next_change_s=min(found.next_change_s, change_s))
 
 
 def _falls_at_s(
     view: SchedulingView,
     found: Schedule,
-    standings: Mapping[str, _Standing],
+    ranks: Mapping[str, _Rank],
     limits: Sequence[float],
     indices: Sequence[QueueIndex],
     least_run_s: float,
@@ -123,14 +123,14 @@ def _falls_at_s(
     waits in the same."""
     waiting: dict[int, list[float]] = {}
     if indices:
-        for job, one in standings.items():
+        for job, one in ranks.items():
             if job not in found.gpus:
                 waiting.setdefault(one.queue, []).append(-one.less_index)
     first_s = inf
     for ticket in found.order:
         if ticket.job not in found.gpus:
             continue
-        queue, less_index, _, _ = standings[ticket.job]
+        queue, less_index, _, _ = ranks[ticket.job]
         counted = 0.0 if ticket.job in found.promoted else ticket.counted(view.now_s)
         if queue < len(limits):
             first_s = min(first_s, view.now_s + (limits[queue] - counted) / ticket.gpus)
@@ -158,7 +158,7 @@ def _promoted_at_s(ticket: PolicyTicket, knob: float) -> float:
     return ticket.since_s + knob * ticket.counted_gpu_s / ticket.gpus
 
 
-def _place(
+def _position(
     ticket: PolicyTicket, limit: float, view: SchedulingView, least_run_s: float
 ) -> tuple[float, float]:
     """The place in its queue, which begins at ``limit``. Who runs comes before who waits, by when
