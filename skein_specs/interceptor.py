@@ -31,7 +31,7 @@ _JAR = "allocate-interceptor.jar"
 
 
 def interceptor_jar() -> bytes | None:
-    """The jar; None: this installation has none."""
+    """The jar; ``None`` means this installation has none."""
     try:
         return resources.files("skein_specs").joinpath(_JAR).read_bytes()
     except OSError:
@@ -39,7 +39,7 @@ def interceptor_jar() -> bytes | None:
 
 
 def why_not_intercepted(yarn_site: Iterable[Property]) -> str:
-    """Why the AM of a job on this site sends every heartbeat; empty: it does not."""
+    """Why the AM of a job on this site sends every heartbeat; empty means it does not."""
     rpc_class = _value(yarn_site, RPC_KEY)
     if rpc_class and rpc_class != HADOOPS_RPC_CLASS:
         return f"{RPC_KEY} is {rpc_class} here"

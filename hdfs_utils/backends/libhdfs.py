@@ -215,7 +215,7 @@ class ArrowFileSystem(BaseFileSystem):
             return ArrowWriter(self, self._inner.open_append_stream(plain), plain, length)
 
     def append_stream(self, path: str) -> Any:
-        """pyarrow's own, for a writer that goes on."""
+        """pyarrow's own, for a writer that continues."""
         return self._inner.open_append_stream(path)
 
     def recover_lease(self, path: str) -> None:
@@ -353,8 +353,8 @@ class ArrowWriter(BaseWriter):
         return size
 
     def sync(self) -> None:
-        """Complete the file with what was written until now, and go on by an append: pyarrow's own
-        flush leaves it in the client."""
+        """Complete the file with what was written until now, and continue by an append: pyarrow's
+        own flush leaves it in the client."""
         self._check_open()
         self._call("sync", self._inner.close)
         with _translated("sync", self._path):

@@ -1,9 +1,8 @@
 """HDFS over HTTP: WebHDFS and HttpFS, for where only HTTP gets through.
 
 What is different from the native client: no leases (``recover_lease`` is NotSupported), ``sync``
-completes the file and goes on with an append, and bytes travel without checksums, so transfers
-verify every file.
-"""
+completes the file and continues with an append, and bytes travel without checksums, so transfers
+verify every file."""
 
 from __future__ import annotations
 
@@ -53,7 +52,7 @@ class WebHdfsFileSystem(BaseFileSystem):
         self.limits = limits
         self._web = web
         self._is_httpfs: bool | None = None
-        """None: not known yet."""
+        """``None`` means not known yet."""
 
     def stat(self, path: str) -> FileStatus:
         plain = self.own_path(path)

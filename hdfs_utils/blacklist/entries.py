@@ -51,7 +51,7 @@ class FileVersion:
     Attributes:
         length: bytes.
         mtime_ms: time of modification, milliseconds since the epoch.
-        checksum: ``algorithm:value`` by the storage; empty: not known.
+        checksum: ``algorithm:value`` by the storage; empty means not known.
     """
 
     length: int
@@ -72,7 +72,7 @@ def version_of(status: FileStatus) -> FileVersion:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Key:
-    """The subject of an entry. ``first`` and ``last``: records, from 0; -1: the whole file."""
+    """The subject of an entry. ``first`` and ``last``: records, from 0; -1 means the whole file."""
 
     path: str
     version: FileVersion
@@ -86,12 +86,12 @@ class Claim:
 
     Attributes:
         by: the user.
-        job: the application that found it; empty: by hand.
+        job: the application that found it; empty means by hand.
         reason: one of the findings' reasons, as in ``bad-crc``.
         evidence: what was found, for a human.
         first_s: when it was found first.
         last_s: when it was found last.
-        expires_s: when it stops counting; 0: never.
+        expires_s: when it stops counting; 0 means never.
     """
 
     state: State

@@ -40,7 +40,7 @@ from hdfs_utils.blacklist.locations import (
 from hdfs_utils.blacklist.policy import KnownEntries
 from hdfs_utils.filesystem import FileStatus, FileSystem
 
-# From so many files on a place is compacted by the next who adds to it: each costs a reader some
+# From this many files on a place is compacted by the next who adds to it: each costs a reader some
 # milliseconds.
 COMPACT_FROM = 32
 # Of one file, so that it is not larger than what is read of an open place.
@@ -169,7 +169,7 @@ class FileBlacklist:
         return BlacklistView(known, tuple(places), tuple(reader.problems))
 
     def _trust(self, directory: str, towards: tuple[str, ...]) -> Location | None:
-        """The place in a directory; None: there is none."""
+        """The place in a directory; ``None`` means there is none."""
         try:
             location = self._fs.stat(location_in(directory))
             parent = self._fs.stat(directory)

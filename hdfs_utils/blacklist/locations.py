@@ -65,7 +65,7 @@ def guards(parent: FileStatus, location: FileStatus, below: str = "") -> bool:
     Args:
         parent: of the directory that holds the place.
         location: the directory of entries itself.
-        below: owner of the next directory or file towards the data; empty: not known.
+        below: owner of the next directory or file towards the data; empty means not known.
     """
     if parent.permission & STICKY and parent.permission & (_OTHER_WRITE | _GROUP_WRITE):
         # Everybody may make things here, but not touch those of others: /tmp.

@@ -17,7 +17,7 @@ from typing import Generic, TypeVar, cast
 
 T = TypeVar("T")
 
-# Each abandoned call holds a thread. A caller that goes on asking a frozen NameNode should not
+# Each abandoned call holds a thread. A caller that continues asking a frozen NameNode should not
 # collect them without bound: beyond this many it is refused at once.
 MAX_ABANDONED = 32
 # Idle workers kept for the next call; more than this leave when they are done.

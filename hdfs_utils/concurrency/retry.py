@@ -69,9 +69,9 @@ def retry(
         call: must be harmless to repeat.
         limit_s: no call begins later than that many seconds after the first; then the last error
             is raised.
-        is_retriable: other errors are raised at once.
+        is_retriable: other errors are raised immediately.
         on_failure: told of each error that is retried, and of the seconds spent so far.
-        at_least: so many calls are made even where they take longer than the limit.
+        at_least: this many calls are made even where they take longer than the limit.
         backoff: the pauses.
         sleep: waits that many seconds; what it raises ends it all.
     """
@@ -135,7 +135,7 @@ class _Failures:
 def retry_over_failover(call: Callable[[], T], limit_s: float) -> T:
     """Call again while a pair of NameNodes fails over and neither of them takes the question.
 
-    The native client asks both once and gives up; Hadoop's own goes on for minutes
+    The native client asks both once and gives up; Hadoop's own continues for minutes
     (dfs.client.failover.max.attempts: 15, with pauses of up to 15 s).
 
     Args:

@@ -40,7 +40,7 @@ class WorkerPool:
     Args:
         threads: how many; fewer start where there are fewer items.
         operation: what the calls do, for errors: ``read``, ``transfer``.
-        stack: the size of each thread's stack in bytes; 0: the system's default.
+        stack: the size of each thread's stack in bytes; 0 means the system's default.
         abandon_after_s: after an error or Ctrl-C the other workers get so many seconds to finish
             their call before they are abandoned.
 

@@ -31,10 +31,10 @@ class Rule:
     """One rule.
 
     Attributes:
-        count: components of the principals that it is for; 0: the rule DEFAULT.
+        count: components of the principals that it is for; 0 means the rule DEFAULT.
         shape: what is made of them, with ``$0`` for the realm.
-        match: what that has to be, as a whole; empty: anything.
-        old: what is replaced in it; empty: nothing.
+        match: what that has to be, as a whole; empty means anything.
+        old: what is replaced in it; empty means nothing.
         new: by what, with ``$1`` for the first group of ``old``.
         is_global: each occurrence of ``old``, not only the first.
         is_lower: all letters become small ones.
@@ -49,8 +49,8 @@ class Rule:
     is_lower: bool = False
 
     def applied(self, parts: Sequence[str], realm: str) -> str | None:
-        """The short name by this rule; None: it is not for this principal. ``parts``: the realm,
-        then the components; ``realm``: the site's own, empty where it is not known."""
+        """The short name by this rule; ``None`` means it is not for this principal. ``parts``: the
+        realm, then the components; ``realm``: the site's own, empty where it is not known."""
         if not self.count:
             return self._cased(parts[1]) if parts[0] == realm or not realm else None
         if len(parts) - 1 != self.count:

@@ -29,7 +29,7 @@ class Gateway:
 
     Attributes:
         url: ``https://host:port/gateway/TOPOLOGY``, without a slash at its end.
-        token_file: holds a bearer token; empty: by the netrc file.
+        token_file: holds a bearer token; empty means by the netrc file.
         netrc_file: of names and passwords by host.
     """
 
@@ -50,7 +50,7 @@ class Gateway:
 
     @property
     def login(self) -> str:
-        """The name in the netrc file; empty: a token says who asks.
+        """The name in the netrc file; empty means a token says who asks.
 
         Raises:
             NoCredentials: neither does.

@@ -38,7 +38,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a segment says of itself.
+    """The header of a segment.
 
     Attributes:
         epoch: of its writer.

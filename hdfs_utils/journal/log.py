@@ -44,7 +44,7 @@ MAX_EPOCH = 10**10 - 1
 
 @dataclass(frozen=True, slots=True)
 class JournalContent:
-    """What a journal holds.
+    """The content of a journal.
 
     Attributes:
         records: all records in order.
@@ -126,7 +126,7 @@ class AppendLog:
         everything else: open it again to know.
 
         Raises:
-            Fenced: a newer epoch has the journal: stop at once.
+            Fenced: a newer epoch has the journal: stop immediately.
             Unavailable: HDFS does not take it, also in new segments, for ``fs.limits.data_s``.
         """
         if self._broken is not None:

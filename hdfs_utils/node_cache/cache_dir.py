@@ -117,7 +117,7 @@ class CacheDir:
 
         Args:
             root: the cache's directory.
-            max_bytes: limit for all cached files; 0: half of the disk.
+            max_bytes: limit for all cached files; 0 means half of the disk.
             keep_free: share of the disk that stays free.
 
         Raises:

@@ -23,8 +23,8 @@ class FetchSnapshot:
         files_done, done: on the node by now.
         cached: bytes of ``done`` that the node had before.
         fetched: bytes read from HDFS, repeated reads included.
-        left_s: seconds left at the present rate; None: unknown.
-        trouble: why the fetch is stalled; empty: it is not.
+        left_s: seconds left at the present rate; ``None`` means unknown.
+        trouble: why the fetch is stalled; empty means it is not.
     """
 
     files: int = 0
@@ -78,7 +78,7 @@ class FetchProgress(NoProgress):
             self._files_done += 1
 
     def set_trouble(self, text: str) -> None:
-        """Set why the fetch is stalled; empty: it goes on."""
+        """Set why the fetch is stalled; empty means it continues."""
         with self._lock:
             self._trouble = text
 

@@ -38,7 +38,7 @@ class PartialFile:
 
 
 OpenPartial = Callable[[WantedFile], "AbstractContextManager[PartialFile | None]"]
-"""Opens the file to fill; None: there is nothing to fetch."""
+"""Opens the file to fill; ``None`` means there is nothing to fetch."""
 
 
 class Fetcher:

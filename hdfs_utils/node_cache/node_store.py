@@ -103,7 +103,7 @@ class NodeStore:
         self._stopping.clear()
 
     def pause(self, seconds: float) -> None:
-        """Sleep; raises Stopped at once on :meth:`stop`."""
+        """Sleep; raises Stopped immediately on :meth:`stop`."""
         if self._stopping.wait(seconds):
             raise Stopped
 

@@ -14,10 +14,9 @@ a pause does harm. A late writer may have recreated ``attempt-N`` after a newer 
 real one; then the newer ``storing-<epoch>``, or its output, exists too, and the committer looks for
 both after its first rename.
 
-A writer with an open file could go on writing after the rename, because HDFS knows open files by
+A writer with an open file could continue writing after the rename, because HDFS knows open files by
 number, not by name. So all leases are recovered, and nothing can be written into what is committed.
-(Only the native client can recover leases; a job that succeeded rarely leaves files open.)
-"""
+(Only the native client can recover leases; a job that succeeded rarely leaves files open.)"""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ _ADVICE = (
 
 
 def advice(text: str) -> str:
-    """What to do about an error with this text; empty: it is none of Kerberos's known ones."""
+    """What to do about an error with this text; empty means it is none of Kerberos's known ones."""
     lower = text.lower()
     return next((help_ for parts, help_ in _ADVICE if any(part in lower for part in parts)), "")
 

@@ -14,7 +14,7 @@ _MAGIC = b"\x05\x02"
 
 
 def client_principals(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Whose keys are in the keytab by which programs get a ticket themselves; empty: the
+    """Whose keys are in the keytab by which programs get a ticket themselves; empty means the
     environment names none.
 
     Raises:

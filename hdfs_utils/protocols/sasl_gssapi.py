@@ -17,7 +17,7 @@ class SaslGssapi:
 
     Args:
         service: as in ``zookeeper@host``.
-        keytab: gets the ticket in place of the process's own credentials; empty: those.
+        keytab: gets the ticket in place of the process's own credentials; empty means those.
     """
 
     def __init__(self, service: str, keytab: str = "") -> None:

@@ -17,8 +17,9 @@ _MAX_DATE_FIELD = 5
 
 
 def max_date_s(token: DelegationToken) -> float | None:
-    """When it ends for good, however often it is renewed, in seconds since 1970; None: it does not
-    say. Without renewal it ends after the server's renewal interval, of which it says nothing."""
+    """When it ends for good, however often it is renewed, in seconds since 1970; ``None`` means it
+    does not say. Without renewal it ends after the server's renewal interval, of which it says
+    nothing."""
     data = token.identifier
     try:
         date_ms = _of_hdfs(data) if data[0] == _OLD_FORMAT else _of_yarn(data)

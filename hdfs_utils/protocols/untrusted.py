@@ -13,9 +13,8 @@ and nowhere else (``tests/unit/architecture/test_one_door.py``)::
 - There is one error, :class:`~hdfs_utils.errors.MalformedData`, whatever the bytes are. Its message
   quotes at most a few characters of them, escaped.
 
-The caller names the limits, adds the path to the error or catches it, says what it goes on without,
-and goes on. Nothing here reads a clock, a file or the network on its own.
-"""
+The caller names the limits, adds the path to the error or catches it, says what it continues
+without, and continues. Nothing here reads a clock, a file or the network on its own."""
 
 from __future__ import annotations
 
@@ -344,7 +343,7 @@ _LENIENT = json.JSONDecoder(parse_int=_long_integer)
 def _no_collections() -> Iterator[None]:
     """Values of JSON are no garbage; the garbage collector would look at all of them again and
     again, which takes twice as long as the parsing. Of several threads here at a time the one that
-    has paused it lets it go on."""
+    has paused it lets it continue."""
     if not gc.isenabled():
         yield
         return

@@ -28,7 +28,7 @@ def copy(
 
     It grows in a hidden directory beside the target and gets its name by one rename: at every
     moment the target is the old one whole, the new one whole, or not there. A later call with the
-    same source and target goes on from what an interrupted one has finished.
+    same source and target continues from what an interrupted one has finished.
 
     Symbolic links to local files are followed, to directories refused. Empty directories and the
     executable bit are kept.

@@ -14,7 +14,7 @@ PART = 256 << 20
 # Work that a break may cost. A transfer shorter than this is quicker repeated than resumed.
 JOURNAL_S = 3.0
 # Files that a native client writes at the same time. Each waits about 0.5 s for its completion,
-# asleep (hdfs-native 0.14.7), so many wait; but few send, or the NameNode finds its DataNodes too
+# asleep (hdfs-native 0.14.7), this many wait; but few send, or the NameNode finds its DataNodes too
 # busy (dfs.namenode.redundancy.considerLoad) and refuses: measured, with one DataNode, from 512 on.
 SENDING = 64
 WAITING = 256
@@ -59,7 +59,7 @@ class Options:
             small files read by the native client, which checks each 512 bytes as they arrive.
             ``none``: lengths only.
         overwrite: replace what is at the target.
-        resume: keep what was sent before a break, and go on from what an earlier run kept.
+        resume: keep what was sent before a break, and continue from what an earlier run kept.
         manifest: put ``_SUCCESS`` and ``_MANIFEST.jsonl`` into a tree.
         part: size of the parts of a large file, bytes; a multiple of the block size.
         streams: parts of one file written at the same time.

@@ -83,7 +83,7 @@ class StagingOwner:
 
     @classmethod
     def of(cls, name: str) -> StagingOwner | None:
-        """Parses the name of the owner's directory; None: it is another directory."""
+        """Parses the name of the owner's directory; ``None`` means it is another directory."""
         parts = name.split("-", 4)
         if len(parts) != 5 or parts[0] != "owner" or not parts[1].isdigit():
             return None

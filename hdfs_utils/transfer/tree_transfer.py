@@ -32,7 +32,7 @@ VERIFY_BATCH = 2000
 # Of the hundreds of threads that wait for completions: the address space of a container may be
 # limited (yarn.nodemanager.vmem-check-enabled), and 8 MiB each would count.
 SMALL_STACK = 512 << 10
-# Beyond so many small files one call that settles the whole disk is quicker than one for each.
+# Beyond this many small files one call that settles the whole disk is quicker than one for each.
 SETTLE_TOGETHER = 16
 
 

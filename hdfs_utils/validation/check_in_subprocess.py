@@ -1,9 +1,8 @@
 """Checks one file in a process of its own, with bounds on memory and time.
 
 For whoever must not be hurt by a check: an agent beside a training process, an ApplicationMaster.
-The child reads the file by itself; it ends when its parent does, and gives way to everything else
-on the node.
-"""
+The child reads the file on its own; it ends when its parent does, and gives way to everything else
+on the node."""
 
 from __future__ import annotations
 

@@ -5,8 +5,7 @@ buffer follows from those of its parts (``crc(A + B) = shift(crc(A), len(B)) ^ c
 zlib's ``crc32_combine``), and the file tells those of its parts. So the buffer's CRC is computed in
 one call, and what it should be from all that is stored in it, by table look-ups over arrays. The
 two differ for certain when one record is wrong (shifting loses nothing), and but for one chance in
-2^32 when several are; whoever finds a difference looks at each record by itself.
-"""
+2^32 when several are; whoever finds a difference looks at each record on its own."""
 
 from __future__ import annotations
 
@@ -84,7 +83,7 @@ class CrcCombiner:
 
 @lru_cache(1)
 def crc_combiner() -> CrcCombiner | None:
-    """None: numpy is not installed."""
+    """``None`` means numpy is not installed."""
     try:
         import numpy as np
     except ImportError:

@@ -59,7 +59,7 @@ class CheckOptions:
 
     Attributes:
         checks: which checks there are.
-        format: of all files, as in ``tfrecord`` or ``gzip+csv``; empty: each by its name.
+        format: of all files, as in ``tfrecord`` or ``gzip+csv``; empty means each by its name.
         workers: files checked at the same time.
         bad_blocks: paths whose blocks HDFS has no good replica of, with what it says of them.
         decoders: the child processes in which files are decoded.

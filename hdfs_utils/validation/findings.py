@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-# A file with so many findings is broken beyond doubt; the rest would only fill the table.
+# A file with this many findings is broken beyond doubt; the rest would only fill the table.
 MAX_FINDINGS = 100
 """Of each kind."""
 MAX_MESSAGE = 1000
@@ -87,7 +87,7 @@ class Finding:
 
     @property
     def where(self) -> str:
-        """`` (record 3, byte 120)``; empty: not known."""
+        """`` (record 3, byte 120)``; empty means not known."""
         parts = [self.member] if self.member else []
         parts += [f"record {self.record}"] if self.record is not None else []
         parts += [f"byte {self.offset}"] if self.offset is not None else []
@@ -100,7 +100,7 @@ class FileReport:
 
     Attributes:
         length, mtime_ms: of the file that was looked at, in bytes and milliseconds.
-        format: which check was made, as in ``tfrecord`` or ``gzip+jsonl``; empty: none.
+        format: which check was made, as in ``tfrecord`` or ``gzip+jsonl``; empty means none.
         records: how many records (lines, images, members, batches) were read.
         duration_s: how long it took.
     """
@@ -223,7 +223,7 @@ class Findings:
 
     @contextmanager
     def catching(self) -> Iterator[None]:
-        """What stops the check in this block becomes a finding; the check goes on after it."""
+        """What stops the check in this block becomes a finding; the check continues after it."""
         try:
             yield
         except Corrupt as error:

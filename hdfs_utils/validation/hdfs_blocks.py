@@ -72,7 +72,7 @@ def bad_blocks(address: str, path: str, user: str, timeout_s: float) -> tuple[Ba
 def examine_replicas(
     fs: FileSystem, path: str, offset: int, length: int
 ) -> tuple[Reason, str] | None:
-    """Why reading this part failed: whether HDFS has no good replica of it. None: it has.
+    """Why reading this part failed: whether HDFS has no good replica of it. ``None`` means it has.
 
     Hadoop's own client is made to read the part first, because it tells the NameNode of replicas
     whose checksum does not fit, and of those that are gone; else the NameNode knows nothing yet.

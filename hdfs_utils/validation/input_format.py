@@ -39,11 +39,11 @@ class TextRules:
 
     Attributes:
         encoding: of text, CSV and JSON lines; Python's name.
-        columns: number of columns of a CSV; 0: as many as the first line has.
+        columns: number of columns of a CSV; 0 means as many as the first line has.
         has_header: whether the first line of a CSV names its columns.
         schema: name to type (``string``, ``integer``, ``number``, ``boolean``, ``array``,
             ``object``, ``any``): the keys that each JSON line must have, or a CSV's columns.
-        delimiter: of CSV; empty: a tab for ``.tsv``, else a comma.
+        delimiter: of CSV; empty means a tab for ``.tsv``, else a comma.
     """
 
     encoding: str = "utf-8"

@@ -57,7 +57,7 @@ _CODECS = {
 
 
 def format_of(name: str, head: bytes, checks: Checks) -> str:
-    """The format's name, compressions first as in ``gzip+jsonl``; empty: not known.
+    """The format's name, compressions first as in ``gzip+jsonl``; empty means not known.
 
     Args:
         name: path or name.

@@ -88,7 +88,7 @@ class Stream:
         return b"".join(parts)
 
     def skip(self, size: int) -> int:
-        """Pass over so many bytes; returns how many there were."""
+        """Pass over this many bytes; returns how many there were."""
         if size < 0:
             raise ValueError(f"a size of {size} bytes")
         passed = 0
@@ -107,7 +107,7 @@ class Source(ABC):
 
     name: str
     size: int | None
-    """In bytes; None: known only at the end."""
+    """In bytes; ``None`` means known only at the end."""
 
     @abstractmethod
     def stream(self) -> Stream:

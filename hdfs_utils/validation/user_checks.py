@@ -41,7 +41,7 @@ class OwnCheck:
     """A user's function as a check. What it raises besides ValueError means "not checked".
 
     Attributes:
-        name: ``module:function``, by which another process finds it; empty: it cannot.
+        name: ``module:function``, by which another process finds it; empty means it cannot.
     """
 
     function: UserCheck

@@ -100,8 +100,8 @@ class YarnamLauncher(Launcher):
 
 
 def call_of(context: HydraContext, function: TaskFunction, singletons: Any) -> Any:
-    """What a container runs, with the configuration of one job of the sweep. Pickled by value, for
-    yarnam's code is not in the job's Python."""
+    """The function that a container runs, with the configuration of one job of the sweep.
+    Pickled by value, for yarnam's code is not in the job's Python."""
 
     def run_one(config: DictConfig) -> Any:
         from hydra.core.singleton import Singleton

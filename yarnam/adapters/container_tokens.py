@@ -2,8 +2,7 @@
 
 YARN starts every attempt with the tokens of the submission. What replaced them is kept beside, in
 the application's own directories on the node, which outlive an attempt and end with the
-application: the next attempt there goes on with it.
-"""
+application: the next attempt there continues with it."""
 
 from __future__ import annotations
 
@@ -78,8 +77,8 @@ def keep_replacing(
     now_s: Callable[[], float] = time.time,
 ) -> None:
     """Replace the job's tokens before they end, again and again. ``take`` uses them from then on.
-    ``wait`` so many seconds; True: no more is wanted. Raises nothing that ``obtain`` or ``take``
-    may raise (YarnamError)."""
+    ``wait`` this many seconds; ``True`` means no more is wanted. Raises nothing that ``obtain`` or
+    ``take`` may raise (YarnamError)."""
     due_s = replace_at(current)
     while not wait(max(0.0, due_s - now_s())):
         try:

@@ -39,7 +39,7 @@ class InventoryStore(Protocol):
     def path(self) -> str: ...
 
     def read(self) -> bytes:
-        """Empty: there is none."""
+        """Empty means there is none."""
 
     def write(self, change: Callable[[bytes], bytes]) -> None:
         """Replace it by what ``change`` makes of it."""

@@ -34,7 +34,7 @@ class HttpIdentity:
     """The identity at one site.
 
     Attributes:
-        user: sent as ``user.name``, which simple authentication believes; empty: nobody.
+        user: sent as ``user.name``, which simple authentication believes; empty means nobody.
         is_kerberos: the site authenticates: a delegation token of the container, else SPNEGO.
         conf_dir: of Hadoop's configuration, which names the site's authority for https.
         gateway: asks the daemons for us, and says to them who we are; None: we ask them ourselves.

@@ -21,10 +21,8 @@ RM_ALIAS = "yarnam-rm"
 
 @dataclass(frozen=True, slots=True)
 class JobTokens:
-    """Attributes:
-    by_alias: as the ResourceManager's REST API takes them. Secrets, out of ``repr``.
-    until_s: when the first of them ends, in seconds since 1970; None: they do not say.
-    """
+    """Attributes: by_alias: as the ResourceManager's REST API takes them. Secrets, out of ``repr``.
+    until_s: when the first of them ends, in seconds since 1970; ``None`` means they do not say."""
 
     by_alias: Mapping[str, str] = field(repr=False)
     until_s: float | None

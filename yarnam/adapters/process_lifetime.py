@@ -28,7 +28,7 @@ def leave_at_once_on_sigterm() -> None:
 
 
 def leave_at_once(reason: str) -> NoReturn:
-    """What matters is on HDFS, and the next AM attempt goes on from there."""
+    """What matters is on HDFS, and the next AM attempt continues from there."""
     os.write(2, f"yarnam: {reason}: leaving\n".encode())
     os._exit(int(ExitCode.UNAVAILABLE))
 

@@ -36,7 +36,7 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> str:
-    """When it was started, in ticks since the boot (``proc(5)``); empty: it has ended."""
+    """When it was started, in ticks since the boot (``proc(5)``); empty means it has ended."""
     try:
         text = (_PROC / str(pid) / "stat").read_text()
     except (OSError, ValueError):

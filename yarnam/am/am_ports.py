@@ -50,23 +50,23 @@ class AmPorts:
     executor: Callable[[str], SerialExecutor] = ThreadSerialExecutor
     hints: NodeHints = field(default_factory=NoNodeHints)
     waiters: Waiters = tuple
-    """Who waits for GPUs, asked before the gang grows by itself."""
+    """Who waits for GPUs, asked before the gang grows on its own."""
     learn: Callable[[NodeId, str], None] = lambda node, model: None
     """Keeps the GPU model that an agent has seen on a node. May block like a port."""
     keep: Callable[[HistoryRecord], None] = lambda record: None
     """Writes the job's history record. May block like a port."""
     budget_trouble: Callable[[], str] = str
-    """Why the ResourceManager is asked less often than the job would; empty: it is not."""
+    """Why the ResourceManager is asked less often than the job would; empty means it is not."""
     ticket_queue: Callable[[], TicketQueue] | None = None
-    """Opens the queue; called in a thread. None: there is no ZooKeeper."""
+    """Opens the queue; called in a thread. ``None`` means there is no ZooKeeper."""
     outputs: OutputStore | None = None
-    """None: the job has no outputs."""
+    """``None`` means the job has no outputs."""
     data: DataAccess | None = None
-    """None: the job has no inputs."""
+    """``None`` means the job has no inputs."""
     notify: NotificationSender | None = None
-    """None: the job notifies nobody."""
+    """``None`` means the job notifies nobody."""
     pre_runs: PreRunStore | None = None
-    """None: the job has no pre-run."""
+    """``None`` means the job has no pre-run."""
 
 
 @dataclass(slots=True)

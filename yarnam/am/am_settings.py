@@ -11,13 +11,13 @@ class AmSettings:
 
     plan_patience_s: float = 120.0
     """How long one request to the planner waits for a ResourceManager that does not answer (a
-    fail-over takes half a minute to a minute). After that the gang machine is told that nothing
+    fail-over takes half a minute to a minute). After that the gang machine learns that nothing
     fits; it backs off and requests again."""
     plan_retry_first_s: float = 0.5
     plan_retry_cap_s: float = 10.0
     ticket_patience_s: float = 2.0
-    """From the AM's start until it goes on without a ticket queue that does not answer. It connects
-    while the AM starts, so this costs time only when ZooKeeper is down."""
+    """From the AM's start until it continues without a ticket queue that does not answer. It
+    connects while the AM starts, so this costs time only when ZooKeeper is down."""
     ticket_grace_s: float = 15.0
     """How long a waiting job waits for a ticket queue that has gone away: longer than a session's
     timeout and an election of ZooKeeper's. Then it goes by jitter alone."""
@@ -32,7 +32,7 @@ class AmSettings:
     waits."""
     journal_patience_s: float = 300.0
     """How long a journal that cannot be written (HDFS restarts, fails over) holds the AM back.
-    Running tasks go on meanwhile. Then this AM attempt ends with UNAVAILABLE."""
+    Running tasks continue meanwhile. Then this AM attempt ends with UNAVAILABLE."""
     store_patience_s: float = 60.0
     """The same for the verdict, which the journal can replace."""
     retry_pause_s: float = 2.0

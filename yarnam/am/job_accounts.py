@@ -64,7 +64,7 @@ class JobAccounts:
         self.service = served(self.service, before, event, after, accounts)
 
     def policy_ticket(self, gang: Gang, facts: JobFacts, now_s: float) -> PolicyTicket:
-        """What the job tells the policy of its queue."""
+        """The job's report to the policy of its queue."""
         return policy_ticket(
             self._record.job, gang, self._size, self.service, self._accounts, facts, now_s
         )
@@ -72,8 +72,8 @@ class JobAccounts:
     def report(
         self, gang: Gang, metrics: Sequence[AgentMetrics], now_s: float, *, at_once: bool
     ) -> TrainingReported | None:
-        """What the journal has to know of the training, each time once; None: nothing new. By the
-        reports of rank 0, or of the lowest rank that reports steps."""
+        """The training report that the journal needs, each once; ``None`` means nothing new.
+        By the reports of rank 0, or of the lowest rank that reports steps."""
         if gang.phase not in {Phase.RUNNING, Phase.STOPPING} or gang.is_pre_run:
             return None
         mine = [one for one in metrics if one.attempt == gang.attempt and one.step is not None]

@@ -101,7 +101,7 @@ class EventInbox:
 
 @dataclass(frozen=True, slots=True)
 class AmParts:
-    """What the ApplicationMaster works with, built by the composition root."""
+    """The parts of an ApplicationMaster, built by the composition root."""
 
     inbox: EventInbox
     clock: Clock
@@ -112,9 +112,9 @@ class AmParts:
     executor: Executor
     observers: GangObservers
     inputs: InputIntegrity | None
-    """None: the job has no inputs."""
+    """``None`` means the job has no inputs."""
     notifier: Notifier | None
-    """None: the job notifies nobody."""
+    """``None`` means the job notifies nobody."""
 
 
 class ApplicationMaster:
@@ -159,7 +159,7 @@ class ApplicationMaster:
         return self._gang
 
     def wait_ends_at_s(self) -> float | None:
-        """When the gang machine's WAIT timer ends the job; None: it does not run."""
+        """When the gang machine's WAIT timer ends the job; ``None`` means it does not run."""
         return self._gang.deadline_s(TimerKind.WAIT)
 
     async def run(self) -> Verdict:
@@ -277,7 +277,7 @@ class ApplicationMaster:
         return (*self._ports.waiters(), *self._queue.waiters())
 
     def policy_ticket(self, version: int = 0) -> PolicyTicket:
-        """What the job reports to the policy of its queue, of which it knows this version."""
+        """The job's report to the policy of its queue, of which it knows this version."""
         status = self._published
         predicted = status.predicted_end if status is not None else None
         steps_left = None
@@ -420,7 +420,7 @@ class ApplicationMaster:
         return self._accounts.report(self._gang, metrics, self._clock.now_s(), at_once=at_once)
 
     def _status(self, metrics: Sequence[AgentMetrics] | None = None) -> JobStatus:
-        """``metrics``: what has just been read of them; None: nothing has."""
+        """``metrics``: what has just been read of them; ``None`` means nothing has."""
         now_s = self._clock.now_s()
         facts = StatusFacts(
             gang=self._gang,

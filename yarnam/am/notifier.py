@@ -66,7 +66,7 @@ class Notifier:
             log.warning("which notifications have been sent is not known: %s", error.message)
 
     def see(self, status: JobStatus) -> None:
-        """Begin to send what this status asks for, unless that was done. Returns at once."""
+        """Begin to send what this status asks for, unless that was done. Returns immediately."""
         for number, channel in enumerate(self._channels):
             what = (number, status.state.value)
             if status.state in channel.states and what not in self._begun:
@@ -142,7 +142,7 @@ async def notify_failure(
 
 
 def notification_of(channel: int, status: JobStatus) -> Notification:
-    """What a channel gets about this status. Its id stands for job, channel and state."""
+    """The notification of this status for a channel. Its id stands for job, channel and state."""
     verdict = status.verdict
     name = f"{status.application}/{channel}/{status.state.value}"
     return Notification(

@@ -48,7 +48,7 @@ class OutputStorer:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     _progress: StoringProgress | None = None
     _trouble_code: ExitCode = ExitCode.UNAVAILABLE
-    """Of the trouble that was reported last."""
+    """The trouble that was reported last."""
     _stopped: threading.Event = field(default_factory=threading.Event)
     _task: asyncio.Task[None] | None = None
 
@@ -84,7 +84,7 @@ class OutputStorer:
             await asyncio.gather(self._task, return_exceptions=True)
 
     def status(self, gang: Gang) -> OutputStatus | None:
-        """How much of the output is stored; None: there is nothing to report."""
+        """How much of the output is stored; ``None`` means there is nothing to report."""
         if self.store is None:
             return None
         path, stored, seen = self.job.output, gang.stored, self._progress
@@ -165,7 +165,7 @@ class OutputStorer:
 
     async def _find_stored(self, action: StoreOutputs | StopStoring) -> None:
         """Reports the state of the output, in answer to ``StopStoring``. The gang machine waits for
-        it only so long."""
+        it for a limited time only."""
         store, attempt = self.store, action.attempt
         if store is None:
             return

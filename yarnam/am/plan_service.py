@@ -109,7 +109,7 @@ class PlanService:
 
     async def _find(self, action: RequestPlan) -> tuple[ClusterPoll, PlanOutcome]:
         """Waits for admission, if the gang holds nothing yet and the job looks before it asks. Lost
-        tasks of a running gang are replaced at once, since the other tasks idle meanwhile."""
+        tasks of a running gang are replaced immediately, since the other tasks idle meanwhile."""
 
         async def poll(max_age_s: float | None = None) -> ClusterPoll:
             return await self._poll(action, max_age_s)

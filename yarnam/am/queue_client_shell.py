@@ -111,7 +111,7 @@ class QueueClientShell:
     # ---- life --------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Begins to fold events, and to connect. Returns at once."""
+        """Begins to fold events, and to connect. Returns immediately."""
         self._start(self._fold_all())
         if self._open_queue is not None and self.client.has_queue:
             self._events.put_nowait(ce.Opened())
@@ -167,7 +167,7 @@ class QueueClientShell:
         return (self._queue.trouble if self._queue else "") or self.client.trouble
 
     def show(self, gang: Gang) -> None:
-        """Takes the gang's new state. Returns at once."""
+        """Takes the gang's new state. Returns immediately."""
         if not self.client.has_queue:
             return
         view = gang_view(gang, self.client.job.size)

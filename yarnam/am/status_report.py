@@ -50,7 +50,7 @@ MAX_SUSPECTS_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class InputsStatus:
-    """What has become known of the job's inputs since it was submitted."""
+    """The inputs' state, as known since the submission."""
 
     excluded_files: tuple[ExcludedFiles, ...]
     suspects: tuple[SuspectStatus, ...]
@@ -77,7 +77,7 @@ def addressed(verdict: Verdict, application: str, kept: str = "") -> Verdict:
 
 
 def kept_place(gang: Gang, job: JobSpec, application: str) -> str:
-    """Where the outputs of a job without success are kept; empty: nowhere."""
+    """Where the outputs of a job without success are kept; empty means nowhere."""
     return partial_output_path(job.output, application) if is_kept(gang, job) else ""
 
 
@@ -93,7 +93,7 @@ def is_kept(gang: Gang, job: JobSpec) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class StatusFacts:
-    """What the job's status is made of, at one instant."""
+    """The facts of which a job's status is made, at one instant."""
 
     gang: Gang
     record: JobRecord
@@ -248,7 +248,7 @@ def _measured(task: TaskStatus, by_rank: dict[int, AgentMetrics]) -> TaskStatus:
 
 
 def _usage(metrics: Sequence[AgentMetrics]) -> tuple[tuple[str, Measured], ...]:
-    """Of one task's processes together: sums, and the mean of what is in percent."""
+    """The usage of one task's processes: sums, and the mean of what is in percent."""
     found = []
     for name in USAGE_METRICS:
         values = [value for one in metrics for key, value in one.values if key == name]
@@ -273,7 +273,7 @@ def _loss(metric: AgentMetrics) -> Measured | None:
 
 
 def progress(status: JobStatus) -> float | None:
-    """The fraction done, in [0, 1]; None: the job does not report it."""
+    """The fraction done, in [0, 1]; ``None`` means the job does not report it."""
     if status.step is None or not status.total_steps:
         return None
     return min(1.0, max(0.0, status.step / status.total_steps))
@@ -285,7 +285,7 @@ _ON_THE_WAY = frozenset({Phase.ACQUIRING, Phase.CHECKING, Phase.STAGING, Phase.R
 
 
 def staging_status(gang: Gang, reported: Sequence[AgentStaging]) -> StagingStatus | None:
-    """The staging of the gang's present members; None: no member stages anything."""
+    """The staging of the gang's present members; ``None`` means no member stages anything."""
     asks = {member.ask for member in gang.everyone}
     mine = [one for one in reported if one.ask in asks]
     if not mine:
@@ -305,7 +305,7 @@ def staging_status(gang: Gang, reported: Sequence[AgentStaging]) -> StagingStatu
 
 
 def staging_text(gang: Gang, staging: StagingStatus | None) -> str:
-    """Text for the status line; empty: nothing worth showing."""
+    """Text for the status line; empty means nothing worth showing."""
     if staging is None or gang.phase not in _ON_THE_WAY or staging.is_done:
         return ""
     text = f"inputs: {byte_words(staging.done)} of {byte_words(staging.size)}"

@@ -206,8 +206,8 @@ class Client:
         return function_executor.Executor(self._site, job, self._start_member, self._opened)
 
     def submitted(self, idempotency_key: str) -> Job | None:
-        """The job that this user's submits with this key have started; None: there is none. Waits
-        for a submit under way, as ``submit`` does. Raises Unavailable."""
+        """The job that this user's submits with this key have started; ``None`` means there is
+        none. Waits for a submit under way, as ``submit`` does. Raises Unavailable."""
         found = idempotency.IdempotencyKey(self._site, idempotency_key, self._report).earlier()
         return None if found is None else self._handle(found.application, found.key, "")
 

@@ -218,10 +218,9 @@ class Job:
     def scale(self, size: int | None) -> RequestedSize:
         """Resize an elastic job; returns when its AM has accepted the request.
 
-        ``size`` is in the unit of the spec, GPUs or tasks; None: the job chooses its size again.
-        The last request counts. Raises UsageError (not elastic, no such size, job ended) and
-        Unavailable (the AM does not answer; a queued job has none yet).
-        """
+        ``size`` is in the unit of the spec, GPUs or tasks; ``None`` means the job chooses its size
+        again. The last request counts. Raises UsageError (not elastic, no such size, job ended) and
+        Unavailable (the AM does not answer; a queued job has none yet)."""
         wanted = requested_size(self.record().job, size)
         self._living_am().scale(by=self._sources.site.user, tasks=wanted.tasks)
         return wanted
@@ -232,11 +231,11 @@ class Job:
         """Stop the processes at a checkpoint, give back all containers, and return the status when
         nothing is held any more. The ApplicationMaster stays, and the job's data too.
 
-        ``limit_s``: after so long it resumes by itself. A job that is about to start, or waits, is
-        suspended at once; one that has just failed, when it is started again. Raises UsageError (no
-        checkpoint directory and not ``force``, job ended or storing its outputs), Unavailable (the
-        AM does not answer, or the job is not suspended in time, which its grace limits).
-        """
+        ``limit_s``: after this long it resumes on its own. A job that is about to start, or waits,
+        is suspended immediately; one that has just failed, when it is started again. Raises
+        UsageError (no checkpoint directory and not ``force``, job ended or storing its outputs),
+        Unavailable (the AM does not answer, or the job is not suspended in time, which its grace
+        limits)."""
         job = self.record().job
         if not (job.checkpoint.directory or force):
             raise UsageError(
@@ -257,8 +256,8 @@ class Job:
 
     def resume(self) -> JobStatus:
         """Let a suspended job acquire its gang again, and return its status when it does. Its
-        processes go on from their checkpoint. Raises UsageError (it is not suspended, it has ended)
-        and Unavailable (the AM does not answer)."""
+        processes continue from their checkpoint. Raises UsageError (it is not suspended, it has
+        ended) and Unavailable (the AM does not answer)."""
         state = self._living_am().status().status.state
         if state is not JobState.SUSPENDED:
             raise UsageError(

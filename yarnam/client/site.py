@@ -150,18 +150,18 @@ class Site:
     """The environment of child processes: names the cluster, and has ``yarn`` on the PATH."""
     home_prefix: str = "/user"
     zookeeper: str = ""
-    """``host:port,host:port/root`` of the ticket queue; empty: none. Behind a gateway jobs use it,
-    and the client cannot."""
+    """``host:port,host:port/root`` of the ticket queue; empty means none. Behind a gateway jobs use
+    it, and the client cannot."""
     gateway: Gateway | None = None
-    """The only way to the cluster; None: it is reached as it is."""
+    """The only way to the cluster; ``None`` means it is reached as it is."""
     learnt: Callable[[], Inventory] = lambda: NOTHING_LEARNT
     """GPU models that agents have seen, where somebody keeps them. Raises nothing."""
     open_web: Callable[[], FileSystem] | None = None
-    """``files`` over HTTP, for small ones; None: not tried."""
+    """``files`` over HTTP, for small ones; ``None`` means not tried."""
     who: http_identity.HttpIdentity = field(default_factory=lambda: http_identity.HttpIdentity())  # noqa: PLW0108 - on first use
     """Who asks the web servers of the site's daemons."""
     open_token_source: Callable[[], job_tokens.TokenSource] | None = None
-    """Where the site hands out delegation tokens; None: it has none. Raises BadConfig."""
+    """Where the site hands out delegation tokens; ``None`` means it has none. Raises BadConfig."""
     timing: ClientTiming = ClientTiming()
     node_settings: Callable[[str, str], Mapping[str, str]] = _node_settings
     """The configuration of the NodeManager at this HTTP address, by http or https. Raises
@@ -376,7 +376,7 @@ def _principals_name(
 
 
 def _without_usable_keytab(environ: Mapping[str, str]) -> NoPermission | None:
-    """None: the keytab by which programs get a ticket is one, or none is named."""
+    """``None`` means the keytab by which programs get a ticket is one, or none is named."""
     try:
         keytab.client_principals(environ)
     except HdfsError as error:

@@ -98,7 +98,7 @@ def tag_of(key: str) -> str:
 
 
 def key_in(tags: Iterable[str]) -> str | None:
-    """The job's key among an application's tags; None: not one of yarnam's."""
+    """The job's key among an application's tags; ``None`` means not one of yarnam's."""
     for tag in tags:
         if tag.startswith(JOB_KEY_TAG_PREFIX) and is_key(tag[len(JOB_KEY_TAG_PREFIX) :]):
             return tag[len(JOB_KEY_TAG_PREFIX) :]

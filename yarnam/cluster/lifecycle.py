@@ -259,7 +259,7 @@ def _cancelled(plan: ClusterPlan) -> Callable[[], None]:
 
 
 def _format(plan: ClusterPlan, boot: DaemonStartup) -> None:
-    """Make the empty HDFS, while the daemons that do not need it go on starting."""
+    """Make the empty HDFS, while the daemons that do not need it continue starting."""
     paths = plan.paths
     process = start(format_command(plan), paths.out("nn"), paths.process_record("format"))
 

@@ -66,7 +66,7 @@ def other_people(facts: MachineFacts) -> tuple[str, ...]:
 
 
 def open_to_all(*, secure: bool, has_zookeeper: bool) -> str:
-    """What others on this machine can do through the cluster; empty: nothing is known."""
+    """What others on this machine can do through the cluster; empty means nothing is known."""
     if not secure:
         return OPEN_TO_ALL
     return OPEN_WITH_KERBEROS if has_zookeeper else ""

@@ -82,13 +82,14 @@ class UsageError(YarnamError):
 
 @dataclass(frozen=True, slots=True)
 class SpecProblem:
-    """One thing wrong in a spec. ``line`` and ``column`` count from 1; 0: the source has none."""
+    """One thing wrong in a spec. ``line`` and ``column`` count from 1; 0 means the source has
+    none."""
 
     source: str
     line: int
     column: int
     path: str
-    """Where in the document, as in ``roles.worker.gpus``; empty: the document as a whole."""
+    """Where in the document, as in ``roles.worker.gpus``; empty means the document as a whole."""
     message: str
 
     def __str__(self) -> str:

@@ -50,8 +50,8 @@ class ContainerBroker(Protocol):
         """Ask for containers. Asking twice for one AskId asks once. At most 10 s."""
 
     def release(self, asks: Sequence[AskId]) -> None:
-        """Withdraw or release; unknown and ended ones are harmless. A grant that arrives later
-        for a released ask is released at once and not reported. At most 10 s."""
+        """Withdraw or release; unknown and ended ones are harmless. A grant that arrives later for
+        a released ask is released immediately and not reported. At most 10 s."""
 
     def set_progress(self, fraction: float) -> None:
         """Show the job's progress, in [0, 1], in YARN's own pages. Best effort."""
@@ -87,7 +87,7 @@ class AgentStaging:
     cached: int
     left_s: float | None = None
     trouble: str = ""
-    """Why it does not go on now."""
+    """Why it does not continue now."""
 
 
 class TaskMailbox(Protocol):
@@ -154,7 +154,7 @@ class NodeHints(Protocol):
 
     def start(self, inbox: Inbox) -> None:
         """Begin to report other jobs' strikes as ``NodesSuspected``: those there are, then each
-        change. Not this job's own, and none older than they say. Returns at once."""
+        change. Not this job's own, and none older than they say. Returns immediately."""
 
     def share(self, node: NodeId, reason: str) -> None:
         """Tell the other jobs of a strike by this one; again makes it fresh. At most 5 s."""
@@ -177,7 +177,7 @@ class NoNodeHints:
 
 
 class StatusPublisher(Protocol):
-    """Where the AM shows the job to clients. Both calls return at once."""
+    """Where the AM shows the job to clients. Both calls return immediately."""
 
     def publish(self, status_json: bytes) -> None:
         """Show this status from now on; clients that wait for a change are notified."""
@@ -210,7 +210,7 @@ class StateStore(Protocol):
         """Whole or not at all; on disk when it returns. Raises Unavailable, Superseded."""
 
     def get(self, name: str) -> bytes | None:
-        """None: there is no such record. Raises Unavailable."""
+        """``None`` means there is no such record. Raises Unavailable."""
 
     def remove(self, name: str) -> None:
         """Afterwards there is none. Raises Unavailable, Superseded."""

@@ -18,7 +18,7 @@ class Launcher(Protocol):
     """The way into YARN: its REST API, or Skein's driver."""
 
     def start(self) -> None:
-        """Begin to get ready, in the background; returns at once."""
+        """Begin to get ready, in the background; returns immediately."""
 
     def wait(self) -> str:
         """Return when it is ready, with words for who asked; at most 65 s. Raises BadConfig,
@@ -29,20 +29,20 @@ class Launcher(Protocol):
 
     def allot(self) -> bool:
         """Get an application's id for the next submit, where this way in has them ahead. Whether
-        that submit ends with this process: nothing of it goes on in another one. At most 75 s.
+        that submit ends with this process: nothing of it continues in another one. At most 75 s.
         Raises as ``wait``."""
 
     def submit(
         self, application_spec: Any, *, attempts_interval_s: float, keep_unknown: bool = False
     ) -> ApplicationId:
-        """Submit. A failed AM attempt counts against the specification's ``max_attempts`` for so
+        """Submit. A failed AM attempt counts against the specification's ``max_attempts`` for this
         long. ``keep_unknown``: after an error that leaves open whether YARN has the application,
         leave its files, so that it can run. Raises Unavailable, BadConfig, NoPermission, BadSpec;
         at most 120 s."""
 
     def tokens_end_s(self) -> float | None:
         """When the delegation tokens of the application that was submitted last end, in seconds
-        since 1970; None: it has none, or that is not known."""
+        since 1970; ``None`` means it has none, or that is not known."""
 
     def close(self) -> None:
         """Let go of everything, a start under way included. Idempotent; at most 5 s."""
@@ -67,11 +67,11 @@ class JobClient(Protocol):
         """Ask the AM to cancel the job. Raises Unavailable."""
 
     def scale(self, *, by: str, tasks: int | None) -> None:
-        """Request so many tasks of the elastic role; None: the job chooses by itself again.
-        Raises Unavailable."""
+        """Request this many tasks of the elastic role; ``None`` means the job chooses on its own
+        again. Raises Unavailable."""
 
     def suspend(self, *, by: str, limit_s: float, reason: str) -> None:
-        """Ask the AM to suspend the job, for so many seconds at most. Raises Unavailable."""
+        """Ask the AM to suspend the job, for this many seconds at most. Raises Unavailable."""
 
     def resume(self, *, by: str) -> None:
         """Ask the AM to resume the job. Raises Unavailable."""

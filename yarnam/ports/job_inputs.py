@@ -11,8 +11,8 @@ from hdfs_utils.validation.check_in_subprocess import CheckOutcome
 
 @dataclass(frozen=True, slots=True)
 class SuspectReport:
-    """A training process has skipped records of a file. ``first`` and ``last``: records; -1: not
-    known."""
+    """A training process has skipped records of a file. ``first`` and ``last``: records; -1 means
+    not known."""
 
     path: str
     reason: str
@@ -35,20 +35,20 @@ class InputService(Protocol):
 
     def excluded_now(self) -> Mapping[str, Sequence[str]]:
         """By input, the files that processes which start now do not read: paths relative to its
-        URI. Returns at once."""
+        URI. Returns immediately."""
 
     def settle(self, name: str, epoch: int) -> tuple[str, ...]:
         """The files that this epoch excludes from the input, decided at the first call for good.
         At most 60 s. Raises YarnamError: there is no such input, HDFS does not answer."""
 
     def complain(self, node: str, complaints: Sequence[SuspectReport]) -> None:
-        """Somebody on this node has met what may be damage. Returns at once."""
+        """Somebody on this node has met what may be damage. Returns immediately."""
 
     def next_check(self, node: str) -> CheckOrder | None:
-        """What this node should check; asking is its sign of life. Returns at once."""
+        """What this node should check; asking is its sign of life. Returns immediately."""
 
     def checked(self, number: int, outcome: CheckOutcome) -> None:
-        """A check has ended. Returns at once."""
+        """A check has ended. Returns immediately."""
 
 
 class InputEndpoint(Protocol):

@@ -43,12 +43,12 @@ class OutputStore(Protocol):
         tell: Callable[[StoringProgress], None],
         is_stopped: Callable[[], bool],
     ) -> StoredOutputs | None:
-        """Make what these tasks wrote the job's output, all at once. None: it was stopped before
-        that. Of several tasks that wrote one name the first one keeps it."""
+        """Make what these tasks wrote the job's output, all at once. ``None`` means it was stopped
+        before that. Of several tasks that wrote one name the first one keeps it."""
 
     def find_stored(self) -> StoredOutputs | None:
-        """After a stop: what is stored in spite of it. None: nothing, and an output that was there
-        before is there again."""
+        """After a stop: what is stored in spite of it. ``None`` means nothing, and an output that
+        was there before is there again."""
 
     def give_up(self, *, is_kept: bool) -> None:
         """The job has not succeeded: keep what its tasks wrote beside the output, or take it

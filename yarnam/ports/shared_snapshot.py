@@ -17,8 +17,8 @@ class SharedSnapshots(Protocol):
     that place does not answer."""
 
     def newest(self, max_age_s: float) -> ClusterSummary | None:
-        """None: there is none, it is older (by the place's own account of when it was written), it
-        cannot be read, or it is this job's own."""
+        """``None`` means there is none, it is older (by the place's own account of when it was
+        written), it cannot be read, or it is this job's own."""
 
     def publish(self, snapshot: ClusterSnapshot) -> None:
         """Replaces the newest one. One that is too large to be shared is not published."""

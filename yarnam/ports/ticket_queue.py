@@ -21,7 +21,7 @@ class Confirmation:
     """Which applications of yarnam's live, by the ResourceManager."""
 
     applications: Mapping[str, LiveApplication] | None
-    """By name; None: it does not answer, and has not for some time."""
+    """By name; ``None`` means it does not answer, and has not for some time."""
     trouble: str = ""
     """Why not."""
 
@@ -34,12 +34,12 @@ class LiveApplications(Protocol):
         not been asked for yet makes it ask again, within limits."""
 
     def newest_attempt(self, application: str) -> int:
-        """The number of its newest AM attempt; 0: not known."""
+        """The number of its newest AM attempt; 0 means not known."""
 
 
 Claim = Callable[[TicketList], Ticket | None]
-"""The ticket by which this job asks, given the others; None: it may not ask. Pure; it may be called
-more than once."""
+"""The ticket by which this job asks, given the others; ``None`` means it may not ask. Pure; it may
+be called more than once."""
 
 
 class TicketQueue(Protocol):
@@ -48,18 +48,18 @@ class TicketQueue(Protocol):
     same job has taken over."""
 
     def open(self, changed: Callable[[], None]) -> None:
-        """Begin to connect; returns at once. ``changed`` is called, in a thread of the queue's,
+        """Begin to connect; returns immediately. ``changed`` is called, in a thread of the queue's,
         when ``trouble`` may have changed, or the others since they were last read. It must not
         block."""
 
     @property
     def trouble(self) -> str:
-        """Why the queue does not work now; empty while it does. Returns at once."""
+        """Why the queue does not work now; empty while it does. Returns immediately."""
 
     def take(self, ticket: Ticket) -> Ticket:
         """Enqueue the job. A ``number`` of 0 gets the next one, larger than all before it; another
         number is one that this job was given earlier, and it returns to that place. Called again,
-        it updates the ticket. What is lost with a session the queue restores by itself."""
+        it updates the ticket. What is lost with a session the queue restores on its own."""
 
     def update(self, ticket: Ticket) -> None:
         """Show this to the others instead. Each call is also a heartbeat. A ticket that is set

@@ -107,7 +107,7 @@ class PollBatch:
         return self._kinds.setdefault(what, len(self._kinds))
 
     def leave(self, number: int) -> None:
-        """It waits no longer, or has something to do by itself."""
+        """It waits no longer, or has something to do on its own."""
         self._waiting.pop(number, None)
 
     def _tick(self) -> None:

@@ -144,11 +144,11 @@ class SimJob:
     duration_s: float
     """From all processes running to the end."""
     declared_s: float | None
-    """The duration as declared by the user; None: not declared."""
+    """The duration as declared by the user; ``None`` means not declared."""
     spec: JobSpec
     own_gpus: int = 0
-    """Of an elastic job: those on which ``duration_s`` is how long it runs. 0: its gang has one
-    size."""
+    """Of an elastic job: those on which ``duration_s`` is how long it runs. 0 means its gang has
+    one size."""
 
     @property
     def gpus(self) -> int:
@@ -156,7 +156,7 @@ class SimJob:
         return self.spec.gpus
 
     def speed(self, gpus: int) -> float:
-        """How fast it goes on so many GPUs, as a multiple of what it does on its own."""
+        """How fast it continues this many GPUs, as a multiple of what it does on its own."""
         return relative_speed(gpus, self.own_gpus) if self.own_gpus else 1.0
 
     @property
@@ -216,8 +216,8 @@ class SimSettings:
     """With tickets: of every queue (``core.policies``)."""
     policy_settings: Settings = field(default_factory=dict)
     checkpoint_s: float = 600.0
-    """Processes that start again go on from their last checkpoint: so often they write one. A gang
-    that is suspended writes one before it stops."""
+    """Processes that start again continue from their last checkpoint: so often they write one. A
+    gang that is suspended writes one before it stops."""
     start_cost_s: float = 0.0
     """From the start of all processes until they train: what loading a checkpoint takes, say."""
 

@@ -103,7 +103,7 @@ class _SharedView:
 
     def __init__(self) -> None:
         self.running: tuple[RunningGang, ...] | None = None
-        """None: they have changed."""
+        """``None`` means they have changed."""
         self._ages: GangAges | None = None
         self._gangs_on: GangsOnNodes = {}
         self._gone: list[Ticket] = []

@@ -117,7 +117,7 @@ def _world(settings: SimSettings, trace: Trace | None, *, keeps_past: bool = Tru
 
 
 def _run(records: Iterable[JobRecord], world: World, settings: SimSettings) -> bool:
-    """``records`` are in the order of submission. True: nothing is left to happen."""
+    """``records`` are in the order of submission. ``True`` means nothing is left to happen."""
     timeline, coming = world.timeline, iter(records)
     watchers = _Watchers(world, settings)
 
@@ -152,7 +152,7 @@ class _Watchers:
             self._in_force = PolicyInForce(policy, settings.policy_settings, 1)
 
     def of(self, queue: str) -> ScheduleWatcher | None:
-        """None: jobs wait by themselves."""
+        """``None`` means jobs wait by themselves."""
         if self._in_force is not None and queue not in self._of:
             self._of[queue] = ScheduleWatcher(queue, self._world, self._in_force)
         return self._of.get(queue)

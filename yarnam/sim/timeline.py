@@ -35,7 +35,7 @@ class Timeline:
         # By time, then by number, which differs: tuples compare without a call of Python.
         self._number = 0
         self._most = LEAST_FORGOTTEN
-        """With so many, those that have been cancelled go: most timers never fire."""
+        """With this many, those that have been cancelled go: most timers never fire."""
 
     def at(self, at_s: float, call: Call, number: int | None = None) -> Appointment:
         """Call at that time, or now if it is past. ``number``: one of those reserved."""
@@ -55,7 +55,7 @@ class Timeline:
         self._most = max(LEAST_FORGOTTEN, 2 * len(heap))
 
     def reserve(self, many: int) -> int:
-        """The first of so many numbers in a row, for calls that count as made now, whenever they
+        """The first of this many numbers in a row, for calls that count as made now, whenever they
         are made."""
         first = self._number + 1
         self._number += many
@@ -65,7 +65,7 @@ class Timeline:
         return self.at(self.now_s + delay_s, call)
 
     def run(self, until_s: float) -> bool:
-        """Make all calls up to that time. True: nothing is left to come."""
+        """Make all calls up to that time. ``True`` means nothing is left to come."""
         heap = self._heap
         while heap and heap[0][0] <= until_s:
             at_s, _, appointment = heapq.heappop(heap)

@@ -25,7 +25,7 @@ SIZES = (
     (64, 0.014),
     (128, 0.003),
 )
-"""GPUs of a job and the share of jobs that want so many. Mean 5.7."""
+"""GPUs of a job and the share of jobs that want this many. Mean 5.7."""
 
 MEDIAN_S = 900.0
 SIGMA = 1.9
@@ -52,7 +52,7 @@ class WorkloadSettings:
     declared: float = 0.5
     """Share of jobs that declare a duration."""
     overstated: float = 3.0
-    """A declared duration is 1 to so many times the true one, drawn uniformly."""
+    """A declared duration is 1 to this many times the true one, drawn uniformly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ def perturbed(given: Workload, seed: int) -> Workload:
 def faults(
     span_s: float, rm: RmSettings, seed: int, *, lost: int = 0, preempted: int = 0
 ) -> tuple[Fault, ...]:
-    """So many nodes lost (for ten minutes each) and so many preempted, each at a uniform moment of
-    the span on a node drawn at random; by time."""
+    """So many nodes lost (for ten minutes each) and this many preempted, each at a uniform moment
+    of the span on a node drawn at random; by time."""
     dice = random.Random(seed)  # noqa: S311 - reproducible, not secret
     ends = [ContainerEnd.LOST] * lost + [ContainerEnd.PREEMPTED] * preempted
     drawn = [Fault(dice.uniform(0.0, span_s), dice.randrange(rm.nodes), end) for end in ends]

@@ -25,7 +25,7 @@ OnWait = Callable[[SimJob, Ticket, Contention], "float | None"]
 
 @dataclass(slots=True)
 class JobRecord:
-    """What became of one job. Virtual seconds; None: it never came to that."""
+    """What became of one job. Virtual seconds; ``None`` means it never came to that."""
 
     job: SimJob
     stood_s: float | None = None
@@ -64,7 +64,7 @@ class World:
     on_end: Callable[[JobRecord], None] | None = None
     """Called whenever a job has ended."""
     on_gpus: Callable[[float, int], None] | None = None
-    """Called whenever gangs that stand have so many GPUs more, or fewer: when, and how many."""
+    """Called whenever gangs that stand have this many GPUs more, or fewer: when, and how many."""
     on_wait: OnWait | None = None
     """Called with a job's first decision to wait."""
     start_cost_s: float = 0.0

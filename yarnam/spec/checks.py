@@ -89,7 +89,7 @@ def _check_head(document: Document, problems: Problems) -> None:
 
 
 def tag_problems(tags: Sequence[str]) -> Iterator[tuple[int | None, str]]:
-    """What is wrong with application tags, by index; None: with their number."""
+    """What is wrong with application tags, by index; ``None`` means with their number."""
     for index, tag in enumerate(tags):
         if not TAG.fullmatch(tag):
             yield index, "must consist of a-z, 0-9 and `._:=/-`, at most 100 characters"
@@ -505,7 +505,7 @@ def _check_elastic(document: Document, problems: Problems) -> None:
 
 
 def _check_live(document: Document, problems: Problems) -> None:
-    """What changes its size while its processes go on."""
+    """What changes its size while its processes continue."""
     restart: Path = ("elastic", "restart")
     framework = framework_named(document.framework)
     if not framework.forms_anew:

@@ -79,7 +79,7 @@ class BlacklistDict(TypedDict, total=False):
     its agent cannot prepare its task or stops responding, or processes are killed by a signal on
     this node only. A lost node gets all strikes at once."""
     strikes: int
-    """The number of strikes that excludes a node. 0: never exclude nodes."""
+    """The number of strikes that excludes a node. 0 means never exclude nodes."""
     expiry: str
     """How long a strike counts."""
     cool_down: str
@@ -170,9 +170,9 @@ class ElasticDict(TypedDict, total=False):
     `yarnam scale`: see [elastic gangs](../how-to/elastic-gangs.md). Needs a `checkpoint`, unless
     `restart` is `false`."""
     restart: bool
-    """Whether a change of size restarts all processes. `false`: those that stay go on, and their
-    framework forms the group anew; for `torchrun` and `horovod`. See
-    [elastic gangs](../how-to/elastic-gangs.md#go-on-without-a-restart)."""
+    """Whether a change of size restarts all processes. `false`: those that stay continue, and their
+    framework forms the group anew; for `torchrun` and `horovod`. See [elastic
+    gangs](../how-to/elastic-gangs.md#go-on-without-a-restart)."""
 
 
 class EnvironmentDict(TypedDict, total=False):
@@ -232,7 +232,7 @@ class FailureRuleEntryDict(_FailureRuleEntryRequired, total=False):
     raised_in: list[str]
     """Parts of paths of Python files: one of the last eight frames of the traceback is there."""
     role: Literal['root', 'cascade', 'confirmation']
-    """`root`: the process failed by itself. `cascade`: because another one had failed.
+    """`root`: the process failed on its own. `cascade`: because another one had failed.
     `confirmation`: it reports the failure of another one."""
     action: Literal['never', 'as-allowed', 'retry', 'retry-elsewhere', 'retry-free', 'retry-with-more-memory', 'retry-without-input']
     """Whether and how to retry: [failure rules](failure-rules.md#actions)."""
@@ -272,8 +272,8 @@ class GangDict(TypedDict, total=False):
     [taking turns](../how-to/zookeeper.md). Needs a ZooKeeper. With `false`, or with
     `look_before_ask: false`, the job requests containers regardless of waiting jobs."""
     recovery_timeout: str
-    """The longest wait for the replacement of a lost task while the other containers of the
-    running gang are held. Then all are released and the gang is acquired again. 0: at once."""
+    """The longest wait for the replacement of a lost task while the other containers of the running
+    gang are held. Then all are released and the gang is acquired again. 0 means at once."""
 
 
 class GpuRangeDict(TypedDict):
@@ -294,8 +294,8 @@ class HangDict(TypedDict, total=False):
     detect: bool
     """Watch the gang."""
     steps: float
-    """After so many times the usual step without one, a gang hangs if a process is stopped or none
-    does anything."""
+    """After this many times the usual step without one, a gang hangs if a process is stopped or
+    none does anything."""
     idle: str
     """How long no process may have used CPU, read, written or printed then."""
     timeout: str
@@ -469,14 +469,15 @@ class ReadyDict(TypedDict, total=False):
     """One of the role's `ports`: each of its processes listens on it. Default: its processes say so
     by `yarnam.train.ready()`."""
     timeout: str
-    """Stop the job if a task has started and is not ready for so long while others wait for it."""
+    """Stop the job if a task has started and is not ready for this long while others wait for
+    it."""
 
 
 class RetryDict(TypedDict, total=False):
     """How often a gang is restarted after it has run."""
     max_restarts: int
     """Restarts after infrastructure faults (a lost node, an unresponsive agent), whether lost tasks
-    are replaced in place or the whole gang is acquired again. 0: never. Preemptions do not
+    are replaced in place or the whole gang is acquired again. 0 means never. Preemptions do not
     count."""
     on_user_failure: int
     """Restarts after failures of the job's own code, counted separately. Failures that cannot end
@@ -577,8 +578,8 @@ class StopEarlyDict(TypedDict, total=False):
 
 class StragglersDict(TypedDict, total=False):
     """When a rank is taken to slow a running gang. Found where all ranks report their steps; in a
-    gang that synchronizes, also the time that each computes by itself
-    (`with yarnam.train.compute():`). [How to find slow nodes](../how-to/slow-nodes.md)."""
+    gang that synchronizes, also the time that each computes on its own (`with
+    yarnam.train.compute():`). [How to find slow nodes](../how-to/slow-nodes.md)."""
     detect: bool
     """Look for stragglers, and show them in `yarnam status`."""
     slowdown: float

@@ -60,7 +60,7 @@ NOTHING_READ = Progress()
 
 
 class StatesMissing(ValueError):
-    """The states of some processes are missing: going on would read files twice."""
+    """The states of some processes are missing: continuing would read files twice."""
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ class Merged:
     read: Mapping[int, Progress]
 
     def state(self, share: int, shares: int) -> ReaderState:
-        """The state with which one of so many processes begins."""
+        """The state with which one of this many processes begins."""
         return ReaderState(
             share,
             shares,

@@ -97,7 +97,7 @@ class _Reading:
         return before.plus(self.state.own).begun.get(number, 0)
 
     def note(self, number: int, records: int) -> None:
-        """Notes that so many of the file's records have been read."""
+        """Notes that this many of the file's records have been read."""
         own = self.state.own
         self._own(Progress(own.done, {**own.begun, number: records}))
 

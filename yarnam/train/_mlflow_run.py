@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 APPLICATION_TAG = "yarnam.application"
 STEP_TAG = "yarnam.step"
-"""The last step that was sent: a later attempt goes on behind it."""
+"""The last step that was sent: a later attempt continues behind it."""
 
 MAX_METRICS = 1000
 MAX_PARAMETERS = 100

@@ -9,7 +9,7 @@ from yarnam.train._job_context import setting
 from yarnam.train._stop import ask_to_stop
 
 _MORE_STEPS = 2
-"""After so many steps more, a program that does not ask whether it should stop is ended."""
+"""After this many steps more, a program that does not ask whether it should stop is ended."""
 
 _reported = [0]
 

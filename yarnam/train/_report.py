@@ -228,13 +228,12 @@ def pause(reason: str) -> Iterator[None]:
 
 @contextmanager
 def compute() -> Iterator[None]:
-    """The part of a step that this process does by itself, before it waits for the others: loading
+    """The part of a step that this process does on its own, before it waits for the others: loading
     a batch, forward, backward. May come several times in a step.
 
-    The ApplicationMaster finds the ranks that slow the gang by it. On a GPU the work goes on after
-    the call: synchronize at the end of the block, or measure with events of the device and report
-    the seconds as ``report(step=..., compute_s=...)``.
-    """
+    The ApplicationMaster finds the ranks that slow the gang by it. On a GPU the work continues
+    after the call: synchronize at the end of the block, or measure with events of the device and
+    report the seconds as ``report(step=..., compute_s=...)``."""
     with of_process.compute():
         yield
 
@@ -270,7 +269,7 @@ def _send_last(address: str) -> None:
 
 def request_size(gpus: int | None) -> None:
     """Ask for another size of an elastic job, as ``yarnam scale`` does: the GPUs of the whole gang.
-    None: the job chooses again.
+    ``None`` means the job chooses again.
 
     Call it at the beginning of an epoch: the gang takes the size as soon as it fits, and for that
     all processes stop at one step and start again from their checkpoint, with new ranks. A size
@@ -303,8 +302,8 @@ def _send_with(values: dict[str, float]) -> None:
 
 
 def report_restored(step: int) -> None:
-    """Report that the training goes on after this step. A later report replaces this one: a process
-    that ends with it has trained nothing."""
+    """Report that the training continues after this step. A later report replaces this one: a
+    process that ends with it has trained nothing."""
     print(f"yarnam: restored the checkpoint of step {step}", file=sys.stderr, flush=True)  # noqa: T201
     _of_checkpoints["resumed_step"] = float(step)
     report(step, **{RESTORED_STEP: step})

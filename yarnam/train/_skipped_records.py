@@ -33,7 +33,7 @@ _EXIT_LIMIT_S = 5.0
 
 _PER_REQUEST = 50
 _REPORT_LIMIT_S = 10.0
-"""How long the agent may take to accept a report; it forwards it by itself."""
+"""How long the agent may take to accept a report; it forwards it on its own."""
 
 _MAX_WAITING = 10_000
 _MAX_LINES = 20

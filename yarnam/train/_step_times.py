@@ -1,4 +1,4 @@
-"""How long this process computes in each step, by itself and without the others.
+"""How long this process computes in each step, on its own and without the others.
 
 In a gang that synchronizes, all ranks take as long for a step as the slowest one: the fast ones
 wait in the collective. Who is slow shows only in the time until the collective begins.

@@ -90,10 +90,10 @@ class _Watch:
         self._is_installed = False
         self._polled_at_s = 0.0
         self._position = -1
-        """Descriptor of the file that says where this process is; -1: none yet."""
+        """Descriptor of the file that says where this process is; -1 means none yet."""
         self._position_pid = 0
         self.reason = ""
-        """Of this process's own wish; empty: it has none."""
+        """Of this process's own wish; empty means it has none."""
 
     def ask(self, reason: str) -> None:
         self._is_asked, self.reason = True, reason

@@ -73,7 +73,7 @@ class JobCheckpointer:
 
     Attributes:
         inner: the checkpointer itself.
-        every: steps between two saves; 0: the code decides.
+        every: steps between two saves; 0 means the code decides.
     """
 
     def __init__(self, inner: Checkpointer, every: int) -> None:

@@ -22,7 +22,7 @@ ENDED_SHOWN = 200
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Which jobs are listed; empty: any."""
+    """Which jobs are listed; empty means any."""
 
     queue: str = ""
     """With the queues below it."""

@@ -14,7 +14,7 @@ _MAX_DIGITS = 12
 
 
 def first_event(text: str) -> int | None:
-    """The number in a query; None: it is none."""
+    """The number in a query; ``None`` means it is none."""
     is_number = text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS
     return int(text) if is_number else None
 

@@ -41,10 +41,10 @@ class JobView:
     placements: Sequence[RunPlacement] = ()
     """Of a job that has ended, where each of its runs was."""
     home: str = ""
-    """Where the list of all jobs is; empty: there is none."""
+    """Where the list of all jobs is; empty means there is none."""
     has_api: bool = False
     logs: str = ""
-    """Where the text of the job's logs is; empty: not here."""
+    """Where the text of the job's logs is; empty means not here."""
     node_scheme: str = "http"
     """Of the NodeManagers' pages."""
 
@@ -92,7 +92,7 @@ def job_page(view: JobView) -> bytes:
 
 
 def waits_since_s(status: JobStatus) -> float | None:
-    """When the present wait began; None: the job does not wait."""
+    """When the present wait began; ``None`` means the job does not wait."""
     if status.state not in _WAITS:
         return None
     if not status.history:
@@ -102,7 +102,7 @@ def waits_since_s(status: JobStatus) -> float | None:
 
 
 def _own_page(status: JobStatus) -> str:
-    """The page of a job that runs; empty: there is none. Others may write anything there."""
+    """The page of a job that runs; empty means there is none. Others may write anything there."""
     is_link = status.tracking_url.startswith(("http://", "https://"))
     return status.tracking_url if is_link and not status.state.is_final else ""
 
@@ -113,7 +113,7 @@ _CONTAINER = re.compile(r"container_[0-9a-z_]{1,60}")
 
 def container_logs(task: TaskStatus, status: JobStatus, view: JobView) -> str:
     """The NodeManager's own page of the container's logs, where YARN decides who may read them;
-    empty: there is none, or it is not known."""
+    empty means there is none, or it is not known."""
     is_known = _HOST_AND_PORT.fullmatch(task.http_address) and _CONTAINER.fullmatch(task.container)
     if not is_known or status.state.is_final:
         return ""
@@ -166,7 +166,7 @@ def _finite(task: TaskStatus) -> dict[str, Measured]:
 
 
 def _spread(tasks: Sequence[TaskStatus]) -> str:
-    """``3 nodes in 2 racks``; empty: nothing is granted yet."""
+    """``3 nodes in 2 racks``; empty means nothing is granted yet."""
     nodes = Counter(task.node for task in tasks if task.node)
     racks = {task.rack for task in tasks if task.rack}
     if not nodes:

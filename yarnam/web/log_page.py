@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from yarnam.web.rendering import html
 
 LINES = 500
-"""The page shows the end of a log: so many lines of it, and MAX_BYTES of them."""
+"""The page shows the end of a log: this many lines of it, and MAX_BYTES of them."""
 MAX_BYTES = 256 << 10
 MAX_LOGS = 16
 """On one page, as of a task with a process for each of 16 GPUs."""
@@ -25,7 +25,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass(frozen=True, slots=True)
 class LogChoice:
-    """Which logs. None: not chosen."""
+    """Which logs. ``None`` means not chosen."""
 
     source: str = "processes"
     rank: int | None = None
@@ -59,7 +59,7 @@ class LogsView:
 
 
 def log_choice(query: Mapping[str, str]) -> LogChoice | None:
-    """From the fields of an address; None: they make no sense."""
+    """From the fields of an address; ``None`` means they make no sense."""
     source = query.get("source", "") or "processes"
     rank, task = query.get("rank", "").strip(), query.get("task", "").strip()
     if source not in SOURCES or len(task) > _MAX_NAME:

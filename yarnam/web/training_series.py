@@ -114,7 +114,7 @@ class TrainingSeries:
 
     @property
     def saved_step(self) -> int | None:
-        """Of the newest checkpoint; None: the program has reported none."""
+        """Of the newest checkpoint; ``None`` means the program has reported none."""
         return self._saved_step
 
 
@@ -175,8 +175,8 @@ class SeriesKeeper:
         self._closed.set()
 
     def keep(self) -> bool:
-        """Take up what the attempts before have kept, once, and keep what there is now. False:
-        another attempt of the ApplicationMaster has taken over."""
+        """Take up what the attempts before have kept, once, and keep what there is now. ``False``
+        means another attempt of the ApplicationMaster has taken over."""
         try:
             if not self._is_restored:
                 self._restore()

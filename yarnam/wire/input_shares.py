@@ -21,8 +21,9 @@ NO_SHARE_ROLES = frozenset({"ps", "evaluator"})
 def first_shares(
     members: Sequence[GangMember], auxiliary: frozenset[str] = frozenset()
 ) -> tuple[int | None, ...]:
-    """The share of each member's first process, its others follow; None: its role has none, as it
-    is one of ``auxiliary``: of services and optional roles nobody waits until they have read it."""
+    """The share of each member's first process, its others follow; ``None`` means its role has
+    none, as it is one of ``auxiliary``: of services and optional roles nobody waits until they have
+    read it."""
     without = NO_SHARE_ROLES | auxiliary
     readers = [n for n, m in enumerate(members) if m.placed.role not in without]
     by_slot: dict[int, int] = {}
@@ -53,8 +54,8 @@ def likely_shares(
     roles: Sequence[tuple[str, int]], role: str, number: int, processes: int
 ) -> tuple[range, int] | None:
     """The shares that the task of this ask will have if no member is replaced, and of how many;
-    None: nobody can tell. ``roles``: names and processes of all tasks, as the spec has them,
-    0 of a service and of an optional role; ``processes``: of the task."""
+    ``None`` means nobody can tell. ``roles``: names and processes of all tasks, as the spec has
+    them, 0 of a service and of an optional role; ``processes``: of the task."""
     readers = [name for name, count in roles if count and name not in NO_SHARE_ROLES]
     if readers != [role] or roles[0][0] != role:
         return None

@@ -92,7 +92,7 @@ _FINDER = _Finder()
 
 def _after_its_package(fullname: str) -> ModuleSpec | None:
     """Python runs a package before a module in it, and so does this: the package may import that
-    module, and must not find it half loaded. None: Python's own finders go on."""
+    module, and must not find it half loaded. None: Python's own finders continue."""
     package = sys.modules.get(fullname.rpartition(".")[0])
     if not isinstance(package, _DeferredModule):
         return None

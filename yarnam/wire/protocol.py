@@ -128,7 +128,7 @@ POLLS_PER_S, REPORTS_PER_S = 250.0, 200.0
 
 
 HELD_CALLS = 200
-"""In a gang of up to so many tasks every agent's poll waits at the AM, which takes memory there.
+"""In a gang of up to this many tasks every agent's poll waits at the AM, which takes memory there.
 The agents of a larger gang poll now and then, and the AM wakes them for news."""
 
 
@@ -139,7 +139,7 @@ class ReportPace:
     hold_s: float
     """That a long poll lasts."""
     poll_after_s: float
-    """Between two polls of an agent that can be woken; 0: it holds its polls all the same."""
+    """Between two polls of an agent that can be woken; 0 means it holds its polls all the same."""
     metrics_period_s: float
     """Between two reports of metrics, at least."""
 
@@ -170,7 +170,7 @@ def wake_datagram(key: bytes, number: int) -> bytes:
 
 
 def number_in_wake(key: bytes, datagram: bytes) -> int | None:
-    """The number of the directive; None: it was not made with this key."""
+    """The number of the directive; ``None`` means it was not made with this key."""
     text, mac = datagram[:_NUMBER_BYTES], datagram[_NUMBER_BYTES:]
     if len(datagram) != WAKE_BYTES or not hmac.compare_digest(mac, _mac(key, text)):
         return None

@@ -28,7 +28,7 @@ class JobRecord:
     rm_url: str = ""
     """http(s)://host:port of the ResourceManager's REST API as the client reached it."""
     zookeeper: str = ""
-    """``host:port,host:port/root`` of the ZooKeeper with the ticket queue; empty: none."""
+    """``host:port,host:port/root`` of the ZooKeeper with the ticket queue; empty means none."""
     gpu_models: GpuModelRules = NO_RULES
     """What administrators said about nodes' GPUs when the job was submitted."""
     data: BytesByNode = NO_DATA
@@ -76,7 +76,7 @@ class IdempotencyRecord:
     application: str = ""
     version: int = RECORD_VERSION
     submitter: str = ""
-    """The process that submits, where its end is the end of its submit; empty: not known. See
+    """The process that submits, where its end is the end of its submit; empty means not known. See
     ``yarnam.adapters.submitter``."""
 
 

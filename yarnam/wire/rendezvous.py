@@ -191,7 +191,7 @@ class _Environments:
         return sdk
 
     def _share(self, number: int, local: int) -> tuple[int, int] | None:
-        """Which share of the inputs is this process's, of how many; None: it has none."""
+        """Which share of the inputs is this process's, of how many; ``None`` means it has none."""
         first = self._first_shares[number] if self.table.job.inputs else None
         return None if first is None else (first + local, self._all_shares)
 

@@ -112,7 +112,7 @@ def _in_column(opened: Any, group: int, error: Corrupt) -> Corrupt:
 
 
 def _ends(file: BinaryIO, magic: bytes, least: int, other: bytes = b"") -> None:
-    """The magic number at both ends, which tells a half-written file by itself."""
+    """The magic number at both ends, which tells a half-written file on its own."""
     size = file.seek(0, 2)
     file.seek(0)
     first = file.read(len(magic))

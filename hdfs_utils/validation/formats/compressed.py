@@ -1,7 +1,6 @@
 """gzip, zstd, bzip2, xz and lz4: the whole stream is decompressed and its checksums compared.
 
-What is inside goes on to the check of its own format, by the name without the ending.
-"""
+What is inside continues to the check of its own format, by the name without the ending."""
 
 from __future__ import annotations
 

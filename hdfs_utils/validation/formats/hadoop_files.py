@@ -180,7 +180,7 @@ def _sequence_block(taker: _Taker, begin: Begin | None) -> None:
 
 
 def _pass(taker: _Taker, begin: Begin | None, size: int, what: str, offset: int) -> None:
-    """Over so many bytes; what they hold is decompressed and dropped, a little at a time."""
+    """Over this many bytes; what they hold is decompressed and dropped, a little at a time."""
     end = taker.stream.offset + size
     if begin is not None and size:
         try:

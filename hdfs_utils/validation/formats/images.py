@@ -41,7 +41,7 @@ MAX_PIXELS_OF_ALL = 4 << 30
 
 
 def image_kind(data: bytes) -> str:
-    """By the first bytes; empty: none of those that are known here."""
+    """By the first bytes; empty means none of those that are known here."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "WEBP"
     return next((kind for magic, kind in _BY_MAGIC if data.startswith(magic)), "")

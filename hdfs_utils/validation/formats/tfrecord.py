@@ -24,7 +24,7 @@ MIN_BATCH = 64
 """Records in a piece from which on they are compared at once: with fewer, each of them is so large
 that a call for it costs little."""
 SAME_BEFORE_RUN = 8
-"""Records of one length in a row after which it is looked how far that goes on."""
+"""Records of one length in a row after which it is looked how far that continues."""
 
 
 class _Crc32c(Protocol):
@@ -80,8 +80,8 @@ class _Scan:
         self._of_length: dict[int, int] = {}
 
     def across(self, rest: bytes, piece: bytes, base: int) -> tuple[bytes, int]:
-        """The record that begins in ``rest`` and ends in the piece; returns what to go on in, and
-        from where on. Only this record is copied."""
+        """The record that begins in ``rest`` and ends in the piece; returns what to continue in,
+        and from where on. Only this record is copied."""
         if not rest:
             return piece, 0
         head = rest + piece[:16]
@@ -106,7 +106,7 @@ class _Scan:
         return end
 
     def _fit(self, buffer: bytes, starts: array[int], end: int) -> bool:
-        """Whether all of them are right; False: look at each of them."""
+        """Whether all of them are right; ``False`` means look at each of them."""
         if self._combiner is None or end > MAX_BUFFER:
             return False
         whole = self._combiner.part(buffer, starts[0], end)

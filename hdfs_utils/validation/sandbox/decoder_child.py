@@ -35,7 +35,7 @@ class _Parent:
         self._asked = self._taken = 0
 
     def request(self) -> dict[str, Any] | None:
-        """The next file; None: there is none any more."""
+        """The next file; ``None`` means there is none any more."""
         self._asked = self._taken = 0
         header = self._answers.read(messages.LENGTH.size)
         if not header:

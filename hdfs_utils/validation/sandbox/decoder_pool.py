@@ -85,7 +85,7 @@ class Limits:
     silence_s: float = 120.0
 
     def of(self, size: int) -> float:
-        """Seconds for a file of so many bytes."""
+        """Seconds for a file of this many bytes."""
         return self.time_s + self.time_per_mb_s * size / 1e6
 
 

@@ -53,7 +53,7 @@ class AgentSession:
         self.wake: WakePoint | None = None
         self.announced = 0
         """The directive that the last datagram to the agent spoke of."""
-        """Where its agent may be woken; None: nowhere."""
+        """Where its agent may be woken; ``None`` means nowhere."""
         self.metrics: dict[int, AgentMetrics] = {}
         """By rank, of the launch ``measured``: an agent that starts its processes again may have
         other ranks."""
@@ -62,7 +62,7 @@ class AgentSession:
         """By rank, of the launch ``watched``."""
         self.watched = 0
         self.staging: AgentStaging | None = None
-        """How far it is with its inputs; None: it brings none."""
+        """How far it is with its inputs; ``None`` means it brings none."""
         self._is_registered = False
         self._is_unable = False
         self._staged: set[int] = set()

@@ -95,7 +95,7 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
         self._ticker: asyncio.Task[None] | None = None
         self._stop_step = GangStopStep()
         self._tokens = pb.Tokens()
-        """What agents with another number get; 0: those with which YARN starts them."""
+        """What agents with another number get; 0 means those with which YARN starts them."""
         self._is_closed = False
 
     # ---- the port ------------------------------------------------------------------------
@@ -177,7 +177,7 @@ class GrpcMailbox(pb_grpc.TaskMailboxServicer):
 
     def hand_out(self, tokens: Sequence[str]) -> None:
         """Give these delegation tokens to all agents, those of later containers included.
-        Thread-safe, also before ``start``; returns at once."""
+        Thread-safe, also before ``start``; returns immediately."""
         self._tokens = pb.Tokens(number=self._tokens.number + 1, tokens=tokens)
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._wake_in_turn, tuple(self._sessions))

@@ -27,7 +27,7 @@ def _origin(report: pb.Finding) -> Origin | None:
 
 
 def finding_of_report(report: pb.Finding) -> Finding | None:
-    """None: it has a word that this version does not know."""
+    """``None`` means it has a word that this version does not know."""
     try:
         return Finding(
             rule=report.rule,

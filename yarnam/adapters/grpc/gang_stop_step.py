@@ -13,13 +13,13 @@ class GangStopStep:
 
     attempt: int = 0
     expected: int = 0
-    """How many tasks have to agree; 0: none is to."""
+    """How many tasks have to agree; 0 means none is to."""
     members: list[AskId] = field(default_factory=list)
     answers: dict[AskId, int | None] = field(default_factory=dict)
 
     def begin(self, ask: AskId, attempt: int, agreeing: int) -> None:
         """An order to stop goes to this task: one of ``agreeing`` that stop after the same step, or
-        (0) one that stops by itself, which ends an agreement."""
+        (0) one that stops on its own, which ends an agreement."""
         if attempt != self.attempt or not agreeing:
             self.attempt, self.expected = attempt, agreeing
             self.members, self.answers = [], {}
@@ -35,6 +35,6 @@ class GangStopStep:
 
     @property
     def step(self) -> int | None:
-        """The step that all stop after; None: one of them does not say what it can."""
+        """The step that all stop after; ``None`` means one of them does not say what it can."""
         told = [least for least in self.answers.values() if least is not None]
         return max(told) if len(told) == len(self.answers) else None

@@ -47,7 +47,8 @@ class JobControlService(pb_grpc.JobControlServicer):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._changed: asyncio.Event | None = None
         self.take_tokens: Callable[[Sequence[str]], None] | None = None
-        """Uses other delegation tokens from now on; None: the job has none. Raises YarnamError."""
+        """Uses other delegation tokens from now on; ``None`` means the job has none. Raises
+        YarnamError."""
 
     def open(self, inbox: Inbox) -> None:
         """To be called on the event loop that serves."""
@@ -56,7 +57,7 @@ class JobControlService(pb_grpc.JobControlServicer):
         self._changed = asyncio.Event()
 
     def publish(self, status_json: bytes) -> None:
-        """Show this status from now on. Thread-safe; returns at once."""
+        """Show this status from now on. Thread-safe; returns immediately."""
         self._status = status_json
         self._version += 1
         if self._loop is not None and not self._loop.is_closed():

@@ -25,7 +25,7 @@ MAX_HOLD_S = 60.0
 """Longest poll granted; an agent asks again."""
 
 MAX_SUSPECTS = 100
-"""In one call; the rest is dropped: so many are no case of single bad files."""
+"""In one call; the rest is dropped: this many are no case of single bad files."""
 
 MAX_TEXT = 500
 

@@ -22,7 +22,7 @@ class WakePoint:
 
 
 def wake_point(report: pb.WakePort) -> WakePoint | None:
-    """None: what the agent reports makes no sense, or is no single host."""
+    """``None`` means what the agent reports makes no sense, or is no single host."""
     try:
         address = ipaddress.ip_address(report.address)
     except ValueError:
@@ -34,8 +34,8 @@ def wake_point(report: pb.WakePort) -> WakePoint | None:
 
 
 class WakeSender:
-    """One socket for each address family, made when it is needed first. Never blocks or raises:
-    an agent that is not woken asks by itself."""
+    """One socket for each address family, made when it is needed first. Never blocks or raises: an
+    agent that is not woken asks on its own."""
 
     def __init__(self) -> None:
         self._sockets: dict[socket.AddressFamily, socket.socket] = {}

@@ -37,8 +37,9 @@ _CONTAINER = "container_"
 def log_directory(
     files: FileSystem, settings: Mapping[str, str], user: str, application: str
 ) -> str | None:
-    """Where the files of one application are; None: nowhere. Below the user's directory Hadoop has
-    had them in ``logs``, ``logs-tfile`` and ``bucket-logs-tfile/NUMBER``. Raises HdfsError."""
+    """Where the files of one application are; ``None`` means nowhere. Below the user's directory
+    Hadoop has had them in ``logs``, ``logs-tfile`` and ``bucket-logs-tfile/NUMBER``. Raises
+    HdfsError."""
     root = settings.get(_TFILE_ROOT) or settings.get(_ROOT) or _DEFAULT_ROOT
     number = int(application.rpartition("_")[2])
     try:

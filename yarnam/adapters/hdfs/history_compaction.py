@@ -98,7 +98,7 @@ class HistoryCompaction:
         return segment, offsets
 
     def _publish(self, month: Month, index: HistoryIndex) -> bool:
-        """False: somebody else was quicker."""
+        """``False`` means somebody else was quicker."""
         try:
             path = self._files.index_path(month.name, month.number + 1)
             self._files.fs.write_atomic(path, encode_index(index), overwrite=False)

@@ -50,7 +50,7 @@ class Month:
 
     name: str
     number: int
-    """Of its newest index; 0: it has none."""
+    """Of its newest index; 0 means it has none."""
     columns: IndexColumns | None
 
 
@@ -69,7 +69,7 @@ class HistoryFiles:
         return [status for status in found if _RECORD.fullmatch(name_of(status.path))]
 
     def try_read(self, path: str) -> HistoryRecord | bool | None:
-        """False: it has been moved meanwhile. None: it cannot be read."""
+        """``False`` means it has been moved meanwhile. ``None`` means it cannot be read."""
         try:
             record = decoded(self.read(path))
             if record.key != key_of(path):

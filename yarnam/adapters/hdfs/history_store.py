@@ -95,14 +95,14 @@ class HistoryStore:
             return is_archived or key <= self.pruned_before()
 
     def pruned_before(self) -> str:
-        """Jobs with a smaller key have been pruned; empty: none has."""
+        """Jobs with a smaller key have been pruned; empty means none has."""
         with hdfs_errors(f"reading {self._files.root}"), suppress(NotFound):
             content = self._files.fs.read_bytes(f"{self._files.root}/pruned-before", max_bytes=100)
             return content.decode(errors="replace").strip()
         return ""
 
     def record(self, key: str) -> HistoryRecord | None:
-        """The record of one job; None: it has none. Raises WireMismatch."""
+        """The record of one job; ``None`` means it has none. Raises WireMismatch."""
         with hdfs_errors(f"reading the history record of {key}"):
             for _ in range(RETRIES):
                 with suppress(NotFound):

@@ -55,8 +55,8 @@ class PassedPrograms:
                         self.files.delete(status.path)
 
     def find(self, key: str, owner: str) -> PreRunRecord | None:
-        """The record of this program; None: it has not passed, not lately, or what lies there is no
-        record of ``owner``. Raises YarnamError: HDFS does not answer."""
+        """The record of this program; ``None`` means it has not passed, not lately, or what lies
+        there is no record of ``owner``. Raises YarnamError: HDFS does not answer."""
         path = f"{self.root}/{key}"
         with hdfs_errors(f"reading {path}"):
             try:
@@ -87,7 +87,8 @@ def passed_record(data: bytes, key: str) -> PreRunRecord:
 
 @dataclass(frozen=True, slots=True)
 class HdfsPreRuns:
-    """A ``ports.pre_runs.PreRunStore``. ``checkpoints``: URI of the pre-run's own; empty: none."""
+    """A ``ports.pre_runs.PreRunStore``. ``checkpoints``: URI of the pre-run's own; empty means
+    none."""
 
     passed: PassedPrograms
     key: str

@@ -133,7 +133,7 @@ class GrpcSkeinAm:
         self._call("PutKey", messages.PutKeyRequest(key=key, value=value))
 
     def read_key(self, key: str) -> bytes | None:
-        """What was stored under this key; None: nothing yet."""
+        """What was stored under this key; ``None`` means nothing yet."""
         # Ranges exclude their end: the key followed by the least character holds the key alone.
         reply = self._call("GetRange", messages.GetRangeRequest(start=key, end=f"{key}\0"))
         return next((bytes(pair.value) for pair in reply.result), None)

@@ -1,9 +1,8 @@
 """``ports.ContainerBroker`` over Skein: asks become containers of the services declared at submit.
 
-Skein tells nothing by itself, so one thread asks for the state of the containers: often while a
-grant is awaited, seldom while nothing changes. Skein's books are trusted for what exists; the
-asks are ours, so whatever exists without an ask is released.
-"""
+Skein tells nothing on its own, so one thread asks for the state of the containers: often while a
+grant is awaited, seldom while nothing changes. Skein's books are trusted for what exists; the asks
+are ours, so whatever exists without an ask is released."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ from yarnam.ports import Inbox
 from yarnam.wire.protocol import ENV_ASK, assignment_key
 
 Locate = Callable[[str], "tuple[NodeId, RackId] | None"]
-"""From a NodeManager's HTTP address to its node and rack; None: not known now."""
+"""From a NodeManager's HTTP address to its node and rack; ``None`` means not known now."""
 
 EAGER_POLL_S = 0.1
 """While a grant is awaited: the AM's heartbeat, which brings grants, comes every 0.5 s. A call

@@ -1,9 +1,8 @@
 """Skein's driver as a child process, by Skein's own protocol (core.py, ``_start_driver``).
 
 Certificate, key and a callback port go into its environment; it answers with its own port, as four
-bytes on that callback. It ends by itself when its standard input closes, so that not even a killed
-client leaves it behind.
-"""
+bytes on that callback. It ends on its own when its standard input closes, so that not even a killed
+client leaves it behind."""
 
 from __future__ import annotations
 

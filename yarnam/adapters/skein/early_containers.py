@@ -1,4 +1,4 @@
-"""Containers that Skein asks YARN for by itself, as soon as its Java half has registered.
+"""Containers that Skein asks YARN for on its own, as soon as its Java half has registered.
 
 A job whose gang fits with capacity to spare when it is submitted declares the instances of its
 first rung with its services (``JobRecord.prelaunched``). They are granted, and their agents start,

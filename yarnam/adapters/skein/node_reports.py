@@ -28,7 +28,7 @@ from yarnam.ports import ClusterView
 START_LIMIT_S = 20.0
 """For the JVM, on a loaded node."""
 CALL_LIMIT_S = 8.0
-"""For the question; YARN's own client would go on asking a dead RM for a quarter of an hour."""
+"""For the question; YARN's own client would continue asking a dead RM for a quarter of an hour."""
 
 PAUSE_S = 60.0
 """Least time between two starts of the JVM: with the whole RM away there is nothing to be had."""

@@ -30,8 +30,8 @@ _STATE = re.compile(r"[A-Z_]{1,40}")
 
 @dataclass(frozen=True, slots=True)
 class PreemptionNotice:
-    """YARN takes the ``strict`` containers soon, and the ``negotiable`` ones unless the
-    application releases as much by itself."""
+    """YARN takes the ``strict`` containers soon, and the ``negotiable`` ones unless the application
+    releases as much on its own."""
 
     strict: tuple[ContainerId, ...]
     negotiable: tuple[ContainerId, ...]

@@ -27,8 +27,7 @@ MAX_COMPLETED = 4096
 class Responses:
     """Keeps how containers ended, and passes news on. Not thread-safe.
 
-    ``source``: the interceptor's log; None: there is none, and every answer is empty.
-    """
+    ``source``: the interceptor's log; ``None`` means there is none, and every answer is empty."""
 
     def __init__(self, source: ResponseLog | None = None) -> None:
         self._source = source

@@ -70,7 +70,7 @@ def _rm_addresses(settings: Mapping[str, str], key: str, port: int) -> list[str]
 
 def proxy_hosts(conf_dir: str | Path) -> tuple[str, ...]:
     """The hosts of YARN's web proxy, through which the pages of applications are read: those of the
-    ResourceManagers, unless it runs by itself. Raises BadConfig."""
+    ResourceManagers, unless it runs on its own. Raises BadConfig."""
     address = read_settings(conf_dir, "core-site.xml", "yarn-site.xml").get(PROXY_KEY, "")
     urls = (f"//{address}",) if address else rm_web_urls(conf_dir)
     return tuple(host for url in urls if (host := urlsplit(url).hostname))
@@ -97,9 +97,10 @@ _TLS = "tls://"
 
 
 def zookeeper_address(conf_dir: str | Path, environ: Mapping[str, str]) -> str:
-    """Where this cluster's jobs meet: ``host:port,host:port/yarnam/<cluster>``; empty: nowhere. By
-    YARNAM_ZOOKEEPER, else the ensemble that YARN itself uses (``hadoop.zk.address``, before Hadoop
-    3 ``yarn.resourcemanager.zk-address``). Several clusters may share one. Raises BadConfig."""
+    """Where this cluster's jobs meet: ``host:port,host:port/yarnam/<cluster>``; empty means
+    nowhere. By YARNAM_ZOOKEEPER, else the ensemble that YARN itself uses (``hadoop.zk.address``,
+    before Hadoop 3 ``yarn.resourcemanager.zk-address``). Several clusters may share one. Raises
+    BadConfig."""
     settings = read_settings(conf_dir, "core-site.xml", "yarn-site.xml")
     given = environ.get(ZOOKEEPER_VARIABLE, "").strip()
     if given.lower() == "none":
@@ -134,8 +135,8 @@ def site_gateway(environ: Mapping[str, str]) -> Gateway | None:
 
 
 def zookeeper_credentials(environ: Mapping[str, str]) -> str:
-    """The content of the file that YARNAM_ZOOKEEPER_AUTH_FILE names; empty: none is named. Raises
-    BadConfig, which does not tell the content."""
+    """The content of the file that YARNAM_ZOOKEEPER_AUTH_FILE names; empty means none is named.
+    Raises BadConfig, which does not tell the content."""
     return secret_file(environ, ZOOKEEPER_AUTH_VARIABLE)
 
 

@@ -21,7 +21,7 @@ FEW = 4
 costs more than that, and who follows one job wants to see its start at once."""
 
 FOLLOWED_S = 30.0
-"""A job counts as followed for so long after it was asked for; a question to an AM takes 10 s."""
+"""A job counts as followed for this long after it was asked for; a question to an AM takes 10 s."""
 
 
 class Applications(Protocol):
@@ -39,9 +39,8 @@ class ApplicationCache:
 
     While more than ``FEW`` jobs are followed, one list of ``user``'s living applications answers
     for all of them. What is not in it (an application that has ended, or another user's) is asked
-    for by itself, and known for as long. Thread-safe: those who ask at the same time wait for one
-    reply.
-    """
+    for on its own, and known for as long. Thread-safe: those who ask at the same time wait for one
+    reply."""
 
     def __init__(
         self, rm: Applications, user: str, *, now_s: Callable[[], float] = time.monotonic

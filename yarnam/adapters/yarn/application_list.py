@@ -26,13 +26,13 @@ STALE_S = 300.0
 fail-over takes."""
 
 ASKS_AT_ONCE, ASK_EVERY_S = 5, 10.0
-"""A new name is asked for at once, since a job that has just come may be acquiring. But whoever
+"""A new name is asked for immediately, since a job that has just come may be acquiring. But whoever
 floods the queue with new names makes each waiting job ask no more than once in 10 s. Ours."""
 
 LENGTH_FOR_FRESH_S = 100
-"""A list of so many applications, some 10 kB packed, may be asked for every 30 s by each waiting
-job. With ten times as many applications there are about ten times as many who ask, so each asks
-ten times less often, within ``STALE_S``. A claim still asks at once where it finds a new name."""
+"""A list of this many applications, some 10 kB packed, may be asked for every 30 s by each waiting
+job. With ten times as many applications there are about ten times as many who ask, so each asks ten
+times less often, within ``STALE_S``. A claim still asks at once where it finds a new name."""
 
 RETRY_S = 10.0
 """Pause after a call that failed."""

@@ -19,7 +19,7 @@ REFRESH_S = 2.0
 class NodeDirectory:
     """A ``ports.ClusterView`` that remembers the nodes of the snapshots taken through it, adds the
     GPU models that administrators (``rules``) and agents (``learnt``) have reported, and shows the
-    nodes of these partitions (``node_labels``; empty: without a label)."""
+    nodes of these partitions (``node_labels``; empty means without a label)."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class NodeDirectory:
             return frozenset(node for node, _ in self._nodes.values())
 
     def find(self, http_address: str) -> tuple[NodeId, RackId] | None:
-        """None: not known now; worth asking again."""
+        """``None`` means not known now; worth asking again."""
         with self._lock:
             found = self._nodes.get(http_address)
             now = time.monotonic()

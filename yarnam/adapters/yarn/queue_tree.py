@@ -26,8 +26,8 @@ from yarnam.core.queues.queue_state import QueueState
 
 
 def queue_tree_of(json: Json, node_label: str = "") -> QueueState | None:
-    """The root queue with all below it, as they are in one partition (Capacity Scheduler); None:
-    the scheduler is another one. Raises MalformedData."""
+    """The root queue with all below it, as they are in one partition (Capacity Scheduler); ``None``
+    means the scheduler is another one. Raises MalformedData."""
     info = object_of(object_of(json, "scheduler"), "schedulerInfo")
     if info.get("type") == "capacityScheduler":
         return capacity_tree(info, node_label)
@@ -75,8 +75,8 @@ def _state(row: Json, depth: int) -> QueueState:
 
 
 def capacity_config_of(json: Json) -> CapacityConfig | None:
-    """What the report tells of the Capacity Scheduler's settings, as its file would say it; None:
-    the scheduler is another one. Raises MalformedData."""
+    """What the report tells of the Capacity Scheduler's settings, as its file would say it;
+    ``None`` means the scheduler is another one. Raises MalformedData."""
     info = object_of(object_of(json, "scheduler"), "schedulerInfo")
     if info.get("type") != "capacityScheduler":
         return None

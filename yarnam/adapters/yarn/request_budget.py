@@ -55,7 +55,7 @@ class RequestBudget:
 
     @property
     def trouble(self) -> str:
-        """Text for a person where the cap is felt; empty: it is not."""
+        """Text for a person where the cap is felt; empty means it is not."""
         held_at_s = self._held_at_s
         if held_at_s is None or self._now_s() - held_at_s >= SHOWN_S:
             return ""

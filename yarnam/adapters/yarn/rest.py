@@ -68,11 +68,10 @@ _GATEWAY_HINT = "Check that the gateway runs and that YARNAM_GATEWAY is right."
 
 class ResourceManager:
     """Calls to the RM's REST API. Thread-safe; also a ``ports.ClusterView``. ``who`` asks; None:
-    ``user``, whom simple authentication believes. ``partitions``: the node labels whose
-    parts of the queues are shown, the first of them first (Capacity Scheduler; empty: the nodes
-    without a label). ``budget``: how often it
-    may ask; None: without a limit. ``failover_s``: how much longer a call may take while none of
-    several ResourceManagers is active."""
+    ``user``, whom simple authentication believes. ``partitions``: the node labels whose parts of
+    the queues are shown, the first of them first (Capacity Scheduler; empty means the nodes without
+    a label). ``budget``: how often it may ask; ``None`` means without a limit. ``failover_s``: how
+    much longer a call may take while none of several ResourceManagers is active."""
 
     def __init__(
         self,
@@ -109,7 +108,7 @@ class ResourceManager:
         failover_s: float = 0.0,
     ) -> ResourceManager:
         """The ResourceManagers that yarn-site.xml names; behind a gateway that finds the active one
-        by itself, the first of them. Raises BadConfig."""
+        on its own, the first of them. Raises BadConfig."""
         urls = rm_web_urls(conf_dir)
         if who is not None and who.gateway is not None:
             urls = urls[:1]
@@ -155,8 +154,9 @@ class ResourceManager:
         )
 
     def queue_report(self, node_label: str = "") -> QueueReport | None:
-        """The queues, as they are in one partition, and all nodes, now; None: the scheduler has no
-        such queues. Raises Unavailable when no ResourceManager answers within 10 s."""
+        """The queues, as they are in one partition, and all nodes, now; ``None`` means the
+        scheduler has no such queues. Raises Unavailable when no ResourceManager answers within 10
+        s."""
         deadline = time.monotonic() + TOTAL_TIMEOUT_S
         scheduler = self._get("/ws/v1/cluster/scheduler", deadline=deadline)
         reply = self._get("/ws/v1/cluster/nodes", {"states": NODE_STATES}, deadline=deadline)
@@ -170,8 +170,8 @@ class ResourceManager:
         return QueueReport(tree, nodes, steps, preempts, kind, leaves)
 
     def capacity_config(self) -> CapacityConfig | None:
-        """What it tells of the Capacity Scheduler's settings; None: the scheduler is another one.
-        Raises Unavailable."""
+        """What it tells of the Capacity Scheduler's settings; ``None`` means the scheduler is
+        another one. Raises Unavailable."""
         reply = self._get("/ws/v1/cluster/scheduler")
         return self._understood(lambda: queue_tree.capacity_config_of(reply))
 
@@ -233,15 +233,15 @@ class ResourceManager:
 
     def administers(self, queue: str, user: str) -> bool | None:
         """Whether this user administers this queue, by the access control lists of the queue and of
-        those above it; None: the ResourceManager does not tell. It tells nobody else's rights to
-        those who do not, so its refusal is the answer for the client's own user."""
+        those above it; ``None`` means the ResourceManager does not tell. It tells nobody else's
+        rights to those who do not, so its refusal is the answer for the client's own user."""
         try:
             return self._has_access(queue, user, "ADMINISTER_QUEUE")
         except NoPermission as error:
             return False if "access to queue" in error.message else None
 
     def _has_access(self, queue: str, user: str, right: str) -> bool | None:
-        """Hadoop 3.1 and newer. None: an older one, or it knows no such queue."""
+        """Hadoop 3.1 and newer. ``None`` means an older one, or it knows no such queue."""
         query = {"user": user, "queue-acl-type": right}
         try:
             reply = self._get(f"/ws/v1/cluster/queues/{quote(queue)}/access", query)
@@ -251,7 +251,7 @@ class ResourceManager:
         return None if allowed is None else str(allowed).lower() == "true"
 
     def application(self, app_id: str) -> rest_parse.YarnApplication | None:
-        """None: the ResourceManager does not know it (never there, or forgotten)."""
+        """``None`` means the ResourceManager does not know it (never there, or forgotten)."""
         try:
             reply = self._get(f"/ws/v1/cluster/apps/{quote(app_id)}")
         except UsageError:
@@ -282,15 +282,15 @@ class ResourceManager:
         return self._understood(lambda: rest_parse.applications_of(reply, self._reject))
 
     def newest_attempt(self, app_id: str, *, limit_s: float = TOTAL_TIMEOUT_S) -> int:
-        """The number of its newest AM attempt; 0: the ResourceManager does not know it."""
+        """The number of its newest AM attempt; 0 means the ResourceManager does not know it."""
         try:
             return max(self.attempt_ends(app_id, limit_s=limit_s), default=0)
         except UsageError:
             return 0
 
     def attempt_ends(self, app_id: str, *, limit_s: float = TOTAL_TIMEOUT_S) -> Mapping[int, float]:
-        """When its AM attempts ended, by number, in seconds since 1970; 0: that one lives. Raises
-        NoPermission, UsageError (no such application), Unavailable."""
+        """When its AM attempts ended, by number, in seconds since 1970; 0 means that one lives.
+        Raises NoPermission, UsageError (no such application), Unavailable."""
         path = f"/ws/v1/cluster/apps/{quote(app_id)}/appattempts"
         reply = self._get(path, deadline=time.monotonic() + limit_s)
         return self._understood(lambda: rest_parse.attempt_ends_of(reply))

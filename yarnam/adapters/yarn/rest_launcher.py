@@ -75,10 +75,10 @@ class RestLauncher:
         staging: the directory for an application's files, by its id.
         jars: the directory where Skein's jar is kept.
         class_path: the site's yarn.application.classpath; empty: Hadoop's default.
-        open_driver: opens the other way in; None: there is no other.
+        open_driver: opens the other way in; ``None`` means there is no other.
         accept_limit_s: how long YARN may think about an application, in seconds.
         tokens: gets a job's delegation tokens, also for these file systems beside the default
-            one; None: the site has none.
+            one; ``None`` means the site has none.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class RestLauncher:
         self._open_driver = open_driver
         self._driver: Launcher | None = None
         self._allotted = ""
-        """The id for the next submit; empty: none is allotted."""
+        """The id for the next submit; empty means none is allotted."""
         self._tokens = tokens
         self._tokens_end_s: float | None = None
 

@@ -80,7 +80,7 @@ class YarnApplication:
     finished_at_s: float | None = None
     running_containers: int = 0
     gpu_s: float = 0.0
-    """GPU-seconds that it has been charged so far; 0: none, or it is not reported."""
+    """GPU-seconds that it has been charged so far; 0 means none, or it is not reported."""
     am_log_url: str = ""
     log_aggregation: str = ""
     """YARN's: DISABLED, NOT_START, RUNNING, SUCCEEDED, ...; empty where it is not reported."""
@@ -184,7 +184,7 @@ def scheduler_of(json: Json) -> Scheduler:
 
 def queues_of(json: Json, partition: str = "") -> tuple[QueueView, ...]:
     """The leaf queues, by full name. Those of the Capacity Scheduler have capacities in each
-    partition (nodes with this label; empty: those without one)."""
+    partition (nodes with this label; empty means those without one)."""
     info = object_of(object_of(json, "scheduler"), "schedulerInfo")
     if scheduler_of(json) is Scheduler.FAIR:
         root = object_of(info, "rootQueue")
@@ -242,7 +242,7 @@ def _texts(json: Json, key: str) -> tuple[str, ...]:
 
 
 def started_at_s(info: Json) -> float:
-    """Of ``clusterInfo``: the daemon's start, in seconds since 1970; 0: it does not tell."""
+    """Of ``clusterInfo``: the daemon's start, in seconds since 1970; 0 means it does not tell."""
     return number_of(info, "startedOn") / 1000.0
 
 
@@ -295,7 +295,8 @@ def preempts(json: Json) -> bool:
 
 
 def attempt_ends_of(json: Json) -> dict[int, float]:
-    """When an application's AM attempts ended, by number, in seconds since 1970; 0: it lives."""
+    """When an application's AM attempts ended, by number, in seconds since 1970; 0 means it
+    lives."""
     rows = rows_of(json, "appAttempts", "appAttempt")
     return {whole_of(row, "id"): whole_of(row, "finishedTime") / 1000.0 for row in rows}
 

@@ -46,10 +46,10 @@ READ_EVERY_S = 10.0
 """So often at most the names are read and an event is reported."""
 
 MOST_AT_ONCE = 32
-"""Nodes in one event; the others are in the next ones. A rack has about so many."""
+"""Nodes in one event; the others are in the next ones. A rack has about this many."""
 
 REPEAT_S = 300.0
-"""A strike that is shared again counts anew after so long: half a dozen times in its life."""
+"""A strike that is shared again counts anew after this long: half a dozen times in its life."""
 
 MOST_CHILDREN = 10_000
 """Names that are read at all. With more the hints are out of use until somebody clears them."""

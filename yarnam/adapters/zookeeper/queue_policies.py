@@ -122,7 +122,7 @@ class QueuePolicies:
         return self._zk.path(POLICIES, name)
 
     def _acl(self, admin: str) -> list[ACL] | None:
-        """None: as all of yarnam's nodes."""
+        """``None`` means as all of yarnam's nodes."""
         if not admin:
             return None
         user, colon, password = admin.removeprefix(DIGEST).partition(":")

@@ -59,7 +59,7 @@ class Entry:
     changed: int
     """Id of the transaction that wrote it (mzxid): differs after every write."""
     session: int
-    """Of an ephemeral node: its owner. 0: persistent."""
+    """Of an ephemeral node: its owner. 0 means persistent."""
     written_at_s: float = 0.0
     """Seconds since the epoch, by the server's clock."""
     created: int = 0
@@ -113,9 +113,9 @@ class ZooKeeper:
     # ---- the session -------------------------------------------------------------------------
 
     def start(self, listener: Callable[[bool], None]) -> None:
-        """Begin to connect, once; returns at once. ``told(is_new)`` is called after every change
-        of the connection: ``is_new`` when a session has begun, which has no ephemeral nodes yet.
-        It runs in kazoo's thread and must not block or call this object's blocking methods."""
+        """Begin to connect, once; returns immediately. ``told(is_new)`` is called after every
+        change of the connection: ``is_new`` when a session has begun, which has no ephemeral nodes
+        yet. It runs in kazoo's thread and must not block or call this object's blocking methods."""
         with self._lock:
             self._listeners.append(listener)
             if self._is_started:
@@ -130,7 +130,7 @@ class ZooKeeper:
 
     @property
     def session(self) -> int:
-        """Id of the session; 0: none."""
+        """Id of the session; 0 means none."""
         client_id = self._client.client_id
         return int(client_id[0]) if client_id else 0
 
@@ -144,7 +144,7 @@ class ZooKeeper:
         threading.Thread(target=function, name="zookeeper-aside", daemon=True).start()
 
     def close(self) -> None:
-        """End the session, so that its ephemeral nodes go at once. Idempotent, at most 2 s."""
+        """End the session, so that its ephemeral nodes go immediately. Idempotent, at most 2 s."""
         with self._lock:
             if self._is_closed or not self._is_started:
                 self._is_closed = True
@@ -211,7 +211,7 @@ class ZooKeeper:
         self._wait(lambda: self._client.delete_async(path, version=version), f"removing {path}")
 
     def read(self, *paths: str) -> list[Entry | None]:
-        """All of them in one round trip, in order; None: there is no such node."""
+        """All of them in one round trip, in order; ``None`` means there is no such node."""
         return self.together([self.getting(path) for path in paths], "reading")
 
     def children(self, path: str) -> list[str]:

@@ -46,7 +46,7 @@ class ZooKeeperSnapshots:
         """Of the newest node seen (mzxid)."""
         self._seen_at_s = 0.0
         self._summary: ClusterSummary | None = None
-        """Of that version; None: not read, or not readable."""
+        """Of that version; ``None`` means not read, or not readable."""
         self._is_read = False
         self._mine: int | None = None
         """The node's version as this job last wrote it."""

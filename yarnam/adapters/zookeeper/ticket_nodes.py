@@ -37,12 +37,12 @@ MOST_OF_ONE = 16
 follows another."""
 
 READ_OF_ONE = 2
-"""Of these, so many are read: the oldest. Another's forgery comes later than the job's own node,
+"""Of these, this many are read: the oldest. Another's forgery comes later than the job's own node,
 and one that cannot be read must not hide it."""
 
 MAX_NODE_BYTES = 256 << 10
-"""A ticket has some 400 bytes; one that names 5,000 nodes has 200 kB, as has a gang that runs on so
-many."""
+"""A ticket has some 400 bytes; one that names 5,000 nodes has 200 kB, as has a gang that runs on
+this many."""
 
 MAX_LOOK_BYTES = 16 << 20
 """Of all nodes that one look reads, the smallest first."""
@@ -68,13 +68,13 @@ ADVICE = "Another version of yarnam wrote it, or no job at all: see docs/how-to/
 
 
 def job_of(path: str) -> str:
-    """Whose node it is; empty: none of ours."""
+    """Whose node it is; empty means none of ours."""
     match = _NAME.fullmatch(path)
     return match["job"] if match else ""
 
 
 def am_attempt_of(path: str) -> int:
-    """Of the AM that made the node; 0: none of ours."""
+    """Of the AM that made the node; 0 means none of ours."""
     match = _NAME.fullmatch(path)
     return int(match["attempt"]) if match else 0
 
@@ -90,13 +90,13 @@ class QueueNodes:
     """What one look has read. Of each application the oldest node first."""
 
     claim_version: int | None
-    """None: nobody has claimed yet."""
+    """``None`` means nobody has claimed yet."""
     tickets: dict[str, Entry]
     running: dict[str, Entry]
     own: tuple[str, ...]
     """Paths of nodes in the job's own name, whoever made them."""
     applications: Applications | None
-    """None: the ResourceManager does not confirm anything."""
+    """``None`` means the ResourceManager does not confirm anything."""
     trouble: str
     """Why it does not."""
     looked_at: frozenset[str] = frozenset()
@@ -111,7 +111,7 @@ class _Known:
     read: int
     """The number of the reading that did."""
     entry: Entry | None = None
-    """None: it was not read."""
+    """``None`` means it was not read."""
 
 
 class TicketNodes:

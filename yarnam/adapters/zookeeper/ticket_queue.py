@@ -71,7 +71,7 @@ WRITE_TRIES = 3
 """A node of our name that an older session left behind goes away at the second try."""
 
 REMOVED_AT_ONCE = 50
-"""Nodes in our name that are not ours: so many are removed at one look."""
+"""Nodes in our name that are not ours: this many are removed at one look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,8 +244,8 @@ class ZooKeeperTicketQueue:
         return replace(ticket, number=number)
 
     def _earlier_number(self) -> int:
-        """The number of a ticket that an earlier AM attempt, or a call of ours that seemed to
-        fail, has made; 0: none. Raises Superseded."""
+        """The number of a ticket that an earlier AM attempt, or a call of ours that seemed to fail,
+        has made; 0 means none. Raises Superseded."""
         names = self._own_names(TICKETS)
         removed = self._remove_all(self._zk.path(QUEUE, TICKETS, name) for name in names)
         return min(map(number_of, removed), default=0)

@@ -101,7 +101,7 @@ class InputIntegrity:
     # ---- life ----------------------------------------------------------------------------
 
     def open(self, *, is_first_life: bool) -> None:
-        """Begin to serve; returns at once. A job without inputs has nothing to serve."""
+        """Begin to serve; returns immediately. A job without inputs has nothing to serve."""
         if not self._job.inputs:
             return
         self._is_open = True
@@ -143,7 +143,7 @@ class InputIntegrity:
             self._inputs.close()
 
     def finish(self, limit_s: float) -> tuple[str, ...]:
-        """At the job's end: wait until no suspicion is open, at most so long; then move what is
+        """At the job's end: wait until no suspicion is open, at most this long; then move what is
         proved corrupt into quarantine, where that is the policy. Not before: until now the job's
         own processes may have read the files. What was done, in words. Blocks."""
         if not self._is_open:

@@ -29,12 +29,12 @@ from yarnam.ports.job_inputs import CheckOrder, InputEndpoint
 log = logging.getLogger("yarnam.inputs")
 
 ALIVE_S = 30.0
-"""An agent that has not requested work for so long gets none: one and a half times its poll."""
+"""An agent that has not requested work for this long gets none: one and a half times its poll."""
 CHECK_AGAIN_S = 30.0
 
 STATES = {Ruling.PROVED: State.PROVED, Ruling.SUSPECTED: State.SUSPECTED}
-"""What a ruling becomes in the blacklist. A file that the storage has lost is not corrupt: it is
-cleared."""
+"""The claim that a ruling makes in the blacklist. A file that the storage has lost is not
+corrupt: it is cleared."""
 
 CheckHere = Callable[[str, float], CheckOutcome]
 """Check a file (URI, limit in seconds) on this node, in a process of its own."""

@@ -65,11 +65,11 @@ class Worker:
         self._thread.start()
 
     def put(self, work: Callable[[], None]) -> None:
-        """Run this soon. Thread-safe; returns at once."""
+        """Run this soon. Thread-safe; returns immediately."""
         self._work.put(work)
 
     def put_in(self, delay_s: float, work: Callable[[], None]) -> None:
-        """Run this after so many seconds."""
+        """Run this after this many seconds."""
         timer = threading.Timer(delay_s, self._work.put, [work])
         timer.daemon = True
         timer.start()
@@ -91,7 +91,7 @@ class Worker:
                 return
             try:
                 work()
-            except Exception:  # The job goes on without: nothing of it hangs on this.
+            except Exception:  # The job continues without it: nothing of it hangs on this.
                 log.exception("a fault in the care of inputs")
 
 
@@ -182,7 +182,7 @@ class WatchedInputs:
             return list(self._inputs.values())
 
     def get(self, name: str) -> WatchedInput | None:
-        """The input; None: it could not be opened so far."""
+        """The input; ``None`` means it could not be opened so far."""
         with self._lock:
             return self._inputs.get(name)
 
@@ -207,13 +207,14 @@ class WatchedInputs:
     # ---- learning ------------------------------------------------------------------------
 
     def claim(self, one: WatchedInput, key: Key, state: State, reason: str, evidence: str) -> None:
-        """Adds a claim about a file: this job obeys it at once, other jobs when it is on HDFS."""
+        """Adds a claim about a file: this job obeys it immediately, other jobs when it is on
+        HDFS."""
         claim = new_claim(
             state, self._job.user, reason, evidence, job=self._application, now_s=self._now_s()
         )
         entry = Entry(key, frozenset([claim]))
         with self._lock:
-            # What this job has found counts for it, even where it may not write beside the data.
+            # The job's own findings count for it, even where it may not write beside the data.
             self._own = merge_blacklists(self._own, gather_entries([entry]))
         self._consider(one)
         try:

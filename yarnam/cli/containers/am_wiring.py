@@ -207,7 +207,7 @@ def _ports(
         learnt=inventory.known,
         node_labels=labels,
     )
-    # A later AM attempt goes by the journal: what Skein asks for again by itself is released.
+    # A later AM attempt goes by the journal: what Skein asks for again on its own is released.
     early = EarlyContainers(
         record.prelaunched, limit_s=UNCLAIMED_LIMIT_S if am_attempt == 1 else 0.0
     )
@@ -252,7 +252,7 @@ def _ports(
 
 
 def _open_page(record: JobRecord, mailbox: GrpcMailbox, store: StateStore) -> HttpServer | None:
-    """The job's page; None: there is none, which does not hold up the job."""
+    """The job's page; ``None`` means there is none, which does not hold up the job."""
     host, control = _node_host(), mailbox.control
     source = JobSource(
         status_json=control.status_json,
@@ -337,7 +337,7 @@ def _data_access(
 
 
 def _notification_sender(job: JobSpec) -> NotificationSender | None:
-    """None: the URLs are gone, which they are when the job has ended."""
+    """``None`` means the URLs are gone, which they are when the job has ended."""
     if not Path(LOCAL_NOTIFY_FILE).exists():
         return None
     urls = decode(_local(LOCAL_NOTIFY_FILE), NotifyUrls).urls
@@ -381,7 +381,7 @@ def _is_final(record: JobRecord, application: str) -> bool:
 
 
 def _failure(error: Exception) -> Verdict:
-    """The AM's own end. Not persisted while YARN will start another attempt, which goes on from
+    """The AM's own end. Not persisted while YARN will start another attempt, which continues from
     the journal."""
     if isinstance(error, YarnamError):
         return Verdict(VerdictKind.FAILED, int(error.exit_code), error.message, error.hint)

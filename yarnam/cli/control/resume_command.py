@@ -1,4 +1,4 @@
-"""``yarnam resume``: let a suspended job go on."""
+"""``yarnam resume``: let a suspended job continue."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from yarnam.cli.rendering.status_text import as_plain
 def command(ctx: click.Context, job: str, as_json: bool) -> None:
     """Resume a suspended job.
 
-    It acquires its gang again, as a new job would, and its processes go on from their checkpoint.
-    The command returns when the job waits for its gang; to follow it, use `yarnam watch`.
-    """
+    It acquires its gang again, as a new job would, and its processes continue from their
+    checkpoint. The command returns when the job waits for its gang; to follow it, use `yarnam
+    watch`."""
     with open_client(ctx) as client:
         handle = client.job(job)
         status = handle.resume()

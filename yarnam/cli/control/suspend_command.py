@@ -32,9 +32,8 @@ def command(
     """Stop a job at a checkpoint and give back its GPUs.
 
     The processes finish the step that they are in and save; all containers go back to YARN. The
-    ApplicationMaster stays. `yarnam resume` acquires the gang again, and the processes go on from
-    their checkpoint. The command returns when the job holds nothing any more.
-    """
+    ApplicationMaster stays. `yarnam resume` acquires the gang again, and the processes continue
+    from their checkpoint. The command returns when the job holds nothing any more."""
     limit_s = SUSPENSION_S if limit is None else _seconds(limit)
     with open_client(ctx) as client:
         handle = client.job(job)

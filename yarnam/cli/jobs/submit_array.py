@@ -11,7 +11,7 @@ from yarnam.errors import YarnamError
 
 
 def follow_array(array: JobArray, *, watch: bool, as_json: bool) -> int:
-    """The exit code. An interrupt ends the submitting: what is submitted goes on."""
+    """The exit code. An interrupt ends the submitting: what is submitted continues."""
     print_note(f"Array {array.id}: {len(array.futures)} jobs")
     try:
         jobs, error = _submitted(array, as_json=as_json)

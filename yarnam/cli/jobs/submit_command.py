@@ -128,8 +128,8 @@ def command(
 
 @contextmanager
 def _driver_ahead() -> Iterator[Launcher | None]:
-    """Skein's driver for the cluster of HADOOP_CONF_DIR, already starting. None: not needed, or the
-    configuration is still to be found (or reported missing) by the client."""
+    """Skein's driver for the cluster of HADOOP_CONF_DIR, already starting. ``None`` means not
+    needed, or the configuration is still to be found (or reported missing) by the client."""
     conf_dir = os.environ.get("HADOOP_CONF_DIR", "")
     if not os.path.isfile(os.path.join(conf_dir, "yarn-site.xml")):  # noqa: PTH113, PTH118
         yield None

@@ -146,7 +146,7 @@ def _await_listening(process: subprocess.Popen[bytes], port: int, log: Path) -> 
 
 
 def _await_look(process: subprocess.Popen[bytes]) -> None:
-    """Raises Unavailable when it has ended by itself."""
+    """Raises Unavailable when it has ended on its own."""
     deadline = time.monotonic() + LOOK_S
     while time.monotonic() < deadline:
         if process.poll() is not None:

@@ -48,7 +48,7 @@ def cause_lines(cause: FirstCause, *, indent: str = "") -> Iterator[Line]:
 
 
 def written(origin: Origin | None) -> str:
-    """``to stderr, by 14:03:07``; empty: not known."""
+    """``to stderr, by 14:03:07``; empty means not known."""
     if origin is None:
         return ""
     stream = f"to {origin.stream.value}, " if origin.stream else ""

@@ -236,7 +236,7 @@ def _now(found: Outlook) -> Iterator[str]:
 
 
 def _forecast_plain(start: Forecast | UnknownStart) -> dict[str, Any]:
-    """Seconds from now; None: unknown."""
+    """Seconds from now; ``None`` means unknown."""
     if isinstance(start, UnknownStart):
         return {"wait_s": None, "reason": start.reason}
     latest_s = None if start.latest_s == inf else start.latest_s

@@ -46,7 +46,7 @@ DRAWN = ("WAIT MEAN", "P90", "SHARE", "PREEMPTED")
 
 
 def pairs(found: WhatIf) -> list[tuple[str, QueueFigures | None, QueueFigures | None]]:
-    """Each queue with its figures before and after; None: it had no job then."""
+    """Each queue with its figures before and after; ``None`` means it had no job then."""
     before = {one.queue: one for one in found.before}
     after = {one.queue: one for one in found.after}
     last = found.before[-1].queue

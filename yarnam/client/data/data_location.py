@@ -14,7 +14,8 @@ from yarnam.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class DataLocation:
-    """The file system of some data. ``site``: the cluster; None: data of this machine, without."""
+    """The file system of some data. ``site``: the cluster; ``None`` means data of this machine,
+    without."""
 
     files: FileSystem
     user: str

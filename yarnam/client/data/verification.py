@@ -32,7 +32,7 @@ class VerifyRequest:
     """What to check, as the command line has it. Empty and 0: the default.
 
     Attributes:
-        sample: the share of files to check, from 0 to 1; None: all.
+        sample: the share of files to check, from 0 to 1; ``None`` means all.
         schema: ``name:type,name:type``.
         own: ``ending=module:function``.
         add: put what is proved corrupt on the input blacklist.

@@ -23,7 +23,7 @@ def check_ticket(
     principal: str, left_s: float, keys: Sequence[str], realms: Collection[str]
 ) -> Finding:
     """``left_s``: until the ticket ends. ``keys``: whose keys are in the keytab by which programs
-    get a new one; empty: there is none. ``realms``: the site's; empty: not known."""
+    get a new one; empty means there is none. ``realms``: the site's; empty: not known."""
     realm = principal.rpartition("@")[2]
     if realms and realm not in realms:
         return warn(

@@ -18,7 +18,7 @@ _ENCRYPTED = {
 def open_doors(
     settings: Mapping[str, str], *, has_zookeeper: bool = False, has_zookeeper_secret: bool = False
 ) -> tuple[str, ...]:
-    """One sentence for each; empty: none is known. ``settings``: Hadoop's, as far as they are
+    """One sentence for each; empty means none is known. ``settings``: Hadoop's, as far as they are
     known: what is not in them is not judged, but for the authentication, which is simple then."""
     is_simple = settings.get("hadoop.security.authentication", "simple").lower() == "simple"
     found = [

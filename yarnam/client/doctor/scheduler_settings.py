@@ -53,8 +53,8 @@ def _check_capacity(settings: Mapping[str, str]) -> Finding:
 def check_capacity(
     config: CapacityConfig, settings: Mapping[str, str], nodes: tuple[Node, ...]
 ) -> Finding | None:
-    """What ``yarnam queues lint`` says of the queues as the ResourceManager reports them; None:
-    nothing. ``settings``: the ResourceManager's own."""
+    """What ``yarnam queues lint`` says of the queues as the ResourceManager reports them; ``None``
+    means nothing. ``settings``: the ResourceManager's own."""
     given = CapacityInput(config, settings, nodes)
     # The GPU resource type is a check of its own.
     found = [one for one in lint_capacity(given) if one.rule != "gpus-not-in-site"]

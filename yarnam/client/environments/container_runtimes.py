@@ -43,7 +43,7 @@ def check_runtime(site: Site, image: ContainerImage, snapshot: ClusterSnapshot) 
 
 
 def why_not(image: ContainerImage, settings: Mapping[str, str]) -> str:
-    """Empty: by this configuration the runtime is there."""
+    """Empty means by this configuration the runtime is there."""
     executor = settings.get(EXECUTOR, "")
     if not executor.endswith(LINUX_EXECUTOR):
         return f"{EXECUTOR} is {executor or 'not set'}, and only {LINUX_EXECUTOR} has runtimes"

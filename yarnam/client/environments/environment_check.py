@@ -98,7 +98,7 @@ def check_job(job: JobSpec, modules: Iterable[str]) -> JobSpec:
 
 
 def read_report(output: bytes) -> EnvironmentReport | None:
-    """What the probe has printed; None: it has printed nothing, or its line is damaged."""
+    """What the probe has printed; ``None`` means it has printed nothing, or its line is damaged."""
     mark = environment_probe.MARK.encode()
     _, found, rest = output.partition(mark)
     if not found:

@@ -24,7 +24,7 @@ _INSTALL_UV = "Install uv: pip install 'yarnam[environments]'"
 
 
 def find_uv() -> str:
-    """The program; empty: there is none."""
+    """The program; empty means there is none."""
     beside = Path(sysconfig.get_path("scripts")) / "uv"
     return str(beside) if beside.exists() else shutil.which("uv") or ""
 

@@ -50,7 +50,7 @@ def set_run_path(files: Iterable[Path], run_path: str) -> None:
 
 
 def least_glibc(files: Iterable[Path]) -> int:
-    """``36`` for files that need GLIBC_2.36 and nothing newer; 0: none needs glibc."""
+    """``36`` for files that need GLIBC_2.36 and nothing newer; 0 means none needs glibc."""
     versions = (int(m) for file in files for m in _GLIBC.findall(file.read_bytes()))
     return max(versions, default=0)
 

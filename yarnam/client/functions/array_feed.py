@@ -1,4 +1,4 @@
-"""Starts the members of an array, so many at a time, in threads of its own."""
+"""Starts the members of an array, this many at a time, in threads of its own."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _ID = re.compile(r"[0-9a-f]{12}")
 
 @dataclass(frozen=True, slots=True)
 class ArrayIndices:
-    """``most_at_once``: how many members may live at a time; 0: all."""
+    """``most_at_once``: how many members may live at a time; 0 means all."""
 
     indices: tuple[int, ...]
     most_at_once: int = 0

@@ -80,8 +80,9 @@ def ranks_of(site: Site, job_directory: str) -> list[int]:
 
 
 def read_result(site: Site, job_directory: str, rank: int) -> Returned | None:
-    """None: the process has left none. Raises Unavailable, BadData for a file that is damaged, and
-    whatever unpickling raises: the modules that a value is made of have to be here too.
+    """``None`` means the process has left none. Raises Unavailable, BadData for a file that is
+    damaged, and whatever unpickling raises: the modules that a value is made of have to be here
+    too.
 
     A pickle runs code: these lie in the user's own directory, which nobody else may write to, as
     ``ranks_of`` has seen. With simple authentication whoever reaches HDFS can be that user.
@@ -101,8 +102,8 @@ def read_result(site: Site, job_directory: str, rank: int) -> Returned | None:
 
 
 def read_header(header: bytes) -> tuple[str, str, str] | None:
-    """Class, text and traceback of what the function has raised; None: it has returned. Raises
-    MalformedData."""
+    """Class, text and traceback of what the function has raised; ``None`` means it has returned.
+    Raises MalformedData."""
     facts = decode_record(header, max_bytes=MAX_HEADER_BYTES)
     if facts.flag("ok"):
         return None

@@ -60,14 +60,14 @@ class Executor:
         most_at_once: int = 0,
         idempotency_key: str = "",
     ) -> FunctionArray:
-        """A job for each tuple of arguments, as ``map`` makes them. Returns at once: the jobs are
-        submitted in the background, with ``most_at_once`` never more than so many at a time. The
-        interpreter stays until the last one is submitted.
+        """A job for each tuple of arguments, as ``map`` makes them. Returns immediately: the jobs
+        are submitted in the background, with ``most_at_once`` never more than this many at a time.
+        The interpreter stays until the last one is submitted.
 
-        With ``calls_per_job`` a job makes up to so many calls, which its processes share, each one
-        call after another: a short call costs no start of a job then. The array's indices are
-        those of the jobs. A call that raises leaves the others alone; a job that starts again
-        makes all of its calls again.
+        With ``calls_per_job`` a job makes up to this many calls, which its processes share, each
+        one call after another: a short call costs no start of a job then. The array's indices are
+        those of the jobs. A call that raises leaves the others alone; a job that starts again makes
+        all of its calls again.
 
         ``idempotency_key``: of several calls with this key, each index starts one job, also when
         the process that submits is lost in between. Raises as ``submit``.
@@ -135,7 +135,7 @@ class FunctionArray:
     """The calls of a function with many arguments."""
 
     def __init__(self, site: Site, array: JobArray, packed: Sequence[int] = ()) -> None:
-        """``packed``: how many calls each job makes; empty: one."""
+        """``packed``: how many calls each job makes; empty means one."""
         self.array = array
         """For its id, and to kill all."""
         self.calls: list[FunctionJob] = (

@@ -52,7 +52,7 @@ class FunctionJob:
         return results_of(self._site, self.job, verdict)
 
     def exception(self, timeout_s: float | None = None) -> BaseException | None:
-        """What ``result`` would raise; None: it would return. Raises WaitTimeout."""
+        """What ``result`` would raise; ``None`` means it would return. Raises WaitTimeout."""
         verdict = job_of(self._future, timeout_s).wait(timeout_s)
         try:
             self.results_after(verdict)

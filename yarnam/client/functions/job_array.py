@@ -70,7 +70,7 @@ class JobArray:
         return [job.wait(timeout_s) for job in self.submitted() or self.jobs()]
 
     def stop(self) -> None:
-        """Submit no further member; those that run go on. Of this process's own array alone."""
+        """Submit no further member; those that run continue. Of this process's own array alone."""
         if self._feed is not None:
             self._feed.stop()
 

@@ -29,7 +29,7 @@ class JobEnded(YarnamError):
 
 
 class WaitTimeout(Unavailable, TimeoutError):
-    """The job has not ended in the time given; it goes on. ``status`` is its last status, None if
+    """The job has not ended in the time given; it continues. ``status`` is its last status, None if
     none was to be had."""
 
     def __init__(self, message: str, *, hint: str = "", status: JobStatus | None = None) -> None:

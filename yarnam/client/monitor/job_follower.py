@@ -98,8 +98,8 @@ class WaitLimit:
         )
 
     def verdict(self, poll: Poll) -> Verdict | None:
-        """The verdict; None: to be asked again. Raises WaitTimeout when the time is over, and on
-        demand the verdict as an error."""
+        """The verdict; ``None`` means to be asked again. Raises WaitTimeout when the time is over,
+        and on demand the verdict as an error."""
         if (verdict := poll.verdict) is not None:
             failure = error_of(verdict, self._application) if self._raise_on_failure else None
             if failure is not None:

@@ -145,7 +145,7 @@ class JobHistory:
         return history_store.HistoryStore(self._site.files, self._site.paths_of(user).history)
 
     def _of(self, user: str, chosen: HistoryFilter | None) -> Listing | None:
-        """None: not ours to read."""
+        """``None`` means not ours to read."""
         try:
             found = self._store(user).listing(chosen)
         except NoPermission:

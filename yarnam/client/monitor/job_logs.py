@@ -31,7 +31,7 @@ class LogSource(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LogRequest:
-    """Which logs, and how. ``rank`` is global; ``tail`` in lines; None: all."""
+    """Which logs, and how. ``rank`` is global; ``tail`` in lines; ``None`` means all."""
 
     task: str | None = None
     rank: int | None = None

@@ -221,7 +221,7 @@ class JobSources:
         return self._record
 
     def read(self, name: str) -> bytes | None:
-        """A file of the job's directory; None: not there."""
+        """A file of the job's directory; ``None`` means not there."""
         return self._read(f"{self.directory}/{name}")
 
     def _read(self, path: str) -> bytes | None:

@@ -17,9 +17,9 @@ from yarnam.wire.records import PreRunRecord
 
 
 def measured_program(site: Site, job: JobSpec) -> PreRunRecord | None:
-    """The record of this user's last pre-run of the same program; None: it has not passed one, the
-    job has none (``pre_run: off``), or its environment is still to be packed. Reads what the job
-    ships. Raises BadSpec, Unavailable."""
+    """The record of this user's last pre-run of the same program; ``None`` means it has not passed
+    one, the job has none (``pre_run: off``), or its environment is still to be packed. Reads what
+    the job ships. Raises BadSpec, Unavailable."""
     environment = job.environment
     if job.pre_run.mode is PreRunMode.OFF:
         return None

@@ -51,7 +51,7 @@ class Outlook:
     start: Forecast | UnknownStart
     """When it would start: in order with the jobs that wait, if no others come."""
     measured: PreRunRecord | None = None
-    """What a pre-run of the same program has measured; None: it has not passed one."""
+    """What a pre-run of the same program has measured; ``None`` means it has not passed one."""
 
     @property
     def best(self) -> Rung:
@@ -72,7 +72,7 @@ class Outlook:
     @property
     def needs_more_memory(self) -> int | None:
         """The MiB that one container of the leading role would need, by what the pre-run's process
-        took, where that is more than it gets; None: it is enough, or not known."""
+        took, where that is more than it gets; ``None`` means it is enough, or not known."""
         peak = self.measured.peak_memory_mib if self.measured is not None else None
         role = next(role for role in self.job.roles if role.name == self.job.leading_role)
         needed = (peak or 0) * role.processes_per_task
@@ -84,7 +84,7 @@ class Outlook:
 
     @property
     def wait_s(self) -> float | None:
-        """How long the job is likely to wait; None: unknown."""
+        """How long the job is likely to wait; ``None`` means unknown."""
         return self.start.likely_s if isinstance(self.start, Forecast) else None
 
 

@@ -16,7 +16,7 @@ from yarnam.errors import UsageError
 class CellsNow:
     cells: Cells
     trouble: str = ""
-    """Why it is not known whose the GPUs in use are; empty: it is."""
+    """Why it is not known whose the GPUs in use are; empty means it is."""
 
 
 def cells_now(site: Site, given: Mapping[str, int], queue: str = "") -> CellsNow:

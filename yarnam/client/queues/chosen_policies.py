@@ -40,8 +40,8 @@ class Choice:
     is_protected: bool
     """Whether ZooKeeper keeps others from changing it."""
     from_past: str = ""
-    """What the history told for a setting that was not given, or why it told nothing; empty: the
-    policy has no such setting, or it was given."""
+    """What the history told for a setting that was not given, or why it told nothing; empty means
+    the policy has no such setting, or it was given."""
 
 
 class ChosenPolicies:
@@ -78,8 +78,8 @@ class ChosenPolicies:
     ) -> Choice:
         """``settings`` as on the command line: ``{"limits": "3600,36000"}``; services of past jobs
         that are not given come from the history. ``version``: of the choice that this is a change
-        of; None: of what is there now. Raises UsageError (there is no such queue, policy or
-        setting; somebody else has changed it meanwhile), NoPermission, Unavailable."""
+        of; ``None`` means of what is there now. Raises UsageError (there is no such queue, policy
+        or setting; somebody else has changed it meanwhile), NoPermission, Unavailable."""
         site = self._site
         checked(name, settings)
         _must_have_zookeeper(site)

@@ -56,7 +56,7 @@ def _names(text: str) -> frozenset[str]:
 
 
 def _cluster_admins(site: Site) -> str | None:
-    """None: the ResourceManager does not show its settings to this user."""
+    """``None`` means the ResourceManager does not show its settings to this user."""
     try:
         return site.rm.settings().get(CLUSTER_ADMINS, EVERYBODY)
     except YarnamError:

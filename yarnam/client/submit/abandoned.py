@@ -44,7 +44,7 @@ _HAS_RUN = frozenset(
 
 
 def clear_abandoned(site: Site, *, older_than_s: float = ABANDONED_S) -> None:
-    """Raises nothing: a submit goes on without it."""
+    """Raises nothing: a submit continues without it."""
     before_s = time.time() - older_than_s
     _clear_scratch(before_s)
     for find in (_never_submitted, _staged_for_ended):

@@ -62,7 +62,7 @@ def input_bytes_by_node(site: Site, job: JobSpec, snapshot: ClusterSnapshot) -> 
 
 
 def _own_path(files: FileSystem, uri: str) -> str:
-    """Empty: on another file system, whose blocks are not on these nodes."""
+    """Empty means on another file system, whose blocks are not on these nodes."""
     parts = urlsplit(uri)
     if parts.scheme and parts.netloc and not files.uri.endswith(f"//{parts.netloc}"):
         return ""

@@ -42,7 +42,7 @@ POLL_S = 0.5
 
 
 class KeyTaken(Exception):
-    """Another submit has this idempotency key; this one must not go on."""
+    """Another submit has this idempotency key; this one must not continue."""
 
 
 class Decision(Enum):

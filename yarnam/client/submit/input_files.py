@@ -42,7 +42,7 @@ def input_files(files: FileSystem, root: str, pattern: str = "") -> Iterator[Fil
 def why_unusable(
     files: FileSystem, job: JobSpec, given: DataInput, kept: Sequence[FileStatus], *, is_all: bool
 ) -> str:
-    """Which of the spec's settings these files do not allow; empty: none. ``is_all``: the
+    """Which of the spec's settings these files do not allow; empty means none. ``is_all``: the
     input has no more files than were listed."""
     where = f"{given.uri}/{given.pattern}" if given.pattern else given.uri
     if not kept and (given.pattern or given.is_staged or given.shard is Sharding.FILES):

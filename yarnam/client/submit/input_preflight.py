@@ -48,7 +48,7 @@ class InputOutcome:
         to_quarantine: files to move away, each with the reason.
         proved: what a check at submit has found, not on the blacklist yet.
         root: its plain path.
-        files: all of them, the excluded ones included; empty: more than are listed.
+        files: all of them, the excluded ones included; empty means more than are listed.
     """
 
     given: DataInput
@@ -61,7 +61,7 @@ class InputOutcome:
 
     @property
     def listed(self) -> ListedInput | None:
-        """The files for the job's list of inputs; None: there are too many."""
+        """The files for the job's list of inputs; ``None`` means there are too many."""
         if not self.files:
             return None
         files = [(_relative(self.root, s.path), s.length, s.mtime_ms) for s in self.files]

@@ -48,7 +48,7 @@ with on_first_use():
 _MAX_QUEUES_SHOWN = 20
 
 REJOIN_S = 60.0
-"""A ResourceManager that has started hears of its nodes within so long: a NodeManager asks for it
+"""A ResourceManager that has started hears of its nodes within this long: a NodeManager asks for it
 every 30 s by default (yarn.resourcemanager.connect.retry-interval.ms)."""
 
 
@@ -64,7 +64,7 @@ class CheckedJob:
     larger: tuple[Target, ...] = ()
     """The targets for its enlarged containers (``retry.more_memory``)."""
     pre_run: tuple[Target, ...] = ()
-    """The targets for its pre-run; empty: it never has one, or is too small."""
+    """The targets for its pre-run; empty means it never has one, or is too small."""
     inputs: tuple[InputOutcome, ...] = ()
     """The files that are excluded from its inputs, and why; ``job`` has them filled in."""
 

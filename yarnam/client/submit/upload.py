@@ -204,7 +204,8 @@ class JobUpload:
         return self._store.localized(target, "archive", "PRIVATE")
 
     def _interpreter(self, environment: EnvironmentSpec) -> LocalizedFile | None:
-        """The Python of AM and agents; None: one of the nodes' own is to be found there."""
+        """The Python of AM and agents; ``None`` means one of the nodes' own is to be found
+        there."""
         is_wanted = environment.python == BUNDLED_PYTHON
         if os.environ.get(NODE_PYTHON_VARIABLE) and not is_wanted:
             return None
@@ -355,7 +356,8 @@ class JobUpload:
         return self._put_bytes(protocol.NOTIFY_FILE, encode(content))
 
     def _keytab(self) -> LocalizedFile | None:
-        """For the AM alone, as the credentials for ZooKeeper. None: none is to go along."""
+        """For the AM alone, as the credentials for ZooKeeper. ``None`` means none is to go
+        along."""
         name = self._site.environ.get(KEYTAB_VARIABLE, "")
         if name and self._site.open_token_source is not None:
             self._site.must_reach(f"the KDC, by which {KEYTAB_VARIABLE} is checked,")

@@ -18,7 +18,7 @@ with on_first_use():
 log = logging.getLogger("yarnam.client")
 
 QUEUE_READ_LIMIT_S = 1.5
-"""The read goes on beside the staging, which takes about a second; no longer than that."""
+"""The read continues beside the staging, which takes about a second; no longer than that."""
 
 
 def is_anybody_waiting(site: Site) -> bool:

@@ -190,7 +190,7 @@ def reap(processes: Iterable[ProcessId]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The end of a file, and how far it was read: following goes on from there."""
+    """The end of a file, and how far it was read: following continues from there."""
 
     lines: list[str]
     position: int

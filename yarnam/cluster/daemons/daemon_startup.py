@@ -80,7 +80,7 @@ class DaemonStartup:
         self._starting: dict[str, _Starting] = {}
 
     def start(self, daemon: str) -> None:
-        """Start it and return at once."""
+        """Start it and return immediately."""
         paths = self._plan.paths
         # The report of a failure must not quote the log of an earlier run.
         paths.log(daemon).unlink(missing_ok=True)

@@ -28,7 +28,7 @@ def headers(plan: ClusterPlan, url: str) -> Mapping[str, str]:
 
 
 def tls(plan: ClusterPlan) -> ssl.SSLContext | None:
-    """What checks the daemons' certificates; None: there are none."""
+    """What checks the daemons' certificates; ``None`` means there are none."""
     return _context(plan.paths.conf) if plan.shape.secure else None
 
 

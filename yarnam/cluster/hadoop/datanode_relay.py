@@ -36,7 +36,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 async def _connect(target: tuple[str, int], source: str) -> _Streams | None:
     """Reach the NameNode, waiting a while for it. A DataNode whose connection is closed sleeps for
-    five seconds before it asks again; one that is kept waiting goes on as soon as the NameNode is
+    five seconds before it asks again; one that is kept waiting continues as soon as the NameNode is
     there."""
     deadline = asyncio.get_running_loop().time() + HOLD_LIMIT_S
     while True:

@@ -76,7 +76,7 @@ def hdfs_site(plan: ClusterPlan) -> Properties:
         "dfs.client.read.shortcircuit": "false",
     }
     if plan.shape.datanodes < 3:
-        # With so few DataNodes there is none to replace a failed one with; a writer goes on.
+        # With so few DataNodes there is none to replace a failed one with; a writer continues.
         properties["dfs.client.block.write.replace-datanode-on-failure.policy"] = "NEVER"
     if plan.shape.secure:
         properties |= secure_site.secure_hdfs(plan)

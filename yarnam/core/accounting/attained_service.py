@@ -32,7 +32,8 @@ class Service:
     ran_s: float = 0.0
     """How long it has been complete before this run."""
     stop_began_s: float | None = None
-    """When it began to stop, to be suspended or to go on with another size; None: it does not."""
+    """When it began to stop, to be suspended or to continue with another size; ``None`` means it
+    does not."""
     stop_cost_s: float = 0.0
     """From there until it held nothing, or was complete with another size."""
     start_cost_s: float = 0.0
@@ -123,7 +124,7 @@ class JobFacts:
     submitted_at_s: float
     settings_version: int
     steps_left: float | None = None
-    """Now, by the program's own report; None: it does not say how many there are."""
+    """Now, by the program's own report; ``None`` means it does not say how many there are."""
 
 
 def policy_ticket(
@@ -180,7 +181,7 @@ def gpus_per_task(job: JobSpec, gang: Gang, size: SizePolicy) -> int:
 
 
 def tasks_for(job: JobSpec, gang: Gang, size: SizePolicy, gpus: int) -> int:
-    """Tasks of the elastic role with which the gang has no more than so many GPUs."""
+    """Tasks of the elastic role with which the gang has no more than this many GPUs."""
     each = gpus_per_task(job, gang, size)
     return size.bounded((gpus - _gpus_of_others(job, size)) // each) if each else size.least
 
@@ -200,7 +201,7 @@ class _Speed:
 
 
 def _speed(books: Accounts) -> _Speed | None:
-    """Of the newest run; None: it has not come far enough."""
+    """Of the newest run; ``None`` means it has not come far enough."""
     if not books.runs:
         return None
     run = books.runs[-1]

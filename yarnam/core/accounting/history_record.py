@@ -61,7 +61,7 @@ class HistoryRecord:
     """SHA-256 of the job as submitted: the same spec with the same files listed has the same."""
     roles: tuple[RoleSummary, ...] = ()
     started_at_s: float | None = None
-    """When all processes ran for the first time; None: they never did."""
+    """When all processes ran for the first time; ``None`` means they never did."""
     attempts: tuple[AttemptRecord, ...] = ()
     """The last ones, with what was planned, asked, granted and missing, and their first causes."""
     attempt_count: int = 0
@@ -73,14 +73,14 @@ class HistoryRecord:
     """What was held, from when on."""
     ledger: Ledger | None = None
     checkpoint: str = ""
-    """The directory of its checkpoints; empty: none."""
+    """The directory of its checkpoints; empty means none."""
     saved_step: int | None = None
     step: int | None = None
     excluded_files: tuple[ExcludedFiles, ...] = ()
     """Of its inputs, because they are corrupt."""
     output: str = ""
     declared_s: float | None = None
-    """How long its user expected the gang to run; None: not told."""
+    """How long its user expected the gang to run; ``None`` means not told."""
     written_by: str = ""
     """``am``, or ``client``: the job's ApplicationMaster could not."""
     yarnam_version: str = ""
@@ -97,7 +97,7 @@ class HistoryRecord:
 
     @property
     def locality(self) -> str:
-        """Of its last run: ``node`` (one), ``rack`` (one), ``any``; empty: it never ran."""
+        """Of its last run: ``node`` (one), ``rack`` (one), ``any``; empty means it never ran."""
         if not self.placements:
             return ""
         last = self.placements[-1]

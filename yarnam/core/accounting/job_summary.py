@@ -22,7 +22,7 @@ class JobSummary(NamedTuple):
     state: str
     """SUCCEEDED, FAILED or CANCELLED."""
     cause: str
-    """The failure class of its first cause; empty: no process failed."""
+    """The failure class of its first cause; empty means no process failed."""
     locality: str
     exit_code: int
     tasks: int
@@ -32,7 +32,7 @@ class JobSummary(NamedTuple):
     preemptions: int
     submitted_at_s: float
     started_at_s: float
-    """0: it never ran."""
+    """0 means it never ran."""
     ended_at_s: float
     waiting_s: float
     kept_s: float

@@ -76,7 +76,7 @@ class TrainingRun:
     training_gpu_s: float = 0.0
     first_step: int | None = None
     step: int | None = None
-    """None: it reports no steps."""
+    """``None`` means it reports no steps."""
     resumed_step: int | None = None
     saved_step: int | None = None
     saving_s: float = 0.0
@@ -282,7 +282,7 @@ def _kept_shares(runs: tuple[TrainingRun, ...], gang: Gang) -> tuple[list[float]
     is_estimated = False
     shares: list[float] = []
     limit: float | None = None
-    """Up to this step the training is kept; None: not known, or nothing."""
+    """Up to this step the training is kept; ``None`` means not known, or nothing."""
     for run in reversed(runs):
         resumed = _start(run, uses_sdk=uses_sdk)
         if not shares:
@@ -306,7 +306,7 @@ def _is_kept_whole(gang: Gang) -> bool:
 
 
 def _start(run: TrainingRun, *, uses_sdk: bool) -> float | None:
-    """The step that a run went on from; None: not known."""
+    """The step that a run continued from; ``None`` means not known."""
     if run.resumed_step is not None:
         return run.resumed_step
     if run.is_first or uses_sdk:
@@ -315,7 +315,7 @@ def _start(run: TrainingRun, *, uses_sdk: bool) -> float | None:
 
 
 def _share(run: TrainingRun, resumed: float | None, limit: float | None) -> float:
-    """Of the steps from the one that it went on from, those up to ``limit``."""
+    """Of the steps from the one that it continued from, those up to ``limit``."""
     if run.step is None or limit is None:
         return 0.0
     start = resumed or 0.0

@@ -15,8 +15,8 @@ MOST_SAMPLES = 200
 
 
 def past_services(rows: Iterable[JobSummary], queue: str) -> tuple[float, ...]:
-    """GPU-seconds of the queue's jobs that have ended by themselves, in ascending order, or as
-    many quantiles of them; empty: there were too few."""
+    """GPU-seconds of the queue's jobs that have ended by themselves, in ascending order, or as many
+    quantiles of them; empty means there were too few."""
     had = sorted(
         row.held_gpu_s
         for row in rows

@@ -73,7 +73,8 @@ class Planner(Protocol):
 
 
 MayKeepClear = Callable[[Collection[NodeId]], bool]
-"""False: no plan without these nodes has a rung that keeps clear of them (``clear_rungs``)."""
+"""``False`` means no plan without these nodes has a rung that keeps clear of them
+(``clear_rungs``)."""
 
 
 def _always(avoid: Collection[NodeId]) -> bool:

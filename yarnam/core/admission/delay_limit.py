@@ -3,9 +3,9 @@
 The order of the wait queue is worth something only while GPUs are used in it. A job whose whole
 gang fits at every poll, and that waits all the same, waits for others to take those GPUs. If they
 never do, their tickets are wrong: forged, of a job that hangs, or of a user who means ill. After a
-limit the job goes on as without tickets: by jitter, and all or none as ever. So whatever is written
-in ZooKeeper delays no job by more than these limits, beyond the time in which the GPUs are in use.
-"""
+limit the job continues as without tickets: by jitter, and all or none as ever. So whatever is
+written in ZooKeeper delays no job by more than these limits, beyond the time in which the GPUs are
+in use."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ simulations of gangs that run for up to two days on four nodes a job was kept fr
 17 hours, and rightly so."""
 
 SPREAD_S = 90.0
-"""Jobs that were kept by the same ticket go on one after the other: those that start first take the
-GPUs that the others would ask for. Up to so much later, by ticket number."""
+"""Jobs that were kept by the same ticket continue one after the other: those that start first take
+the GPUs that the others would ask for. Up to so much later, by ticket number."""
 
 GOLDEN = 0.6180339887498949
 """Multiples of it, modulo one, are spread evenly however many there are."""
 
 
 DOUBT_S = 120.0
-"""A head that has left its whole gang's GPUs idle for so long in all has no nodes reserved for it
+"""A head that has left its whole gang's GPUs idle for this long in all has no nodes reserved for it
 any more: that counts as idle too. The first in the queue polls every 3 s; in simulations of honest
 jobs no more than 81 s came together."""
 
@@ -47,7 +47,7 @@ class Delay:
     at_s: float = 0.0
     """When it polled last."""
     fits_since_s: float | None = None
-    """Its gang has fitted at every poll since; None: it does not fit."""
+    """Its gang has fitted at every poll since; ``None`` means it does not fit."""
     idle_since_s: float | None = None
     """And, since then, not only on nodes that are reserved for the head."""
     idle_behind: tuple[tuple[str, float], ...] = ()

@@ -44,7 +44,8 @@ class ClaimHistory:
     failed_at_s: float = 0.0
 
     def after(self, now_s: float, lasted_s: float) -> ClaimHistory:
-        """The gang has to be acquired anew. ``lasted_s``: since its claim; 0: it has never run."""
+        """The gang has to be acquired anew. ``lasted_s``: since its claim; 0 means it has never
+        run."""
         if lasted_s >= _pause_s(self.failed + 1):
             return ClaimHistory()
         return ClaimHistory(self.failed + 1, now_s)
@@ -60,8 +61,8 @@ def _pause_s(failed: int) -> float:
 
 
 def entitlement(me: Ticket, seen: Contention) -> str:
-    """Why YARN would take GPUs from others for this gang; empty: it would not. Only the first gang
-    of a queue is entitled, and only while no other of that queue acquires: two would claim the
+    """Why YARN would take GPUs from others for this gang; empty means it would not. Only the first
+    gang of a queue is entitled, and only while no other of that queue acquires: two would claim the
     same share."""
     snapshot = seen.snapshot
     queues = queues_of(snapshot)
@@ -98,10 +99,10 @@ def entitled_gpus(queue: QueueView) -> int:
 
 
 def lead_of(plan: PlacementPlan, me: Ticket, seen: Contention) -> int:
-    """How many containers a claim asks for first; 0: all. For each that is asked for YARN chooses
-    victims by itself, of a gang each at worst, though a gang gives back all that it has when it
-    loses a part. So as few are asked for as make enough gangs leave, the smallest ones too. That
-    is known only where gangs with tickets hold all that YARN may take."""
+    """How many containers a claim asks for first; 0 means all. For each that is asked for YARN
+    chooses victims on its own, of a gang each at worst, though a gang gives back all that it has
+    when it loses a part. So as few are asked for as make enough gangs leave, the smallest ones too.
+    That is known only where gangs with tickets hold all that YARN may take."""
     queues = queues_of(seen.snapshot)
     rich = {name for name, one in queues.items() if name != me.queue and _excess_gpus(one)}
     gangs = [gang for gang in seen.running if gang.queue in rich and gang.gpus]

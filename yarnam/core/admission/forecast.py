@@ -64,8 +64,8 @@ MOST_STEPS = 2000
 """A play in which the job has not started by then counts as "later than can be foreseen"."""
 
 LONGEST_S = 100.0
-"""An undeclared gang is not taken to run longer than so many times its age: beyond that the tail of
-the distribution is a guess."""
+"""An undeclared gang is not taken to run longer than this many times its age: beyond that the tail
+of the distribution is a guess."""
 
 PACE = 3.0
 """How well the draws fit this cluster's jobs is not known either: in each play all ends are later
@@ -83,7 +83,7 @@ class Forecast:
     latest_s: float
     """Nine of ten do. Infinite: in more than one of twenty plays the job does not start."""
     passed_until_s: float = 0.0
-    """How long, from now, smaller jobs that come later may go first; 0: no longer."""
+    """How long, from now, smaller jobs that come later may go first; 0 means no longer."""
     unwidened_s: float = 0.0
     """``latest_s`` before the errors of earlier forecasts widened it."""
 
@@ -283,7 +283,7 @@ class _Play:
         )
 
     def _next_due_s(self) -> float:
-        """When the order may change by itself: a ticket has waited for long enough."""
+        """When the order may change on its own: a ticket has waited for long enough."""
         waiting = sum(ticket.gpus for ticket in self._waiting)
         backlog = backlog_s(waiting, self._running.values(), self._now_s)
         dues = (
@@ -314,7 +314,7 @@ def _why_never(me: Ticket, seen: Contention) -> str:
 
 
 def _part(used: Resources, gpus: int) -> Resources:
-    """What goes with so many GPUs of what is used on a node."""
+    """What goes with this many GPUs of what is used on a node."""
     if not used.gpus:
         return Resources(0, 0, gpus)
     share = min(1.0, gpus / used.gpus)

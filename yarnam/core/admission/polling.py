@@ -60,7 +60,7 @@ def must_confirm(outcome: PlacementPlan | NoFit, *, has_spare: bool, has_waited:
 # ---- snapshots that other jobs have taken --------------------------------------------------------
 
 OWN_POLL_EVERY = 10
-"""Of the polls of a job that waits behind others, one in so many asks the ResourceManager even
+"""Of the polls of a job that waits behind others, one in this many asks the ResourceManager even
 where a shared snapshot is at hand: a forged one delays a job by no more polls than that."""
 
 
@@ -86,10 +86,10 @@ class PollHistory:
 
 
 def accepted_age_s(history: PollHistory, wait: MustWait, now_s: float) -> float:
-    """How old a shared snapshot may be for the next poll of a job that waits; 0: the job asks the
-    ResourceManager itself. The first in the queue always does, so those behind it find its
-    snapshot. Each of them accepts a snapshot as old as its own polls are apart: when the first
-    does not publish, the second does, and so on."""
+    """How old a shared snapshot may be for the next poll of a job that waits; 0 means the job asks
+    the ResourceManager itself. The first in the queue always does, so those behind it find its
+    snapshot. Each of them accepts a snapshot as old as its own polls are apart: when the first does
+    not publish, the second does, and so on."""
     position = history.position(wait)
     own_every_s = OWN_POLL_EVERY * FIRST_POLL_S * (1 + position)
     if position == 0 or now_s - history.own_at_s >= own_every_s * (0.5 + history.u):

@@ -150,7 +150,7 @@ class ReservationLedger:
         return twin
 
     def copy(self) -> ReservationLedger:
-        """The same free capacity and reservations, for one who goes on from here alone."""
+        """The same free capacity and reservations, for one who continues from here alone."""
         twin = self._twin()
         twin.left, twin.touched = dict(self.left), set(self.touched)
         twin._too_many = dict(self._too_many)  # noqa: SLF001 - of the same class
@@ -363,7 +363,7 @@ class _Releases:
         return self.gangs_on is gangs_on and self.now_s == now_s
 
     def slot(self, name: NodeId, missing: int) -> _Slot:
-        """Room on this node for which so many GPUs are missing."""
+        """Room on this node for which this many GPUs are missing."""
         found = self._slots.get((name, missing))
         if found is None:
             found = _busy_slot(name, missing, self.on(name), self.now_s)
@@ -466,7 +466,8 @@ class _DemandSlots:
         self, rack: str | None, taken: Container[NodeId], most_gpu_s: float
     ) -> list[_Slot] | None:
         """The first ``count`` slots in order, or as many as there are: of the nodes of this rack,
-        or of all, without those that are taken. None: that is more work than ``most_gpu_s``."""
+        or of all, without those that are taken. ``None`` means that is more work than
+        ``most_gpu_s``."""
         firsts = self._firsts if rack is None else self._of_rack(rack)
         found: list[_Slot] = []
         later: list[tuple[_Slot, int]] = []
@@ -498,7 +499,7 @@ class _DemandSlots:
         return self._racks.get(rack, [])
 
     def _at(self, name: NodeId, index: int) -> _Slot | None:
-        """The slot with this index; None: the node could never have so many."""
+        """The slot with this index; ``None`` means the node could never have this many."""
         if index >= min(self.count, self._fitting[name]):
             return None
         left, want = self._left[name], self._want
@@ -511,8 +512,8 @@ class _DemandSlots:
 def _cheapest(
     choices: Iterable[_DemandSlots], rack: str | None, now_s: float, most_gpu_s: float
 ) -> Reservation | None:
-    """For each demand the slots with the least work, on the nodes of this rack or on all. None:
-    that is more than ``most_gpu_s``."""
+    """For each demand the slots with the least work, on the nodes of this rack or on all. ``None``
+    means that is more than ``most_gpu_s``."""
     reserved: set[NodeId] = set()
     ready_at_s, is_declared, work_gpu_s = now_s, True, 0.0
     for slots in choices:
@@ -547,7 +548,7 @@ def _first_slots(layout: _Layout, releases: _Releases) -> list[_Slot]:
 
 
 def _busy_slot(name: NodeId, missing: int, ends: Sequence[GpuRelease], now_s: float) -> _Slot:
-    """Room for which so many GPUs are missing. GPUs are what gangs wait for; memory and cores are
+    """Room for which this many GPUs are missing. GPUs are what gangs wait for; memory and cores are
     taken to come free with them.
 
     Of several estimated ends all must come: the last of ``n`` alike is expected after

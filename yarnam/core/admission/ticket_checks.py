@@ -49,9 +49,9 @@ Applications = Mapping[str, LiveApplication]
 def believed_ticket(
     ticket: Ticket, applications: Applications | None, now_s: float
 ) -> Union[Ticket, str]:
-    """The ticket as far as it is believed; else why it does not count. ``applications``: those
-    that live, by name; None: the ResourceManager does not answer, so only what could not be true
-    is refused."""
+    """The ticket as far as it is believed; else why it does not count. ``applications``: those that
+    live, by name; ``None`` means the ResourceManager does not answer, so only what could not be
+    true is refused."""
     absurd = _absurd_ticket(ticket)
     if absurd or applications is None:
         return absurd or ticket
@@ -100,7 +100,7 @@ def _queue(named: str, app: LiveApplication) -> str:
 
 
 def _absurd_ticket(ticket: Ticket) -> str:
-    """What no version of yarnam writes; empty: nothing is."""
+    """What no version of yarnam writes; empty means nothing is."""
     if not 1 <= len(ticket.demands) <= MOST_DEMANDS:
         return f"it has {len(ticket.demands)} demands"
     for demand in ticket.demands:

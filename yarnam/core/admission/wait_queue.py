@@ -57,8 +57,8 @@ from yarnam.core.model.snapshot import ClusterSnapshot, Node, QueueView
 from yarnam.core.model.tickets import ADMISSION_RULES, RunningGang, Ticket
 
 SILENT_AFTER_S = 60.0
-"""A ticket whose holder gave no sign of life for so long is passed over: the longest poll interval
-(45 s, ``polling``) and a retried call of the ResourceManager's REST API (10 s)."""
+"""A ticket whose holder gave no sign of life for this long is passed over: the longest poll
+interval (45 s, ``polling``) and a retried call of the ResourceManager's REST API (10 s)."""
 
 LEAST_PATIENCE_S, MOST_PATIENCE_S = 300.0, 14_400.0
 """Bounds of how long others go first. Least: gangs that have all just started say little of when
@@ -68,26 +68,26 @@ after the other: four gave a mean wait 5 % shorter at load 1.5, and the same lon
 (docs/explanation/contention.md)."""
 
 AT_ITS_SHARE = 1.25
-"""A job of a queue that has its share is due after so many times its patience: a queue below its
+"""A job of a queue that has its share is due after this many times its patience: a queue below its
 share is served first, for a time. Of 1, 1.25, 1.5, 2 and 3 times the smaller ones gave the shorter
 longest wait in simulations, and the larger ones the shorter mean."""
 
 DUE_AFTER_ONE_BACKLOG_GPUS = 8
-"""A gang of so many GPUs is due after one backlog, one of ``n`` times as many after that divided by
-the square root of ``n``. Of the powers 0, 1/4, 1/2, 3/4 and 1 that of 1/2 gave the shortest waits
-in simulations, each with its best factor."""
+"""A gang of this many GPUs is due after one backlog, one of ``n`` times as many after that divided
+by the square root of ``n``. Of the powers 0, 1/4, 1/2, 3/4 and 1 that of 1/2 gave the shortest
+waits in simulations, each with its best factor."""
 
 LENIENT = 1.5
-"""Gangs of unknown duration may pass the head until it has waited so many times its patience. Of
+"""Gangs of unknown duration may pass the head until it has waited this many times its patience. Of
 1.25, 1.5, 2 and 3 times this came out best in simulations."""
 
 CERTAIN = 2.0
-"""After so many times its patience nobody asks any more for what YARN might grant on the head's
+"""After this many times its patience nobody asks any more for what YARN might grant on the head's
 nodes (``Admitted.is_strict``). With no such limit YARN's choice of nodes could delay a head
 forever."""
 
 PRIORITY_STEP_S = 900.0
-"""Waiting for so long is worth one step of priority, up to the highest in the queue: from then on
+"""Waiting for this long is worth one step of priority, up to the highest in the queue: from then on
 only the order among jobs of equal priority lets others pass. With the range of -10 to 10 that is
 after five hours at the latest. Ours."""
 
@@ -105,15 +105,15 @@ class Contention:
     presorted: PresortedTickets | None = None
     """Of these tickets and the queues of this snapshot; None: ``wait_queue`` sorts them itself."""
     ages: GangAges | None = None
-    """Of those that run; None: summed up where they are needed."""
+    """Of those that run; ``None`` means summed up where they are needed."""
     requested: ReservationLedger | None = None
     """What these tickets leave free of this snapshot (``decision.requested``), where none is
-    silent; None: worked out where it is needed. To be copied, not changed."""
+    silent; ``None`` means worked out where it is needed. To be copied, not changed."""
     gangs_on: GangsOnNodes | None = None
-    """Of those that run; None: worked out where they are needed."""
+    """Of those that run; ``None`` means worked out where they are needed."""
     places: list[PlacesAhead] | None = field(default=None, compare=False)
     """What those ahead take of this snapshot at this time, kept here for others who look at the
-    same moment; None: worked out where it is needed."""
+    same moment; ``None`` means worked out where it is needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,8 @@ class WaitQueue:
 
     order: tuple[Ticket, ...]
     head: Ticket | None
-    """The first of all, for which nodes are reserved; None: nobody has waited long enough."""
+    """The first of all, for which nodes are reserved; ``None`` means nobody has waited long
+    enough."""
     is_firm: bool = False
     """The head has waited so long that only jobs known to end in time may pass it."""
     is_strict: bool = False
@@ -248,8 +249,8 @@ def presorted(
     sizes: Mapping[Resources, int],
     known_gpus: Mapping[str, int],
 ) -> PresortedTickets | None:
-    """The same tickets, sorted for ``Contention.presorted``. None: their order is another one for
-    each who looks, or changes with time (``_has_own_order``).
+    """The same tickets, sorted for ``Contention.presorted``. ``None`` means their order is another
+    one for each who looks, or changes with time (``_has_own_order``).
 
     Args:
         sizes: how many nodes of each size the snapshot has, those that are away too.
@@ -362,7 +363,7 @@ def _has_own_order(ticket: Ticket) -> bool:
 
 
 def _from_presorted(me: Ticket, seen: Contention, known: PresortedTickets) -> WaitQueue | None:
-    """The same as ``wait_queue`` finds; None: it takes more than what is known."""
+    """The same as ``wait_queue`` finds; ``None`` means it takes more than what is known."""
     position = known.position_of(me)
     if position == len(known.order):
         return None

@@ -34,7 +34,7 @@ class ProcessEvidence:
     log: tuple[str, ...] = ()
     """Of its output: lines of the start and of the end, in order."""
     origins: tuple[Origin | None, ...] = ()
-    """Of each line of ``log``; empty: of none."""
+    """Of each line of ``log``; empty means of none."""
     facts: tuple[str, ...] = ()
     """What the agent saw itself: a full disk, a kill by the kernel for want of memory."""
     error_file: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ DUMP = "(most recent call first):"
 
 def own_traceback(evidence: ProcessEvidence) -> tuple[ProcessEvidence, Origin | None] | None:
     """Of a process that lives: what it has written up to the end of its last traceback, or its
-    error file, and where the traceback began; None: it has written neither."""
+    error file, and where the traceback began; ``None`` means it has written neither."""
     log = [without_prefix(line) for line in evidence.log]
     begin = _last_traceback(log)
     end = next((n for n in range(max(0, begin), len(log)) if log[n].endswith(DUMP)), len(log))
@@ -185,8 +185,8 @@ _CHILD_FRAMES = ("/multiprocessing/", "/concurrent/futures/process.py", "/loky/"
 
 def _child_zone(log: Sequence[str], end: int) -> list[Zone]:
     """What a child process printed before ``end``, where its parent's traceback begins: its
-    traceback, or the last lines where the parent tells of a command that failed. None: there is
-    nothing."""
+    traceback, or the last lines where the parent tells of a command that failed. ``None`` means
+    there is nothing."""
     near = max(0, end - NEAR_LINES)
     is_command = any(_COMMAND_FAILED in line for line in log[end:])
     begins = [n for n in range(max(0, end - TRACEBACK_LINES), end) if TRACEBACK in log[n]]
@@ -246,7 +246,7 @@ _BYSTANDERS = ("Exception calling application", "Exception ignored in", "was nev
 
 
 def _last_traceback(log: Sequence[str]) -> int:
-    """Where the last traceback begins that ended the process, as far as one sees; -1: none. A
+    """Where the last traceback begins that ended the process, as far as one sees; -1 means none. A
     server's thread may print one of its own after that."""
     begins = [number for number, line in enumerate(log) if TRACEBACK in line]
     for number in reversed(begins):

@@ -60,7 +60,7 @@ def in_order_of_cause(processes: Sequence[FailedProcess]) -> list[FailedProcess]
 
 
 def weight_of(process: FailedProcess) -> Weight | None:
-    """None: it was stopped, and there is nothing to say about it."""
+    """``None`` means it was stopped, and there is nothing to say about it."""
     finding = process.finding
     if process.was_stopped:
         if finding is None or finding.role is not FailureRole.ROOT or finding.is_weak:

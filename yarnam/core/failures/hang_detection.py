@@ -31,7 +31,8 @@ SHOWN_RANKS = 8
 
 
 def find_hang(ranks: Sequence[RankActivity], spec: HangSpec) -> str:
-    """Why the gang is taken to hang; empty: it is not. ``ranks``: all processes of the gang."""
+    """Why the gang is taken to hang; empty means it is not. ``ranks``: all processes of the
+    gang."""
     if not spec.detect or not ranks:
         return ""
     if spec.silence_s is not None:
@@ -60,7 +61,7 @@ def find_hang(ranks: Sequence[RankActivity], spec: HangSpec) -> str:
 
 def find_late_exit(ranks: Sequence[RankActivity], spec: HangSpec) -> str:
     """Why the processes that are left, while others of the gang have ended well, are taken to hang
-    (in the destructor of a process group, for instance); empty: they are not. ``ranks``: those
+    (in the destructor of a process group, for instance); empty means they are not. ``ranks``: those
     that are left, and those of the others that are known. One that saves or evaluates does
     something; a gang that reports no steps may wait for something outside."""
     left = [one for one in ranks if not one.has_ended]
@@ -76,7 +77,7 @@ def find_late_exit(ranks: Sequence[RankActivity], spec: HangSpec) -> str:
 
 def looks_like_hang(ranks: Sequence[RankActivity], spec: HangSpec) -> bool:
     """Whether it is to be expected that the gang is taken to hang soon: a process is stopped, and
-    the others make no step any more. It may still go on."""
+    the others make no step any more. It may still continue."""
     if not any(one.is_stopped for one in ranks):
         return False
     early = [replace(one, step_age_s=one.step_age_s + EARLY_S) for one in ranks]

@@ -59,7 +59,7 @@ class RankUse:
     has_steps: bool = False
     """It has measured a step."""
     own_share: float | None = None
-    """Which part of a step it computes by itself, 0 to 1; None: it does not say."""
+    """Which part of a step it computes on its own, 0 to 1; ``None`` means it does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +74,14 @@ class IdleGpuWatch:
     own_share: float = 0.0
     own_share_s: float = 0.0
     reported: IdleGpus | None = None
-    """What was found last; None: the GPUs are busy, or nobody knows yet."""
+    """What was found last; ``None`` means the GPUs are busy, or nobody knows yet."""
 
 
 def watch_idle_gpus(watch: IdleGpuWatch, ranks: Sequence[RankUse], now_s: float) -> IdleGpuWatch:
     """One look: what to remember. ``reported`` is judged anew at the end of each window.
 
     Args:
-        ranks: those whose GPUs are measured; empty: none is, or not all processes run.
+        ranks: those whose GPUs are measured; empty means none is, or not all processes run.
     """
     before_s, watch = watch.looked_at_s, replace(watch, looked_at_s=now_s)
     if before_s is None or not ranks or any(one.is_paused for one in ranks):

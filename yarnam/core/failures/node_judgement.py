@@ -76,7 +76,7 @@ def bad_nodes(measures: Mapping[str, NodeMeasures | None]) -> tuple[BadNode, ...
     """The slow and the broken nodes.
 
     Args:
-        measures: of each node of the check; None: it has not answered in time.
+        measures: of each node of the check; ``None`` means it has not answered in time.
     """
     found: dict[str, list[str]] = {node: [] for node in measures}
     known = {node: one for node, one in measures.items() if one is not None}

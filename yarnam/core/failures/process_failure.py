@@ -127,7 +127,7 @@ def _launched_first(found: list[_Match]) -> list[_Match]:
 
 
 def container_finding(diagnostics: str, rules: Sequence[FailureRule]) -> Finding | None:
-    """What YARN's text says of a container that ended; None: nothing that a rule knows."""
+    """What YARN's text says of a container that ended; ``None`` means nothing that a rule knows."""
     for line in diagnostics.splitlines():
         for rule in rules:
             if rule.source is Source.YARN and matches(rule, line):

@@ -34,9 +34,10 @@ class RetryState:
     restarts_left: int
     user_retries_left: int
     free_left_s: float
-    """How long free retries may still go on."""
+    """How long free retries may still continue."""
     stuck: int
-    """Failures in a row, with this one, that got no further than the one before; 0: not known."""
+    """Failures in a row, with this one, that got no further than the one before; 0 means not
+    known."""
     step: int | None
     """The furthest that the job has come."""
     leaves_out_inputs: bool

@@ -1,7 +1,7 @@
 """Which ranks slow a gang, and by how much.
 
 In synchronous training all ranks take as long for a step as the slowest: the others wait for it in
-the collective. So what is compared is the time that each rank computes by itself
+the collective. So what is compared is the time that each rank computes on its own
 (``yarnam.train.compute``); where not all ranks say that, the time of a whole step, which tells who
 is slow only in a gang that does not synchronize.
 
@@ -48,7 +48,7 @@ class RankPace:
     """Measured so far."""
     step_s: float
     compute_s: float | None = None
-    """None: it does not say."""
+    """``None`` means it does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class StragglerWatch:
     healthy: tuple[tuple[int, int], ...] = ()
     """Ranks that were reported and have not been slow since, for how many windows."""
     reported: tuple[int, ...] | None = None
-    """None: nothing was, so far."""
+    """``None`` means nothing was, so far."""
     reported_at_s: float = 0.0
 
 
@@ -114,7 +114,7 @@ def watch_stragglers(
     """One look: what to remember, and the stragglers if they are news, else None.
 
     Args:
-        paces: of all ranks of the gang; empty: some have not reported.
+        paces: of all ranks of the gang; empty means some have not reported.
         is_none_news: that an attempt has none is news too: the one before had some.
     """
     if not spec.detect or not paces:

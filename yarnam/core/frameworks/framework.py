@@ -25,7 +25,7 @@ class RoleRules:
     """Which roles a job of the framework may have."""
 
     only: tuple[str, ...] = ()
-    """Their names; empty: any."""
+    """Their names; empty means any."""
     needs: tuple[str, ...] = ()
     """Each as in ``worker``, or ``chief or worker``: one of them."""
     single: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Framework:
     """What ``environment`` always sets: a job may not. Its other variables are defaults, which
     give way to the job's own (``GangTable.defaults``)."""
     live_variables: tuple[str, ...] = ()
-    """The same in a gang that changes its size while its processes go on."""
+    """The same in a gang that changes its size while its processes continue."""
     ports: tuple[str, ...] = ()
     """Names of the ports that each process gets besides those of the spec."""
     grpc_ports: tuple[str, ...] = ()

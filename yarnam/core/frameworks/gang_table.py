@@ -45,7 +45,7 @@ class GangTable:
 
     @property
     def is_live(self) -> bool:
-        """Whether the gang changes its size while its processes go on."""
+        """Whether the gang changes its size while its processes continue."""
         return self.job.is_live and not self.is_pre_run
 
     @cached_property

@@ -29,7 +29,7 @@ def head_variable(
     """``server`` and ``worker``: commands, whose first word may be ``python`` (the job's) or
     ``yarnam:NAME`` (a program of the agent's). With a ``worker`` each task runs one, and only the
     first process the job's command. ``server_at``: ``host:port`` where it listens; ``linger_s``:
-    for the server to end by itself once the command has succeeded; ``scratch``: a directory of
+    for the server to end on its own once the command has succeeded; ``scratch``: a directory of
     theirs, which the keeper removes when the task's processes have ended; ``asks``: a path of the
     server's (HTTP), and the variables of the command that it gives the values of, comma separated:
     it answers when those are there that belong together."""

@@ -253,13 +253,13 @@ def suspend_text(event: SuspendRequested) -> str:
 
 
 def finish_refused(ctx: StepContext, text: str) -> None:
-    """The job's inputs are corrupt, and its policy is not to go on with that."""
+    """The job's inputs are corrupt, and its policy is not to continue with that."""
     hint = "Mend or replace the files, or leave them out with on_corrupt: skip and max_skipped."
     finish(ctx, VerdictKind.FAILED, ExitCode.BAD_SPEC, text, hint)
 
 
 def count_preemption(ctx: StepContext, ran_s: float = 0.0) -> None:
-    """YARN took a container back: free, but the back-off grows while it goes on like that."""
+    """YARN took a container back: free, but the back-off grows while it continues like that."""
     gang = ctx.gang
     is_steady = ran_s >= ctx.policy.steady_run_s
     ctx.gang = replace(

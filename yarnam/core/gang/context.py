@@ -75,8 +75,8 @@ class StepContext:
             self.gang = replace(self.gang, timers=left)
 
     def fired(self, event: TimerFired) -> TimerKind | None:
-        """Which limit is over; None: a stale timer, or one that came before its time, which is
-        started again with the time left."""
+        """Which limit is over; ``None`` means a stale timer, or one that came before its time,
+        which is started again with the time left."""
         timer = self.gang.timer(event.timer.kind)
         if timer is None or timer.timer != event.timer:
             return None
@@ -99,7 +99,7 @@ class StepContext:
         )
 
     def drop(self, member: Member) -> None:
-        """The gang goes on without this member."""
+        """The gang continues without this member."""
         self.gang = replace(
             self.gang, members=tuple(m for m in self.gang.members if m is not member)
         )

@@ -48,8 +48,8 @@ def why_refused(
     at_s: float,
 ) -> Misfit | None:
     """Why this grant, or the agent that registered in it, is not what ``member`` was asked for;
-    None: it is. ``member`` is as it was before the event; members that are about to join the gang
-    count as its own."""
+    ``None`` means it is. ``member`` is as it was before the event; members that are about to join
+    the gang count as its own."""
     if isinstance(event, AgentRegistered):
         return _of_agent(gang, policy, member, event)
     known = _known_as_unfit(gang, member.target, event.node)
@@ -81,7 +81,7 @@ def note_refusal(ctx: StepContext, member: Member, node: NodeId, misfit: Misfit)
 
 
 def why_useless(gang: Gang, policy: GangPolicy, target: Target, at_s: float) -> str | None:
-    """Why asking for this target once more cannot help; None: it may."""
+    """Why asking for this target once more cannot help; ``None`` means it may."""
     refused = {one.node: one for one in gang.refusals if one.service == target.service}
     if target.level is LocalityLevel.NODE:
         found: list[str] = []
@@ -105,7 +105,7 @@ def why_useless(gang: Gang, policy: GangPolicy, target: Target, at_s: float) -> 
 
 
 def refusals_text(gang: Gang) -> str:
-    """``2 grants released (n1 has V100, the job wants A100)``; empty: none was."""
+    """``2 grants released (n1 has V100, the job wants A100)``; empty means none was."""
     if not gang.misfits:
         return ""
     whys = list(dict.fromkeys(one.why for one in gang.refusals))

@@ -121,7 +121,8 @@ def excluded_nodes(gang: Gang, policy: GangPolicy, at_s: float) -> tuple[NodeId,
 
 
 def patience_left_s(gang: Gang, policy: GangPolicy, at_s: float) -> float:
-    """How long an elastic gang still waits for room for its largest size; 0: it takes what fits."""
+    """How long an elastic gang still waits for room for its largest size; 0 means it takes what
+    fits."""
     wait_ends_s = gang.deadline_s(TimerKind.WAIT)
     if policy.size is None or wait_ends_s is None:
         return 0.0

@@ -117,8 +117,8 @@ def _state(gang: Gang) -> JobState:
 
 
 def deadline_s(gang: Gang) -> float | None:
-    """When the current wait ends by its limit, or the back-off is over; None: nothing is waited
-    for."""
+    """When the current wait ends by its limit, or the back-off is over; ``None`` means nothing is
+    waited for."""
     found = (gang.deadline_s(kind) for kind in DEADLINES.get(gang.phase, ()))
     return next((deadline for deadline in found if deadline is not None), None)
 

@@ -86,8 +86,8 @@ current:
 - an event of another attempt, or about another unknown ask, changes nothing; nor does one about an
   ask that has already got there.
 
-A new AM attempt folds the journal and then steps ``AmRestarted``. YARN has killed all containers
-of the last one by then. Recovery points (PENDING, STORING, BACKING_OFF and the final phases) go on
+A new AM attempt folds the journal and then steps ``AmRestarted``. YARN has killed all containers of
+the last one by then. Recovery points (PENDING, STORING, BACKING_OFF and the final phases) continue
 where they were; STOPPING concludes with what was known, so that a cancelled or failed job is not
 run again; any other phase backs off with the same counts. The blacklist lives on.
 
@@ -150,7 +150,7 @@ def step(
 
 
 def _key(ctx: StepContext, event: Event) -> Key | None:
-    """What its rows are found by; None: the event is late, which changes nothing."""
+    """What its rows are found by; ``None`` means the event is late, which changes nothing."""
     if isinstance(event, TimerFired):
         kind = ctx.fired(event)
         if kind is not None and kind in HANDLERS[ctx.gang.phase]:

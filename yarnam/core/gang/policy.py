@@ -65,7 +65,7 @@ class GangPolicy:
     excluded: tuple[NodeId, ...] = ()
     """By the job's own spec, for good."""
     included: tuple[NodeId, ...] = ()
-    """The only nodes that tasks may use, by the job's own spec; empty: all."""
+    """The only nodes that tasks may use, by the job's own spec; empty means all."""
     gpu_models: tuple[tuple[str, str], ...] = ()
     """What GPUs each role with any wants: a model's words, ``same`` or ``any``."""
     stop_margin_s: float = 5.0
@@ -87,7 +87,7 @@ class GangPolicy:
     withdrawn and the planner is asked again. A node may be dead long before the RM notices
     (10 min by default) and look free until then."""
     steady_run_s: float = 600.0
-    """A gang that has run for so long is not one that is preempted again and again: its back-off
+    """A gang that has run for this long is not one that is preempted again and again: its back-off
     starts anew."""
     transient_limit_s: float = 3600.0
     """How long failures that a program calls transient are retried for free, without a steady run
@@ -106,17 +106,17 @@ class GangPolicy:
     user_faults: int = 2
     """Agents that must blame the job's own files or settings: one alone may be a sick node."""
     size: SizePolicy | None = None
-    """None: the gang has one size."""
+    """``None`` means the gang has one size."""
     staging_timeout_s: float = 0.0
-    """0: no inputs are brought to the nodes."""
+    """0 means no inputs are brought to the nodes."""
     store_timeout_s: float | None = None
-    """None: the job has no outputs to store."""
+    """``None`` means the job has no outputs to store."""
     store_margin_s: float = 30.0
     """For storing to stop and say how far it had come: one call to HDFS (8 s), twice, and what a
     fail-over of its NameNode adds."""
 
     pre_run: GangPolicy | None = None
-    """The limits of its pre-run; None: it has none."""
+    """The limits of its pre-run; ``None`` means it has none."""
     pre_run_limit_s: float = 0.0
     """Of a pre-run's own policy: how long its process must run without a failure."""
 
@@ -203,7 +203,7 @@ def _pre_run_policy(job: JobSpec) -> GangPolicy:
 
 
 def size_policy(job: JobSpec) -> SizePolicy | None:
-    """The sizes of the job's elastic role; None: the gang has one size."""
+    """The sizes of the job's elastic role; ``None`` means the gang has one size."""
     role = job.elastic_role
     if role is None or role.min_tasks is None:
         return None

@@ -87,13 +87,13 @@ class Member:
     is_staged: bool = False
     """What its processes read lies on its node."""
     check: int = 0
-    """Number of the check in which its agent measures the node; 0: none."""
+    """Number of the check in which its agent measures the node; 0 means none."""
     measures: NodeMeasures | None = None
-    """Its answer; None: there is none yet."""
+    """Its answer; ``None`` means there is none yet."""
     is_checked: bool = False
     """Its node was checked, and is good."""
     leaves: str = ""
-    """Why YARN is about to take its container; empty: it is not."""
+    """Why YARN is about to take its container; empty means it is not."""
     is_gone: bool = False
     """Its container or agent went after its processes had ended: nothing of it can be kept."""
     is_waiting: bool = False
@@ -101,7 +101,7 @@ class Member:
     is_serving: bool = False
     """Its processes are ready, by their word or by their port."""
     is_tolerated: bool = False
-    """It failed or was lost, and the gang goes on without it."""
+    """It failed or was lost, and the gang continues without it."""
 
     @property
     def is_ok(self) -> bool:
@@ -143,7 +143,7 @@ class StopKind(Enum):
     FAILED = "failed"
     CANCELLED = "cancelled"
     REFUSED = "refused"
-    """Its inputs are corrupt, and its policy is not to go on with that."""
+    """Its inputs are corrupt, and its policy is not to continue with that."""
     LEFT = "left"
     """YARN is about to take some of its containers: it leaves as one before that."""
     RESIZED = "resized"
@@ -171,7 +171,7 @@ class Stopping:
     ran_s: float = 0.0
     """For how long they all ran."""
     to: int | None = None
-    """RESIZED: tasks of the elastic role that stay; None: all of them do."""
+    """RESIZED: tasks of the elastic role that stay; ``None`` means all of them do."""
     cause: FirstCause | None = None
     """Once every end is known."""
     hang: GangHung | None = None
@@ -181,7 +181,7 @@ class Stopping:
     hint: str = ""
     """UNMET: what to do about it."""
     limit_s: float = 0.0
-    """SUSPENDED: after how long it resumes by itself."""
+    """SUSPENDED: after how long it resumes on its own."""
     is_policy: bool = False
     """SUSPENDED: by the policy of its queue."""
 
@@ -193,7 +193,7 @@ class Storing:
     text: str
     """How it succeeded."""
     ending: VerdictKind | None = None
-    """What the job ends with once storing has stopped; None: it goes on."""
+    """What the job ends with once storing has stopped; ``None`` means it continues."""
     why: str = ""
     """Why it is being stopped."""
 
@@ -315,7 +315,7 @@ class Gang:
     transient_since_s: float | None = None
     """When the first of these was."""
     furthest_step: int | None = None
-    """The furthest training step of all attempts; None: none was reported."""
+    """The furthest training step of all attempts; ``None`` means none was reported."""
     stuck: int = 0
     """Failures in a row that got no further than that."""
     misfits: int = 0
@@ -341,12 +341,12 @@ class Gang:
     suspicions: tuple[tuple[NodeId, float], ...] = ()
     """Other jobs' hints: the node, and when it was last reported."""
     cluster_nodes: int = 0
-    """Usable nodes at the last plan; 0: not known."""
+    """Usable nodes at the last plan; 0 means not known."""
     avoid: tuple[NodeId, ...] = ()
     """Nodes where the last attempt expected grants that did not come: the next one uses them last,
     since others may be there first, or a node may be dead long before the RM notices."""
     requested_size: int | None = None
-    """Tasks of the elastic role that somebody has asked for; None: the job chooses."""
+    """Tasks of the elastic role that somebody has asked for; ``None`` means the job chooses."""
     is_sized_by_policy: bool = False
     """It was the policy of its queue that asked for this size."""
     is_sized_by_program: bool = False
@@ -359,7 +359,7 @@ class Gang:
     """SUSPENDED by the policy of its queue, which resumes it."""
     growth: Growth | None = None
     leaving: tuple[Member, ...] = ()
-    """Live: their processes are being stopped, and the gang goes on without them."""
+    """Live: their processes are being stopped, and the gang continues without them."""
     is_probing: bool = False
     """Whether the answer to ``ProbeCluster`` is awaited."""
     over_since_s: float | None = None
@@ -370,7 +370,7 @@ class Gang:
     stored: OutputsStored | None = None
     verdict: Verdict | None = None
     pre_run: PreRunStatus | None = None
-    """None: the job has none."""
+    """``None`` means the job has none."""
 
     @property
     def is_pre_run(self) -> bool:

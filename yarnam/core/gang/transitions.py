@@ -274,7 +274,7 @@ LAUNCHING = (
 )
 
 RUNNING = (
-    # A live gang: tasks leave it, and join it, and the others go on.
+    # A live gang: tasks leave it, and join it, and the others continue.
     on(TaskStarted, live.join, when=live.is_coming),
     on(TaskFailing, live.ignore_failing, when=live.is_leaving),
     on(TaskFailing, live.fail_to_join, when=live.is_coming),

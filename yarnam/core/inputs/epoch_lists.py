@@ -29,7 +29,7 @@ class Exclusions:
         excluded_files: paths relative to the input, in order.
         share: of the input, from 0 to 1: of files or of bytes, whichever is more.
         still_read: suspected files that are read all the same.
-        refusal: why the job must not go on; empty: it may.
+        refusal: why the job must not continue; empty means it may.
         proved: those of ``excluded_files`` (or of the refusal) that are proved corrupt.
     """
 
@@ -67,7 +67,7 @@ class EpochBook:
     given_out: dict[str, dict[int, tuple[str, ...]]] = field(default_factory=dict)
 
     def of(self, name: str, epoch: int) -> tuple[str, ...] | None:
-        """None: the epoch has not begun."""
+        """``None`` means the epoch has not begun."""
         return self.given_out.get(name, {}).get(epoch)
 
     def fix(self, name: str, epoch: int, excluded_files: Sequence[str]) -> None:

@@ -148,7 +148,7 @@ class Case:
 
 
 def choose(case: Case, nodes: Iterable[str]) -> str | None:
-    """The node to check next; None: none, now."""
+    """The node to check next; ``None`` means none, now."""
     if case.ruled is not None or len(case.tried) >= MAX_CHECKS:
         return None
     if len(case.telling) + len(case.running) >= WANTED:
@@ -161,7 +161,7 @@ def choose(case: Case, nodes: Iterable[str]) -> str | None:
 
 
 def rule(case: Case, nodes: Iterable[str]) -> Ruled | None:
-    """What the opinions come to; None: somebody is still to be heard."""
+    """What the opinions come to; ``None`` means somebody is still to be heard."""
     gone = next((o for o in case.opinions if o.outcome.verdict == "gone"), None)
     if gone is not None:
         return Ruled(Ruling.GONE, "gone", gone.outcome.message, gone.outcome)
@@ -236,7 +236,7 @@ class Suspicions:
     _number: int = 0
 
     def add(self, suspect: Suspect) -> bool:
-        """False: the file is known already, or there are too many."""
+        """``False`` means the file is known already, or there are too many."""
         known = self.cases.get(suspect.path)
         if known is not None:
             same = known.suspect

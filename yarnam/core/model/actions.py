@@ -25,9 +25,9 @@ class RequestPlan:
     """Nodes to use last but for the suspects: others have had trouble there, or no grant came."""
     supplement: Supplement | None = None
     most_tasks: int | None = None
-    """Of the elastic role, where there is one; None: as many as the job may have."""
+    """Of the elastic role, where there is one; ``None`` means as many as the job may have."""
     least_tasks: int | None = None
-    """Of the elastic role: fewer will not do now; None: as few as the job may have."""
+    """Of the elastic role: fewer will not do now; ``None`` means as few as the job may have."""
     memory_level: int = 0
     """How often the containers have been enlarged."""
     is_pre_run: bool = False
@@ -152,7 +152,8 @@ class StopTask:
     idle_grace_s: float | None = None
     """SIGKILL after this already where none of them writes a checkpoint; None: ``grace_s``."""
     agreeing: int = 0
-    """How many tasks end after the same step, if their code gives its steps; 0: each by itself."""
+    """How many tasks end after the same step, if their code gives its steps; 0 means each on its
+    own."""
 
 
 @dataclass(frozen=True, slots=True)

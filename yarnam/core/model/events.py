@@ -78,7 +78,7 @@ class PlanReady:
     attempt: int
     plan: PlacementPlan
     nodes: int = 0
-    """Usable nodes in the snapshot: the cap on the excluded share is a share of these. 0: not
+    """Usable nodes in the snapshot: the cap on the excluded share is a share of these. 0 means not
     known."""
 
 
@@ -110,7 +110,7 @@ class ContainerGranted:
     node: NodeId
     rack: RackId
     http_address: str = ""
-    """host:port of its NodeManager's web pages; empty: not known."""
+    """host:port of its NodeManager's web pages; empty means not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class ContainerEnded:
     end: ContainerEnd
     diagnostics: str = ""
     finding: Finding | None = None
-    """What YARN's text says; None: nothing that is known."""
+    """What YARN's text says; ``None`` means nothing that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class AgentRegistered:
     log_address: str = ""
     """host:port at which the agent serves its logs."""
     gpu_model: str = ""
-    """Of the leased GPUs, as the node's own tools name it; empty: none, or not known."""
+    """Of the leased GPUs, as the node's own tools name it; empty means none, or not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ class GangHung:
     at_s: float
     attempt: int
     ranks: tuple[int, ...]
-    """Those that the others wait for; empty: nobody knows which."""
+    """Those that the others wait for; empty means nobody knows which."""
     finding: Finding
     where: tuple[str, ...] = ()
     """Where processes were: ``rank 2: all_reduce (distributed.py:12)``."""
@@ -252,8 +252,8 @@ class GangHung:
 
 @dataclass(frozen=True, slots=True)
 class StragglersFound:
-    """Which ranks slow the running gang now, slowest first. Comes when that has changed; empty:
-    none does, after some did."""
+    """Which ranks slow the running gang now, slowest first. Comes when that has changed; empty
+    means none does, after some did."""
 
     at_s: float
     attempt: int
@@ -313,10 +313,10 @@ class TrainingReported:
     attempt: int
     step: int
     resumed_step: int | None = None
-    """The step of the checkpoint that the attempt went on from; None: from the start, or the
-    program does not use the SDK's checkpoints."""
+    """The step of the checkpoint that the attempt continued from; ``None`` means from the start, or
+    the program does not use the SDK's checkpoints."""
     saved_step: int | None = None
-    """The step of the newest checkpoint that the attempt has saved; None: as above."""
+    """The step of the newest checkpoint that the attempt has saved; ``None`` means as above."""
     saving_s: float = 0.0
     """How long the training has stood still for saving, in this attempt."""
 
@@ -378,8 +378,8 @@ class NodesSuspected:
 
 @dataclass(frozen=True, slots=True)
 class ScaleRequested:
-    """A user asks for ``tasks`` tasks of the elastic role; None: the job chooses again. The last
-    request counts; one outside of the job's range changes nothing."""
+    """A user asks for ``tasks`` tasks of the elastic role; ``None`` means the job chooses again.
+    The last request counts; one outside of the job's range changes nothing."""
 
     at_s: float
     by: str
@@ -414,7 +414,7 @@ class ClusterSeen:
 @dataclass(frozen=True, slots=True)
 class InputsRefused:
     """Inputs have been proved corrupt since the job was submitted, and its policy (``on_corrupt``,
-    ``max_skipped``) is not to go on with that."""
+    ``max_skipped``) is not to continue with that."""
 
     at_s: float
     message: str
@@ -435,7 +435,7 @@ class OutputsStored:
 
 @dataclass(frozen=True, slots=True)
 class StoringTroubled:
-    """HDFS is in trouble that may pass; storing goes on."""
+    """HDFS is in trouble that may pass; storing continues."""
 
     at_s: float
     attempt: int

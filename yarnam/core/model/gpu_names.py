@@ -71,7 +71,7 @@ class GpuModelRules:
     racks: tuple[tuple[str, str], ...] = ()
 
     def model_of(self, node: NodeId, rack: RackId, labels: Iterable[str] = ()) -> str:
-        """Empty: the rules say nothing of it."""
+        """Empty means the rules say nothing of it."""
         return (
             _first(self.nodes, (node,))
             or _first(self.labels, tuple(labels))
@@ -103,8 +103,8 @@ class Inventory:
 
 
 def wanted_model(job: JobSpec) -> str:
-    """The words that all roles with GPUs want of their model; empty: they want none, not the same
-    ones, or just one model across the gang."""
+    """The words that all roles with GPUs want of their model; empty means they want none, not the
+    same ones, or just one model across the gang."""
     wanted = {
         role.gpu_model or job.placement.gpu_model for role in job.roles if role.resources.gpus
     }

@@ -98,7 +98,7 @@ class ReadySpec:
     """When a task of a role is ready for those that start after it."""
 
     port: str = ""
-    """Name of the port on which each of its processes listens then; empty: it says so by the
+    """Name of the port on which each of its processes listens then; empty means it says so by the
     SDK (``train.ready``)."""
     timeout_s: float = 300.0
     """From the start of the role's last process. What waits for it holds GPUs meanwhile; a
@@ -120,17 +120,17 @@ class RoleSpec:
     ports: tuple[str, ...] = ()
     """Names of extra ports, each process gets one of each as ``YARNAM_PORT_<NAME>``."""
     gpu_model: str = ""
-    """As in ``PlacementSpec``, for this role alone; empty: the job's."""
+    """As in ``PlacementSpec``, for this role alone; empty means the job's."""
     node_label: str | None = None
-    """As in ``PlacementSpec``, where the roles of a job have different ones; None: all roles have
-    the job's."""
+    """As in ``PlacementSpec``, where the roles of a job have different ones; ``None`` means all
+    roles have the job's."""
     min_tasks: int | None = None
-    """Fewest tasks that the gang may run with, ``tasks`` being the most (an elastic role); None:
-    exactly ``tasks``. At most one role of a job is elastic."""
+    """Fewest tasks that the gang may run with, ``tasks`` being the most (an elastic role); ``None``
+    means exactly ``tasks``. At most one role of a job is elastic."""
     completion: Completion = Completion()
     service: bool | None = None
-    """Whether it runs until the other roles are complete, and is stopped then; None: a role ``ps``
-    beside others does."""
+    """Whether it runs until the other roles are complete, and is stopped then; ``None`` means a
+    role ``ps`` beside others does."""
     early_exit: EarlyExit = EarlyExit.ACCEPT
     """Of a service."""
     optional: bool = False
@@ -166,15 +166,15 @@ class PlacementSpec:
     exclude_nodes: tuple[str, ...] = ()
     max_nodes: int | None = None
     include_nodes: tuple[str, ...] = ()
-    """The only nodes that tasks may use; empty: all."""
+    """The only nodes that tasks may use; empty means all."""
     gpu_model: str = SAME_GPU_MODEL
     """``same``: one model across the gang; ``any``; else words of a model's name (``A100``), and
     one model that has them across the gang."""
     anti_affinity: tuple[tuple[str, str], ...] = ()
     """Pairs of roles whose tasks share no node; a role with itself: its tasks share none."""
     node_label: str = ""
-    """The label of the only nodes that tasks may use; empty: the nodes without a label. Only the
-    Capacity Scheduler has labels."""
+    """The label of the only nodes that tasks may use; empty means the nodes without a label. Only
+    the Capacity Scheduler has labels."""
     near_data: bool = True
     """Prefer nodes that hold blocks of the inputs, among placements as good otherwise."""
     check: NodeCheck = NodeCheck.OFF
@@ -205,7 +205,7 @@ class GangSpec:
     """Longest time, over all attempts, that the job waits before its first start."""
     recovery_timeout_s: float = 60.0
     """From asking for the replacement of a lost task of a running gang until the gang is complete
-    again, the other containers held; 0: never, the whole gang starts again. What is held is
+    again, the other containers held; 0 means never, the whole gang starts again. What is held is
     idle meanwhile: a container takes 2 to 5 s on a cluster with room (skein-on-yarn.md, 11a), so a
     minute is enough where there is room, and too little to be wasteful where there is none."""
     priority: int = 0
@@ -225,7 +225,7 @@ class BlacklistSpec:
     MapReduce's (``yarn.app.mapreduce.am.job.node-blacklisting.ignore-threshold-node-percent``)."""
 
     strikes: int = 2
-    """Faults of a node before it is excluded; 0: never."""
+    """Faults of a node before it is excluded; 0 means never."""
     expiry_s: float = 3600.0
     """How long a strike counts."""
     cool_down_s: float = 3600.0
@@ -240,9 +240,9 @@ class MoreMemorySpec:
     """How a gang that ran out of main memory is started again in larger containers."""
 
     factor: float = 1.5
-    """Each time, all containers get so many times the memory."""
+    """Each time, all containers get this many times the memory."""
     max_mib: int = 0
-    """Of one container; 0: what ``MOST_MEMORY_LEVELS`` allows."""
+    """Of one container; 0 means what ``MOST_MEMORY_LEVELS`` allows."""
 
 
 MOST_MEMORY_LEVELS = 3
@@ -256,14 +256,15 @@ class RetrySpec:
     """How often a running gang is started again, and for whose faults."""
 
     max_restarts: int = 2
-    """For infrastructure's faults (lost node, silent agent); 0: never. Preemptions are free."""
+    """For infrastructure's faults (lost node, silent agent); 0 means never. Preemptions are
+    free."""
     on_user_failure: int = 0
     """How many restarts a failure of the user's own code may use up."""
     rules: tuple[FailureRule, ...] = ()
     """The job's own, tried before the shipped ones."""
     blacklist: BlacklistSpec = BlacklistSpec()
     more_memory: MoreMemorySpec | None = None
-    """None: containers keep their size."""
+    """``None`` means containers keep their size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,17 +273,17 @@ class HangSpec:
 
     detect: bool = True
     steps: float = 3.0
-    """Without a step for so many times the usual one (and some seconds) a gang may hang: it does
+    """Without a step for this many times the usual one (and some seconds) a gang may hang: it does
     if one of its processes is stopped, or none of them does anything."""
     idle_s: float = 300.0
     """How long all processes must do nothing (no CPU, no I/O, no output) besides: as long as the AM
     itself waits for HDFS (``AmSettings.journal_patience_s``), which they may wait for too."""
     timeout_s: float = 1800.0
-    """Without a step for so long it hangs whatever its processes do: NCCL's watchdog waits for 10
+    """Without a step for this long it hangs whatever its processes do: NCCL's watchdog waits for 10
     minutes, and a program that evaluates for half an hour can say so."""
     silence_s: float | None = None
-    """The same without any step ever: when all processes have done nothing for so long; None: not
-    looked for, since a program may wait for something outside."""
+    """The same without any step ever: when all processes have done nothing for this long; ``None``
+    means not looked for, since a program may wait for something outside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +304,7 @@ class StragglerSpec:
 
 @dataclass(frozen=True, slots=True)
 class StopEarlySpec:
-    """When a job ends well before its program does: its loss has been flat for so long."""
+    """When a job ends well before its program does: its loss has been flat for this long."""
 
     flat_for_s: float = 3600.0
     within: float = 0.001
@@ -331,20 +332,19 @@ class ElasticSpec:
 
     Each change stops all processes and starts them again from their checkpoint, so it costs what
     the job needs to start plus what it has trained since its last checkpoint: these times keep it
-    rare. Where ``restart`` is false the processes go on instead.
-    """
+    rare. Where ``restart`` is false the processes continue instead."""
 
     counts_gpus: bool = False
     """Whether the user counts in GPUs (``gpus: {min, max}``) or in tasks."""
     patience_s: float = 60.0
     """From the first plan request until the gang may start below its largest size."""
     grow: bool = True
-    """Whether it grows by itself while GPUs are idle; what a user asks for counts in any case."""
+    """Whether it grows on its own while GPUs are idle; what a user asks for counts in any case."""
     grow_interval_s: float = 60.0
     """Between two probes of the cluster while the gang runs, each shortened by up to a quarter at
     random, so that jobs do not probe in step."""
     min_run_s: float = 300.0
-    """Least time at one size before the gang resizes by itself again."""
+    """Least time at one size before the gang resizes on its own again."""
     shrink_after_s: float = 60.0
     """How long the queue must be over its fair share, with others waiting, before the gang gives
     back what is over it."""
@@ -353,7 +353,7 @@ class ElasticSpec:
     schedule: tuple[ScheduledSize, ...] = ()
     """Sizes that the job takes in the course of its training, the earliest first."""
     restart: bool = True
-    """Whether all processes start again at each change; else those that stay go on, and their
+    """Whether all processes start again at each change; else those that stay continue, and their
     framework forms the group anew."""
 
     def reached(self, step: int, epoch: int) -> int:
@@ -373,19 +373,19 @@ class CheckpointSpec:
     keep: int = 3
     in_background: bool = False
     every: int = 0
-    """Steps between two saves; 0: the code decides."""
+    """Steps between two saves; 0 means the code decides."""
     keep_every: int = 0
-    """Of each this many steps one checkpoint stays; 0: none for that reason."""
+    """Of each this many steps one checkpoint stays; 0 means none for that reason."""
     best_metric: str = ""
-    """Name of the metric by which the best stay; empty: none for that reason."""
+    """Name of the metric by which the best stay; empty means none for that reason."""
     best_mode: str = "min"
     best_keep: int = 1
     restore: str = "newest"
     """``newest``, ``none`` or a step: what the job's first attempt begins with."""
     spool_limit_s: float = 3600.0
-    """How long a checkpoint may wait on the local disk; 0: none does."""
+    """How long a checkpoint may wait on the local disk; 0 means none does."""
     spool_max_mib: int = 0
-    """Of all that waits there; 0: until a tenth of the disk is left."""
+    """Of all that waits there; 0 means until a tenth of the disk is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,13 +451,13 @@ class DataInput:
     skipped_share: float = 0.0
     """Their share of the input, from 0 to 1: of files or of bytes, whichever is more."""
     files: int = 0
-    """Files of the input at submit, the excluded ones included; 0: not counted."""
+    """Files of the input at submit, the excluded ones included; 0 means not counted."""
     length: int = 0
     """Bytes of them."""
     mode: InputMode = InputMode.STREAM
     shard: Sharding = Sharding.NONE
     pattern: str = ""
-    """Which files below ``uri`` are meant, as a shell pattern; empty: all of them."""
+    """Which files below ``uri`` are meant, as a shell pattern; empty means all of them."""
 
     @property
     def is_staged(self) -> bool:
@@ -473,7 +473,7 @@ class StagingSpec:
     """From the moment that the gang is complete until every node has what its processes read. The
     GPUs are idle meanwhile."""
     cache_max_mib: int = 0
-    """Of the user's cache on a node, over all its disks; 0: half of each disk."""
+    """Of the user's cache on a node, over all its disks; 0 means half of each disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -538,7 +538,7 @@ class EnvironmentSpec:
     packed_from: PackedFrom | None = None
     """Until the submit has made the archive."""
     image: ContainerImage | None = None
-    """What the tasks' containers are started from; None: the node itself."""
+    """What the tasks' containers are started from; ``None`` means the node itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -642,7 +642,7 @@ class JobSpec:
     files: tuple[ShippedFile, ...] = ()
     inputs: tuple[DataInput, ...] = ()
     output: str = ""
-    """Directory that is to have the results; empty: there are none."""
+    """Directory that is to have the results; empty means there are none."""
     storing: StoringSpec = field(default_factory=StoringSpec)
     checkpoint: CheckpointSpec = field(default_factory=CheckpointSpec)
     placement: PlacementSpec = field(default_factory=PlacementSpec)
@@ -653,11 +653,11 @@ class JobSpec:
     """True when the user gave only ``gpus: N``: the planner may choose another tasks x GPUs shape
     for the single role, keeping the product and the resources per GPU."""
     duration_s: float | None = None
-    """How long the gang will run, as its user expects, in seconds; None: unknown. Nothing ends
-    when it is over."""
+    """How long the gang will run, as its user expects, in seconds; ``None`` means unknown. Nothing
+    ends when it is over."""
     tags: tuple[str, ...] = ()
     idempotency_key: str = ""
-    """However often a user submits a job with this key, one application runs; empty: each."""
+    """However often a user submits a job with this key, one application runs; empty means each."""
     notify: tuple[ChannelSpec, ...] = ()
     secret_env: tuple[str, ...] = ()
     """Names in ``env`` whose values are never shown."""
@@ -669,9 +669,9 @@ class JobSpec:
     stragglers: StragglerSpec = field(default_factory=StragglerSpec)
     pre_run: PreRunSpec = field(default_factory=PreRunSpec)
     stop_early: StopEarlySpec | None = None
-    """None: a flat loss stops nothing."""
+    """``None`` means a flat loss stops nothing."""
     compat: str = ""
-    """Another system whose variables its processes get too: ``tony``; empty: none."""
+    """Another system whose variables its processes get too: ``tony``; empty means none."""
 
     @property
     def gpus(self) -> int:
@@ -683,7 +683,7 @@ class JobSpec:
 
     @property
     def node_labels(self) -> tuple[str, ...]:
-        """Of its tasks' nodes, the first role's first; empty: the nodes without a label."""
+        """Of its tasks' nodes, the first role's first; empty means the nodes without a label."""
         return tuple(dict.fromkeys(self.node_label(role.name) for role in self.roles))
 
     def node_label(self, role: str) -> str:
@@ -699,12 +699,12 @@ class JobSpec:
 
     @property
     def elastic_role(self) -> RoleSpec | None:
-        """The role whose number of tasks may change; None: the gang has one size."""
+        """The role whose number of tasks may change; ``None`` means the gang has one size."""
         return next((role for role in self.roles if role.is_elastic), None)
 
     @property
     def is_live(self) -> bool:
-        """Whether its processes go on when it changes its size."""
+        """Whether its processes continue when it changes its size."""
         return self.elastic_role is not None and not self.elastic.restart
 
     @property
@@ -717,7 +717,7 @@ class JobSpec:
 
     @property
     def auxiliary_roles(self) -> frozenset[str]:
-        """The roles without which the others go on: services, and those that may fail."""
+        """The roles without which the others continue: services, and those that may fail."""
         return self.services | {role.name for role in self.roles if role.optional}
 
     @property
@@ -794,7 +794,7 @@ class JobSpec:
 
     def scheduled_tasks(self, number: int) -> int | None:
         """Tasks of the elastic role that the ``number``-th size of its schedule, counted from 1,
-        means; None: there is no such size."""
+        means; ``None`` means there is no such size."""
         role, schedule = self.elastic_role, self.elastic.schedule
         if role is None or role.min_tasks is None or not 1 <= number <= len(schedule):
             return None
@@ -802,7 +802,7 @@ class JobSpec:
         return max(role.min_tasks, min(role.tasks, schedule[number - 1].size // each))
 
     def at_size(self, tasks: int) -> JobSpec:
-        """The same job with exactly so many tasks of its elastic role; a job without one is
+        """The same job with exactly this many tasks of its elastic role; a job without one is
         unchanged."""
         roles = tuple(
             replace(role, tasks=tasks, min_tasks=None) if role.is_elastic else role

@@ -36,7 +36,7 @@ RECOVERY_POINTS = FINAL_PHASES | {
     Phase.BACKING_OFF,
     Phase.SUSPENDED,
 }
-"""A new AM attempt goes on here; from any other phase the gang starts over, or ends."""
+"""A new AM attempt continues here; from any other phase the gang starts over, or ends."""
 
 
 class JobState(Enum):
@@ -101,9 +101,9 @@ class PreRunStatus:
     state: PreRunState = PreRunState.DUE
     retries: int = 0
     step_s: float | None = None
-    """Seconds of one training step; None: the program does not report steps."""
+    """Seconds of one training step; ``None`` means the program does not report steps."""
     peak_memory_mib: int | None = None
-    """The most main memory that its process has used; None: not known."""
+    """The most main memory that its process has used; ``None`` means not known."""
     needs_memory: bool = False
     """It ran out of main memory: the gang begins with larger containers."""
 
@@ -121,7 +121,7 @@ class PreRunStatus:
 
 
 def measured_words(step_s: float | None, peak_memory_mib: int | None) -> str:
-    """``a step takes 0.21 s, at most 812 MiB of memory``; empty: nothing was measured."""
+    """``a step takes 0.21 s, at most 812 MiB of memory``; empty means nothing was measured."""
     parts = [] if step_s is None else [f"a step takes {step_s:.2g} s"]
     parts += [] if peak_memory_mib is None else [f"at most {peak_memory_mib} MiB of memory"]
     return ", ".join(parts)
@@ -151,7 +151,7 @@ class AttemptRecord:
     asked: int = 0
     granted: int = 0
     outcome: str = ""
-    """Why it ended, in words; empty while it goes on."""
+    """Why it ended, in words; empty while it continues."""
     kept: int = 0
     """Tasks kept from the attempt before: lost ones were replaced in place. They come on top of
     ``asked`` and ``granted``."""
@@ -163,7 +163,7 @@ class AttemptRecord:
     stragglers: tuple[Straggler, ...] = ()
     """The ranks that slowed it when that last changed."""
     idle_gpus: IdleGpus | None = None
-    """That its GPUs idled when that last changed; None: they did not."""
+    """That its GPUs idled when that last changed; ``None`` means they did not."""
     is_pre_run: bool = False
     """It was not for the gang, but for its pre-run."""
     conditions: tuple[Condition, ...] = ()
@@ -194,12 +194,12 @@ class PredictedEnd:
 
     steps_left: int | None = None
     end_at_s: float | None = None
-    """None: how fast it is is not known yet."""
+    """``None`` means how fast it is is not known yet."""
     is_by_loss: bool = False
     """Until the loss is flat, by its curve; else by the program's own number of steps."""
     fit_error: float | None = None
-    """Root mean square of what the curve is off, as a part of the largest loss; None: there is no
-    curve."""
+    """Root mean square of what the curve is off, as a part of the largest loss; ``None`` means
+    there is no curve."""
     miss: float | None = None
     """By how much the curve of the first three quarters was off on the last one, as a part of the
     loss."""
@@ -216,7 +216,7 @@ class SizeStatus:
     most: int
     gpus_per_task: int
     requested: int | None = None
-    """What was asked for; None: the job chooses."""
+    """What was asked for; ``None`` means the job chooses."""
     requested_by: str = "a user"
     """Who asked for it: a user, the program, or the policy of its queue."""
 
@@ -237,7 +237,7 @@ class RoleStatus:
 
     role: str
     rules: str
-    """What sets it apart, in words; empty: nothing."""
+    """What sets it apart, in words; empty means nothing."""
     tasks: int
     succeeded: int
     failed: int
@@ -257,13 +257,13 @@ class StartForecast:
 
     made_at_s: float
     soonest_at_s: float | None = None
-    """None: unknown, for the reason in ``unknown_why``."""
+    """``None`` means unknown, for the reason in ``unknown_why``."""
     likely_at_s: float | None = None
     latest_at_s: float | None = None
     """Nine of ten jobs start by then, half of them by the likely time. None with a likely one:
     later than the forecast reaches."""
     passed_until_s: float | None = None
-    """So long may smaller jobs that come later go first; None: they may not."""
+    """So long may smaller jobs that come later go first; ``None`` means they may not."""
     unknown_why: str = ""
 
 
@@ -280,11 +280,11 @@ class WaitQueueStatus:
     reason: str = ""
     """Why it waits, in words."""
     missing: str = ""
-    """What of its gang does not fit now; empty: all of it fits."""
+    """What of its gang does not fit now; empty means all of it fits."""
     start: StartForecast | None = None
-    """None: not worked out yet."""
+    """``None`` means not worked out yet."""
     trouble: str = ""
-    """Why the order is not to be relied on; empty: it is."""
+    """Why the order is not to be relied on; empty means it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,18 +295,18 @@ class PolicyStatus:
     version: int
     """Of the administrator's choice."""
     act: str = ""
-    """run, wait, yield, size or move; empty: it has not looked yet."""
+    """run, wait, yield, size or move; empty means it has not looked yet."""
     gpus: int = 0
     """That it is to hold."""
     rank: int = 0
     """In the order of the queue's jobs, from 1."""
     why: str = ""
     trouble: str = ""
-    """Why the jobs go by arrival instead; empty: they do not."""
+    """Why the jobs go by arrival instead; empty means they do not."""
     service_gpu_s: float = 0.0
     """GPU-seconds that the job has attained."""
     pause_cost_s: float = 0.0
-    """What its last suspend and start have cost, as measured; 0: not known."""
+    """What its last suspend and start have cost, as measured; 0 means not known."""
     can_suspend: bool = False
     """Whether the policy may suspend it: it has a checkpoint."""
 
@@ -329,7 +329,8 @@ class ExcludedFiles:
     share: float
     """From 0 to 1, of the input's files or bytes, whichever is more."""
     epoch: int | None = None
-    """The epoch that this is true of; None: as decided at submit, no epoch has begun since."""
+    """The epoch that this is true of; ``None`` means as decided at submit, no epoch has begun
+    since."""
     later: int = 0
     """Files of which it has become known since: they are excluded from the next epoch on."""
     still_read: int = 0
@@ -425,11 +426,11 @@ class StagingStatus:
     """Of ``size``, on the nodes by now; ``cached`` of these lay there before."""
     cached: int = 0
     left_s: float | None = None
-    """Until the slowest task has its inputs, at its present rate; None: not known."""
+    """Until the slowest task has its inputs, at its present rate; ``None`` means not known."""
     slowest: str = ""
     """That task's ask."""
     trouble: str = ""
-    """Why it does not go on now, as one of the agents says."""
+    """Why it does not continue now, as one of the agents says."""
 
     @property
     def is_done(self) -> bool:
@@ -527,27 +528,29 @@ class JobStatus:
     blacklist: tuple[RefusedNode, ...] = ()
     """The nodes that the job refuses now, by its own experience."""
     wait_queue: WaitQueueStatus | None = None
-    """While the job waits for admission; None: it does not, or there is no wait queue."""
+    """While the job waits for admission; ``None`` means it does not, or there is no wait queue."""
     policy: PolicyStatus | None = None
-    """None: nothing is chosen for its queue."""
+    """``None`` means nothing is chosen for its queue."""
     predicted_end: PredictedEnd | None = None
-    """None: it has reported too little for one."""
+    """``None`` means it has reported too little for one."""
     size: SizeStatus | None = None
-    """None: the job has one size."""
+    """``None`` means the job has one size."""
     roles: tuple[RoleStatus, ...] = ()
     """Of a job in which some role starts, ends or may fail in another way than the usual one."""
     stragglers: tuple[Straggler, ...] = ()
     """The ranks that slow the gang now, slowest first."""
     idle_gpus: IdleGpus | None = None
-    """That its GPUs idle now, with the likely cause; None: they do not, or nobody knows."""
+    """That its GPUs idle now, with the likely cause; ``None`` means they do not, or nobody
+    knows."""
     excluded_files: tuple[ExcludedFiles, ...] = ()
     """Of its inputs."""
     suspects: tuple[SuspectStatus, ...] = ()
     """Inputs that its processes have reported, and what was found."""
     staging: StagingStatus | None = None
-    """None: nothing is brought to the nodes' own disks, or no agent has said how far it is."""
+    """``None`` means nothing is brought to the nodes' own disks, or no agent has said how far it
+    is."""
     output: OutputStatus | None = None
-    """From the time on when it is stored; None: not yet, or the job has none."""
+    """From the time on when it is stored; ``None`` means not yet, or the job has none."""
     deadline_s: float | None = None
     """When the current wait ends by its limit (hold, launch, stop) or the back-off is over."""
     step: int | None = None
@@ -560,10 +563,10 @@ class JobStatus:
     tracking_url: str = ""
     checkpoint: str = ""
     ledger: Ledger | None = None
-    """Up to ``at_s``; None: an older ApplicationMaster, or none was reached."""
+    """Up to ``at_s``; ``None`` means an older ApplicationMaster, or none was reached."""
     holdings: tuple[Holding, ...] = ()
     """How many containers and GPUs it has held, from when on."""
     pre_run: PreRunStatus | None = None
-    """None: the job has none."""
+    """``None`` means the job has none."""
     conditions: tuple[Condition, ...] = ()
     """What observers find about the gang now, beside stragglers and idle GPUs."""

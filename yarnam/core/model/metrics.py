@@ -20,10 +20,11 @@ SAVED_STEP = "saved_step"
 SAVING_S = "saving_s"
 """The metric by which it says how long the training has stood still for saving."""
 COMPUTE_S, STEP_S, MEASURED_STEPS = "median_compute_s", "median_step_s", "measured_steps"
-"""The metrics by which it says how long a step takes, how much of that the process computes by
-itself (medians of its last steps), and how many steps it has measured."""
+"""The metrics by which it says how long a step takes, how much of that the process computes on its
+own (medians of its last steps), and how many steps it has measured."""
 REQUESTED_GPUS = "requested_gpus"
-"""The metric by which it says how many GPUs the program wants its gang to have; 0: as before."""
+"""The metric by which it says how many GPUs the program wants its gang to have; 0 means as
+before."""
 EPOCH = "epoch"
 """The metric by which the program, or the SDK's inputs, say in which epoch the training is."""
 LOSS_NAMES = ("loss", "train_loss")

@@ -15,9 +15,9 @@ class ContainerEnd(Enum):
     """Its node or its NodeManager is gone, or the grant expired."""
     PREEMPTED = "preempted"
     FAILED = "failed"
-    """It ended by itself with a failure, or could not be started."""
+    """It ended on its own with a failure, or could not be started."""
     EXITED = "exited"
-    """It ended by itself with success."""
+    """It ended on its own with success."""
     RELEASED = "released"
     """We gave it back."""
 
@@ -86,7 +86,7 @@ class FailureRole(Enum):
     """What part a failed process has in the failure of its gang."""
 
     ROOT = "root"
-    """It failed by itself."""
+    """It failed on its own."""
     CASCADE = "cascade"
     """It failed because another one had: it reports a broken connection, or a peer that is gone."""
     CONFIRMATION = "confirmation"
@@ -105,7 +105,7 @@ class RetryAction(Enum):
     ELSEWHERE = "retry-elsewhere"
     """As RETRY, with a strike against the node."""
     FREE = "retry-free"
-    """As RETRY, but free while it does not go on for too long."""
+    """As RETRY, but free while it does not continue for too long."""
     MORE_MEMORY = "retry-with-more-memory"
     """In larger containers, where ``retry.more_memory`` allows; else as ALLOWED."""
     WITHOUT_INPUT = "retry-without-input"
@@ -139,16 +139,16 @@ class Finding:
     action: RetryAction
     blame: Blame
     line: str = ""
-    """The evidence: the line that the rule matched; empty: the exit status alone."""
+    """The evidence: the line that the rule matched; empty means the exit status alone."""
     origin: Origin | None = None
-    """Of that line; None: not known, or it is no line of the log."""
+    """Of that line; ``None`` means not known, or it is no line of the log."""
     explanation: str = ""
     hint: str = ""
     """What to do next."""
     is_weak: bool = False
     """A general sign of failure: any better evidence in the gang counts more."""
     at_s: float | None = None
-    """When it failed, where the evidence says so; None: when the process ended."""
+    """When it failed, where the evidence says so; ``None`` means when the process ended."""
     ruled_out: tuple[str, ...] = ()
     """Rules that matched too, each with its line, and why they do not count."""
 
@@ -214,7 +214,7 @@ class Straggler:
     rank: int
     node: str
     compute_s: float
-    """That it computes in a step, by itself."""
+    """That it computes in a step, on its own."""
     usual_s: float
     """The median of all ranks."""
     slowdown: float
@@ -261,7 +261,8 @@ class IdleGpus:
     read_bytes_per_s: float
     """Of each process."""
     own_share: float | None = None
-    """Which part of a step each rank computes by itself, 0 to 1; None: they do not say."""
+    """Which part of a step each rank computes on its own, 0 to 1; ``None`` means they do not
+    say."""
 
     @property
     def words(self) -> str:
@@ -285,16 +286,16 @@ class LinkMeasure:
     node: str
     """The other one."""
     mib_s: float
-    """0: nothing."""
+    """0 means nothing."""
     rtt_ms: float = 0.0
-    """The shortest round trip; 0: none was seen."""
+    """The shortest round trip; 0 means none was seen."""
     failure: str = ""
-    """Why nothing came; empty: something did."""
+    """Why nothing came; empty means something did."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeMeasures:
-    """What the check of one node has found. 0: it was not measured."""
+    """What the check of one node has found. 0 means it was not measured."""
 
     cpu_mib_s: float = 0.0
     memory_mib_s: float = 0.0
@@ -322,15 +323,16 @@ class ProcessExit:
     last_lines: tuple[str, ...] = ()
     """The end of its output, decoded with replacement, long lines cut."""
     finding: Finding | None = None
-    """Why it failed, by what its agent has seen; None: it did not, or an older agent says so."""
+    """Why it failed, by what its agent has seen; ``None`` means it did not, or an older agent says
+    so."""
     step: int | None = None
     """The last training step that it reported."""
     has_only_restored: bool = False
     """This step is that of the checkpoint it restored: none was reported after it."""
     step_s: float | None = None
-    """Seconds between two of its steps, on average; None: it reported fewer than two."""
+    """Seconds between two of its steps, on average; ``None`` means it reported fewer than two."""
     peak_memory_mib: int | None = None
-    """The most main memory that it, or one of its children, has used; None: not known."""
+    """The most main memory that it, or one of its children, has used; ``None`` means not known."""
 
 
 class VerdictKind(Enum):

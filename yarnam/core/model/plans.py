@@ -34,9 +34,9 @@ class Target:
     nodes: tuple[NodeId, ...] = ()
     racks: tuple[RackId, ...] = ()
     gpu_model: str = ""
-    """The model that the node must have, as the planner knows it; empty: any. A node whose model
-    was not known may have been taken on trust: ``yarnam.core.model.gpu_names.may_be_same`` judges
-    what its agent finds."""
+    """The model that the node must have, as the planner knows it; empty means any. A node whose
+    model was not known may have been taken on trust: ``yarnam.core.model.gpu_names.may_be_same``
+    judges what its agent finds."""
     domain: str = ""
     """Name of the placement domain: its targets, one per role, take a whole gang together."""
     memory_level: int = 0
@@ -72,7 +72,7 @@ class TargetAsk:
 
 @dataclass(frozen=True, slots=True)
 class PrelaunchedService:
-    """A service whose containers Skein requests by itself when it starts: one for each of
+    """A service whose containers Skein requests on its own when it starts: one for each of
     ``nodes``, where the planner saw free capacity at submit."""
 
     service: str
@@ -90,7 +90,7 @@ class Rung:
     """In [0, 1], higher is better; comparable within one ladder only."""
     reason: str
     node_limit: int | None = None
-    """Most distinct nodes that the grants of this rung may use; None: no limit."""
+    """Most distinct nodes that the grants of this rung may use; ``None`` means no limit."""
     one_task_per_node: bool = False
     same_rack: bool = False
     anti_affinity: tuple[tuple[str, str], ...] = ()
@@ -140,8 +140,8 @@ class PlacementPlan:
     """Further targets to declare at submit: single nodes, for a gang whose tasks must keep apart or
     to few nodes."""
     lead: int = 0
-    """So many containers with GPUs are asked for first, the others once these are granted; 0: all
-    at once."""
+    """So many containers with GPUs are asked for first, the others once these are granted; 0 means
+    all at once."""
 
     def __post_init__(self) -> None:
         if not self.rungs:

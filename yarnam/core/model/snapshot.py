@@ -40,8 +40,8 @@ class Node:
     gpu_model: str = ""
     labels: tuple[str, ...] = ()
     is_named: bool = True
-    """False: who asked is not told its name (a gateway keeps it to itself), and ``node_id`` is a
-    name that holds for this snapshot alone."""
+    """``False`` means who asked is not told its name (a gateway keeps it to itself), and
+    ``node_id`` is a name that holds for this snapshot alone."""
 
     @property
     def free(self) -> Resources:
@@ -53,7 +53,7 @@ class Node:
 
     @property
     def label(self) -> str:
-        """Of its partition, of which a node has one; empty: it is without a label."""
+        """Of its partition, of which a node has one; empty means it is without a label."""
         return self.labels[0] if self.labels else ""
 
 
@@ -67,18 +67,18 @@ class QueueView:
     steady_share: Resources | None = None
     fair_share: Resources | None = None
     minimum: Resources | None = None
-    """What it is guaranteed; None: nothing."""
+    """What it is guaranteed; ``None`` means nothing."""
     maximum: Resources | None = None
     max_container: Resources | None = None
     running_jobs: int = 0
     pending_jobs: int = 0
     max_running_jobs: int | None = None
     headroom: Resources | None = None
-    """What may still be taken before this queue or one above it reaches its maximum; None: no
-    limit was seen above it, so ``maximum`` less ``used`` tells."""
+    """What may still be taken before this queue or one above it reaches its maximum; ``None`` means
+    no limit was seen above it, so ``maximum`` less ``used`` tells."""
     user_limit: Resources | None = None
-    """What one user may use of it; None: as much as the queue. YARN lets the last container of a
-    user pass it."""
+    """What one user may use of it; ``None`` means as much as the queue. YARN lets the last
+    container of a user pass it."""
     used_by: tuple[tuple[str, Resources], ...] = ()
     """What users have of it, where ``user_limit`` binds."""
     is_preemptable: bool = True

@@ -82,17 +82,18 @@ class PolicyTicket:
     pause_cost_s: float = 0.0
     """What one suspend and resume have taken of its gang's time, as measured."""
     least_gpus: int = 0
-    """The smallest gang of an elastic job; 0: its gang has one size."""
+    """The smallest gang of an elastic job; 0 means its gang has one size."""
     most_gpus: int = 0
-    """The largest gang of an elastic job; 0: its gang has one size."""
+    """The largest gang of an elastic job; 0 means its gang has one size."""
     rates: tuple[tuple[int, float], ...] = ()
     """Steps in a second by GPUs, measured or fitted: of the sizes that an elastic job may have."""
     remaining_steps: float | None = None
     """By its loss curve or its spec, as of ``since_s``."""
     nodes: int = 0
-    """On how many nodes its gang runs; 0: unknown."""
+    """On how many nodes its gang runs; 0 means unknown."""
     is_skewed: bool | None = None
-    """One of its tensors holds much of the model, so it suffers when spread; None: unknown."""
+    """One of its tensors holds much of the model, so it suffers when spread; ``None`` means
+    unknown."""
     rules: int = POLICY_RULES
     settings_version: int = 0
     """Of the queue's policy and settings that the job knows."""
@@ -121,7 +122,7 @@ class PolicyTicket:
         return self.counted_gpu_s + self._running_gpu_s(now_s)
 
     def left_s(self, now_s: float) -> float | None:
-        """How long it still runs; at least 0. None: unknown."""
+        """How long it still runs; at least 0. ``None`` means unknown."""
         if self.remaining_s is None:
             return None
         if self.state is not HoldState.RUNNING:
@@ -129,8 +130,8 @@ class PolicyTicket:
         return max(0.0, self.remaining_s - (now_s - self.since_s))
 
     def rate(self, gpus: int) -> float:
-        """Steps in a second on so many GPUs: told, else between and beyond the told ones in
-        proportion; 0: nothing is known."""
+        """Steps in a second on this many GPUs: told, else between and beyond the told ones in
+        proportion; 0 means nothing is known."""
         told = dict(self.rates)
         if gpus in told:
             return told[gpus]
@@ -164,26 +165,27 @@ class Ticket:
     taken_at_s: float
     """Seconds since the epoch, by the clock of the job's AM."""
     duration_s: float | None = None
-    """How long the gang will run, as declared or predicted; None: not known."""
+    """How long the gang will run, as declared or predicted; ``None`` means not known."""
     is_acquiring: bool = False
     """Whether its containers have been asked for, so that grants may be on their way to it. Set
     before the asks go out."""
     gpu_model: str = ""
-    """Words of the model that its GPUs must have; empty: any. A node of which nobody knows the
+    """Words of the model that its GPUs must have; empty means any. A node of which nobody knows the
     model may have it."""
     included: tuple[NodeId, ...] = ()
-    """The only nodes that its tasks may use; empty: all."""
+    """The only nodes that its tasks may use; empty means all."""
     excluded: tuple[NodeId, ...] = ()
     """Nodes that its tasks may not use: those that its user named."""
     node_labels: tuple[str, ...] = ("",)
-    """Of the only nodes that its tasks may use (Capacity Scheduler); empty: those without one."""
+    """Of the only nodes that its tasks may use (Capacity Scheduler); empty means those without
+    one."""
     priority: int = 0
     """Among the tickets of its queue; see ``core.admission.wait_queue``."""
     aside: str = ""
-    """Why no free GPU could help it now (``SUSPENDED``, ``BACKS_OFF``); empty: it waits for GPUs.
-    A ticket that is set aside keeps its number and blocks nobody."""
+    """Why no free GPU could help it now (``SUSPENDED``, ``BACKS_OFF``); empty means it waits for
+    GPUs. A ticket that is set aside keeps its number and blocks nobody."""
     seen_at_s: float | None = None
-    """When its holder last gave a sign of life, by the clock of whoever decides; None:
+    """When its holder last gave a sign of life, by the clock of whoever decides; ``None`` means
     unknown."""
     rules: int = ADMISSION_RULES
     """``ADMISSION_RULES`` of the version that wrote it."""
@@ -191,10 +193,10 @@ class Ticket:
     """Whose job it is; the ResourceManager has to agree."""
     forecast_s: float | None = None
     """The longest wait, from ``taken_at_s`` on, that its first forecast expected, as it was before
-    it was widened; None: there was none."""
+    it was widened; ``None`` means there was none."""
     policy: PolicyTicket | None = None
-    """What the policy of its queue goes by; None: the job knows of no policy, or it waits for
-    something else than its turn."""
+    """What the policy of its queue goes by; ``None`` means the job knows of no policy, or it waits
+    for something else than its turn."""
 
     @property
     def is_choosy(self) -> bool:
@@ -244,7 +246,7 @@ class LiveApplication:
     containers: int
     """That it holds, its ApplicationMaster's among them."""
     gpu_s: float = 0.0
-    """GPU-seconds that it has been charged so far; 0: none, or it is not told."""
+    """GPU-seconds that it has been charged so far; 0 means none, or it is not told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,19 +257,19 @@ class RunningGang:
     queue: str
     gpus: int
     ends_at_s: float | None
-    """By its declared or predicted duration; None: not known."""
+    """By its declared or predicted duration; ``None`` means not known."""
     nodes: tuple[tuple[NodeId, int], ...] = ()
-    """GPUs that it has on each node; empty: unknown."""
+    """GPUs that it has on each node; empty means unknown."""
     since_s: float | None = None
-    """Since when; None: unknown. With no declared end it is taken to run about as long
+    """Since when; ``None`` means unknown. With no declared end it is taken to run about as long
     again as it has run (heavy-tailed run times do)."""
     wait_ratio: float | None = None
-    """How long it has waited, as a multiple of ``Ticket.forecast_s``; None: nothing was forecast.
-    By these the forecasts of others are widened."""
+    """How long it has waited, as a multiple of ``Ticket.forecast_s``; ``None`` means nothing was
+    forecast. By these the forecasts of others are widened."""
     user: str = ""
-    """Whose it is; empty: unknown."""
+    """Whose it is; empty means unknown."""
     policy: PolicyTicket | None = None
-    """What the policy of its queue goes by; None: the job knows of no policy."""
+    """What the policy of its queue goes by; ``None`` means the job knows of no policy."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ class View:
     job: JobSpec
     now_s: float
     metrics: Sequence[AgentMetrics] = ()
-    """Of the present attempt, in the order of the ranks."""
+    """The reports of the present attempt, in the order of the ranks."""
     activity: Sequence[RankActivity] = ()
     started: tuple[Member, ...] = ()
     """The members whose processes run."""

@@ -25,7 +25,7 @@ class Fewest:
     """The fewest nodes that could ever hold the gang."""
 
     nodes: int | None
-    """None: it never fits."""
+    """``None`` means it never fits."""
     has_rack: bool
     """Whether some rack could ever hold it; if so, ``nodes`` is within one rack (unless the job
     leaves racks unconstrained)."""
@@ -40,9 +40,9 @@ class RankedCandidate(NamedTuple):
     level: LocalityLevel
     rules: PackRules
     packing_now: Packing | None
-    """Where its tasks would go now; None: it does not fit now."""
+    """Where its tasks would go now; ``None`` means it does not fit now."""
     packing_when_idle: Packing | None
-    """Where its tasks could go if nothing else ran; None: nowhere."""
+    """Where its tasks could go if nothing else ran; ``None`` means nowhere."""
     able_hosts: int
     """Nodes that could host a task now."""
     racks: int

@@ -42,9 +42,8 @@ def plan_request(
     stays where it lands. A lost task is replaced on another node wherever one has capacity, since
     the gang waits meanwhile and a second loss on the same node would cost it another restart.
 
-    ``also_excluded``: further nodes not to use. ``blind``: count all usable capacity as free; None:
-    as the job says. ``data``, ``seed`` and ``memory`` as for ``plan``.
-    """
+    ``also_excluded``: further nodes not to use. ``blind``: count all usable capacity as free;
+    ``None`` means as the job says. ``data``, ``seed`` and ``memory`` as for ``plan``."""
     is_blind = not job.gang.look_before_ask if blind is None else blind
     level = request.memory_level
     job = job.as_pre_run() if request.is_pre_run else job.at_memory_level(level)

@@ -59,7 +59,7 @@ def plan(
 ) -> PlanOutcome:
     """The rungs of the ladder that can hold the whole gang now, tightest first.
 
-    ``targets`` are those declared at submit; None: the job is not submitted yet, so its
+    ``targets`` are those declared at submit; ``None`` means the job is not submitted yet, so its
     ApplicationMaster needs capacity as well, and a gang that could never fit is refused as such.
     After submit only a container larger than YARN grants is refused for ever: lost nodes may come
     back. ``excluded`` nodes come on top of the job's own. ``blind`` counts all usable capacity as

@@ -12,8 +12,8 @@ from yarnam.core.model.snapshot import NO_DATA, BytesByNode, ClusterSnapshot
 from yarnam.core.placement.plan_request import plan_request
 
 SPARE_GANGS = 2
-"""Free GPUs for so many such gangs are enough: then an ask that comes early, or at the same time as
-another job's, takes nothing from anybody."""
+"""Free GPUs for this many such gangs are enough: then an ask that comes early, or at the same time
+as another job's, takes nothing from anybody."""
 
 
 def has_spare_capacity(snapshot: ClusterSnapshot, rung: Rung) -> bool:

@@ -35,7 +35,7 @@ class NodeUse:
     """What a job has on a node."""
 
     job: str
-    """Empty: unknown."""
+    """Empty means unknown."""
     queue: str
     gpus: int
 
@@ -138,7 +138,7 @@ def closed_nodes(
     quotas: Mapping[str, int],
     on_their_way: int = 0,
 ) -> frozenset[NodeId]:
-    """Nodes that a gang of this queue may not use if it respects cells. ``on_their_way``: so many
+    """Nodes that a gang of this queue may not use if it respects cells. ``on_their_way``: this many
     nodes more are left free, for gangs whose containers are not granted yet."""
     found = _Placement(nodes, gangs)
     covered = sum(found.covered(other, quota) for other, quota in quotas.items() if other != queue)

@@ -23,10 +23,10 @@ class QueuePolicy:
     at_s: float = 0.0
     """When: seconds since the epoch."""
     version: int = 0
-    """Of this choice: another one after each change, greater than before. By the store; 0: none is
-    kept."""
+    """Of this choice: another one after each change, greater than before. By the store; 0 means
+    none is kept."""
     trouble: str = ""
-    """Why what is kept cannot be read; empty: it can. By the reader."""
+    """Why what is kept cannot be read; empty means it can. By the reader."""
 
     @property
     def is_default(self) -> bool:
@@ -42,7 +42,7 @@ class PolicyInForce:
     """What jobs go by."""
 
     policy: Policy | None
-    """None: by arrival, for the reason in ``trouble``."""
+    """``None`` means by arrival, for the reason in ``trouble``."""
     settings: Settings
     version: int
     trouble: str = ""
@@ -60,8 +60,8 @@ def checked(name: str, given: Mapping[str, str], *, by: str = "", at_s: float = 
 
 
 def in_force(chosen: QueuePolicy | None) -> PolicyInForce | None:
-    """None: nothing but the default is chosen, so every job acts by itself. A choice that this
-    version of yarnam cannot carry out makes its jobs go by arrival, and say so."""
+    """``None`` means nothing but the default is chosen, so every job acts on its own. A choice that
+    this version of yarnam cannot carry out makes its jobs go by arrival, and say so."""
     if chosen is None or chosen.is_default:
         return None
     trouble = chosen.trouble

@@ -75,7 +75,7 @@ class NodeCapacity:
         self.pieces: dict[str, tuple[Piece, ...]] = {}
         """What each gang has; of an emptied one what it had."""
         self._starts: dict[int, int] = {}
-        # By GPUs: no node before this one has so many free. What is free only shrinks, but for
+        # By GPUs: no node before this one has this many free. What is free only shrinks, but for
         # ``give``.
 
     def copy(self) -> NodeCapacity:
@@ -213,7 +213,7 @@ class NodeCapacity:
 
 
 def _first_of(pieces: tuple[Piece, ...], gpus: int) -> tuple[Piece, ...]:
-    """So many GPUs of them: a gang that shrinks stays on its nodes. Empty: it has fewer."""
+    """So many GPUs of them: a gang that shrinks stays on its nodes. Empty means it has fewer."""
     held = pieces[0][1] if len(pieces) == 1 else sum(taken for _, taken, _ in pieces)
     if held <= gpus:
         return pieces if held == gpus else ()

@@ -67,7 +67,7 @@ class QueueSchedule:
 
     schedule: Schedule
     acquiring: str
-    """The first of the jobs that are acquiring their gangs; empty: there is none."""
+    """The first of the jobs that are acquiring their gangs; empty means there is none."""
     moved: frozenset[str] = frozenset()
     """Jobs that run on, but for which the schedule counts on other nodes."""
 
@@ -233,11 +233,11 @@ def event_of(
     tasks_for: Callable[[int], int] | None = None,
     has_made_way: bool = False,
 ) -> Event | None:
-    """What the job's gang machine is told; None: nothing, it goes on as it is. ``before``: its row
-    at the last look: containers that have just been released are nobody's for a second or two, so a
-    size counts when two looks come to it. ``tasks_for``: of an
-    elastic gang, how many tasks it has with so many GPUs. ``has_made_way``: a policy that resizes
-    nobody had it shrink for a higher priority, so it grows by its own rules afterwards."""
+    """What the job's gang machine is told; ``None`` means nothing, it continues as it is.
+    ``before``: its row at the last look: containers that have just been released are nobody's for a
+    second or two, so a size counts when two looks come to it. ``tasks_for``: of an elastic gang,
+    how many tasks it has with this many GPUs. ``has_made_way``: a policy that resizes nobody had it
+    shrink for a higher priority, so it grows by its own rules afterwards."""
     if not acts(row, is_suspended=is_suspended):
         return ScaleRequested(now_s, by, is_policy=True) if has_made_way else None
     if is_suspended:
@@ -418,7 +418,7 @@ def _given_back(
 
 
 def _headroom(snapshot: ClusterSnapshot, queue: str) -> int | None:
-    """GPUs that YARN lets the queue have more of; None: there is no limit."""
+    """GPUs that YARN lets the queue have more of; ``None`` means there is no limit."""
     view = queues_of(snapshot).get(queue)
     if view is None:
         return None

@@ -15,7 +15,7 @@ class Act(Enum):
     """What a job does now."""
 
     RUN = "run"
-    """Ask for the gang; or go on as it runs."""
+    """Ask for the gang; or continue as it runs."""
     WAIT = "wait"
     YIELD = "yield"
     """Suspend: give all GPUs back at a checkpoint."""
@@ -32,7 +32,7 @@ class JobDecision:
     job: str
     act: Act
     gpus: int
-    """That it holds from now on; 0: none."""
+    """That it holds from now on; 0 means none."""
     rank: int
     """In the order of the policy, from 1."""
     why: str

@@ -30,7 +30,8 @@ class Capacity(Protocol):
         ...
 
     def take(self, ticket: PolicyTicket, gpus: int) -> bool:
-        """Take so many for the whole gang; False: it does not fit, and nothing was taken."""
+        """Take this many for the whole gang; ``False`` means it does not fit, and nothing was
+        taken."""
         ...
 
     def overlap(self, later: Self) -> Self:
@@ -50,8 +51,8 @@ class Capacity(Protocol):
         ...
 
     def least_nodes(self, ticket: PolicyTicket) -> int:
-        """On how few nodes the gang of a running job would fit now, its own GPUs counted as free;
-        0: nodes are not known."""
+        """On how few nodes the gang of a running job would fit now, its own GPUs counted as free; 0
+        means nodes are not known."""
         ...
 
 

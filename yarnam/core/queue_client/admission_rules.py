@@ -70,7 +70,8 @@ def waiting_ticket(client: QueueClient, moment: Moment) -> Ticket:
 def decided(
     client: QueueClient, poll: ClusterPoll, listed: TicketList, moment: Moment
 ) -> tuple[Decision, JobDecision | None]:
-    """What the job does by this poll and these tickets, and the decision of its queue's policy."""
+    """The admission decision by this poll and these tickets, and the decision of its queue's
+    policy."""
     client = with_policy_of(client, listed, moment)
     me = waiting_ticket(client, moment)
     seen = listed.contention(me, poll.snapshot, moment.now_s)

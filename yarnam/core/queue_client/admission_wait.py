@@ -116,7 +116,7 @@ def enter(ctx: ClientStep) -> None:
         awaits=_poll(ctx, max_age_s),
     )
     if ctx.client.has_queue:
-        # What the gang was last shown as is no longer true.
+        # The gang's last state in the queue is out of date.
         ctx.record(shown=None, written=None)
         _enter_queue(ctx)
 
@@ -317,7 +317,7 @@ def _must_wait(ctx: ClientStep, decision: MustWait) -> None:
     _write_blocked(ctx, NOT_ITS_TURN if decision.is_by_policy else "")
     is_shared = poll.snapshot.is_shared
     if _has_been_delayed(ctx, decision, fits=poll.fits, is_shared=is_shared):
-        # The job goes on without the wait queue, for now.
+        # The job continues without the wait queue, for now.
         ctx.set(trouble=overdue_text(decision))
         ctx.admit(waiting=None)
         _without_tickets(ctx)
@@ -429,7 +429,7 @@ def _rest_s(poll: ClusterPoll) -> float:
 
 def woken(ctx: ClientStep) -> None:
     """A change among the others brings the next poll forward, in the order of the queue, so that
-    they do not all poll at once."""
+    they do not all poll at the same time."""
     admission = ctx.admission
     poll, last = admission.poll, admission.last
     if admission.stage is not Stage.PAUSING or poll is None or last is None:

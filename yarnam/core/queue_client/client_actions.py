@@ -1,4 +1,4 @@
-"""What a job in the wait queue does. Each action with a serial is answered by an event with it."""
+"""Actions of a job in the wait queue. Each action with a serial is answered by an event with it."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Moment:
     u: float = 0.0
     """A draw, uniform in [0, 1)."""
     policy_ticket: PolicyTicket | None = None
-    """What the job reports to the policy of its queue."""
+    """The job's report to the policy of its queue."""
     wait_ends_at_s: float | None = None
     """When the gang machine ends all waiting, if it does."""
 

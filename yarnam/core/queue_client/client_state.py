@@ -30,7 +30,7 @@ class ClientLimits:
     """The waits of the client, in seconds."""
 
     patience_s: float = 2.0
-    """From the start until the job goes on without a queue that does not answer."""
+    """From the start until the job continues without a queue that does not answer."""
     grace_s: float = 15.0
     """For a queue that has gone away while the job waits."""
     retry_s: float = 2.0
@@ -54,7 +54,7 @@ class QueuedJob:
     respects_cells: bool
     size: SizePolicy | None
     gpus_of_other_roles: int = 0
-    """Of the roles that keep their size."""
+    """GPUs of the roles that keep their size."""
     limits: ClientLimits = ClientLimits()
     explains: bool = True
     """Whether a wait says for how long, which takes most of a decision's time."""
@@ -122,7 +122,7 @@ class Record:
     waits for admission, ``Admission`` writes its ticket."""
 
     shown: Shown | None = None
-    """What the record is to say. ``None`` while the job waits for admission."""
+    """The state to show. ``None`` while the job waits for admission."""
     written: Shown | None = None
     writing: int = 0
     """Serial of the write under way; 0 if there is none."""
@@ -136,7 +136,7 @@ class Record:
 
 
 class Stage(Enum):
-    """What a waiting job waits for."""
+    """The next thing that a waiting job needs."""
 
     IDLE = "idle"
     ENTERING = "entering"
@@ -150,7 +150,7 @@ class Stage(Enum):
     FORECASTING = "forecasting"
     PAUSING = "pausing"
     STAGGERING = "staggering"
-    """Something has changed: a moment, so that not all jobs poll at once."""
+    """Something has changed: a moment, so that not all jobs poll together."""
     LOST = "lost"
     """The queue does not answer."""
     POLLING_ALONE = "polling-alone"
@@ -218,7 +218,7 @@ class FollowStage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """What the job does by the policy while its gang runs or is suspended."""
+    """How a job whose gang runs or is suspended follows the policy."""
 
     stage: FollowStage = FollowStage.NONE
     awaits: int = 0
@@ -260,7 +260,7 @@ class QueueClient:
     policy: PolicyInForce | None = None
     """The active policy. ``None`` if nothing but the default is chosen."""
     decision: JobDecision | None = None
-    """What the policy has decided for this job."""
+    """The policy's decision for this job."""
     record: Record = Record()
     admission: Admission = Admission()
     following: Following = Following()

@@ -33,11 +33,11 @@ class GangView:
     """GPUs that it holds, by node."""
     since_s: float = 0.0
     gpus_per_task: int = 0
-    """Of the elastic role, in the containers that it has now; 0 before it has any."""
+    """GPUs of a task of the elastic role, in its present containers; 0 before it has any."""
 
     @property
     def is_suspended(self) -> bool:
-        """Suspended by the policy, which alone has it go on."""
+        """Suspended by the policy, which alone has it continue."""
         return self.phase is Phase.SUSPENDED and self.is_yielding
 
 

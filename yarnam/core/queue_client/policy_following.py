@@ -1,4 +1,4 @@
-"""What a job does by the policy of its queue while its gang runs or is suspended.
+"""A job whose gang runs or is suspended follows the policy of its queue.
 
 Every few seconds it reads the administrator's choice. Where there is one, it reads the other jobs'
 tickets and the cluster too, and computes the schedule that all jobs of the queue compute. Of that
@@ -92,7 +92,7 @@ def snapshot_read(ctx: ClientStep, snapshot: ClusterSnapshot | None) -> None:
         return
     is_own = following.stage is FollowStage.OWN_SNAPSHOT
     if not is_own and acts(row, is_suspended=view.is_suspended):
-        # By another job's snapshot a job may go on as it is, no more.
+        # By another job's snapshot a job may continue as it is, no more.
         _read(ctx, FollowStage.OWN_TICKETS)
         return
     before = following.before

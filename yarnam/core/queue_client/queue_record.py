@@ -1,6 +1,6 @@
-"""What the others see of a job whose gang is acquired, runs, or is blocked: grants on their way, a
-running gang, a back-off. One write is under way at a time. It is repeated while the queue does not
-answer, and as a sign of life."""
+"""The record that other jobs see of a gang that is acquired, runs, or is blocked: grants on
+their way, a running gang, a back-off. One write is under way at a time. It is repeated while the
+queue does not answer, and as a sign of life."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class TicketList:
         return in_force(self.policy)
 
     def contention(self, me: Ticket, snapshot: ClusterSnapshot, now_s: float) -> Contention:
-        """What the admission decision of ``me`` is about."""
+        """The jobs and the cluster that the admission decision of ``me`` is about."""
         tickets = in_same_partitions(me, self.tickets)
         return Contention(snapshot, tickets, self.running, now_s)
 

@@ -48,10 +48,10 @@ class QueueConfig:
     max_container: Limit = Limit()
     max_apps: int | None = None
     max_am_share: float = 0.5
-    """Of the queue's fair share; -1: no limit."""
+    """Of the queue's fair share; -1 means no limit."""
     policy: Policy = Policy.FAIR
     min_share_timeout_s: int | None = None
-    """None: never preempts for its minimum."""
+    """``None`` means never preempts for its minimum."""
     fair_share_timeout_s: int | None = None
     fair_share_threshold: float = 0.5
     is_preemptable: bool = True

@@ -14,7 +14,7 @@ from yarnam.core.queues.queues_now import QueuesNow
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One setting or share of one queue. Empty: the queue is not there."""
+    """One setting or share of one queue. Empty means the queue is not there."""
 
     queue: str
     what: str
@@ -114,8 +114,8 @@ def effects(now: QueuesNow, after: Allocations) -> Iterator[Effect]:
 
 
 def not_taken(now: QueuesNow, planned: Allocations) -> list[str]:
-    """The queues that the ResourceManager reports otherwise than the file says; empty: it has taken
-    the file. Weights show in the steady shares; AM shares and timeouts are not reported."""
+    """The queues that the ResourceManager reports otherwise than the file says; empty means it has
+    taken the file. Weights show in the steady shares; AM shares and timeouts are not reported."""
     size = now.root.steady_share
     shares = steady_shares(planned.root, size)
     # Queues that were dropped stay while jobs use them, and have a share.

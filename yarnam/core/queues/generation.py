@@ -39,14 +39,14 @@ class QueuePolicy:
 
 @dataclass(frozen=True, slots=True)
 class ClusterPolicy:
-    """A whole policy. Times in seconds; None: nothing is preempted for that reason."""
+    """A whole policy. Times in seconds; ``None`` means nothing is preempted for that reason."""
 
     cluster: Resources
     queues: tuple[QueuePolicy, ...]
     minimum_after_s: int | None = None
     fair_share_after_s: int | None = None
     default_queue: str = ""
-    """Full name of the queue for jobs that name none; empty: they are rejected."""
+    """Full name of the queue for jobs that name none; empty means they are rejected."""
 
 
 def allocation_file(policy: ClusterPolicy) -> str:

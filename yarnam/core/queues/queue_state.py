@@ -25,14 +25,15 @@ class QueueState:
     minimum: Resources = Resources()
     maximum: Resources = Resources()
     max_container: Resources | None = None
-    """None: no limit of its own."""
+    """``None`` means no limit of its own."""
     used: Resources = Resources()
     demand: Resources = Resources()
     """What its jobs use and ask for."""
     am_used: Resources = Resources()
     am_limit: Resources = Resources()
     am_part: float | None = None
-    """The part of what the queue may have that ApplicationMasters may use; None: not reported."""
+    """The part of what the queue may have that ApplicationMasters may use; ``None`` means not
+    reported."""
     pending_containers: int = 0
     reserved_containers: int = 0
     running_jobs: int = 0
@@ -40,7 +41,7 @@ class QueueState:
     """Jobs whose ApplicationMaster has not started."""
     max_jobs: int | None = None
     user_limit: Resources | None = None
-    """What one user may use; None: as much as the queue."""
+    """What one user may use; ``None`` means as much as the queue."""
     used_by: Mapping[str, Resources] = field(default_factory=dict[str, Resources])
     """Of each user with jobs there, where there are limits of users."""
     is_preemptable: bool = True

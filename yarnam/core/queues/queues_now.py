@@ -36,13 +36,13 @@ class QueueJob:
     is_gang: bool = True
     """One of yarnam's."""
     demands: tuple[Demand, ...] = ()
-    """What its gang needs; empty: not known."""
+    """What its gang needs; empty means not known."""
     gpus: int | None = None
-    """That its gang needs or has; None: not known."""
+    """That its gang needs or has; ``None`` means not known."""
     am: Resources = Resources(1536, 1, 0)
     """What its ApplicationMaster needs, as YARN rounds it."""
     ticket: Ticket | None = None
-    """Of a job that waits for its gang; None: it has none, or nobody knows."""
+    """Of a job that waits for its gang; ``None`` means it has none, or nobody knows."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class QueuesNow:
     preempts: bool = False
     scheduler: Scheduler = Scheduler.FAIR
     admission: Callable[[Ticket], AdmissionDecision] | None = None
-    """Whether the holder of a ticket may ask now, if its gang fits (``core.admission``); None:
-    there is no wait queue."""
+    """Whether the holder of a ticket may ask now, if its gang fits (``core.admission``); ``None``
+    means there is no wait queue."""
 
     @cached_property
     def by_name(self) -> Mapping[str, QueueState]:
@@ -73,7 +73,7 @@ class QueuesNow:
         return sum(node.free.gpus for node in self.nodes if node.is_usable)
 
     def path(self, name: str) -> tuple[QueueState, ...]:
-        """The queue and those above it, nearest first; empty: there is no such queue."""
+        """The queue and those above it, nearest first; empty means there is no such queue."""
         found: list[QueueState] = []
         while name in self.by_name:
             found.append(self.by_name[name])
@@ -105,7 +105,7 @@ _NO_LIMIT = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class LargestGang:
-    """How many GPUs the largest gang has that fits now, if each task has so many."""
+    """How many GPUs the largest gang has that fits now, if each task has this many."""
 
     gpus_per_task: int
     on_node: int

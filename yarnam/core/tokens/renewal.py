@@ -12,10 +12,11 @@ REPLACED_AT = 0.75
 (security.kerberos.tokens.renewal.time-ratio) have it."""
 
 RETRY_SHARE = 0.1
-"""Of what is left of their life: ten tries and more before the end, each sooner than the last."""
+"""A share of the tokens' remaining life: ten tries and more before the end, each sooner than the
+last."""
 
 SHORTEST_PAUSE_S = 10.0
-"""A try costs a second of CPU. It also goes on so after the end: what comes late still helps the
+"""A try costs a second of CPU. It also continues so after the end: what comes late still helps the
 next process, and the next attempt."""
 
 LONGEST_PAUSE_S = 3600.0
@@ -24,7 +25,7 @@ LONGEST_PAUSE_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class TokenLife:
-    """Of the tokens in use.
+    """The life of the tokens in use.
 
     Attributes:
         since_s: when the job got them.

@@ -1,5 +1,5 @@
 """What the processes of one job have done: the work that is left, in seconds on the job's own GPUs,
-and how fast it goes on the GPUs that they have."""
+and how fast it continues the GPUs that they have."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class JobTraining:
         self._speed = 1.0
 
     def launched(self, gpus: int) -> float:
-        """The gang is complete, with so many GPUs; how long its processes run if nothing stops
+        """The gang is complete, with this many GPUs; how long its processes run if nothing stops
         them."""
         self._speed = self._job.speed(gpus)
         return self._start_cost_s + max(0.0, self._left_s) / self._speed

@@ -241,7 +241,7 @@ class QueueDriver:
             self._fold(ce.GangChanged(gang_view(after, self.client.job.size)))
 
     def _report_after_start(self, reports: PolicyReports, attempt: int) -> None:
-        """A program that can go on has its first checkpoint when it begins."""
+        """A program that can continue has its first checkpoint when it begins."""
 
         def report() -> None:
             if self._gang is not None:

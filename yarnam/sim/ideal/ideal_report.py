@@ -131,7 +131,7 @@ class UsageCurve:
         """GPU-seconds of each."""
 
     def now(self, now_s: float, used: int) -> None:
-        """From now on so many are in use."""
+        """From now on this many are in use."""
         self.gpu_s += self._used * (now_s - self._now_s)
         while now_s >= MOST_BINS * self._bin_s:
             halved = zip_longest(self._bins[::2], self._bins[1::2], fillvalue=0.0)
@@ -147,7 +147,7 @@ class UsageCurve:
         self._now_s, self._used = now_s, used
 
     def means(self, most: int) -> list[tuple[float, float]]:
-        """When each of at most so many bins begins, and the mean of GPUs in use in it; the end of
+        """When each of at most this many bins begins, and the mean of GPUs in use in it; the end of
         the curve comes last."""
         every = -(-len(self._bins) // most)
         points: list[tuple[float, float]] = []

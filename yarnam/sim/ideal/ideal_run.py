@@ -42,7 +42,7 @@ class _Living:
     """What it still has to run on its own GPUs, as of ``since_s``."""
     since_s: float
     rate: float = 0.0
-    """Seconds of ``left_s`` done in a second; 0: it does not run."""
+    """Seconds of ``left_s`` done in a second; 0 means it does not run."""
     start_s: float = -1.0
     starts: int = 0
     resizes: int = 0

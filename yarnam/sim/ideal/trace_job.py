@@ -14,7 +14,7 @@ class TraceJob(NamedTuple):
     """On its own ``gpus``, without interruption."""
     gpus: int
     declared_s: float | None = None
-    """Its run time as its user declared it; None: not declared."""
+    """Its run time as its user declared it; ``None`` means not declared."""
     queue: str = ""
     user: str = ""
     model: str = ""
@@ -24,4 +24,4 @@ class TraceJob(NamedTuple):
     """Of all tasks; 0: GPUs are what counts."""
     least_gpus: int = 0
     most_gpus: int = 0
-    """Of an elastic job; 0: its gang has one size."""
+    """Of an elastic job; 0 means its gang has one size."""

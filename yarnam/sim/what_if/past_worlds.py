@@ -78,7 +78,7 @@ class _Elsewhere:
             self._hear()
 
     def result(self) -> Figures | None:
-        """When it is there; None: the process has ended without one."""
+        """When it is there; ``None`` means the process has ended without one."""
         while not self._is_over:
             self._hear()
         if isinstance(self._found, Exception):

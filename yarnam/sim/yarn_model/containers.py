@@ -22,7 +22,7 @@ class Container:
     resources: Resources
     granted_s: float
     freed_s: float | None = None
-    """When its node could use the GPUs again; None: not yet."""
+    """When its node could use the GPUs again; ``None`` means not yet."""
     released_s: float | None = None
 
 

@@ -206,7 +206,7 @@ class Preemption:
         return on_node
 
     def _find(self, target: Target, on_node: _OnNode) -> list[tuple[Application, Container]]:
-        """Containers of one node that are to go, flagged as such; empty: nowhere enough."""
+        """Containers of one node that are to go, flagged as such; empty means nowhere enough."""
         for node in sorted(on_node):
             if not self._rm.accepts(target, node):
                 continue

@@ -132,8 +132,8 @@ class SimResourceManager:
         self._timeline.at(self._next(app), lambda: self._drop(app, ask))
 
     def end_all_on(self, node: int, end: ContainerEnd, away_s: float) -> None:
-        """All containers there end at once. A lost node is back ``away_s`` later, idle; until then
-        it shows no room."""
+        """All containers there end immediately. A lost node is back ``away_s`` later, idle; until
+        then it shows no room."""
         for app in list(self._apps.values()):
             for container in [c for c in app.containers.values() if c.node == node]:
                 self.end(app, container, end)
@@ -143,7 +143,7 @@ class SimResourceManager:
             self._timeline.after(away_s, lambda: self._back(node, free))
 
     def end(self, app: Application, container: Container, end: ContainerEnd) -> None:
-        """The container is gone at once; its application hears of it."""
+        """The container is gone immediately; its application hears of it."""
         del app.containers[container.ask]
         container.released_s = self._timeline.now_s
         self._freed(container, app)
@@ -324,7 +324,8 @@ class SimResourceManager:
         return False
 
     def _serve(self, app: Application, node: int) -> bool | None:
-        """True: granted; False: reserved; None: nothing for this application here."""
+        """``True`` means granted; False: reserved; ``None`` means nothing for this application
+        here."""
         free = self.nodes.free[node]
         tried: set[tuple[LocalityLevel, Resources, str]] = set()
         for ask in app.asks.values():

@@ -44,7 +44,7 @@ class SimNodes:
         self.version = self.freed = 0
         self._taken = self._fitting_at = -1
         self._fitting: dict[int, int] = {}
-        """For how many containers of so many GPUs there is room."""
+        """For how many containers of this many GPUs there is room."""
         self._view: tuple[Node, ...] = ()
 
     @property
@@ -75,7 +75,7 @@ class SimNodes:
         return self._view
 
     def could_hold(self, count: int, gpus: int) -> bool:
-        """Whether so many containers of so many GPUs could fit, going by GPUs alone."""
+        """Whether this many containers of this many GPUs could fit, going by GPUs alone."""
         if self._fitting_at != self.version:
             self._fitting_at = self.version
             self._fitting.clear()

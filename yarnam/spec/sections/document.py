@@ -159,8 +159,8 @@ class Gang(Section):
     [taking turns](../how-to/zookeeper.md). Needs a ZooKeeper. With `false`, or with
     `look_before_ask: false`, the job requests containers regardless of waiting jobs."""
     recovery_timeout: Annotated[float, DurationBetween(0.0, DAY_S)] = _GANG.recovery_timeout_s
-    """The longest wait for the replacement of a lost task while the other containers of the
-    running gang are held. Then all are released and the gang is acquired again. 0: at once."""
+    """The longest wait for the replacement of a lost task while the other containers of the running
+    gang are held. Then all are released and the gang is acquired again. 0 means at once."""
 
 
 class StopEarly(Section):
@@ -212,9 +212,9 @@ class Elastic(Section):
     `yarnam scale`: see [elastic gangs](../how-to/elastic-gangs.md). Needs a `checkpoint`, unless
     `restart` is `false`."""
     restart: bool = _ELASTIC.restart
-    """Whether a change of size restarts all processes. `false`: those that stay go on, and their
-    framework forms the group anew; for `torchrun` and `horovod`. See
-    [elastic gangs](../how-to/elastic-gangs.md#go-on-without-a-restart)."""
+    """Whether a change of size restarts all processes. `false`: those that stay continue, and their
+    framework forms the group anew; for `torchrun` and `horovod`. See [elastic
+    gangs](../how-to/elastic-gangs.md#go-on-without-a-restart)."""
 
 
 class Blacklist(Section):
@@ -223,7 +223,7 @@ class Blacklist(Section):
     this node only. A lost node gets all strikes at once."""
 
     strikes: Annotated[int, Field(ge=0, le=1000)] = _RETRY.blacklist.strikes
-    """The number of strikes that excludes a node. 0: never exclude nodes."""
+    """The number of strikes that excludes a node. 0 means never exclude nodes."""
     expiry: Annotated[float, DurationBetween(1.0, 30 * DAY_S)] = _RETRY.blacklist.expiry_s
     """How long a strike counts."""
     cool_down: Annotated[float, DurationBetween(1.0, 30 * DAY_S)] = _RETRY.blacklist.cool_down_s
@@ -250,7 +250,7 @@ class Retry(Section):
 
     max_restarts: Annotated[int, Field(ge=0, le=1000)] = _RETRY.max_restarts
     """Restarts after infrastructure faults (a lost node, an unresponsive agent), whether lost tasks
-    are replaced in place or the whole gang is acquired again. 0: never. Preemptions do not
+    are replaced in place or the whole gang is acquired again. 0 means never. Preemptions do not
     count."""
     on_user_failure: Annotated[int, Field(ge=0, le=1000)] = _RETRY.on_user_failure
     """Restarts after failures of the job's own code, counted separately. Failures that cannot end
@@ -275,8 +275,8 @@ class Hang(Section):
     detect: bool = _HANG.detect
     """Watch the gang."""
     steps: Annotated[float, Field(ge=1.0, le=1000.0)] = _HANG.steps
-    """After so many times the usual step without one, a gang hangs if a process is stopped or none
-    does anything."""
+    """After this many times the usual step without one, a gang hangs if a process is stopped or
+    none does anything."""
     idle: Annotated[float, DurationBetween(10.0, DAY_S)] = _HANG.idle_s
     """How long no process may have used CPU, read, written or printed then."""
     timeout: Annotated[float, DurationBetween(10.0, 30 * DAY_S)] = _HANG.timeout_s
@@ -288,8 +288,8 @@ class Hang(Section):
 
 class Stragglers(Section):
     """When a rank is taken to slow a running gang. Found where all ranks report their steps; in a
-    gang that synchronizes, also the time that each computes by itself
-    (`with yarnam.train.compute():`). [How to find slow nodes](../how-to/slow-nodes.md)."""
+    gang that synchronizes, also the time that each computes on its own (`with
+    yarnam.train.compute():`). [How to find slow nodes](../how-to/slow-nodes.md)."""
 
     detect: bool = _STRAGGLERS.detect
     """Look for stragglers, and show them in `yarnam status`."""

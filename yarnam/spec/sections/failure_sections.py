@@ -53,7 +53,7 @@ class FailureRuleEntry(Section):
     ] = []
     """Parts of paths of Python files: one of the last eight frames of the traceback is there."""
     role: RoleName = FailureRole.ROOT.value
-    """`root`: the process failed by itself. `cascade`: because another one had failed.
+    """`root`: the process failed on its own. `cascade`: because another one had failed.
     `confirmation`: it reports the failure of another one."""
     action: ActionName | None = None
     """Whether and how to retry: [failure rules](failure-rules.md#actions)."""

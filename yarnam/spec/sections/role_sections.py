@@ -194,7 +194,8 @@ class Ready(Section):
     """One of the role's `ports`: each of its processes listens on it. Default: its processes say so
     by `yarnam.train.ready()`."""
     timeout: Annotated[float, DurationBetween(1.0, DAY_S)] = 300.0
-    """Stop the job if a task has started and is not ready for so long while others wait for it."""
+    """Stop the job if a task has started and is not ready for this long while others wait for
+    it."""
 
 
 def _kind_of_after(value: Any) -> str:

@@ -27,7 +27,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What is sent back. ``policy``: its Content-Security-Policy; empty: nothing may be loaded."""
+    """What is sent back. ``policy``: its Content-Security-Policy; empty means nothing may be
+    loaded."""
 
     body: bytes
     kind: str = HTML

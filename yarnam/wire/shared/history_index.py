@@ -102,7 +102,7 @@ class IndexColumns:
             yield JobSummary._make(column[number] for column in columns)
 
     def location(self, key: str) -> Location | None:
-        """Where the newest record of this job lies; None: not here."""
+        """Where the newest record of this job lies; ``None`` means not here."""
         for number in range(self.count - 1, -1, -1):
             if self.columns["key"][number] == key:
                 return Location(*(self.columns[name][number] for name in _LOCATION))

@@ -35,7 +35,7 @@ _RANKS = (
 
 def _ranks(table: GangTable, number: int, local: int) -> dict[str, str]:
     member = table.members[number]
-    # Those with the same local rank, one in each task that has so many processes.
+    # Those with the same local rank, one in each task that has this many processes.
     across = [n for n, m in enumerate(table.members) if m.placed.processes > local]
     ranks = (table.rank(number, local), table.world_size, local, member.placed.processes)
     return dict(zip(_RANKS, map(str, (*ranks, across.index(number), len(across))), strict=True))

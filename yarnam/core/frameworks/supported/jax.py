@@ -15,7 +15,7 @@ def _environment(table: GangTable, number: int, local: int) -> dict[str, str]:
     host, port = table.coordinator
     rank = table.rank(number, local)
     env = {
-        # The only one of these that jax.distributed.initialize() reads by itself.
+        # The only one of these that jax.distributed.initialize() reads on its own.
         "JAX_COORDINATOR_ADDRESS": joined(host, port),
         "JAX_NUM_PROCESSES": str(table.world_size),
         "JAX_PROCESS_ID": str(rank),

@@ -1,13 +1,12 @@
 """An elastic gang while it runs: probes of the cluster, a user's request, growing and shrinking.
 
 The cluster is probed now and then (the RESIZE timer), and at once when a user asks for another
-size. What a probe leads to is ``sizing.decide_size``'s to say. How a gang whose processes go on
-takes another size: see ``live``. Of all others: to shrink, all processes are stopped
-with time to write a checkpoint, and those that stay start again. To grow, more containers are asked
-for while the job still trains; they are parked until all of them are ready. Only then are the
-processes stopped, once, and all start again. If they do not come within the hold timeout, or one of
-them is unfit, they are released, and training is not interrupted.
-"""
+size. What a probe leads to is ``sizing.decide_size``'s to say. How a gang whose processes continue
+takes another size: see ``live``. Of all others: to shrink, all processes are stopped with time to
+write a checkpoint, and those that stay start again. To grow, more containers are asked for while
+the job still trains; they are parked until all of them are ready. Only then are the processes
+stopped, once, and all start again. If they do not come within the hold timeout, or one of them is
+unfit, they are released, and training is not interrupted."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""A live gang: an elastic gang whose processes go on when it changes its size.
+"""A live gang: an elastic gang whose processes continue when it changes its size.
 
-Its framework forms the group of processes anew by itself (``elastic.restart: false``). So tasks
+Its framework forms the group of processes anew on its own (``elastic.restart: false``). So tasks
 leave a gang that RUNs, and further ones join it, one attempt long:
 
-- *Lost*: a task that the platform took is dropped, where enough are left. The others go on.
+- *Lost*: a task that the platform took is dropped, where enough are left. The others continue.
 - *Leaving*: to shrink, or before YARN takes a container, the processes of those tasks alone are
   stopped (STOP limits that), and their containers are released then.
 - *Joining*: the containers to grow by, all READY, start their processes as one (GROWTH limits
@@ -11,8 +11,8 @@ leave a gang that RUNs, and further ones join it, one attempt long:
 
 Whoever belongs to the gang is told to the first task with ``LaunchGang``, each time it changes, and
 before anybody is stopped for it: the meeting point of the framework is there. What the framework
-cannot go on without ends the attempt, as in any gang: the loss of the first task, too few that are
-left, a process that failed, a loss while tasks start or end.
+cannot continue without ends the attempt, as in any gang: the loss of the first task, too few that
+are left, a process that failed, a loss while tasks start or end.
 
 The start is that of any gang: all or none. A live gang has one role.
 """
@@ -52,7 +52,7 @@ SPARED = frozenset({LossKind.NODE, LossKind.PREEMPTED, LossKind.SILENT, LossKind
 
 
 def is_live(policy: GangPolicy) -> bool:
-    """Whether its processes go on when it changes its size."""
+    """Whether its processes continue when it changes its size."""
     return policy.size is not None and not policy.size.rules.restart
 
 
@@ -71,7 +71,7 @@ def is_joining(gang: Gang) -> bool:
 
 
 def is_leaving(ctx: StepContext, event: object) -> bool:
-    """Live: its processes are being stopped, and the gang goes on."""
+    """Live: its processes are being stopped, and the gang continues."""
     return ctx.member in ctx.gang.leaving
 
 
@@ -81,19 +81,19 @@ def is_coming(ctx: StepContext, event: object) -> bool:
 
 
 def is_spared(ctx: StepContext, event: ContainerEnded | AgentUnable | AgentSilent) -> bool:
-    """Live: the platform has taken it, and the gang goes on without it."""
+    """Live: the platform has taken it, and the gang continues without it."""
     loss = loss_of(event, ctx.at_s)
     is_platform = loss.kind in SPARED or (loss.kind is LossKind.ENDED and loss.finding is None)
     return is_platform and _can_spare(ctx, {ctx.member.ask})
 
 
 def are_spared(ctx: StepContext, event: ContainersMarked) -> bool:
-    """Live: YARN is about to take containers, and the gang goes on without them."""
+    """Live: YARN is about to take containers, and the gang continues without them."""
     return not event.by and _can_spare(ctx, _marked(ctx, event))
 
 
 def may_leave_node(ctx: StepContext, event: TimerFired) -> bool:
-    """Live: the gang goes on without those that are on the node."""
+    """Live: the gang continues without those that are on the node."""
     going = _on_leaving_nodes(ctx)
     return is_live(ctx.policy) and (not going or _can_spare(ctx, going))
 

@@ -8,7 +8,7 @@ Each resize costs a stop and a start from the checkpoint, so the rules are slow 
   that has lasted for ``shrink_after_s``; only a size that a user requested stays;
 - it releases what its queue is over the fair share only when that has lasted for
   ``shrink_after_s`` with others waiting, and never goes below its least size;
-- after it has released something it grows again by itself only after ``min_run_s``, and only
+- after it has released something it grows again on its own only after ``min_run_s``, and only
   when nobody waits: no probe releases what another has taken.
 """
 
@@ -179,7 +179,7 @@ class WaitingJob:
     queue: str
     gpus: int = 0
     priority: int | None = None
-    """Among the jobs of its queue; None: not known."""
+    """Among the jobs of its queue; ``None`` means not known."""
 
 
 def waiting_jobs(tickets: Iterable[Ticket], queue: str) -> tuple[WaitingJob, ...]:

@@ -223,7 +223,7 @@ def start_with_rest(ctx: StepContext, event: TimerFired) -> None:
 
 def missing_file(event: ContainerEnded) -> str:
     """The file that YARN could not bring to the container, by its text (``Failed to download
-    resource { { hdfs://nn/f, 1, FILE, null },pending,...``); empty: that was not it."""
+    resource { { hdfs://nn/f, 1, FILE, null },pending,...``); empty means that was not it."""
     if event.finding is None or event.finding.failure is not FailureClass.INCORRECT_INPUTS:
         return ""
     _, found, rest = event.finding.line.partition(RESOURCE)

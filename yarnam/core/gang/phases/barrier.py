@@ -38,7 +38,7 @@ MOST_REFERENCES = 3
 
 
 def open_barrier(ctx: StepContext) -> None:
-    """Fix the ranks; have the inputs fetched, or launch at once. Before that have the nodes
+    """Fix the ranks; have the inputs fetched, or launch immediately. Before that have the nodes
     checked, where the job asks for it."""
     if ctx.policy.check is not NodeCheck.OFF and (new := _unchecked(ctx.gang)):
         _begin_check(ctx, new)

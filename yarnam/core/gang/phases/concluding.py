@@ -236,7 +236,7 @@ def restart_failed(ctx: StepContext, event: AllEnded) -> None:
         if member.grant is not None:
             node_blacklist.strike(ctx, member.grant.node, text)
         if not member.is_gone:
-            # It ended by itself: to be released, and replaced.
+            # It ended on its own: to be released, and replaced.
             ctx.put(member, replace(member, is_gone=True))
     ctx.gang = replace(ctx.gang, restarts=ctx.gang.restarts + 1)
     text = f"{text}; restart {ctx.gang.restarts} of {ctx.policy.retry.max_restarts}"
@@ -313,14 +313,14 @@ def _then_words(ctx: StepContext) -> str:
 
 
 def budget(ctx: StepContext) -> RetryBudget | None:
-    """What a retry is paid from; None: no process was the first cause."""
+    """What a retry is paid from; ``None`` means no process was the first cause."""
     decision = _decision(ctx)
     return None if decision is None else decision.budget
 
 
 def _decision(ctx: StepContext) -> RetryDecision | None:
     """What to do about a process that failed first, or a container that YARN ended for what it did;
-    None: the first cause is another one."""
+    ``None`` means the first cause is another one."""
     gang, policy = ctx.gang, ctx.policy
     action = action_after(gang)
     if action is None:
@@ -342,7 +342,7 @@ def _decision(ctx: StepContext) -> RetryDecision | None:
 
 
 def action_after(gang: Gang) -> RetryAction | None:
-    """What the rule of the first cause asks for; None: no process was it."""
+    """What the rule of the first cause asks for; ``None`` means no process was it."""
     if gang.stopping is not None and gang.stopping.hang is not None:
         return gang.stopping.hang.finding.action
     loss = causing_loss(gang)
@@ -363,7 +363,7 @@ def _step(gang: Gang) -> int | None:
 
 def progress(gang: Gang) -> tuple[bool, int]:
     """Whether this attempt got further than all before, and how many failures in a row have not,
-    with this one; 0: no attempt has reported a step."""
+    with this one; 0 means no attempt has reported a step."""
     step, furthest = _step(gang), gang.furthest_step
     if step is not None and (furthest is None or step > furthest):
         return True, 1

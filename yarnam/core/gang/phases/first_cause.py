@@ -94,7 +94,7 @@ def first_loss(gang: Gang) -> tuple[Member, Loss] | None:
 
 
 def causing_loss(gang: Gang) -> tuple[Member, Loss] | None:
-    """The first loss, unless a process had failed by itself clearly before it."""
+    """The first loss, unless a process had failed on its own clearly before it."""
     loss, culprit = first_loss(gang), first_failure(gang)
     if loss is None or culprit is None or _is_symptom(culprit):
         return loss

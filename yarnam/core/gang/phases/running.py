@@ -91,7 +91,7 @@ def is_last_to_end(ctx: StepContext, event: TaskExited) -> bool:
 
 
 def is_running(ctx: StepContext, event: TaskExited) -> bool:
-    """The member has ended well, or the gang goes on without it; others are needed."""
+    """The member has ended well, or the gang continues without it; others are needed."""
     return not ctx.member.has_ended
 
 
@@ -102,13 +102,13 @@ def is_loss(ctx: StepContext, event: Trouble) -> bool:
 
 
 def is_last_loss(ctx: StepContext, event: Trouble) -> bool:
-    """The gang goes on without the member, and every role that has to end is complete."""
+    """The gang continues without the member, and every role that has to end is complete."""
     lost = _after_loss(ctx, event)
     return not ctx.member.has_ended and is_complete(_with(ctx, lost), ctx.policy)
 
 
 def is_there(ctx: StepContext, event: Trouble) -> bool:
-    """The gang goes on without the member."""
+    """The gang continues without the member."""
     return not ctx.member.has_ended
 
 

@@ -141,7 +141,7 @@ def request_place(ctx: StepContext) -> None:
 
 
 def give_up(ctx: StepContext, why: str) -> None:
-    """The whole gang is released and starts over; or it goes on with the rest, where that is
+    """The whole gang is released and starts over; or it continues with the rest, where that is
     enough."""
     search = ctx.gang.search
     text = f"{search.why}: {why}" if search is not None else why

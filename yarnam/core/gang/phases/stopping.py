@@ -251,7 +251,7 @@ def mark_lost(ctx: StepContext, member: Member, loss: Loss, *, is_tolerated: boo
     lost = replace(member, state=MemberState.LOST, loss=loss, is_tolerated=is_tolerated)
     ctx.put(member, lost)
     if loss.kind is LossKind.NODE:
-        # A NodeManager's end is not the end of what it started: its agent may go on training.
+        # A NodeManager's end is not the end of what it started: its agent may continue training.
         ctx.release(member, "its node is lost")
     if member.grant is not None and loss.kind in AGAINST_THE_NODE:
         why = f"{loss.kind.value}: {loss.text}"

@@ -6,8 +6,7 @@ there or that it will not be. Two things end it early: its limit (STORE) and a u
 the shell is told to stop and has ``store_margin_s`` to say which of the two it was in the end
 (STOP), for a rename under way may still have happened. Nothing is ever run again from here.
 
-A new ApplicationMaster goes on where the last one stopped.
-"""
+A new ApplicationMaster continues where the last one stopped."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def has_to_end(role: str, members: Members, policy: GangPolicy) -> bool:
 
 
 def is_tolerable(member: Member, members: Members, policy: GangPolicy) -> bool:
-    """Whether the gang goes on without this one, which has failed or is lost."""
+    """Whether the gang continues without this one, which has failed or is lost."""
     role = member.target.role
     rules = policy.rules_of(role)
     if rules.is_optional:

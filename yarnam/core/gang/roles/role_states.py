@@ -11,8 +11,8 @@ from yarnam.core.model.job_status import RoleStatus
 
 
 def role_states(gang: Gang, job: JobSpec, policy: GangPolicy) -> tuple[RoleStatus, ...]:
-    """Of a job in which some role ends, fails or starts in another way than the usual one; empty:
-    of any other job, and of a pre-run."""
+    """Of a job in which some role ends, fails or starts in another way than the usual one; empty
+    means of any other job, and of a pre-run."""
     if not policy.rules or gang.is_pre_run:
         return ()
     members = gang.members
@@ -50,7 +50,7 @@ def _rules_text(rules: RolePolicy, tasks: int, served: str) -> str:
 
 
 def _state(role: str, members: tuple[Member, ...], policy: GangPolicy) -> str:
-    """``2 running, 1 succeeded, 1 failed (the job goes on)``."""
+    """``2 running, 1 succeeded, 1 failed (the job continues)``."""
     launched = [member for member in _of(members, role) if member.task is not None]
     if not launched:
         return "not started"

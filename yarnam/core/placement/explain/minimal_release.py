@@ -42,7 +42,7 @@ class _NodeOffer:
     most: int
 
     def cost(self, want: Resources, tasks: int) -> Amount:
-        """What must become free for so many tasks in all."""
+        """What must become free for this many tasks in all."""
         capacity = self.free
         return (
             max(0, want.gpus * tasks - max(0, capacity.gpus)),

@@ -172,7 +172,7 @@ def _more_nodes_change(view: JobView, shapes: Sequence[Shape]) -> list[Change]:
 
 
 def _fewest_now(view: JobView, shape: Shape) -> int | None:
-    """The fewest nodes that hold the gang now; None: it does not fit."""
+    """The fewest nodes that hold the gang now; ``None`` means it does not fit."""
     in_rack = view.job.placement.rack is REQUIRED
     domains = view.free.racks.values() if in_rack else [view.free]
     found = [domain.fewest(shape, view.rules) for domain in domains]

@@ -182,7 +182,7 @@ class CapacityIndex:
         return pack_one(self.hosts(group, rules.most_per_node(group)), group, rules)
 
     def fewest(self, shape: Shape, rules: PackRules = NO_RULES) -> int | None:
-        """The number of nodes of the tightest packing; None: there is none."""
+        """The number of nodes of the tightest packing; ``None`` means there is none."""
         if len(shape) > 1:
             packing = self.pack(shape, rules)
             return len(packing.nodes) if packing else None
@@ -195,7 +195,7 @@ class CapacityIndex:
         return least if rules.node_limit is None or least <= rules.node_limit else None
 
     def fewest_in_one_rack(self, shape: Shape, rules: PackRules) -> int | None:
-        """The same of the rack in which it is the least; None: no rack holds it."""
+        """The same of the rack in which it is the least; ``None`` means no rack holds it."""
         key = (shape, rules)
         if key not in self._in_one_rack:
             # Equal racks are packed once.

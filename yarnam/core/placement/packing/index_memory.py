@@ -62,7 +62,7 @@ class IndexMemory:
 
 
 def _changed(before: tuple[Node, ...], now: tuple[Node, ...]) -> list[Node] | None:
-    """The nodes on which something else is in use; None: they differ in more than that."""
+    """The nodes on which something else is in use; ``None`` means they differ in more than that."""
     if len(before) != len(now):
         return None
     pairs = [(old, new) for old, new in zip(before, now, strict=True) if old is not new]

@@ -26,9 +26,9 @@ class NodeCapacity(NamedTuple):
     vcores: int
     gpus: int
     model: str = ""
-    """Of its GPUs; empty: not known."""
+    """Of its GPUs; empty means not known."""
     label: str = ""
-    """Of its partition; empty: it has none."""
+    """Of its partition; empty means it has none."""
 
     @property
     def resources(self) -> Resources:

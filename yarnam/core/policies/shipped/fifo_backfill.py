@@ -100,7 +100,7 @@ def shadow(
             break
 
     def after(number: int) -> Capacity | None:
-        """Once so many have given back, and all that do at the same time."""
+        """Once this many have given back, and all that do at the same time."""
         until_s = coming[number - 1][0]
         later = left.copy()
         for at_s, ticket in coming:

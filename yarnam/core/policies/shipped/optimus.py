@@ -98,7 +98,7 @@ def grow(
 
 
 def marginal_gain(ticket: PolicyTicket, gpus: int, now_s: float) -> float:
-    """By how many seconds one more GPU brings its end forward; 0: unknown."""
+    """By how many seconds one more GPU brings its end forward; 0 means unknown."""
     left = steps_left(ticket, now_s)
     now_rate, then_rate = ticket.rate(gpus), ticket.rate(gpus + 1)
     if left is None or now_rate <= 0 or then_rate <= 0:

@@ -21,7 +21,7 @@ UNKNOWN_S = 3600.0
 """A job that tells nothing is expected to run as long again as it has run, and at least an hour."""
 
 LOOKS_A_LEASE = 60
-"""Crossings of two jobs are looked at no more often than so many times in a lease. Ours."""
+"""Crossings of two jobs are looked at no more often than this many times in a lease. Ours."""
 
 
 def decide(view: SchedulingView, settings: Settings) -> Schedule:

@@ -67,7 +67,7 @@ def discretized(
     view: SchedulingView, settings: Settings, indices: Sequence[QueueIndex]
 ) -> Schedule:
     """The rule of ``tiresias`` and ``gittins``. ``indices``: of each queue, what orders its jobs
-    before their places in it do, the largest first; empty: nothing does."""
+    before their places in it do, the largest first; empty means nothing does."""
     limits, now_s, knob = settings["limits"], view.now_s, settings["promote"][0]
     least_run_s = settings["least_run"][0]
     promoted = promotions(view, knob)

@@ -89,7 +89,7 @@ class CapacityQueue:
             yield from child.walk()
 
     def share(self, key: str = "capacity") -> Share | None:
-        """None: not set, or no value that YARN takes."""
+        """``None`` means not set, or no value that YARN takes."""
         found = self.settings.get(key)
         try:
             return read_share(found.value) if found is not None and found.value.strip() else None
@@ -176,7 +176,7 @@ def _paths(settings: Mapping[str, Setting], twice: list[Setting]) -> dict[str, i
 
 
 def _queue_of(name: str, known: Mapping[str, object]) -> str:
-    """The queue whose setting this is, the longest name that fits; empty: of none."""
+    """The queue whose setting this is, the longest name that fits; empty means of none."""
     if not name.startswith(f"{CAPACITY}.root."):
         return ""
     path = name[len(CAPACITY) + 1 :]

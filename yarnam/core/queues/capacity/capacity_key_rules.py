@@ -90,7 +90,7 @@ def _unknown(setting: Setting, key: str, known: frozenset[str]) -> Finding:
 
 
 def undeclared_queue(given: CapacityInput) -> Iterator[Finding]:
-    """Settings of a queue that no list names. Queues that YARN makes by itself have templates."""
+    """Settings of a queue that no list names. Queues that YARN makes on its own have templates."""
     seen: set[str] = set()
     for queue in given.queues():
         if any(key.startswith("auto-") for key in queue.settings):

@@ -58,7 +58,7 @@ def _few_jobs(
 
 
 def user_limit_below_maximum(given: CapacityInput) -> Iterator[Finding]:
-    """One user gets so many times the queue's capacity, however idle the cluster is. The default
+    """One user gets this many times the queue's capacity, however idle the cluster is. The default
     of 1 is below a gang wherever the queue is small."""
     for queue in given.leaves():
         factor = given.number_of(queue, _FACTOR, 1.0)

@@ -88,7 +88,7 @@ def no_preemption(given: CapacityInput) -> Iterator[Finding]:
 
 def preemption_in_crumbs(given: CapacityInput) -> Iterator[Finding]:
     """ProportionalCapacityPreemptionPolicy: a tenth of the cluster in each round by default, of
-    which a fifth is left to end by itself."""
+    which a fifth is left to end on its own."""
     name = f"{_PREEMPTION}.total_preemption_per_round"
     try:
         part = float(_value(given, name, "0.1"))

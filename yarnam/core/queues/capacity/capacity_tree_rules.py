@@ -204,7 +204,7 @@ def label_without_access(given: CapacityInput) -> Iterator[Finding]:
 
 
 def _labels(queue: CapacityQueue, above: frozenset[str] | None) -> Iterator[Finding]:
-    """``above``: what the parent may use; None: everything (``*``)."""
+    """``above``: what the parent may use; ``None`` means everything (``*``)."""
     setting = queue.settings.get(_LABELS)
     own = above
     if setting is not None:
@@ -240,7 +240,7 @@ def _labels(queue: CapacityQueue, above: frozenset[str] | None) -> Iterator[Find
 
 
 def label_capacities_not_100(given: CapacityInput) -> Iterator[Finding]:
-    """As without a label, in each partition by itself."""
+    """As without a label, in each partition on its own."""
     for queue in given.queues():
         sums: dict[str, float] = {}
         lines: dict[str, int] = {}

@@ -51,7 +51,7 @@ class CapacityInput(SiteFacts):
 
     @cached_property
     def largest_node(self) -> int:
-        """Its GPUs; 0: not known."""
+        """Its GPUs; 0 means not known."""
         return max((node.total.gpus for node in self.nodes), default=0)
 
     @cached_property

@@ -54,8 +54,8 @@ def findings_by(
 
 
 class SiteFacts:
-    """The site, as far as it is given. ``settings``: by name; None: not given. ``nodes``: those of
-    the cluster; empty: not given."""
+    """The site, as far as it is given. ``settings``: by name; ``None`` means not given. ``nodes``:
+    those of the cluster; empty means not given."""
 
     settings: Mapping[str, str] | None
     nodes: tuple[Node, ...]

@@ -1,5 +1,5 @@
-"""SUSPENDED: a user, or the policy of its queue, has the gang hold nothing; the job goes on when it
-is resumed.
+"""SUSPENDED: a user, or the policy of its queue, has the gang hold nothing; the job continues when
+it is resumed.
 
 A launched gang is stopped first, as before a preemption: its processes come to one more step and
 save. Whatever else the gang is about, it gives up at once. A process that fails while it is stopped
@@ -46,7 +46,7 @@ def is_taken_over(ctx: StepContext, event: SuspendRequested) -> bool:
 
 
 def is_to_suspend(ctx: StepContext, event: AllEnded) -> bool:
-    """It was stopped to be suspended, and no process failed by itself."""
+    """It was stopped to be suspended, and no process failed on its own."""
     if stopping_of(ctx).kind is not StopKind.SUSPENDED:
         return False
     return first_failure(ctx.gang) is None or causing_loss(ctx.gang) is not None
