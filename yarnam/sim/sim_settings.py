@@ -156,7 +156,7 @@ class SimJob:
         return self.spec.gpus
 
     def speed(self, gpus: int) -> float:
-        """How fast it continues this many GPUs, as a multiple of what it does on its own."""
+        """How fast it runs on this many GPUs, as a multiple of its speed on its own number."""
         return relative_speed(gpus, self.own_gpus) if self.own_gpus else 1.0
 
     @property

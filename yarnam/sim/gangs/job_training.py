@@ -1,5 +1,5 @@
 """What the processes of one job have done: the work that is left, in seconds on the job's own GPUs,
-and how fast it continues the GPUs that they have."""
+and how fast it runs on the GPUs that they have."""
 
 from __future__ import annotations
 
