@@ -8,6 +8,7 @@ import re
 import tokenize
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,7 @@ def sources() -> Iterator[Path]:
                 yield path
 
 
+@cache
 def texts(path: Path) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
     """The messages of a module, and its docstrings (those under fields included)."""
     messages, docs = [], []
@@ -107,11 +109,14 @@ def texts(path: Path) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
     return messages, docs
 
 
-def comments(path: Path) -> Iterator[tuple[int, str]]:
+@cache
+def comments(path: Path) -> tuple[tuple[int, str], ...]:
     with path.open("rb") as file:
-        for token in tokenize.tokenize(file.readline):
-            if token.type == tokenize.COMMENT:
-                yield token.start[0], token.string.lstrip("# ")
+        return tuple(
+            (token.start[0], token.string.lstrip("# "))
+            for token in tokenize.tokenize(file.readline)
+            if token.type == tokenize.COMMENT
+        )
 
 
 def found(text: str, patterns: dict[str, str]) -> list[str]:
