@@ -177,7 +177,7 @@ def test_a_child_that_the_kernel_killed_for_memory_gets_more_memory() -> None:
     ("text", "failure"),
     [
         ("[ERROR] [launch.py:325] ['python'] exits with return code = -9", C.KILLED),
-        ("[ERROR] [launch.py:325] ['p'] exits with return code = -7", C.INVALID_MEMORY_ACCESS),
+        ("[ERROR] [launch.py:325] ['p'] exits with return code = -7", C.LIMIT_EXCEEDED),
         ("mpirun noticed that process rank 1 with PID 9 on node n exited on signal 9 (Killed).",
          C.KILLED),
         ("mpirun noticed that process rank 1 with PID 9 on node n exited on signal 11 (Segm).",

@@ -81,7 +81,7 @@ ONE_LINE = [
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",
         C.GPU_OUT_OF_MEMORY,
     ),
-    ("RuntimeError: CUDA error: device-side assert triggered", C.CUDA_FAILURE),
+    ("RuntimeError: CUDA error: device-side assert triggered", C.SEMANTIC_ERROR),
     ("RuntimeError: No CUDA GPUs are available", C.CUDA_INIT_FAILED),
     ("RuntimeError: The NVIDIA driver on your system is too old (found", C.CUDA_VERSION_MISMATCH),
     ("RuntimeError: [../gloo/transport/tcp/pair.cc:598] Connection closed by peer", C.PEER_LOST),

@@ -54,6 +54,8 @@ class Zone:
     is_log: bool = False
     is_child: bool = False
     """What a child process printed before the last traceback, its parent's."""
+    is_before: bool = False
+    """The lines before the last traceback: most of what they complain of was survived."""
     is_launcher: bool = False
     """The last traceback, where it is that of a launcher whose process has failed."""
 
@@ -86,7 +88,9 @@ def zones_of(evidence: ProcessEvidence) -> list[Zone]:
     if has_traceback:
         last = _traceback_zone(evidence, log, begin)
         children = _launched_zones if last.is_launcher else _child_zone
-        return [*zones, last, *children(log, _chain_begin(log, begin))]
+        chain = _chain_begin(log, begin)
+        before = Zone("before the last traceback", log[:chain], is_log=True, is_before=True)
+        return [*zones, *_last_error(last), last, *children(log, chain), before]
     begin = max(0, len(log) - NEAR_LINES)
     streams = _streams(evidence, len(log))
     on_stderr = [
@@ -99,6 +103,15 @@ def zones_of(evidence: ProcessEvidence) -> list[Zone]:
     if not evidence.error_file:
         zones.append(Zone("earlier lines", log[:begin], is_log=True))
     return zones
+
+
+def _last_error(zone: Zone) -> list[Zone]:
+    """NCCL names the reason after ``Last error:``; the lines above it say only that it failed."""
+    shown = [line.strip() for line in zone.lines]
+    if "Last error:" not in shown:
+        return []
+    lines = [line for line in zone.lines[shown.index("Last error:") + 1 :] if line.strip()]
+    return [Zone("NCCL's last error", lines[:1], is_log=True)] if lines else []
 
 
 def _traceback_zone(evidence: ProcessEvidence, log: Sequence[str], begin: int) -> Zone:

@@ -72,7 +72,8 @@ def process_finding(
 ) -> Finding:
     """Why the process failed; ``UNKNOWN`` if no rule fits. ``own``: the job's."""
     zones = zones_of(evidence)
-    found = _matches(own, zones, evidence) + _child_first(_matches(shipped, zones, evidence))
+    of_shipped = _hardware_first(_child_first(_matches(shipped, zones, evidence)))
+    found = _matches(own, zones, evidence) + of_shipped
     if not found:
         return replace(UNKNOWN, at_s=evidence.error_at_s)
     (rule, zone, line), *others = found
@@ -86,6 +87,17 @@ def process_finding(
             if not other.is_weak and (other.id, text) != (rule.id, line)
         ),
     )
+
+
+_OF_A_BROKEN_GPU = frozenset({FailureClass.CUDA_FAILURE, FailureClass.CUDA_INIT_FAILED})
+
+
+def _hardware_first(found: list[_Match]) -> list[_Match]:
+    """A call of CUDA fails on a broken GPU, whatever its words are: the driver's come first."""
+    if not found or found[0][0].failure not in _OF_A_BROKEN_GPU:
+        return found
+    broken = [match for match in found if match[0].failure is FailureClass.GPU_ECC_ERROR]
+    return [*broken[:1], *(match for match in found if match not in broken[:1])]
 
 
 _CHILD_GONE = (
@@ -146,8 +158,11 @@ def _matches(
     for number, rule in enumerate(rules):
         is_fit = fits_status(rule, evidence.code, evidence.signal)
         is_of_child = not is_fit and child and fits_status(rule, child.code, child.signal)
-        if rule.source is not Source.PROCESS or not (is_fit or is_of_child):
+        if not (is_fit or is_of_child):
             continue
+        # YARN's words in a program's log are those of containers of its own (Spark, Dask).
+        is_repeated = rule.source is Source.YARN
+        rule = _repeated(rule) if is_repeated else rule
         is_other = rule.is_weak, not (rule.exit_codes or rule.signals)
         if not rule.patterns and not rule.raised_in:
             at = whole_of_child if is_of_child else whole
@@ -155,13 +170,26 @@ def _matches(
             continue
         pieces = [longest_piece(pattern) for pattern in rule.patterns]
         for depth, zone in enumerate(zones):
-            if not is_raised_in(rule, zone.frames):
+            if not is_raised_in(rule, zone.frames) or (zone.is_before and not _is_told_early(rule)):
                 continue
             line = _last_match(rule, pieces, zone.lines)
             if line is not None:
                 found.append(((*is_other, depth, number), rule, zone, line))
     found.sort(key=lambda match: match[0])
     return [(rule, zone, line) for _, rule, zone, line in found]
+
+
+def _is_told_early(rule: FailureRule) -> bool:
+    """Whether a line long before the last traceback counts: the driver's words on a broken GPU."""
+    return rule.failure is FailureClass.GPU_ECC_ERROR
+
+
+def _repeated(rule: FailureRule) -> FailureRule:
+    """A rule on YARN's own text, for the same words in a log: a sign, and nothing about the node on
+    which the log was written."""
+    costs_nothing = rule.action in {RetryAction.ELSEWHERE, RetryAction.FREE}
+    action = RetryAction.RETRY if costs_nothing else rule.action
+    return replace(rule, is_weak=True, action=action)
 
 
 def _last_match(rule: FailureRule, pieces: Sequence[str], lines: Sequence[str]) -> str | None:

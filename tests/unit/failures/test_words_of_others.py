@@ -1,0 +1,150 @@
+"""What drivers, libraries and YARN print when something else is wrong than the last line says: each
+kind with instances of its own, and with neighbours that stay what they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from yarnam.core.failures.evidence_zones import ProcessEvidence
+from yarnam.core.failures.process_failure import process_finding
+from yarnam.core.failures.shipped_rules import SHIPPED_RULES
+from yarnam.core.model.outcomes import FailureClass as C
+from yarnam.core.model.outcomes import Finding, RetryAction
+from yarnam.errors import Blame
+
+
+def found(text: str, code: int = 1, signal: int = 0) -> Finding:
+    log = tuple(text.strip("\n").splitlines())
+    return process_finding(ProcessEvidence(code, signal, log), SHIPPED_RULES)
+
+
+def raised(line: str, before: str = "") -> str:
+    head = f"{before}\n" if before else ""
+    frames = '  File "/job/fit.py", line 3, in <module>\n    run()'
+    return f"{head}Traceback (most recent call last):\n{frames}\n{line}"
+
+
+KINDS = [
+    # An assertion of a kernel.
+    (raised("RuntimeError: CUDA error: device-side assert triggered",
+            "Indexing.cu:1300: block: [3,0,0] Assertion `srcIndex < srcSelectDimSize` failed."),
+     1, C.SEMANTIC_ERROR, Blame.USER),
+    (raised("RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED, cudaErrorAssert"),
+     1, C.SEMANTIC_ERROR, Blame.USER),
+    (raised("jaxlib.XlaRuntimeError: INTERNAL: CUDA_ERROR_ASSERT: device-side assert"),
+     1, C.SEMANTIC_ERROR, Blame.USER),
+    # A GPU number that the process does not have.
+    (raised("RuntimeError: CUDA error: invalid device ordinal"), 1, C.SEMANTIC_ERROR, Blame.USER),
+    (raised("RuntimeError: cuda runtime error (10) : invalid device ordinal at THCTensor.cpp:33"),
+     1, C.SEMANTIC_ERROR, Blame.USER),
+    (raised("AssertionError: device >= 0 && device < num_gpus"), 1, C.SEMANTIC_ERROR, Blame.USER),
+    # NCCL's last error.
+    (raised("torch.distributed.DistBackendError: NCCL error in: NCCLUtils.hpp:317, unhandled "
+            "system error\nncclSystemError: System call failed.\nLast error:\n"
+            "Error while creating shared memory segment /dev/shm/nccl-Aa1 (size 9637888)"),
+     1, C.LIMIT_EXCEEDED, Blame.USER),
+    (raised("torch.distributed.DistBackendError: NCCL error in: x.cpp:1, unhandled cuda error\n"
+            "ncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\n"
+            "Cuda failure 'out of memory'"), 1, C.GPU_OUT_OF_MEMORY, Blame.USER),
+    (raised("torch.distributed.DistBackendError: NCCL error in: x.cpp:1, unhandled system error\n"
+            "ncclSystemError: System call failed.\nLast error:\n"
+            "Call to bind failed: Address already in use"), 1, C.PORT_IN_USE, Blame.INFRA),
+    # A bus error.
+    ("[ERROR] [launch.py:325:sigkill_handler] ['python', 'fit.py'] exits with return code = -7",
+     249, C.LIMIT_EXCEEDED, Blame.USER),
+    ("  exitcode  : -7 (pid: 12)\n  traceback : Signal 7 (SIGBUS) received by PID 12",
+     1, C.LIMIT_EXCEEDED, Blame.USER),
+    ("mpirun noticed that process rank 1 exited on signal 7 (Bus error).",
+     1, C.LIMIT_EXCEEDED, Blame.USER),
+    # YARN's words, repeated.
+    (("ERROR Driver: lost executor 3: Container killed by YARN for exceeding memory limits. 5.0 GB "
+     "of 5 GB physical memory used."), 1, C.CPU_OUT_OF_MEMORY, Blame.USER),
+    ("WARN Allocator: Exit status: -100. Diagnostics: Container released on a *lost* node.",
+     1, C.NODE_LOST, Blame.INFRA),
+    ("Container is running beyond physical memory limits. Killing container.",
+     1, C.CPU_OUT_OF_MEMORY, Blame.USER),
+    # No Hadoop client on the node.
+    (raised("OSError: Unable to load libhdfs"), 1, C.LIBRARY_NOT_LOADED, Blame.USER),
+    (raised("OSError: Unable to load libjvm: libjvm.so: cannot open shared object file"),
+     1, C.LIBRARY_NOT_LOADED, Blame.USER),
+    ("Environment variable CLASSPATH not set!\ngetJNIEnv: getGlobalJNIEnv failed",
+     1, C.LIBRARY_NOT_LOADED, Blame.USER),
+    # Words that a framework has for it.
+    (raised("Exception: Current loss scale already at minimum - cannot decrease scale anymore."),
+     1, C.DIVERGED, Blame.USER),
+    (raised("FloatingPointError: Minimum loss scale reached (0.0001)."), 1, C.DIVERGED, Blame.USER),
+    (raised("UnknownError: Failed to get convolution algorithm. This is probably because cuDNN "
+            "failed to initialize"), 1, C.CUDA_INIT_FAILED, Blame.INFRA),
+    (raised("RuntimeError: Expected to have finished reduction in the prior iteration before "
+            "starting a new one."), 1, C.SEMANTIC_ERROR, Blame.USER),
+    (raised("RuntimeError: Expected to mark a variable ready only once."),
+     1, C.SEMANTIC_ERROR, Blame.USER),
+    # A GPU that is gone, whatever CUDA says then.
+    (raised("RuntimeError: CUDA error: unspecified launch failure",
+            "NVRM: fallen off the bus and is not responding to commands."),
+     1, C.GPU_ECC_ERROR, Blame.INFRA),
+    (raised("RuntimeError: No CUDA GPUs are available",
+            "Unable to determine the device handle for GPU 0000:B3:00.0: GPU is lost."),
+     1, C.GPU_ECC_ERROR, Blame.INFRA),
+    (raised("RuntimeError: CUDA error: unknown error", "NVRM: Xid (PCI:0000:b3:00): 79, pid=1"),
+     1, C.GPU_ECC_ERROR, Blame.INFRA),
+    # A token that is gone.
+    (("java.lang.RuntimeException: token (HDFS_DELEGATION_TOKEN token 42 for w) can't be found in "
+     "cache"), 1, C.PERMISSION_ERROR, Blame.USER),
+    ("SecretManager$InvalidToken: token (token for w: HDFS_DELEGATION_TOKEN) is expired",
+     1, C.PERMISSION_ERROR, Blame.USER),
+    ("RemoteException: Token has expired: HDFS_DELEGATION_TOKEN owner=w",
+     1, C.PERMISSION_ERROR, Blame.USER),
+]  # fmt: skip
+
+NEIGHBOURS = [
+    (raised("RuntimeError: CUDA error: an illegal memory access was encountered"),
+     1, C.CUDA_FAILURE),
+    (raised("RuntimeError: CUDA error: unspecified launch failure"), 1, C.CUDA_FAILURE),
+    (raised("RuntimeError: No CUDA GPUs are available"), 1, C.CUDA_INIT_FAILED),
+    (raised("AssertionError: labels differ"), 1, C.SEMANTIC_ERROR),
+    (raised("torch.distributed.DistBackendError: NCCL error in: x.cpp:1, remote process exited or "
+            "there was a network error"), 1, C.PEER_LOST),
+    (raised("torch.distributed.DistBackendError: NCCL error: unhandled system error\nLast error:\n"
+            "socketProgress: something new"), 1, C.PEER_LOST),
+    ("  exitcode  : -11 (pid: 12)\n  traceback : Signal 11 (SIGSEGV) received by PID 12",
+     1, C.INVALID_MEMORY_ACCESS),
+    # What a log said long before, and was survived.
+    (raised("ValueError: bad label 17", "Container released on a *lost* node."),
+     1, C.SEMANTIC_ERROR),
+    (raised("ValueError: bad label 17", "NVRM: Xid (PCI:0000:b3:00): 79, pid=1"),
+     1, C.SEMANTIC_ERROR),
+    (raised("ValueError: bad label 17", "RuntimeError: CUDA out of memory, trying a smaller batch"),
+     1, C.SEMANTIC_ERROR),
+    (raised("ValueError: loss scale must be positive"), 1, C.SEMANTIC_ERROR),
+    (raised("KeyError: 'token'"), 1, C.SEMANTIC_ERROR),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "code", "failure", "blame"), KINDS)
+def test_the_reason_counts(text: str, code: int, failure: C, blame: Blame) -> None:
+    finding = found(text, code)
+    assert (finding.failure, finding.blame) == (failure, blame), finding
+
+
+@pytest.mark.parametrize(("text", "code", "failure"), NEIGHBOURS)
+def test_what_is_beside_it_stays(text: str, code: int, failure: C) -> None:
+    finding = found(text, code)
+    assert finding.failure is failure, finding
+
+
+def test_a_mistake_of_the_program_is_no_strike_against_its_node() -> None:
+    for text, code, _, blame in KINDS:
+        if blame is Blame.USER:
+            assert found(text, code).action not in {RetryAction.ELSEWHERE, RetryAction.FREE}
+
+
+def test_a_bus_error_names_the_shared_memory() -> None:
+    for finding in (found("", 0, 7), found("exits with return code = -7", 249)):
+        assert finding.failure is C.LIMIT_EXCEEDED
+        assert "/dev/shm" in finding.explanation + finding.hint
+
+
+def test_yarns_words_in_a_log_cost_no_node_a_strike() -> None:
+    finding = found("Diagnostics: Container released on a *lost* node.")
+    assert finding.action is RetryAction.RETRY
