@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from hdfs_utils import uri as uris
 from hdfs_utils.config import configuration as hadoop_conf
-from hdfs_utils.config.nameservices import Nameservices
+from hdfs_utils.config.nameservices import Nameservices, mount_properties, with_port
 from hdfs_utils.errors import BadConfig, NotSupported
 from hdfs_utils.filesystem import FileSystem, TimeLimits
 from hdfs_utils.uri import Uri
@@ -108,6 +108,8 @@ def _resolve(parsed: Uri, properties: Mapping[str, str]) -> Uri:
     if parsed.scheme and parsed.authority:
         return parsed
     default = properties.get(hadoop_conf.DEFAULT_FS)
+    if parsed.scheme == "viewfs" and not (default or "").startswith("viewfs:"):
+        return Uri("viewfs", "default", parsed.path)  # ``viewfs:///`` is the table of this name
     if not default:
         raise BadConfig(
             f"no host in the URI and no {hadoop_conf.DEFAULT_FS} in the configuration; set "
@@ -198,9 +200,14 @@ class HdfsSite:
             if self.doas is not None:
                 _become(self.doas, {}, PROXY_VARIABLE)
             conf = _client_conf(self.properties, self.limits)
+            address = uri
+            if self.target.scheme == "viewfs":
+                conf.update(mount_properties(self.target, self.properties))
+            else:
+                address = str(with_port(Uri(self.target.scheme, self.target.authority, ""), conf))
             try:
                 with _few_threads():
-                    client = hdfs_native.Client(uri, config=conf)
+                    client = hdfs_native.Client(address, config=conf)
             except (OSError, RuntimeError) as error:
                 raise translate(error, "connect", uri, uri) from error
         has_web = bool(self._web_addresses())

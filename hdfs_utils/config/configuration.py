@@ -8,6 +8,7 @@ a file and over all later ones, properties written as attributes, and ``${name}`
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import os
 import pwd
@@ -24,6 +25,35 @@ FILES = ("core-site.xml", "hdfs-site.xml")
 DEFAULT_FS = "fs.defaultFS"
 # Configuration.findSubVariable: the first ${...} without "}", "$" or a blank in it.
 _REFERENCE = re.compile(r"\$\{([^}$ ]+)\}")
+_DECLARED_ENCODING = re.compile(
+    rb"""(\s*<\?xml\s[^>]*?)\s+encoding\s*=\s*["']([A-Za-z][\w.-]*)["']"""
+)
+MULTI_BYTE = frozenset(
+    {
+        "gbk", "gb2312", "gb18030", "big5", "big5hkscs", "cp950", "shift_jis", "cp932", "euc_jp",
+        "iso2022_jp", "euc_kr", "cp949", "johab",
+    }
+)  # fmt: skip
+"""Encodings that expat does not know and Java does, by the names of Python's codecs."""
+DEPRECATED = {
+    "fs.default.name": DEFAULT_FS,
+    "dfs.federation.nameservices": "dfs.nameservices",
+    "dfs.federation.nameservice.id": "dfs.nameservice.id",
+    "dfs.http.address": "dfs.namenode.http-address",
+    "dfs.https.address": "dfs.namenode.https-address",
+    "dfs.block.size": "dfs.blocksize",
+    "dfs.umaskmode": "fs.permissions.umask-mode",
+    "dfs.umask": "fs.permissions.umask-mode",
+    "dfs.socket.timeout": "dfs.client.socket-timeout",
+    "dfs.write.packet.size": "dfs.client-write-packet-size",
+    "io.bytes.per.checksum": "dfs.bytes-per-checksum",
+    "dfs.permissions": "dfs.permissions.enabled",
+    "dfs.permissions.supergroup": "dfs.permissions.superusergroup",
+    "topology.script.file.name": "net.topology.script.file.name",
+    "yarn.resourcemanager.zk.state-store.address": "yarn.resourcemanager.zk-address",
+}
+"""Old names and the keys that they set (Configuration.handleDeprecation, HdfsConfiguration,
+YarnConfiguration of Hadoop 3.4), of keys that are read here."""
 _MAX_SUBSTITUTIONS = 20  # Configuration.MAX_SUBST
 _MAX_INCLUDE_DEPTH = 8  # a file that includes itself overflows the stack of a daemon
 
@@ -80,6 +110,24 @@ def load(
     return {name: _substitute(value, properties) for name, value in properties.items()}
 
 
+def xml_bytes(data: bytes) -> bytes:
+    """The document in an encoding that expat reads. Java reads every encoding that it declares;
+    expat knows the UTFs and those of one byte for each character.
+
+    Raises:
+        ValueError: the bytes are not in the declared encoding.
+        LookupError: Python does not know the encoding either.
+    """
+    declared = _DECLARED_ENCODING.match(data)
+    if declared is None:
+        return data
+    name = declared[2].decode("ascii")
+    if codecs.lookup(name).name not in MULTI_BYTE:
+        return data
+    text = data.decode(name)
+    return _DECLARED_ENCODING.sub(rb"\1", text.encode("utf-8"), count=1)
+
+
 def read_properties(path: Path) -> tuple[Property, ...]:
     """The properties of one file in order, those that it includes among them.
 
@@ -95,8 +143,8 @@ def _read(path: Path, depth: int) -> Iterator[Property]:
         raise BadConfig(message, path=str(path))
     try:
         # The files are the site's own: whoever can write them commands the client anyway.
-        root = ET.parse(path).getroot()  # noqa: S314
-    except (OSError, ET.ParseError) as error:
+        root = ET.fromstring(xml_bytes(path.read_bytes()))  # noqa: S314
+    except (OSError, ValueError, LookupError, ET.ParseError) as error:
         raise BadConfig(f"cannot be read: {error}", path=str(path)) from error
     yield from _properties(root, path, depth)
 
@@ -134,6 +182,7 @@ def _property(element: ET.Element) -> Property | None:
     name, value = fields.get("name", "").strip(), fields.get("value")
     if not name or value is None:
         return None
+    name = DEPRECATED.get(name, name)
     return Property(name, value.strip(), fields.get("final") == "true")
 
 

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 
 from hdfs_utils import uri as uris
 from hdfs_utils.config import configuration as hadoop_conf
-from hdfs_utils.errors import NotFound
+from hdfs_utils.errors import InvalidPath, NotFound
 from hdfs_utils.uri import Uri
 
 DEFAULT_PORT = 8020  # of a NameNode's RPC, where the URI has none
 _MOUNTS = "fs.viewfs.mounttable"
+NO_MOUNT = "/.reserved/no-mount"
+"""Nothing is there, and a NameNode refuses to make anything below ``/.reserved``."""
 
 
 def parts_of(target: str, properties: Mapping[str, str]) -> tuple[str, ...]:
@@ -86,7 +88,7 @@ class Nameservices:
 
     def _is_default(self, authority: str) -> bool:
         # The configured address is that of the configured NameNode, of no other.
-        names = {uris.parse(self._properties.get(hadoop_conf.DEFAULT_FS) or "/").authority}
+        names = {default_authority(self._properties)}
         names.add(self._properties.get("dfs.namenode.rpc-address", ""))
         return authority in names
 
@@ -94,6 +96,42 @@ class Nameservices:
         names = self._properties.get(f"dfs.ha.namenodes.{authority}", "")
         keys = [f"{key}.{authority}.{name.strip()}" for name in names.split(",") if name.strip()]
         return tuple(self._properties[name] for name in keys if name in self._properties)
+
+
+def default_authority(properties: Mapping[str, str]) -> str:
+    """The authority of ``fs.defaultFS``; empty if that is not an HDFS (``s3a://bucket``)."""
+    try:
+        return uris.parse(properties.get(hadoop_conf.DEFAULT_FS) or "/").authority
+    except InvalidPath:
+        return ""
+
+
+def with_port(target: Uri, properties: Mapping[str, str]) -> Uri:
+    """The URI with the port of its NameNode. A nameservice and a mount table have none."""
+    names = properties.get("dfs.nameservices", "").split(",")
+    is_service = target.authority in {name.strip() for name in names}
+    is_service = is_service or f"dfs.ha.namenodes.{target.authority}" in properties
+    if target.scheme != "hdfs" or not target.authority or is_service or ":" in target.authority:
+        return target
+    return Uri(target.scheme, f"{target.authority}:{DEFAULT_PORT}", target.path)
+
+
+def mount_properties(target: Uri, properties: Mapping[str, str]) -> dict[str, str]:
+    """The mount table as the native client wants it: its targets with their ports, and a fallback.
+    Where the table has none, it is a path that no NameNode makes anything at."""
+    prefix = f"{_MOUNTS}.{target.authority or 'default'}.link"
+    links = _links(target, properties)
+    found = {
+        key: str(with_port(uris.parse(value), properties))
+        for key, value in properties.items()
+        if key.startswith(f"{prefix}.")
+    }
+    fallback = next((one for mount, one in links if mount == "/"), None)
+    if fallback is None and links:
+        fallback = Uri("hdfs", links[0][1].authority, NO_MOUNT)
+    if fallback is not None:
+        found[f"{prefix}Fallback"] = str(with_port(fallback, properties))
+    return found
 
 
 def _links(target: Uri, properties: Mapping[str, str]) -> tuple[tuple[str, Uri], ...]:
@@ -104,6 +142,8 @@ def _links(target: Uri, properties: Mapping[str, str]) -> tuple[tuple[str, Uri],
         if key.startswith(f"{prefix}."):
             found.append((uris.normalise(key[len(prefix) + 1 :]), uris.parse(value)))
     found.sort(key=lambda link: len(link[0]), reverse=True)
-    if fallback := properties.get(f"{prefix}Fallback"):
-        found.append(("/", uris.parse(fallback)))
+    # With linkMergeSlash the whole name space is one file system.
+    for whole in ("MergeSlash", "Fallback"):
+        if named := properties.get(f"{prefix}{whole}"):
+            found.append(("/", uris.parse(named)))
     return tuple(found)

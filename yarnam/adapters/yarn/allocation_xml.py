@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
 
+from hdfs_utils.config.configuration import xml_bytes
 from hdfs_utils.errors import MalformedData
 from hdfs_utils.protocols.untrusted import read_at_most, shown
 from yarnam.core.queues.allocation_reading import read_allocations
@@ -71,7 +72,7 @@ def parse_xml(data: bytes) -> Element:
     parser.StartElementHandler, parser.EndElementHandler = start, end
     parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = text, doctype
     try:
-        parser.Parse(data, True)
+        parser.Parse(xml_bytes(data), True)
     except expat.ExpatError as error:
         reason = expat.ErrorString(error.code)
         raise MalformedData(f"line {error.lineno}, column {error.offset + 1}: {reason}") from None

@@ -54,8 +54,8 @@ def test_nothing_names_a_file_system() -> None:
             hdfs_utils.connect(uri)
     with pytest.raises(BadConfig, match=r"is file:///"):
         hdfs_utils.connect("hdfs:///a", conf={"fs.defaultFS": "file:///"})
-    with pytest.raises(BadConfig, match="No NameNode hosts"):
-        hdfs_utils.connect("hdfs://nameservice-unknown/a")
+    # As Hadoop does: what is no nameservice is a host, asked at the first operation.
+    assert hdfs_utils.connect("hdfs://nameservice-unknown/a").uri == "hdfs://nameservice-unknown"
     with pytest.raises(InvalidPath):
         hdfs_utils.connect("ftp://a/b")
 
