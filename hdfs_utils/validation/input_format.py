@@ -43,7 +43,7 @@ class TextRules:
         has_header: whether the first line of a CSV names its columns.
         schema: name to type (``string``, ``integer``, ``number``, ``boolean``, ``array``,
             ``object``, ``any``): the keys that each JSON line must have, or a CSV's columns.
-        delimiter: of CSV; empty means a tab for ``.tsv``, else a comma.
+        delimiter: of CSV; empty means by the first line.
     """
 
     encoding: str = "utf-8"

@@ -9,16 +9,20 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import IO
 
 from hdfs_utils.errors import HdfsError
 from hdfs_utils.validation.findings import Corrupt, Findings, NotSupported, Reason
+from hdfs_utils.validation.formats.compressed import CODECS, decompressed
 from hdfs_utils.validation.input_format import InputFormat
 from hdfs_utils.validation.sources import PIECE, Source, Stream, StreamSource
 
 _BLOCK = 512
 _ZEROS = bytes(_BLOCK)
 _MAX_PAX = 1 << 20
+_MOST_SAMPLES = 1 << 18
+"""Names that are remembered, about 30 MB."""
 _PAX_DIGITS = 9
 """Of a line's length with the space behind it, and more: _MAX_PAX has seven."""
 
@@ -28,7 +32,8 @@ MemberCheck = Callable[[Source, Findings], None]
 
 def check_tar(source: Source, found: Findings, member: MemberCheck) -> None:
     """Every header's sum and size, the mark of the end, and every member's content."""
-    stream = source.stream()
+    stream = _unpacked(source, found)
+    samples = _Samples()
     pax: dict[str, str] = {}
     name_from_before = ""
     while True:
@@ -59,11 +64,61 @@ def check_tar(source: Source, found: Findings, member: MemberCheck) -> None:
         pax, name_from_before = {}, ""
         _tar_member(stream, name, size if info.isreg() else 0, found, member)
         found.records += 1
+        if info.isreg():
+            samples.take(name)
     if not offset:
         raise Corrupt(Reason.EMPTY, "has no members, only zeros", 0)
     found.note(
         Reason.UNPROTECTED, "tar protects headers only: contents by their own formats, if any"
     )
+    if samples.apart:
+        message = (
+            f"the parts of sample {samples.apart} are apart: readers of shards take it for two"
+        )
+        found.note(Reason.BAD_STRUCTURE, message)
+
+
+def _unpacked(source: Source, found: Findings) -> Stream:
+    """The tar itself. tarfile and webdataset see by its content that it is compressed, so names
+    often do not say it."""
+    stream = source.stream()
+    first = stream.read(_BLOCK)
+    whole = Stream(chain((first,), iter(stream.piece, b"")))
+    codec = next((one for one in CODECS if first.startswith(one.magic)), None)
+    if codec is None or _is_header(first):
+        return whole
+    found.note(Reason.OTHER_FORMAT, f"compressed with {codec.name}, which its name does not say")
+    return Stream(decompressed(codec, StreamSource(source.name, whole), found))
+
+
+def _is_header(block: bytes) -> bool:
+    try:
+        tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+    except tarfile.HeaderError:
+        return False
+    return True
+
+
+class _Samples:
+    """Finds a sample whose parts are not adjacent. Readers of shards group members by the name up
+    to its first dot, as they come."""
+
+    def __init__(self) -> None:
+        self.apart = ""
+        self._last = ""
+        self._seen: set[str] = set()
+
+    def take(self, name: str) -> None:
+        folder, slash, base = name.rpartition("/")
+        stem, dot, _ = base.partition(".")
+        if not dot or not stem or self.apart:
+            return
+        key = f"{folder}{slash}{stem}"
+        if key != self._last and key in self._seen:
+            self.apart = key
+        self._last = key
+        if len(self._seen) < _MOST_SAMPLES:
+            self._seen.add(key)
 
 
 def _tar_header(block: bytes, offset: int, record: int) -> tarfile.TarInfo:

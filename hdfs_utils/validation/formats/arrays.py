@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, BinaryIO
 
 from hdfs_utils.errors import HdfsError
@@ -33,6 +34,9 @@ _SAFETENSORS_BITS = {
 }  # fmt: skip
 
 
+_PYTHON_2_LONG = re.compile(r"\b(\d+)L\b")
+
+
 def check_npy(source: Source, found: Findings) -> None:
     """The header, and that exactly the data it announces follow."""
     np = needed("numpy")
@@ -40,15 +44,18 @@ def check_npy(source: Source, found: Findings) -> None:
     start = stream.read(8)
     if start[:6] != NPY_MAGIC[: len(start)]:
         raise Corrupt(Reason.BAD_MAGIC, "does not begin as .npy does", 0)
-    size = _npy_data_size(np, start, stream)
-    begin = stream.offset
-    passed = stream.skip(size)
-    if passed < size:
-        message = f"ends {size - passed} bytes before the end of its data"
-        raise Corrupt(Reason.TRUNCATED, message, begin + passed)
-    if stream.read(1):
-        raise Corrupt(Reason.TRAILING_DATA, "bytes follow the end of the array", begin + size)
-    found.records += 1
+    # np.save to one handle again and again is how NumPy's manual stores several arrays.
+    while start:
+        size = _npy_data_size(np, start, stream)
+        begin = stream.offset
+        passed = stream.skip(size)
+        if passed < size:
+            message = f"ends {size - passed} bytes before the end of its data"
+            raise Corrupt(Reason.TRUNCATED, message, begin + passed)
+        found.records += 1
+        start = stream.read(8)
+        if start[:6] != NPY_MAGIC[: len(start)]:
+            raise Corrupt(Reason.TRAILING_DATA, "bytes follow the end of the array", begin + size)
     found.note(Reason.UNPROTECTED, ".npy has no checksums: only its header and size were checked")
 
 
@@ -68,7 +75,9 @@ def _npy_data_size(np: Any, start: bytes, stream: Stream) -> int:
     try:
         import ast
 
-        header = ast.literal_eval(text.decode("utf-8" if start[6] == 3 else "latin-1"))
+        literal = text.decode("utf-8" if start[6] == 3 else "latin-1")
+        # Python 2 wrote (2L, 3L), which NumPy reads (numpy.lib.format._filter_header).
+        header = ast.literal_eval(_PYTHON_2_LONG.sub(r"\1", literal) if start[6] < 3 else literal)
         shape = tuple(int(n) for n in header["shape"])
         dtype = np.dtype(np.lib.format.descr_to_dtype(header["descr"]))
         if header.keys() != {"descr", "fortran_order", "shape"} or any(n < 0 for n in shape):
@@ -92,6 +101,9 @@ def check_hdf5(source: Source, found: Findings) -> None:
     with source.open() as file:
         if not _has_hdf5_signature(file, source.size or 0):
             raise Corrupt(Reason.BAD_MAGIC, "does not begin as HDF5 does", 0)
+        if _is_left_open(file):
+            message = "its writer has not closed it: HDF5 refuses to open it (see h5clear -s)"
+            raise Corrupt(Reason.TRUNCATED, message, 0)
         file.seek(0)
         is_protected = True
         try:
@@ -109,6 +121,21 @@ def check_hdf5(source: Source, found: Findings) -> None:
             raise _hdf5_error("the file", error) from error
     if not is_protected:
         found.note(Reason.UNPROTECTED, "datasets without Fletcher-32 were read, not proved")
+
+
+def _is_left_open(file: BinaryIO) -> bool:
+    """By the consistency flags of a superblock of version 2 or 3, which follow the signature that
+    has just been read (format specification, II.A). A program that opens the file by its path is
+    refused; one that reads it as a stream, as is done here, is not."""
+    version_and_sizes = file.read(4)
+    return (
+        len(version_and_sizes) == 4
+        and version_and_sizes[0] in {2, 3}
+        and bool(version_and_sizes[3] & _OPEN_FOR_WRITE)
+    )
+
+
+_OPEN_FOR_WRITE = 0x01
 
 
 def _has_hdf5_signature(file: BinaryIO, size: int) -> bool:

@@ -189,7 +189,9 @@ def _lz4() -> tuple[_Frame, tuple[type[BaseException], ...]]:
 
 def _zstd() -> tuple[_Frame, tuple[type[BaseException], ...]]:
     zstandard = needed("zstandard")
-    return _Zstd(zstandard.ZstdDecompressor().decompressobj()), (zstandard.ZstdError,)
+    # zstd --long=31, which public dumps are made by: the memory limit of the check bounds it.
+    unlimited = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
+    return _Zstd(unlimited.decompressobj()), (zstandard.ZstdError,)
 
 
 GZIP = Codec("gzip", b"\x1f\x8b", _gzip, padding=True)
@@ -197,6 +199,8 @@ BZIP2 = Codec("bzip2", b"BZh", _bzip2)
 XZ = Codec("xz", b"\xfd7zXZ\0", _xz, padding=True)
 LZ4 = Codec("lz4", _LZ4_MAGIC, _lz4)
 ZSTD = Codec("zstd", _ZSTD_MAGIC, _zstd)
+CODECS = (GZIP, BZIP2, XZ, LZ4, ZSTD)
+_MAX_WINDOW = 1 << 31
 
 
 def decompressed(codec: Codec, source: Source, found: Findings) -> Iterator[bytes]:

@@ -292,7 +292,7 @@ def _record_decoder(
     """
     fastavro = needed("fastavro", "fastavro (for the records; the frame was checked)")
     try:
-        parsed = fastavro.parse_schema(json.loads(schema))
+        parsed = fastavro.parse_schema(_without_logical_types(json.loads(schema)))
     except (
         ValueError, KeyError, TypeError, RecursionError, fastavro.schema.SchemaParseException,
     ) as error:  # fmt: skip
@@ -322,9 +322,25 @@ def _record_decoder(
     return decode
 
 
+def _without_logical_types(schema: Any) -> Any:
+    """A logical type says how to show a value, not how it is written, and one that does not hold is
+    ignored (Avro specification). Python cannot hold all of them: dates end with the year 9999."""
+    if isinstance(schema, list):
+        return [_without_logical_types(part) for part in schema]
+    if isinstance(schema, dict):
+        return {
+            key: _without_logical_types(part)
+            for key, part in schema.items()
+            if key != "logicalType"
+        }
+    return schema
+
+
 def _read_record(fastavro: Any, stream: io.BytesIO, schema: Any, record: int, offset: int) -> None:
     try:
         fastavro.schemaless_reader(stream, schema, None)
+    except RecursionError as error:
+        raise OverLimit("a record is nested deeper than Python's parser goes") from error
     except _BAD_BYTES as error:
         message = f"the record does not fit the schema: {error}"
         raise Corrupt(Reason.BAD_DATA, message, offset, record) from error

@@ -14,6 +14,7 @@ from contextlib import suppress
 from hdfs_utils.validation.findings import (
     Corrupt,
     Findings,
+    NotSupported,
     OverLimit,
     Reason,
     first_line,
@@ -47,10 +48,43 @@ def image_kind(data: bytes) -> str:
     return next((kind for magic, kind in _BY_MAGIC if data.startswith(magic)), "")
 
 
+_NOT_CHECKED = (
+    (b"\0\0\0\x0cjP  \r\n", "JPEG 2000"),
+    (b"\xff\x4f\xff\x51", "JPEG 2000"),
+    (b"\xff\x0a", "JPEG XL"),
+    (b"\0\0\0\x0cJXL ", "JPEG XL"),
+    (b"8BPS", "Photoshop"),
+    (b"v/1\x01", "OpenEXR"),
+    (b"#?RADIANCE", "Radiance HDR"),
+    (b"\0\0\x01\0", "ICO"),
+    (b"DDS ", "DDS"),
+    (b"qoif", "QOI"),
+)
+
+
+def _other_kind(data: bytes) -> str:
+    """The name of a format that Pillow or another library reads, whatever the file is called; empty
+    means none that is known here."""
+    if data[4:8] == b"ftyp" and data[8:12] in {
+        b"avif",
+        b"avis",
+        b"heic",
+        b"heix",
+        b"mif1",
+        b"msf1",
+    }:
+        return "AVIF or HEIF"
+    if data[:1] == b"P" and data[1:2] in b"1234567" and data[2:3].isspace():
+        return "a portable pixmap"
+    return next((kind for magic, kind in _NOT_CHECKED if data.startswith(magic)), "")
+
+
 def check_image(source: Source, found: Findings) -> None:
     """Structure where the format has one to check, then all frames decoded."""
     data = source.whole()
     kind = image_kind(data)
+    if not kind and (other := _other_kind(data)):
+        raise NotSupported(f"{other}, a format that is not checked here")
     if not kind:
         raise Corrupt(Reason.BAD_MAGIC, "is not an image of a known format", 0)
     expected = _kind_of_name(source.name)

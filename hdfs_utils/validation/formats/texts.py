@@ -5,15 +5,19 @@ from __future__ import annotations
 import codecs
 import csv
 import json
+import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from hdfs_utils.validation.findings import Corrupt, Findings, NotSupported, OverLimit, Reason
 from hdfs_utils.validation.input_format import VALUE_TYPES, InputFormat, TextRules
-from hdfs_utils.validation.sources import Source
+from hdfs_utils.validation.sources import Source, Stream, StreamSource
 
 # A line longer than this is no line of a training set, and would have to be held in memory.
 MAX_LINE = 64 << 20
+BYTE_ORDER_MARK = "\ufeff"
+TOO_DEEP = "is nested deeper than Python's parser goes"
 
 
 def check_text(source: Source, found: Findings, rules: TextRules) -> None:
@@ -77,12 +81,14 @@ def check_jsonl(source: Source, found: Findings, rules: TextRules) -> None:
                 found.corrupt(Reason.BAD_ENCODING, "not text", offset, number)
             continue  # many writers leave an empty last line
         try:
-            value = json.loads(line.decode(rules.encoding))
+            value = json.loads(_text_of(line, rules, is_first=number == 0))
         except UnicodeDecodeError as error:
             message = f"not {error.encoding}: {error.reason}"
             found.corrupt(Reason.BAD_ENCODING, message, offset + error.start, number)
             continue
-        except (ValueError, RecursionError) as error:
+        except RecursionError as error:
+            raise OverLimit(f"line {number} {TOO_DEEP}") from error
+        except ValueError as error:
             reason = Reason.BAD_DATA if line.endswith(b"\n") else Reason.TRUNCATED
             found.corrupt(reason, f"not JSON: {error}", offset, number)
             continue
@@ -93,6 +99,12 @@ def check_jsonl(source: Source, found: Findings, rules: TextRules) -> None:
             found.corrupt(Reason.BAD_SCHEMA, f"no {name}, as the first was", offset, number)
         elif problem := _schema_problem(value, rules.schema):
             found.corrupt(Reason.BAD_SCHEMA, problem, offset, number)
+
+
+def _text_of(data: bytes, rules: TextRules, *, is_first: bool = True) -> str:
+    """Decoded, without a byte order mark: whoever parses JSON may ignore it (RFC 8259, 8.1)."""
+    text = data.decode(rules.encoding)
+    return text.removeprefix(BYTE_ORDER_MARK) if is_first else text
 
 
 def _schema_problem(value: Any, schema: Mapping[str, str]) -> str:
@@ -109,17 +121,24 @@ def _schema_problem(value: Any, schema: Mapping[str, str]) -> str:
 
 
 def check_json(source: Source, found: Findings, rules: TextRules) -> None:
-    """One JSON document. Raises Corrupt, with the position of the fault where it is known."""
+    """One JSON document, or JSON Lines, which most tools write under this name as well. Raises
+    Corrupt, with the position of the fault where it is known."""
     data = source.whole()
     try:
-        value = json.loads(data.decode(rules.encoding))
+        value = json.loads(_text_of(data, rules))
     except UnicodeDecodeError as error:
         raise Corrupt(Reason.BAD_ENCODING, f"not {error.encoding}", error.start) from error
     except json.JSONDecodeError as error:
+        if error.msg == "Extra data" and "\n" in error.doc[: error.pos]:
+            found.note(Reason.OTHER_FORMAT, "named as JSON, but it is JSON Lines")
+            check_jsonl(StreamSource(source.name, Stream(iter((data,)))), found, rules)
+            return
         is_cut = error.pos >= len(error.doc.rstrip())
         reason = Reason.TRUNCATED if is_cut else Reason.BAD_DATA
         raise Corrupt(reason, f"not JSON: {error}", error.pos) from error
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise OverLimit(f"the document {TOO_DEEP}") from error
+    except ValueError as error:
         raise Corrupt(Reason.BAD_DATA, f"not JSON: {error}") from error
     found.records += 1
     if problem := _schema_problem(value, rules.schema):
@@ -152,13 +171,15 @@ class _CsvLines:
 
 def check_csv(source: Source, found: Findings, rules: TextRules) -> None:
     """Encoding, quotes, the same number of columns in each row, and the schema's types."""
-    plain = source.name.lower()
-    delimiter = rules.delimiter or ("\t" if ".tsv" in plain else ",")
     lines = _CsvLines(source, found, rules)
-    rows = csv.reader(iter(lines), delimiter=delimiter, strict=True)
+    texts = iter(lines)
+    first = next(texts, "")
+    delimiter = rules.delimiter or _delimiter_of(first, source.name)
+    begun, texts = lines.row_start, chain((first,) if first else (), texts)
+    rows = csv.reader(texts, delimiter=delimiter, strict=True)
     columns, names = rules.columns, list(rules.schema)
     while True:
-        lines.row_start = None
+        lines.row_start, begun = begun, None
         try:
             row = next(rows, None)
         except csv.Error as error:
@@ -184,6 +205,16 @@ def check_csv(source: Source, found: Findings, rules: TextRules) -> None:
                 raise Corrupt(Reason.BAD_SCHEMA, message, 0, 0)
         elif problem := _cell_problem(row, names, rules.schema):
             found.corrupt(Reason.BAD_SCHEMA, problem, lines.row_start, number)
+
+
+def _delimiter_of(first: str, name: str) -> str:
+    """By the first line: whatever separates most of its cells, a comma among equals. Where a comma
+    is the decimal sign, programs write semicolons."""
+    usual = "\t" if ".tsv" in name.lower() else ","
+    plain = re.sub(r'"[^"]*"', "", first)
+    counts = {mark: plain.count(mark) for mark in (usual, ",", ";", "\t", "|")}
+    most = max(counts, key=lambda mark: counts[mark])
+    return most if counts[most] else usual
 
 
 def _cell_problem(row: list[str], names: list[str], schema: Mapping[str, str]) -> str:

@@ -60,6 +60,9 @@ with on_first_use():
 @click.option(
     "--columns", type=click.IntRange(1), help="Expected CSV columns. Default: as in the first line."
 )
+@click.option(
+    "--delimiter", default="", help="Delimiter of CSV. Default: by the first line of each file."
+)
 @click.option("--schema", default="", help="Schema of CSV and JSON Lines: name:type,name:type...")
 @click.option(
     "--check",

@@ -48,6 +48,8 @@ class VerifyRequest:
     time_limit_s: float = 0.0
     encoding: str = "utf-8"
     columns: int = 0
+    delimiter: str = ""
+    """Of CSV; empty means by the first line of each file."""
     schema: str = ""
     own: tuple[str, ...] = ()
     allow_empty: bool = False
@@ -121,7 +123,12 @@ def verify_path(
 def _options(location: DataLocation, order: VerifyRequest) -> CheckOptions:
     try:
         schema = _schema(order.schema)
-        rules = TextRules(encoding=order.encoding, columns=order.columns, schema=schema)
+        rules = TextRules(
+            encoding=order.encoding,
+            columns=order.columns,
+            delimiter=order.delimiter,
+            schema=schema,
+        )
         own = dict(installed())
         for text in order.own:
             ending, equals, name = text.partition("=")

@@ -170,7 +170,7 @@ def _matches(
             continue
         pieces = [longest_piece(pattern) for pattern in rule.patterns]
         for depth, zone in enumerate(zones):
-            if not is_raised_in(rule, zone.frames) or (zone.is_before and not _is_told_early(rule)):
+            if not is_raised_in(rule, zone.frames) or (zone.is_before and not _counts_early(rule)):
                 continue
             line = _last_match(rule, pieces, zone.lines)
             if line is not None:
@@ -179,7 +179,7 @@ def _matches(
     return [(rule, zone, line) for _, rule, zone, line in found]
 
 
-def _is_told_early(rule: FailureRule) -> bool:
+def _counts_early(rule: FailureRule) -> bool:
     """Whether a line long before the last traceback counts: the driver's words on a broken GPU."""
     return rule.failure is FailureClass.GPU_ECC_ERROR
 

@@ -321,9 +321,9 @@ def _all() -> Iterator[Sample]:
         ),
         (bad,),
     )
-    yield Sample("jsonl", "deep.jsonl", lambda: deep + b"\n", (data,))
+    yield Sample("jsonl", "deep.jsonl", lambda: deep + b"\n", (Reason.OVER_LIMIT,))
     yield Sample("jsonl", "number.jsonl", lambda: b"[" + b"9" * MIB + b"]\n", (data,))
-    yield Sample("json", "deep.json", lambda: deep, (data,))
+    yield Sample("json", "deep.json", lambda: deep, (Reason.OVER_LIMIT,))
     yield Sample("json", "many.json", lambda: b"[" + b"[],{}," * (4 * MIB) + b"0]", (over,))
     yield Sample("csv", "quote.csv", lambda: b'a,b\n1,"' + b"a\n" * MIB, (Reason.NOT_SUPPORTED,))
     yield Sample("csv", "columns.csv", lambda: b"a\n" + b"," * MIB, (Reason.BAD_COLUMNS,))
