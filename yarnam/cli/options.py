@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -29,6 +29,19 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, 
 
 job_argument = click.argument("job", metavar="JOB")
 """An application id, the start of a name, or `last`."""
+
+
+class ChoiceWithFormer(click.Choice):  # type: ignore[type-arg,unused-ignore]
+    """A choice that refuses the values of earlier versions with what to use instead."""
+
+    def __init__(self, choices: Sequence[str], former: Mapping[str, str]) -> None:
+        super().__init__(choices)
+        self.former = former
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value in self.former:
+            raise UsageError(f"{value} is not supported any more", hint=self.former[value])
+        return str(super().convert(value, param, ctx))
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import pytest
 
 from yarnam.errors import BadSpec
 from yarnam.spec import parse_spec_dict
-from yarnam.spec.importers import dask_yarn, hbox, openpai, submarine, tony
+from yarnam.spec.importers import openpai, tony
 from yarnam.spec.importers.conversion import Conversion
 
 TONY = {
@@ -52,41 +52,6 @@ OPENPAI: dict[str, Any] = {
     "defaults": {"virtualCluster": "vc1"},
     "extras": {"gangAllocation": False, "hivedScheduler": {"jobPriorityClass": "prod"}},
 }
-
-SUBMARINE: dict[str, Any] = {
-    "spec": {"name": "mnist", "job_type": "distributed", "framework": "TensorFlow"},
-    "configs": {
-        "input_path": "hdfs:///data/mnist",
-        "checkpoint_path": "hdfs:///ckpt",
-        "saved_model_path": "hdfs:///model",
-        "envs": {"LR": 0.1},
-        "localizations": ["hdfs:///tools/a.txt:./b.txt:ro"],
-    },
-    "scheduling": {"queue": "root.ml"},
-    "roles": {
-        "worker": {"resources": "memory=4G,vcores=2,gpu=1", "replicas": 2, "launch_cmd": "train"},
-        "ps": {"resources": "memory=2G,vcores=1", "envs": ["A=1"], "launch_cmd": "train"},
-    },
-    "tensorBoard": {"resources": "memory=1G"},
-}
-
-DASK = {
-    "yarn": {
-        "name": "dask",
-        "environment": "conda:///opt/envs/dask",
-        "worker": {"count": 3, "vcores": 2, "memory": "4 GiB", "restarts": -1, "env": {"A": 1}},
-        "scheduler": {"memory": "2GiB"},
-    }
-}
-
-HBOX = r"""#!/bin/bash
-# hbox-submit --not-this one
-$HBOX_HOME/bin/hbox-submit \
-  --app-type tensorflow --app-name "tf demo" --board-enable true \
-  --input /data/tf#data --output=/out/tf#model --files demo.py,more.py \
-  --launch-cmd "python demo.py --data_path=./data" --user-env A=1 \
-  --worker-memory 10G --worker-num 2 --worker-gpus 1 --ps-num 1 --priority VERY_LOW
-"""
 
 
 def check(made: Conversion) -> dict[str, Any]:
@@ -267,50 +232,6 @@ def test_what_openpai_refuses(change: dict[str, Any], words: str) -> None:
         openpai.convert({**OPENPAI, **change}, "job.yaml")
 
 
-def test_submarine() -> None:
-    made = submarine.convert(SUBMARINE, "job.yaml")
-    spec = check(made)
-    assert spec["framework"] == "tensorflow"
-    assert spec["roles"]["worker"]["gpus"] == 1
-    assert spec["roles"]["ps"]["env"] == {"A": "1"}
-    assert spec["env"] == {"LR": "0.1"}
-    assert spec["files"] == [{"source": "hdfs:///tools/a.txt", "name": "b.txt"}]
-    assert spec["data"]["outputs"] == {"path": "hdfs:///model"}
-    assert dropped(made) == {"spec.job_type", "tensorBoard.resources"}
-    with pytest.raises(BadSpec, match=r"unknown keys: configs\.gpu_type"):
-        submarine.convert({**SUBMARINE, "configs": {"gpu_type": "k80"}}, "job.yaml")
-
-
-def test_dask_yarn() -> None:
-    made = dask_yarn.convert(DASK, "yarn.yaml")
-    spec = check(made)
-    assert list(spec["roles"]) == ["scheduler", "worker"]
-    assert spec["roles"]["worker"]["tasks"] == 3
-    assert spec["roles"]["worker"]["env"] == {"A": "1"}
-    assert spec["environment"] == {"python": "/opt/envs/dask/bin/python"}
-    assert dropped(made) == {"worker.restarts"}
-    with pytest.raises(BadSpec, match="says of no worker"):
-        dask_yarn.convert({"worker": {}}, "yarn.yaml")
-
-
-def test_hbox() -> None:
-    made = hbox.convert(hbox.split(HBOX, "submit.sh"))
-    spec = check(made)
-    assert spec["name"] == "tf-demo"
-    assert spec["command"] == "python demo.py --data_path=./data"
-    assert spec["data"]["inputs"] == [{"path": "/data/tf", "mode": "localize", "name": "data"}]
-    assert [file["source"] for file in spec["files"]] == ["demo.py", "more.py"]
-    assert spec["gang"] == {"priority": -10}
-    assert dropped(made) == {"board-enable", "input /data/tf", "output /out/tf"}
-    for wrong, words in (
-        (["--launch-cmd"], "has no value"),
-        (["x"], "no option"),
-        ([], "launch-cmd"),
-    ):
-        with pytest.raises(BadSpec, match=words):
-            hbox.convert(wrong)
-
-
 def test_the_files_are_told_apart(tmp_path: Path) -> None:
     """By their content, through the command itself."""
     from click.testing import CliRunner
@@ -332,24 +253,35 @@ def test_the_files_are_told_apart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "system", "instead"),
+    [
+        ("$HBOX_HOME/bin/hbox-submit --app-type tensorflow", "hbox", "--launch-cmd is `command`"),
+        ("xl-submit --app-type tensorflow", "hbox", "--launch-cmd is `command`"),
+        ("roles: {worker: {replicas: 2}}", "submarine", "replicas are `tasks`"),
+        ("worker: {count: 3}", "dask-yarn", "yarnam spec init --framework dask"),
+        ("yarn: {name: dask}", "dask-yarn", "yarnam spec init --framework dask"),
+    ],
+)
+def test_jobs_of_former_systems_are_refused_with_what_to_use(
+    text: str, system: str, instead: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from yarnam.cli.shell import run
+    from yarnam.errors import ExitCode
+
+    file = tmp_path / "job"
+    file.write_text(text)
+    for arguments in ([], ["--from", system]):
+        assert run(["import", str(file), *arguments]) == ExitCode.USAGE
+        shown = capsys.readouterr().err
+        assert system in shown
+        assert instead in shown
+
+
+@pytest.mark.parametrize(
     ("convert", "words"),
     [
         (lambda: openpai.convert({**OPENPAI, "taskRoles": [1]}, "f"), "taskRoles is not a mapping"),
         (lambda: openpai.convert({**OPENPAI, "parameters": 3}, "f"), "parameters is not a mapping"),
-        (lambda: submarine.convert({**SUBMARINE, "roles": ["ps"]}, "f"), "roles is not a mapping"),
-        (
-            lambda: submarine.convert(
-                {"roles": {"ps": {"resources": "vcores=two", "launch_cmd": "x"}}}, "f"
-            ),
-            "vcores is 'two', no whole number",
-        ),
-        (
-            lambda: submarine.convert({**SUBMARINE, "configs": {"localizations": 1}}, "f"),
-            "localizations is not a list",
-        ),
-        (lambda: dask_yarn.convert({"worker": {"count": 1}, "tags": 3}, "f"), "tags is not a list"),
-        (lambda: hbox.split("hbox-submit --launch-cmd 'x", "f"), "No closing quotation"),
-        (lambda: hbox.split("echo done", "f"), "calls hbox-submit 0 times"),
         (lambda: tony.convert(TONY, tony.Arguments(shell_env="A='1")), "No closing quotation"),
     ],
 )
@@ -357,12 +289,6 @@ def test_values_of_the_wrong_kind_are_named(convert: Any, words: str) -> None:
     """They ended as internal errors."""
     with pytest.raises(BadSpec, match=words):
         convert()
-
-
-def test_what_follows_the_call_of_hbox_is_not_of_it() -> None:
-    assert hbox.split("cd x\nhbox-submit --a 1 \\\n --b 2\necho --done\n", "f") == [
-        "--a", "1", "--b", "2"
-    ]  # fmt: skip
 
 
 def test_a_file_that_is_cut_off_is_no_fault_of_yarnam(tmp_path: Path) -> None:

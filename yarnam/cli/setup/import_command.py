@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from yarnam.cli.options import write_new_file
+from yarnam.cli.options import ChoiceWithFormer, write_new_file
 from yarnam.cli.rendering.console import print_document, print_json, print_line, print_note
 from yarnam.errors import BadSpec, UsageError
 from yarnam.wire.light_imports import on_first_use
@@ -21,12 +21,21 @@ with on_first_use():
     from hdfs_utils.config import configuration
     from yarnam import spec
     from yarnam.cli.jobs import submit_command
-    from yarnam.spec.importers import dask_yarn, hbox, openpai, submarine, tony
+    from yarnam.spec.importers import openpai, tony
 
 if TYPE_CHECKING:
     from yarnam.spec.importers.conversion import Conversion
 
-FORMATS = ("tony", "openpai", "submarine", "dask-yarn", "hbox")
+FORMATS = ("tony", "openpai")
+FORMER = {
+    "hbox": "Start from `yarnam spec init`: --launch-cmd is `command`, --worker-num and --ps-num "
+    "are `tasks` of roles, --input and --output are `data`.",
+    "submarine": "Start from `yarnam spec init`: launch_cmd is `command`, replicas are `tasks` "
+    "of roles, input_path and saved_model_path are `data`.",
+    "dask-yarn": "Start from `yarnam spec init --framework dask`: it runs a scheduler, workers and "
+    "your program as one job.",
+}
+"""Systems whose jobs were converted once, and how to write a spec for them."""
 MAX_BYTES = 1 << 20
 
 
@@ -35,7 +44,7 @@ MAX_BYTES = 1 << 20
 @click.option(
     "--from",
     "kind",
-    type=click.Choice(FORMATS),
+    type=ChoiceWithFormer(FORMATS, FORMER),
     help="The system that the file is for. [default: by its content]",
 )
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write to this new file.")
@@ -62,9 +71,8 @@ def command(
 ) -> int:
     """Convert a job of another system to a spec.
 
-    FILE is a tony.xml, a job of OpenPAI (protocol 2), a YAML file of Submarine or dask-yarn, or a
-    script that calls hbox-submit. The head of the spec lists the keys that it does not have, or has
-    otherwise, each with the reason. Unknown keys are refused.
+    FILE is a tony.xml or a job of OpenPAI (protocol 2). The head of the spec lists the keys that it
+    does not have, or has otherwise, each with the reason. Unknown keys are refused.
     """
     if as_json and output is not None:
         raise UsageError("--json prints, --output writes", hint="Give one of them.")
@@ -113,14 +121,7 @@ def _converted(
                 raise UsageError(f"--conf {one} is no KEY=VALUE")
             properties[name] = value
         return tony.convert(properties, tony.Arguments(**arguments), str(file))
-    if kind == "hbox":
-        return hbox.convert(hbox.split(_read(file), str(file)))
-    document = _document(file)
-    if kind == "openpai":
-        return openpai.convert(document, str(file))
-    if kind == "submarine":
-        return submarine.convert(document, str(file))
-    return dask_yarn.convert(document, str(file))
+    return openpai.convert(_document(file), str(file))
 
 
 def _kind(file: Path) -> str:
@@ -128,15 +129,21 @@ def _kind(file: Path) -> str:
     if text.lstrip().startswith("<"):
         return "tony"
     if "hbox-submit" in text or "xl-submit" in text:
-        return "hbox"
+        raise _former(file, "hbox")
     document = _document(file)
     if "protocolVersion" in document:
         return "openpai"
     if "roles" in document:
-        return "submarine"
+        raise _former(file, "submarine")
     if "yarn" in document or "worker" in document:
-        return "dask-yarn"
-    raise UsageError(f"{file}: of no known system", hint=f"--from takes {', '.join(FORMATS)}.")
+        raise _former(file, "dask-yarn")
+    raise UsageError(
+        f"{file}: a job of an unknown system", hint=f"--from takes {', '.join(FORMATS)}."
+    )
+
+
+def _former(file: Path, kind: str) -> UsageError:
+    return UsageError(f"{file}: jobs of {kind} are not supported any more", hint=FORMER[kind])
 
 
 def _document(file: Path) -> dict[str, Any]:

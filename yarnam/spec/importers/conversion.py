@@ -132,15 +132,6 @@ def mapping(what: str, value: Any) -> dict[str, Any]:
     return dict(value)
 
 
-def listed(what: str, value: Any) -> list[Any]:
-    """The value, where it is a list; empty for None. Raises BadSpec."""
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise BadSpec(f"{what} is not a list")
-    return value
-
-
 def words(what: str, text: str) -> list[str]:
     """As a shell splits it. Raises BadSpec."""
     try:
