@@ -80,7 +80,7 @@ GALLERY = {
 }
 ELSEWHERE = {"digits"}
 """In test_examples."""
-NOT_TO_BE_HAD = {"horovod", "horovod-elastic", "mxnet"}
+NOT_TO_BE_HAD = {"horovod", "horovod-elastic"}
 """PyPI has no wheel for this Python; the contract is tested alone."""
 NO_JOBS = {"queues", "pipelines"}
 

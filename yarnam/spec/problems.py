@@ -246,6 +246,9 @@ def _choice_message(path: Path, value: object) -> str:
         choices = _choices(parent.model_fields[_fields(parent)[key]].annotation)
     if "env" in path[:-1]:
         return f"must be one of {_listed(choices)}"  # the value may be a secret
+    former = parent.refused_values.get(key, {}) if parent else {}
+    if isinstance(value, str) and value in former:
+        return f"{value} is not supported any more: {former[value]}"
     words = [choice for choice in choices if isinstance(choice, str)]
     hint = closest(value, words) if isinstance(value, str) else ""
     return f"{_shown(value)} is not one of {_listed(choices)}{hint}"

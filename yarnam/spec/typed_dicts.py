@@ -611,7 +611,7 @@ class _JobRequired(TypedDict):
 
 class JobDict(_JobRequired, total=False):
     """A job for `yarnam submit`."""
-    framework: Literal['command', 'dask', 'horovod', 'jax', 'lightgbm', 'mpi', 'mxnet', 'paddle', 'pytorch', 'ray', 'tensorflow', 'torchrun', 'xgboost']
+    framework: Literal['command', 'dask', 'horovod', 'jax', 'lightgbm', 'mpi', 'paddle', 'pytorch', 'ray', 'tensorflow', 'torchrun', 'xgboost']
     """Which rendezvous variables to set for the processes, besides the generic ones. See
     [frameworks](../how-to/frameworks.md)."""
     command: Union[str, list[Union[str, float]]]

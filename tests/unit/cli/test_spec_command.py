@@ -91,3 +91,10 @@ def test_the_command_line_is_there_before_the_parser_is() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_starter_for_a_former_framework_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["spec", "init", "--framework", "mxnet"]) == 64
+    shown = capsys.readouterr().err
+    assert "mxnet is not supported any more" in shown
+    assert "DMLC_" in shown

@@ -1,11 +1,10 @@
-"""Frameworks that take the whole gang as a list: LightGBM, Paddle and MXNet."""
+"""Frameworks that take the whole gang as a list: LightGBM and Paddle."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from tests.unit.frameworks.contract import APPLICATION, job, placed, variables
-from yarnam.core.model.ids import PRE_RUN_ROLE, TaskId
 from yarnam.wire.rendezvous import environments
 
 TWO = {"worker": {"tasks": 2, "gpus": 2, "vcores": 4}}
@@ -54,22 +53,3 @@ def test_paddles_endpoints() -> None:
     (alone,) = variables("paddle", roles={"worker": {"vcores": 2}})
     assert alone["PADDLE_DISTRI_BACKEND"] == "gloo"
     assert "FLAGS_selected_gpus" not in alone
-
-
-ROLES = {"worker": {"tasks": 2, "gpus": 1}, "server": {"tasks": 2}, "scheduler": {}}
-
-
-def test_mxnets_parameter_servers_find_the_scheduler() -> None:
-    envs = variables("mxnet", roles=ROLES)
-    assert [env["DMLC_ROLE"] for env in envs] == [*("worker",) * 2, *("server",) * 2, "scheduler"]
-    for env in envs:
-        assert (env["DMLC_PS_ROOT_URI"], env["DMLC_PS_ROOT_PORT"]) == ("10.0.0.3", "61401")
-        assert (env["DMLC_NUM_WORKER"], env["DMLC_NUM_SERVER"]) == ("2", "2")
-    assert [env["DMLC_NODE_HOST"] for env in envs][1:3] == ["10.0.0.1", "10.0.0.2"]
-
-
-def test_a_pre_run_of_mxnet_is_alone() -> None:
-    made = job("mxnet", roles=ROLES)
-    first = replace(placed(made)[0], task=TaskId(PRE_RUN_ROLE, 0))
-    [[env]] = environments(made, [first], 1, APPLICATION)
-    assert not [name for name in env if name.startswith("DMLC_")]

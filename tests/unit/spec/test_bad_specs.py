@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from yarnam.core.frameworks.registry import NAMES
+from yarnam.core.frameworks.registry import FORMER, NAMES
 from yarnam.errors import BadSpec, ExitCode
 from yarnam.spec import parse_spec_dict, parse_spec_file, parse_spec_text
 
@@ -124,6 +124,10 @@ CASES = [
     ("gpus: 4\nfiles: [[a]]", "6:9: files[0]: must be text or a mapping with `source`, not a list"),
     ("gpus: 4\nfiles: [{name: a}]", "6:9: files[0].source: missing"),
     ("gpus: 4\nframework: 7", f"6:12: framework: 7 is not one of {', '.join(NAMES)}"),
+    (
+        "gpus: 4\nframework: mxnet",
+        f"6:12: framework: mxnet is not supported any more: {FORMER['mxnet']}",
+    ),
     (
         "gpus: 4\nframework: pytroch",
         (f"6:12: framework: 'pytroch' is not one of {', '.join(NAMES)}; did you mean pytorch?"),

@@ -113,6 +113,7 @@ def test_tonys_soft_rule_is_told() -> None:
         ({"tony.worker.memory": "lots"}, "'lots' is not an amount of memory"),
         ({"tony.containers.envs": "A"}, "'A' is no NAME=VALUE"),
         ({"tony.worker.instances": "0"}, "no role with instances"),
+        ({"tony.application.framework": "mxnet"}, "mxnet is not supported any more"),
     ],
 )
 def test_what_tony_would_not_run_either(change: dict[str, str], words: str) -> None:

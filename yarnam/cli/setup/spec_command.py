@@ -6,9 +6,9 @@ import dataclasses
 
 import click
 
-from yarnam.cli.options import write_new_file
+from yarnam.cli.options import ChoiceWithFormer, write_new_file
 from yarnam.cli.rendering.console import print_document, print_json, print_line
-from yarnam.core.frameworks.registry import NAMES
+from yarnam.core.frameworks.registry import FORMER, NAMES
 from yarnam.errors import BadSpec
 from yarnam.wire.light_imports import on_first_use
 
@@ -72,7 +72,7 @@ def validate(context: click.Context, files: tuple[str, ...], as_json: bool) -> N
     "--framework",
     default="command",
     show_default=True,
-    type=click.Choice(NAMES),
+    type=ChoiceWithFormer(NAMES, FORMER),
     help="The framework of the starter.",
 )
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write to this new file.")

@@ -12,6 +12,12 @@ from yarnam.errors import WireMismatch
 NAMES = tuple(sorted(module.name for module in iter_modules(supported.__path__)))
 """The values of the spec's key ``framework``, in alphabetical order."""
 
+FORMER = {
+    "mxnet": "MXNet is retired. Use framework: command, and set the DMLC_ variables in the command "
+    "(roles scheduler, server and worker); or move the program to pytorch or horovod",
+}
+"""Values of earlier versions, and what to use instead."""
+
 
 def framework_named(name: str) -> Framework:
     """Loads that framework's module alone. Raises WireMismatch for a name that there is not."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from yarnam.core.frameworks.registry import FORMER
 from yarnam.errors import BadSpec
 from yarnam.spec.importers.conversion import (
     Conversion,
@@ -23,7 +24,7 @@ from yarnam.spec.importers.conversion import (
 )
 
 FRAMEWORKS = {
-    **{name: name for name in ("tensorflow", "pytorch", "horovod", "mxnet")},
+    **{name: name for name in ("tensorflow", "pytorch", "horovod")},
     "standalone": "command",
 }
 
@@ -134,6 +135,8 @@ def _framework(source: Source, name: str) -> str:
     if mode != "GANG":
         source.values["tony.application.distributed-mode"] = mode
         source.drop("tony.application.distributed-mode", "a gang starts together, or not at all")
+    if name in FORMER:
+        raise BadSpec(f"{source.what}: {name} is not supported any more", hint=FORMER[name])
     if name in FRAMEWORKS:
         return FRAMEWORKS[name]
     source.values["tony.application.framework"] = name

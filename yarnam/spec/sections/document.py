@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
-from yarnam.core.frameworks.registry import NAMES
+from yarnam.core.frameworks.registry import FORMER, NAMES
 from yarnam.core.model.job_spec import (
     MAX_TASKS,
     SAME_GPU_MODEL,
@@ -356,6 +356,8 @@ class Document(Section):
         "image": "write environment: {docker: ...}",
         "sweep": "each job is one gang; use submit --array, or Hydra's launcher",
     }
+
+    refused_values = {"framework": FORMER}
 
     version: Annotated[Literal[1], Field(examples=[1]), BeforeValidator(_version)]
     """The version of this format."""

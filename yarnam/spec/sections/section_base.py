@@ -29,6 +29,8 @@ class Section(BaseModel):
     )
     refused_keys: ClassVar[dict[str, str]] = {}
     """Keys that other systems have here and that are refused, with the reason and what to write."""
+    refused_values: ClassVar[dict[str, dict[str, str]]] = {}
+    """Values that a key took in earlier versions, with what to write instead."""
 
 
 class TextOrMapping(Section):
