@@ -4,6 +4,8 @@ public traces (``published_traces``); without it those tests are skipped."""
 from __future__ import annotations
 
 import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -16,6 +18,8 @@ from tests.benchmarks.published_traces import (
     muri_start_s,
     trace_file,
 )
+from tools.convert_trace import FORMATS as CONVERTED
+from tools.convert_trace import convert
 from yarnam.client.planning.traces.trace_reading import read_jobs
 from yarnam.core.policies.gpu_nodes import Packing
 from yarnam.sim.ideal.ideal_report import IdealRow
@@ -32,7 +36,12 @@ def trace_of(name: str, kind: str) -> list[TraceJob]:
     path = trace_file(name)
     if path is None:
         pytest.skip(f"YARNAM_TRACES names no folder with {name}")
-    return list(read_jobs(path, kind).jobs)
+    if kind not in CONVERTED:
+        return list(read_jobs(path, kind).jobs)
+    with TemporaryDirectory() as folder:
+        target = Path(folder, "jobs.csv")
+        convert(kind, Path(path), target)
+        return list(read_jobs(str(target), "csv").jobs)
 
 
 def test_tiresias_on_its_60_jobs() -> None:

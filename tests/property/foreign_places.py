@@ -622,20 +622,12 @@ PLACES: dict[str, Place] = {
         (plain([philly_job(history_record())]),), MalformedData,
     ),
     "trace, CSV": Place(
-        lambda data: list(trace_formats.FORMATS["csv"].read(BytesIO(data), {})),
+        lambda data: list(trace_formats.FORMATS["csv"].read(BytesIO(data))),
         (b"job,submit_s,run_s,gpus,tasks\na,1.5,60,4,2\n",), MalformedData,
     ),
     "trace, SWF": Place(
-        lambda data: list(trace_formats.FORMATS["swf"].read(BytesIO(data), {})),
+        lambda data: list(trace_formats.FORMATS["swf"].read(BytesIO(data))),
         (b"; Version: 2\n 1 10 5 60 2 -1 -1 4 100 -1 1 7 7 -1 3 -1 -1 -1\n",), MalformedData,
-    ),
-    "trace, Gavel": Place(
-        lambda data: list(trace_formats.FORMATS["gavel"].read(BytesIO(data), {"LM/2": 10.0})),
-        (b"LM\tcd x\t--steps\t1\t500\t6.0\t2\n",), MalformedData,
-    ),
-    "throughputs of Gavel": Place(
-        trace_formats.gavel_rates, (plain({"v100": {"('LM', 2)": {"null": 10.0}}}),),
-        MalformedData,
     ),
     "outcome of a check": Place(
         lambda data: check_in_subprocess.parse(data.decode(errors="replace")),

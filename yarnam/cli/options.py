@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -42,6 +42,16 @@ class ChoiceWithFormer(click.Choice):  # type: ignore[type-arg,unused-ignore]
         if value in self.former:
             raise UsageError(f"{value} is not supported any more", hint=self.former[value])
         return str(super().convert(value, param, ctx))
+
+
+def former_option(name: str, instead: str) -> Callable[[Any], Any]:
+    """An option of earlier versions, which is refused with what to use instead."""
+
+    def refuse(_ctx: click.Context, _option: click.Parameter, value: Any) -> None:
+        if value is not None:
+            raise UsageError(f"{name} is not supported any more", hint=instead)
+
+    return click.option(name, hidden=True, expose_value=False, callback=refuse)
 
 
 @contextmanager

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from yarnam.client.planning.traces.trace_formats import FORMATS, gavel_rates
+from tools import convert_trace
+from yarnam.cli.shell import run
+from yarnam.client.planning.traces.trace_formats import FORMATS, FORMER
 from yarnam.client.planning.traces.trace_reading import fitting, read_jobs
 from yarnam.errors import UsageError
 from yarnam.sim.ideal.trace_job import TraceJob
@@ -33,8 +35,6 @@ PHILLY = [
 ]  # fmt: skip
 
 SWF = "; Version: 2.2\n  1 10 5 60 2 -1 -1 4 100 -1 1 7 7 -1 3 -1 -1 -1\n"
-GAVEL = "LM (batch size 5)\tcd x && python main.py\t--steps\t1\t500\t6.000000\t2\n"
-RATES = json.dumps({"v100": {"('LM (batch size 5)', 2)": {"null": 10.0}}})
 
 CASES = {
     "csv": (
@@ -43,16 +43,6 @@ CASES = {
         TraceJob("a", 1.5, 60.0, 4, None, "root.q", tasks=2, least_gpus=2, most_gpus=8),
     ),
     "philly": (json.dumps(PHILLY), TraceJob("j1", 1507532400.0, 60.0, 4, queue="root.v1", tasks=2)),
-    "tiresias": (
-        ("job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n"
-        "3,8,30,133,vgg11,147,23\n"),
-        TraceJob("3", 30.0, 147.0, 8, model="vgg11"),
-    ),
-    "muri": (
-        ("job_id,num_gpu,submit_time,iterations,model_name,batch_size,duration,interval,"
-        "iteration_time\n0,4,2000,1000,dqn,128,1,1,200\n"),
-        TraceJob("0", 2.0, 203.0, 4, model="dqn"),
-    ),
     "helios": (
         ("job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration\n"
         "77,u1,vc3,16,64,2,COMPLETED,1970-01-01 00:01:00,x,y,500\n"),
@@ -63,11 +53,6 @@ CASES = {
         "j,ps,1.0,Terminated,110.0,170.0,600,29,100.0,P100\n"),
         TraceJob("j", 100.0, 70.0, 3),
     ),
-    "itp": (
-        "job_id,submission_time,duration,num_gpu\nq,5,10,2\n",
-        TraceJob("q", 5.0, 10.0, 2),
-    ),
-    "gavel": (GAVEL, TraceJob("j1", 6.0, 50.0, 2, model="LM (batch size 5)")),
     "swf": (SWF, TraceJob("1", 10.0, 60.0, 4, 100.0, "3", "7")),
 }  # fmt: skip
 
@@ -85,9 +70,7 @@ def test_each_format_has_a_case() -> None:
 @pytest.mark.parametrize("kind", CASES)
 def test_a_format_is_read(kind: str, tmp_path: Path) -> None:
     text, job = CASES[kind]
-    rates = tmp_path / "rates"
-    rates.write_text(RATES)
-    found = read_jobs(written(tmp_path, text), kind, str(rates) if kind == "gavel" else "")
+    found = read_jobs(written(tmp_path, text), kind)
     assert [one._replace(run_s=pytest.approx(one.run_s)) for one in found.jobs] == [job]
 
 
@@ -106,7 +89,6 @@ def test_a_format_is_read(kind: str, tmp_path: Path) -> None:
         ("csv", "job,submit_s,run_s,gpus,least_gpus,most_gpus\na,1,1,1,2,4\n", r"trace:2: gpus"),
         ("swf", "1 2 3\n", r"trace:1: 3 fields, not 18"),
         ("helios", "job_id,gpu_num,submit_time,duration\n1,1,soon,5\n", r"trace:2: submit_time"),
-        ("gavel", GAVEL, r"steps, not times"),
         ("philly", "{}", r"an array of jobs is expected"),
         ("philly", "[" * 100, r"trace: "),
     ],
@@ -129,13 +111,24 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
 
 
 def test_an_unknown_format_and_a_missing_file_are_told(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="unknown format of a trace: 'tiresas'") as caught:
-        read_jobs("x", "tiresas")
+    with pytest.raises(UsageError, match="unknown format of a trace: 'heloos'") as caught:
+        read_jobs("x", "heloos")
     assert caught.value.hint is not None
-    assert "Did you mean tiresias?" in caught.value.hint
+    assert "Did you mean helios?" in caught.value.hint
     with pytest.raises(UsageError, match="cannot read"):
         read_jobs(str(tmp_path / "nothing"), "csv")
 
 
-def test_throughputs_of_a_type_without_gpus_are_for_one() -> None:
-    assert gavel_rates(b'{"k80": {"A3C": {"null": 2.5}, "B": {"null": -1.0}}}') == {"A3C/1": 2.5}
+@pytest.mark.parametrize("kind", FORMER)
+def test_a_former_format_is_refused_with_its_converter(kind: str) -> None:
+    with pytest.raises(UsageError, match=f"{kind} are not read any more") as caught:
+        read_jobs("x", kind)
+    assert f"python tools/convert_trace.py {kind} TRACE" in str(caught.value.hint)
+    assert kind in convert_trace.FORMATS
+
+
+def test_the_rates_of_gavel_are_refused_with_their_converter(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["sim", "compare", "--trace", "x", "--nodes", "1", "--rates", "f"]) == 64
+    assert "tools/convert_trace.py, which takes --rates" in capsys.readouterr().err

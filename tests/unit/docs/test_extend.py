@@ -23,6 +23,9 @@ MENTIONS = [
     }),
     ("events_command", ("yarnam",), set()),
     ("List the events of a job.", ("yarnam/cli",), {"yarnam/cli/catalog.py"}),
+    ("helios", ("yarnam/client", "yarnam/sim", "yarnam/core"), {
+        "yarnam/client/planning/traces/trace_formats.py",
+    }),
 ]  # fmt: skip
 """An example, where it is searched, and all files that mention it."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from yarnam.cli.options import json_option
+from yarnam.cli.options import former_option, json_option
 from yarnam.cli.rendering.console import (
     live_console,
     print_json,
@@ -53,9 +53,11 @@ COUNT = click.IntRange(min=1)
     default="csv",
     show_default=True,
     metavar="NAME",
-    help="csv, philly, history, tiresias, muri, helios, alibaba, itp, gavel or swf.",
+    help="csv, philly, history, helios, alibaba or swf.",
 )
-@click.option("--rates", default="", metavar="FILE", help="For gavel: its file of throughputs.")
+@former_option(
+    "--rates", "Convert a trace of Gavel with tools/convert_trace.py, which takes --rates."
+)
 @click.option(
     "--policy",
     "policies",
@@ -151,7 +153,6 @@ COUNT = click.IntRange(min=1)
 def command(
     trace: str,
     kind: str,
-    rates: str,
     policies: tuple[str, ...],
     cluster: str,
     nodes: int | None,
@@ -187,7 +188,7 @@ def command(
         )
     shape = _shape(cluster, nodes, gpus)
     found = trace_reading.fitting(
-        trace_reading.read_jobs(trace, kind, rates), sum(each for each, _ in shape)
+        trace_reading.read_jobs(trace, kind), sum(each for each, _ in shape)
     )
     _note_left_out(found, sum(each for each, _ in shape))
     settings = ideal_settings.IdealSettings(

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import ceil
 from typing import BinaryIO
 
 from hdfs_utils.errors import MalformedData
-from hdfs_utils.protocols.untrusted import decode_json, read_at_most
+from hdfs_utils.protocols.untrusted import read_at_most
 from yarnam.client.planning.traces.trace_file import MAX_BYTES, parse_trace
 from yarnam.client.planning.traces.trace_rows import MAX_GPUS, Row, csv_rows, text_lines
 from yarnam.core.model.resources import Resources
 from yarnam.sim.ideal.trace_job import TraceJob
 
 Jobs = Iterator[TraceJob]
-Rates = Mapping[str, float]
-"""Steps in a second by what a Gavel trace calls a job type and its GPUs."""
-
-MURI_SLOWER = 1.015
-"""Muri's simulator takes an iteration to last so many times what its trace says."""
 
 
 @dataclass(frozen=True, slots=True)
 class TraceFormat:
     name: str
     summary: str
-    read: Callable[[BinaryIO, Rates], Jobs]
+    read: Callable[[BinaryIO], Jobs]
 
 
-def _neutral(file: BinaryIO, rates: Rates) -> Jobs:
-    del rates
+def _neutral(file: BinaryIO) -> Jobs:
     for row in csv_rows(file, ("job", "submit_s", "run_s", "gpus")):
         gpus = row.count("gpus")
         least, most = (row.count(name, default=0) for name in ("least_gpus", "most_gpus"))
@@ -53,33 +47,7 @@ def _neutral(file: BinaryIO, rates: Rates) -> Jobs:
         )
 
 
-def _tiresias(file: BinaryIO, rates: Rates) -> Jobs:
-    del rates
-    for row in csv_rows(file, ("job_id", "num_gpu", "submit_time", "duration")):
-        yield TraceJob(
-            row.text("job_id"),
-            row.amount("submit_time"),
-            row.amount("duration"),
-            row.count("num_gpu"),
-            model=row.text("model_name", default=""),
-        )
-
-
-def _muri(file: BinaryIO, rates: Rates) -> Jobs:
-    del rates
-    for row in csv_rows(file, ("job_id", "num_gpu", "submit_time", "iterations", "iteration_time")):
-        iteration_s = row.amount("iteration_time", most=1e9) * MURI_SLOWER / 1000
-        yield TraceJob(
-            row.text("job_id"),
-            row.amount("submit_time", most=1e13) / 1000,
-            row.amount("iterations", most=1e12) * iteration_s,
-            row.count("num_gpu"),
-            model=row.text("model_name", default=""),
-        )
-
-
-def _helios(file: BinaryIO, rates: Rates) -> Jobs:
-    del rates
+def _helios(file: BinaryIO) -> Jobs:
     for row in csv_rows(file, ("job_id", "gpu_num", "submit_time", "duration")):
         gpus = row.count("gpu_num")
         yield TraceJob(
@@ -100,10 +68,9 @@ _ALIBABA = (
 """Columns of pai_task_table.csv, which has no line of names."""
 
 
-def _alibaba(file: BinaryIO, rates: Rates) -> Jobs:
+def _alibaba(file: BinaryIO) -> Jobs:
     """Tasks of one job are one gang: it comes with the first, and lasts until the last ends. GPUs
     are percent of one there; a gang's sum is rounded up."""
-    del rates
     jobs: dict[str, TraceJob] = {}
     percent: dict[str, float] = {}
     for row in csv_rows(file, _ALIBABA[:6], _ALIBABA):
@@ -125,17 +92,6 @@ def _alibaba(file: BinaryIO, rates: Rates) -> Jobs:
     yield from jobs.values()
 
 
-def _itp(file: BinaryIO, rates: Rates) -> Jobs:
-    del rates
-    for row in csv_rows(file, ("job_id", "submission_time", "duration", "num_gpu")):
-        yield TraceJob(
-            row.text("job_id"),
-            row.amount("submission_time"),
-            row.amount("duration"),
-            row.count("num_gpu"),
-        )
-
-
 _SWF = (
     "number", "submit", "wait", "run", "allocated", "cpu", "memory", "requested", "estimate",
     "requested_memory", "status", "user", "group", "program", "queue", "partition", "previous",
@@ -143,10 +99,9 @@ _SWF = (
 )  # fmt: skip
 
 
-def _swf(file: BinaryIO, rates: Rates) -> Jobs:
+def _swf(file: BinaryIO) -> Jobs:
     """The Standard Workload Format: processors are taken for GPUs. A job asks for what it
     requested, else for what it got; one that ran beyond its estimate ends there."""
-    del rates
     for number, text in enumerate(text_lines(file), 1):
         fields = text.split()
         if not fields or fields[0].startswith(";"):
@@ -167,52 +122,9 @@ def _swf(file: BinaryIO, rates: Rates) -> Jobs:
         )
 
 
-_GAVEL = ("type", "command", "argument", "needs_data", "steps", "arrival", "gpus")
-
-
-def _gavel(file: BinaryIO, rates: Rates) -> Jobs:
-    """The trace has steps, not times: ``rates`` tells how fast each type of job is."""
-    if not rates:
-        raise MalformedData(
-            "a Gavel trace has steps, not times: name Gavel's file of throughputs (--rates FILE)"
-        )
-    for number, text in enumerate(text_lines(file), 1):
-        fields = text.rstrip("\r\n").split("\t")
-        if len(fields) != len(_GAVEL):
-            raise MalformedData(f"line {number}: {len(fields)} fields, not {len(_GAVEL)}")
-        row = Row(number, dict(zip(_GAVEL, fields, strict=True)))
-        gpus = row.count("gpus", least=1)
-        rate = rates.get(f"{row.text('type')}/{gpus}")
-        if rate is None:
-            raise row.wrong(f"no throughput is known of {row.text('type')!a} on {gpus} GPUs")
-        steps = row.amount("steps", most=1e13)
-        arrival_s = row.amount("arrival")
-        yield TraceJob(f"j{number}", arrival_s, steps / rate, gpus, model=row.text("type"))
-
-
-def gavel_rates(data: bytes) -> Rates:
-    """Of Gavel's ``throughputs`` files: by type of GPU, then by "('type', GPUs)", then "null" for a
-    job alone. Of several types of GPU V100 is taken, else the first. Raises MalformedData."""
-    found = decode_json(data, max_bytes=MAX_BYTES)
-    kinds = found if isinstance(found, Mapping) else {}
-    kind = "v100" if "v100" in kinds else next(iter(kinds), None)
-    table = kinds.get(kind) if kind is not None else None
-    if not isinstance(table, Mapping):
-        raise MalformedData("no table of throughputs by type of GPU")
-    rates: dict[str, float] = {}
-    for key, row in table.items():
-        alone = row.get("null") if isinstance(row, Mapping) else row
-        if not isinstance(alone, (int, float)) or isinstance(alone, bool) or alone <= 0:
-            continue
-        name, comma, gpus = str(key).strip("()").rpartition(", ")
-        rates[f"{name.strip(chr(39))}/{gpus}" if comma else f"{key}/1"] = float(alone)
-    return rates
-
-
-def _philly(file: BinaryIO, rates: Rates) -> Jobs:
+def _philly(file: BinaryIO) -> Jobs:
     """One gang a job, with the GPUs of its last attempt; it runs as long as all attempts
     together."""
-    del rates
     past = parse_trace(read_at_most(file, MAX_BYTES), Resources(gpus=1))
     for number, job in enumerate(past, 1):
         tasks = sum(role.tasks for role in job.roles)
@@ -228,12 +140,12 @@ FORMATS = {
         TraceFormat("csv", "yarnam's own: job,submit_s,run_s,gpus and more", _neutral),
         TraceFormat("philly", "Philly's cluster_job_log (JSON)", _philly),
         TraceFormat("history", "yarnam's history, by `yarnam history export -f philly`", _philly),
-        TraceFormat("tiresias", "the CSVs of Tiresias's simulator", _tiresias),
-        TraceFormat("muri", "the CSVs of Muri's simulator", _muri),
         TraceFormat("helios", "Helios's cluster_log.csv", _helios),
         TraceFormat("alibaba", "pai_task_table.csv of Alibaba's GPU trace of 2020", _alibaba),
-        TraceFormat("itp", "Microsoft's ITP traces, as ElasticFlow has them (CSV)", _itp),
-        TraceFormat("gavel", "Gavel's .trace files; needs --rates", _gavel),
         TraceFormat("swf", "the Standard Workload Format", _swf),
     )
 }
+
+FORMER = ("tiresias", "muri", "itp", "gavel")
+"""Formats of single papers' repositories, which a script converts."""
+CONVERTER = "tools/convert_trace.py"

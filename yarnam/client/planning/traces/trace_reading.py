@@ -8,9 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from hdfs_utils.errors import MalformedData
-from hdfs_utils.protocols.untrusted import read_at_most
-from yarnam.client.planning.traces.trace_file import MAX_BYTES
-from yarnam.client.planning.traces.trace_formats import FORMATS, Rates, gavel_rates
+from yarnam.client.planning.traces.trace_formats import CONVERTER, FORMATS, FORMER
 from yarnam.errors import UsageError
 from yarnam.sim.ideal.trace_job import TraceJob
 
@@ -31,22 +29,25 @@ class Trace:
     """Left out: larger than the cluster (``fitting``)."""
 
 
-def read_jobs(path: str, kind: str, rates: str = "") -> Trace:
-    """The jobs of a file in the format ``kind``; ``rates`` names Gavel's file of throughputs.
-    Raises UsageError, which names the line of the file."""
+def read_jobs(path: str, kind: str) -> Trace:
+    """The jobs of a file in the format ``kind``. Raises UsageError, which names the line."""
     form = FORMATS.get(kind)
+    if kind in FORMER:
+        raise UsageError(
+            f"traces in the format {kind} are not read any more",
+            hint=f"Convert it: python {CONVERTER} {kind} TRACE jobs.csv; then --trace jobs.csv",
+        )
     if form is None:
         close = get_close_matches(kind, FORMATS, n=1)
         hint = f"Did you mean {close[0]}? " if close else ""
         raise UsageError(
             f"unknown format of a trace: {kind[:40]!a}", hint=f"{hint}Formats: {', '.join(FORMATS)}"
         )
-    known = _read_rates(rates) if rates else {}
     jobs: list[TraceJob] = []
     never_ran = without_gpus = 0
     try:
         with Path(path).open("rb") as file:
-            for job in form.read(file, known):
+            for job in form.read(file):
                 if not job.gpus:
                     without_gpus += 1
                 elif job.run_s <= 0:
@@ -83,16 +84,6 @@ def _by_one_name(jobs: list[TraceJob]) -> list[TraceJob]:
         if many > 1:
             jobs[at] = job._replace(job=f"{job.job}#{many}")
     return jobs
-
-
-def _read_rates(path: str) -> Rates:
-    try:
-        with Path(path).open("rb") as file:
-            return gavel_rates(read_at_most(file, MAX_BYTES))
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
-    except MalformedData as error:
-        raise _named(path, error, "It is to be a file of throughputs from Gavel.") from error
 
 
 def _named(path: str, error: MalformedData, hint: str) -> UsageError:
