@@ -1,5 +1,5 @@
 """Whole nodes of a quota on a real cluster: what a gang that respects cells leaves alone, and what
-`yarnam policy what-if` says of one that does not."""
+`yarnam policy cells` says of one that does not."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ QUOTA = 1
 
 
 def whole_nodes(world: FaultWorld) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What `policy what-if` says of all, and of prod's quota."""
-    done = world.yarnam("policy", "what-if", PROD, "--json").wait()
+    """What `policy cells` says of all, and of prod's quota."""
+    done = world.yarnam("policy", "cells", PROD, "--json").wait()
     assert done.code == 0, done
     found = json.loads(done.out)
     (row,) = found["queues"]

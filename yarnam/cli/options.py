@@ -44,6 +44,24 @@ class ChoiceWithFormer(click.Choice):  # type: ignore[type-arg,unused-ignore]
         return str(super().convert(value, param, ctx))
 
 
+class GroupWithFormer(click.Group):
+    """A group that refuses the command names of earlier versions with what to use instead."""
+
+    def __init__(self, *args: Any, former: Mapping[str, str], **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.former = former
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] in self.former:
+            raise UsageError(
+                f"{ctx.command_path} {args[0]} is not supported any more",
+                hint=self.former[args[0]],
+            )
+        return super().resolve_command(ctx, args)
+
+
 def former_option(name: str, instead: str) -> Callable[[Any], Any]:
     """An option of earlier versions, which is refused with what to use instead."""
 

@@ -298,7 +298,7 @@ def policy_explain(stage: Stage) -> list[str]:
     return [APPLICATION]
 
 
-def policy_what_if(stage: Stage) -> list[str]:
+def policy_cells(stage: Stage) -> list[str]:
     """Another job, in a queue of such a name, is on a node of a quota."""
     queue = f"root.{TEXT.replace('.', '')}"
     stage.world.rm.queue_names = ["root.dl", queue]
@@ -648,7 +648,7 @@ CASES: dict[str, Prepare] = {
     "policy show": policy_show,
     "policy set": policy_set,
     "policy explain": policy_explain,
-    "policy what-if": policy_what_if,
+    "policy cells": policy_cells,
     "queues diff": lambda stage: [*no_such_file(stage), "new.xml"],
     "queues apply": no_such_file,
     "history list": history,

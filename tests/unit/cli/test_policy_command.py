@@ -245,12 +245,12 @@ def two_queues(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
 def test_a_quota_of_whole_nodes_is_told_with_those_who_break_it(
     two_queues: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert yarnam(two_queues, "policy", "what-if", "--quota", "root.a=3") == 0
+    assert yarnam(two_queues, "policy", "cells", "--quota", "root.a=3") == 0
     out = capsys.readouterr().out
     assert "4 whole nodes of 8 GPUs, 1 of them free; the quotas still cover 2" in out
     assert "root.a could have 1 more if these were not there:" in out
     assert "n1    1     app_b  root.b" in out, "the one with the least use by others"
-    arguments = ["policy", "what-if", "root.a", "--quota", "root.a=4", "--json"]
+    arguments = ["policy", "cells", "root.a", "--quota", "root.a=4", "--json"]
     assert yarnam(two_queues, *arguments) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["is_fragmented"]
@@ -263,31 +263,31 @@ def test_quotas_that_cannot_all_be_had_are_told(
     two_queues: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     quotas = ["--quota", "root.a=2", "--quota", "root.b=2"]
-    assert yarnam(two_queues, "policy", "what-if", *quotas) == 0
+    assert yarnam(two_queues, "policy", "cells", *quotas) == 0
     assert "but not all together: 1 nodes are missing" in capsys.readouterr().out
 
 
 def test_the_quota_is_what_yarn_guarantees(
     two_queues: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert yarnam(two_queues, "policy", "what-if") == 64
+    assert yarnam(two_queues, "policy", "cells") == 64
     assert "no queue is guaranteed a whole node of 8 GPUs" in capsys.readouterr().err
     leaf = QueueState("root.a", "drf", minimum=Resources(0, 0, 20))
     two_queues.rm.queue_tree = QueueState("root", "drf", children=(leaf,), is_leaf=False)
-    assert yarnam(two_queues, "policy", "what-if", "--json") == 0
+    assert yarnam(two_queues, "policy", "cells", "--json") == 0
     assert json.loads(capsys.readouterr().out)["queues"][0]["quota"] == 2
 
 
 @pytest.mark.parametrize("slip", ["root.a", "root.a=x", "=3", "root.a=-1", "root.typo=1"])
 def test_a_slip_in_a_quota_is_refused(two_queues: World, slip: str) -> None:
-    assert yarnam(two_queues, "policy", "what-if", "--quota", slip) == 64
+    assert yarnam(two_queues, "policy", "cells", "--quota", slip) == 64
 
 
 def test_without_tickets_all_use_is_unknown(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
     world.site.zookeeper = ""
-    assert yarnam(world, "policy", "what-if", "--quota", f"{QUEUE}=1") == 0
+    assert yarnam(world, "policy", "cells", "--quota", f"{QUEUE}=1") == 0
     assert "without a ZooKeeper" in capsys.readouterr().err
 
 
@@ -330,3 +330,10 @@ def test_the_numbers_of_a_list_come_from_a_file(
     assert yarnam(world, "policy", "set", QUEUE, "gittins", f"samples=@{file}") == 64
     file.write_text("many")
     assert yarnam(world, "policy", "set", QUEUE, "gittins", f"samples=@{file}") == 64
+
+
+def test_the_former_name_of_cells_is_refused_with_the_new_one(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert yarnam(world, "policy", "what-if", "root.a", "--json") == 64
+    assert "`yarnam policy cells` now" in capsys.readouterr().out

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from yarnam.cli.options import job_argument, json_option, open_client
+from yarnam.cli.options import GroupWithFormer, job_argument, json_option, open_client
 from yarnam.cli.rendering.console import print_json, print_line, print_lines, print_note
 from yarnam.errors import UsageError
 from yarnam.wire.light_imports import on_first_use
@@ -28,7 +28,11 @@ NOT_PROTECTED = (
 )
 
 
-@click.group("policy")
+@click.group(
+    "policy",
+    cls=GroupWithFormer,
+    former={"what-if": "It is `yarnam policy cells` now, with the same options."},
+)
 def command() -> None:
     """Choose which of a queue's jobs run first."""
 
@@ -118,7 +122,7 @@ def explain(ctx: click.Context, job: str, as_json: bool) -> None:
         print_lines(policy_text.explained_lines(status))
 
 
-@command.command("what-if")
+@command.command("cells")
 @click.argument("queue", metavar="[QUEUE]", default="")
 @click.option(
     "--quota",
@@ -129,7 +133,7 @@ def explain(ctx: click.Context, job: str, as_json: bool) -> None:
 )
 @json_option
 @click.pass_context
-def what_if(ctx: click.Context, queue: str, quotas: tuple[str, ...], as_json: bool) -> None:
+def cells(ctx: click.Context, queue: str, quotas: tuple[str, ...], as_json: bool) -> None:
     """Show which queues could have the whole nodes of their quota now.
 
     A quota is what YARN guarantees the queue (minResources, or its capacity), in whole nodes of the
