@@ -22,7 +22,8 @@ from yarnam.core.model.tickets import Demand, PolicyTicket, RunningGang, Ticket
 from yarnam.core.policies.chosen_policy import PolicyInForce
 from yarnam.core.policies.policy_registry import DEFAULT, NAMES, policy_named
 from yarnam.core.policies.policy_settings import read_settings
-from yarnam.core.policies.queue_schedule import as_running, decide_by_policy, queue_schedule
+from yarnam.core.policies.queue_schedule import as_running, decide_by_schedule, queue_schedule
+from yarnam.core.queue_client.ticket_list import NOBODY
 from yarnam.sim.ideal.ideal_run import run
 from yarnam.sim.ideal.ideal_settings import IdealSettings, Knows, Overhead
 from yarnam.sim.ideal.trace_job import TraceJob
@@ -126,7 +127,8 @@ def test_a_decision_at_a_thousand_tickets(name: str, most: int) -> None:
         queue_schedule(QUEUE, seen, in_force, {}).row(runs)
 
     def as_one_that_waits() -> None:
-        decide_by_policy(waits, seen, never_asked, in_force, {}, may_fit=False, may_claim=False)
+        found, world = NOBODY.schedule(waits, seen, in_force)
+        decide_by_schedule(found, waits, world, never_asked, may_fit=False, may_claim=False)
 
     took_s = [_least_s(look) for look in (as_one_that_runs, as_one_that_waits)]
     print(f"\n{name}, {TICKETS} tickets, priorities to {most}: "

@@ -24,11 +24,12 @@ from yarnam.core.policies.chosen_policy import (
 )
 from yarnam.core.policies.queue_schedule import (
     RECORD_SLACK_S,
-    decide_by_policy,
+    decide_by_schedule,
     event_of,
     queue_schedule,
 )
 from yarnam.core.policies.schedule import Act, JobDecision
+from yarnam.core.queue_client.ticket_list import NOBODY
 from yarnam.errors import UsageError
 
 QUEUE, OTHER = "root.dl", "root.other"
@@ -301,11 +302,12 @@ def test_a_job_that_has_to_wait_asks_for_nothing_though_its_gang_fits() -> None:
     me = ticket("me", 2, policy=told("me", submitted_at_s=NOW - 10))
     first = ticket("first", 4)
     world = seen(cluster([2]), [first], [])
-    decision, found = decide_by_policy(me, world, Planning(fits=True), chosen("fifo"), {})
+    found, world = NOBODY.schedule(me, world, chosen("fifo"))
+    decision, row = decide_by_schedule(found, me, world, Planning(fits=True))
     assert isinstance(decision, MustWait)
     assert decision.is_by_policy
     assert decision.head == first
-    assert found.act is Act.WAIT
+    assert row.act is Act.WAIT
 
 
 def test_a_job_that_is_to_run_is_held_up_by_those_alone_that_run_too() -> None:
@@ -313,8 +315,9 @@ def test_a_job_that_is_to_run_is_held_up_by_those_alone_that_run_too() -> None:
     me = ticket("me", 4)
     smaller = ticket("smaller", 2, policy=told("smaller", submitted_at_s=NOW - 10))
     world = seen(cluster([0]), [smaller], [])
-    decision, found = decide_by_policy(me, world, Planning(fits=True), chosen("fifo"), {})
-    assert found.act is Act.RUN
+    found, world = NOBODY.schedule(me, world, chosen("fifo"))
+    decision, row = decide_by_schedule(found, me, world, Planning(fits=True))
+    assert row.act is Act.RUN
     assert not isinstance(decision, Ask)
     assert not getattr(decision, "ahead", 0), "nobody is ahead of it"
 
@@ -332,7 +335,8 @@ def test_what_its_own_queue_gives_back_a_job_does_not_claim_from_others(
     me = ticket("me", 4, excluded=(NodeId(excluded),))
     planning = Planning(fits=False)
     world = seen(snapshot, [], [gang("old", {"n0": 4})])
-    decide_by_policy(me, world, planning, chosen(limits="3600"), {}, may_fit=False)
+    found, world = NOBODY.schedule(me, world, chosen(limits="3600"))
+    decide_by_schedule(found, me, world, planning, may_fit=False)
     assert planning.has_claimed is claims
 
 

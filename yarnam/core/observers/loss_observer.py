@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from yarnam.core.fits.predicted_end import FALL, LossSeries, predicted_end
 from yarnam.core.model.events import LossFlat
 from yarnam.core.model.job_status import FlatLoss, JobStatus, PredictedEnd, Use
 from yarnam.core.model.metrics import LOSS_NAMES
 from yarnam.core.model.printable import duration, gpu_hours
 from yarnam.core.observers.observer import NOTHING, Observation, Observer, StatusLine, View
-from yarnam.core.policies.fits.predicted_end import FALL, LossSeries, predicted_end
 
 FIT_EVERY_S = 30.0
 """A prediction takes 30 ms of the ApplicationMaster's only thread. Ours."""

@@ -20,6 +20,7 @@ from functools import lru_cache
 from yarnam.core.admission import Ask, Contention, Decision, Planner
 from yarnam.core.admission import decide as decide_admission
 from yarnam.core.admission.wait_queue import is_silent, queues_of
+from yarnam.core.fits.speed_curve import SpeedCurve, fit_speed
 from yarnam.core.model.events import (
     SUSPENSION_S,
     Event,
@@ -31,7 +32,6 @@ from yarnam.core.model.ids import NodeId
 from yarnam.core.model.snapshot import ClusterSnapshot, Node
 from yarnam.core.model.tickets import HoldState, MustWait, PolicyTicket, RunningGang, Ticket
 from yarnam.core.policies.chosen_policy import PolicyInForce
-from yarnam.core.policies.fits.speed_curve import SpeedCurve, fit_speed
 from yarnam.core.policies.gpu_nodes import NodeCapacity, Shape
 from yarnam.core.policies.policy_registry import by_arrival, decide
 from yarnam.core.policies.policy_ticket import believed
@@ -152,30 +152,6 @@ def _moved(
     )
 
 
-def decide_by_policy(
-    me: Ticket,
-    seen: Contention,
-    plan: Planner,
-    in_force: PolicyInForce,
-    recorded_gpu_s: Mapping[str, float],
-    *,
-    may_fit: bool = True,
-    excluded: Collection[NodeId] = (),
-    may_claim: bool = True,
-) -> tuple[Decision, JobDecision]:
-    """The admission decision of a job whose queue has a policy, and its row."""
-    world = replace(
-        seen,
-        tickets=(*(one for one in seen.tickets if one.job != me.job), _waiting(me)),
-        running=[gang for gang in seen.running if gang.job != me.job],
-        presorted=None,
-    )
-    found = queue_schedule(me.queue, world, in_force, recorded_gpu_s)
-    return decide_by_schedule(
-        found, me, world, plan, may_fit=may_fit, excluded=excluded, may_claim=may_claim
-    )
-
-
 def decide_by_schedule(
     found: QueueSchedule,
     me: Ticket,
@@ -187,9 +163,9 @@ def decide_by_schedule(
     may_claim: bool = True,
     explain: bool = True,
 ) -> tuple[Decision, JobDecision]:
-    """The same by a schedule that is there already; ``seen`` has the job's own ticket. Of its own
-    queue the job sees those that the policy has run, in the policy's order; of others all, as
-    ever."""
+    """The admission decision of a job whose queue has a policy, and the job's row. ``seen`` has its
+    own ticket. Of its own queue the job sees those that the policy runs, in the policy's order; of
+    others all."""
     row = found.row(me.job)
     if not row.gpus:
         return _must_wait(me, seen, found.schedule, row), row

@@ -8,8 +8,8 @@ from functools import lru_cache
 from itertools import pairwise
 from math import inf
 
+from yarnam.core.fits.service_distribution import QueueIndex, ServiceDistribution
 from yarnam.core.model.tickets import PolicyTicket
-from yarnam.core.policies.fits.service_distribution import QueueIndex, ServiceDistribution
 from yarnam.core.policies.policy_settings import LEAST_PAUSE, LEAST_RUN, Setting, Settings
 from yarnam.core.policies.schedule import Schedule
 from yarnam.core.policies.scheduling_policy import Policy

@@ -16,8 +16,8 @@ from dataclasses import replace
 from math import inf
 from typing import NamedTuple
 
+from yarnam.core.fits.service_distribution import QueueIndex
 from yarnam.core.model.tickets import PolicyTicket
-from yarnam.core.policies.fits.service_distribution import QueueIndex
 from yarnam.core.policies.policy_settings import LEAST_PAUSE, LEAST_RUN, Setting, Settings
 from yarnam.core.policies.policy_ticket import Arrival, arrival
 from yarnam.core.policies.schedule import Schedule

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from yarnam.core.policies.fits.nnls import nnls
+from yarnam.core.fits.nnls import nnls
 
 LEAST_SIZES = 3
 """Different sizes that the job must have run at: three unknowns."""

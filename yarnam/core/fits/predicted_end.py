@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
 
+from yarnam.core.fits.loss_curve import LossCurve, fit_loss
 from yarnam.core.model.job_status import FlatLoss, PredictedEnd
-from yarnam.core.policies.fits.loss_curve import LossCurve, fit_loss
 
 MOST_POINTS = 128
 """That are kept of a training, however long it is. The two fits of a prediction take some 30 ms."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, sqrt
 
-from yarnam.core.policies.fits.nnls import nnls
+from yarnam.core.fits.nnls import nnls
 
 LEAST_POINTS = 5
 ASYMPTOTES = 40

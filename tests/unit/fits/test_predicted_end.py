@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from yarnam.core.policies.fits.predicted_end import (
+from yarnam.core.fits.predicted_end import (
     MOST_POINTS,
     LossSeries,
     predicted_end,

@@ -7,10 +7,10 @@ from math import inf
 
 import pytest
 
-from yarnam.core.policies.fits.loss_curve import fit_loss
-from yarnam.core.policies.fits.nnls import nnls
-from yarnam.core.policies.fits.service_distribution import ServiceDistribution
-from yarnam.core.policies.fits.speed_curve import fit_speed
+from yarnam.core.fits.loss_curve import fit_loss
+from yarnam.core.fits.nnls import nnls
+from yarnam.core.fits.service_distribution import ServiceDistribution
+from yarnam.core.fits.speed_curve import fit_speed
 
 
 def test_nnls_solves_what_has_a_solution_and_clamps_what_has_not() -> None:
