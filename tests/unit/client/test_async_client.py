@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +15,19 @@ from tests.unit.client.world import APPLICATION, World, status, task, verdict
 from yarnam import AsyncClient, Client, Job, JobEnded, WaitTimeout
 from yarnam.adapters.hdfs.history_store import HistoryStore
 from yarnam.client import async_client
-from yarnam.client.async_client import AsyncHistory, AsyncJob
+from yarnam.client.async_client import (
+    AsyncArray,
+    AsyncExecutor,
+    AsyncFunctionJob,
+    AsyncHistory,
+    AsyncJob,
+    AsyncPolicies,
+)
+from yarnam.client.functions.function_executor import Executor
+from yarnam.client.functions.function_job import FunctionJob
+from yarnam.client.functions.job_array import JobArray
 from yarnam.client.monitor.job_history import JobHistory
+from yarnam.client.queues.chosen_policies import ChosenPolicies
 from yarnam.client.user_paths import new_key
 from yarnam.core.accounting.job_summary import HistoryFilter
 from yarnam.core.model.events import CancelRequested, JobStarted
@@ -161,6 +173,10 @@ async def test_the_history_of_ended_jobs(world: World, monkeypatch: pytest.Monke
         (Client, AsyncClient, {"site"}),  # The adapters, which block.
         (Job, AsyncJob, {"follower"}),  # It asks and sleeps by itself.
         (JobHistory, AsyncHistory, set[str]()),
+        (JobArray, AsyncArray, {"futures"}),
+        (Executor, AsyncExecutor, set[str]()),
+        (FunctionJob, AsyncFunctionJob, {"future", "results_after"}),
+        (ChosenPolicies, AsyncPolicies, set[str]()),
     ],
 )
 async def test_the_twins_have_the_same_calls(plain: type, twin: type, missing: set[str]) -> None:
@@ -168,6 +184,13 @@ async def test_the_twins_have_the_same_calls(plain: type, twin: type, missing: s
         return {name for name in dir(of) if not name.startswith("_")}
 
     assert calls(plain) - calls(twin) == missing
+
+
+async def test_a_twin_has_the_arguments_and_the_words_of_its_plain_call() -> None:
+    assert inspect.signature(AsyncJob.suspend) == inspect.signature(Job.suspend)
+    assert AsyncJob.suspend.__doc__ == Job.suspend.__doc__
+    assert inspect.iscoroutinefunction(AsyncJob.suspend)
+    assert inspect.isasyncgenfunction(AsyncJob.logs)
 
 
 async def test_policies_of_queues(world: World) -> None:
