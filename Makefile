@@ -54,6 +54,7 @@ check: .set-up-test
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	@$(MAKE) --no-print-directory -j2 --output-sync .mypy .basedpyright
+	@$(BIN)/python -m tools.budget
 	$(TOOK)
 
 .mypy .basedpyright: .%:
