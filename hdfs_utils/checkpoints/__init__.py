@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hdfs_utils.backends.connect import connect
@@ -31,6 +32,7 @@ from hdfs_utils.checkpoints.format.manifest import Checkpoint
 from hdfs_utils.checkpoints.format.reader import OpenCheckpoint, read_all
 from hdfs_utils.checkpoints.format.regions import Region
 from hdfs_utils.checkpoints.format.values import LocalFile, Part, PerRank, Value, files_below
+from hdfs_utils.checkpoints.pruning import PruneDecision, prune_listed
 from hdfs_utils.checkpoints.retention import Best, Retention
 from hdfs_utils.checkpoints.spool import Spool
 from hdfs_utils.errors import CorruptData, NotFound, Unavailable
@@ -43,9 +45,10 @@ T = TypeVar("T")
 
 __all__ = [
     "MANIFEST", "NEWEST", "Best", "Checkpoint", "Checkpointer", "Limits", "LocalFile",
-    "OpenCheckpoint", "Part", "PerRank", "Region", "Retention", "SkippedCheckpoint", "Spool",
-    "StartPoint", "Token", "Value", "files_below", "latest", "load", "load_arrays", "load_latest",
-    "open_checkpoint", "read_manifest", "save", "save_arrays",
+    "OpenCheckpoint", "Part", "PerRank", "PruneDecision", "Region", "Retention",
+    "SkippedCheckpoint", "Spool", "StartPoint", "Token", "Value", "files_below", "first_good",
+    "latest", "load", "load_arrays", "load_latest", "open_checkpoint", "prune", "read_manifest",
+    "save", "save_arrays",
 ]  # fmt: skip
 
 
@@ -127,7 +130,8 @@ def latest(
     Raises:
         HdfsError: the file system does not answer; never because of a torn checkpoint.
     """
-    found = _newest(directory, fs, report, lambda opened: catalog.verify(*opened))
+    fs = fs or connect(directory)
+    found = first_good(directory, partial(catalog.verify, fs), fs=fs, report=report)
     return found[0] if found else None
 
 
@@ -139,22 +143,38 @@ def load_latest(
     It only reads: a corrupt checkpoint stays where it is. :meth:`Checkpointer.restore` sets it
     aside.
     """
-    return _newest(directory, fs, report, lambda opened: load(opened[1], fs=opened[0]))
+    fs = fs or connect(directory)
+    return first_good(directory, partial(load, fs=fs), fs=fs, report=report)
 
 
-def _newest(
+def first_good(
     directory: str,
-    given: FileSystem | None,
-    report: Report,
-    read: Callable[[tuple[FileSystem, Checkpoint]], T],
+    read: Callable[[Checkpoint], T],
+    *,
+    fs: FileSystem | None = None,
+    report: Report = warn,
 ) -> tuple[Checkpoint, T] | None:
-    fs = given or connect(directory)
+    """The newest checkpoint that ``read`` finds good, else the next one; None if none is good.
+
+    Nobody deletes a checkpoint while ``read`` runs.
+
+    Args:
+        directory: of all checkpoints of a job.
+        read: raises CorruptData where the data is not what was saved, as every function here that
+            verifies; what it returns is passed on.
+        fs: where; by default the file system of ``directory``.
+        report: called with each one that is skipped; by default they are logged as warnings.
+
+    Raises:
+        HdfsError: the file system does not answer.
+    """
+    fs = fs or connect(directory)
     out_of_reach: Unavailable | None = None
     for status in catalog.candidates(fs, fs.own_path(directory)):
         try:
             with catalog.pinned(fs, status.path):
                 checkpoint = read_manifest(fs, status.path)
-                return checkpoint, read((fs, checkpoint))
+                return checkpoint, read(checkpoint)
         except (NotFound, CorruptData) as error:
             report(_skipped(status.path, error))
         except Unavailable as error:
@@ -165,6 +185,42 @@ def _newest(
     if out_of_reach is not None:
         raise out_of_reach  # none is not the same as none that can be read now
     return None
+
+
+def prune(
+    directory: str,
+    retention: Retention,
+    *,
+    delete: bool = True,
+    with_set_aside: bool = False,
+    verify: Callable[[FileSystem, Checkpoint], None] = catalog.verify,
+    fs: FileSystem | None = None,
+    report: Report = warn,
+) -> list[PruneDecision]:
+    """Delete the checkpoints that ``retention`` does not keep; what becomes of each, newest first.
+
+    The newest whole checkpoint stays. Before anything is deleted its data is read; if it is torn,
+    the one before it counts as the newest. Checkpoints being read stay, and unfinished ones of the
+    newest attempt, which may still be running.
+
+    Args:
+        directory: of all checkpoints of a job.
+        retention: what stays.
+        delete: if false, nothing is verified or deleted, and the decisions are what would be done.
+        with_set_aside: also delete those that a restore has found corrupt.
+        verify: reads a checkpoint; raises CorruptData.
+        fs: where; by default the file system of ``directory``.
+        report: called with each one that is torn.
+
+    Raises:
+        HdfsError: the file system does not answer; some of it may be deleted.
+    """
+    fs = fs or connect(directory)
+    root = fs.own_path(directory)
+    return prune_listed(
+        fs, catalog.list_checkpoints(fs, root), root, retention, with_set_aside=with_set_aside,
+        verify=verify if delete else None, report=report,
+    )  # fmt: skip
 
 
 def load_arrays(

@@ -1,14 +1,20 @@
-"""Clearing away what retention does not keep, after a commit, by rank 0."""
+"""Clearing away what retention does not keep: after a commit, by rank 0, or on demand."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 
 from hdfs_utils import uri as uris
 from hdfs_utils.checkpoints import catalog
-from hdfs_utils.checkpoints.commit.fence import Fence
+from hdfs_utils.checkpoints.catalog import (
+    CheckpointListing,
+    CheckpointState,
+    Report,
+    SkippedCheckpoint,
+)
+from hdfs_utils.checkpoints.commit.fence import Fence, newest_claim
 from hdfs_utils.checkpoints.format import layout
 from hdfs_utils.checkpoints.format.layout import CheckpointName
 from hdfs_utils.checkpoints.format.manifest import Checkpoint
@@ -103,3 +109,79 @@ def empty_trash(fs: FileSystem, root: str, epoch: int = 0) -> None:
             if not catalog.is_pinned(fs, uris.join(root, uris.name(status.path)), epoch):
                 with contextlib.suppress(HdfsError):
                     fs.delete(status.path, recursive=True)
+
+
+@dataclass(frozen=True, slots=True)
+class PruneDecision:
+    """What pruning does with one directory.
+
+    Attributes:
+        listing: the directory.
+        goes: whether it is to be deleted.
+        why: the reason for either.
+        is_gone: whether it has been deleted.
+    """
+
+    listing: CheckpointListing
+    goes: bool
+    why: str
+    is_gone: bool = False
+
+
+def prune_listed(
+    fs: FileSystem,
+    found: Sequence[CheckpointListing],
+    root: str,
+    retention: Retention,
+    *,
+    with_set_aside: bool,
+    verify: Callable[[FileSystem, Checkpoint], None] | None,
+    report: Report,
+) -> list[PruneDecision]:
+    """Decide as ``hdfs_utils.checkpoints.prune`` says, and delete if ``verify`` is given."""
+    if verify is not None:
+        found = _with_a_proved_one(fs, found, verify, report)
+    claim = newest_claim(fs, root)
+    epoch = claim.epoch if claim else 0
+    wholes = [
+        Whole(one.name, one.checkpoint.metrics)
+        for one in found
+        if one.state is CheckpointState.WHOLE and one.checkpoint is not None
+    ]
+    reasons = kept(wholes, retention)
+    decisions = []
+    for one in found:
+        if one.state is CheckpointState.WHOLE:
+            goes, why = one.name not in reasons, reasons.get(one.name, "not selected to keep")
+        elif one.state is CheckpointState.UNFINISHED:
+            goes, why = one.name.epoch < epoch, "unfinished"
+        else:
+            goes = one.state is CheckpointState.SET_ASIDE and with_set_aside
+            why = one.state.value
+        if goes and catalog.is_pinned(fs, one.path):
+            goes, why = False, "in use"
+        is_gone = goes and verify is not None and catalog.remove(fs, one.path)
+        decisions.append(PruneDecision(one, goes, why, is_gone))
+    return decisions
+
+
+def _with_a_proved_one(
+    fs: FileSystem,
+    found: Sequence[CheckpointListing],
+    verify: Callable[[FileSystem, Checkpoint], None],
+    report: Report,
+) -> list[CheckpointListing]:
+    """The same, down to the newest whole one whose data is read and good; those before it whose
+    data is not count as torn."""
+    judged = list(found)
+    for number, one in enumerate(found):
+        if one.state is not CheckpointState.WHOLE or one.checkpoint is None:
+            continue
+        try:
+            with catalog.pinned(fs, one.path):
+                verify(fs, one.checkpoint)
+            break
+        except (CorruptData, NotFound) as error:
+            report(SkippedCheckpoint(one.path, str(error)))
+            judged[number] = replace(one, state=CheckpointState.TORN, reason=str(error))
+    return judged

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from yarnam.cli.options import json_option
 from yarnam.cli.rendering.checkpoint_text import (
     as_plain,
+    decision_as_plain,
+    decision_row,
     facts,
     row,
     short,
     size_text,
-    verdict_row,
 )
 from yarnam.cli.rendering.console import print_json, print_line, print_note, print_table
 from yarnam.cli.rendering.transfer_progress import transfer_progress
@@ -25,16 +27,16 @@ from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from hdfs_utils import FileSystem
-    from hdfs_utils.checkpoints import Checkpoint, Retention
+    from hdfs_utils.checkpoints import Checkpoint
     from hdfs_utils.checkpoints.catalog import CheckpointListing
 
 with on_first_use():
     from hdfs_utils import checkpoints, errors
     from hdfs_utils.checkpoints import catalog, export
-    from hdfs_utils.checkpoints import retention as checkpoints_retention
-    from hdfs_utils.checkpoints.commit import fence
     from yarnam.adapters.hdfs import error_map
     from yarnam.client import site
+
+T = TypeVar("T")
 
 NEWEST = "newest"
 
@@ -123,10 +125,10 @@ def restore(directory: str, which: str, target: Path, as_json: bool) -> int:
     with error_map.hdfs_errors("restoring a checkpoint"):
         fs, root = _open(directory)
 
-        def save(one: Checkpoint) -> Any:
+        def save(one: Checkpoint) -> list[Path]:
             return export.export(checkpoints.open_checkpoint(one, fs=fs), target)
 
-        checkpoint, files = _first_good(fs, root, which, save)
+        checkpoint, files = _used(fs, root, which, save)
     if as_json:
         print_json({"checkpoint": facts(fs, checkpoint), "files": [str(path) for path in files]})
     else:
@@ -172,30 +174,25 @@ def prune(
     retention = _retention(keep, keep_every, best)
     with error_map.hdfs_errors("pruning checkpoints"):
         fs, root = _open(directory)
-        found = catalog.list_checkpoints(fs, root)
-        if yes:
-            found = _with_a_whole_one(fs, found, as_json)
-        verdicts = _judged(fs, root, retention, with_aside, found)
-        gone = []
-        for verdict in verdicts:
-            if verdict["goes"] and yes:
-                verdict["is_gone"] = catalog.remove(fs, verdict["path"])
-                gone.append(verdict)
+        decisions = checkpoints.prune(
+            root, retention, delete=yes, with_set_aside=with_aside,
+            verify=partial(_verify, is_silent=as_json), fs=fs,
+            report=lambda torn: print_note(f"{short(torn.path)} is torn: {torn.reason}"),
+        )  # fmt: skip
     if as_json:
-        print_json({"deleted": yes, "checkpoints": verdicts})
+        plain = [decision_as_plain(one, is_done=yes) for one in decisions]
+        print_json({"deleted": yes, "checkpoints": plain})
         return
-    rows = [verdict_row(verdict, yes) for verdict in verdicts]
+    rows = [decision_row(one, is_done=yes) for one in decisions]
     if rows:
         print_table(("STEP", "SIZE", "ACTION", "REASON", "NAME"), rows)
-    freed = sum(verdict["bytes"] for verdict in (gone if yes else verdicts) if verdict["goes"])
-    going = sum(verdict["goes"] for verdict in verdicts)
+    going = [one for one in decisions if (one.is_gone if yes else one.goes)]
+    extent = f"{len(going)} of {len(decisions)} checkpoints"
+    freed = size_text(sum(one.listing.size for one in going))
     if yes:
-        print_note(f"Deleted {len(gone)} of {len(verdicts)} checkpoints, {size_text(freed)}.")
+        print_note(f"Deleted {extent}, {freed}.")
     else:
-        print_note(
-            f"Would delete {going} of {len(verdicts)} checkpoints, {size_text(freed)}. To delete "
-            "them, use --yes."
-        )
+        print_note(f"Would delete {extent}, {freed}. To delete them, use --yes.")
 
 
 @command.command("cp")
@@ -215,11 +212,11 @@ def cp(source: str, target: str, which: str, as_json: bool) -> int:
         began = time.monotonic()
         with transfer_progress("cp", is_silent=as_json) as progress:
 
-            def copy(one: Checkpoint) -> Any:
+            def copy(one: Checkpoint) -> Checkpoint:
                 progress.begin(len(one.shards), one.size)
                 return export.copy(fs, one, to, directory, progress.add)
 
-            _, copied = _first_good(fs, root, which, copy)
+            _, copied = _used(fs, root, which, copy)
         took_s = time.monotonic() - began
     if as_json:
         print_json(facts(to, copied))
@@ -251,18 +248,32 @@ def _chosen(fs: FileSystem, root: str, which: str) -> list[CheckpointListing]:
     return chosen if which == NEWEST else chosen[:1]
 
 
-def _first_good(fs: FileSystem, root: str, which: str, use: Any) -> tuple[Checkpoint, Any]:
-    for one in _chosen(fs, root, which):
-        if one.checkpoint is None:
-            raise UsageError(f"{one.path} is not complete: {one.reason}")
-        try:
-            with catalog.pinned(fs, one.path):
-                return one.checkpoint, use(one.checkpoint)
-        except errors.CorruptData as error:
-            if which != NEWEST:
-                raise UsageError(f"{one.path} is not complete: {error}") from error
-            print_note(f"Skipped {one.path}: {error}")
-    raise Unavailable(f"{fs.uri}{root} has no complete checkpoint")
+def _used(
+    fs: FileSystem, root: str, which: str, use: Callable[[Checkpoint], T]
+) -> tuple[Checkpoint, T]:
+    """The selected checkpoint, and what was made of it. Raises UsageError, Unavailable."""
+    if which == NEWEST:
+        _chosen(fs, root, which)
+        found = checkpoints.first_good(
+            root, use, fs=fs, report=lambda one: print_note(f"Skipped {one.path}: {one.reason}")
+        )
+        if found is None:
+            raise Unavailable(f"{fs.uri}{root} has no complete checkpoint")
+        return found
+    (one,) = _chosen(fs, root, which)
+    if one.checkpoint is None:
+        raise UsageError(f"{one.path} is not complete: {one.reason}")
+    try:
+        with catalog.pinned(fs, one.path):
+            return one.checkpoint, use(one.checkpoint)
+    except errors.CorruptData as error:
+        raise UsageError(f"{one.path} is not complete: {error}") from error
+
+
+def _verify(fs: FileSystem, checkpoint: Checkpoint, *, is_silent: bool) -> None:
+    with transfer_progress(f"verify {checkpoint.step}", is_silent=is_silent) as progress:
+        progress.begin(len(checkpoint.shards), checkpoint.size)
+        catalog.verify(fs, checkpoint, progress.add)
 
 
 def _verified(fs: FileSystem, one: CheckpointListing, as_json: bool) -> dict[str, Any]:
@@ -270,12 +281,8 @@ def _verified(fs: FileSystem, one: CheckpointListing, as_json: bool) -> dict[str
     state, reason = one.state.value, one.reason
     if one.checkpoint is not None and not reason:
         try:
-            with (
-                catalog.pinned(fs, one.path),
-                transfer_progress(f"verify {one.name.step}", is_silent=as_json) as progress,
-            ):
-                progress.begin(len(one.checkpoint.shards), one.size)
-                catalog.verify(fs, one.checkpoint, progress.add)
+            with catalog.pinned(fs, one.path):
+                _verify(fs, one.checkpoint, is_silent=as_json)
         except (errors.CorruptData, errors.NotFound) as error:
             state, reason = "torn", str(error)
     return {
@@ -302,58 +309,3 @@ def _retention(keep: int, keep_every: int | None, best: str | None) -> checkpoin
                 f"--best {best}: {error}", hint="For example: --best accuracy:max:2"
             ) from error
     return checkpoints.Retention(keep, keep_every or 0, rated)
-
-
-def _with_a_whole_one(
-    fs: FileSystem, found: list[CheckpointListing], as_json: bool
-) -> list[CheckpointListing]:
-    """The same checkpoints, with the newest ones marked torn if their data is."""
-    judged = list(found)
-    for number, one in enumerate(found):
-        if one.state is not catalog.CheckpointState.WHOLE:
-            continue
-        result = _verified(fs, one, as_json)
-        if result["is_whole"]:
-            break
-        print_note(f"{short(one.path)} is torn: {result['reason']}")
-        judged[number] = replace(one, state=catalog.CheckpointState.TORN, reason=result["reason"])
-    return judged
-
-
-def _judged(
-    fs: FileSystem,
-    root: str,
-    retention: Retention,
-    with_aside: bool,
-    found: list[CheckpointListing],
-) -> list[dict[str, Any]]:
-    claim = fence.newest_claim(fs, root)
-    epoch = claim.epoch if claim else 0
-    wholes = [
-        checkpoints_retention.Whole(one.name, one.checkpoint.metrics)
-        for one in found
-        if one.state is catalog.CheckpointState.WHOLE and one.checkpoint is not None
-    ]
-    reasons = checkpoints_retention.kept(wholes, retention)
-    verdicts = []
-    for one in found:
-        if one.state is catalog.CheckpointState.WHOLE:
-            goes, why = one.name not in reasons, reasons.get(one.name, "not selected to keep")
-        elif one.state is catalog.CheckpointState.UNFINISHED:
-            goes, why = one.name.epoch < epoch, "unfinished"
-        else:
-            goes = one.state is catalog.CheckpointState.SET_ASIDE and with_aside
-            why = one.state.value
-        if goes and catalog.is_pinned(fs, one.path):
-            goes, why = False, "in use"
-        verdicts.append(
-            {
-                "name": short(one.path),
-                "path": one.path,
-                "step": one.name.step,
-                "bytes": one.size,
-                "goes": goes,
-                "why": why,
-            }
-        )
-    return verdicts

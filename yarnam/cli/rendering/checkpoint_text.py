@@ -9,17 +9,27 @@ from yarnam.cli.rendering.console import clock_time
 
 if TYPE_CHECKING:
     from hdfs_utils import FileSystem
-    from hdfs_utils.checkpoints import Checkpoint
+    from hdfs_utils.checkpoints import Checkpoint, PruneDecision
     from hdfs_utils.checkpoints.catalog import CheckpointListing
 
 
-def verdict_row(verdict: dict[str, Any], is_done: bool) -> Sequence[str]:
+def decision_row(decision: PruneDecision, *, is_done: bool) -> Sequence[str]:
     """A row of the table of `prune`."""
     words = "keep"
-    if verdict["goes"]:
-        words = "would delete" if not is_done else "deleted" if verdict["is_gone"] else "in use"
-    size = size_text(verdict["bytes"])
-    return (str(verdict["step"]), size, words, verdict["why"], verdict["name"])
+    if decision.goes:
+        words = "would delete" if not is_done else "deleted" if decision.is_gone else "in use"
+    one = decision.listing
+    return (str(one.name.step), size_text(one.size), words, decision.why, short(one.path))
+
+
+def decision_as_plain(decision: PruneDecision, *, is_done: bool) -> dict[str, Any]:
+    """For JSON: a row of `prune`."""
+    one = decision.listing
+    plain = {
+        "name": short(one.path), "path": one.path, "step": one.name.step, "bytes": one.size,
+        "goes": decision.goes, "why": decision.why,
+    }  # fmt: skip
+    return {**plain, "is_gone": decision.is_gone} if is_done and decision.goes else plain
 
 
 def row(one: CheckpointListing) -> Sequence[str]:

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from hdfs_utils import checkpoints
-from hdfs_utils.checkpoints import MANIFEST, Limits, SkippedCheckpoint
+from hdfs_utils.checkpoints import MANIFEST, Checkpoint, Limits, Retention, SkippedCheckpoint
 from hdfs_utils.errors import CorruptData, HdfsError, InvalidPath, Unavailable
+from hdfs_utils.filesystem import FileSystem
 from tests.fakes.files import MemoryFiles, fail_on
 
 HOME = "/ckpt"
@@ -200,3 +201,37 @@ def test_a_directory_is_enough(tmp_path: Path) -> None:
     saved = checkpoints.save(directory, 1, {"a": b"x" * 100})
     assert checkpoints.latest(directory) == saved
     assert checkpoints.load_arrays(f"file://{tmp_path}/none") is None
+
+
+def test_pruning_reads_the_newest_and_keeps_the_one_before_a_torn_one(fs: MemoryFiles) -> None:
+    saved = [save(fs, step, 9) for step in (1, 2, 3, 4)]
+    shown = checkpoints.prune(HOME, Retention(1), delete=False, fs=fs)
+    assert [one.goes for one in shown] == [False, True, True, True]
+    assert not any(one.is_gone for one in shown)
+
+    def verify(_fs: FileSystem, checkpoint: Checkpoint) -> None:
+        if checkpoint.step == 4:
+            raise CorruptData("a bit has turned on the disk")
+
+    torn: list[SkippedCheckpoint] = []
+    done = checkpoints.prune(HOME, Retention(1), verify=verify, fs=fs, report=torn.append)
+    assert [(one.listing.name.step, one.is_gone, one.why) for one in done] == [
+        (4, False, "torn"), (3, False, "one of the last 1"),
+        (2, True, "not selected to keep"), (1, True, "not selected to keep"),
+    ]  # fmt: skip
+    assert [one.path for one in torn] == [saved[3].path]
+    assert steps(fs) == [3, 4]
+
+
+def test_a_reader_of_its_own_gets_the_newest_good_one(fs: MemoryFiles) -> None:
+    saved = [save(fs, step, 9) for step in (1, 2, 3)]
+    skipped: list[SkippedCheckpoint] = []
+
+    def read(checkpoint: Checkpoint) -> int:
+        if checkpoint.step == 3:
+            raise CorruptData("not as it was saved")
+        return checkpoint.step
+
+    found = checkpoints.first_good(HOME, read, fs=fs, report=skipped.append)
+    assert found == (saved[1], 2)
+    assert [one.path for one in skipped] == [saved[2].path]
