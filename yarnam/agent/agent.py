@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
+from yarnam._light_imports import on_first_use
 from yarnam.agent.checks.node_checks import NodeChecks
 from yarnam.agent.data.input_gateway import InputGateway
 from yarnam.agent.data.spool_uploader import BEFORE_LAUNCH_S, SpoolUploader
@@ -48,7 +49,6 @@ from yarnam.core.frameworks.task_ports import COORDINATOR_PORT, in_turn, port_ke
 from yarnam.core.model.ids import PRE_RUN_ROLE
 from yarnam.core.model.outcomes import ExitKind
 from yarnam.errors import Blame, InternalError, Unavailable, YarnamError
-from yarnam.wire.light_imports import on_first_use
 from yarnam.wire.pb import yarnam_pb2 as pb
 from yarnam.wire.pb import yarnam_pb2_grpc
 from yarnam.wire.protocol import HELD_CALLS

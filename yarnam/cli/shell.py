@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from yarnam._light_imports import on_first_use
 from yarnam._version import __version__
 from yarnam.cli.catalog import ENTRIES, SECTIONS
 from yarnam.cli.crash_report import internal_error
@@ -24,7 +25,6 @@ from yarnam.cli.log_format import PrintableFormatter, log_to_stderr
 from yarnam.cli.rendering.console import print_error, print_json, print_note
 from yarnam.cli.signals import INTERRUPTED, Terminated
 from yarnam.errors import BadSpec, ExitCode, UsageError, YarnamError
-from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from yarnam.client import Client

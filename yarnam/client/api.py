@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 from weakref import WeakSet
 
+from yarnam._light_imports import on_first_use
 from yarnam.client.job import Job
 from yarnam.client.site import Site, open_site
 from yarnam.client.submit.hdfs_store import OpenProgress, no_progress
@@ -18,7 +19,6 @@ from yarnam.client.user_paths import key_in
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.errors import BadSpec, YarnamError
-from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from typing_extensions import Self

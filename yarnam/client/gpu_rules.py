@@ -18,9 +18,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from yarnam._light_imports import on_first_use
 from yarnam.core.model.gpu_names import NO_RULES, GpuModelRules
 from yarnam.errors import BadConfig
-from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
     import yaml

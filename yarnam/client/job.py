@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from hdfs_utils import HdfsError
+from yarnam._light_imports import on_first_use
 from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.client.monitor.job_follower import HOLD_S, JobFollower, WaitLimit
 from yarnam.client.monitor.job_logs import LogPiece, LogRequest, LogSource, read_logs
@@ -30,7 +31,6 @@ from yarnam.errors import (
 )
 from yarnam.ports.job_access import JobClient
 from yarnam.wire.codec import encode
-from yarnam.wire.light_imports import on_first_use
 from yarnam.wire.output_paths import partial_output_path, staging_path
 from yarnam.wire.protocol import VERDICT_FILE
 from yarnam.wire.records import JobRecord

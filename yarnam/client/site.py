@@ -17,6 +17,7 @@ from hdfs_utils import FileSystem, TimeLimits, connect
 from hdfs_utils.backends.connect import AUTHENTICATION, is_kerberos
 from hdfs_utils.config.delegation_tokens import DelegationToken
 from hdfs_utils.errors import HdfsError, NotAuthenticated
+from yarnam._light_imports import on_first_use
 from yarnam.adapters.hdfs.small_files import HTTP_LIMITS, SmallFiles
 from yarnam.adapters.yarn.application_cache import ApplicationCache
 from yarnam.adapters.yarn.rest_parse import YarnApplication
@@ -25,7 +26,6 @@ from yarnam.core.model.gpu_names import NOTHING_LEARNT, GpuModelRules, Inventory
 from yarnam.core.model.snapshot import ClusterSnapshot, QueueView
 from yarnam.errors import BadConfig, NoPermission, NotThroughGateway
 from yarnam.ports.job_access import JobClient, Launcher
-from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from hdfs_utils.config.gateway import Gateway

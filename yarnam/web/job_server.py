@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from yarnam._light_imports import on_first_use
 from yarnam.core.model.events import Event
 from yarnam.core.model.job_status import JobStatus
 from yarnam.core.model.metrics import AgentMetrics
@@ -22,7 +23,6 @@ from yarnam.web.http.http_messages import JSON, Address, Request, Response, text
 from yarnam.web.http.http_server import HttpServer
 from yarnam.web.training_series import TrainingSeries
 from yarnam.wire.codec import decode, decode_event
-from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
     from yarnam.web import job_api, job_page, metrics_text, openapi, rendering

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import datetime as dt
 
+from yarnam._light_imports import on_first_use
 from yarnam.errors import BadConfig
-from yarnam.wire.light_imports import on_first_use
 from yarnam.wire.protocol import TLS_NAME
 
 with on_first_use():  # cryptography is for the client only: agents and AM read what it made

@@ -8,12 +8,12 @@ import hdfs_utils
 from hdfs_utils import FileSystem, HdfsError, TimeLimits
 from hdfs_utils.blacklist import FileBlacklist
 from hdfs_utils.validation.check_in_subprocess import CheckOutcome, check_in_subprocess, parse
+from yarnam._light_imports import on_first_use
 from yarnam.adapters.hdfs.error_map import as_yarnam
 from yarnam.adapters.hdfs.shared_blacklist import SharedBlacklist
 from yarnam.adapters.zookeeper.lazy_session import LazySession
 from yarnam.core.model.resources import CHECK_MIB
 from yarnam.ports.input_blacklist import BlacklistNotifier, InputBlacklist
-from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
     from yarnam.adapters.zookeeper import blacklist_notifier

@@ -18,10 +18,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from yarnam._light_imports import on_first_use
 from yarnam.adapters.skein.driver_process import DriverProcess
 from yarnam.core.model.ids import ApplicationId
 from yarnam.errors import BadConfig, BadSpec, NoPermission, Unavailable, YarnamError
-from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():  # not before the JVM is on its way: it takes as long again
     import grpc

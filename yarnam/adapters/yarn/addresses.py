@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 from hdfs_utils import errors as hdfs
 from hdfs_utils.config import configuration
+from yarnam._light_imports import on_first_use
 from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.errors import BadConfig
-from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from hdfs_utils.config.gateway import Gateway

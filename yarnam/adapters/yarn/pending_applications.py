@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from yarnam._light_imports import on_first_use
 from yarnam.adapters.yarn.rest_parse import YarnApplication
-from yarnam.wire.light_imports import on_first_use
 from yarnam.wire.protocol import APPLICATION_TAG
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from hdfs_utils.config.delegation_tokens import DelegationToken
 from hdfs_utils.errors import MalformedData
 from hdfs_utils.protocols.kerberos_errors import advice
 from hdfs_utils.protocols.rejections import Rejections
+from yarnam._light_imports import on_first_use
 from yarnam.adapters.http_identity import HttpIdentity
 from yarnam.adapters.yarn import rest_parse
 from yarnam.adapters.yarn.addresses import rm_web_urls
@@ -31,7 +32,6 @@ from yarnam.core.model.snapshot import AllocationSteps, ClusterSnapshot, QueueVi
 from yarnam.core.queues.queue_state import QueueReport
 from yarnam.errors import NoPermission, Unavailable, UsageError
 from yarnam.wire.http_request import HttpError, remote_message, request
-from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from yarnam.core.queues.capacity.capacity_file import CapacityConfig

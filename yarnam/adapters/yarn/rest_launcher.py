@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 from hdfs_utils import HdfsError
 from hdfs_utils.concurrency.retry import Backoff, retry
+from yarnam._light_imports import on_first_use
 from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.adapters.hdfs.small_files import SmallFiles, put_once
 from yarnam.adapters.job_tokens import JobTokens
@@ -29,7 +30,6 @@ from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.core.model.ids import ApplicationId
 from yarnam.errors import NoPermission, Unavailable, UsageError, YarnamError
 from yarnam.ports.job_access import Launcher
-from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
     from skein_specs import submission as specs

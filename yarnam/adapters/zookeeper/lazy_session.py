@@ -10,8 +10,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from yarnam._light_imports import on_first_use
 from yarnam.errors import Unavailable
-from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from yarnam.adapters.zookeeper.session import ZooKeeper

@@ -16,6 +16,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from yarnam._light_imports import on_first_use
 from yarnam.agent.keeper.keeper_client import Exited, KeeperClient, StartOrder
 from yarnam.agent.launch.log_files import append_note, last_lines, log_disk_problem
 from yarnam.agent.launch.output_streams import OutputStreams
@@ -38,7 +39,6 @@ from yarnam.agent.resources.memory_kills import KILLED_FOR_MEMORY, MemoryKills
 from yarnam.core.failures.rank_activity import Collective
 from yarnam.core.model.outcomes import ExitKind, Finding
 from yarnam.errors import YarnamError
-from yarnam.wire.light_imports import on_first_use
 from yarnam.wire.protocol import CHECKPOINT_PAUSE, ENV_ERROR_FILE
 
 with on_first_use():

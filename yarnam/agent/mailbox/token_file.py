@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from hdfs_utils.errors import HdfsError
-from yarnam.wire.light_imports import on_first_use
+from yarnam._light_imports import on_first_use
 
 with on_first_use():  # few sites have tokens, and each agent loads this module
     from hdfs_utils.config import delegation_tokens

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
+from yarnam._light_imports import light_imports
 from yarnam.agent.keeper.keeper import become_subreaper, fork_keeper
-from yarnam.wire.light_imports import light_imports
 from yarnam.wire.protocol import ENV_ASK
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from yarnam._light_imports import on_first_use
 from yarnam.am.am_ports import AmPorts, PortExecutors
 from yarnam.am.am_settings import AmSettings
 from yarnam.am.executor import Executor
@@ -12,7 +13,6 @@ from yarnam.am.probes.gang_observers import GangObservers
 from yarnam.am.queue_client_shell import QueueClientShell
 from yarnam.am.status_report import AmFacts
 from yarnam.core.queue_client import ClientLimits, queued_job
-from yarnam.wire.light_imports import on_first_use
 from yarnam.wire.records import JobRecord
 
 with on_first_use():

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urlparse
 
+from yarnam._light_imports import light_imports
 from yarnam.adapters.process_lifetime import end_with_stdin, leave_at_once_on_sigterm
 from yarnam.cli.log_format import PrintableFormatter, log_to_stderr
 from yarnam.errors import ExitCode, InternalError, YarnamError
-from yarnam.wire.light_imports import light_imports
 from yarnam.wire.protocol import (
     ENV_JOB_DIR,
     LOCAL_JOB_FILE,

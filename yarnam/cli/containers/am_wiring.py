@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from hdfs_utils import FileSystem, TimeLimits
 from hdfs_utils.backends.connect import is_kerberos
+from yarnam._light_imports import on_first_use
 from yarnam.adapters.clock import SystemClock
 from yarnam.adapters.container_tokens import (
     ContainerTokens,
@@ -66,7 +67,6 @@ from yarnam.web.http.http_server import HttpServer, listen
 from yarnam.web.job_server import JobServer, JobSource, open_job_server
 from yarnam.web.training_series import SeriesKeeper
 from yarnam.wire.codec import decode, encode
-from yarnam.wire.light_imports import on_first_use
 from yarnam.wire.output_paths import pre_run_checkpoint_path
 from yarnam.wire.protocol import (
     ENV_AM_ADDRESS,

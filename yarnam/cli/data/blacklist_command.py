@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from yarnam._light_imports import on_first_use
 from yarnam.cli.options import json_option, open_client, open_data
 from yarnam.cli.rendering.console import (
     clock_time,
@@ -20,7 +21,6 @@ from yarnam.cli.rendering.console import (
     print_table,
 )
 from yarnam.errors import ExitCode, UsageError
-from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from hdfs_utils import FileSystem

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from yarnam._light_imports import on_first_use
 from yarnam.cli.options import json_option
 from yarnam.cli.rendering.checkpoint_text import (
     as_plain,
@@ -23,7 +24,6 @@ from yarnam.cli.rendering.checkpoint_text import (
 from yarnam.cli.rendering.console import print_json, print_line, print_note, print_table
 from yarnam.cli.rendering.transfer_progress import transfer_progress
 from yarnam.errors import ExitCode, Unavailable, UsageError
-from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from hdfs_utils import FileSystem

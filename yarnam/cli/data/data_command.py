@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from yarnam._light_imports import on_first_use
 from yarnam.cli.data.data_listing import locality, ls
 from yarnam.cli.data.data_verify_command import command as verify_command
 from yarnam.cli.options import json_option, open_data
 from yarnam.cli.rendering.console import print_json, print_line, print_note
 from yarnam.cli.rendering.transfer_progress import transfer_progress
 from yarnam.errors import ExitCode
-from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from hdfs_utils import FileSystem

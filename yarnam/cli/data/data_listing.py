@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from yarnam._light_imports import on_first_use
 from yarnam.cli.options import json_option, open_data
 from yarnam.cli.rendering.console import (
     date_time,
@@ -14,7 +15,6 @@ from yarnam.cli.rendering.console import (
     print_note,
     print_table,
 )
-from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from hdfs_utils import FileStatus, FileSystem

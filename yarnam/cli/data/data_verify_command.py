@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from yarnam._light_imports import on_first_use
 from yarnam.cli.options import json_option, open_data
 from yarnam.cli.rendering.console import (
     is_terminal,
@@ -16,7 +17,6 @@ from yarnam.cli.rendering.console import (
     print_table,
 )
 from yarnam.core.model.printable import duration
-from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from hdfs_utils.validation import FileReport

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
+from yarnam._light_imports import on_first_use
 from yarnam.cli.options import json_option, open_client
 from yarnam.cli.rendering.console import print_json, print_lines
 from yarnam.cli.rendering.plan_text import as_plain, as_text, queues_plain, queues_text
-from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
     from yarnam.client.planning import snapshot_file

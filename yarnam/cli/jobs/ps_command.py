@@ -6,12 +6,12 @@ import time
 
 import click
 
+from yarnam._light_imports import on_first_use
 from yarnam.cli.options import json_option, moment, open_client
 from yarnam.cli.rendering.console import print_json, print_note, print_table
 from yarnam.cli.rendering.status_text import as_plain, training_text
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.model.printable import duration
-from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
     from yarnam.client.functions import array_members

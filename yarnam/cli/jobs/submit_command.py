@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from yarnam._light_imports import on_first_use
 from yarnam.cli.options import json_option, open_client
 from yarnam.cli.rendering.console import (
     is_terminal,
@@ -23,7 +24,6 @@ from yarnam.cli.rendering.live_status import follow
 from yarnam.cli.rendering.plan_text import as_plain, as_text
 from yarnam.cli.rendering.transfer_progress import transfer_progress
 from yarnam.errors import UsageError
-from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from yarnam.client import Client

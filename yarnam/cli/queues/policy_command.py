@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from yarnam._light_imports import on_first_use
 from yarnam.cli.options import GroupWithFormer, job_argument, json_option, open_client
 from yarnam.cli.rendering.console import print_json, print_line, print_lines, print_note
 from yarnam.errors import UsageError
-from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

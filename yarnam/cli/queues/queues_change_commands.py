@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from yarnam._light_imports import on_first_use
 from yarnam.cli.options import json_option, open_client
 from yarnam.cli.queues.queues_lint_command import print_findings
 from yarnam.cli.rendering.console import (
@@ -20,7 +21,6 @@ from yarnam.cli.rendering.console import (
     print_table,
 )
 from yarnam.errors import BadConfig, UsageError
-from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from yarnam.core.model.resources import Resources

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from yarnam._light_imports import on_first_use
 from yarnam.cli.options import json_option, open_client
 from yarnam.cli.queues.queues_change_commands import apply, convert, diff, generate
 from yarnam.cli.queues.queues_lint_command import command as lint_command
@@ -23,7 +24,6 @@ from yarnam.cli.rendering.console import (
 )
 from yarnam.cli.signals import INTERRUPTED, Terminated
 from yarnam.errors import UsageError, YarnamError
-from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from rich.console import Group

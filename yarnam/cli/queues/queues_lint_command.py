@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from yarnam._light_imports import on_first_use
 from yarnam.cli.options import json_option
 from yarnam.cli.rendering.console import Styled, print_json, print_line
-from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

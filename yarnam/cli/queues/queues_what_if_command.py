@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from yarnam._light_imports import on_first_use
 from yarnam.cli.history.history_options import chosen, note_gaps
 from yarnam.cli.options import json_option, open_client
 from yarnam.cli.queues.queues_change_commands import cluster_option
 from yarnam.cli.rendering.console import live_console, print_json, print_lines, print_note
 from yarnam.errors import UsageError
-from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

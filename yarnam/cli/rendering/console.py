@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TextIO, Union
 
 import click
 
+from yarnam._light_imports import on_first_use
 from yarnam.core.model.printable import (
     MOST_SHOWN_AT_S,
     printable,
@@ -25,7 +26,6 @@ from yarnam.core.model.printable import (
     printable_lines,
     within,
 )
-from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from rich.console import Console

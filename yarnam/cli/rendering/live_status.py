@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from yarnam._light_imports import on_first_use
 from yarnam.cli.rendering.console import (
     Line,
     Styled,
@@ -23,7 +24,6 @@ from yarnam.cli.signals import INTERRUPTED, Terminated
 from yarnam.core.model.job_status import JobState, JobStatus
 from yarnam.core.model.printable import duration, printable_lines
 from yarnam.errors import ExitCode
-from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

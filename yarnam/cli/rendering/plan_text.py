@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from yarnam._light_imports import on_first_use
 from yarnam.cli.rendering.cluster_picture import picture
 from yarnam.cli.rendering.console import Line, table
 from yarnam.cli.rendering.status_text import start_text
@@ -15,7 +16,6 @@ from yarnam.core.model.job_spec import PreRunMode
 from yarnam.core.model.job_status import measured_words
 from yarnam.core.model.plans import NoFit, PlacementPlan, Rung
 from yarnam.core.model.printable import duration
-from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from yarnam.client.planning.outlook import Outlook

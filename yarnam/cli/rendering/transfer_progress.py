@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from yarnam._light_imports import on_first_use
 from yarnam.cli.rendering.console import is_terminal
-from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from hdfs_utils.transfer import Progress

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from yarnam._light_imports import on_first_use
 from yarnam.cli.rendering.console import (
     has_colour,
     print_document,
@@ -25,7 +26,6 @@ from yarnam.cli.rendering.console import (
     print_table,
 )
 from yarnam.errors import ExitCode, UsageError
-from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from yarnam.cluster import EmbeddedCluster

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
+from yarnam._light_imports import on_first_use
 from yarnam.cli.options import json_option, open_client
 from yarnam.cli.rendering.console import coloured, print_json, print_line
 from yarnam.errors import NoPermission
-from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
     from yarnam.client.doctor import cluster_checks

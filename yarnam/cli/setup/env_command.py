@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from yarnam._light_imports import on_first_use
 from yarnam.cli.options import json_option, open_client
 from yarnam.cli.rendering.console import (
     clock_time,
@@ -18,7 +19,6 @@ from yarnam.cli.rendering.console import (
 )
 from yarnam.cli.rendering.transfer_progress import transfer_progress
 from yarnam.errors import ExitCode, UsageError, UserFailed
-from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from yarnam.client.environments.environment_check import EnvironmentReport

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from yarnam._light_imports import on_first_use
 from yarnam.cli.options import ChoiceWithFormer, write_new_file
 from yarnam.cli.rendering.console import print_document, print_json, print_line, print_note
 from yarnam.errors import BadSpec, UsageError
-from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
     import yaml

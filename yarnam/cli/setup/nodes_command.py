@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
+from yarnam._light_imports import on_first_use
 from yarnam.cli.options import json_option, open_client
 from yarnam.cli.rendering.console import print_json, print_line, print_note, print_table
 from yarnam.core.model.resources import Resources
 from yarnam.core.model.snapshot import ClusterSnapshot, Node
-from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
     from yarnam.client.planning import snapshot_file

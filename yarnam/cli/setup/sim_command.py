@@ -6,10 +6,10 @@ from dataclasses import asdict
 
 import click
 
+from yarnam._light_imports import on_first_use
 from yarnam.cli.options import json_option
 from yarnam.cli.rendering.console import print_document, print_json, print_line
 from yarnam.cli.setup import sim_compare
-from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
     from yarnam import sim

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from yarnam._light_imports import on_first_use
 from yarnam.cli.options import former_option, json_option
 from yarnam.cli.rendering.console import (
     live_console,
@@ -22,7 +23,6 @@ from yarnam.cli.rendering.console import (
 )
 from yarnam.core.model.printable import duration
 from yarnam.errors import UsageError
-from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from yarnam.client.planning.traces.trace_reading import Trace

@@ -6,11 +6,11 @@ import dataclasses
 
 import click
 
+from yarnam._light_imports import on_first_use
 from yarnam.cli.options import ChoiceWithFormer, write_new_file
 from yarnam.cli.rendering.console import print_document, print_json, print_line
 from yarnam.core.frameworks.registry import FORMER, NAMES
 from yarnam.errors import BadSpec
-from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
     from yarnam import spec

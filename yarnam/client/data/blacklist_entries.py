@@ -17,11 +17,11 @@ from hdfs_utils.blacklist.locations import location_in
 from hdfs_utils.errors import NotADirectory, NotFound, PermissionDenied, Unavailable
 from hdfs_utils.filesystem import FileStatus
 from hdfs_utils.validation import CheckOptions, FileReport, FindingKind, check_file
+from yarnam._light_imports import on_first_use
 from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.adapters.hdfs.shared_blacklist import SharedBlacklist
 from yarnam.client.data.data_location import DataLocation
 from yarnam.errors import UsageError
-from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
     from yarnam.adapters.yarn import addresses

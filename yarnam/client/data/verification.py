@@ -17,11 +17,11 @@ from hdfs_utils.validation.hdfs_blocks import bad_blocks_of_site
 from hdfs_utils.validation.report_table import ParquetReport
 from hdfs_utils.validation.sandbox.decoder_pool import DecoderPool, Limits
 from hdfs_utils.validation.user_checks import installed, load
+from yarnam._light_imports import on_first_use
 from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.client.data.blacklist_entries import open_blacklist, proved_entry
 from yarnam.client.data.data_location import DataLocation
 from yarnam.errors import ExitCode, UsageError
-from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
     from hdfs_utils.config import configuration

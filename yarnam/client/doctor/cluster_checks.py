@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from yarnam._light_imports import on_first_use
 from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.adapters.skein.driver import is_driver_wanted
 from yarnam.adapters.yarn.addresses import read_settings, zookeeper_credentials
@@ -25,7 +26,6 @@ from yarnam.client.site import Site
 from yarnam.core.model.snapshot import ClusterSnapshot, NodeState
 from yarnam.errors import ExitCode, NoPermission, Unavailable, YarnamError
 from yarnam.wire.http_request import HttpError
-from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
     import hdfs_utils

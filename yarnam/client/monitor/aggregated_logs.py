@@ -21,12 +21,12 @@ from urllib.parse import urlsplit
 
 from hdfs_utils import HdfsError
 from hdfs_utils.errors import MalformedData
+from yarnam._light_imports import on_first_use
 from yarnam.adapters.hdfs.error_map import as_yarnam
 from yarnam.adapters.yarn.addresses import read_settings
 from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.errors import Unavailable
 from yarnam.wire.http_request import HttpError
-from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
     from yarnam.adapters.hdfs import aggregated_files

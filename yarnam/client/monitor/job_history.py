@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from hdfs_utils import HdfsError
 from hdfs_utils import uri as uris
+from yarnam._light_imports import on_first_use
 from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.client.user_paths import key_in
 from yarnam.core.accounting.history_record import HistoryRecord
 from yarnam.core.accounting.job_summary import HistoryFilter, JobSummary
 from yarnam.errors import NoPermission, UsageError, YarnamError
-from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from yarnam.adapters.hdfs.history_store import HistoryStore

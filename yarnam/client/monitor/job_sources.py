@@ -11,6 +11,7 @@ from dataclasses import replace
 from hdfs_utils import HdfsError
 from hdfs_utils import uri as uris
 from hdfs_utils.errors import NotFound
+from yarnam._light_imports import on_first_use
 from yarnam.adapters.hdfs.error_map import as_yarnam, hdfs_errors
 from yarnam.adapters.yarn.rest_parse import YarnApplication
 from yarnam.client.monitor.yarn_status import final_status, queued_status, verdict_from_yarn
@@ -23,7 +24,6 @@ from yarnam.core.model.snapshot import Node
 from yarnam.errors import Unavailable, UsageError, YarnamError
 from yarnam.ports.job_access import JobClient, StatusVersion
 from yarnam.wire.codec import MAX_BYTES, decode, decode_event
-from yarnam.wire.light_imports import on_first_use
 from yarnam.wire.protocol import (
     AM_FILE,
     CREDENTIALS_FILE,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from hdfs_utils import uri as uris
 from hdfs_utils.errors import NotFound
 from hdfs_utils.journal.log import read_journal
+from yarnam._light_imports import on_first_use
 from yarnam._version import __version__
 from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.client.monitor.yarn_status import verdict_from_yarn
@@ -18,7 +19,6 @@ from yarnam.core.model.job_status import JobStatus
 from yarnam.core.model.outcomes import Verdict, VerdictKind
 from yarnam.errors import ExitCode, UsageError
 from yarnam.wire.codec import MAX_BYTES, decode, decode_event
-from yarnam.wire.light_imports import on_first_use
 from yarnam.wire.protocol import AM_FILE, JOB_FILE, JOURNAL_DIRECTORY, STATUS_FILE, VERDICT_FILE
 from yarnam.wire.records import AmRecord, JobRecord, spec_digest
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hdfs_utils.errors import MalformedData
 from hdfs_utils.protocols.untrusted import read_at_most
+from yarnam._light_imports import on_first_use
 from yarnam.client.planning.outlook import Outlook, outlook
 from yarnam.client.planning.queue_comparison import QueueOutlook, compare_queues
 from yarnam.client.site import user_name
@@ -17,7 +18,6 @@ from yarnam.client.submit.preflight import checked_on, full_queue_name
 from yarnam.core.model.snapshot import ClusterSnapshot
 from yarnam.errors import BadSpec, UsageError, WireMismatch
 from yarnam.wire.codec import MAX_BYTES, decode, to_plain
-from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
     from yarnam import spec as yarnam_spec

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from yarnam._light_imports import on_first_use
 from yarnam.adapters.yarn.addresses import secret_file, zookeeper_credentials
 from yarnam.client.monitor.job_history import ALL_USERS, JobHistory
 from yarnam.client.queues.queue_rights import must_administer
@@ -19,7 +20,6 @@ from yarnam.core.policies.chosen_policy import QueuePolicy, checked
 from yarnam.core.policies.policy_registry import NAMES, policy_named
 from yarnam.core.policies.scheduling_policy import Policy
 from yarnam.errors import UsageError, YarnamError
-from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from yarnam.adapters.zookeeper.queue_policies import QueuePolicies

@@ -13,13 +13,13 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from hdfs_utils import HdfsError
+from yarnam._light_imports import on_first_use
 from yarnam.adapters.yarn.rest_launcher import CLUSTER_FILE
 from yarnam.client.site import Site
 from yarnam.client.user_paths import is_key, key_in, tag_of
 from yarnam.errors import YarnamError
 from yarnam.wire import protocol
 from yarnam.wire.codec import decode
-from yarnam.wire.light_imports import on_first_use
 from yarnam.wire.records import JobRecord
 
 with on_first_use():

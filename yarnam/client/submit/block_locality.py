@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 
 from hdfs_utils import FileSystem, HdfsError
 from hdfs_utils.filesystem import BlockLocation
+from yarnam._light_imports import on_first_use
 from yarnam.client.site import Site
 from yarnam.core.model.ids import NodeId, RackId
 from yarnam.core.model.job_spec import JobSpec
 from yarnam.core.model.snapshot import NO_DATA, BytesByNode, ClusterSnapshot, bytes_by_node
-from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
     from yarnam.client.submit import input_files

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Literal
 
 from hdfs_utils import FileSystem, Writer
 from hdfs_utils.transfer import NoProgress, Progress
+from yarnam._light_imports import on_first_use
 from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.adapters.hdfs.small_files import put_once
 from yarnam.client.site import Site
-from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     # Brings Skein and grpc along: loaded while the driver starts.

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hdfs_utils import uri as uris
+from yarnam._light_imports import on_first_use
 from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.client.site import Site, file_system_of
 from yarnam.client.submit.block_locality import input_bytes_by_node
@@ -36,7 +37,6 @@ from yarnam.errors import (
     Unavailable,
     YarnamError,
 )
-from yarnam.wire.light_imports import on_first_use
 
 if TYPE_CHECKING:
     from yarnam.client.submit.input_preflight import InputOutcome

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from hdfs_utils import HdfsError
+from yarnam._light_imports import on_first_use
 from yarnam.client.environments.runtime_archive import python_version
 from yarnam.client.site import NODE_PYTHON_VARIABLE, Site
 from yarnam.client.submit import idempotency
@@ -21,7 +22,6 @@ from yarnam.core.model.job_spec import EnvironmentSpec, JobSpec
 from yarnam.core.model.printable import MOST_SHOWN_AT_S, within
 from yarnam.errors import BadSpec, YarnamError
 from yarnam.ports.job_access import Launcher
-from yarnam.wire.light_imports import on_first_use
 from yarnam.wire.protocol import LOCAL_KEYTAB_FILE
 
 with on_first_use():

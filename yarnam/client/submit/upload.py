@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 from hdfs_utils import FileSystem, HdfsError
 from hdfs_utils.errors import MalformedData
+from yarnam._light_imports import on_first_use
 from yarnam._version import __version__
 from yarnam.adapters.hdfs.error_map import hdfs_errors
 from yarnam.adapters.hdfs.small_files import put_once
@@ -45,7 +46,6 @@ from yarnam.wire import protocol
 from yarnam.wire.codec import encode
 from yarnam.wire.credentials import new_credentials
 from yarnam.wire.input_manifest import encode_manifest
-from yarnam.wire.light_imports import on_first_use
 from yarnam.wire.records import JobRecord, NotifyUrls
 
 if TYPE_CHECKING:

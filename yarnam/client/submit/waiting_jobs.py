@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import time
 
+from yarnam._light_imports import on_first_use
 from yarnam.adapters.yarn.addresses import zookeeper_credentials
 from yarnam.adapters.yarn.application_list import ApplicationList
 from yarnam.client.site import Site
 from yarnam.core.queue_client.ticket_list import TicketList
 from yarnam.errors import YarnamError
-from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
     from yarnam.adapters.zookeeper import session, ticket_queue

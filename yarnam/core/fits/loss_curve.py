@@ -43,8 +43,8 @@ class LossCurve:
 
 
 def fit_loss(points: Sequence[Point]) -> LossCurve | None:
-    """The curve of least squares, by a grid over b2; None: fewer than ``LEAST_POINTS`` points that
-    are positive, or none falls."""
+    """The curve of least squares, by a grid over b2. Returns None for fewer than ``LEAST_POINTS``
+    positive points, and where no curve falls."""
     kept = _without_outliers([(step, loss) for step, loss in points if step >= 0 and loss > 0])
     if len(kept) < LEAST_POINTS:
         return None

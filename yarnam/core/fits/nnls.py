@@ -56,7 +56,7 @@ def _solve(gram: list[list[float]], right: list[float], count: int) -> list[floa
 def _least_squares(
     gram: list[list[float]], right: list[float], chosen: list[int], count: int
 ) -> list[float]:
-    """Of the chosen unknowns alone, by Gaussian elimination with pivots; the others are 0."""
+    """Solve for the chosen unknowns by Gaussian elimination with pivots; the others are 0."""
     size = len(chosen)
     table = [[gram[i][j] for j in chosen] + [right[i]] for i in chosen]
     for column in range(size):

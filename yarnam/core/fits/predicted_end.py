@@ -11,15 +11,15 @@ from yarnam.core.fits.loss_curve import LossCurve, fit_loss
 from yarnam.core.model.job_status import FlatLoss, PredictedEnd
 
 MOST_POINTS = 128
-"""That are kept of a training, however long it is. The two fits of a prediction take some 30 ms."""
+"""The number of points kept of a training of any length: two fits then take some 30 ms."""
 
 FALL = 0.001
 """A loss counts as flat where a tenth more steps would lower it by less than this part of the
 largest that was seen. Ours."""
 
 FLAT_SHARE, FLAT_POINTS, FLAT_S = 0.2, 10, 600.0
-"""A loss is called flat when it has been so for this part of all steps, so many points and so many
-seconds. Ours."""
+"""A loss is called flat when it has been so for this part of all steps, this number of points and
+this number of seconds. Ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class LossSeries:
     """The newest."""
 
     def add(self, step: int, loss: float, at_s: float) -> LossSeries:
-        """A training that goes on from an older checkpoint takes what came after it anew."""
+        """A training that continues from an older checkpoint drops the points after it."""
         if not isfinite(loss) or step < 0:
             return self
         points = self.points
@@ -71,8 +71,10 @@ def _joined(one: LossPoint, two: LossPoint) -> LossPoint:
 def predicted_end(
     series: LossSeries, total_steps: int | None, now_s: float, *, within: float = FALL
 ) -> PredictedEnd | None:
-    """None: too little is known. ``total_steps``: by the program itself, which comes before the
-    curve. ``within``: how much a flat loss may still move, as a part of itself."""
+    """Predict when the training ends, or return None if too little is known.
+
+    ``total_steps``, as the program reports them, come before the curve. ``within``: how much a flat
+    loss may still move, as a part of itself."""
     points = series.points
     if not points:
         return None
@@ -111,14 +113,14 @@ def _miss(points: Sequence[LossPoint]) -> float | None:
 
 
 def _steps_per_s(points: Sequence[LossPoint]) -> float:
-    """Of the newest points: an interruption before them does not count."""
+    """The speed over the newest points, so that an earlier interruption does not count."""
     first, last = points[-min(len(points), 10)], points[-1]
     span_s = last.at_s - first.at_s
     return (last.step - first.step) / span_s if span_s > 0 else 0.0
 
 
 def _flat(points: Sequence[LossPoint], within: float) -> FlatLoss | None:
-    """None: it moves, or has not been flat for long."""
+    """None if the loss moves, or has not been flat for long."""
     last = points[-1]
     low = high = last.loss
     since, count = last, 0

@@ -9,8 +9,7 @@ from itertools import accumulate
 from math import inf
 
 MOST_STEPS = 64
-"""Of the index in one queue: the index of a job that runs changes no more often, however many
-samples there are. Ours."""
+"""The most changes of a running job's index in one queue, for any number of samples. Ours."""
 
 
 class ServiceDistribution:
@@ -23,8 +22,8 @@ class ServiceDistribution:
         self._sums = [0.0, *accumulate(self._sorted)]
 
     def index(self, attained: float, quantum: float) -> float:
-        """P(S - a <= d | S > a) / E[min(S - a, d) | S > a] of attained service a and quantum d;
-        0: no past job had more. (The public code divides by a sum of S in place of S - a.)"""
+        """P(S - a <= d | S > a) / E[min(S - a, d) | S > a] of attained service a and quantum d,
+        or 0 if no past job had more. (The public code divides by a sum of S in place of S - a.)"""
         first = bisect_right(self._sorted, attained)
         more = len(self._sorted) - first
         if not more:

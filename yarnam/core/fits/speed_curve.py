@@ -15,7 +15,7 @@ LEAST_SIZES = 3
 @dataclass(frozen=True, slots=True)
 class SpeedCurve:
     t0: float
-    """Of the part that the GPUs share, times the batch: seconds on one GPU."""
+    """Seconds that the shared part of a batch takes on one GPU."""
     t1: float
     t2: float
 
@@ -23,7 +23,7 @@ class SpeedCurve:
         return self.t0 / gpus + self.t1 + self.t2 * gpus
 
     def rate(self, gpus: int) -> float:
-        """Steps in a second; 0: nothing is known."""
+        """Steps per second, or 0 if nothing is known."""
         seconds = self.step_s(gpus)
         return 1.0 / seconds if seconds > 0 else 0.0
 
@@ -33,7 +33,7 @@ class SpeedCurve:
 
 
 def fit_speed(samples: Sequence[tuple[int, float]]) -> SpeedCurve | None:
-    """From (GPUs, steps in a second); None: it has not run at ``LEAST_SIZES`` sizes yet."""
+    """The curve through (GPUs, steps per second), or None with fewer than ``LEAST_SIZES`` sizes."""
     good = [(gpus, rate) for gpus, rate in samples if gpus > 0 and rate > 0]
     if len({gpus for gpus, _ in good}) < LEAST_SIZES:
         return None

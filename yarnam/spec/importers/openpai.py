@@ -135,7 +135,7 @@ def _set_rule(role: dict[str, Any], enough: int, fatal: int, *, decides: bool) -
         return _COUNTS_AT_ONCE if fatal > 1 else ""
     if fatal > 1:
         _at_least(role, max(1, tasks - fatal + 1))
-        return "the rest is stopped once so many have succeeded that this cannot be reached"
+        return "the rest is stopped once enough have succeeded that this cannot be reached"
     return ""
 
 

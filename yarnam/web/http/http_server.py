@@ -14,8 +14,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
+from yarnam._light_imports import on_first_use
 from yarnam.web.http.http_messages import Address, Respond
-from yarnam.wire.light_imports import on_first_use
 
 with on_first_use():
     from yarnam.web.http import http_requests

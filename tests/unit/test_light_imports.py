@@ -14,11 +14,11 @@ from types import ModuleType
 
 import pytest
 
-from yarnam.wire.light_imports import on_first_use
+from yarnam._light_imports import on_first_use
 
 AGENT = """
 import gc, sys
-from yarnam.wire.light_imports import light_imports
+from yarnam._light_imports import light_imports
 with light_imports(without_ssl=True):
     from yarnam.agent import agent
 """
@@ -88,7 +88,7 @@ def test_a_process_that_has_ssl_keeps_it() -> None:
 
 def test_generated_grpc_code_finds_the_version_of_a_grpc_that_waits() -> None:
     program = (
-        "from yarnam.wire.light_imports import on_first_use\n"
+        "from yarnam._light_imports import on_first_use\n"
         "with on_first_use():\n    import grpc\n"
         "from yarnam.wire.pb import yarnam_pb2_grpc\nprint(yarnam_pb2_grpc.GRPC_VERSION != '')"
     )
@@ -97,7 +97,7 @@ def test_generated_grpc_code_finds_the_version_of_a_grpc_that_waits() -> None:
 
 def test_a_failed_import_leaves_nothing_changed() -> None:
     program = (
-        "import gc, sys\nfrom yarnam.wire.light_imports import light_imports"
+        "import gc, sys\nfrom yarnam._light_imports import light_imports"
         "\ntry:\n    with light_imports(without_ssl=True):\n        import no_such_module"
         "\nexcept ModuleNotFoundError as error:\n    print(error.name, gc.isenabled())"
         "\nimport ssl"

@@ -1,6 +1,6 @@
 """Load less, and later: for each command, and at the start of the AM and of the agents.
 
-A gang of 16 starts 17 of these processes at once, often several on a node, and none of them may
+A gang of 16 starts 17 of these processes together, often several on a node, and none of them may
 train before the last has registered: a tenth of a second of CPU in each is seen by the user.
 """
 
@@ -28,7 +28,7 @@ def on_first_use() -> Iterator[None]:
 
     Write ``import module`` or ``from package import module`` in it. ``from module import name``
     raises ImportError, unless the module is loaded already. A module that does not exist raises
-    at once; an error in its code raises at each use.
+    immediately; an error in its code raises at each use.
     """
     thread = get_ident()
     if _FINDER not in sys.meta_path:
@@ -92,7 +92,7 @@ _FINDER = _Finder()
 
 def _after_its_package(fullname: str) -> ModuleSpec | None:
     """Python runs a package before a module in it, and so does this: the package may import that
-    module, and must not find it half loaded. None: Python's own finders continue."""
+    module, and must not find it half loaded. None leaves it to Python's own finders."""
     package = sys.modules.get(fullname.rpartition(".")[0])
     if not isinstance(package, _DeferredModule):
         return None
@@ -102,7 +102,7 @@ def _after_its_package(fullname: str) -> ModuleSpec | None:
 
 
 class _Loaded(Loader):
-    """Of a module that its package has imported meanwhile: the same, and not once more."""
+    """Gives the module that its package has imported meanwhile, without running it again."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module, self._spec = module, module.__spec__
