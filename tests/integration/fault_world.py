@@ -21,10 +21,10 @@ from hdfs_utils import uri as uris
 from tests.conftest import BIN, identity
 from yarnam.client import Client, Job
 from yarnam.client.site import Site, open_site
+from yarnam.cluster.daemons import daemon_probes
 from yarnam.core.model.ids import ApplicationId
 from yarnam.core.model.job_status import JobStatus, Phase
 from yarnam.core.model.outcomes import Verdict
-from yarnam.errors import Unavailable
 from yarnam.ports.job_access import Launcher
 from yarnam.wire.codec import decode
 
@@ -369,8 +369,8 @@ def active(cluster: EmbeddedCluster) -> str:
     deadline = time.monotonic() + LIMIT_S
     while True:
         try:
-            return cluster.active_resourcemanager()
-        except Unavailable:
+            return daemon_probes.active_rm(cluster.plan)
+        except daemon_probes.NotReady:
             assert time.monotonic() < deadline, "no ResourceManager is active"
             time.sleep(0.2)
 

@@ -159,7 +159,7 @@ def _key_store() -> tuple[bytes, str]:
 def _topology(cluster: EmbeddedCluster) -> str:
     services = {
         "NAMENODE": cluster.plan.namenode_uri,
-        "WEBHDFS": f"{cluster.namenode_url}/webhdfs",
+        "WEBHDFS": f"{cluster.plan.namenode_web}/webhdfs",
         "RESOURCEMANAGER": f"{cluster.rm_url}/ws",
     }
     rows = "".join(

@@ -194,7 +194,8 @@ def test_hadoops_tools_and_a_plain_shell_work_against_it(
 def test_datanodes_are_on_the_addresses_and_racks_of_their_nodes(whole: EmbeddedCluster) -> None:
     beans = json.load(
         urllib.request.urlopen(
-            f"{whole.namenode_url}/jmx?qry=Hadoop:service=NameNode,name=NameNodeInfo", timeout=10
+            f"{whole.plan.namenode_web}/jmx?qry=Hadoop:service=NameNode,name=NameNodeInfo",
+            timeout=10,
         )
     )["beans"]
     live = json.loads(beans[0]["LiveNodes"])
@@ -428,7 +429,7 @@ def test_two_side_by_side_then_down_and_up_with_the_same_data(
     assert single.status().is_healthy
     assert whole.status().is_healthy
     put = urllib.request.Request(
-        f"{single.namenode_url}/webhdfs/v1/tmp/kept?op=MKDIRS&user.name={single.plan.user}",
+        f"{single.plan.namenode_web}/webhdfs/v1/tmp/kept?op=MKDIRS&user.name={single.plan.user}",
         method="PUT",
     )
     urllib.request.urlopen(put, timeout=10).close()
@@ -436,7 +437,7 @@ def test_two_side_by_side_then_down_and_up_with_the_same_data(
     assert not living_processes(single.paths)
     assert home.run("status", "--name", "single", check=False).returncode == 69
     home.run("up", *shape)
-    kept = f"{single.namenode_url}/webhdfs/v1/tmp/kept?op=GETFILESTATUS"
+    kept = f"{single.plan.namenode_web}/webhdfs/v1/tmp/kept?op=GETFILESTATUS"
     urllib.request.urlopen(kept, timeout=10).close()
     home.run("down", "--name", "single")
     assert not single.paths.root.exists()

@@ -18,7 +18,6 @@ from yarnam.cluster.cluster_paths import (
 )
 from yarnam.cluster.cluster_plan import ClusterPlan, ClusterRecord, load_cluster
 from yarnam.cluster.cluster_status import ClusterStatus, cluster_status
-from yarnam.cluster.daemons import daemon_probes
 from yarnam.cluster.daemons.daemon_processes import ProcessId, end, read_record
 from yarnam.cluster.hadoop import shims
 from yarnam.cluster.reporters import Reporter, SilentReporter
@@ -129,11 +128,6 @@ class EmbeddedCluster:
         return self.plan.namenode_uri
 
     @property
-    def namenode_url(self) -> str:
-        """The NameNode's web address: pages, JMX and WebHDFS."""
-        return self.plan.namenode_web
-
-    @property
     def zookeeper(self) -> str | None:
         return self.plan.zookeeper
 
@@ -151,13 +145,6 @@ class EmbeddedCluster:
         own = self.env(user)
         path = os.environ.get("PATH") or os.defpath
         return {**os.environ, **own, "PATH": f"{own['PATH']}:{path}"}
-
-    def active_resourcemanager(self) -> str:
-        """The name of the daemon. Raises Unavailable when none is active."""
-        try:
-            return daemon_probes.active_rm(self.plan)
-        except daemon_probes.NotReady as error:
-            raise Unavailable(f"cluster '{self.name}': {error}") from error
 
     def status(self) -> ClusterStatus:
         return cluster_status(self.record())

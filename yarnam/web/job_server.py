@@ -6,12 +6,13 @@ gRPC, and the reports of the agents. Only YARN's proxy and this node itself are 
 
 from __future__ import annotations
 
+import json
 import logging
 import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,19 +20,23 @@ from yarnam._light_imports import on_first_use
 from yarnam.core.model.events import Event
 from yarnam.core.model.job_status import JobStatus
 from yarnam.core.model.metrics import AgentMetrics
+from yarnam.core.model.printable import printable_json
 from yarnam.web.http.http_messages import JSON, Address, Request, Response, text_response
 from yarnam.web.http.http_server import HttpServer
-from yarnam.web.training_series import TrainingSeries
+from yarnam.web.training_series import Series, TrainingSeries
 from yarnam.wire.codec import decode, decode_event
 
 with on_first_use():
-    from yarnam.web import job_api, job_page, metrics_text, openapi, rendering
+    from yarnam.web import job_page, metrics_text, openapi, rendering
 
 log = logging.getLogger("yarnam.web")
 
 NOT_PUBLISHED = b"{}"
 """The status before the AM has published one."""
 EVENTS_SHOWN = 60
+MAX_EVENTS = 500
+"""In one response."""
+MAX_DIGITS = 12
 SAMPLE_PERIOD_S = 2.0
 RESOLVED_FOR_S = 60.0
 """The addresses of the proxy's hosts are looked up again after this."""
@@ -130,13 +135,13 @@ class JobServer:
             case "job":
                 body = self._source.status_json()
             case "events":
-                first = job_api.first_event(request.query.get("from", "0"))
+                first = _first_event(request.query.get("from", "0"))
                 if first is None:
                     return text_response(400, "from: the number of an event, 0 or more")
-                first, lines = self._source.events_json(first, job_api.MAX_EVENTS)
-                body = job_api.events_body(lines, first)
+                first, lines = self._source.events_json(first, MAX_EVENTS)
+                body = _events_body(lines, first)
             case "series":
-                body = job_api.series_body(self.series.series(), self.series.step_times())
+                body = _series_body(self.series.series(), self.series.step_times())
             case "openapi.json":
                 body = openapi.openapi()
             case _:
@@ -210,3 +215,29 @@ def open_job_server(
     http = HttpServer(listener, server.respond, proxy, tick, SAMPLE_PERIOD_S)
     http.start()
     return http
+
+
+# ---- bodies of /api/v1, which ``openapi`` describes ----------------------------------------------
+
+
+def _first_event(text: str) -> int | None:
+    """The number in a query, or ``None`` for anything else."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS
+    return int(text) if is_number else None
+
+
+def _events_body(lines: Sequence[bytes], first: int) -> bytes:
+    """``next`` is the number to ask from next."""
+    head = f'{{"first":{first},"next":{first + len(lines)},"events":['.encode()
+    return head + b",".join(lines) + b"]}"
+
+
+def _series_body(series: Sequence[Series], step_times: Mapping[int, float]) -> bytes:
+    """Series of the lowest rank that reports, and each rank's step time in seconds."""
+    plain = {
+        "series": [{"name": one.name, "unit": one.unit, "points": one.points} for one in series],
+        "step_times": [{"rank": rank, "step_s": step_times[rank]} for rank in sorted(step_times)],
+    }
+    return printable_json(json.dumps(plain, ensure_ascii=False, allow_nan=False)).encode(
+        "utf-8", "replace"
+    )

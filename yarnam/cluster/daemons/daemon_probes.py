@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+import ssl
+import threading
 import urllib.parse
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+from hdfs_utils.config import site_authority
 from hdfs_utils.errors import HdfsError
+from hdfs_utils.protocols import gssapi
 from yarnam.cluster.cluster_plan import ClusterPlan
-from yarnam.cluster.daemons import probe_identity
 from yarnam.cluster.hadoop import kerberos_realm
 from yarnam.cluster.hadoop.site_files import GPU
 from yarnam.wire.http_request import HttpError, request
 
 # A daemon that is up answers in milliseconds; a busy machine may take a little longer.
 ANSWER_LIMIT_S = 5.0
+
+_environment = threading.Lock()
 
 
 class NotReady(Exception):
@@ -34,8 +44,8 @@ def _call(plan: ClusterPlan, url: str, method: str) -> Any:
             url,
             method=method,
             timeout_s=ANSWER_LIMIT_S,
-            tls=probe_identity.tls(plan),
-            who=probe_identity.headers(plan, url),
+            tls=_tls(plan),
+            who=_headers(plan, url),
         ).json()
     except (HttpError, HdfsError) as error:
         raise NotReady(f"{url}: {error}") from error
@@ -230,3 +240,40 @@ def zookeeper_answers(plan: ClusterPlan) -> None:
         raise NotReady(f"ZooKeeper: {error}") from error
     if answer != b"imok":
         raise NotReady(f"ZooKeeper answers {answer!r}")
+
+
+# ---- a secure cluster is probed as HDFS's superuser, by the keytab in its folder ----------------
+
+
+def _headers(plan: ClusterPlan, url: str) -> Mapping[str, str]:
+    """The authentication of one request. Raises HdfsError where the KDC gives no ticket."""
+    if not plan.shape.secure:
+        return {}
+    with _variables(kerberos_realm.client_variables(plan, kerberos_realm.ADMINISTRATOR)):
+        return {"Authorization": gssapi.negotiate_header(urllib.parse.urlsplit(url).hostname or "")}
+
+
+def _tls(plan: ClusterPlan) -> ssl.SSLContext | None:
+    """What checks the daemons' certificates; ``None`` means there are none."""
+    return _context(plan.paths.conf) if plan.shape.secure else None
+
+
+@cache
+def _context(conf: Path) -> ssl.SSLContext:
+    return site_authority.tls_context(conf)
+
+
+@contextmanager
+def _variables(wanted: Mapping[str, str]) -> Iterator[None]:
+    """MIT's library takes realm and keytab from the environment only."""
+    with _environment:
+        before = {name: os.environ.get(name) for name in wanted}
+        os.environ.update(wanted)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value
